@@ -10,6 +10,7 @@ from itertools import chain
 from plimsoll_agent.alerts import node, probes, recorded, region
 from plimsoll_agent.alerts.definition import Alert, Group, Record
 from plimsoll_agent.alerts.site import Override, Site
+from plimsoll_agent.monitor import metrics
 
 _WIDTH = 118
 _RULES_HEAD = """\
@@ -28,14 +29,14 @@ Cost for 750 nodes with 40 disks, two limits a disk, and one probed guest on eac
   plimsoll-burn     3,000 series of objectives over an hour, and the few that come of them over three days
 That is 51 million samples every three minutes. On two busy cores a sample took 0.25 µs: 13 s of one of them.
 """
-_ALERTS_HEAD = """\
+_ALERTS_HEAD = f"""\
 Alerts over plimsoll's metrics and the rules of plimsoll-rules.yaml, which must be loaded too. Made by `plimsoll
 monitoring alerts`: change the values that it is given, not this file. Thresholds and severities are those of
 `check_plimsoll`; docs/reference/alerts.rst has a section for each alert.
 
 Cost for 750 nodes: mostly the newest sample of one to four series per node. To leave out nodes whose passes are
-overdue, 15 alerts read 12 samples of each node. Over a day: plimsoll_pass_paused, every hour (750), and
-plimsoll_external_changes_reverted_total (2,000); over a week plimsoll_build_info, every six hours (750), and with
+overdue, 15 alerts read 12 samples of each node. Over a day: {metrics.PASS_PAUSED}, every hour (750), and
+{metrics.EXTERNAL_CHANGES_REVERTED_TOTAL} (2,000); over a week {metrics.BUILD_INFO}, every six hours (750), and with
 promised_ratio two recorded series of each volume type. An annotation asks at most two queries, and only alerts on a
 region or a volume type have any.
 """

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from plimsoll_agent.alerts.definition import Alert, by_measure, number
 from plimsoll_agent.alerts.site import OVERDUE, OVERDUE_HOLD, Site
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.daemon_status import LATE
 
 SCRAPE_ERROR = "node_textfile_scrape_error"
@@ -16,7 +17,7 @@ ROUND_OVERDUE = 7200
 def of_passes(site: Site) -> Iterator[Alert]:
     """Does plimsoll run there, and with what it needs?"""
     node = site.node_words
-    age = f"max by {site.node()} (time() - {site('plimsoll_pass_last_timestamp_seconds')})"
+    age = f"max by {site.node()} (time() - {site(metrics.PASS_LAST_TIMESTAMP_SECONDS)})"
     yield from by_measure(
         site,
         "pass_age",
@@ -53,7 +54,7 @@ The timetable of probes on {node} was last run {{{{ $value | humanizeDuration }}
         site,
         "sources_down",
         f"count by {site.node('source')} ("
-        f"min by {site.node('source')} ({site('plimsoll_source_up', _NO_CATALOGUE)}) == 0)",
+        f"min by {site.node('source')} ({site(metrics.SOURCE_UP, _NO_CATALOGUE)}) == 0)",
         name="PlimsollSourceDown",
         hold="15m",
         why="A catalogue that is missing is PlimsollCatalogueStale.",
@@ -78,7 +79,7 @@ free space and permissions of state_dir.
     yield from by_measure(
         site,
         "good_pass_age",
-        f"max by {site.node()} (time() - {site('plimsoll_pass_last_good_timestamp_seconds')})",
+        f"max by {site.node()} (time() - {site(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS)})",
         "".join(f"\nunless on {site.node()} {cause}" for cause in _causes(site)),
         name="PlimsollNoGoodPass",
         hold="15m",
@@ -87,7 +88,7 @@ free space and permissions of state_dir.
         description=f"For {{{{ $value | humanizeDuration }}}} each pass over {node} has left something undone, and"
         " no other alert gives the reason. Run `plimsoll enforce --mode observe` there and read its output.",
     )
-    phases = f"max by {site.node('phase')} ({site('plimsoll_pass_duration_seconds')})"
+    phases = f"max by {site.node('phase')} ({site(metrics.PASS_DURATION_SECONDS)})"
     yield from by_measure(
         site,
         "pass_seconds",
@@ -104,8 +105,8 @@ free space and permissions of state_dir.
 def of_daemon(site: Site) -> Iterator[Alert]:
     """Does the daemon, where there is one, do its work?"""
     node = site.node_words
-    age = f"time() - {site('plimsoll_daemon_heartbeat_timestamp_seconds')}"
-    connected = site("plimsoll_daemon_connected")
+    age = f"time() - {site(metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS)}"
+    connected = site(metrics.DAEMON_CONNECTED)
     yield from by_measure(
         site,
         "daemon_faults",
@@ -121,7 +122,7 @@ def of_daemon(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "daemon_faults",
-        f"max by {site.node()} (1 - {site('plimsoll_daemon_last_reload_successful')})",
+        f"max by {site.node()} (1 - {site(metrics.DAEMON_LAST_RELOAD_SUCCESSFUL)})",
         f"\nunless on {site.node()} {age} > {LATE:.0f}",
         name="PlimsollDaemonNotReloaded",
         hold="10m",
@@ -132,7 +133,7 @@ def of_daemon(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollDaemonRestarts",
         severity="warning",
-        expr=f"max by {site.node()} (changes({site('plimsoll_daemon_start_timestamp_seconds', over='3h')})) > 4",
+        expr=f"max by {site.node()} (changes({site(metrics.DAEMON_START_TIMESTAMP_SECONDS, over='3h')})) > 4",
         hold="5m",
         why="systemd starts a daemon that fails again after 10 seconds, so PlimsollDaemonDown does not fire.",
         summary=f"plimsoll daemon on {node}{site.in_words} restarts again and again",
@@ -146,9 +147,9 @@ _NO_CATALOGUE = 'source!="catalogue"'
 
 
 def _stale_files(site: Site) -> str:
-    built, on = site("plimsoll_build_info"), f"on {site.node()}"
+    built, on = site(metrics.BUILD_INFO), f"on {site.node()}"
     errors = f"max by {site.node()} ({site(SCRAPE_ERROR)})"
-    age = f"time() - {site('plimsoll_probe_round_timestamp_seconds')}"
+    age = f"time() - {site(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)}"
     return f"""\
 label_replace(
   (
@@ -168,12 +169,12 @@ label_replace(
 
 def _causes(site: Site) -> Iterator[str]:
     """What keeps passes from being good, and has an alert of its own."""
-    yield f"{site('plimsoll_source_up')} == 0"
-    yield f"{site('plimsoll_pass_paused')} == 1"
-    yield f"{site('plimsoll_pass_braked_disks')} > 0"
-    yield f"""{site("plimsoll_guests", 'state="unreachable"')} > 0"""
-    yield f"""{site("plimsoll_disks", 'state=~"deferred|failed"')} > 0"""
-    yield f"{site('plimsoll_disks_unknown')} > 0"
+    yield f"{site(metrics.SOURCE_UP)} == 0"
+    yield f"{site(metrics.PASS_PAUSED)} == 1"
+    yield f"{site(metrics.PASS_BRAKED_DISKS)} > 0"
+    yield f"""{site(metrics.GUESTS, 'state="unreachable"')} > 0"""
+    yield f"""{site(metrics.DISKS, 'state=~"deferred|failed"')} > 0"""
+    yield f"{site(metrics.DISKS_UNKNOWN)} > 0"
 
 
 def of_disks(site: Site) -> Iterator[Alert]:
@@ -182,8 +183,8 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "unlimited",
-        f"sum by {site.node()} ({site('plimsoll_disks_unlimited')})",
-        f"\nand {on} {site('plimsoll_pass_enforcing')} == 1\nand {on} {site('plimsoll_pass_paused')} == 0",
+        f"sum by {site.node()} ({site(metrics.DISKS_UNLIMITED)})",
+        f"\nand {on} {site(metrics.PASS_ENFORCING)} == 1\nand {on} {site(metrics.PASS_PAUSED)} == 0",
         name="PlimsollDisksUnlimited",
         hold="30m",
         why="In observe mode no limit is written, and a paused node has an alert of its own. Several passes, since"
@@ -195,8 +196,8 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "failed",
-        f"sum by {site.node()} ({site('plimsoll_disks', _FAILED)})",
-        f"\nunless {on} {site('plimsoll_source_up')} == 0",
+        f"sum by {site.node()} ({site(metrics.DISKS, _FAILED)})",
+        f"\nunless {on} {site(metrics.SOURCE_UP)} == 0",
         name="PlimsollChangesFail",
         hold="30m",
         summary=f"Limits of {number('disk')} on {node}{site.in_words} cannot be set",
@@ -206,7 +207,7 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "unreachable_guests",
-        f"max by {site.node()} ({site('plimsoll_guests', _UNREACHABLE)})",
+        f"max by {site.node()} ({site(metrics.GUESTS, _UNREACHABLE)})",
         name="PlimsollGuestsUnreachable",
         hold="30m",
         summary=f"{number('guest')} on {node}{site.in_words} unreachable",
@@ -217,7 +218,7 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollExternalChanges",
         severity="warning",
-        expr=f"max by {site.node()} (changes({site('plimsoll_external_changes_reverted_total', over='1d')})) >= 3",
+        expr=f"max by {site.node()} (changes({site(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over='1d')})) >= 3",
         hold="5m",
         why="changes() counts passes that reverted something, not disks: one command that touched all disks of a"
         " node is one.",

@@ -9,22 +9,22 @@ from plimsoll_agent.alerts.definition import Alert, by_measure, number
 from plimsoll_agent.alerts.node import ROUND_OVERDUE
 from plimsoll_agent.alerts.region import example
 from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.monitor import metrics
 
-BROKEN_TARGETS = "volume_type:plimsoll_probe_targets_broken"
 BROKEN = 'verdict=~"short|slow"'
-TARGETS = "volume_type:plimsoll_probe_targets:sum"
 _TYPE = '{{ or $labels.volume_type "(none)" }}'
 
 
 def of_promises(site: Site) -> Iterator[Alert]:
     """Do guests get what their limits and objectives promise? Guests are counted, by their newest probe, not runs."""
+    share = f"100 * {metrics.TARGETS_BROKEN_RATIO}"
     many = (
-        f"100 * {BROKEN_TARGETS}:ratio >= {site.broken_percent} and {BROKEN_TARGETS}:sum >= {site.broken_guests}\n"
-        f"or\n100 * {BROKEN_TARGETS}:ratio and {BROKEN_TARGETS}:sum >= {site.broken_many}"
+        f"{share} >= {site.broken_percent} and {metrics.TARGETS_BROKEN} >= {site.broken_guests}\n"
+        f"or\n{share} and {metrics.TARGETS_BROKEN} >= {site.broken_many}"
     )
     worst = example(
         site,
-        f"topk(1, sum by ({site.instance}) (plimsoll_probe_targets{{%s, {BROKEN}}}) > 0)",
+        f"topk(1, sum by ({site.instance}) ({metrics.PROBE_TARGETS}{{%s, {BROKEN}}}) > 0)",
         "volume_type",
         then="; see {{ (first .).Labels.%s }}",
     )
@@ -45,7 +45,7 @@ def of_promises(site: Site) -> Iterator[Alert]:
         description="By their newest probes, "
         + example(
             site,
-            f"sum({BROKEN_TARGETS}:sum{{%s}})",
+            f"sum({metrics.TARGETS_BROKEN}{{%s}})",
             "volume_type",
             then='{{ . | first | value | printf "%.0f" }} guests, ',
         )
@@ -56,7 +56,7 @@ def of_promises(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "probe_broken",
-        "volume_type:plimsoll_probe_targets_broken_again:sum",
+        metrics.TARGETS_BROKEN_AGAIN,
         f"\nunless (\n{indent(many, '  ')}\n)",
         name="PlimsollPromiseBroken",
         hold="10m",
@@ -68,14 +68,14 @@ def of_promises(site: Site) -> Iterator[Alert]:
     )
     over = example(
         site,
-        f"topk(1, sum by ({site.instance}) (plimsoll_probe_targets{{%s, {_OVER}}}) > 0)",
+        f"topk(1, sum by ({site.instance}) ({metrics.PROBE_TARGETS}{{%s, {_OVER}}}) > 0)",
         "volume_type",
     )
     yield Alert(
         name="PlimsollOverLimit",
         severity="warning",
         measure="probe_broken",
-        expr=f"sum by {site.in_region('volume_type')} ({TARGETS}{{{_OVER}}}) > 0",
+        expr=f"sum by {site.in_region('volume_type')} ({metrics.TARGETS}{{{_OVER}}}) > 0",
         hold="10m",
         of_node=False,
         summary=f"{number('guest')} on volume type {_TYPE}{site.in_words} got more than the limit",
@@ -92,7 +92,7 @@ def of_runs(site: Site) -> Iterator[Alert]:
     """Are guests probed, and do probes give a result?"""
     node = site.node_words
     place = site.node("domain", "uuid", "directory")
-    interval = site("plimsoll_probe_interval_seconds")
+    interval = site(metrics.PROBE_INTERVAL_SECONDS)
     yield from by_measure(
         site,
         "probe_late",
@@ -100,8 +100,8 @@ def of_runs(site: Site) -> Iterator[Alert]:
 (
   time()
   - max by {place} (
-      {site("plimsoll_probe_last_timestamp_seconds")}
-      or {site("plimsoll_probe_chosen_timestamp_seconds")}
+      {site(metrics.PROBE_LAST_TIMESTAMP_SECONDS)}
+      or {site(metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS)}
       or label_replace(
         0 * {interval}
         + on {site.node()} group_left () max by {site.node()} ({site("node_boot_time_seconds")}),
@@ -110,8 +110,8 @@ def of_runs(site: Site) -> Iterator[Alert]:
     )
   - on {place} 2 * max by {place} ({interval}) - 3600
 )""",
-        f"\nand on {site.node()} time() - {site('plimsoll_probe_round_timestamp_seconds')} < {ROUND_OVERDUE}"
-        f"\nunless on {site.node()} {site('plimsoll_pass_paused')} == 1",
+        f"\nand on {site.node()} time() - {site(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)} < {ROUND_OVERDUE}"
+        f"\nunless on {site.node()} {site(metrics.PASS_PAUSED)} == 1",
         name="PlimsollProbesLate",
         hold="15m",
         why="Missed twice, while the timetable is run. Counted from the latest of: the last run, the time since which"
@@ -122,7 +122,7 @@ def of_runs(site: Site) -> Iterator[Alert]:
         " {{ $labels.directory }}, and is overdue for {{ $value | humanizeDuration }}. Run `plimsoll probe timetable`"
         " there: it prints why the probe was postponed.",
     )
-    runs = f"sum by {site.node()} (instance_volume_type:plimsoll_probe_runs:increase_1d"
+    runs = f"sum by {site.node()} ({metrics.NODE_RUNS}"
     failed, others = f'{runs}{{verdict="failed"}}', f'{runs}{{verdict!="failed"}}'
     yield Alert(
         name="PlimsollProbesFail",
@@ -150,7 +150,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
     an hour): a guest is probed every few hours, so most windows of five minutes have no probe. ``unless`` instead of
     ``and``: without a probe in the short window the alert stays.
     """
-    burn = "volume_type:plimsoll_probe_objective_burn:ratio"
+    burn = metrics.BURN
     times = '{{ $value | printf "%.3g" }}'
     missed = (
         f"requests of probes on volume type {_TYPE}{site.in_words} missed the latency objective of quantile"
@@ -162,7 +162,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollLatencyBudgetBurning",
         severity="critical",
-        expr=f"{burn}_6h > 6\nunless {burn}_1h <= 6",
+        expr=f"{burn['6h']} > 6\nunless {burn['1h']} <= 6",
         hold="10m",
         labels={"window": "6h"},
         of_node=False,
@@ -175,7 +175,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollLatencyBudgetBurning",
         severity="warning",
-        expr=f"{burn}_3d > 1\nunless {burn}_6h <= 1",
+        expr=f"{burn['3d']} > 1\nunless {burn['6h']} <= 1",
         hold="1h",
         labels={"window": "3d"},
         of_node=False,
@@ -185,9 +185,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
         " `plimsoll probe compare` on their nodes to compare with earlier runs.",
     )
     on = f"and on {site.node('volume_type')}"
-    p99, requests = (
-        f"instance_volume_type:plimsoll_probe_{name}" for name in ("latency_seconds:p99_1d", "requests:increase_1d")
-    )
+    p99, requests = metrics.NODE_P99, metrics.NODE_REQUESTS
     types = site.in_region("volume_type")
     yield Alert(
         name="PlimsollNodeWorseThanRegion",
@@ -198,7 +196,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
     {p99} > 0.01
     {on} {requests} >= 1000
     {on} sum by {site.node("volume_type")} (
-      instance_volume_type:plimsoll_probe_runs:increase_1d{{verdict!="failed"}}
+      {metrics.NODE_RUNS}{{verdict!="failed"}}
     ) >= 6
   )
   / on {types} group_left ()

@@ -12,22 +12,20 @@ from collections.abc import Iterator
 
 from plimsoll_agent.alerts.definition import Record
 from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.monitor import metrics
 
-_LATENCY = "plimsoll_probe_latency_seconds"
-_BUCKET = f"{_LATENCY}_bucket:increase_1h"
 _CONCLUSIVE = 'verdict=~"kept|no-limit|short|over-limit|slow"'
 """Not by those that are none: nodes of other versions may have others."""
-_RUNS = "instance_volume_type:plimsoll_probe_runs:increase_1d"
 
 
 def of_disks(site: Site) -> Iterator[Record]:
-    disks = site("plimsoll_disks")
-    yield Record("volume_type:plimsoll_disks:sum", f"sum by {site.in_region('volume_type', 'state')} ({disks})")
-    yield Record("instance:plimsoll_disks:sum", f"sum by {site.node('state')} ({disks})")
+    disks = site(metrics.DISKS)
+    yield Record(metrics.DISKS_OF_TYPE, f"sum by {site.in_region('volume_type', 'state')} ({disks})")
+    yield Record(metrics.DISKS_OF_NODE, f"sum by {site.node('state')} ({disks})")
     place = site.node("domain", "target_device", "uuid")
     yield Record(
-        "instance:plimsoll_disk_average_limit_ratio:top10",
-        f"topk by {site.in_region()} (10, max by {place} ({site('plimsoll_disk_average_limit_ratio')}))",
+        metrics.BUSIEST_DISKS,
+        f"topk by {site.in_region()} (10, max by {place} ({site(metrics.DISK_AVERAGE_LIMIT_RATIO)}))",
         "The ten busiest disks of each region, by their most used limit. None with detail = aggregate.",
     )
 
@@ -39,131 +37,122 @@ def of_load(site: Site) -> Iterator[Record]:
 
     def of_each(values: str, *labels: str) -> str:
         """The values of disks with labels of ``plimsoll_disk_info``."""
-        info = f"topk by {on} (1, max by {site.node(*disk, *labels)} ({site('plimsoll_disk_info')}))"
+        info = f"topk by {on} (1, max by {site.node(*disk, *labels)} ({site(metrics.DISK_INFO)}))"
         return f"{values}\n  * on {on} group_left ({', '.join(labels)})\n  {info}"
 
-    name, of_type = "plimsoll_disk_average_latency_seconds", site.in_region("volume_type")
-    latency = of_each(f"max by {on} ({site(name)})", "volume_type")
+    of_type = site.in_region("volume_type")
+    latency = of_each(f"max by {on} ({site(metrics.DISK_AVERAGE_LATENCY_SECONDS)})", "volume_type")
     why = "The disks of each volume type that had requests, and their median. None of these with detail = aggregate."
-    yield Record(f"volume_type:{name}:count", f"count by {of_type} (\n  {latency}\n)", why)
-    yield Record(f"volume_type:{name}:median", f"quantile by {of_type} (0.5,\n  {latency}\n)")
+    yield Record(metrics.LATENCY_COUNT, f"count by {of_type} (\n  {latency}\n)", why)
+    yield Record(metrics.LATENCY_MEDIAN, f"quantile by {of_type} (0.5,\n  {latency}\n)")
     why = "The three busiest guests of each pool: one of them may slow the others."
     pool = [site.own(label) for label in ("cluster", "pool")]
-    for unit in ("operations", "bytes"):
-        name = f"plimsoll_disk_average_{unit}_per_second"
-        rate = f"sum by {on} (max by {site.node(*disk, 'direction')} ({site(name)}))"
+    for unit, recorded in metrics.BUSIEST_GUESTS.items():
+        rate = f"sum by {on} (max by {site.node(*disk, 'direction')} ({site(metrics.DISK_AVERAGE[unit])}))"
         of_guest = f"sum by {site.in_region('uuid', *pool)} (\n  {of_each(rate, *pool)}\n)"
-        yield Record(f"uuid_pool:{name}:top3", f"topk by {site.in_region(*pool)} (3, {of_guest})", why)
+        yield Record(recorded, f"topk by {site.in_region(*pool)} (3, {of_guest})", why)
         why = ""
 
 
-TAKEN = {name: f"volume_type:plimsoll_pool_average_{name}_per_second:sum" for name in ("operations", "bytes")}
-PROMISED = {name: f"volume_type:plimsoll_pool_promised_{name}_per_second:sum" for name in TAKEN}
-
-
 def of_pools(site: Site) -> Iterator[Record]:
-    observed = site("plimsoll_pass_observed_timestamp_seconds")
+    observed = site(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS)
     why = (
         "Without nodes whose disks were not observed for an hour: their guests may be elsewhere. Each node once, also"
         " where two jobs scrape it."
     )
-    sums = [f"{what}_{name}_per_second" for what in ("promised", "average") for name in TAKEN]
-    pool = [site.own(label) for label in ("cluster", "pool")]
-    for name in ("disks", "disks_unknown", "disks_unlimited", *sums):
-        labels = (*pool, "volume_type", *(["unit"] if name == "disks_unlimited" else []))
+    pool, of_type = [site.own(label) for label in ("cluster", "pool")], site.in_region("volume_type")
+    for metric, recorded in metrics.POOL_SUM.items():
+        labels = (*pool, "volume_type", *(["unit"] if metric == metrics.POOL_DISKS_UNLIMITED else []))
         yield Record(
-            f"pool_volume_type:plimsoll_pool_{name}:sum",
+            recorded,
             f"sum by {site.in_region(*labels)} (\n"
-            f"  max by {site.node(*labels)} ({site(f'plimsoll_pool_{name}')})\n"
+            f"  max by {site.node(*labels)} ({site(metric)})\n"
             f"  and on {site.node()} time() - {observed} < 3600\n)",
             why,
         )
         why = ""
-    for name in sums:
-        of_type = site.in_region("volume_type")
-        yield Record(
-            f"volume_type:plimsoll_pool_{name}:sum", f"sum by {of_type} (pool_volume_type:plimsoll_pool_{name}:sum)"
-        )
+    taken, promised = (
+        {unit: metrics.POOL_SUM[name] for unit, name in sums.items()}
+        for sums in (metrics.POOL_AVERAGE, metrics.POOL_PROMISED)
+    )
+    for names, sums in ((metrics.PROMISED, promised), (metrics.TAKEN["volume_type"], taken)):
+        for unit, recorded in names.items():
+            yield Record(recorded, f"sum by {of_type} ({sums[unit]})")
     why = "A month is read from these, a series each: sums at each moment of it would take a minute."
-    for level, by in (("volume_type", site.in_region("volume_type")), ("pool", site.in_region(*pool))):
-        for name in TAKEN:
-            taken, promised = (
-                f"sum by {by} (pool_volume_type:plimsoll_pool_{what}_{name}_per_second:sum)"
-                for what in ("average", "promised")
-            )
+    for level, by in (("volume_type", of_type), ("pool", site.in_region(*pool))):
+        for unit, ratio in metrics.USED[level].items():
+            of_level = f"sum by {by} ({taken[unit]})"
             if level == "pool":
-                yield Record(f"pool:plimsoll_pool_average_{name}_per_second:sum", taken, why)
+                yield Record(metrics.TAKEN[level][unit], of_level, why)
                 why = ""
-            yield Record(f"{level}:plimsoll_pool_used_{name}:ratio", f"{taken}\n/\n({promised} > 0)")
+            yield Record(ratio, f"{of_level}\n/\n(sum by {by} ({promised[unit]}) > 0)")
 
 
 def of_probes(site: Site) -> Iterator[Record]:
     of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
-    for name in ("targets", "targets_broken_again"):
-        labels = site.in_region("volume_type", *(["verdict"] if name == "targets" else []))
-        written = site("plimsoll_probe_written_timestamp_seconds")
+    fresh = f"on {site.node()} time() - {site(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS)}"
+    why = "By the newest probe of each guest; a node that no longer probes does not count."
+    for recorded, metric, labels in (
+        (metrics.TARGETS, metrics.PROBE_TARGETS, site.in_region("volume_type", "verdict")),
+        (metrics.TARGETS_BROKEN_AGAIN, metrics.PROBE_TARGETS_BROKEN_AGAIN, of_type),
+    ):
         yield Record(
-            f"volume_type:plimsoll_probe_{name}:sum",
-            f"sum by {labels} (\n  {site(f'plimsoll_probe_{name}')}\n"
-            f"  and on {site.node()} time() - {written} < {site.seconds_of('probes_off')}\n)",
-            "By the newest probe of each guest; a node that no longer probes does not count."
-            if name == "targets"
-            else "",
+            recorded,
+            f"sum by {labels} (\n  {site(metric)}\n  and {fresh} < {site.seconds_of('probes_off')}\n)",
+            why,
         )
-    targets = "volume_type:plimsoll_probe_targets"
-    broken = f'sum by {of_type} ({targets}:sum{{verdict=~"short|slow"}})'
+        why = ""
     yield Record(
-        f"{targets}_broken:sum", broken, "Guests that get less than promised, and their share of those with a result."
+        metrics.TARGETS_BROKEN,
+        f'sum by {of_type} ({metrics.TARGETS}{{verdict=~"short|slow"}})',
+        "Guests that get less than promised, and their share of those with a result.",
     )
     yield Record(
-        f"{targets}_broken:ratio",
-        f"{targets}_broken:sum\n/\n(sum by {of_type} ({targets}:sum{{{_CONCLUSIVE}}}) > 0)",
+        metrics.TARGETS_BROKEN_RATIO,
+        f"{metrics.TARGETS_BROKEN}\n/\n(sum by {of_type} ({metrics.TARGETS}{{{_CONCLUSIVE}}}) > 0)",
     )
-    buckets = site(f"{_LATENCY}_bucket", over="1h")
-    yield Record(f"instance_volume_type:{_BUCKET}", f"sum by {site.node('volume_type', 'le')} (increase({buckets}))")
-    yield Record(
-        f"volume_type:{_BUCKET}", f"sum by {site.in_region('volume_type', 'le')} (instance_volume_type:{_BUCKET})"
-    )
+    buckets = site(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1h")
+    yield Record(metrics.NODE_BUCKETS, f"sum by {site.node('volume_type', 'le')} (increase({buckets}))")
+    by_bucket = site.in_region("volume_type", "le")
+    yield Record(metrics.TYPE_BUCKETS, f"sum by {by_bucket} ({metrics.NODE_BUCKETS})")
     why = (
         "The hours of a day are summed. Each request counts 20 times, once an evaluation, which does not change a"
         " percentile. increase() over a day of every bucket gives the same and reads 24 times as much. `>= 0` drops"
         " NaN, where the day had no request. A request in fio's last bucket counts as 17.05 s, its lower edge."
     )
-    for level, quantile, name in (
-        ("instance_volume_type", 0.99, "p99"),
-        ("volume_type", 0.5, "p50"),
-        ("volume_type", 0.99, "p99"),
-        ("volume_type", 0.999, "p999"),
+    for recorded, quantile, counted in (
+        (metrics.NODE_P99, 0.99, metrics.NODE_BUCKETS),
+        (metrics.QUANTILES["p50"], 0.5, metrics.TYPE_BUCKETS),
+        (metrics.QUANTILES["p99"], 0.99, metrics.TYPE_BUCKETS),
+        (metrics.QUANTILES["p999"], 0.999, metrics.TYPE_BUCKETS),
     ):
-        yield Record(
-            f"{level}:{_LATENCY}:{name}_1d",
-            f"histogram_quantile({quantile}, sum_over_time({level}:{_BUCKET}[1d])) >= 0",
-            why,
-        )
+        yield Record(recorded, f"histogram_quantile({quantile}, sum_over_time({counted}[1d])) >= 0", why)
         why = ""
     yield Record(
-        f"region:{_LATENCY}:p99_1d",
-        f"histogram_quantile(0.99,\n  sum by {site.in_region('le')} (sum_over_time(volume_type:{_BUCKET}[1d]))\n) >="
-        " 0",
+        metrics.REGION_P99,
+        "histogram_quantile(0.99,\n"
+        f"  sum by {site.in_region('le')} (sum_over_time({metrics.TYPE_BUCKETS}[1d]))\n) >= 0",
     )
-    counted = site(f"{_LATENCY}_count", over="1d")
-    yield Record(
-        "instance_volume_type:plimsoll_probe_requests:increase_1d", f"sum by {of_node} (increase({counted}))"
-    )
-    runs = site("plimsoll_probe_runs_total", over="1d")
-    yield Record(_RUNS, f"sum by {site.node('volume_type', 'verdict')} (increase({runs}))")
+    requests = site(metrics.PROBE_LATENCY_SECONDS_COUNT, over="1d")
+    yield Record(metrics.NODE_REQUESTS, f"sum by {of_node} (increase({requests}))")
+    runs = site(metrics.PROBE_RUNS_TOTAL, over="1d")
+    yield Record(metrics.NODE_RUNS, f"sum by {site.node('volume_type', 'verdict')} (increase({runs}))")
     why = "The share of good runs among conclusive ones. `or 0 *`: where none was good there may be no series to add."
-    for level, labels in (("instance_volume_type", of_node), ("volume_type", of_type), ("region", site.in_region())):
+    for recorded, labels in (
+        (metrics.NODE_KEPT, of_node),
+        (metrics.TYPE_KEPT, of_type),
+        (metrics.REGION_KEPT, site.in_region()),
+    ):
         yield Record(
-            f"{level}:plimsoll_promise_kept:ratio_1d",
+            recorded,
             f"""\
 (
-  sum by {labels} ({_RUNS}{{verdict=~"kept|no-limit"}})
+  sum by {labels} ({metrics.NODE_RUNS}{{verdict=~"kept|no-limit"}})
   or
-  0 * sum by {labels} ({_RUNS})
+  0 * sum by {labels} ({metrics.NODE_RUNS})
 )
 /
-(sum by {labels} ({_RUNS}{{{_CONCLUSIVE}}}) > 0)""",
+(sum by {labels} ({metrics.NODE_RUNS}{{{_CONCLUSIVE}}}) > 0)""",
             why,
         )
         why = ""
@@ -171,20 +160,19 @@ def of_probes(site: Site) -> Iterator[Record]:
 
 def of_burn(site: Site) -> Iterator[Record]:
     labels = site.in_region("volume_type", "objective")
-    prefix = "volume_type:plimsoll_probe_objective"
-    budget = site("plimsoll_probe_objective_budget_ratio")
-    yield Record(f"{prefix}_budget:ratio", f"max by {labels} ({budget}) > 0")
-    for name in ("missed", "requests"):
-        counter = site(f"plimsoll_probe_objective_{name}_total", over="1h")
-        yield Record(f"{prefix}_{name}:increase_1h", f"sum by {labels} (increase({counter}))")
-    missed, requests = f"{prefix}_missed:increase_1h", f"{prefix}_requests:increase_1h"
-    yield Record(f"{prefix}_burn:ratio_1h", f"{missed}\n/\n({requests} * {prefix}_budget:ratio >= 10)")
+    yield Record(metrics.OBJECTIVE_BUDGET, f"max by {labels} ({site(metrics.PROBE_OBJECTIVE_BUDGET_RATIO)}) > 0")
+    missed, requests, budget = metrics.OBJECTIVE_MISSED, metrics.OBJECTIVE_REQUESTS, metrics.OBJECTIVE_BUDGET
+    for recorded, counter in (
+        (missed, metrics.PROBE_OBJECTIVE_MISSED_TOTAL),
+        (requests, metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL),
+    ):
+        yield Record(recorded, f"sum by {labels} (increase({site(counter, over='1h')}))")
+    yield Record(metrics.BURN["1h"], f"{missed}\n/\n({requests} * {budget} >= 10)")
     why = "The sum of the hours, as above: each request counts 20 times, so 10 are 200."
     for window in ("6h", "3d"):
         yield Record(
-            f"{prefix}_burn:ratio_{window}",
-            f"sum_over_time({missed}[{window}])\n/\n(sum_over_time({requests}[{window}]) * {prefix}_budget:ratio >="
-            " 200)",
+            metrics.BURN[window],
+            f"sum_over_time({missed}[{window}])\n/\n(sum_over_time({requests}[{window}]) * {budget} >= 200)",
             why,
         )
         why = ""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from textwrap import indent
 
 from plimsoll_agent.alerts.definition import Alert, by_measure, number
-from plimsoll_agent.alerts.recorded import PROMISED, TAKEN
 from plimsoll_agent.alerts.site import Site, outside
+from plimsoll_agent.monitor import metrics
 
 
 def example(site: Site, query: str, *labels: str, then: str = "{{ (first .).Labels.%s }}") -> str:
@@ -29,8 +29,8 @@ def of_nodes(site: Site) -> Iterator[Alert]:
     yield from _unknown(site)
     yield from _gate(site)
     yield _stalled(site)
-    paused = site("plimsoll_pass_paused")
-    among = example(site, f"topk(1, max by ({site.instance}) (plimsoll_pass_paused{{%s}}) == 1)")
+    paused = site(metrics.PASS_PAUSED)
+    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_PAUSED}{{%s}}) == 1)")
     yield from by_measure(
         site,
         "paused",
@@ -49,12 +49,12 @@ def of_nodes(site: Site) -> Iterator[Alert]:
 
 
 def _catalogue(site: Site) -> Iterator[Alert]:
-    passed, issued = site("plimsoll_pass_last_timestamp_seconds"), site("plimsoll_catalogue_issued_timestamp_seconds")
-    usable = site("plimsoll_source_up", 'source="catalogue"')
-    stale = f"{passed} - {issued} > {site('plimsoll_catalogue_stale_after_seconds')}"
+    passed, issued = site(metrics.PASS_LAST_TIMESTAMP_SECONDS), site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+    usable = site(metrics.SOURCE_UP, 'source="catalogue"')
+    stale = f"{passed} - {issued} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}"
     among = example(
         site,
-        f"topk(1, max by ({site.instance}) (time() - plimsoll_catalogue_issued_timestamp_seconds{{%s}}) > 3600)",
+        f"topk(1, max by ({site.instance}) (time() - {metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS}{{%s}}) > 3600)",
         then="; the oldest, on {{ (first .).Labels.%s }}, is from {{ . | first | value | humanizeDuration }} ago",
     )
     said = {
@@ -87,20 +87,20 @@ def _catalogue(site: Site) -> Iterator[Alert]:
 
 
 def _brake(site: Site) -> Iterator[Alert]:
-    braked = f"max by {site.node('revision')} ({site('plimsoll_pass_braked_disks')})"
+    braked = f"max by {site.node('revision')} ({site(metrics.PASS_BRAKED_DISKS)})"
     revision = "{{ $labels.revision }}"
     disks = example(
         site,
-        "sum(plimsoll_pass_braked_disks{%s})",
+        f"sum({metrics.PASS_BRAKED_DISKS}{{%s}})",
         "revision",
         then='{{ . | first | value | printf "%.0f" }}',
     )
-    among = example(site, f"topk(1, max by ({site.instance}) (plimsoll_pass_braked_disks{{%s}}) > 0)", "revision")
+    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_BRAKED_DISKS}{{%s}}) > 0)", "revision")
     yield from by_measure(
         site,
         "braked",
         braked,
-        f"\nand on {site.node()} {site('plimsoll_pass_enforcing')} == 1",
+        f"\nand on {site.node()} {site(metrics.PASS_ENFORCING)} == 1",
         site.in_region("revision"),
         name="PlimsollBraked",
         hold="15m",
@@ -115,7 +115,7 @@ def _brake(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollRegionBraked",
         severity="warning",
-        expr=f"max by {site.node()} ({site('plimsoll_region_braked')}) == 1",
+        expr=f"max by {site.node()} ({site(metrics.REGION_BRAKED)}) == 1",
         hold="15m",
         of_node=False,
         summary=f"Region brake on {site.node_words}{site.in_words}: changed QoS specs need approval",
@@ -127,18 +127,18 @@ def _brake(site: Site) -> Iterator[Alert]:
 
 
 def _unknown(site: Site) -> Iterator[Alert]:
-    unknown = f"sum by {site.node()} ({site('plimsoll_disks_unknown')})"
-    unreachable = site("plimsoll_guests", 'state="unreachable"')
-    passed, issued = site("plimsoll_pass_last_timestamp_seconds"), site("plimsoll_catalogue_issued_timestamp_seconds")
+    unknown = f"sum by {site.node()} ({site(metrics.DISKS_UNKNOWN)})"
+    unreachable = site(metrics.GUESTS, 'state="unreachable"')
+    passed, issued = site(metrics.PASS_LAST_TIMESTAMP_SECONDS), site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
     on = f"on {site.node()}"
-    among = example(site, f"topk(1, sum by ({site.instance}) (plimsoll_disks_unknown{{%s}}))")
+    among = example(site, f"topk(1, sum by ({site.instance}) ({metrics.DISKS_UNKNOWN}{{%s}}))")
     yield from by_measure(
         site,
         "unknown",
         f"min_over_time(({unknown})[3h:30m])",
         f"\nunless {on} {unreachable} > 0"
-        f"\nunless {on} {site('plimsoll_source_up')} == 0"
-        f"\nunless {on} {passed} - {issued} > {site('plimsoll_catalogue_stale_after_seconds')}",
+        f"\nunless {on} {site(metrics.SOURCE_UP)} == 0"
+        f"\nunless {on} {passed} - {issued} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}",
         site.in_region(),
         name="PlimsollDisksUnknown",
         hold="30m",
@@ -155,8 +155,8 @@ def _unknown(site: Site) -> Iterator[Alert]:
 
 def _gate(site: Site) -> Iterator[Alert]:
     cluster = site.own("cluster")
-    shut = f"max by {site.node(cluster)} ({site('plimsoll_health_gate_shut')}) == 1{site.overdue}"
-    among = example(site, f"topk(1, max by ({site.instance}) (plimsoll_health_gate_shut{{%s}}) == 1)", cluster)
+    shut = f"max by {site.node(cluster)} ({site(metrics.HEALTH_GATE_SHUT)}) == 1{site.overdue}"
+    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.HEALTH_GATE_SHUT}{{%s}}) == 1)", cluster)
     yield Alert(
         name="PlimsollHealthGateShut",
         severity="warning",
@@ -177,7 +177,7 @@ STALLED_WITHIN = 900
 
 
 def _stalled(site: Site) -> Alert:
-    stalled = "plimsoll_project_stalled_timestamp_seconds"
+    stalled = metrics.PROJECT_STALLED_TIMESTAMP_SECONDS
     age = f"min by {site.in_region('project')} (time() - {site(stalled)}) < {STALLED_WITHIN}"
     among = example(site, f"topk(1, count by ({site.instance}) (time() - {stalled}{{%s}} < {STALLED_WITHIN}))")
     return Alert(
@@ -198,10 +198,10 @@ def of_rollout(site: Site) -> Iterator[Alert]:
     """Nodes that differ from the others. Nothing is wrong on a node, so nothing pages, and no rollout that would end
     it stops.
     """
-    built = site("plimsoll_build_info")
+    built = site(metrics.BUILD_INFO)
     rare = example(
         site,
-        "bottomk(1, count by (version) (plimsoll_build_info{%s}))",
+        f"bottomk(1, count by (version) ({metrics.BUILD_INFO}{{%s}}))",
         then="; {{ (first .).Labels.version }} on {{ . | first | value }} of them",
     )
     yield Alert(
@@ -214,9 +214,9 @@ def of_rollout(site: Site) -> Iterator[Alert]:
         description=f"Nodes{site.in_words} have run {number('version')} of plimsoll for {site.rollout}{rare}. Finish"
         " the rollout, or take it back. `plimsoll region status` lists the versions.",
     )
-    enforcing = site("plimsoll_pass_enforcing")
+    enforcing = site(metrics.PASS_ENFORCING)
     observes = f"max by {site.node()} ({enforcing}) == 0{site.overdue}"
-    observing = example(site, f"topk(1, max by ({site.instance}) (plimsoll_pass_enforcing{{%s}}) == 0)")
+    observing = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_ENFORCING}{{%s}}) == 0)")
     yield Alert(
         name="PlimsollModeSkew",
         severity="info",
@@ -255,11 +255,12 @@ def of_oversubscription(site: Site) -> Iterator[Alert]:
     if site.promised_ratio is None:
         return
     times, of_type = '{{ $value | printf "%.3g" }} times', '{{ or $labels.volume_type "(none)" }}'
+    promised, taken = metrics.PROMISED, metrics.TAKEN["volume_type"]
     for name, words in (("operations", "IOPS"), ("bytes", "bytes per second")):
         yield Alert(
             name="PlimsollOversubscribed",
             severity="warning",
-            expr=f"{PROMISED[name]}\n/\n(max_over_time({TAKEN[name]}[7d]) > 0)\n> {site.promised_ratio:g}",
+            expr=f"{promised[name]}\n/\n(max_over_time({taken[name]}[7d]) > 0)\n> {site.promised_ratio:g}",
             hold="1d",
             labels={"unit": words},
             of_node=False,

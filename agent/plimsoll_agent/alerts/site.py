@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.promql import label_list, selector
 from plimsoll_agent.monitor.site_labels import NAME, SiteLabels
 from plimsoll_agent.monitor.thresholds import MEASURE, SHIPPED, Thresholds, checked_range
@@ -116,7 +117,7 @@ class Site:
         if not its.enabled or not text:
             return ""
         minutes = -(-seconds(its.hold or OVERDUE_HOLD) // 60) + 2
-        age = f"max by {self.node()} (time() - {self('plimsoll_pass_last_timestamp_seconds')})"
+        age = f"max by {self.node()} (time() - {self(metrics.PASS_LAST_TIMESTAMP_SECONDS)})"
         age = f"min_over_time(({age})[{minutes}m:1m])"
         return f"\nunless on {self.node()} {outside(text, age)}"
 

@@ -6,6 +6,8 @@ labels ``domain`` and ``target_device`` too, so that their series can be joined 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from grafana_foundation_sdk.builders import timeseries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
@@ -30,6 +32,7 @@ from plimsoll_agent.dashboards.panels import (
 )
 from plimsoll_agent.dashboards.promql import of_disk, of_guest, of_region, verdict_number
 from plimsoll_agent.dashboards.variables import datasource, one_disk, region
+from plimsoll_agent.monitor import metrics
 
 STATES = ("in-sync", "changed", "planned", "deferred", "left-alone", "unknown", "failed")
 
@@ -44,18 +47,17 @@ class Disk:
 
     def newest(self, metric: str, by: str, *matchers: str) -> str:
         """A single series, even while two nodes report the disk of a migrating guest."""
-        return f"max by ({by}) ({self.its(f'plimsoll_disk_{metric}', *matchers)})"
+        return f"max by ({by}) ({self.its(metric, *matchers)})"
 
-    def every_unit(self, metric: str) -> str:
-        units = ("operations_per_second", "bytes_per_second", "seconds", "bytes")
-        return " or ".join(self.newest(f"{metric}_{unit}", "parameter") for unit in units)
+    def every_unit(self, limit: Mapping[str, str]) -> str:
+        return " or ".join(self.newest(metric, "parameter") for metric in limit.values())
 
     # --- rows
 
     def which(self) -> Row:
         its, site = self.its, self.site
         by = its.node("domain", "target_device", "uuid", "volume", "volume_type", "pool")
-        reverted = its("plimsoll_disk_external_changes_reverted_total", over="1d")
+        reverted = its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1d")
         return Row(
             "Disk",
             [
@@ -65,7 +67,7 @@ class Disk:
                     ["server", "project_name", "domain", "target_device", "volume", "volume_type", "pool",
                      *site.region, site.instance, "uuid"],
                     [
-                        Column("Seen", self.guest.named(f"max by {by} ({its('plimsoll_disk_info')})"),
+                        Column("Seen", self.guest.named(f"max by {by} ({its(metrics.DISK_INFO)})"),
                                words={"1": ("by its last pass", steps.PLAIN)}),
                     ],
                     worst="Node",
@@ -75,7 +77,7 @@ class Disk:
                 figure(
                     "Unlimited",
                     "Whether it has no limit.",
-                    self.newest("unlimited", "uuid"),
+                    self.newest(metrics.DISK_UNLIMITED, "uuid"),
                     steps=steps.measure(site, "unlimited"),
                     words={"0": "no", "1": "yes"},
                     size=SMALL,
@@ -90,19 +92,20 @@ class Disk:
 
     def actual_and_desired(self, title: str, what: str, unit: Unit) -> timeseries.Panel:
         about = "Actual limits in QEMU; dashed: desired. Only parameters that are set."
+        actual, desired = (of[f"{what}_per_second"] for of in (metrics.DISK_LIMIT_ACTUAL, metrics.DISK_LIMIT_DESIRED))
         queries = [
-            Query(self.newest(f"limit_actual_{what}_per_second", "parameter"), "{{parameter}}"),
-            Query(self.newest(f"limit_desired_{what}_per_second", "parameter"), "desired {{parameter}}"),
+            Query(self.newest(actual, "parameter"), "{{parameter}}"),
+            Query(self.newest(desired, "parameter"), "desired {{parameter}}"),
         ]
         return dashed(graph(title, about, queries, unit, size=THIRD), "desired .*")
 
     def limits(self) -> Row:
-        reverted = self.its("plimsoll_disk_external_changes_reverted_total", over="1h")
+        reverted = self.its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
         state = "\nor\n".join(
-            f"""{number} * {self.newest("state", "target_device", f'state="{state}"')}"""
+            f"""{number} * {self.newest(metrics.DISK_STATE, "target_device", f'state="{state}"')}"""
             for number, state in enumerate(STATES)
         )
-        held = f"max({self.its('plimsoll_disk_hold_end_timestamp_seconds')})"
+        held = f"max({self.its(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS)})"
         return Row(
             "Limits",
             [
@@ -113,8 +116,8 @@ class Disk:
                     "By libvirt's names. Burst lengths are in seconds, size_iops_sec in bytes, others per second.",
                     ["parameter"],
                     [
-                        Column("Actual", self.every_unit("limit_actual"), Unit.AS_IT_IS),
-                        Column("Desired", self.every_unit("limit_desired"), Unit.AS_IT_IS),
+                        Column("Actual", self.every_unit(metrics.DISK_LIMIT_ACTUAL), Unit.AS_IT_IS),
+                        Column("Desired", self.every_unit(metrics.DISK_LIMIT_DESIRED), Unit.AS_IT_IS),
                     ],
                     worst="Actual",
                     size=THIRD,
@@ -144,8 +147,8 @@ class Disk:
 
     def done_and_allowed(self, done: str, unit: Unit) -> timeseries.Panel:
         queries = [
-            Query(self.newest(f"average_{done}_per_second", "direction"), "{{direction}}"),
-            Query(self.newest(f"average_allowed_{done}_per_second", "parameter"), "allowed by {{parameter}}"),
+            Query(self.newest(metrics.DISK_AVERAGE[done], "direction"), "{{direction}}"),
+            Query(self.newest(metrics.DISK_AVERAGE_ALLOWED[done], "parameter"), "allowed by {{parameter}}"),
         ]
         title = f"{done.capitalize()} and what limits allow {shared.BETWEEN_PASSES}"
         about = f"Dashed: what each limit allows, burst included. {shared.EVENLY}"
@@ -161,7 +164,7 @@ class Disk:
                     f"Share of each limit used {shared.BETWEEN_PASSES}",
                     "Without its burst: above 100 % the disk uses its burst, from 95 % it is at its limit. "
                     f"{shared.EVENLY}",
-                    [Query(self.newest("average_limit_ratio", "parameter"), "{{parameter}}")],
+                    [Query(self.newest(metrics.DISK_AVERAGE_LIMIT_RATIO, "parameter"), "{{parameter}}")],
                     Unit.SHARE,
                     ((None, steps.PLAIN), (0.95, steps.INFO)),
                     THIRD,
@@ -170,16 +173,16 @@ class Disk:
         )
 
     def percentiles(self) -> timeseries.Panel:
-        buckets = self.guest("plimsoll_probe_latency_seconds_bucket", over="1d")
+        buckets = self.guest(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1d")
         summed = f"sum by (le) (increase({buckets}))"
         queries = [
             Query(f"histogram_quantile({quantile}, {summed}) >= 0", name)
             for name, quantile in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
         ]
         # The probed volume's type has the objective.
-        types = f"max by {self.guest.region('volume_type')} ({self.guest('plimsoll_probe_info')})"
+        types = f"max by {self.guest.region('volume_type')} ({self.guest(metrics.PROBE_INFO)})"
         bound = f"max by {self.guest.region('volume_type', 'objective')}"
-        seconds = of_region(self.site)("plimsoll_probe_objective_seconds")
+        seconds = of_region(self.site)(metrics.PROBE_OBJECTIVE_SECONDS)
         queries.append(
             Query(
                 f"min by (objective) ({bound} ({seconds}) and on {self.guest.region('volume_type')} {types})",
@@ -195,13 +198,13 @@ class Disk:
     def probes(self) -> Row:
         its = self.guest
 
-        def by_probe(fold: str, what: str) -> str:
-            return f"{fold} by (probe, directory) ({its(f'plimsoll_probe_{what}')})"
+        def by_probe(fold: str, metric: str) -> str:
+            return f"{fold} by (probe, directory) ({its(metric)})"
 
         legend = "{{probe}} {{directory}}"
         ages = [
-            Query(f"time() - {by_probe('max', 'last_timestamp_seconds')}", legend),
-            Query(f"max by (directory) ({its('plimsoll_probe_interval_seconds')})", "interval, {{directory}}"),
+            Query(f"time() - {by_probe('max', metrics.PROBE_LAST_TIMESTAMP_SECONDS)}", legend),
+            Query(f"max by (directory) ({its(metrics.PROBE_INTERVAL_SECONDS)})", "interval, {{directory}}"),
         ]
         about_ages = "Time since each of its probes ended; dashed: the interval in the rules."
         return Row(
@@ -217,14 +220,14 @@ class Disk:
                 graph(
                     "IOPS of newest probe",
                     "Measured by fio in the guest, over the whole run.",
-                    [Query(by_probe("max", "operations_per_second"), legend)],
+                    [Query(by_probe("max", metrics.PROBE_RATE["operations"]), legend)],
                     Unit.OPERATIONS,
                     size=THIRD,
                 ),
                 graph(
                     "Share of limits reached by newest probe",
                     "100 %: all that the limits allow. Well below: the cluster gave less than promised.",
-                    [Query(by_probe("min", "allowed_ratio"), legend)],
+                    [Query(by_probe("min", metrics.PROBE_ALLOWED_RATIO), legend)],
                     Unit.SHARE,
                     size=THIRD,
                 ),
@@ -238,7 +241,7 @@ class Disk:
 def make(site: Site) -> Dashboard:
     made = Disk(site)
     every = of_region(site)
-    here = f"max by {site.node()} ({made.its('plimsoll_disk_info')})"
+    here = f"max by {site.node()} ({made.its(metrics.DISK_INFO)})"
     no_guest = every.and_('uuid=""')
     alerts = [  # of its guest, of the region, of its node
         shared.alerts(every.and_('uuid="$uuid"')),

@@ -32,6 +32,7 @@ from plimsoll_agent.dashboards.panels import (
 )
 from plimsoll_agent.dashboards.promql import of_node, of_region, type_named, verdict_number
 from plimsoll_agent.dashboards.variables import datasource, instance, region, volume_type
+from plimsoll_agent.monitor import metrics
 
 MODES = {"0": "observing", "1": "enforcing", "2": "paused", "3": "paused"}
 
@@ -47,17 +48,17 @@ class Node:
     def largest(self, metric: str, *matchers: str) -> str:
         return f"max({self.its(metric, *matchers)})"
 
-    def ago(self, event: str) -> str:
-        return f"time() - {self.largest(f'plimsoll_{event}_timestamp_seconds')}"
+    def ago(self, metric: str) -> str:
+        return f"time() - {self.largest(metric)}"
 
     # --- rows
 
     def overview(self) -> Row:
-        site, info = self.site, self.its("plimsoll_build_info")
+        site, info = self.site, self.its(metrics.BUILD_INFO)
         catalogue = figure(
             "Age of catalogue",
             "Time since the data came from Cinder and Nova.",
-            self.ago("catalogue_issued"),
+            self.ago(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS),
             Unit.SECONDS,
             steps.measure(site, "catalogue_age"),
             without="none",
@@ -68,14 +69,14 @@ class Node:
                 figure(
                     "Age of last pass",
                     "Time since the last pass ended, good or not.",
-                    self.ago("pass_last"),
+                    self.ago(metrics.PASS_LAST_TIMESTAMP_SECONDS),
                     Unit.SECONDS,
                     steps.measure(site, "pass_age"),
                 ),
                 figure(
                     "Age of last good pass",
                     "Time since the last pass that left nothing undone.",
-                    self.ago("pass_last_good"),
+                    self.ago(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS),
                     Unit.SECONDS,
                     steps.measure(site, "good_pass_age"),
                 ),
@@ -83,21 +84,21 @@ class Node:
                     "Mode",
                     "observing: passes only plan. enforcing: passes write limits. paused: a pause file stops all"
                     " writes.",
-                    f"{self.largest('plimsoll_pass_enforcing')} + 2 * {self.largest('plimsoll_pass_paused')}",
+                    f"{self.largest(metrics.PASS_ENFORCING)} + 2 * {self.largest(metrics.PASS_PAUSED)}",
                     steps=((None, steps.INFO), (1, steps.GOOD), (2, steps.WARNING)),
                     words=MODES,
                 ),
                 figure(
                     "Disks braked",
                     "Disks whose change is deferred until plimsoll approve, because too many would change at once.",
-                    self.largest("plimsoll_pass_braked_disks"),
+                    self.largest(metrics.PASS_BRAKED_DISKS),
                     steps=steps.measure(site, "braked"),
                 ),
                 shared.unlimited(self.typed),
                 figure(
                     "Guests unreachable",
                     "Guests whose QEMU did not answer in time: the actual limits of their disks are unknown.",
-                    self.largest("plimsoll_guests", 'state="unreachable"'),
+                    self.largest(metrics.GUESTS, 'state="unreachable"'),
                     steps=steps.measure(site, "unreachable_guests"),
                 ),
                 catalogue,
@@ -106,7 +107,7 @@ class Node:
         )
 
     def firing(self) -> Row:
-        rules = self.its("plimsoll_rules_info")
+        rules = self.its(metrics.RULES_INFO)
         return Row(
             "What is wrong",
             [
@@ -120,16 +121,16 @@ class Node:
                 figure(
                     "Holds",
                     "Exceptions made by operators; plimsoll disk hold list prints them.",
-                    self.largest("plimsoll_holds"),
+                    self.largest(metrics.HOLDS),
                     size=Size(3, 5),
                 ),
             ],
         )
 
     def passes(self) -> Row:
-        refreshes = self.its("plimsoll_catalogue_refreshes_total", over="1h")
-        calls = self.its("plimsoll_catalogue_calls_total", over="1h")
-        phases = self.its("plimsoll_pass_duration_seconds")
+        refreshes = self.its(metrics.CATALOGUE_REFRESHES_TOTAL, over="1h")
+        calls = self.its(metrics.CATALOGUE_CALLS_TOTAL, over="1h")
+        phases = self.its(metrics.PASS_DURATION_SECONDS)
         return Row(
             "Passes",
             [
@@ -145,7 +146,10 @@ class Node:
                 graph(
                     "Age of last pass over time",
                     "Drops at each pass; a line that keeps rising means that passes have stopped.",
-                    [Query(self.ago("pass_last"), "any pass"), Query(self.ago("pass_last_good"), "good pass")],
+                    [
+                        Query(self.ago(metrics.PASS_LAST_TIMESTAMP_SECONDS), "any pass"),
+                        Query(self.ago(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS), "good pass"),
+                    ],
                     Unit.SECONDS,
                     steps.measure(self.site, "pass_age"),
                     THIRD,
@@ -154,7 +158,7 @@ class Node:
                 states(
                     "Sources",
                     "What a pass reads. While a source is down, its last known data is used.",
-                    Query(f"max by (source) ({self.its('plimsoll_source_up')})", "{{source}}"),
+                    Query(f"max by (source) ({self.its(metrics.SOURCE_UP)})", "{{source}}"),
                     {"0": ("down", steps.WARNING), "1": ("up", steps.GOOD)},
                     THIRD,
                 ),
@@ -172,7 +176,7 @@ class Node:
         )
 
     def results(self) -> timeseries.Panel:
-        passes, busy = (self.its(f"plimsoll_{what}_total", over="1h") for what in ("passes", "pass_lock_busy"))
+        passes, busy = self.its(metrics.PASSES_TOTAL, over="1h"), self.its(metrics.PASS_LOCK_BUSY_TOTAL, over="1h")
         queries = [
             Query(f"sum by (result) (increase({passes}))", "{{result}}"),
             Query(f"sum(increase({busy}))", "lock busy"),
@@ -187,8 +191,8 @@ class Node:
 
     def catalogue(self) -> timeseries.Panel:
         queries = [
-            Query(self.ago("catalogue_issued"), "age"),
-            Query(self.largest("plimsoll_catalogue_stale_after_seconds"), "stale from here"),
+            Query(self.ago(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS), "age"),
+            Query(self.largest(metrics.CATALOGUE_STALE_AFTER_SECONDS), "stale from here"),
         ]
         about = "Time since the data came from Cinder, and the age from which it is stale. Empty without a catalogue."
         panel = graph("Age of catalogue over time", about, queries, Unit.SECONDS, size=THIRD)
@@ -196,15 +200,13 @@ class Node:
 
     def use(self) -> Row:
         its = self.its
-        share = its.disks_of_type(f"max by {its.disk} ({its('plimsoll_disk_average_limit_ratio')})")
+        share = its.disks_of_type(f"max by {its.disk} ({its(metrics.DISK_AVERAGE_LIMIT_RATIO)})")
         operations, size = (
-            its.disks_of_type(f"sum by {its.disk} ({its(f'plimsoll_disk_average_{what}_per_second')})")
+            its.disks_of_type(f"sum by {its.disk} ({its(metrics.DISK_AVERAGE[what])})")
             for what in ("operations", "bytes")
         )
         # The ten are chosen once for the whole graph, not anew at each point.
-        most = (
-            f"max by {its.disk} (max_over_time({its('plimsoll_disk_average_limit_ratio', over='$__range')} @ end()))"
-        )
+        most = f"max by {its.disk} (max_over_time({its(metrics.DISK_AVERAGE_LIMIT_RATIO, over='$__range')} @ end()))"
         busiest = f"{share}\nand topk(10, {its.disks_of_type(most)})"
         return Row(
             "Use of limits",
@@ -243,13 +245,13 @@ class Node:
             "Disks",
             [
                 shared.which_unlimited(self.its, Size(24, 7)),
-                shared.disks_by_state(f"sum by (state) ({self.typed('plimsoll_disks')})"),
+                shared.disks_by_state(f"sum by (state) ({self.typed(metrics.DISKS)})"),
                 shared.reverted(self.typed),
             ],
         )
 
     def slowness(self) -> timeseries.Panel:
-        here = self.typed(shared.P99)
+        here = self.typed(metrics.NODE_P99)
         median = shared.median_node(of_region(self.site).of_type)
         queries = [
             Query(type_named(here), "here, {{volume_type}}"),
@@ -265,7 +267,7 @@ class Node:
     def probes(self) -> Row:
         its = self.its
         verdict = verdict_number(its, *self.site.region, self.site.instance, "domain", "uuid", "directory", "probe")
-        kept = type_named(self.typed("instance_volume_type:plimsoll_promise_kept:ratio_1d"))
+        kept = type_named(self.typed(metrics.NODE_KEPT))
         return Row(
             "Probes on this node",
             [
@@ -289,7 +291,7 @@ class Node:
                 graph(
                     "Age of probe metrics",
                     "Time since probe run last wrote its metrics, whether or not a probe was due.",
-                    [Query(self.ago("probe_written"), "written")],
+                    [Query(self.ago(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS), "written")],
                     Unit.SECONDS,
                     size=THIRD,
                 ),

@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 from plimsoll_agent.dashboards.promql import Chosen
 from plimsoll_agent.dashboards.steps import NEUTRAL, Steps
 from plimsoll_agent.dashboards.variables import SOURCE
+from plimsoll_agent.monitor import metrics
 
 
 class Unit(StrEnum):
@@ -112,7 +113,7 @@ HEAT = "The stronger the colour, the more requests."
 def heat(title: str, about: str, chosen: Chosen, size: Size = WHOLE) -> heatmap.Panel:
     """A heat map of latencies, from the buckets of the probes that are chosen."""
     panel = _dressed(heatmap.Panel(), title, about, Unit.SECONDS, size, NEUTRAL)
-    buckets = f"sum by (le) (increase({chosen('plimsoll_probe_latency_seconds_bucket', over='$__rate_interval')}))"
+    buckets = f"sum by (le) (increase({chosen(metrics.PROBE_LATENCY_SECONDS_BUCKET, over='$__rate_interval')}))"
     for target in _targets([Query(buckets, "{{le}}")]):
         panel.with_target(target.range().format(PromQueryFormat.HEATMAP))
     # It fades into the page of the light theme and of the dark one; a scheme of hues does in one of them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll_agent.alerts.site import Site
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.promql import selector
 
 BROKEN, GOOD = "short|over-limit|slow", "kept|no-limit"
@@ -59,18 +60,18 @@ class Chosen:
 
     def named(self, expr: str) -> str:
         """With the names of server and project, where the guest has them."""
-        names = f"max by {self.node('uuid', 'server', 'project_name')} ({self('plimsoll_guest_info')})"
+        names = f"max by {self.node('uuid', 'server', 'project_name')} ({self(metrics.GUEST_INFO)})"
         on = f"on {self.node('uuid')}"
         return f"({expr}) * {on} group_left (server, project_name) {names}\nor\n({expr}) unless {on} {names}"
 
     def disks_of_type(self, expr: str) -> str:
         """Series of disks, without those that have another volume type than the selected."""
-        others = self("plimsoll_disk_info", 'volume_type!~"$volume_type"')
+        others = self(metrics.DISK_INFO, 'volume_type!~"$volume_type"')
         return f"({expr}) unless on {self.node('uuid', 'target_device')} {others}"
 
     def targets_of_type(self, expr: str) -> str:
         """Series of probed guests and directories, likewise; what was never probed has no type yet."""
-        others = self("plimsoll_probe_info", 'volume_type!~"$volume_type"')
+        others = self(metrics.PROBE_INFO, 'volume_type!~"$volume_type"')
         return f"({expr}) unless on {self.node('uuid', 'directory')} {others}"
 
 
@@ -104,7 +105,7 @@ def verdict_number(chosen: Chosen, *labels: str) -> str:
     """The place in ``VERDICTS`` of each probe's newest verdict, for a row a probe."""
     by = f"({', '.join(labels)})"
     return "\nor\n".join(
-        f"{number} * max by {by} ({chosen('plimsoll_probe_verdict', _is(verdict))})"
+        f"{number} * max by {by} ({chosen(metrics.PROBE_VERDICT, _is(verdict))})"
         for number, verdict in enumerate(VERDICTS)
     )
 

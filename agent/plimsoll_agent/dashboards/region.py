@@ -9,7 +9,6 @@ from __future__ import annotations
 from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from plimsoll_agent.alerts.recorded import PROMISED, TAKEN
 from plimsoll_agent.alerts.region import STALLED_WITHIN
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, shared, steps
@@ -33,9 +32,8 @@ from plimsoll_agent.dashboards.panels import (
 )
 from plimsoll_agent.dashboards.promql import BROKEN, CONCLUSIVE, GOOD, Chosen, of_region, type_named
 from plimsoll_agent.dashboards.variables import datasource, region, volume_type
+from plimsoll_agent.monitor import metrics
 
-BROKEN_TARGETS, TARGETS = "volume_type:plimsoll_probe_targets_broken", "volume_type:plimsoll_probe_targets:sum"
-LATENCY = "volume_type:plimsoll_probe_latency_seconds"
 WIDE = Size(12, 9)
 OUT_OF_SYNC = 'state=~"planned|deferred|unknown|failed"'
 
@@ -50,16 +48,19 @@ class Region:
 
     # --- nodes
 
-    def newest(self, event: str) -> str:
-        """A day back, so that a node without node_exporter stays visible, with the age of its last pass."""
-        return (
-            f"max by {self.its.node()} (max_over_time({self.its(f'plimsoll_{event}_timestamp_seconds', over='1d')}))"
+    @property
+    def newest(self) -> tuple[str, str]:
+        """The last pass and the last good one, a day back: a node without node_exporter stays visible."""
+        last, good = (
+            f"max by {self.its.node()} (max_over_time({self.its(metric, over='1d')}))"
+            for metric in (metrics.PASS_LAST_TIMESTAMP_SECONDS, metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS)
         )
+        return last, good
 
     @property
     def behind(self) -> str:
         """Nodes whose last pass, or last good pass, is too old, or that never had a good one."""
-        last, good = self.newest("pass_last"), self.newest("pass_last_good")
+        last, good = self.newest
         late, partial = (steps.first(self.site, name) for name in ("pass_age", "good_pass_age"))
         return f"(time() - {last} > {late:g} or time() - ({good} or 0 * {last}) > {partial:g})"
 
@@ -79,7 +80,7 @@ class Region:
                     "Promise kept",
                     "Probed guests that got what limits and objectives promise, by the newest probe of each: back at"
                     " 100 % with the first good probe after a fix.",
-                    f"1 - sum({self.typed(f'{BROKEN_TARGETS}:sum')}) / sum({self.typed(TARGETS, CONCLUSIVE)})",
+                    f"1 - sum({self.typed(metrics.TARGETS_BROKEN)}) / sum({self.typed(metrics.TARGETS, CONCLUSIVE)})",
                     Unit.SHARE,
                     steps.promise(self.site),
                     without="no probes",
@@ -113,15 +114,15 @@ class Region:
         )
 
     def nodes_behind(self, size: Size) -> table.Panel:
-        its, last, good = self.its, self.newest("pass_last"), self.newest("pass_last_good")
-        down = f"sum by {its.node()} (1 - {its('plimsoll_source_up')})"
+        its, (last, good) = self.its, self.newest
+        down = f"sum by {its.node()} (1 - {its(metrics.SOURCE_UP)})"
         columns = (
             ("Last pass", f"time() - {last}", Unit.SECONDS, "pass_age"),
             ("Last good pass", f"time() - {good}", Unit.SECONDS, "good_pass_age"),
             ("Sources down", down, Unit.COUNT, "sources_down"),
-            ("Unreachable", self.summed("plimsoll_guests", 'state="unreachable"'), Unit.COUNT,
+            ("Unreachable", self.summed(metrics.GUESTS, 'state="unreachable"'), Unit.COUNT,
              "unreachable_guests"),
-            ("Out of sync", self.summed("instance:plimsoll_disks:sum", OUT_OF_SYNC), Unit.COUNT, "behind"),
+            ("Out of sync", self.summed(metrics.DISKS_OF_NODE, OUT_OF_SYNC), Unit.COUNT, "behind"),
         )  # fmt: skip
         return listing(
             "Nodes unreachable or behind, one by one",
@@ -139,8 +140,8 @@ class Region:
         )
 
     def promise(self) -> Row:
-        now = f"1 - {self.typed(f'{BROKEN_TARGETS}:ratio')}"
-        day = self.typed("volume_type:plimsoll_promise_kept:ratio_1d")
+        now = f"1 - {self.typed(metrics.TARGETS_BROKEN_RATIO)}"
+        day = self.typed(metrics.TYPE_KEPT)
         legend = f"{self.site.legend} {{{{volume_type}}}}"
         panel = graph(
             "Promise kept, by volume type",
@@ -160,13 +161,13 @@ class Region:
         legend = f"{self.site.legend} {{{{volume_type}}}}"
         labels = (*self.site.region, "volume_type")
         queries = [
-            Query(type_named(self.typed(f"{LATENCY}:{rule}")), legend),
+            Query(type_named(self.typed(metrics.QUANTILES[rule])), legend),
             shared.objective(self.typed, quantile, *labels, legend=f"{legend}, objective"),
         ]
         return shared.latencies(f"{name} latency, by volume type", about, queries)
 
     def slowest_nodes(self) -> table.Panel:
-        p99, on = self.typed(shared.P99), self.its.node("volume_type")
+        p99, on = self.typed(metrics.NODE_P99), self.its.node("volume_type")
         slowest = (
             f"topk(10, {p99} / on {self.its.region('volume_type')} group_left () {shared.median_node(self.typed)})"
         )
@@ -190,13 +191,12 @@ class Region:
         )
 
     def budget(self) -> timeseries.Panel:
-        burn = "volume_type:plimsoll_probe_objective_burn:ratio"
         queries = [
             Query(
-                type_named(self.typed(f"{burn}_{over}")),
+                type_named(self.typed(name)),
                 f"{self.site.legend} {{{{volume_type}}}} {{{{objective}}}}, {over}",
             )
-            for over in ("1h", "6h", "3d")
+            for over, name in metrics.BURN.items()
         ]
         about = (
             "At 1 as many requests are slow as the objective allows; at 10 the budget of a month lasts three days. "
@@ -208,9 +208,9 @@ class Region:
         return Row(
             "Latency",
             [
-                self.percentile("p50", "Half of the", "p50_1d", "0.5"),
-                self.percentile("p99", "99 of 100", "p99_1d", "0.99"),
-                self.percentile("p99.9", "999 of 1000", "p999_1d", "0.999"),
+                self.percentile("p50", "Half of the", "p50", "0.5"),
+                self.percentile("p99", "99 of 100", "p99", "0.99"),
+                self.percentile("p99.9", "999 of 1000", "p999", "0.999"),
                 heat(
                     "Latency of probe requests",
                     f"{HEAT} A second band far above the first means that a part of the cluster "
@@ -225,16 +225,16 @@ class Region:
 
     def probes(self) -> Row:
         its = self.its
-        buckets = self.typed("plimsoll_probe_latency_seconds_bucket", 'uuid!=""', over="1d")
+        buckets = self.typed(metrics.PROBE_LATENCY_SECONDS_BUCKET, 'uuid!=""', over="1d")
         p99 = f"histogram_quantile(0.99, sum by {its.node('domain', 'uuid', 'le')} (increase({buckets}))) >= 0"
 
         def by_guest(fold: str, expr: str) -> str:
             return its.named(f"{fold} by {its.guest} ({its.targets_of_type(expr)})")
 
-        last = by_guest("max", its("plimsoll_probe_last_timestamp_seconds"))
-        share = by_guest("min", its("plimsoll_probe_allowed_ratio"))
+        last = by_guest("max", its(metrics.PROBE_LAST_TIMESTAMP_SECONDS))
+        share = by_guest("min", its(metrics.PROBE_ALLOWED_RATIO))
         broken = by_guest(
-            "sum", f"{its('plimsoll_probe_verdict', _verdicts(BROKEN))} or 0 * {its('plimsoll_probe_verdict')}"
+            "sum", f"{its(metrics.PROBE_VERDICT, _verdicts(BROKEN))} or 0 * {its(metrics.PROBE_VERDICT)}"
         )
         return Row(
             "Probed guests",
@@ -263,19 +263,19 @@ class Region:
             "Probes by the verdict of their newest run. overdue: guests whose probe was due twice and did not run. "
             f"postponed: for the cluster's health or another reason. {shared.ONLY_PER_DISK}"
         )
-        its, every = self.its, f"count({self.its.targets_of_type(self.its('plimsoll_probe_verdict'))})"
+        its, every = self.its, f"count({self.its.targets_of_type(self.its(metrics.PROBE_VERDICT))})"
 
         def newest(verdicts: str, matches: str = "=~") -> str:
-            found = its.targets_of_type(its("plimsoll_probe_verdict", _verdicts(verdicts, matches)))
+            found = its.targets_of_type(its(metrics.PROBE_VERDICT, _verdicts(verdicts, matches)))
             return f"count({found}) or 0 * {every}"
 
-        late = its.targets_of_type(its("plimsoll_probe_postponed_timestamp_seconds"))
+        late = its.targets_of_type(its(metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS))
         queries = [
             Query(newest(GOOD), "good"),
             Query(newest(BROKEN), "broken"),
             Query(newest(f"{GOOD}|{BROKEN}", "!~"), "no verdict"),
             Query(f"sum({its.targets_of_type(overdue_targets(its))})", "overdue"),
-            Query(f"count({late}) or 0 * count({its('plimsoll_probe_interval_seconds')})", "postponed"),
+            Query(f"count({late}) or 0 * count({its(metrics.PROBE_INTERVAL_SECONDS)})", "postponed"),
         ]
         colours = (steps.OF_STATE[each] for each in ("in-sync", "failed", "left-alone", "deferred", "planned"))
         panel = graph("Probes by state", about, queries, size=BESIDE_IT)
@@ -291,21 +291,21 @@ class Region:
                 graph(
                     "Nodes by version",
                     "Nodes by their version of plimsoll. Two for long: a rollout that was not finished.",
-                    [Query(f"count by (version) ({self.its('plimsoll_build_info')})", "{{version}}")],
+                    [Query(f"count by (version) ({self.its(metrics.BUILD_INFO)})", "{{version}}")],
                     size=THIRD,
                     stacked=True,
                 ),
                 graph(
                     "Nodes by revision of the rules",
                     "Nodes by the revision of the rules that their last pass used.",
-                    [Query(f"count by (revision) ({self.its('plimsoll_rules_info')})", "{{revision}}")],
+                    [Query(f"count by (revision) ({self.its(metrics.RULES_INFO)})", "{{revision}}")],
                     size=THIRD,
                     stacked=True,
                 ),
                 graph(
                     "Nodes whose health gate is shut",
                     "Nodes that defer changes because this Ceph cluster is unhealthy or unreachable.",
-                    [Query(f"sum by ({cluster}) ({self.its('plimsoll_health_gate_shut')})", f"{{{{{cluster}}}}}")],
+                    [Query(f"sum by ({cluster}) ({self.its(metrics.HEALTH_GATE_SHUT)})", f"{{{{{cluster}}}}}")],
                     steps=steps.WARN_FROM_ONE,
                     size=THIRD,
                 ),
@@ -321,11 +321,11 @@ class Region:
             " Observing: passes only plan.",
             [*self.site.region, self.site.instance],
             [
-                Column("Disks braked", f"{self.summed('plimsoll_pass_braked_disks')} > 0",
+                Column("Disks braked", f"{self.summed(metrics.PASS_BRAKED_DISKS)} > 0",
                        steps=steps.measure(self.site, "braked")),
-                Column("Paused", f"{self.summed('plimsoll_pass_paused')} > 0",
+                Column("Paused", f"{self.summed(metrics.PASS_PAUSED)} > 0",
                        words={"1": ("paused", steps.WARNING)}),
-                Column("Mode", f"max by {its.node()} ({its('plimsoll_pass_enforcing')}) == 0",
+                Column("Mode", f"max by {its.node()} ({its(metrics.PASS_ENFORCING)}) == 0",
                        words={"0": ("observing", steps.INFO)}),
             ],
             worst="Disks braked",
@@ -336,7 +336,7 @@ class Region:
 
     def revisions(self) -> table.Panel:
         its = self.its
-        issued = its("plimsoll_catalogue_issued_timestamp_seconds")
+        issued = its(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
         return listing(
             "Nodes: catalogue, version, revision",
             "The age of the catalogue from Cinder and Nova (none: no catalogue), plimsoll's version, and the revision"
@@ -345,9 +345,9 @@ class Region:
             [
                 Column("Age of catalogue", f"time() - max by {its.node()} ({issued})", Unit.SECONDS,
                        steps.measure(self.site, "catalogue_age")),
-                Column("Pass", f"max by {its.node('version')} ({its('plimsoll_build_info')})",
+                Column("Pass", f"max by {its.node('version')} ({its(metrics.BUILD_INFO)})",
                        hidden=True),
-                Column("Rules", f"max by {its.node('revision')} ({its('plimsoll_rules_info')})",
+                Column("Rules", f"max by {its.node('revision')} ({its(metrics.RULES_INFO)})",
                        hidden=True),
             ],
             worst="Age of catalogue",
@@ -361,7 +361,7 @@ class Region:
             return []
         others = Chosen(self.site, self.its.matchers)
         up = f"max by {others.node()} (up{{{', '.join((self.site.compute_nodes, *self.its.matchers))}}}) == 1"
-        built = self.its("plimsoll_build_info", over="1d")
+        built = self.its(metrics.BUILD_INFO, over="1d")
         return [
             listing(
                 "Compute nodes without plimsoll",
@@ -379,8 +379,8 @@ class Region:
         ]  # fmt: skip
 
     def disks(self) -> Row:
-        by_state = f"sum by (state) ({self.typed('volume_type:plimsoll_disks:sum')})"
-        busiest = self.its("instance:plimsoll_disk_average_limit_ratio:top10")
+        by_state = f"sum by (state) ({self.typed(metrics.DISKS_OF_TYPE)})"
+        busiest = self.its(metrics.BUSIEST_DISKS)
         return Row(
             "Disks",
             [
@@ -405,10 +405,10 @@ class Region:
 
     def promised(self) -> Row:
         typed = self.typed
-        most = f"max_over_time({typed(TAKEN['operations'], over='7d')})"
+        most = f"max_over_time({typed(metrics.TAKEN['volume_type']['operations'], over='7d')})"
         ratio = self.site.promised_ratio
         limit: steps.Steps = ((None, steps.PLAIN), (ratio, steps.WARNING)) if ratio else steps.NEUTRAL
-        unlimited = typed("pool_volume_type:plimsoll_pool_disks_unlimited:sum", 'unit="operations"')
+        unlimited = typed(metrics.POOL_SUM[metrics.POOL_DISKS_UNLIMITED], 'unit="operations"')
         return Row(
             "Promised",
             [
@@ -420,9 +420,9 @@ class Region:
                     " highest sum of averages between passes. `plimsoll region promised` has more.",
                     [*self.site.region, "volume_type"],
                     [
-                        Column("Promised", type_named(typed(PROMISED["operations"])), Unit.OPERATIONS),
+                        Column("Promised", type_named(typed(metrics.PROMISED["operations"])), Unit.OPERATIONS),
                         Column("Most in a week", type_named(most), Unit.OPERATIONS),
-                        Column("× the most", type_named(f"{typed(PROMISED['operations'])} / ({most} > 0)"),
+                        Column("× the most", type_named(f"{typed(metrics.PROMISED['operations'])} / ({most} > 0)"),
                                Unit.AS_IT_IS, limit),
                         Column("Disks unlimited",
                                type_named(f"sum by {self.its.region('volume_type')} ({unlimited})")),
@@ -436,8 +436,8 @@ class Region:
     def promised_and_taken(self, name: str, title: str, unit: Unit) -> timeseries.Panel:
         legend = f"{self.site.legend} {{{{volume_type}}}}"
         queries = [
-            Query(type_named(self.typed(TAKEN[name])), legend),
-            Query(type_named(self.typed(PROMISED[name])), f"{legend}, promised"),
+            Query(type_named(self.typed(metrics.TAKEN["volume_type"][name])), legend),
+            Query(type_named(self.typed(metrics.PROMISED[name])), f"{legend}, promised"),
         ]
         about = (
             "What the disks of each volume type took together, on average between passes. Dashed: the sum of their"
@@ -449,10 +449,10 @@ class Region:
 
     def stalled(self) -> Row:
         """By consoles of guests, where the site has them read."""
-        its, last = self.its, self.its("plimsoll_project_stalled_timestamp_seconds")
-        lines = its("plimsoll_guest_stall_lines_total", over="1d")
+        its, last = self.its, self.its(metrics.PROJECT_STALLED_TIMESTAMP_SECONDS)
+        lines = its(metrics.GUEST_STALL_LINES_TOTAL, over="1d")
         age = f"min by {its.region('project')} (time() - {last}) < {STALLED_WITHIN}"
-        read = f"0 * max by {its.region()} ({its('plimsoll_console_read_timestamp_seconds')})"
+        read = f"0 * max by {its.region()} ({its(metrics.CONSOLE_READ_TIMESTAMP_SECONDS)})"
         projects = graph(
             "Projects with guests that stalled",
             "Projects of which a guest reported hung tasks, I/O errors or timeouts of disks on its console in the"
@@ -500,11 +500,9 @@ def _verdicts(verdicts: str, matches: str = "=~") -> str:
 
 def overdue_targets(its: Chosen) -> str:
     """1 for each guest and directory that missed two probes since its newest run, or since it was chosen; else 0."""
-    last, chosen, every = (
-        f"max by {its.target} ({its(f'plimsoll_probe_{what}_seconds')})"
-        for what in ("last_timestamp", "chosen_timestamp", "interval")
-    )
-    return f"time() - ({last} or {chosen}) > bool 2 * {every}"
+    last, chosen = metrics.PROBE_LAST_TIMESTAMP_SECONDS, metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS
+    since = f"max by {its.target} ({its(last)}) or max by {its.target} ({its(chosen)})"
+    return f"time() - ({since}) > bool 2 * max by {its.target} ({its(metrics.PROBE_INTERVAL_SECONDS)})"
 
 
 def make(site: Site) -> Dashboard:

@@ -24,13 +24,13 @@ from plimsoll_agent.dashboards.panels import (
     states,
 )
 from plimsoll_agent.dashboards.promql import Chosen, type_named
+from plimsoll_agent.monitor import metrics
 
 ONLY_PER_DISK = "Needs [metrics] detail = disk; empty with detail = aggregate."
 BETWEEN_PASSES = "(average between passes)"
 EVENLY = "Averages between two passes: peaks in between are higher."
 AT_LIMIT = "Disks that used 95 % or more of a limit, on average between two passes."
 GIVEN = "The share of conclusive probe runs in which the guest got what its limits promise."
-P99 = "instance_volume_type:plimsoll_probe_latency_seconds:p99_1d"
 NO_CEPH = "no data from Ceph's mgr"
 _ALERT = ("volume_type", "source", "domain", "cluster", "uuid")
 
@@ -87,7 +87,7 @@ def alerts(chosen: Chosen) -> str:
 
 def unlimited(chosen: Chosen) -> stat.Panel:
     about = "Disks without a limit although one is desired."
-    expr = f"sum({chosen('plimsoll_disks_unlimited')})"
+    expr = f"sum({chosen(metrics.DISKS_UNLIMITED)})"
     return figure("Disks unlimited", about, expr, steps=steps.measure(chosen.site, "unlimited"))
 
 
@@ -96,12 +96,12 @@ def which_unlimited(chosen: Chosen, size: Size) -> table.Panel:
     by, labels = chosen.disk, ("domain", "target_device", "uuid")
     on = chosen.node("target_device", "uuid")
     operations, size_ = (
-        f"max by {by} ({chosen(f'plimsoll_disk_limit_desired_{unit}_per_second')})"
+        f"max by {by} ({chosen(metrics.DISK_LIMIT_DESIRED[f'{unit}_per_second'])})"
         for unit in ("operations", "bytes")
     )
-    astray = f"(max by {by} ({chosen('plimsoll_disk_unlimited')}) == 1 and ({operations} or {size_}))"
-    info = f"max by {chosen.node('target_device', 'uuid', 'volume_type')} ({chosen('plimsoll_disk_info')})"
-    state = f"max by {chosen.node('target_device', 'uuid', 'state', 'reason')} ({chosen('plimsoll_disk_state')})"
+    astray = f"(max by {by} ({chosen(metrics.DISK_UNLIMITED)}) == 1 and ({operations} or {size_}))"
+    info = f"max by {chosen.node('target_device', 'uuid', 'volume_type')} ({chosen(metrics.DISK_INFO)})"
+    state = f"max by {chosen.node('target_device', 'uuid', 'state', 'reason')} ({chosen(metrics.DISK_STATE)})"
     described = f"{astray}\n* on {on} group_left (volume_type) {info}\n* on {on} group_left (state, reason) {state}"
 
     def column(expr: str) -> str:
@@ -143,7 +143,7 @@ def disks_by_state(expr: str, size: Size = THIRD) -> timeseries.Panel:
 
 
 def at_limit(chosen: Chosen, size: Size = THIRD) -> timeseries.Panel:
-    expr = type_named(f"sum by (volume_type) ({chosen('plimsoll_disks_at_limit')})")
+    expr = type_named(f"sum by (volume_type) ({chosen(metrics.DISKS_AT_LIMIT)})")
     title = "Disks at limit, by volume type"
     return graph(title, AT_LIMIT, [Query(expr, "{{volume_type}}")], size=size, stacked=True)
 
@@ -153,7 +153,7 @@ def reverted(chosen: Chosen) -> timeseries.Panel:
         "External changes to limits that plimsoll reverted, in the hour before each point. A steady count means that "
         "another program writes limits."
     )
-    metric = chosen("plimsoll_external_changes_reverted_total", over="1h")
+    metric = chosen(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
     expr = type_named(f"sum by (volume_type) (increase({metric}))")
     title = "External changes reverted in 1 h, by volume type"
     return graph(title, about, [Query(expr, "{{volume_type}}")], size=THIRD)
@@ -161,7 +161,7 @@ def reverted(chosen: Chosen) -> timeseries.Panel:
 
 def done(what: str, unit: Unit, chosen: Chosen, size: Size) -> timeseries.Panel:
     """``what``: operations or bytes."""
-    metric = chosen(f"plimsoll_average_{what}_per_second")
+    metric = chosen(metrics.AVERAGE[what])
     expr = type_named(f"sum by (volume_type, direction) ({metric})")
     title = f"{what.capitalize()} per second, by volume type {BETWEEN_PASSES}"
     return graph(title, EVENLY, [Query(expr, "{{volume_type}} {{direction}}")], unit, size=size)
@@ -175,7 +175,7 @@ def runs_by_verdict(chosen: Chosen, size: Size = HALF) -> timeseries.Panel:
         "kept: as promised. short: the cluster gave less. over-limit: the limit did not hold. slow: the latency "
         "objective was missed. inconclusive and failed: no verdict."
     )
-    expr = f"sum by (verdict) (increase({chosen('plimsoll_probe_runs_total', over='1d')}))"
+    expr = f"sum by (verdict) (increase({chosen(metrics.PROBE_RUNS_TOTAL, over='1d')}))"
     panel = graph("Probe runs in 24 h, by verdict", about, [Query(expr, "{{verdict}}")], size=size, stacked=True)
     return coloured(panel, steps.OF_VERDICT)
 
@@ -187,13 +187,13 @@ def verdicts(title: str, about: str, expr: str, legend: str, size: Size) -> stat
 
 def objective(chosen: Chosen, quantile: str, *labels: str, legend: str) -> Query:
     """The strictest latency objective."""
-    metric = chosen("plimsoll_probe_objective_seconds", f'objective="{quantile}"')
+    metric = chosen(metrics.PROBE_OBJECTIVE_SECONDS, f'objective="{quantile}"')
     return Query(type_named(f"min by ({', '.join(labels)}) ({metric})"), legend)
 
 
 def median_node(typed: Chosen) -> str:
     """p99 of the median node of each region and volume type."""
-    return f"quantile by {typed.region('volume_type')} (0.5, {typed(P99)})"
+    return f"quantile by {typed.region('volume_type')} (0.5, {typed(metrics.NODE_P99)})"
 
 
 def latencies(title: str, about: str, queries: list[Query], size: Size = THIRD) -> timeseries.Panel:

@@ -11,6 +11,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards.promql import Chosen, of_region
+from plimsoll_agent.monitor import metrics
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 ALL = model.VariableOption(selected=True, text="All", value="$__all")
@@ -36,21 +37,21 @@ def _several(name: str, label: str, selector: str, source: str = "") -> build.Qu
 
 
 def region(site: Site) -> build.QueryVariable:
-    return _several("region", site.region[0].capitalize(), site("plimsoll_build_info"), site.region[0])
+    return _several("region", site.region[0].capitalize(), site(metrics.BUILD_INFO), site.region[0])
 
 
 def instance(site: Site) -> build.QueryVariable:
-    return _asked("instance", "Node", of_region(site)("plimsoll_build_info"), site.instance)
+    return _asked("instance", "Node", of_region(site)(metrics.BUILD_INFO), site.instance)
 
 
 def volume_type(chosen: Chosen) -> build.QueryVariable:
     """The volume types of the selected series; "All" includes disks without one."""
-    return _several("volume_type", "Volume type", chosen("plimsoll_disks"))
+    return _several("volume_type", "Volume type", chosen(metrics.DISKS))
 
 
 def one_disk(site: Site) -> list[build.QueryVariable]:
     """A guest and its device; choosing a volume restricts both to where it is attached."""
-    info, its = "plimsoll_disk_info", of_region(site).and_('volume=~"$volume"')
+    info, its = metrics.DISK_INFO, of_region(site).and_('volume=~"$volume"')
     volume = _asked("volume", "Volume", of_region(site)(info))
     return [
         volume.include_all(True)

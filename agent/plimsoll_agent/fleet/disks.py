@@ -8,6 +8,7 @@ from dataclasses import field
 
 from plimsoll_agent.fleet.promql import Answers, Ask, NodeKey, Selection, Series, each, key_of, label
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.promql import any_of
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
@@ -20,7 +21,7 @@ WORST = (UNLIMITED, *(kind.value for kind in (Kind.FAILED, Kind.UNKNOWN, Kind.DE
 """The states that are listed by default, the worst first."""
 _DISK = ("domain", "target_device", "uuid")
 _BY = f"region, instance, {', '.join(_DISK)}"
-_INFO = "plimsoll_disk_info"
+_INFO = metrics.DISK_INFO
 FACTS = ("volume", "project", "flavor", "volume_type", "pool", "cluster")
 NAMES = ("server", "project_name")
 _NAMED = 500
@@ -67,7 +68,7 @@ def number_questions(selection: Selection, states: Sequence[str]) -> dict[str, s
     """Queries for the nodes, those without metrics of single disks, and the number of disks in each state."""
     nodes = selection.matchers()
     asked = {
-        "nodes": each("plimsoll_pass_last_timestamp_seconds", nodes),
+        "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, nodes),
         "aggregates": without_disks(nodes),
     }
     return asked | {state: f"count({_found(selection, state)})" for state in states}
@@ -93,7 +94,7 @@ def _ranked(selection: Selection, state: str, found: str) -> str:
     """The disks with their operations a second; for those at limit ``found`` already has their share."""
     if state == AT_LIMIT:
         return found
-    these = f"plimsoll_disk_average_operations_per_second{selection.matchers()} and on ({_BY}) ({found})"
+    these = f"{metrics.DISK_AVERAGE['operations']}{selection.matchers()} and on ({_BY}) ({found})"
     return f"sum by ({_BY}) ({each(these, '', *_DISK, 'direction')}) or ({found}) * 0"
 
 
@@ -102,10 +103,10 @@ def _found(selection: Selection, state: str) -> str:
     if state == UNLIMITED:
         found = _unlimited(nodes)
     elif state == AT_LIMIT:
-        found = f"{each('plimsoll_disk_average_limit_ratio', nodes, *_DISK)} >= {AT_LIMIT_RATIO}"
+        found = f"{each(metrics.DISK_AVERAGE_LIMIT_RATIO, nodes, *_DISK)} >= {AT_LIMIT_RATIO}"
     else:
         in_state = selection.matchers(any_of("state", [state]))
-        found = f"{each('plimsoll_disk_state', in_state, *_DISK)} == 1"
+        found = f"{each(metrics.DISK_STATE, in_state, *_DISK)} == 1"
     if selection.types or selection.projects:
         found += f" and on ({_BY}) {_INFO}{selection.matchers(types=True, projects=True)}"
     return found
@@ -113,16 +114,14 @@ def _found(selection: Selection, state: str) -> str:
 
 def _unlimited(matchers: str) -> str:
     # Without a desired limit, unlimited is right.
-    unlimited = f"{each('plimsoll_disk_unlimited', matchers, *_DISK)} == 1"
-    rates = " or ".join(
-        f"plimsoll_disk_limit_desired_{unit}_per_second{matchers}" for unit in ("operations", "bytes")
-    )
+    unlimited = f"{each(metrics.DISK_UNLIMITED, matchers, *_DISK)} == 1"
+    rates = " or ".join(metrics.DISK_LIMIT_DESIRED[f"{unit}_per_second"] + matchers for unit in metrics.UNITS)
     return f"{unlimited} and on ({_BY}) ({rates})"
 
 
 def without_disks(matchers: str) -> str:
     """A query for the nodes with disks but without metrics of single disks."""
-    return f"({each('plimsoll_disks', matchers)} > 0) unless on (region, instance) {_INFO}{matchers}"
+    return f"({each(metrics.DISKS, matchers)} > 0) unless on (region, instance) {_INFO}{matchers}"
 
 
 def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, str]:
@@ -131,14 +130,13 @@ def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, 
     nodes = selection.matchers(*([any_of("uuid", uuids)] if len(uuids) <= _NAMED else []))
     return {
         "info": each(_INFO, nodes, *_DISK, *FACTS),
-        "names": each("plimsoll_guest_info", nodes, "uuid", *NAMES),
-        "state": each("plimsoll_disk_state", nodes, *_DISK, "state") + " == 1",
+        "names": each(metrics.GUEST_INFO, nodes, "uuid", *NAMES),
+        "state": each(metrics.DISK_STATE, nodes, *_DISK, "state") + " == 1",
         "unlimited": _unlimited(nodes),
-        "shares": each("plimsoll_disk_average_limit_ratio", nodes, *_DISK, "parameter"),
-        "operations": f"sum by ({_BY}) "
-        f"({each('plimsoll_disk_average_operations_per_second', nodes, *_DISK, 'direction')})",
-        "bytes": f"sum by ({_BY}) ({each('plimsoll_disk_average_bytes_per_second', nodes, *_DISK, 'direction')})",
-        "pass_ended": each("plimsoll_pass_last_timestamp_seconds", selection.matchers()),
+        "shares": each(metrics.DISK_AVERAGE_LIMIT_RATIO, nodes, *_DISK, "parameter"),
+        "operations": f"sum by ({_BY}) ({each(metrics.DISK_AVERAGE['operations'], nodes, *_DISK, 'direction')})",
+        "bytes": f"sum by ({_BY}) ({each(metrics.DISK_AVERAGE['bytes'], nodes, *_DISK, 'direction')})",
+        "pass_ended": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, selection.matchers()),
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 
 BROKEN = ("short", "over-limit", "slow")
@@ -19,9 +20,9 @@ WINDOW = "1d"
 _DUE_TWICE = 2
 _GUEST = ("uuid", "domain", "directory")
 _MOMENTS = ("probe_last", "probe_every", "probe_chosen", "probe_postponed")
-_BUCKETS = "plimsoll_probe_latency_seconds_bucket"
-_RUNS = "plimsoll_probe_runs_total"
-_INFO = "plimsoll_probe_info"
+_BUCKETS = metrics.PROBE_LATENCY_SECONDS_BUCKET
+_RUNS = metrics.PROBE_RUNS_TOTAL
+_INFO = metrics.PROBE_INFO
 
 
 class By(StrEnum):
@@ -52,11 +53,11 @@ def latency(quantile: float, labels: str, buckets: str) -> str:
 def probe_questions(matchers: str) -> dict[str, str]:
     """Queries for when each guest was probed, is due and was postponed, and for the newest verdicts."""
     return {
-        "probe_last": each("plimsoll_probe_last_timestamp_seconds", matchers, *_GUEST),
-        "probe_every": each("plimsoll_probe_interval_seconds", matchers, *_GUEST),
-        "probe_chosen": each("plimsoll_probe_chosen_timestamp_seconds", matchers, *_GUEST),
-        "probe_postponed": each("plimsoll_probe_postponed_timestamp_seconds", matchers, *_GUEST, "why"),
-        "probe_verdicts": each("plimsoll_probe_verdict", matchers, *_GUEST, "probe", "verdict"),
+        "probe_last": each(metrics.PROBE_LAST_TIMESTAMP_SECONDS, matchers, *_GUEST),
+        "probe_every": each(metrics.PROBE_INTERVAL_SECONDS, matchers, *_GUEST),
+        "probe_chosen": each(metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS, matchers, *_GUEST),
+        "probe_postponed": each(metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS, matchers, *_GUEST, "why"),
+        "probe_verdicts": each(metrics.PROBE_VERDICT, matchers, *_GUEST, "probe", "verdict"),
     }
 
 
@@ -64,7 +65,7 @@ def questions(selection: Selection, by: By, window: str = WINDOW) -> dict[str, s
     """The queries of ``plimsoll region probes``: PromQL by name."""
     labels = ", ".join(LABELS[by])
     asked = {
-        "nodes": each("plimsoll_pass_last_timestamp_seconds", selection.matchers()),
+        "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, selection.matchers()),
         **probe_questions(selection.matchers()),
         "known": each(_INFO, selection.matchers(types=True, projects=True), *_GUEST, "project", "volume_type"),
         "runs": f"sum by ({labels}, verdict) ({_counted(_RUNS, selection, by, window)})",

@@ -13,7 +13,9 @@ from enum import StrEnum
 
 from plimsoll_agent.fleet.device_classes import PoolKey
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, key_of, label
-from plimsoll_agent.monitor.promql import any_of, quoted
+from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.metrics import Metric
+from plimsoll_agent.monitor.promql import any_of, equal, selector
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -46,9 +48,8 @@ _STEP = 60
 _FINE = 15
 _NEAR = 1800
 """Seconds: how far from the peak a probe may be."""
-_SUM = "pool_volume_type:plimsoll_pool_{}:sum"
-_BUCKETS = "plimsoll_probe_latency_seconds_bucket"
-_OBSERVED = "plimsoll_pass_observed_timestamp_seconds"
+_BUCKETS = metrics.PROBE_LATENCY_SECONDS_BUCKET
+_OBSERVED = metrics.PASS_OBSERVED_TIMESTAMP_SECONDS
 _ROW = "row"
 """A label that tells parts of one query apart."""
 
@@ -100,11 +101,11 @@ def first_questions(selection: Selection, window: int) -> dict[str, str]:
     """Which places there are or were, and which nodes are in no sum."""
     nodes = selection.matchers()
     of_place = "region, cluster, pool, volume_type"
-    fresh = f"{each('plimsoll_pool_disks', nodes)} and on (region, instance) time() - {each(_OBSERVED, nodes)} < 3600"
+    fresh = f"{each(metrics.POOL_DISKS, nodes)} and on (region, instance) time() - {each(_OBSERVED, nodes)} < 3600"
     return {
-        "nodes": each("plimsoll_pass_last_timestamp_seconds", nodes),
-        "left_out": f"{each('plimsoll_disks', nodes)} > 0 unless on (region, instance) ({fresh})",
-        "places": f"group by ({of_place}) (last_over_time({_sum('disks', nodes)}[{window}s]))",
+        "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, nodes),
+        "left_out": f"{each(metrics.DISKS, nodes)} > 0 unless on (region, instance) ({fresh})",
+        "places": f"group by ({of_place}) (last_over_time({metrics.POOL_SUM[metrics.POOL_DISKS]}{nodes}[{window}s]))",
     }
 
 
@@ -145,32 +146,23 @@ def _class_of(place: Place, classes: Mapping[PoolKey, str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _sum(what: str, matchers: str) -> str:
-    return f"{_SUM.format(what)}{matchers}"
-
-
-def _of(what: str, group: Sequence[Place], more: str = "") -> str:
+def _of(metric: Metric, group: Sequence[Place], more: str = "") -> str:
     """The sum of a metric over the places of a row, as a series without labels."""
-    return f"sum({' or '.join(_sum(what, matchers) for matchers in _matchers(group, more))})"
+    named = ("region", "cluster", "pool", "volume_type")
+    matchers = ((*(equal(name, getattr(place, name)) for name in named), more) for place in group)
+    return f"sum({' or '.join(selector(metrics.POOL_SUM[metric], *each_) for each_ in matchers)})"
 
 
-def _of_pools(what: str, group: Sequence[Place]) -> str:
+def _of_pools(metric: Metric, group: Sequence[Place]) -> str:
     """The same of whole pools, with a selector for each cluster: many of them take long at each moment of a month."""
     pools: dict[tuple[str, str], list[str]] = {}
-    for place in group:
-        pools.setdefault((place.region, place.cluster), []).append(place.pool)
+    for region, cluster, pool in sorted({(place.region, place.cluster, place.pool) for place in group}):
+        pools.setdefault((region, cluster), []).append(pool)
     selectors = (
-        _sum(what, f"{{region={quoted(region)},cluster={quoted(cluster)},{any_of('pool', sorted({*names}))}}}")
+        selector(metrics.POOL_SUM[metric], equal("region", region), equal("cluster", cluster), any_of("pool", names))
         for (region, cluster), names in pools.items()
     )
     return f"sum({' or '.join(selectors)})"
-
-
-def _matchers(group: Sequence[Place], more: str = "") -> Iterator[str]:
-    for place in group:
-        named = ("region", "cluster", "pool", "volume_type")
-        each_ = [f"{name}={quoted(getattr(place, name))}" for name in named]
-        yield "{" + ",".join([*each_, *([more] if more else [])]) + "}"
 
 
 def _by_row(parts: Iterable[tuple[int, str]]) -> str:
@@ -182,13 +174,16 @@ def row_questions(groups: Groups, by: By, window: int) -> dict[str, str]:
     """The sums of now and of the time, a series a row."""
     numbered = [*enumerate(groups.items())]
     asked = {
-        name: _by_row((n, _of(name, group)) for n, (_, group) in numbered) for name in ("disks", "disks_unknown")
+        name: _by_row((n, _of(metric, group)) for n, (_, group) in numbered)
+        for name, metric in (("disks", metrics.POOL_DISKS), ("disks_unknown", metrics.POOL_DISKS_UNKNOWN))
     }
     for unit in UNITS:
         only = f'unit="{unit}"'
-        asked[f"unlimited_{unit}"] = _by_row((n, _of("disks_unlimited", group, only)) for n, (_, group) in numbered)
+        asked[f"unlimited_{unit}"] = _by_row(
+            (n, _of(metrics.POOL_DISKS_UNLIMITED, group, only)) for n, (_, group) in numbered
+        )
         asked[f"promised_{unit}"] = _by_row(
-            (n, _of(f"promised_{unit}_per_second", group)) for n, (_, group) in numbered
+            (n, _of(metrics.POOL_PROMISED[unit], group)) for n, (_, group) in numbered
         )
         taken = [(n, _taken(by, key, group, unit)) for n, (key, group) in numbered]
         used = [(n, _used(by, key, group, unit)) for n, (key, group) in numbered]
@@ -243,22 +238,20 @@ def _offset(seconds: float) -> str:
 
 
 def _taken(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
-    what = f"average_{unit}_per_second"
-    return _of_pools(what, group) if by is By.CLASS else _recorded(by, key, f"{what}:sum")
+    return _of_pools(metrics.POOL_AVERAGE[unit], group) if by is By.CLASS else _recorded(by, key, metrics.TAKEN, unit)
 
 
 def _used(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
     if by is By.CLASS:
-        taken, promised = (_of_pools(f"{what}_{unit}_per_second", group) for what in ("average", "promised"))
+        taken, promised = (_of_pools(of[unit], group) for of in (metrics.POOL_AVERAGE, metrics.POOL_PROMISED))
         return f"{taken} / ({promised} > 0)"
-    return _recorded(by, key, f"used_{unit}:ratio")
+    return _recorded(by, key, metrics.USED, unit)
 
 
-def _recorded(by: By, key: Sequence[str | None], what: str) -> str:
+def _recorded(by: By, key: Sequence[str | None], of: Mapping[str, Mapping[str, str]], unit: str) -> str:
     """The one series that a rule makes of the row."""
     level = "volume_type" if by is By.TYPE else "pool"
-    named = ",".join(f"{name}={quoted(value or '')}" for name, value in zip(LABELS[by], key, strict=True))
-    return f"{level}:plimsoll_pool_{what}{{{named}}}"
+    return selector(of[level][unit], *(equal(name, value or "") for name, value in zip(LABELS[by], key, strict=True)))
 
 
 def _over(by: By, expr: str, seconds: int) -> str:
@@ -283,18 +276,18 @@ def latency_questions(groups: Groups, by: By, peaks: Answers, now: float) -> dic
 
 def _increased(group: Sequence[Place], by: By, at: float, now: float) -> str:
     """What the histograms of a row's probes counted in the hour around a time."""
-    over = f"[{2 * _NEAR}s]{_offset(now - min(at + _NEAR, now))}"
+    over, back = f"{2 * _NEAR}s", _offset(now - min(at + _NEAR, now))
     parts = []
     for place in group:
-        of = f"region={quoted(place.region)},volume_type={quoted(place.volume_type)}"
-        grew = f"max without (job) (increase({_BUCKETS}{{{of}}}{over}))"
+        region, pool = equal("region", place.region), equal("pool", place.pool)
+        buckets = selector(_BUCKETS, region, equal("volume_type", place.volume_type), over=over)
+        grew = f"max without (job) (increase({buckets}{back}))"
         if by is not By.TYPE:
             # Only guests with a disk there: histograms have no label of a pool.
-            there = f"region={quoted(place.region)},pool={quoted(place.pool)}"
-            cluster = f",cluster={quoted(place.cluster)}"
-            probed = f"last_over_time(plimsoll_probe_info{{{there}}}{over})"
-            disks = f"last_over_time(plimsoll_disk_info{{{there}{cluster}}}{over})"
-            guests = f"group by (region, instance, uuid) ({probed} and on (region, instance, uuid) {disks})"
+            probed = selector(metrics.PROBE_INFO, region, pool, over=over) + back
+            disks = selector(metrics.DISK_INFO, region, pool, equal("cluster", place.cluster), over=over) + back
+            both = f"last_over_time({probed}) and on (region, instance, uuid) last_over_time({disks})"
+            guests = f"group by (region, instance, uuid) ({both})"
             grew = f"{grew} and on (region, instance, uuid) {guests}"
         parts.append(f"({grew})")
     return " or ".join(dict.fromkeys(parts))

@@ -12,6 +12,7 @@ from dataclasses import field
 from plimsoll_agent.fleet.disks import aggregates, without_disks
 from plimsoll_agent.fleet.probes import BROKEN, FAILED, QUANTILES, WINDOW, Probed, latency, probe_questions, probes
 from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.daemon_status import LATE, faults
 from plimsoll_agent.monitor.health import Figure, Judgement, judge
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
@@ -19,7 +20,7 @@ from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.util.frozen import frozen
 
 _BEHIND = (Kind.PLANNED, Kind.DEFERRED)
-_PASSED = "plimsoll_pass_last_timestamp_seconds"
+_PASSED = metrics.PASS_LAST_TIMESTAMP_SECONDS
 _CLOCKS_DIFFER = 60.0
 """Seconds by which clocks of machines may differ."""
 _SEEN = "3d:15m"
@@ -34,41 +35,41 @@ def questions(selection: Selection) -> dict[str, str]:
     nodes = selection.matchers()
     asked = {
         "last_pass": each(_PASSED, nodes),
-        "good_pass": each("plimsoll_pass_last_good_timestamp_seconds", nodes),
+        "good_pass": each(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS, nodes),
         # A node whose exporter is gone is missing from all other answers; a removed node drops out in time.
         "seen": f"max_over_time(max by (region, instance) (timestamp({_PASSED}{nodes}))[{_SEEN}])",
-        "observed": each("plimsoll_pass_observed_timestamp_seconds", nodes),
-        "phases": each("plimsoll_pass_duration_seconds", nodes, "phase"),
-        "enforcing": each("plimsoll_pass_enforcing", nodes),
-        "paused": each("plimsoll_pass_paused", nodes),
-        "braked": each("plimsoll_pass_braked_disks", nodes, "revision"),
-        "daemon_wrote": each("plimsoll_daemon_heartbeat_timestamp_seconds", nodes),
-        "daemon_connected": each("plimsoll_daemon_connected", nodes),
-        "daemon_reloaded": each("plimsoll_daemon_last_reload_successful", nodes),
-        "sources": each("plimsoll_source_up", nodes, "source"),
-        "catalogue": each("plimsoll_catalogue_issued_timestamp_seconds", nodes),
+        "observed": each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes),
+        "phases": each(metrics.PASS_DURATION_SECONDS, nodes, "phase"),
+        "enforcing": each(metrics.PASS_ENFORCING, nodes),
+        "paused": each(metrics.PASS_PAUSED, nodes),
+        "braked": each(metrics.PASS_BRAKED_DISKS, nodes, "revision"),
+        "daemon_wrote": each(metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS, nodes),
+        "daemon_connected": each(metrics.DAEMON_CONNECTED, nodes),
+        "daemon_reloaded": each(metrics.DAEMON_LAST_RELOAD_SUCCESSFUL, nodes),
+        "sources": each(metrics.SOURCE_UP, nodes, "source"),
+        "catalogue": each(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS, nodes),
         # Of a node with a catalogue in its settings, also where none is usable.
-        "configured": each("plimsoll_catalogue_stale_after_seconds", nodes),
-        "unreachable_guests": each("plimsoll_guests", selection.matchers('state="unreachable"')),
-        "versions": each("plimsoll_build_info", nodes, "version"),
-        "disks": each("plimsoll_disks", nodes, "volume_type", "state") + " > 0",
-        "unlimited": each("plimsoll_disks_unlimited", nodes, "volume_type") + " > 0",
-        "unknown": each("plimsoll_disks_unknown", nodes, "volume_type"),
-        "acknowledged": each("plimsoll_disks_unknown_acknowledged", nodes, "volume_type") + " > 0",
-        "at_limit": each("plimsoll_disks_at_limit", nodes, "volume_type"),
+        "configured": each(metrics.CATALOGUE_STALE_AFTER_SECONDS, nodes),
+        "unreachable_guests": each(metrics.GUESTS, selection.matchers('state="unreachable"')),
+        "versions": each(metrics.BUILD_INFO, nodes, "version"),
+        "disks": each(metrics.DISKS, nodes, "volume_type", "state") + " > 0",
+        "unlimited": each(metrics.DISKS_UNLIMITED, nodes, "volume_type") + " > 0",
+        "unknown": each(metrics.DISKS_UNKNOWN, nodes, "volume_type"),
+        "acknowledged": each(metrics.DISKS_UNKNOWN_ACKNOWLEDGED, nodes, "volume_type") + " > 0",
+        "at_limit": each(metrics.DISKS_AT_LIMIT, nodes, "volume_type"),
         "drift": (
-            f"sum by (region, volume_type) ({increased('plimsoll_external_changes_reverted_total', nodes, WINDOW)})"
+            f"sum by (region, volume_type) ({increased(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, nodes, WINDOW)})"
         ),
         "aggregates": without_disks(nodes),
-        "runs": f"sum by (region, volume_type, verdict) ({increased('plimsoll_probe_runs_total', nodes, WINDOW)})",
+        "runs": f"sum by (region, volume_type, verdict) ({increased(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)})",
         **probe_questions(nodes),
     }
     for name, quantile in QUANTILES.items():
         if selection.nodes:  # for single nodes no rule records it, and the query is cheap
-            buckets = increased("plimsoll_probe_latency_seconds_bucket", nodes, WINDOW)
+            buckets = increased(metrics.PROBE_LATENCY_SECONDS_BUCKET, nodes, WINDOW)
             asked[name] = latency(quantile, "region, volume_type", buckets)
         else:
-            asked[name] = f"volume_type:plimsoll_probe_latency_seconds:{name}_1d{nodes}"
+            asked[name] = f"{metrics.QUANTILES[name]}{nodes}"
     return asked
 
 

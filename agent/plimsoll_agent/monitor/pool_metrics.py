@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from plimsoll_agent.model.limits import Limits, Unit
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.monitor.prometheus_text import Family, gauge, label
 
 PER_POOL = 8
-POOL = ("cluster", "pool", "volume_type")
-_NAMES: Mapping[Unit, tuple[str, str]] = {"iops": ("operations", "requests"), "bytes": ("bytes", "bytes")}
+_NAMES: Mapping[Unit, str] = {"iops": "operations", "bytes": "bytes"}
 _Key = tuple[str, str, str]
 
 
@@ -30,31 +30,17 @@ def of_pools(disks: Sequence[LastDisk]) -> Iterator[Family]:
     for disk in disks:
         pools[label(disk.cluster), label(disk.named.pool), label(disk.volume_type)].append(disk)
     ordered = sorted(pools.items())
-    yield gauge("plimsoll_pool_disks", "RBD disks by their pool", POOL, [(key, len(of)) for key, of in ordered])
+    yield gauge(metrics.POOL_DISKS, [(key, len(of)) for key, of in ordered])
+    yield gauge(metrics.POOL_DISKS_UNKNOWN, [(key, sum(disk.actual is None for disk in of)) for key, of in ordered])
     yield gauge(
-        "plimsoll_pool_disks_unknown",
-        "Disks whose actual limits are unknown, so that their promise is not in the sums",
-        POOL,
-        [(key, sum(disk.actual is None for disk in of)) for key, of in ordered],
+        metrics.POOL_DISKS_UNLIMITED,
+        [((*key, name), _unlimited(of, unit)) for key, of in ordered for unit, name in _NAMES.items()],
     )
-    yield gauge(
-        "plimsoll_pool_disks_unlimited",
-        "Disks without a limit on requests, or on bytes, so that the sum of promises is no bound",
-        (*POOL, "unit"),
-        [((*key, name), _unlimited(of, unit)) for key, of in ordered for unit, (name, _) in _NAMES.items()],
-    )
-    for unit, (name, words) in _NAMES.items():
+    for unit, name in _NAMES.items():
+        yield gauge(metrics.POOL_PROMISED[name], [(key, _promised(of, unit)) for key, of in ordered])
+    for unit, name in _NAMES.items():
         yield gauge(
-            f"plimsoll_pool_promised_{name}_per_second",
-            f"Sum of the actual limits, in {words} per second, without bursts; disks without a limit add nothing",
-            POOL,
-            [(key, _promised(of, unit)) for key, of in ordered],
-        )
-    for unit, (name, words) in _NAMES.items():
-        yield gauge(
-            f"plimsoll_pool_average_{name}_per_second",
-            f"{words.capitalize()} per second between the last two readings, of all disks together",
-            POOL,
+            metrics.POOL_AVERAGE[name],
             [(key, _taken(of, unit)) for key, of in ordered if any(disk.rates for disk in of)],
         )
 

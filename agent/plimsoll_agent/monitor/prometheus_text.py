@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from math import inf
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, core, generate_latest
 from prometheus_client.registry import Collector
 
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.util.text import printable
 
 LABEL_MAX = 256
 """Characters of a label's value: for a longer one Prometheus rejects the whole scrape."""
 
-Family = Metric
+Family = core.Metric
 Row = tuple[Sequence[str | None], float]
 """The values of a series' labels (None: unknown), and its value."""
 
@@ -34,34 +35,35 @@ def number(value: float) -> float:
         return inf
 
 
-def gauge(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Family:
+def gauge(metric: Metric, rows: Iterable[Row]) -> Family:
     """Of equal series the last one counts."""
-    family = GaugeMetricFamily(name, documentation, labels=labels)
+    family = core.GaugeMetricFamily(metric, metric.documentation, labels=metric.labels)
     for values, value in {tuple(map(label, values)): number(value) for values, value in rows}.items():
         family.add_metric(values, value)
     return family
 
 
-def counter(name: str, documentation: str, labels: Sequence[str], rows: Iterable[Row]) -> Family:
+def single(metric: Metric, value: float | datetime | None) -> Family:
+    """A gauge of the node; a time is in seconds since 1970, and what is unknown has no series."""
+    known = value.timestamp() if isinstance(value, datetime) else value
+    return gauge(metric, [] if known is None else [((), known)])
+
+
+def counter(metric: Metric, rows: Iterable[Row]) -> Family:
     """Equal series are summed. The name ends with ``_total``."""
     series: dict[tuple[str, ...], float] = {}
     for values, value in rows:
         key = tuple(map(label, values))
         series[key] = series.get(key, 0.0) + number(value)
-    family = CounterMetricFamily(name, documentation, labels=labels)
+    family = core.CounterMetricFamily(metric, metric.documentation, labels=metric.labels)
     for key, value in series.items():
         family.add_metric(key, value)
     return family
 
 
-def histogram(
-    name: str,
-    documentation: str,
-    labels: Sequence[str],
-    rows: Iterable[tuple[tuple[str, ...], Mapping[str, float], float]],
-) -> Family:
+def histogram(metric: Metric, rows: Iterable[tuple[tuple[str, ...], Mapping[str, float], float]]) -> Family:
     """A row is the values of its labels, the cumulative counts by ``le`` with ``+Inf`` last, and the sum."""
-    family = HistogramMetricFamily(name, documentation, labels=labels)
+    family = core.HistogramMetricFamily(metric, metric.documentation, labels=metric.labels)
     for values, buckets, total in rows:
         family.add_metric(values, [*buckets.items()], total)
     return family

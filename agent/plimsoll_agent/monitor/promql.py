@@ -20,6 +20,10 @@ def label_list(*labels: str) -> str:
     return f"({', '.join(dict.fromkeys(labels))})"
 
 
+def equal(label: str, value: str) -> str:
+    return f"{label}={quoted(value)}"
+
+
 def any_of(label: str, values: Sequence[str]) -> str:
     """A matcher for exactly these values."""
     return matching(label, [re.escape(value) for value in values])

@@ -12,6 +12,7 @@ from itertools import groupby, pairwise
 from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, Series, each, key_of, label
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.promql import any_of, quoted
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
@@ -108,11 +109,11 @@ def guests(ask: Ask, selection: Selection, asked: str, seconds: int) -> list[Fou
     """The servers that a UUID, a volume's ID or a name stands for, by the first of these that finds one: tenants
     choose names. Of each the facts of a node of now, if there is one. Raises ``PlimsollError``.
     """
-    by_volume = _last("plimsoll_disk_info", selection, "volume", [asked], seconds)
+    by_volume = _last(metrics.DISK_INFO, selection, "volume", [asked], seconds)
 
     def named(name: str, values: Sequence[str]) -> list[FoundGuest]:
-        last = _last("plimsoll_guest_info", selection, name, values, seconds)
-        now = f"plimsoll_guest_info{selection.matchers(any_of(name, values))}"
+        last = _last(metrics.GUEST_INFO, selection, name, values, seconds)
+        now = f"{metrics.GUEST_INFO}{selection.matchers(any_of(name, values))}"
         found = {label(series, "uuid"): series for series in ask(f"{now} or on (uuid) {last}")}
         return [_found(found[uuid]) for uuid in sorted(found)]
 
@@ -146,7 +147,7 @@ def disks(
     region = [f"region={quoted(guest.region)}"] if guest.region else []
     own = Selection(nodes=selection.nodes).matchers(f"uuid={quoted(guest.uuid)}", *region)
     times = span.times(now)
-    info = over(each("plimsoll_disk_info", own, *_DISK, "volume", "volume_type", *_PLACE))
+    info = over(each(metrics.DISK_INFO, own, *_DISK, "volume", "volume_type", *_PLACE))
     at_node = _where(info, times)
     stays = _stays(at_node)
     if not stays:
@@ -214,27 +215,27 @@ class _Own:
         nodes = Selection(stays[0].node[0] or None).matchers(
             any_of("instance", sorted({stay.node[1] for stay in stays}))
         )
-        self._observed = _by_node(over(each("plimsoll_pass_observed_timestamp_seconds", nodes)))
+        self._observed = _by_node(over(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)))
         by = f"region, instance, {', '.join(_DISK)}"
-        rate = {unit: each(f"plimsoll_disk_average_{unit}_per_second", own, *_DISK, "direction") for unit in UNITS}
+        rate = {unit: each(metrics.DISK_AVERAGE[unit], own, *_DISK, "direction") for unit in UNITS}
         self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in UNITS}
-        self._latency = _by_disk(over(each("plimsoll_disk_average_latency_seconds", own, *_DISK)))
-        self._shares = _lines_by_disk(over(each("plimsoll_disk_average_limit_ratio", own, *_DISK, "parameter")))
+        self._latency = _by_disk(over(each(metrics.DISK_AVERAGE_LATENCY_SECONDS, own, *_DISK)))
+        self._shares = _lines_by_disk(over(each(metrics.DISK_AVERAGE_LIMIT_RATIO, own, *_DISK, "parameter")))
         self._limits = _lines_by_disk(
             line
             for unit in ("operations_per_second", "bytes_per_second", "seconds", "bytes")
-            for line in over(each(f"plimsoll_disk_limit_actual_{unit}", own, *_DISK, "parameter"))
+            for line in over(each(metrics.DISK_LIMIT_ACTUAL[unit], own, *_DISK, "parameter"))
         )
-        self._unlimited = _by_disk(over(each("plimsoll_disk_unlimited", own, *_DISK)))
-        self._states = _lines_by_disk(over(each("plimsoll_disk_state", own, *_DISK, "state", "reason")))
+        self._unlimited = _by_disk(over(each(metrics.DISK_UNLIMITED, own, *_DISK)))
+        self._states = _lines_by_disk(over(each(metrics.DISK_STATE, own, *_DISK, "state", "reason")))
         self._unanswered = _by_disk(
             line
-            for line in over(f"max by ({by}, reason) ({_within(f'plimsoll_disk_state{own}', step)})")
+            for line in over(f"max by ({by}, reason) ({_within(metrics.DISK_STATE + own, step)})")
             if label(line, "reason") == Code.TIMED_OUT.value
         )
-        self._paused = _by_node(over(each("plimsoll_guest_paused", own, "uuid")))
-        self._reverted = _by_disk(over(each("plimsoll_disk_external_changes_reverted_total", own, *_DISK)))
-        self._held = over(each("plimsoll_disk_hold_end_timestamp_seconds", own, *_DISK))
+        self._paused = _by_node(over(each(metrics.GUEST_PAUSED, own, "uuid")))
+        self._reverted = _by_disk(over(each(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, own, *_DISK)))
+        self._held = over(each(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS, own, *_DISK))
 
     def at(self, target: str, node: NodeKey | None, at: float) -> Interval:
         observed = None if node is None else self._observed.get(node, {}).get(at)
@@ -319,14 +320,14 @@ class _Around:
         nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
         self._others = "{" + ",".join([*region, nodes, f"uuid!={quoted(guest.uuid)}"]) + "}"
         every = "{" + ",".join([*region, nodes]) + "}"
-        latency = each("plimsoll_disk_average_latency_seconds", self._others, *_DISK)
+        latency = each(metrics.DISK_AVERAGE_LATENCY_SECONDS, self._others, *_DISK)
         by = "region, instance"
         self._of_node = _by_node(over(f"quantile by ({by}) (0.5, {latency})"))
         self._of_node_disks = _by_node(over(f"count by ({by}) ({latency})"))
         self._on_node: dict[str, list[Line]] = {}
         self._node_sum: dict[str, dict[NodeKey, Mapping[float, float]]] = {}
         for unit in UNITS:
-            name, labels = f"plimsoll_disk_average_{unit}_per_second", (*_DISK, "direction")
+            name, labels = metrics.DISK_AVERAGE[unit], (*_DISK, "direction")
             busiest = f"topk by ({by}) (1, sum by ({by}, uuid) ({each(name, self._others, *labels)}))"
             self._on_node[unit] = list(over(busiest))
             self._node_sum[unit] = _by_node(over(f"sum by ({by}) ({each(name, every, *labels)})"))
@@ -340,12 +341,11 @@ class _Around:
     def _of_type(self, volume_type: str) -> tuple[Mapping[float, float], Mapping[float, float], float | None]:
         if volume_type not in self._types:
             matchers = "{" + ",".join([*self._region, f"volume_type={quoted(volume_type)}"]) + "}"
-            name = "volume_type:plimsoll_disk_average_latency_seconds"
-            usual = self._ask(f"max(quantile_over_time(0.25, {name}:median{matchers}[{_USUAL}]))")
-            counts = _only(self._over(f"max({name}:count{matchers})"))
+            usual = self._ask(f"max(quantile_over_time(0.25, {metrics.LATENCY_MEDIAN}{matchers}[{_USUAL}]))")
+            counts = _only(self._over(f"max({metrics.LATENCY_COUNT}{matchers})"))
             known = next((series.known for series in usual), None)
             self._types[volume_type] = (
-                _only(self._over(f"max({name}:median{matchers})")),
+                _only(self._over(f"max({metrics.LATENCY_MEDIAN}{matchers})")),
                 counts,
                 usual_of(known, list(counts.values()), LEAST_OF_TYPE),
             )
@@ -401,13 +401,9 @@ class _Around:
             matchers = "{" + ",".join([*self._region, f"cluster={quoted(cluster)}", f"pool={quoted(pool)}"]) + "}"
             found = {}
             for unit in UNITS:
-                of_nodes = each(f"plimsoll_pool_average_{unit}_per_second", matchers, *_PLACE, "volume_type")
+                of_nodes = each(metrics.POOL_AVERAGE[unit], matchers, *_PLACE, "volume_type")
                 found[unit] = (
-                    list(
-                        self._over(
-                            f"max by (uuid) (uuid_pool:plimsoll_disk_average_{unit}_per_second:top3{matchers})"
-                        )
-                    ),
+                    list(self._over(f"max by (uuid) ({metrics.BUSIEST_GUESTS[unit]}{matchers})")),
                     _only(self._over(f"sum({of_nodes})")),
                 )
             self._pools[cluster, pool] = found
@@ -433,7 +429,9 @@ class _Around:
                 for line in self._over("max by (region, cluster) (ceph_health_status)")
                 if self._is_of(line, cluster)
             ]
-            gates = self._over(f"max(plimsoll_health_gate_shut{{cluster={quoted(cluster)}}}) == 1") if cluster else []
+            gates = (
+                self._over(f"max({metrics.HEALTH_GATE_SHUT}{{cluster={quoted(cluster)}}}) == 1") if cluster else []
+            )
 
             def raised(at: float) -> tuple[str, ...] | None:
                 found = [label(line, "name") for line in checks if at in line.values]
@@ -449,7 +447,7 @@ def stalls(over: Over, guest: FoundGuest) -> list[Stall]:
     own = [f"region={quoted(guest.region)}"] if guest.region else []
     matchers = "{" + ",".join([*own, f"uuid={quoted(guest.uuid)}"]) + "}"
     found = []
-    for line in over(each("plimsoll_guest_stall_lines_total", matchers, "kind")):
+    for line in over(each(metrics.GUEST_STALL_LINES_TOTAL, matchers, "kind")):
         counts = sorted(line.values.items())
         for (_, before), (at, now) in pairwise(counts):
             if now > before:
@@ -462,14 +460,14 @@ def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> di
     wanted = sorted(set(uuids))
     if not wanted:
         return {}
-    told = ask(_last("plimsoll_guest_info", Selection(region=guest.region or None), "uuid", wanted, seconds))
+    told = ask(_last(metrics.GUEST_INFO, Selection(region=guest.region or None), "uuid", wanted, seconds))
     return {label(series, "uuid"): label(series, "server") or label(series, "domain") for series in told}
 
 
 def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
     """Runs of probes on these nodes by their verdict. Raises ``PlimsollError``."""
     nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
-    runs = f"increase(plimsoll_probe_runs_total{{{nodes}}}[{seconds}s])"
+    runs = f"increase({metrics.PROBE_RUNS_TOTAL}{{{nodes}}}[{seconds}s])"
     told = ask(f"sum by (verdict) (max without (job) ({runs})) > 0")
     return {label(series, "verdict"): max(1, round(series.value)) for series in told}
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from plimsoll_agent.fleet.disks import without_disks
 from plimsoll_agent.fleet.promql import Answers, Ask, NodeKey, Selection, Series, each, key_of, label
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.promql import any_of, quoted
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
@@ -24,7 +25,7 @@ UNITS: Mapping[str, str] = {"requests": "operations", "bytes": "bytes"}
 """What a disk did, and the word for it in names of metrics."""
 STALE = 3600
 """Seconds: of a node whose disks were not observed for so long, the metrics are not of now."""
-_PASSES = "plimsoll_pass_last_timestamp_seconds"
+_PASSES = metrics.PASS_LAST_TIMESTAMP_SECONDS
 _PRESENT = 120
 """Moments of the time at which a node is looked for: how much of the time it was there."""
 
@@ -46,11 +47,11 @@ LABELS: Mapping[By, tuple[str, ...]] = {
 }
 _FACTS: Mapping[By, Sequence[tuple[str, str, tuple[str, ...]]]] = {
     By.VOLUME: (
-        ("plimsoll_disk_info", "uuid, target_device", ("domain", "volume", "volume_type", "project")),
-        ("plimsoll_guest_info", "uuid", ("server", "project_name")),
+        (metrics.DISK_INFO, "uuid, target_device", ("domain", "volume", "volume_type", "project")),
+        (metrics.GUEST_INFO, "uuid", ("server", "project_name")),
     ),
-    By.GUEST: (("plimsoll_guest_info", "uuid", ("domain", "server", "project", "project_name")),),
-    By.PROJECT: (("plimsoll_guest_info", "project", ("project_name",)),),
+    By.GUEST: ((metrics.GUEST_INFO, "uuid", ("domain", "server", "project", "project_name")),),
+    By.PROJECT: ((metrics.GUEST_INFO, "project", ("project_name",)),),
     By.TYPE: (),
 }
 """Metrics with names of a row: the labels that they have in common with it, and those that are taken."""
@@ -89,7 +90,7 @@ class RegionLoad:
 
 def first_questions(selection: Selection) -> dict[str, str]:
     nodes = selection.matchers()
-    observed = each("plimsoll_pass_observed_timestamp_seconds", nodes)
+    observed = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)
     return {
         "nodes": each(_PASSES, nodes),
         "aggregates": without_disks(nodes),
@@ -126,12 +127,12 @@ def of_region(
     if by in (By.VOLUME, By.GUEST) and keys:
         few = Selection(region, tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
         found = {what: ask(_summed(by, unit, few, over)) for what, unit in UNITS.items()}
-        lines = f"max without (job) (increase(plimsoll_guest_stall_lines_total{few}[{seconds}s]))"
+        lines = f"max without (job) (increase({metrics.GUEST_STALL_LINES_TOTAL}{few}[{seconds}s]))"
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
         named = _named(ask, by, few, seconds)
     elif by is By.PROJECT:
         named = _named(ask, by, matchers, seconds)
-    last = f"max by (project) (plimsoll_project_stalled_timestamp_seconds{matchers}) >= time() - {seconds}"
+    last = f"max by (project) ({metrics.PROJECT_STALLED_TIMESTAMP_SECONDS}{matchers}) >= time() - {seconds}"
     stalled = {label(series, "project"): series.value for series in ask(last)}
     did = _did(by, found)
     total = _did(None, whole).get((), Did())
@@ -172,7 +173,7 @@ class _Over:
 
 def _of_nodes(unit: str, matchers: str, over: _Over) -> str:
     """What each node's disks of a type did together."""
-    return over.added(f"plimsoll_average_{unit}_per_second{matchers}")
+    return over.added(metrics.AVERAGE[unit] + matchers)
 
 
 def _summed(by: By, unit: str, matchers: str, over: _Over) -> str:
@@ -180,10 +181,10 @@ def _summed(by: By, unit: str, matchers: str, over: _Over) -> str:
     labels = f"{', '.join(LABELS[by])}, direction"
     if by is By.TYPE:
         return f"sum by ({labels}) ({_of_nodes(unit, matchers, over)})"
-    disks = over.added(f"plimsoll_disk_average_{unit}_per_second{matchers}")
+    disks = over.added(metrics.DISK_AVERAGE[unit] + matchers)
     if by is not By.PROJECT:
         return f"sum by ({labels}) ({disks})"
-    info = f"max by (uuid, project) (last_over_time(plimsoll_guest_info{matchers}[{over.seconds}s]))"
+    info = f"max by (uuid, project) (last_over_time({metrics.GUEST_INFO}{matchers}[{over.seconds}s]))"
     return (
         f"sum by ({labels}) (\n  sum by (uuid, direction) ({disks})\n"
         f"  * on (uuid) group_left (project) topk by (uuid) (1, {info})\n)"
@@ -216,7 +217,7 @@ def _named(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str,
 def _number(ask: Ask, by: By, over: _Over, rows: Sequence[Row]) -> int:
     if by in (By.TYPE, By.PROJECT):
         return len(rows)
-    metric = "plimsoll_disk_info" if by is By.VOLUME else "plimsoll_guest_info"
+    metric = metrics.DISK_INFO if by is By.VOLUME else metrics.GUEST_INFO
     there = f"last_over_time({metric}{over.matchers}[{over.seconds}s])"
     return round(_only(ask(f"count(group by ({', '.join(LABELS[by])}) ({there}))")))
 

@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge, histogram, label, number
+from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge, histogram, label, number, single
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.histogram import LAST, Histogram, bucket_of, edges, midpoint
 from plimsoll_probes.model.job import Direction, JobName
@@ -43,7 +44,6 @@ PER_VERDICTS = len(Verdict) + 1
 PER_TYPE = len(JobName) * len(Verdict) + 4 * _HISTOGRAM + PER_VERDICTS  # read, write, and both of the mixed job
 
 _NANOSECONDS = 10**9
-_TARGET = ("domain", "uuid", "directory")
 _ABOVE = tuple(map(bucket_of, LE))
 """The first of fio's buckets above each of ``LE``."""
 _LE_LABELS = (*(repr(edge / _NANOSECONDS) for edge in LE), "+Inf")
@@ -85,22 +85,8 @@ def families(
     every += _of_verdicts(shown, now, since)
     # A run by hand is no promise that the timetable will be run again.
     rounds = [now] if by_timetable and chosen else [each.seen for each in chosen]
-    every.append(
-        gauge(
-            "plimsoll_probe_round_timestamp_seconds",
-            "When the timetable was last run; absent while no guest is chosen",
-            (),
-            [((), max(rounds).timestamp())] if rounds else [],
-        )
-    )
-    every.append(
-        gauge(
-            "plimsoll_probe_written_timestamp_seconds",
-            "When these metrics of probes were written",
-            (),
-            [((), now.timestamp())],
-        )
-    )
+    every.append(single(metrics.PROBE_ROUND_TIMESTAMP_SECONDS, max(rounds, default=None)))
+    every.append(single(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS, now))
     yield from (family for family in every if family.samples)
 
 
@@ -121,17 +107,10 @@ def _of_verdicts(shown: _Shown, now: datetime, since: Callable[[ProbeResult], da
         began = [(each.started, since(each)) for each in lacking]
         again[volume_type] = again.get(volume_type, 0) + any(then and then < started for started, then in began)
     yield gauge(
-        "plimsoll_probe_targets",
-        "Probed guests and directories, by the worst verdict of their newest probe",
-        ("volume_type", "verdict"),
+        metrics.PROBE_TARGETS,
         [((name, verdict.value), number) for name, each in counts.items() for verdict, number in each.items()],
     )
-    yield gauge(
-        "plimsoll_probe_targets_broken_again",
-        "Those of them that were short or slow in the probe before, too",
-        ("volume_type",),
-        [((name,), number) for name, number in again.items()],
-    )
+    yield gauge(metrics.PROBE_TARGETS_BROKEN_AGAIN, [((name,), number) for name, number in again.items()])
 
 
 class _Shown:
@@ -182,27 +161,18 @@ def _is_chosen(result: ProbeResult, chosen: Mapping[_Key, ChosenTarget]) -> bool
 
 def _of_targets(shown: _Shown, postponed: Iterable[Postponed]) -> Iterator[Family]:
     yield gauge(
-        "plimsoll_probe_info",
-        "Labels of the probed target: always 1",
-        (*_TARGET, "project", "volume", "volume_type", "pool"),
-        [((*shown.target(key), *_described(result)), 1) for key, result in shown.newest.items()],
+        metrics.PROBE_INFO, [((*shown.target(key), *_described(result)), 1) for key, result in shown.newest.items()]
     )
     yield gauge(
-        "plimsoll_probe_interval_seconds",
-        "Interval between probes, by the rules",
-        _TARGET,
+        metrics.PROBE_INTERVAL_SECONDS,
         [(shown.target(key), each.every.total_seconds()) for key, each in shown.chosen.items()],
     )
     yield gauge(
-        "plimsoll_probe_chosen_timestamp_seconds",
-        "Since when the rules have chosen the target without interruption",
-        _TARGET,
+        metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS,
         [(shown.target(key), each.since.timestamp()) for key, each in shown.chosen.items()],
     )
     yield gauge(
-        "plimsoll_probe_postponed_timestamp_seconds",
-        "When the probe was last postponed, and why; absent once it has started",
-        (*_TARGET, "why"),
+        metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS,
         [
             ((*shown.target(key), each.why.value), each.at.timestamp())
             for key, each in _still_postponed(shown, postponed)
@@ -225,47 +195,28 @@ def _still_postponed(shown: _Shown, postponed: Iterable[Postponed]) -> Iterator[
 
 def _of_results(shown: _Shown, last_good: Mapping[tuple[str, str, JobName], datetime]) -> Iterator[Family]:
     probes = [((*shown.target(_key(each)), each.job.name.value), each) for each in shown.results]
-    labels = (*_TARGET, "probe")
     sound = [
         (values, each.measured, each.finding.facts)
         for values, each in probes
         if each.measured is not None and each.finding.verdict is not Verdict.FAILED
     ]
     good = [(values, last_good.get((*_key(each), each.job.name))) for values, each in probes]
+    yield gauge(metrics.PROBE_VERDICT, [((*values, each.finding.verdict.value), 1) for values, each in probes])
     yield gauge(
-        "plimsoll_probe_verdict",
-        "Verdict of the newest run: always 1",
-        (*labels, "verdict"),
-        [((*values, each.finding.verdict.value), 1) for values, each in probes],
-    )
-    yield gauge(
-        "plimsoll_probe_operations_per_second",
-        "Requests per second in the newest run",
-        labels,
+        metrics.PROBE_RATE["operations"],
         [(values, _per_second(measured.operations, measured)) for values, measured, _ in sound],
     )
     yield gauge(
-        "plimsoll_probe_bytes_per_second",
-        "Bytes per second in the newest run",
-        labels,
+        metrics.PROBE_RATE["bytes"],
         [(values, _per_second(measured.bytes, measured)) for values, measured, _ in sound],
     )
     yield gauge(
-        "plimsoll_probe_allowed_ratio",
-        "Share of what its limits allowed that the newest run reached",
-        labels,
+        metrics.PROBE_ALLOWED_RATIO,
         [(values, ratio) for values, _, facts in sound if (ratio := _allowed_ratio(facts)) is not None],
     )
+    yield gauge(metrics.PROBE_LAST_TIMESTAMP_SECONDS, [(values, each.ended.timestamp()) for values, each in probes])
     yield gauge(
-        "plimsoll_probe_last_timestamp_seconds",
-        "When the newest run ended",
-        labels,
-        [(values, each.ended.timestamp()) for values, each in probes],
-    )
-    yield gauge(
-        "plimsoll_probe_last_good_timestamp_seconds",
-        "When the newest good run ended (kept or no-limit)",
-        labels,
+        metrics.PROBE_LAST_GOOD_TIMESTAMP_SECONDS,
         [(values, ended.timestamp()) for values, ended in good if ended is not None],
     )
 
@@ -299,15 +250,11 @@ def _grouped(tallies: Iterable[Tally], whose: Callable[[Tally], Sequence[str]]) 
 def _of_runs(groups: _Sums, labels: Sequence[str]) -> Iterator[Family]:
     """A series for each verdict, so that the first run with a new verdict is an increase and not a new series."""
     yield counter(
-        "plimsoll_probe_runs_total",
-        "Runs that ended, by verdict",
-        (*labels, "verdict"),
+        metrics.PROBE_RUNS_TOTAL.by(*labels, "verdict"),
         [((*key, verdict.value), sums.runs.get(verdict, 0)) for key, sums in groups.items() for verdict in Verdict],
     )
     yield histogram(
-        "plimsoll_probe_latency_seconds",
-        "Latency of probe requests; the sum uses the middles of fio's buckets",
-        (*labels, "direction"),
+        metrics.PROBE_LATENCY_SECONDS.by(*labels, "direction"),
         [
             ((*key, direction), _cumulative(latency), _seconds(latency))
             for key, sums in groups.items()
@@ -349,28 +296,10 @@ def _of_objectives(tallies: Iterable[Tally], results: Iterable[ProbeResult]) -> 
         ((volume_type, repr(quantile)), quantile, promised)
         for (volume_type, quantile), promised in sorted(rows.items())
     ]
-    labels = ("volume_type", "objective")  # not "quantile": promtool reserves that for summaries
-    yield counter(
-        "plimsoll_probe_objective_requests_total",
-        "Requests of runs with an objective of this quantile",
-        labels,
-        [(key, promised.requests) for key, _, promised in ordered],
-    )
-    yield counter(
-        "plimsoll_probe_objective_missed_total",
-        "Requests that exceeded the objective, or may have",
-        labels,
-        [(key, promised.missed) for key, _, promised in ordered],
-    )
+    yield counter(metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL, [(key, promised.requests) for key, _, promised in ordered])
+    yield counter(metrics.PROBE_OBJECTIVE_MISSED_TOTAL, [(key, promised.missed) for key, _, promised in ordered])
     yield gauge(
-        "plimsoll_probe_objective_budget_ratio",
-        "Share of requests that may exceed the objective",
-        labels,
+        metrics.PROBE_OBJECTIVE_BUDGET_RATIO,
         [(key, float(1 - Fraction(str(quantile)))) for key, quantile, _ in ordered],
     )
-    yield gauge(
-        "plimsoll_probe_objective_seconds",
-        "The strictest objective of this quantile in the newest runs",
-        labels,
-        sorted(strictest.items()),
-    )
+    yield gauge(metrics.PROBE_OBJECTIVE_SECONDS, sorted(strictest.items()))

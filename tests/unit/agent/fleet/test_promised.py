@@ -167,8 +167,8 @@ def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() 
 def test_values_of_labels_are_quoted_in_queries() -> None:
     groups = grouped([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
     asked = row_questions(groups, By.CLASS, 60)
-    assert '{region="n\\"",cluster="c\\\\",pool=~"p' in asked["most_bytes"]
+    assert '{region="n\\"", cluster="c\\\\", pool=~"p' in asked["most_bytes"]
     for question in (asked["disks"], asked["promised_bytes"]):
-        assert '{region="n\\"",cluster="c\\\\",pool="p\\n",volume_type="g\\"} or vector(1)"' in question
+        assert '{region="n\\"", cluster="c\\\\", pool="p\\n", volume_type="g\\"} or vector(1)"' in question
     groups = grouped([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
-    assert '{region="n\\"",volume_type="g\\"} or vector(1)"}' in row_questions(groups, By.TYPE, 60)["most_bytes"]
+    assert '{region="n\\"", volume_type="g\\"} or vector(1)"}' in row_questions(groups, By.TYPE, 60)["most_bytes"]

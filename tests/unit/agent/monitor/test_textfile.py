@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.monitor import textfile
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge
 from plimsoll_agent.monitor.textfile import TextfileError
 from tests.unit.nobody import as_nobody
 
 
 def some() -> Iterator[Family]:
-    yield gauge("plimsoll_depth", "How deep", ["ship"], [(['a"b\\c'], 1.5)])
-    yield counter("plimsoll_waves_total", "How many", [], [([], 3)])
+    yield gauge(Metric("plimsoll_depth", "How deep", "ship"), [(['a"b\\c'], 1.5)])
+    yield counter(Metric("plimsoll_waves_total", "How many"), [([], 3)])
 
 
 TEXT = r"""# HELP plimsoll_depth How deep
