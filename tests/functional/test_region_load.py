@@ -31,7 +31,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.fleet.promql import Series
+from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics
 from plimsoll_insight.load.region import By, of_region

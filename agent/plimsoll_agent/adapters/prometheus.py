@@ -16,7 +16,7 @@ import requests
 from plimsoll_agent.adapters.http import Http
 from plimsoll_agent.adapters.network import plain_url
 from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unreachable
-from plimsoll_agent.fleet.promql import Line, Series
+from plimsoll_agent.fleet.answers import Line, Series
 from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable

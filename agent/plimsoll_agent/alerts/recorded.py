@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from plimsoll_agent.alerts.definition import Record
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.monitor import metrics
-
-_CONCLUSIVE = 'verdict=~"kept|no-limit|short|over-limit|slow"'
-"""Not by those that are none: nodes of other versions may have others."""
+from plimsoll_agent.monitor.promql import CONCLUSIVE, GOOD, any_verdict
 
 
 def of_disks(site: Site) -> Iterator[Record]:
@@ -109,7 +107,7 @@ def of_probes(site: Site) -> Iterator[Record]:
     )
     yield Record(
         metrics.TARGETS_BROKEN_RATIO,
-        f"{metrics.TARGETS_BROKEN}\n/\n(sum by {of_type} ({metrics.TARGETS}{{{_CONCLUSIVE}}}) > 0)",
+        f"{metrics.TARGETS_BROKEN}\n/\n(sum by {of_type} ({metrics.TARGETS}{{{CONCLUSIVE}}}) > 0)",
     )
     buckets = site(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1h")
     yield Record(metrics.NODE_BUCKETS, f"sum by {site.node('volume_type', 'le')} (increase({buckets}))")
@@ -147,12 +145,12 @@ def of_probes(site: Site) -> Iterator[Record]:
             recorded,
             f"""\
 (
-  sum by {labels} ({metrics.NODE_RUNS}{{verdict=~"kept|no-limit"}})
+  sum by {labels} ({metrics.NODE_RUNS}{{{any_verdict(*GOOD)}}})
   or
   0 * sum by {labels} ({metrics.NODE_RUNS})
 )
 /
-(sum by {labels} ({metrics.NODE_RUNS}{{{_CONCLUSIVE}}}) > 0)""",
+(sum by {labels} ({metrics.NODE_RUNS}{{{CONCLUSIVE}}}) > 0)""",
             why,
         )
         why = ""

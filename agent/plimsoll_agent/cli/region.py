@@ -17,12 +17,13 @@ from plimsoll_agent.fleet import messages, serialize
 from plimsoll_agent.fleet import probes as fleet_probes
 from plimsoll_agent.fleet import problems as fleet_problems
 from plimsoll_agent.fleet import status as fleet_status
+from plimsoll_agent.fleet.answers import key_of
 from plimsoll_agent.fleet.disks import RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, By, Row
-from plimsoll_agent.fleet.promql import Selection, key_of
 from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
 from plimsoll_agent.layout.problems import Line
 from plimsoll_agent.messages.tones import TONES, Tone, worst
+from plimsoll_agent.monitor.promql import Selection
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util import durations
 

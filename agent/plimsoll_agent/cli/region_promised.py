@@ -14,8 +14,8 @@ from plimsoll_agent.errors import ConfigError, Rejected, UsageError
 from plimsoll_agent.fleet import messages, promised, serialize
 from plimsoll_agent.fleet.device_classes import PoolKey, classes_of
 from plimsoll_agent.fleet.promised import By, Over
-from plimsoll_agent.fleet.promql import Selection
 from plimsoll_agent.layout.columns import Column
+from plimsoll_agent.monitor.promql import Selection
 from plimsoll_agent.util import files
 
 _MOST_BYTES = 2**30

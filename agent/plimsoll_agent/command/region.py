@@ -13,7 +13,8 @@ from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.config.settings import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected
 from plimsoll_agent.fleet import messages
-from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection
+from plimsoll_agent.fleet.answers import Answers, NodeKey
+from plimsoll_agent.monitor.promql import Selection
 from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.util.text import printable
 

@@ -14,6 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, shared, steps
 from plimsoll_agent.dashboards.board import Head, Row, board
+from plimsoll_agent.dashboards.chosen import of_disk, of_guest, of_region, verdict_number
 from plimsoll_agent.dashboards.panels import (
     HALF,
     HEAT,
@@ -30,9 +31,9 @@ from plimsoll_agent.dashboards.panels import (
     listing,
     states,
 )
-from plimsoll_agent.dashboards.promql import of_disk, of_guest, of_region, verdict_number
 from plimsoll_agent.dashboards.variables import datasource, one_disk, region
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.promql import quantile
 
 STATES = ("in-sync", "changed", "planned", "deferred", "left-alone", "unknown", "failed")
 
@@ -174,10 +175,9 @@ class Disk:
 
     def percentiles(self) -> timeseries.Panel:
         buckets = self.guest(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1d")
-        summed = f"sum by (le) (increase({buckets}))"
         queries = [
-            Query(f"histogram_quantile({quantile}, {summed}) >= 0", name)
-            for name, quantile in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
+            Query(quantile(share, "(le)", f"increase({buckets})") + " >= 0", name)
+            for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999))
         ]
         # The probed volume's type has the objective.
         types = f"max by {self.guest.region('volume_type')} ({self.guest(metrics.PROBE_INFO)})"

@@ -11,6 +11,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, shared, steps
 from plimsoll_agent.dashboards.board import Head, Row, board
+from plimsoll_agent.dashboards.chosen import of_node, of_region, type_named, verdict_number
 from plimsoll_agent.dashboards.panels import (
     BESIDE_IT,
     HALF,
@@ -30,7 +31,6 @@ from plimsoll_agent.dashboards.panels import (
     name,
     states,
 )
-from plimsoll_agent.dashboards.promql import of_node, of_region, type_named, verdict_number
 from plimsoll_agent.dashboards.variables import datasource, instance, region, volume_type
 from plimsoll_agent.monitor import metrics
 

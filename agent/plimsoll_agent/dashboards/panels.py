@@ -15,7 +15,7 @@ from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models.heatmap import HeatmapColorMode, HeatmapColorScale
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from plimsoll_agent.dashboards.promql import Chosen
+from plimsoll_agent.dashboards.chosen import Chosen
 from plimsoll_agent.dashboards.steps import NEUTRAL, Steps
 from plimsoll_agent.dashboards.variables import SOURCE
 from plimsoll_agent.monitor import metrics

@@ -13,6 +13,7 @@ from plimsoll_agent.alerts.region import STALLED_WITHIN
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, shared, steps
 from plimsoll_agent.dashboards.board import Head, Row, board
+from plimsoll_agent.dashboards.chosen import Chosen, of_region, type_named
 from plimsoll_agent.dashboards.panels import (
     BESIDE_IT,
     HALF,
@@ -30,9 +31,9 @@ from plimsoll_agent.dashboards.panels import (
     heat,
     listing,
 )
-from plimsoll_agent.dashboards.promql import BROKEN, CONCLUSIVE, GOOD, Chosen, of_region, type_named
 from plimsoll_agent.dashboards.variables import datasource, region, volume_type
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, quantile
 
 WIDE = Size(12, 9)
 OUT_OF_SYNC = 'state=~"planned|deferred|unknown|failed"'
@@ -226,7 +227,7 @@ class Region:
     def probes(self) -> Row:
         its = self.its
         buckets = self.typed(metrics.PROBE_LATENCY_SECONDS_BUCKET, 'uuid!=""', over="1d")
-        p99 = f"histogram_quantile(0.99, sum by {its.node('domain', 'uuid', 'le')} (increase({buckets}))) >= 0"
+        p99 = quantile(0.99, its.node("domain", "uuid", "le"), f"increase({buckets})") + " >= 0"
 
         def by_guest(fold: str, expr: str) -> str:
             return its.named(f"{fold} by {its.guest} ({its.targets_of_type(expr)})")
@@ -234,7 +235,7 @@ class Region:
         last = by_guest("max", its(metrics.PROBE_LAST_TIMESTAMP_SECONDS))
         share = by_guest("min", its(metrics.PROBE_ALLOWED_RATIO))
         broken = by_guest(
-            "sum", f"{its(metrics.PROBE_VERDICT, _verdicts(BROKEN))} or 0 * {its(metrics.PROBE_VERDICT)}"
+            "sum", f"{its(metrics.PROBE_VERDICT, any_verdict(*BROKEN))} or 0 * {its(metrics.PROBE_VERDICT)}"
         )
         return Row(
             "Probed guests",
@@ -265,15 +266,15 @@ class Region:
         )
         its, every = self.its, f"count({self.its.targets_of_type(self.its(metrics.PROBE_VERDICT))})"
 
-        def newest(verdicts: str, matches: str = "=~") -> str:
-            found = its.targets_of_type(its(metrics.PROBE_VERDICT, _verdicts(verdicts, matches)))
+        def newest(*verdicts: str, matches: str = "=~") -> str:
+            found = its.targets_of_type(its(metrics.PROBE_VERDICT, any_verdict(*verdicts, matches=matches)))
             return f"count({found}) or 0 * {every}"
 
         late = its.targets_of_type(its(metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS))
         queries = [
-            Query(newest(GOOD), "good"),
-            Query(newest(BROKEN), "broken"),
-            Query(newest(f"{GOOD}|{BROKEN}", "!~"), "no verdict"),
+            Query(newest(*GOOD), "good"),
+            Query(newest(*BROKEN), "broken"),
+            Query(newest(*GOOD, *BROKEN, matches="!~"), "no verdict"),
             Query(f"sum({its.targets_of_type(overdue_targets(its))})", "overdue"),
             Query(f"count({late}) or 0 * count({its(metrics.PROBE_INTERVAL_SECONDS)})", "postponed"),
         ]
@@ -492,10 +493,6 @@ class Region:
             size=HALF,
         )  # fmt: skip
         return Row("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
-
-
-def _verdicts(verdicts: str, matches: str = "=~") -> str:
-    return f'verdict{matches}"{verdicts}"'
 
 
 def overdue_targets(its: Chosen) -> str:

@@ -8,6 +8,7 @@ from grafana_foundation_sdk.builders import stat, statetimeline, table, timeseri
 
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.dashboards import links, steps
+from plimsoll_agent.dashboards.chosen import Chosen, type_named
 from plimsoll_agent.dashboards.panels import (
     HALF,
     SMALL,
@@ -23,7 +24,6 @@ from plimsoll_agent.dashboards.panels import (
     listing,
     states,
 )
-from plimsoll_agent.dashboards.promql import Chosen, type_named
 from plimsoll_agent.monitor import metrics
 
 ONLY_PER_DISK = "Needs [metrics] detail = disk; empty with detail = aggregate."
@@ -181,7 +181,7 @@ def runs_by_verdict(chosen: Chosen, size: Size = HALF) -> timeseries.Panel:
 
 
 def verdicts(title: str, about: str, expr: str, legend: str, size: Size) -> statetimeline.Panel:
-    """``expr`` as ``promql.verdict_number`` makes it."""
+    """``expr`` as ``chosen.verdict_number`` makes it."""
     return states(title, about, Query(expr, legend), steps.VERDICT_WORDS, size)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from plimsoll_agent.alerts.site import Site
-from plimsoll_agent.dashboards.promql import VERDICTS
+from plimsoll_agent.dashboards.chosen import VERDICTS
 from plimsoll_agent.monitor.thresholds import MEASURE
 
 Steps = Sequence[tuple[float | None, str]]

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard as model
 
 from plimsoll_agent.alerts.site import Site
-from plimsoll_agent.dashboards.promql import Chosen, of_region
+from plimsoll_agent.dashboards.chosen import Chosen, of_region
 from plimsoll_agent.monitor import metrics
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
-from plimsoll_agent.fleet.promql import Answers, Ask, NodeKey, Selection, Series, each, key_of, label
+from plimsoll_agent.fleet.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.promql import any_of
+from plimsoll_agent.monitor.promql import Selection, any_of, each
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
 

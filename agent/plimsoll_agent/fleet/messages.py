@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from plimsoll_agent.fleet import promised
+from plimsoll_agent.fleet.answers import NodeKey
 from plimsoll_agent.fleet.disks import AT_LIMIT, UNLIMITED, RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, Row, kept_ratio, proving
-from plimsoll_agent.fleet.promql import NodeKey
 from plimsoll_agent.fleet.status import UNKNOWN_VERSION, Node, Status
 from plimsoll_agent.messages.sentences import STATE_WORDS, states_words
 from plimsoll_agent.monitor.health import Figure, judge

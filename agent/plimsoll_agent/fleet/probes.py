@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
+from plimsoll_agent.fleet.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.promql import BROKEN, GOOD, Selection, each, increased, label_list, quantile
 from plimsoll_agent.util.frozen import frozen
 
-BROKEN = ("short", "over-limit", "slow")
-"""Verdicts that break a promise; the agent cannot import the probes' own enum."""
-GOOD = ("kept", "no-limit")
 FAILED = "failed"
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 WINDOW = "1d"
@@ -45,11 +43,6 @@ Group = tuple[str | None, ...]
 _ProbedKey = tuple[NodeKey, str, str, str]
 
 
-def latency(quantile: float, labels: str, buckets: str) -> str:
-    """A quantile of merged buckets, since quantiles cannot be merged."""
-    return f"histogram_quantile({quantile}, sum by ({labels}, le) ({buckets}))"
-
-
 def probe_questions(matchers: str) -> dict[str, str]:
     """Queries for when each guest was probed, is due and was postponed, and for the newest verdicts."""
     return {
@@ -63,16 +56,16 @@ def probe_questions(matchers: str) -> dict[str, str]:
 
 def questions(selection: Selection, by: By, window: str = WINDOW) -> dict[str, str]:
     """The queries of ``plimsoll region probes``: PromQL by name."""
-    labels = ", ".join(LABELS[by])
+    labels = LABELS[by]
     asked = {
         "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, selection.matchers()),
         **probe_questions(selection.matchers()),
         "known": each(_INFO, selection.matchers(types=True, projects=True), *_GUEST, "project", "volume_type"),
-        "runs": f"sum by ({labels}, verdict) ({_counted(_RUNS, selection, by, window)})",
+        "runs": f"sum by {label_list(*labels, 'verdict')} ({_counted(_RUNS, selection, by, window)})",
         "aggregates": f"{each(_RUNS, selection.matchers())} unless on (region, instance) {_INFO}",
     }
-    for name, quantile in QUANTILES.items():
-        asked[name] = latency(quantile, labels, _counted(_BUCKETS, selection, by, window))
+    for name, share in QUANTILES.items():
+        asked[name] = quantile(share, label_list(*labels, "le"), _counted(_BUCKETS, selection, by, window))
     return asked
 
 

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from plimsoll_agent.fleet.promql import NodeKey
+from plimsoll_agent.fleet.answers import NodeKey
 from plimsoll_agent.fleet.status import Node, Status
 from plimsoll_agent.monitor.health import Finding
 from plimsoll_agent.monitor.thresholds import MEASURES, Level

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
+from plimsoll_agent.fleet.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_agent.fleet.device_classes import PoolKey
-from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, key_of, label
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
-from plimsoll_agent.monitor.promql import any_of, equal, selector
+from plimsoll_agent.monitor.promql import Selection, any_of, each, equal, quantile, selector
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -265,7 +265,7 @@ def latency_questions(groups: Groups, by: By, peaks: Answers, now: float) -> dic
     for unit, answer in peaks.items():
         at = _values(answer)
         parts = [
-            (n, f"(histogram_quantile(0.99, sum by (le) ({_increased(group, by, at[n], now)})) >= 0)")
+            (n, f"({quantile(0.99, '(le)', _increased(group, by, at[n], now))} >= 0)")
             for n, group in enumerate(groups.values())
             if n in at
         ]

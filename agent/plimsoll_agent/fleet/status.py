@@ -9,12 +9,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
+from plimsoll_agent.fleet.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_agent.fleet.disks import aggregates, without_disks
-from plimsoll_agent.fleet.probes import BROKEN, FAILED, QUANTILES, WINDOW, Probed, latency, probe_questions, probes
-from plimsoll_agent.fleet.promql import Answers, NodeKey, Selection, Series, each, increased, key_of, label
+from plimsoll_agent.fleet.probes import FAILED, QUANTILES, WINDOW, Probed, probe_questions, probes
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.daemon_status import LATE, faults
 from plimsoll_agent.monitor.health import Figure, Judgement, judge
+from plimsoll_agent.monitor.promql import BROKEN, Selection, each, increased, quantile
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.util.frozen import frozen
@@ -64,10 +65,10 @@ def questions(selection: Selection) -> dict[str, str]:
         "runs": f"sum by (region, volume_type, verdict) ({increased(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)})",
         **probe_questions(nodes),
     }
-    for name, quantile in QUANTILES.items():
+    for name, share in QUANTILES.items():
         if selection.nodes:  # for single nodes no rule records it, and the query is cheap
             buckets = increased(metrics.PROBE_LATENCY_SECONDS_BUCKET, nodes, WINDOW)
-            asked[name] = latency(quantile, "region, volume_type", buckets)
+            asked[name] = quantile(share, "(region, volume_type, le)", buckets)
         else:
             asked[name] = f"{metrics.QUANTILES[name]}{nodes}"
     return asked

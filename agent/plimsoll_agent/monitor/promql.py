@@ -1,4 +1,7 @@
-"""PromQL as text: what commands, alerts, rules and dashboards build their queries of."""
+"""PromQL as text: what commands, alerts, rules and dashboards build their queries of.
+
+Labels are in plimsoll's own names in commands (``Selection``), elsewhere in the site's (``alerts.site``).
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,51 @@ import re
 from collections.abc import Sequence
 
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.util.frozen import frozen
+
+GOOD, BROKEN = ("kept", "no-limit"), ("short", "over-limit", "slow")
+"""Verdicts that keep a promise, and that break it; the agent cannot import the probes' own enum."""
 
 
 def selector(metric: str, *matchers: str, over: str = "") -> str:
     """The metric's series; empty matchers are left out, and ``over`` is a range."""
-    every = ", ".join(filter(None, matchers))
-    return metric + (f"{{{every}}}" if every else "") + (f"[{over}]" if over else "")
+    return metric + (braces(*matchers) if any(matchers) else "") + (f"[{over}]" if over else "")
+
+
+def braces(*matchers: str) -> str:
+    """A selector without the metric: ``{region="r1", …}``; empty matchers are left out."""
+    return f"{{{', '.join(filter(None, matchers))}}}"
 
 
 def label_list(*labels: str) -> str:
     """Labels to group by, each once."""
     return f"({', '.join(dict.fromkeys(labels))})"
+
+
+def each(metric: str, matchers: str, *labels: str) -> str:
+    """The metric of each node, once: two jobs of a site may scrape the same node."""
+    return f"max by {label_list('region', 'instance', *labels)} ({metric}{matchers})"
+
+
+def increased(metric: str, matchers: str, window: str) -> str:
+    """What a counter counted in the window, once where two jobs scrape the same node."""
+    return f"max without (job) (increase({metric}{matchers}[{window}]))"
+
+
+def quantile(share: float, by: str, counted: str) -> str:
+    """A quantile of the buckets that were counted, merged by the labels of ``by``: quantiles cannot be merged."""
+    return f"histogram_quantile({share}, sum by {by} ({counted}))"
+
+
+# --- matchers
+
+
+def any_verdict(*verdicts: str, matches: str = "=~") -> str:
+    return f'verdict{matches}"{"|".join(verdicts)}"'
+
+
+CONCLUSIVE = any_verdict(*GOOD, *BROKEN)
+"""Not by those that are none: nodes of other versions may have others."""
 
 
 def equal(label: str, value: str) -> str:
@@ -41,3 +78,28 @@ def quoted(text: str) -> str:
     except UnicodeEncodeError as error:
         raise UsageError(f"{text!r} is not UTF-8; labels of Prometheus are") from error
     return json.dumps(text, ensure_ascii=False)
+
+
+@frozen
+class Selection:
+    """What to show; an empty field selects everything. ``nodes`` may be host names without the port."""
+
+    region: str | None = None
+    nodes: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+
+    def matchers(self, *more: str, types: bool = False, projects: bool = False) -> str:
+        """``{region="r1", …}`` for series with a region and a node, and if given with a type or a project."""
+        return braces(
+            "" if self.region is None else equal("region", self.region),
+            matching("instance", [_host(node) for node in self.nodes]) if self.nodes else "",
+            any_of("volume_type", self.types) if types and self.types else "",
+            any_of("project", self.projects) if projects and self.projects else "",
+            *more,
+        )
+
+
+def _host(node: str) -> str:
+    """A pattern: ``compute-17`` matches that instance in any domain and with any port; with a port only itself."""
+    return re.escape(node) if ":" in node else re.escape(node) + r"([.][^:]*)?(:[0-9]+)?"

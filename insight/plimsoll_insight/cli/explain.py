@@ -13,7 +13,7 @@ from plimsoll_agent.command.page import Page, write_lines
 from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.fleet.promql import Line
+from plimsoll_agent.fleet.answers import Line
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.explain import cause, messages, questions, serialize

@@ -12,7 +12,7 @@ from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet import disks as fleet_disks
 from plimsoll_agent.fleet import messages, serialize
-from plimsoll_agent.fleet.promql import key_of
+from plimsoll_agent.fleet.answers import key_of
 from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural

@@ -9,11 +9,11 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from itertools import groupby, pairwise
 
-from plimsoll_agent.fleet.promql import Ask, Line, NodeKey, Selection, Series, each, key_of, label
+from plimsoll_agent.fleet.answers import Ask, Line, NodeKey, Series, key_of, label
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.promql import any_of, quoted
+from plimsoll_agent.monitor.promql import Selection, any_of, braces, each, equal, increased, quoted, selector
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
@@ -144,8 +144,8 @@ def disks(
     ask: Ask, over: Over, selection: Selection, guest: FoundGuest, volume: str | None, now: float, span: Span
 ) -> tuple[list[ExplainedDisk], list[Stay]]:
     """The guest's disks, or the one with this volume; and where the guest was. Raises ``PlimsollError``."""
-    region = [f"region={quoted(guest.region)}"] if guest.region else []
-    own = Selection(nodes=selection.nodes).matchers(f"uuid={quoted(guest.uuid)}", *region)
+    region = equal("region", guest.region) if guest.region else ""
+    own = Selection(nodes=selection.nodes).matchers(equal("uuid", guest.uuid), region)
     times = span.times(now)
     info = over(each(metrics.DISK_INFO, own, *_DISK, "volume", "volume_type", *_PLACE))
     at_node = _where(info, times)
@@ -314,12 +314,12 @@ class _Around:
     """What is measured of other disks, of the nodes and of the clusters."""
 
     def __init__(
-        self, ask: Ask, over: Over, guest: FoundGuest, stays: Sequence[Stay], region: Sequence[str], step: int
+        self, ask: Ask, over: Over, guest: FoundGuest, stays: Sequence[Stay], region: str, step: int
     ) -> None:
         self._ask, self._over, self._guest, self._region, self._step = ask, over, guest, region, step
         nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
-        self._others = "{" + ",".join([*region, nodes, f"uuid!={quoted(guest.uuid)}"]) + "}"
-        every = "{" + ",".join([*region, nodes]) + "}"
+        self._others = braces(region, nodes, f"uuid!={quoted(guest.uuid)}")
+        every = braces(region, nodes)
         latency = each(metrics.DISK_AVERAGE_LATENCY_SECONDS, self._others, *_DISK)
         by = "region, instance"
         self._of_node = _by_node(over(f"quantile by ({by}) (0.5, {latency})"))
@@ -340,7 +340,7 @@ class _Around:
 
     def _of_type(self, volume_type: str) -> tuple[Mapping[float, float], Mapping[float, float], float | None]:
         if volume_type not in self._types:
-            matchers = "{" + ",".join([*self._region, f"volume_type={quoted(volume_type)}"]) + "}"
+            matchers = braces(self._region, equal("volume_type", volume_type))
             usual = self._ask(f"max(quantile_over_time(0.25, {metrics.LATENCY_MEDIAN}{matchers}[{_USUAL}]))")
             counts = _only(self._over(f"max({metrics.LATENCY_COUNT}{matchers})"))
             known = next((series.known for series in usual), None)
@@ -398,7 +398,7 @@ class _Around:
 
     def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[Line], Mapping[float, float]]]:
         if (cluster, pool) not in self._pools:
-            matchers = "{" + ",".join([*self._region, f"cluster={quoted(cluster)}", f"pool={quoted(pool)}"]) + "}"
+            matchers = braces(self._region, equal("cluster", cluster), equal("pool", pool))
             found = {}
             for unit in UNITS:
                 of_nodes = each(metrics.POOL_AVERAGE[unit], matchers, *_PLACE, "volume_type")
@@ -430,7 +430,9 @@ class _Around:
                 if self._is_of(line, cluster)
             ]
             gates = (
-                self._over(f"max({metrics.HEALTH_GATE_SHUT}{{cluster={quoted(cluster)}}}) == 1") if cluster else []
+                self._over(f"max({selector(metrics.HEALTH_GATE_SHUT, equal('cluster', cluster))}) == 1")
+                if cluster
+                else []
             )
 
             def raised(at: float) -> tuple[str, ...] | None:
@@ -444,8 +446,7 @@ class _Around:
 
 def stalls(over: Over, guest: FoundGuest) -> list[Stall]:
     """In order of time; none also where consoles are not read. Raises ``PlimsollError``."""
-    own = [f"region={quoted(guest.region)}"] if guest.region else []
-    matchers = "{" + ",".join([*own, f"uuid={quoted(guest.uuid)}"]) + "}"
+    matchers = braces(equal("region", guest.region) if guest.region else "", equal("uuid", guest.uuid))
     found = []
     for line in over(each(metrics.GUEST_STALL_LINES_TOTAL, matchers, "kind")):
         counts = sorted(line.values.items())
@@ -467,8 +468,7 @@ def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> di
 def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
     """Runs of probes on these nodes by their verdict. Raises ``PlimsollError``."""
     nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
-    runs = f"increase({metrics.PROBE_RUNS_TOTAL}{{{nodes}}}[{seconds}s])"
-    told = ask(f"sum by (verdict) (max without (job) ({runs})) > 0")
+    told = ask(f"sum by (verdict) ({increased(metrics.PROBE_RUNS_TOTAL, braces(nodes), f'{seconds}s')}) > 0")
     return {label(series, "verdict"): max(1, round(series.value)) for series in told}
 
 

@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
+from plimsoll_agent.fleet.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_agent.fleet.disks import without_disks
-from plimsoll_agent.fleet.promql import Answers, Ask, NodeKey, Selection, Series, each, key_of, label
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.promql import any_of, quoted
+from plimsoll_agent.monitor.promql import Selection, any_of, each, increased, quoted
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
 
@@ -127,7 +127,7 @@ def of_region(
     if by in (By.VOLUME, By.GUEST) and keys:
         few = Selection(region, tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
         found = {what: ask(_summed(by, unit, few, over)) for what, unit in UNITS.items()}
-        lines = f"max without (job) (increase({metrics.GUEST_STALL_LINES_TOTAL}{few}[{seconds}s]))"
+        lines = increased(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
         named = _named(ask, by, few, seconds)
     elif by is By.PROJECT:

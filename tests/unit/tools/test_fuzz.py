@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from plimsoll_agent.catalogue.model import VolumeType
-from plimsoll_agent.fleet.promql import Series
+from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.model.limits import Limits
 from tests import depth
 from tests.fuzz import run

@@ -19,7 +19,7 @@ from plimsoll_agent.cli.region_promised import RegionPromised
 from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, Unreachable
-from plimsoll_agent.fleet.promql import Series
+from plimsoll_agent.fleet.answers import Series
 from tests.unit.person import Person
 
 NOW = 1_800_000_000.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from plimsoll_agent.fleet import disks as fleet_disks
+from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.fleet.disks import WORST, DiskKey, disks, fact_questions, numbers, search, worst_first
-from plimsoll_agent.fleet.promql import Selection, Series
+from plimsoll_agent.monitor.promql import Selection
 
 SELECTION = Selection()
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.fleet.probes import By, Probed, kept_ratio, proving, questions, rows
-from plimsoll_agent.fleet.promql import Selection, Series
+from plimsoll_agent.monitor.promql import Selection
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from plimsoll_agent.fleet import messages
+from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.fleet.promised import UNITS, By, Over, Place, Row, grouped, row_questions, rows
-from plimsoll_agent.fleet.promql import Series
 
 NOW = 1_800_000_000.0
 GOLD = Row(

@@ -9,8 +9,9 @@ import pytest
 
 from plimsoll_agent.fleet import messages, serialize
 from plimsoll_agent.fleet import status as fleet_status
-from plimsoll_agent.fleet.promql import Selection, Series
+from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.fleet.status import Status, questions
+from plimsoll_agent.monitor.promql import Selection
 from plimsoll_agent.monitor.thresholds import SHIPPED, Level, Thresholds
 
 NOW = 1_800_000_000.0

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from plimsoll_agent.fleet.promql import Line, Selection, Series
+from plimsoll_agent.fleet.answers import Line, Series
+from plimsoll_agent.monitor.promql import Selection
 from plimsoll_insight.explain import messages, questions
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
 from plimsoll_insight.explain.evidence import Place, idle

@@ -20,8 +20,8 @@ from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.fleet import messages
 from plimsoll_agent.fleet import status as fleet_status
+from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.fleet.problems import problems
-from plimsoll_agent.fleet.promql import Selection, Series
 from plimsoll_agent.fleet.serialize import status_data as region_data
 from plimsoll_agent.messages.serialize import report_data, state_reason_data
 from plimsoll_agent.model.disk import Disk
@@ -32,6 +32,7 @@ from plimsoll_agent.monitor import daemon_metrics, daemon_status, pass_metrics, 
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.monitor.health import Figure, figures_of_daemon, figures_of_pass, judge, no_room
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting, failed, fold
+from plimsoll_agent.monitor.promql import Selection
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, alarms
 from plimsoll_agent.reconcile.grade import Grade, exit_status
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport

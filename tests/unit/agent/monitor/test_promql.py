@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.fleet.promql import Selection, Series
-from plimsoll_agent.monitor.promql import any_of, quoted
+from plimsoll_agent.monitor.promql import Selection, any_of, quoted
 from tests.unit.values import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -64,16 +63,10 @@ def test_a_node_is_meant_by_its_host_or_by_its_whole_instance(node: str, instanc
 def test_type_and_project_are_asked_of_series_that_have_them_only() -> None:
     selection = Selection("r1", (), ("gold",), ("p1",))
     assert selection.matchers() == '{region="r1"}'
-    assert selection.matchers('state="x"', types=True) == '{region="r1",volume_type=~"gold",state="x"}'
-    assert selection.matchers(projects=True) == '{region="r1",project=~"p1"}'
+    assert selection.matchers('state="x"', types=True) == '{region="r1", volume_type=~"gold", state="x"}'
+    assert selection.matchers(projects=True) == '{region="r1", project=~"p1"}'
 
 
 def test_a_word_that_is_no_text_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="is not UTF-8"):
         Selection("\udcff").matchers()
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_number_is_unknown(value: float) -> None:
-    assert Series({}, value).known is None
-    assert Series({}, 0.0).known == 0.0

@@ -8,9 +8,6 @@ from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.promql import selector
 
-BROKEN, GOOD = "short|over-limit|slow", "kept|no-limit"
-CONCLUSIVE = f'verdict=~"{GOOD}|{BROKEN}"'
-
 
 @dataclass(frozen=True)
 class Chosen:

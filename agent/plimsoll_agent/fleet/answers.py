@@ -1,0 +1,46 @@
+"""What Prometheus answers: series of nodes, at one time or over some."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+
+from plimsoll_agent.util.frozen import frozen
+
+
+@frozen
+class Series:
+    """One series at one time; tenants may have chosen values of its labels."""
+
+    labels: Mapping[str, str]
+    value: float
+
+    @property
+    def known(self) -> float | None:
+        """The value, None where it is not a number, as a quantile of no requests."""
+        return self.value if math.isfinite(self.value) else None
+
+
+@frozen
+class Line:
+    """One series over time: values by their times (seconds since 1970)."""
+
+    labels: Mapping[str, str]
+    values: Mapping[float, float] = field(hash=False)
+
+
+Answers = Mapping[str, Sequence[Series]]
+"""The answer to each query, by its name."""
+NodeKey = tuple[str, str]
+"""Region and instance: two regions may have nodes of the same name."""
+Ask = Callable[[str], Sequence[Series]]
+"""An instant query; all of a command are as of one time. Raises ``PlimsollError``."""
+
+
+def key_of(series: Series | Line) -> NodeKey:
+    return label(series, "region"), label(series, "instance")
+
+
+def label(series: Series | Line, name: str) -> str:
+    return series.labels.get(name, "")
