@@ -20,23 +20,10 @@ def is_here(first: Path = _FIRST) -> bool:
     return "plimsoll" in names and "daemon" in words[names.index("plimsoll") :]  # options may stand between them
 
 
-def daemon_runs() -> bool:
-    return True
-
-
-def run_pass() -> str:
-    return reload_daemon()
-
-
 def reload_daemon() -> str:
     """Let the daemon make a pass, which begins after this; why not, or ""."""
     try:
         os.kill(1, signal.SIGHUP)
     except OSError as error:
         return f"{DAEMON} (process 1) cannot be signalled: {error.strerror}"
-    return ""
-
-
-def last_line(_: str) -> str:
-    """The container's engine has what the daemon prints."""
     return ""

@@ -40,9 +40,9 @@ class RulesCheck(LocalCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        origin, text = self._read(parsed_args)
-        lowest = self.settings(parsed_args).brake.lowest
-        checked = loader.check(text, datetime.now(UTC), lowest)
+        settings = self.settings(parsed_args)
+        origin, text = _read(parsed_args.file, settings.rules_file)
+        checked = loader.check(text, datetime.now(UTC), settings.brake.lowest)
         if parsed_args.format != "text":
             told = [_data(origin, remark) for remark in checked.remarks]
             self.app.stdout.write(f"{text_of(told, parsed_args.format)}\n")
@@ -53,13 +53,13 @@ class RulesCheck(LocalCommand):
                 self.app.stdout.write(f"{origin}: {_sum(checked, checked.rules)}\n")
         return int(checked.rules is None or (parsed_args.strict and checked.warnings > 0))
 
-    def _read(self, parsed_args: argparse.Namespace) -> tuple[str, str]:
-        """The name for messages, and the text. Raises ``ConfigError``."""
-        given = parsed_args.file
-        if given == _STDIN:
-            return schema.STDIN, loader.some(schema.standard_input(), schema.STDIN)
-        path = Path(given) if given else self.settings(parsed_args).rules_file
-        return str(path), loader.read(path, required=True)
+
+def _read(file: str | None, rules_file: Path) -> tuple[str, str]:
+    """The name for messages, and the text. Raises ``ConfigError``."""
+    if file == _STDIN:
+        return schema.STDIN, loader.some(schema.standard_input(), schema.STDIN)
+    path = Path(file) if file else rules_file
+    return str(path), loader.read(path, required=True)
 
 
 def _data(origin: str, remark: Remark) -> dict[str, object]:

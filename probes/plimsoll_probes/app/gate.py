@@ -44,6 +44,8 @@ class World:
     look: Callable[[], Status]
     now: Callable[[], datetime]
     sleep: Callable[[float], None]
+    reload_daemon: Callable[[], str] | None = None
+    """Has the daemon make a pass where it is process 1 and no systemd is: ``adapters.container``."""
 
 
 def after_passes(world: World, asked: Asked, wait: timedelta) -> Gate:
@@ -71,17 +73,19 @@ def after_passes(world: World, asked: Asked, wait: timedelta) -> Gate:
 
 def _one_pass(world: World) -> tuple[Status, str]:
     """The status after it, and why there was none, or ""."""
-    if not world.units.daemon_runs():
+    if world.reload_daemon is None and not world.units.daemon_runs():
         trouble = world.units.run_pass()
         return world.look(), trouble
     # The timer's service makes none beside it. A reload is over before the pass that follows it.
     asked = world.now()
-    trouble = world.units.reload_daemon()
+    trouble = (world.reload_daemon or world.units.reload_daemon)()
     while True:
         status = world.look()
         if status.last is not None and status.last.started >= asked:
             return status, ""
         if world.now() >= asked + BETWEEN:
-            unit = world.units.DAEMON
-            return status, trouble or f"{unit}: {world.units.last_line(unit) or 'no output'}"
+            if not trouble and world.reload_daemon is None:
+                unit = world.units.DAEMON
+                trouble = f"{unit}: {world.units.last_line(unit) or 'no output'}"
+            return status, trouble or "plimsoll daemon: no output"
         world.sleep(_POLL)

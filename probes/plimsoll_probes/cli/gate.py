@@ -82,9 +82,8 @@ class GateCommand(HistoryCommand, Page):
 
         if parsed_args.makes_pass:
             wait = timedelta(seconds=0 if parsed_args.wait is None else seconds_of("--wait", parsed_args.wait))
-            found = after_passes(
-                World(container if container.is_here() else self.units, look_here, now, time.sleep), asked, wait
-            )
+            reload_daemon = container.reload_daemon if container.is_here() else None
+            found = after_passes(World(self.units, look_here, now, time.sleep, reload_daemon), asked, wait)
         else:
             here = look_here()
             found = Gate(here, gate.faults(here, asked))

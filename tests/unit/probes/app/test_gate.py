@@ -117,6 +117,20 @@ def test_a_unit_that_makes_no_pass_is_not_healthy_and_its_last_line_is_shown(dae
     assert "\x1b" not in text
 
 
+def test_in_a_container_whose_daemon_makes_no_pass_no_systemd_is_asked_why() -> None:
+    class WithoutSystemd(Node):
+        def daemon_runs(self) -> bool:
+            raise AssertionError
+
+        def last_line(self, unit: str) -> str:
+            raise AssertionError(unit)
+
+    node = WithoutSystemd(daemon=True, seconds=None)
+    world = World(node, node.look, node.now, node.sleep, node.reload_daemon)
+    (text,) = words(after_passes(world, Asked("0.1.1"), timedelta()))
+    assert text.endswith("; plimsoll daemon: no output")
+
+
 def test_a_daemon_that_still_runs_the_earlier_version_is_not_healthy() -> None:
     assert words(gate(Node(daemon=True, version="0.1.0"))) == [
         "the last pass was made by plimsoll 0.1.0, not by 0.1.1"
