@@ -21,7 +21,6 @@ WORST = (UNLIMITED, *(kind.value for kind in (Kind.FAILED, Kind.UNKNOWN, Kind.DE
 """The states that are listed by default, the worst first."""
 _DISK = ("domain", "target_device", "uuid")
 _BY = f"region, instance, {', '.join(_DISK)}"
-_INFO = metrics.DISK_INFO
 FACTS = ("volume", "project", "flavor", "volume_type", "pool", "cluster")
 NAMES = ("server", "project_name")
 _NAMED = 500
@@ -108,7 +107,7 @@ def _found(selection: Selection, state: str) -> str:
         in_state = selection.matchers(any_of("state", [state]))
         found = f"{each(metrics.DISK_STATE, in_state, *_DISK)} == 1"
     if selection.types or selection.projects:
-        found += f" and on ({_BY}) {_INFO}{selection.matchers(types=True, projects=True)}"
+        found += f" and on ({_BY}) {metrics.DISK_INFO}{selection.matchers(types=True, projects=True)}"
     return found
 
 
@@ -121,7 +120,7 @@ def _unlimited(matchers: str) -> str:
 
 def without_disks(matchers: str) -> str:
     """A query for the nodes with disks but without metrics of single disks."""
-    return f"({each(metrics.DISKS, matchers)} > 0) unless on (region, instance) {_INFO}{matchers}"
+    return f"({each(metrics.DISKS, matchers)} > 0) unless on (region, instance) {metrics.DISK_INFO}{matchers}"
 
 
 def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, str]:
@@ -129,7 +128,7 @@ def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, 
     uuids = sorted({uuid for _, _, _, uuid in disks})
     nodes = selection.matchers(*([any_of("uuid", uuids)] if len(uuids) <= _NAMED else []))
     return {
-        "info": each(_INFO, nodes, *_DISK, *FACTS),
+        "info": each(metrics.DISK_INFO, nodes, *_DISK, *FACTS),
         "names": each(metrics.GUEST_INFO, nodes, "uuid", *NAMES),
         "state": each(metrics.DISK_STATE, nodes, *_DISK, "state") + " == 1",
         "unlimited": _unlimited(nodes),

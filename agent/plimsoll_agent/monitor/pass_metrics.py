@@ -115,6 +115,10 @@ def _of_types(last: LastPass) -> Iterator[Family]:
         types[label(disk.volume_type)].append(disk)
     rated = {name: rates for name, disks in types.items() if (rates := [disk.rates for disk in disks if disk.rates])}
     corrected = {**dict.fromkeys(types, 0), **last.totals.corrected}
+
+    def counted(matches: Callable[[LastDisk], bool]) -> list[Row]:
+        return [((name,), sum(map(matches, disks))) for name, disks in types.items()]
+
     yield gauge(
         metrics.DISKS,
         [
@@ -123,19 +127,10 @@ def _of_types(last: LastPass) -> Iterator[Family]:
             for kind in Kind
         ],
     )
-    yield gauge(
-        metrics.DISKS_UNLIMITED, [((name,), sum(disk.astray for disk in disks)) for name, disks in types.items()]
-    )
-    yield gauge(
-        metrics.DISKS_ORPHANED, [((name,), sum(disk.orphaned for disk in disks)) for name, disks in types.items()]
-    )
-    yield gauge(
-        metrics.DISKS_UNKNOWN, [((name,), sum(disk.unknown for disk in disks)) for name, disks in types.items()]
-    )
-    yield gauge(
-        metrics.DISKS_UNKNOWN_ACKNOWLEDGED,
-        [((name,), sum(disk.acknowledged is not None for disk in disks)) for name, disks in types.items()],
-    )
+    yield gauge(metrics.DISKS_UNLIMITED, counted(lambda disk: disk.astray))
+    yield gauge(metrics.DISKS_ORPHANED, counted(lambda disk: disk.orphaned))
+    yield gauge(metrics.DISKS_UNKNOWN, counted(lambda disk: disk.unknown))
+    yield gauge(metrics.DISKS_UNKNOWN_ACKNOWLEDGED, counted(lambda disk: disk.acknowledged is not None))
     yield gauge(metrics.DISKS_AT_LIMIT, [((name,), sum(disk.at_limit for disk in types[name])) for name in rated])
     yield counter(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, [((name,), number) for name, number in corrected.items()])
     yield gauge(metrics.AVERAGE["operations"], _summed(rated, _operations))
