@@ -94,10 +94,10 @@ def _seconds(name: str, *, default: int, min: int, max: int | None = None, help:
 
 
 def _threshold(measure: Measure, level: str) -> Any:
-    shipped = {"warning": measure.warning, "critical": measure.critical}[level]
+    default = {"warning": measure.warning, "critical": measure.critical}[level]
     units = ", also as 15m" if measure.unit == "s" else ""
     what = f"Range (as in Nagios{units}) outside which this is {level}: {measure.what}. Empty: never."
-    return cfg.Opt(f"{measure.name}_{level}", type=_Range(measure.unit), default=shipped, help=what)
+    return cfg.Opt(f"{measure.name}_{level}", type=_Range(measure.unit), default=default, help=what)
 
 
 OPTIONS: Mapping[str, Sequence[Any]] = {

@@ -38,9 +38,9 @@ def settings_of(conf: Any, files: Sequence[Path]) -> Iterator[Setting]:
             value = (conf if section == "DEFAULT" else conf[section])[option.dest]
             variable = f"OS_{section}__{option.dest}".upper()
             origin = f"environment: {variable}" if variable in os.environ else lines.get((section, option.dest))
-            shown = MASK if option.secret and value else _harmless(value)
-            changed = value != option.default
-            yield Setting(section, option.dest, shown, option.default, origin or "default", changed)
+            text = MASK if option.secret and value else _harmless(value)
+            differs = value != option.default
+            yield Setting(section, option.dest, text, option.default, origin or "default", differs)
 
 
 def _harmless(value: object) -> object:

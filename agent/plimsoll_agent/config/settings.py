@@ -163,11 +163,11 @@ def _read(
         every, folders = _files(files, directories)
     except OSError as error:
         raise ConfigError(f"{error.filename}: cannot be read: {reason(error)}") from error
-    found = [f"{folder}: is not a directory" for folder in folders if not is_directory(folder)]
-    found += [fault for file in every for fault in faults.of_file(file)]
-    found += faults.of_environment()
-    if found:
-        raise ConfigError("\n".join(found))
+    problems = [f"{folder}: is not a directory" for folder in folders if not is_directory(folder)]
+    problems += [fault for file in every for fault in faults.of_file(file)]
+    problems += faults.of_environment()
+    if problems:
+        raise ConfigError("\n".join(problems))
     conf = cfg.ConfigOpts()
     for group, options in OPTIONS.items():
         conf.register_opts(options, group=None if group == "DEFAULT" else group)
@@ -184,11 +184,11 @@ def _read(
 
 def _files(files: Sequence[Path] | None, directories: Sequence[Path] | None) -> tuple[list[Path], list[Path]]:
     """The files to read, and the directories that some of them are in. Raises ``OSError``."""
-    chosen = [CONFIG_FILE] if files is None and exists(CONFIG_FILE) else list(files or ())
+    paths = [CONFIG_FILE] if files is None and exists(CONFIG_FILE) else list(files or ())
     folders = [CONFIG_DIR] if directories is None and is_directory(CONFIG_DIR) else list(directories or ())
     # Not Path.glob, which finds nothing where rights are missing.
-    found = (file for folder in folders if is_directory(folder) for file in sorted(folder.iterdir()))
-    return chosen + [file for file in found if file.suffix == ".conf"], folders
+    entries = (file for folder in folders if is_directory(folder) for file in sorted(folder.iterdir()))
+    return paths + [file for file in entries if file.suffix == ".conf"], folders
 
 
 def _settings(conf: Any) -> Settings:
@@ -200,10 +200,10 @@ def _settings(conf: Any) -> Settings:
             raise ValueError(f"[{group}] {name}: must be an absolute path")
     if not conf.prometheus.region_labels:
         raise ValueError("[prometheus] region_labels: must name at least one label")
-    chosen = conf.get_location("mode")
+    location = conf.get_location("mode")
     return Settings(
         mode=conf.mode,
-        mode_chosen=chosen is not None and chosen.location is not cfg.Locations.opt_default,
+        mode_chosen=location is not None and location.location is not cfg.Locations.opt_default,
         rules_file=Path(conf.rules_file),
         state_dir=Path(conf.state_dir),
         pause_file=Path(conf.pause_file),

@@ -93,8 +93,8 @@ class Consoles:
     @property
     def stalled(self) -> Iterator[tuple[str, GuestConsole]]:
         """Guests with a line, the newest first."""
-        found = ((guest.last, uuid, guest) for uuid, guest in self.guests.items() if guest.last is not None)
-        yield from ((uuid, guest) for _, uuid, guest in sorted(found, key=lambda each: each[:2], reverse=True))
+        rows = ((guest.last, uuid, guest) for uuid, guest in self.guests.items() if guest.last is not None)
+        yield from ((uuid, guest) for _, uuid, guest in sorted(rows, key=lambda each: each[:2], reverse=True))
 
     @property
     def projects(self) -> dict[str, datetime]:

@@ -71,14 +71,14 @@ def count(data: bytes) -> Mapping[StallKind, int]:
     """How many lines tell of each kind; only kinds that are there."""
     # After a truncation a log may begin with a hole of NUL bytes, and a guest may write them.
     text = data.translate(None, b"\0")
-    found: dict[StallKind, set[int]] = {}
+    lines: dict[StallKind, set[int]] = {}
     for pattern in _PATTERNS:
         for end, before, after in _lines(text, pattern.literal):
             if (pattern.before is None or pattern.before.search(before)) and (
                 pattern.after is None or pattern.after.match(after)
             ):
-                found.setdefault(pattern.kind, set()).add(end)
-    return {kind: len(ends) for kind, ends in found.items()}
+                lines.setdefault(pattern.kind, set()).add(end)
+    return {kind: len(ends) for kind, ends in lines.items()}
 
 
 def _lines(text: bytes, literal: bytes) -> Iterator[tuple[int, bytes, bytes]]:

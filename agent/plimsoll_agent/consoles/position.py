@@ -37,9 +37,9 @@ def digest(tail: bytes) -> str:
     return hashlib.sha256(tail).hexdigest()[:16]
 
 
-def same_file(known: Position, device: int, inode: int, size: int) -> bool:
+def same_file(before: Position, device: int, inode: int, size: int) -> bool:
     """Whether it may be the file that was read; then its tail decides."""
-    return (known.device, known.inode) == (device, inode) and size >= known.offset
+    return (before.device, before.inode) == (device, inode) and size >= before.offset
 
 
 def span(begin: int, size: int, most: int) -> Span:
@@ -50,5 +50,5 @@ def span(begin: int, size: int, most: int) -> Span:
 
 def whole_lines(data: bytes) -> int:
     """How many bytes are done with: an incomplete last line is read again, unless it is longer than any of Linux'."""
-    done = data.rfind(b"\n") + 1
-    return len(data) if len(data) - done > MOST_LINE else done
+    end = data.rfind(b"\n") + 1
+    return len(data) if len(data) - end > MOST_LINE else end

@@ -24,10 +24,10 @@ class UnreadableLog(PlimsollError):
 
 
 @contextmanager
-def opened(path: Path, damaged: Callable[[str], None] | None = None, place: int = 0) -> Iterator[BinaryIO]:
+def opened(path: Path, on_damage: Callable[[str], None] | None = None, place: int = 0) -> Iterator[BinaryIO]:
     """The file's bytes from ``place`` on, decompressed where it begins as gzip or zstd do. Raises ``UnreadableLog``.
 
-    Where compressed data are damaged or cut, ``damaged`` is told why, and what was before can be read; without it,
+    Where compressed data are damaged or cut, ``on_damage`` is told why, and what was before can be read; without it,
     reading raises.
     """
     try:
@@ -38,9 +38,9 @@ def opened(path: Path, damaged: Callable[[str], None] | None = None, place: int 
             file.seek(0)
             if begin.startswith(_GZIP):
                 with gzip.open(file) as inside:
-                    yield _Unpacked(inside.read1, (EOFError, OSError, zlib.error), None, damaged).at(place)
+                    yield _Unpacked(inside.read1, (EOFError, OSError, zlib.error), None, on_damage).at(place)
             elif begin == _ZSTD:
-                yield _zstd(path, file, damaged).at(place)
+                yield _zstd(path, file, on_damage).at(place)
             else:
                 file.seek(place)
                 yield file
@@ -61,9 +61,9 @@ class _Unpacked:
         read: Callable[[int], bytes],
         errors: tuple[type[Exception], ...],
         is_whole: Callable[[], bool] | None,
-        damaged: Callable[[str], None] | None,
+        on_damage: Callable[[str], None] | None,
     ) -> None:
-        self._read, self._errors, self._is_whole, self._damaged = read, errors, is_whole, damaged
+        self._read, self._errors, self._is_whole, self._on_damage = read, errors, is_whole, on_damage
         self._ended = False
 
     def at(self, place: int) -> BinaryIO:
@@ -95,12 +95,12 @@ class _Unpacked:
         self._ended = True
         if why is None:
             return
-        if self._damaged is None:
+        if self._on_damage is None:
             raise _Damaged(why)
-        self._damaged(why)
+        self._on_damage(why)
 
 
-def _zstd(path: Path, file: BinaryIO, damaged: Callable[[str], None] | None) -> _Unpacked:
+def _zstd(path: Path, file: BinaryIO, on_damage: Callable[[str], None] | None) -> _Unpacked:
     try:
         import zstandard
     except ImportError as error:
@@ -114,7 +114,7 @@ def _zstd(path: Path, file: BinaryIO, damaged: Callable[[str], None] | None) -> 
         return _frames_end(file, zstandard) == file.seek(0, 2)
 
     inside = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True, closefd=False)
-    return _Unpacked(inside.read, (zstandard.ZstdError,), is_whole, damaged)
+    return _Unpacked(inside.read, (zstandard.ZstdError,), is_whole, on_damage)
 
 
 def _frames_end(file: BinaryIO, zstandard: Any) -> int:

@@ -36,13 +36,13 @@ class HereShell:
         tell: Callable[[], None] = lambda: None,
     ) -> Ran:
         end = time.monotonic() + seconds + KILL_AFTER + SLACK
-        with TemporaryFile() as given:  # a pipe would block where the input is long
-            given.write(stdin)
-            given.seek(0)
+        with TemporaryFile() as file:  # a pipe would block where the input is long
+            file.write(stdin)
+            file.seek(0)
             try:
                 process = subprocess.Popen(  # noqa: S603  # a list of words, no shell
                     limited(argv, seconds),
-                    stdin=given,
+                    stdin=file,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     env={"PATH": PATH, "LC_ALL": "C"},  # root's programs get no other variable
@@ -64,10 +64,10 @@ class HereShell:
 def _said(process: subprocess.Popen[bytes], end: float, tell: Callable[[], None]) -> tuple[bytes, bytes]:
     """Both outputs of the process. Raises ``TimeoutError`` where it still runs at ``end``."""
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    said = {stream.fileno(): bytearray() for stream in streams}
-    told = time.monotonic()
+    outputs = {stream.fileno(): bytearray() for stream in streams}
+    last_tell = time.monotonic()
     with selectors.DefaultSelector() as selector:
-        for number in said:
+        for number in outputs:
             selector.register(number, selectors.EVENT_READ)
         while selector.get_map() or _runs(process):
             if selector.get_map():
@@ -77,15 +77,15 @@ def _said(process: subprocess.Popen[bytes], end: float, tell: Callable[[], None]
                 ready = []
             for key, _ in ready:
                 more = os.read(key.fd, 65536)
-                said[key.fd] += more
+                outputs[key.fd] += more
                 if not more:
                     selector.unregister(key.fd)
-                elif len(said[key.fd]) > LONGEST_OUTPUT:
+                elif len(outputs[key.fd]) > LONGEST_OUTPUT:
                     raise Trouble(Why.NONSENSE, detail=f"more than {LONGEST_OUTPUT // 2**20} MiB of output")
-            if time.monotonic() - told >= _TELL_EVERY:
-                told = time.monotonic()
+            if time.monotonic() - last_tell >= _TELL_EVERY:
+                last_tell = time.monotonic()
                 tell()
-    out, err = (bytes(words) for words in said.values())
+    out, err = (bytes(words) for words in outputs.values())
     return out, err
 
 
@@ -95,7 +95,7 @@ def _runs(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _left(end: float) -> float:
-    left = end - time.monotonic()
-    if left <= 0:
+    seconds = end - time.monotonic()
+    if seconds <= 0:
         raise TimeoutError
-    return left
+    return seconds

@@ -145,9 +145,9 @@ class _Region:
         self._call(lambda: self._take(count, node, names, until))
 
     def ensure(self, seconds: float) -> None:
-        asked = self._clock()
+        start = self._clock()
         # etcd counts from when the request arrives: subtracting our whole wait is on the safe side.
-        lasts = self._call(self._renew) - (self._clock() - asked)
+        lasts = self._call(self._renew) - (self._clock() - start)
         if lasts < seconds + self._margin:
             raise Trouble(
                 Why.NO_SLOT,
@@ -161,21 +161,21 @@ class _Region:
 
     def _take(self, count: int, node: str, names: Sequence[str], until: float) -> None:
         try:
-            taken = self._leases()
+            leases = self._leases()
             # In a fixed order, so that of two nodes that need the same names one gets them all.
             for name in sorted(set(names)):
-                if not self._try(name, taken):
+                if not self._try(name, leases):
                     raise Trouble(Why.NO_SLOT, detail=f"another node of the region holds {name}")
             first = zlib.crc32(node.encode())
-            if not any(self._try(f"slot-{(first + step) % count}", taken) for step in range(count)):
+            if not any(self._try(f"slot-{(first + step) % count}", leases) for step in range(count)):
                 all_of_them = f"all {count} slots of the region are" if count > 1 else "the one slot of the region is"
                 raise Trouble(Why.NO_SLOT, detail=f"{all_of_them} taken")
         finally:
             if self._clock() > until:
                 self._release()  # the caller has given up
 
-    def _try(self, name: str, taken: dict[str, int]) -> bool:
-        if name in taken:
+    def _try(self, name: str, leases: dict[str, int]) -> bool:
+        if name in leases:
             return False  # each failed try leaves a lease in etcd until it ends
         lock = self._coordinator.get_lock(f"{PREFIX}{name}".encode())
         # With a number of seconds for blocking the driver raises instead of returning False.
@@ -198,9 +198,9 @@ class _Region:
     def _leases(self) -> dict[str, int]:
         """The lease of each name that is taken in the region. etcd answers only with a majority of its members."""
         prefix = self._coordinator.get_lock(PREFIX.encode())._key
-        found = self._coordinator.client.get_prefix(prefix)
+        answer = self._coordinator.client.get_prefix(prefix)
         # An operator may block a slot with a key that has no lease.
-        return {one["key"][len(prefix) :].decode(errors="replace"): int(one.get("lease", 0)) for _, one in found}
+        return {one["key"][len(prefix) :].decode(errors="replace"): int(one.get("lease", 0)) for _, one in answer}
 
     def _release(self) -> None:
         for lock in self._held:

@@ -142,10 +142,10 @@ class Histogram:
             raise ValueError(f"a quantile is between 0 and 1, not {fraction}")
         # As a decimal fraction: 0.07 × 100 is 7.000000000000001 in floats, whose ceiling is 8.
         rank = ceil(Fraction(str(fraction)) * self.count)
-        counted = 0
+        total = 0
         for index, count in self.buckets:
-            counted += count
-            if counted >= rank:
+            total += count
+            if total >= rank:
                 lower, upper = edges(index)
                 middle = midpoint(index)
                 return Quantile(lower, upper, middle if most is None else max(lower, min(middle, most)))

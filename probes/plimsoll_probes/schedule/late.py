@@ -23,9 +23,9 @@ class Late:
 
 
 def late(
-    targets: Iterable[ChosenTarget], begun: Mapping[tuple[str, str], datetime], now: datetime
+    targets: Iterable[ChosenTarget], starts: Mapping[tuple[str, str], datetime], now: datetime
 ) -> tuple[Late, ...]:
-    """The longest overdue first. ``begun`` is by the guest's uuid and the directory."""
-    waiting = [Late(target, begun.get(target.key)) for target in targets]
-    found = [each for each in waiting if now - each.since > 2 * each.target.every]
-    return tuple(sorted(found, key=lambda each: (each.since, each.target.key)))
+    """The longest overdue first. ``starts`` is by the guest's uuid and the directory."""
+    waiting = [Late(target, starts.get(target.key)) for target in targets]
+    overdue = [each for each in waiting if now - each.since > 2 * each.target.every]
+    return tuple(sorted(overdue, key=lambda each: (each.since, each.target.key)))

@@ -57,9 +57,9 @@ class ChosenTarget:
     """When it was last chosen."""
 
     @classmethod
-    def of(cls, target: Planned, since: datetime, seen: datetime) -> ChosenTarget:
+    def of(cls, target: Planned, since: datetime, now: datetime) -> ChosenTarget:
         guest, probing = target.guest, target.probing
-        return cls(guest.uuid, guest.name, target.directory, target.rule, target.jobs, probing.every, since, seen)
+        return cls(guest.uuid, guest.name, target.directory, target.rule, target.jobs, probing.every, since, now)
 
     @property
     def key(self) -> tuple[str, str]:

@@ -35,19 +35,19 @@ def following(target: Planned, now: datetime) -> datetime:
 
 
 def due(
-    targets: Iterable[Planned], begun: Mapping[tuple[str, str], datetime], now: datetime, late: float
+    targets: Iterable[Planned], starts: Mapping[tuple[str, str], datetime], now: datetime, late: float
 ) -> tuple[Due, ...]:
     """The targets whose last time is at most ``late`` seconds ago and had no probe yet, longest waiting first.
 
-    ``begun`` has by ``Target.key`` when the last probe began, without probes after now, which a clock leaves that was
-    set back. Missed times are not made up: each target is due at most once.
+    ``starts`` has by ``Target.key`` when the last probe began, without probes after now, which a clock leaves that
+    was set back. Missed times are not made up: each target is due at most once.
     """
     waiting: list[Due] = []
     for target in targets:
         at = previous(target, now)
-        last = begun.get(target.key)
-        used = last is not None and at <= last <= now
-        if now - at <= timedelta(seconds=late) and not used:
+        last = starts.get(target.key)
+        had_probe = last is not None and at <= last <= now
+        if now - at <= timedelta(seconds=late) and not had_probe:
             waiting.append(Due(target, at))
     return tuple(sorted(waiting, key=_order))
 

@@ -19,16 +19,16 @@ def attach_time_limits(disk: Disk, situation: Situation) -> tuple[Step, ...]:
     The definition counts, not QEMU: Nova writes limits there, and limits in QEMU alone were set over QMP. During a
     hold, or just after it, the limits before the hold count.
     """
-    overruled = disk.volume_id is not None and situation.catalogue is not None
+    is_overruled = disk.volume_id is not None and situation.catalogue is not None
     if isinstance(disk.defined, Unknown):
-        return () if overruled else (Step(_ASKED, disk.defined),)
-    remembered = situation.ours(disk)
+        return () if is_overruled else (Step(_ASKED, disk.defined),)
+    memory = situation.ours(disk)
     attached_with = disk.defined
-    if remembered is not None and remembered.applied is not None:
-        attached_with = (remembered.restore_to if remembered.foreign else None) or Limits()
-    if overruled:
-        left = because(Code.ATTACH_TIME_OVERRULED, limits=attached_with.in_effect())
-        return () if attached_with.unlimited else (Step(_ASKED, NoOpinion(left)),)
+    if memory is not None and memory.applied is not None:
+        attached_with = (memory.restore_to if memory.foreign else None) or Limits()
+    if is_overruled:
+        reason = because(Code.ATTACH_TIME_OVERRULED, limits=attached_with.in_effect())
+        return () if attached_with.unlimited else (Step(_ASKED, NoOpinion(reason)),)
     if attached_with.unlimited:
         return (Step(_ASKED, NoOpinion(because(Code.NO_LIMIT))),)
     return (Step(_ASKED, Unmanaged(because(Code.FOREIGN_LIMIT, limits=attached_with.in_effect()))),)

@@ -52,22 +52,22 @@ def per_gib(disk: Disk, catalogue: Catalogue | Unknown | None) -> bool:
 
 
 def _answer(disk: Disk, situation: Situation) -> Answer:
-    known = volume_type(disk, situation)
-    if isinstance(known, Unknown | NoOpinion):
-        return known
-    if known is None:
+    own_type = volume_type(disk, situation)
+    if isinstance(own_type, Unknown | NoOpinion):
+        return own_type
+    if own_type is None:
         return NoOpinion(because(Code.NO_VOLUME_TYPE))
     catalogue = situation.catalogue
-    if known.hidden or not isinstance(catalogue, Catalogue):
-        return Unknown(because(Code.SPEC_HIDDEN, type=known.name))
-    if known.qos_spec is None:
-        return NoOpinion(because(Code.NO_QOS_SPEC, type=known.name))
-    spec = catalogue.specs.get(known.qos_spec)
+    if own_type.hidden or not isinstance(catalogue, Catalogue):
+        return Unknown(because(Code.SPEC_HIDDEN, type=own_type.name))
+    if own_type.qos_spec is None:
+        return NoOpinion(because(Code.NO_QOS_SPEC, type=own_type.name))
+    spec = catalogue.specs.get(own_type.qos_spec)
     if spec is None:
-        return Unknown(because(Code.SPEC_NOT_LISTED, type=known.name, id=known.qos_spec))
+        return Unknown(because(Code.SPEC_NOT_LISTED, type=own_type.name, id=own_type.qos_spec))
     if not spec.for_nova:
-        return NoOpinion(because(Code.SPEC_FOR_BACK_END, type=known.name, spec=spec.name, consumer=spec.consumer))
-    return _evaluated(spec, known, disk)
+        return NoOpinion(because(Code.SPEC_FOR_BACK_END, type=own_type.name, spec=spec.name, consumer=spec.consumer))
+    return _evaluated(spec, own_type, disk)
 
 
 def _evaluated(spec: QosSpec, of: VolumeType, disk: Disk) -> Answer:
@@ -79,11 +79,11 @@ def _evaluated(spec: QosSpec, of: VolumeType, disk: Disk) -> Answer:
         # libvirt's size is without a LUKS header, so less than Cinder's whole GiB.
         gib = -(-disk.size // _GIB)
         facts["gib"] = gib
-    evaluated = evaluate(spec, gib)
-    if isinstance(evaluated, Unknown):
-        return evaluated
-    if not evaluated.said:
+    result = evaluate(spec, gib)
+    if isinstance(result, Unknown):
+        return result
+    if not result.said:
         return NoOpinion(because(Code.SPEC_WITHOUT_LIMITS, **facts))
-    if evaluated.arithmetic:
-        facts["arithmetic"] = [asdict(row) for row in evaluated.arithmetic]
-    return Desired(evaluated.limits, because(Code.QOS_SPEC, **facts))
+    if result.arithmetic:
+        facts["arithmetic"] = [asdict(row) for row in result.arithmetic]
+    return Desired(result.limits, because(Code.QOS_SPEC, **facts))

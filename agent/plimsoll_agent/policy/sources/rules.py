@@ -30,12 +30,12 @@ def fallback(disk: Disk, situation: Situation) -> tuple[Step, ...]:
 
 
 def _ask(
-    disk: Disk, situation: Situation, concerned: Callable[[Rule], bool], word: Callable[[Rule], Answer]
+    disk: Disk, situation: Situation, matches: Callable[[Rule], bool], word: Callable[[Rule], Answer]
 ) -> tuple[Step, ...]:
     return tuple(
         Step(f'rule "{rule.name}"', no_opinion_of(rule, disk, situation) or word(rule))
         for rule in situation.rules.rules
-        if concerned(rule)
+        if matches(rule)
     )
 
 
