@@ -33,7 +33,6 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics
 from plimsoll_agent.monitor.pass_summary import LastDisk
-from plimsoll_insight.explain import questions
 from tests import schemas
 from tests.functional.conftest import Ran
 from tests.simulated_region import Served, prometheus_of, series_lines
@@ -293,19 +292,6 @@ def test_what_cannot_be_explained_is_one_line(explain: Run, words: tuple[str, ..
     assert (ran.status, ran.out) == (64, "")
     assert len(" ".join(ran.err.split("\n")).strip()) < 400
     assert re.search(said, " ".join(ran.err.split()))
-
-
-def test_what_rules_record_for_it_is_recorded() -> None:
-    recorded = set(re.findall(r"record: (\S+)", (ROOT / "etc/prometheus/plimsoll-rules.yaml").read_text()))
-    asked = (Path(questions.__file__)).read_text()
-    named = {
-        name.replace("{unit}", unit)
-        for name in re.findall(r"(uuid_pool:[\w{}]+:top3)", asked)
-        for unit in ("operations", "bytes")
-    }
-    named |= {f"volume_type:plimsoll_disk_average_latency_seconds:{level}" for level in ("median", "count")}
-    assert named <= recorded
-    assert len(named) == 4
 
 
 def test_a_node_tells_what_it_knows_of_the_past_of_a_disk(plimsoll: Run, test_node: str, tmp_path: Path) -> None:
