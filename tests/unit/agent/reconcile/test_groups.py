@@ -558,6 +558,16 @@ def test_who_is_not_to_be_changed_keeps_a_group_unless_it_is_right_with_just_the
     assert kept(elsewhere, planned(mine, shared(90)), elsewhere) == [None, None, None]
 
 
+def test_a_disk_behind_throttle_filters_is_in_no_group_but_theirs_which_no_other_disk_joins() -> None:
+    unknown, theirs = Unknown(because(Code.THROTTLE_FILTERS, groups={"limit0": None})), "throttle-limit0"
+    of_both = replace(SOMEBODY, filter_groups=frozenset({theirs}))
+    mine = replace(disk("vda", FREE), guest=of_both)
+    behind = stays(replace(disk("vdb", unknown), guest=of_both, filters=(("limit0", unknown),)), Kind.LEFT_ALONE)
+    assert kept(planned(mine, shared(90)), behind) == [None, None]
+    reason = withheld([planned(mine, shared(90, theirs)), behind])[0].result.reason
+    assert reason == because(Code.GROUP_OF_FILTERS, group=theirs)
+
+
 def test_a_change_that_is_deferred_defers_those_of_the_group_that_its_disk_was_to_leave() -> None:
     first = planned(disk("vda", shared(100)), shared(90))
     second = planned(disk("vdb", shared(100)), shared(70, "h"))

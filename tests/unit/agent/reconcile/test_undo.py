@@ -425,6 +425,8 @@ def test_a_pause_in_the_middle_stops_the_rest(scene: Scene) -> None:
     report = scene.person.undo(scene.moment, paused=lambda: said.pop(0) if len(said) > 1 else said[0])
     assert limits_of(scene.node) == [OLD, NEW]
     assert results(report)["1 vdb"] == ("deferred", "paused")
+    assert (report.since, report.paused, report.of) == (scene.moment, said[0], 2)
+    assert report.seconds > 0
 
 
 def test_what_became_another_after_it_was_shown_waits_for_another_word(scene: Scene) -> None:
