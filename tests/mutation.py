@@ -84,6 +84,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/reconcile/outcome.py": ("agent/reconcile/test_run", "agent/reconcile/test_brake"),
     "agent/plimsoll_agent/reconcile/run.py": (
         "agent/reconcile/test_run",
+        "agent/reconcile/test_brake",
         "agent/reconcile/test_brake_counts",
         "agent/passes/test_catalogue",
         "agent/passes/test_region",

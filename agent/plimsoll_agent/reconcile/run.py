@@ -385,13 +385,12 @@ def _not_raised(outcome: Outcome, reason: Reason) -> Outcome:
 
 def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     """A disk that the brake stops keeps the limits desired before, also after a reboot. A hold stays in force."""
-    said = outcome.decision.desired
-    left_alone = isinstance(said, Unmanaged) and said.reason.code is Code.RULE_UNMANAGES
-    if outcome.decision.aside is not None or not (left_alone or isinstance(said, Desired)):
+    if outcome.decision.aside is not None or isinstance(outcome.decision.desired, Unknown):
         return outcome
     too_many = because(Code.BRAKED, revision=stop.revision, disks=len(stop.keys), of=stop.of)
     why = too_many if stop.many else stop.alone[outcome.disk.key]
-    if left_alone:  # nothing is written, but what was desired stays remembered
+    if isinstance(outcome.decision.desired, Unmanaged):
+        # By a rule: the brake stops no other such disk. Nothing is written, but what was desired stays remembered.
         return _deferred(outcome, why)
     deferred = outcome if outcome.change is None else _deferred(outcome, why)
     remembered = situation.memory.get(outcome.disk.key)

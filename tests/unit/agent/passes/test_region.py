@@ -131,6 +131,9 @@ def test_while_orders_are_unknown_limits_are_lowered_and_not_raised_or_removed(
 ) -> None:
     node.orders_unknown = UNKNOWN
     node.rules = Rules(default=limits)
+    node.orders = Orders(pause=PAUSE)
+    assert set(codes(node.run(Mode.PLAN, yes=True))) == {Code.PAUSED}, "the first reason is told"
+    node.orders = Orders()
     report = node.run(yes=True)
     assert actual(node) == [limits if written else DEFAULT] * 4
     assert set(codes(report)) == ({Code.NODE_DEFAULT} if written else {Code.ORDERS_UNKNOWN})

@@ -35,7 +35,9 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_enforce_limits_every_disk_and_the_next_pass_writes_nothing(node: Node) -> None:
-    assert kinds(node.run()) == ["changed"] * 4
+    node.hypervisor.by_uuid[UUIDS[1]].paused = True
+    report = node.run()
+    assert (kinds(report), report.paused_guests) == (["changed"] * 4, {UUIDS[1]}), "those of a paused guest too"
     assert all(disk.actual == DEFAULT for guest in node.hypervisor.by_uuid.values() for disk in guest.disks.values())
     node.hypervisor.writes.clear()
     assert kinds(node.run()) == ["in-sync"] * 4
@@ -571,15 +573,16 @@ def test_a_record_that_is_garbage_is_set_aside_and_the_pass_is_in_the_new_one(no
     assert [row[0] for row in node.recorded("result")] == ["done"] * 4
 
 
-def test_results_that_cannot_be_recorded_are_noted(node: Node) -> None:
-    class NoResults(NodeStore):
-        def conclude(self, conclusions: object, now: object) -> None:
-            raise StateError("record.sqlite: database or disk is full")
+@pytest.mark.parametrize(("call", "result"), [("conclude", "took"), ("note_external_changes", "done")])
+def test_results_that_cannot_be_recorded_are_noted(node: Node, call: str, result: str) -> None:
+    def full(*_: object) -> None:
+        raise StateError("record.sqlite: database or disk is full")
 
-    report = node.run(node_store=NoResults(node.state, "tests"))
-    assert notes(report) == [Code.NO_RESULTS]
+    node_store = NodeStore(node.state, "tests")
+    setattr(node_store, call, full)
+    assert notes(node.run(node_store=node_store)) == [Code.NO_RESULTS]
     node.run()
-    assert [row[0] for row in node.recorded("result")] == ["took"] * 4
+    assert [row[0] for row in node.recorded("result")] == [result] * 4
 
 
 # --- a pass that is interrupted
