@@ -13,7 +13,7 @@ import requests
 from keystoneauth1 import discover, session
 from openstack import resource
 from openstack.block_storage import block_storage_service
-from openstack.block_storage.v3 import _proxy, qos_spec
+from openstack.block_storage.v3 import _proxy, qos_spec, volume
 from openstack.block_storage.v3 import type as volume_type
 from openstack.connection import Connection
 
@@ -52,12 +52,20 @@ class _VolumeType(volume_type.Type):
     is_public = resource.Body("is_public", type=bool, default=True)
 
 
+class _Volume(volume.Volume):
+    # Else one that is no number is 0.
+    size = resource.Body("size")
+
+
 class _Storage(_proxy.Proxy):
     def qos_specs(self, **query: Any) -> Generator[qos_spec.QoSSpec, None, None]:
         return self._list(_QosSpec, **query)
 
     def types(self, **query: Any) -> Generator[volume_type.Type, None, None]:
         return self._list(_VolumeType, **query)
+
+    def volumes(self, **query: Any) -> Generator[volume.Volume, None, None]:
+        return self._list(_Volume, base_path="/volumes/detail", **query)
 
 
 class _Service(block_storage_service.BlockStorageService):

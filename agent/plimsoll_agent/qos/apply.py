@@ -174,7 +174,7 @@ class _Client:
         if together.keys() & _ARGUMENTS:
             self._storage.put(f"/qos-specs/{id}", json={"qos_specs": together})
         elif together:
-            self._storage.update_qos_spec(id, **together)
+            _answer(lambda: self._storage.update_qos_spec(id, **together))
         # Cinder removes keys one by one in any order (objects/qos_specs.py, save): the per-GB key must go while its
         # minimum and maximum are still there.
         first = [key for key in step.unset if key.endswith("_per_gb")]
@@ -212,11 +212,18 @@ class _Client:
         self._storage.disassociate_qos_spec(self._specs[spec], self._types[type])
 
 
-def _id(create: Callable[[], Any]) -> str:
+def _answer(request: Callable[[], Any]) -> Any:
+    """What openstacksdk reads in Cinder's answer. Raises ``Rejected`` where it cannot: the result is unknown."""
     try:
-        id = create()
+        return request()
     except UNREADABLE as error:
-        raise Rejected(f"Cinder's answer has no id of what it created ({type(error).__name__})") from error
+        raise Rejected(
+            f"Cinder's answer cannot be read ({type(error).__name__}); it may have been done: apply again"
+        ) from error
+
+
+def _id(create: Callable[[], Any]) -> str:
+    id = _answer(create)
     if not id:
         raise Rejected("Cinder's answer has no id of what it created")
     return str(id)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.qos.file import Declared, Spec, Type
-from plimsoll_agent.util.decoding import UNREADABLE
+from plimsoll_agent.util.decoding import UNREADABLE, count
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
@@ -112,7 +112,7 @@ def _type(value: Any, specs: Mapping[str, str]) -> LiveType:
 
 def _attached(value: Any) -> Attached:
     type = value.volume_type
-    return Attached(None if type is None else _text(type), int(value.size))
+    return Attached(None if type is None else _text(type), count(value.size))
 
 
 def _text(value: Any) -> str:

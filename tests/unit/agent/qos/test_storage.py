@@ -70,6 +70,24 @@ def test_a_list_that_does_not_end_is_refused() -> None:
         qos_cinder.read(cinder)
 
 
+@pytest.mark.parametrize("size", ["big", "", True])
+def test_a_size_that_is_no_number_is_not_0(size: object) -> None:
+    cinder = FakeCinder()
+    cinder.volume(None, 1)
+    cinder.volumes[0]["size"] = size
+    with pytest.raises(Rejected, match=r"^Cinder: its answer to /volumes/detail cannot be read: "):
+        qos_cinder.attached(cinder)
+
+
+@pytest.mark.parametrize("answer", [[], "done", 5, {"qos_specs": []}])
+def test_a_change_whose_answer_is_no_object_is_a_step_that_failed(answer: object) -> None:
+    cinder = FakeCinder()
+    assert applied(cinder, {"total_iops_sec": "500"}) == [How.DONE]
+    put = cinder.put
+    cinder.put = lambda *request: (put(*request), answer)[1]  # type: ignore[method-assign]
+    assert applied(cinder, {"total_iops_sec": "600"}) == [How.REFUSED]
+
+
 def test_a_spec_without_its_keys_is_not_one_that_has_none() -> None:
     cinder = FakeCinder()
     del cinder.specs[cinder.spec("gold", {"total_iops_sec": "500"})]["specs"]
