@@ -27,8 +27,8 @@ class CatalogueWatch:
         """The uuids of the guests that they concern; None: they may concern every guest."""
         if settings.catalogue.source == "none":
             return frozenset()
-        directory = settings.catalogue.directory
-        stamps = stamp_of(directory / catalogue.NAME), stamp_of(directory / signed_file.NAME)
+        directory, key = settings.catalogue.directory, settings.catalogue.region_key
+        stamps = tuple(map(stamp_of, (directory / catalogue.NAME, directory / signed_file.NAME, key)))
         if stamps == self._stamps:
             return frozenset()
         try:

@@ -138,6 +138,12 @@ def test_orders_that_become_unknown_or_known_concern_every_guest(node: Node) -> 
     assert watch.changed(node.settings) == NO_GUESTS, "they are as unknown as before"
     keep_region_file(node.directory, generation=2)
     assert watch.changed(node.settings) is None
+    key = node.settings.catalogue.region_key
+    pem = key.read_bytes()
+    key.unlink()
+    assert watch.changed(node.settings) is None, "without the key no signature can be checked"
+    key.write_bytes(pem)
+    assert watch.changed(node.settings) is None
 
 
 def test_a_look_remembers_no_orders_for_passes(node: Node) -> None:
