@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from importlib.resources import files
+from signal import SIGKILL
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.guest.fio import TEXT_MAX, best_engine, bounded, job_file, nonsense, parse
@@ -217,6 +218,8 @@ class Session:
                 case Why.UNFINISHED, _:
                     raise slow from trouble
             raise
+        if ran.signal not in (None, SIGKILL):
+            raise nonsense(f"the script was ended by signal {ran.signal}")
         if verb in _WITHOUT_FIO and _ended_by_timeout(ran):  # what it has said so far is not the whole
             raise slow
         return ran
@@ -255,7 +258,7 @@ def _stopped(said: Mapping[str, Sequence[str]], ran: Ran) -> bool:
 
 
 def _ended_by_timeout(ran: Ran) -> bool:
-    return ran.status in _TIMED_OUT or ran.signal is not None
+    return ran.status in _TIMED_OUT or ran.signal == SIGKILL
 
 
 def _fio_ended_well(said: Mapping[str, Sequence[str]], ran: Ran) -> None:
