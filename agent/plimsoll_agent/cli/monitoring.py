@@ -49,7 +49,7 @@ class MonitoringAlerts(_Printed):
     stalled_projects, promised_ratio, thresholds (warning and critical of each figure of check_plimsoll), alerts
     (enabled, severity and for of each).
 
-    Exit status: 0; 64 FILE has a fault.
+    Exit status: 0; 1 FILE has a fault.
     """
 
     def text(self, site: Site) -> str:
@@ -61,7 +61,7 @@ class MonitoringRules(_Printed):
 
     The keys of FILE are those of plimsoll monitoring alerts.
 
-    Exit status: 0; 64 FILE has a fault.
+    Exit status: 0; 1 FILE has a fault.
     """
 
     def text(self, site: Site) -> str:
@@ -103,7 +103,7 @@ class MonitoringNagios(_OfSite):
     The keys of FILE are those of plimsoll monitoring alerts; of these, thresholds and docs_url count. Ranges that
     FILE does not have are those in [health] of each node's settings.
 
-    Exit status: 0; 64 FILE has a fault.
+    Exit status: 0; 1 FILE has a fault.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
