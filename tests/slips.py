@@ -109,6 +109,7 @@ SMALL = "{total_iops_sec: 500, total_bytes_sec: 50MiB}"
 OF_SHOP = f"{{name: shop, match: {{project: {SHOP}}}, limits: {{total_iops_sec: 2000, total_bytes_sec: 50MiB}}}}"
 BENCH = "{name: bench, match: {pool: volumes}, manage: false}"
 HALF = "half of it is left: no slip can be told from an edit"
+UNREADABLE = "no node can read the spec, so disks keep their limits"
 FEW = "up to 5 disks go through; the region's brake counts all of them"
 FEW_BY_RULES = "up to 5 disks go through; the plan shows them"
 
@@ -147,8 +148,8 @@ SLIPS = (
     Edit("a key misspelled", OF_GOLD, _spec({"totl_iops_sec": "3000", "total_bytes_sec": str(100 * MIB)})),
     Edit("all keys misspelled", OF_IOPS, _spec({"totl_iops_sec": "3000"}), region=True),
     Edit("0 for a limit", OF_GOLD, _gold({"total_iops_sec": "0"})),
-    Edit("text for a number", OF_GOLD, _gold({"total_iops_sec": "3k"})),
-    Edit("a total beside reads", OF_IOPS, _spec(IOPS | {"read_iops_sec": "3000"})),
+    Edit("text for a number", OF_GOLD, _gold({"total_iops_sec": "3k"}), UNREADABLE),
+    Edit("a total beside reads", OF_IOPS, _spec(IOPS | {"read_iops_sec": "3000"}), UNREADABLE),
     Edit("reads only in place of a total", OF_IOPS, _spec({"read_iops_sec": "3000"})),
     Edit(
         "per GiB for absolute",
