@@ -43,7 +43,7 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/monitor": 102,
     "agent/plimsoll_agent/policy": 45,
     "agent/plimsoll_agent/qos": 69,
-    "agent/plimsoll_agent/reconcile": 160,
+    "agent/plimsoll_agent/reconcile": 159,
     "agent/plimsoll_agent/rules": 39,
     "agent/plimsoll_agent/store": 119,
     "agent/plimsoll_agent/util": 34,

@@ -17,8 +17,8 @@ PROJECT = "76f321b2fd294e5fa90eb0525110f9e2"
 IMAGE = "93bc7989-58a3-4318-bd5c-156055bb79ed"
 # QEMU's default grows towards 1 GiB, and the guest needs a part of that.
 TRANSLATIONS = "<tcg><tb-cache unit='MiB'>128</tb-cache></tcg>"
-# A guest uses what its processor has, and instructions of later ones cost more to emulate: a boot takes 17 core-seconds
-# with this one, and 22 with all that QEMU 7.2 can emulate.
+# A guest uses what its processor has, and later instructions cost more to emulate: a boot takes 17 core-seconds with
+# this one, and 22 with all that QEMU 7.2 can emulate.
 EMULATED = "<cpu mode='custom' match='exact' check='none'><model fallback='forbid'>Nehalem</model></cpu>"
 
 
