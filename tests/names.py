@@ -50,7 +50,7 @@ LEFT: Mapping[str, int] = {
     "insight/plimsoll_insight/adapters": 11,
     "insight/plimsoll_insight/cli": 147,
     "insight/plimsoll_insight/drill": 62,
-    "insight/plimsoll_insight/explain": 87,
+    "insight/plimsoll_insight/explain": 86,
     "insight/plimsoll_insight/forecast": 42,
     "insight/plimsoll_insight/hist": 73,
     "insight/plimsoll_insight/load": 25,

@@ -15,6 +15,9 @@ is usual, or with fewer than 10 requests in five minutes, of which one may have 
 is unknown, unless the disk was at limit. One without requests in a healthy cluster is not slow. What is usual for a
 type of fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
 
+The node may be cut off from a healthy cluster: the last intervals are unknown if no guest on it had a request in
+them, while this disk and three or more others had some just before, and the whole node was never without any before.
+
 A guest that a person paused has no request that waits, once QEMU answers: it waits for them before it is paused. With
 no requests, or less than a tenth of those before, such an interval is not slow whatever check is raised, and nothing
 waited before it if no request ended in it.
@@ -42,8 +45,8 @@ Each slow interval has the first cause that applies:
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
 fewer than two, where half of the time or more is known, none is slow without a reading, and none is not read. It is
 **unknown** where one is not read, where the last of all is slow without requests, or a pass could not read it, where
-less is known, where fewer than three intervals are, and where most slow intervals have no cause. Intervals of one
-pass count as one of the two, or three.
+its node may be cut off, where less is known, where fewer than three intervals are, and where most slow intervals have
+no cause. Intervals of one pass count as one of the two, or three.
 """
 
 from __future__ import annotations
@@ -52,12 +55,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import Enum, StrEnum, auto
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from statistics import median
 
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 
 FACTOR = 3.0
 FLOOR = 0.010
@@ -107,6 +110,8 @@ class Unexplained(StrEnum):
     """Most of the time is known, by fewer than three passes."""
     STANDS_STILL = "stands-still"
     """Requests may wait since the last pass, which is one."""
+    NODE_STANDS_STILL = "node-stands-still"
+    """No guest on its node has requests any more: the node may be cut off from the cluster."""
     NO_USUAL = "usual-latency-unknown"
     NODE = "node"
     """Slow, as others on its node are, and the rest of the region is not."""
@@ -138,21 +143,25 @@ def find(evidence: Evidence) -> Finding:
     """The cause, by the rules above."""
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
-    judged = list(around.judged(around.without_overdue(intervals, evidence.seconds), max(LATE, evidence.seconds)))
-    slow = [each for each, is_slow in judged if is_slow]
-    known, total = sum(is_slow is not None for _, is_slow in judged), len(judged)
-    unread = tuple(around.unread(judged))
+    verdicts = list(around.judged(around.without_overdue(intervals, evidence.seconds), max(LATE, evidence.seconds)))
+    still = len(verdicts) - _with_node_still([each for each, _ in verdicts])
+    verdicts = [(each, is_slow if n < still else is_slow or None) for n, (each, is_slow) in enumerate(verdicts)]
+    slow = [each for each, is_slow in verdicts if is_slow]
+    known, total = sum(is_slow is not None for _, is_slow in verdicts), len(verdicts)
+    unread = tuple(around.unread(verdicts))
     if _passes(slow) < LEAST_SLOW and all(each.read and not each.unanswered for each in slow):
         why = None
         if unread:
             why = Unexplained.NOT_READ
-        elif judged and judged[-1][1] and not _by_latency(judged[-1][0], usual):
+        elif verdicts and verdicts[-1][1] and not _by_latency(verdicts[-1][0], usual):
             why = Unexplained.STANDS_STILL
+        elif still < len(verdicts):
+            why = Unexplained.NODE_STANDS_STILL
         elif usual is None and known * 2 < total and any(each.latency is not None for each in intervals):
             why = Unexplained.NO_USUAL
         elif known * 2 < total or not known:
             why = Unexplained.TOO_LITTLE
-        elif _passes([each for each, is_slow in judged if is_slow is not None]) < LEAST_KNOWN:
+        elif _passes([each for each, is_slow in verdicts if is_slow is not None]) < LEAST_KNOWN:
             why = Unexplained.FEW_PASSES
         elif intervals[-1].observed is not None and not intervals[-1].read:
             why = Unexplained.NOT_READ
@@ -175,6 +184,19 @@ def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float
     """What is usual by the median of this many disks at each time; None is unknown."""
     few = not disks or median(disks) < least
     return None if latency is None or (few and latency >= USUAL_OF_FEW) else latency
+
+
+def _with_node_still(intervals: Sequence[Interval]) -> int:
+    """How many of the last intervals have no requests of any guest on the node, which always had some before."""
+    number = sum(1 for _ in takewhile(lambda one: not one.read or _none_on_node(one), reversed(intervals)))
+    before = intervals[: len(intervals) - number]
+    if not before or not any(each.read for each in intervals[len(before) :]) or any(map(_none_on_node, before)):
+        return 0
+    return number if before[-1].operations and (before[-1].of_node_disks or 0) >= LEAST_OF_NODE else 0
+
+
+def _none_on_node(interval: Interval) -> bool:
+    return interval.operations == 0 and not interval.paused and idle(Place.NODE, "operations") in interval.neighbours
 
 
 def _time(interval: Interval) -> float:

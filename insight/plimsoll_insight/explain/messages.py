@@ -29,6 +29,8 @@ UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.TOO_LITTLE: "too little is known",
     Unexplained.FEW_PASSES: FEW_PASSES,
     Unexplained.STANDS_STILL: "no requests ended in the last pass, and they may wait: ask again after the next one",
+    Unexplained.NODE_STANDS_STILL: "no request of any guest on its node ended in the last pass: the node may be cut"
+    " off from Ceph",
     Unexplained.NO_USUAL: "what is usual for its type is unknown: load plimsoll-rules.yaml into Prometheus",
     Unexplained.NODE: "the disks of other guests on its node are slow too, and the region is not: look at the node",
     Unexplained.BURSTS: "perhaps its own limit: on average it used half of it or more, and nothing around it is slow",

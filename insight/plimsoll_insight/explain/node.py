@@ -31,6 +31,7 @@ _UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.TOO_LITTLE: _TOO_LITTLE,
     Unexplained.FEW_PASSES: FEW_PASSES,
     Unexplained.STANDS_STILL: UNEXPLAINED[Unexplained.STANDS_STILL],
+    Unexplained.NODE_STANDS_STILL: "no request of any guest on this node ended in the last pass: can it reach Ceph?",
     Unexplained.NO_USUAL: "what is usual for its type is unknown: few passes, or few disks of its type here",
     Unexplained.NODE: "the disks of other guests on this node are slow too: it is the node, or the cluster",
     Unexplained.BURSTS: "perhaps its own limit: on average it used half of it or more, and no other guest is slow",

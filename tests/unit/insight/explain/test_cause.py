@@ -277,6 +277,38 @@ def test_while_only_the_last_pass_shows_that_no_requests_end_a_disk_is_not_calle
     assert find(each_two_seconds(*[CALM] * 50, replace(CALM, latency=0.9))).cause is Cause.NOT_SLOW
 
 
+AMONG_OTHERS = replace(
+    CALM, of_node=0.004, of_node_disks=3, neighbours=(Neighbour("u2", Place.NODE, "operations", 90.0, 0.4),)
+)
+CUT_OFF = replace(IDLE, of_node_disks=0, neighbours=(idle(Place.NODE, "operations"),))
+
+
+@pytest.mark.parametrize("last", [[CUT_OFF], [CUT_OFF] * 5, [CUT_OFF, NOTHING]])
+def test_while_no_guest_on_the_node_has_requests_any_more_a_disk_is_not_called_not_slow(last: list[Interval]) -> None:
+    """The node may be cut off from a cluster whose checks tell nothing of it."""
+    found = find(of(*[AMONG_OTHERS] * 50, *last))
+    assert (found.cause, found.unexplained, found.known) == (Cause.UNKNOWN, Unexplained.NODE_STANDS_STILL, 50)
+    raised = replace(CUT_OFF, raised=("SLOW_OPS",))
+    assert find(of(*[AMONG_OTHERS] * 50, raised, raised)).cause is Cause.CLUSTER
+
+
+@pytest.mark.parametrize(
+    "intervals",
+    [
+        pytest.param([AMONG_OTHERS, IDLE], id="others have some"),
+        pytest.param([AMONG_OTHERS, replace(CUT_OFF, operations=100.0, latency=0.004)], id="it alone has some"),
+        pytest.param([AMONG_OTHERS, NOTHING], id="only metrics are missing"),
+        pytest.param([replace(AMONG_OTHERS, of_node_disks=2), CUT_OFF], id="a node of few guests may rest"),
+        pytest.param([CUT_OFF, AMONG_OTHERS, CUT_OFF], id="it has rested before"),
+        pytest.param([CUT_OFF, AMONG_OTHERS], id="it has some again"),
+        pytest.param([replace(AMONG_OTHERS, operations=0.0, latency=None), CUT_OFF], id="the disk had none before"),
+        pytest.param([AMONG_OTHERS, replace(CUT_OFF, paused=True)], id="a person paused the guest"),
+    ],
+)
+def test_a_disk_that_rests_with_others_is_not_slow(intervals: list[Interval]) -> None:
+    assert find(of(*[AMONG_OTHERS] * 50, *intervals)).cause is Cause.NOT_SLOW
+
+
 def test_a_disk_that_the_last_pass_could_not_read_is_not_called_not_slow_then() -> None:
     """In the lab a guest hung in the middle of a pass: its counters did not come, and no check was raised yet."""
     looked = [replace(CALM, observed=300.0 * number) for number in range(50)]
