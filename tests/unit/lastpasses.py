@@ -133,6 +133,7 @@ def a_varied_pass(**other: Any) -> LastPass:
         ),
         "unread": {f"{uuid_of(4)}/volumes/x": ("a1", Reading(6900.5, BlockStats(7, 28672, 0, 0, 9000, 3)))},
         "paused_guests": frozenset({uuid_of(3)}),
+        "hung_guests": frozenset({uuid_of(2)}),
         "paused": because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance"),
         "revision": "0123456789abcdef0123456789abcdef",
         "braked": "a1b2c3d4e5f60718293a",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -53,7 +53,7 @@ class Publisher:
             folded[:] = [pass_summary.fold(before, report, self._setting(tuple(between)))]
             return folded[0]
 
-        done = _done(lambda: self._publish(after, report.hung_guests))
+        done = _done(lambda: self._publish(after))
         for note in (note for last in folded for note in last.notes if note.code is Code.NO_DISK_FOUND):
             LOG.error("%s", note_words(note))
             done = False
@@ -101,11 +101,11 @@ class Publisher:
             takes_orders=self._settings.catalogue.source == REGION_FILE,
         )
 
-    def _publish(self, after: Callable[[LastPass | None], LastPass], hung_guests: Collection[str] = ()) -> bool:
+    def _publish(self, after: Callable[[LastPass | None], LastPass]) -> bool:
         before = self._before()
         last = after(before)
         saved = _done(lambda: pass_summary_file.save(self._state, last))
-        _done(lambda: usage_history.append(self._state, last, hung_guests))
+        _done(lambda: usage_history.append(self._state, last))
         # Metrics may be on another file system than the state directory, so they are written in any case.
         shown = last if saved else pass_summary.uncounted(before, last)
         return _done(lambda: self._write_metrics(shown)) and saved

@@ -170,6 +170,7 @@ GUEST_INFO = Metric(
     "flavor",
 )
 GUEST_PAUSED = Metric("plimsoll_guest_paused", "1 while the guest is paused by a person", "domain", "uuid")
+GUEST_HUNG = Metric("plimsoll_guest_hung", "1 if the guest did not answer the last pass in time", "domain", "uuid")
 DISK_HOLD_END_TIMESTAMP_SECONDS = Metric(
     "plimsoll_disk_hold_end_timestamp_seconds", "When an operator's hold on the disk ends (plimsoll disk hold)", *DISK
 )

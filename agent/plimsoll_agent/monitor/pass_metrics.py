@@ -42,7 +42,7 @@ def families(last: LastPass, *, detail: str) -> Iterator[Family]:
     every = [*_of_passes(last), *_of_sources(last), *_of_clusters(last), *_of_types(last)]
     every += of_pools(last.disks)
     if detail == "disk":
-        every += _of_disks(last.disks, last.paused_guests)
+        every += _of_disks(last)
     yield from (family for family in every if family.samples)
 
 
@@ -158,9 +158,9 @@ def _summed(rated: Mapping[str, Sequence[Rates]], of: Callable[[Rates], tuple[fl
 _Named = tuple[tuple[str, str, str], LastDisk]
 
 
-def _of_disks(disks: Sequence[LastDisk], paused_guests: frozenset[str]) -> Iterator[Family]:
+def _of_disks(last: LastPass) -> Iterator[Family]:
     named: list[_Named] = [
-        ((disk.named.guest_name, disk.named.target, disk.named.guest_uuid), disk) for disk in disks
+        ((disk.named.guest_name, disk.named.target, disk.named.guest_uuid), disk) for disk in last.disks
     ]
     yield gauge(metrics.DISK_INFO, [((*name, *_described(disk)), 1) for name, disk in named])
     yield gauge(metrics.DISK_STATE, [((*name, disk.kind.value, disk.reason.code.value), 1) for name, disk in named])
@@ -171,10 +171,9 @@ def _of_disks(disks: Sequence[LastDisk], paused_guests: frozenset[str]) -> Itera
             for (domain, _, uuid), disk in {(name[0], name[2]): (name, disk) for name, disk in named}.values()
         ],
     )
-    yield gauge(
-        metrics.GUEST_PAUSED,
-        [(guest, 1) for guest in {(name[0], name[2]): None for name, _ in named} if guest[1] in paused_guests],
-    )
+    guests = dict.fromkeys((name[0], name[2]) for name, _ in named)
+    for metric, uuids in ((metrics.GUEST_PAUSED, last.paused_guests), (metrics.GUEST_HUNG, last.hung_guests)):
+        yield gauge(metric, [(guest, 1) for guest in guests if guest[1] in uuids])
     yield gauge(
         metrics.DISK_HOLD_END_TIMESTAMP_SECONDS,
         [(name, disk.held_until.timestamp()) for name, disk in named if disk.held_until is not None],

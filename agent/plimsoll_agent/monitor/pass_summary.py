@@ -178,6 +178,8 @@ class LastPass:
 
     paused_guests: frozenset[str] = frozenset()
     """The uuids of those that a person had paused."""
+    hung_guests: frozenset[str] = frozenset()
+    """The uuids of those that were asked for disks, limits or counters, and did not answer."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""
 
@@ -274,6 +276,9 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         unseen=_unseen(before, unreachable),
         unread=_unread(readings, disks, unreachable),
         paused_guests=report.paused_guests,
+        hung_guests=report.hung_guests.union(
+            each.guest.uuid for each in unreachable if each.reason.code is Code.TIMED_OUT
+        ),
         servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
             before,

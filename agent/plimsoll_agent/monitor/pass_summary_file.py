@@ -95,6 +95,7 @@ def _data(last: LastPass) -> dict[str, object]:
         "unseen": dict(last.unseen),
         "unread": {key: [attachment, _reading_data(reading)] for key, (attachment, reading) in last.unread.items()},
         "paused_guests": sorted(last.paused_guests),
+        "hung_guests": sorted(last.hung_guests),
         "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
     }
@@ -181,6 +182,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
         unseen=mapping(count, value["unseen"]),
         unread=mapping(lambda told: (text(told[0]), _reading(told[1])), value.get("unread", {})),
         paused_guests=frozenset(several(text, value.get("paused_guests", []))),
+        hung_guests=frozenset(several(text, value.get("hung_guests", []))),
         servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),
     )

@@ -7,14 +7,13 @@ cannot be read is left out: a crash may cut the last one.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.model.reason import Code
 from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State, StateError
@@ -54,19 +53,15 @@ class PastPass:
     """The UUIDs of guests that a person had paused."""
 
 
-def append(state: State, last: LastPass, hung_guests: Collection[str] = ()) -> None:
+def append(state: State, last: LastPass) -> None:
     """Add the averages of a pass, the guests that did not answer, and those that were paused; without averages, and
-    if all answered, there is nothing to add. ``hung_guests`` are the UUIDs of those that did not answer although
-    their disks, or even their limits, are known. Raises ``StateError``.
+    if all answered, there is nothing to add. Raises ``StateError``.
     """
     disks = {disk.named.key: _row(disk, disk.rates) for disk in last.disks if disk.rates is not None}
-    silent = {each.guest.uuid for each in last.unreachable if each.reason.code is Code.TIMED_OUT}
-    hung = sorted({*silent, *hung_guests})
-    if not (disks or hung) or last.looked is None:
+    if not (disks or last.hung_guests) or last.looked is None:
         return
-    paused = sorted(last.paused_guests)
-    row = {"at": last.looked.timestamp(), "disks": disks}
-    row |= {name: uuids for name, uuids in (("unanswered", hung), ("paused", paused)) if uuids}
+    guests = {"unanswered": sorted(last.hung_guests), "paused": sorted(last.paused_guests)}
+    row = {"at": last.looked.timestamp(), "disks": disks} | {name: uuids for name, uuids in guests.items() if uuids}
     line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
     try:
         with suppress(FileNotFoundError):

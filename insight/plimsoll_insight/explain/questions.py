@@ -11,7 +11,6 @@ from itertools import groupby, pairwise
 
 from plimsoll_agent.fleet.answers import Ask, Line, NodeKey, Series, key_of, label
 from plimsoll_agent.model.limits import PARAMETERS
-from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.promql import Selection, any_of, braces, each, equal, increased, quoted, selector
 from plimsoll_agent.util.frozen import frozen
@@ -228,11 +227,7 @@ class _Own:
         )
         self._unlimited = _by_disk(over(each(metrics.DISK_UNLIMITED, own, *_DISK)))
         self._states = _lines_by_disk(over(each(metrics.DISK_STATE, own, *_DISK, "state", "reason")))
-        self._unanswered = _by_disk(
-            line
-            for line in over(f"max by ({by}, reason) ({_within(metrics.DISK_STATE + own, step)})")
-            if label(line, "reason") == Code.TIMED_OUT.value
-        )
+        self._hung = _by_node(over(f"max by (region, instance) ({_within(metrics.GUEST_HUNG + own, step)})"))
         self._paused = _by_node(over(each(metrics.GUEST_PAUSED, own, "uuid")))
         self._reverted = _by_disk(over(each(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, own, *_DISK)))
         self._held = over(each(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS, own, *_DISK))
@@ -242,7 +237,6 @@ class _Own:
         if node is None or observed is None or at - observed >= STALE:
             return Interval(at)
         key = node, target
-        unanswered = at in self._unanswered.get(key, ())
         shares = {
             label(line, "parameter"): line.values[at]
             for line in self._shares.get(key, ())
@@ -261,7 +255,7 @@ class _Own:
             burst=f"{limit}_max" in limits,
             latency=_value(self._latency, key, at),
             observed=observed,
-            unanswered=unanswered,
+            unanswered=at in self._hung.get(node, ()),
             paused=at in self._paused.get(node, ()),
         )
 

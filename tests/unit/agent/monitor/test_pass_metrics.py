@@ -248,11 +248,12 @@ def test_a_disk_takes_the_series_that_the_budget_says(limits: dict[str, int], mo
     assert (of_disk(disk) - pass_metrics.PER_GUEST, by_budget) == (most, most)
 
 
-def test_a_guest_takes_one_more_series_while_a_person_has_paused_it() -> None:
+@pytest.mark.parametrize("why", ["paused", "hung"])
+def test_a_guest_takes_one_more_series_while_a_person_has_paused_it_or_it_does_not_answer(why: str) -> None:
     two = a_last_pass(used(), used(named=a_name(1, "vdc", key=f"{uuid_of(1)}/vms/x")), used(named=a_name(2)))
-    paused = replace(two, paused_guests=frozenset({uuid_of(1), uuid_of(9)}))
-    assert len(samples(paused)) - len(samples(two)) == 1
-    assert named(paused, "guest_paused") == {(a_name(1).guest_name, uuid_of(1)): 1}
+    silent = replace(two, **{f"{why}_guests": frozenset({uuid_of(1), uuid_of(9)})})  # type: ignore[arg-type]
+    assert len(samples(silent)) - len(samples(two)) == 1
+    assert named(silent, f"guest_{why}") == {(a_name(1).guest_name, uuid_of(1)): 1}
 
 
 def test_a_node_and_a_type_take_no_more_series_than_the_budget_allows() -> None:

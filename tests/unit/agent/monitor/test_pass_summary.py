@@ -147,7 +147,9 @@ def test_what_a_guest_does_while_it_is_not_read_is_in_the_averages_after_it(
     xml = there.xml
     there.trouble, there.xml = (hangs(), xml) if lists_disks else (None, "<domain")
     for _ in range(2):
-        assert [each.guest.uuid for each in watched.passes().unreachable] == [UUIDS[1]]
+        last = watched.passes()
+        assert [each.guest.uuid for each in last.unreachable] == [UUIDS[1]]
+        assert last.hung_guests == ({UUIDS[1]} if lists_disks else set()), "nonsense is an answer"
     there.trouble, there.xml = None, xml
     watched.does(90_000)
     last = watched.passes()

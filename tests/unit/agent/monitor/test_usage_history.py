@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.usage_history import PastDisk, append, most_used, passes
-from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.store.state import State, StateError
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
@@ -49,12 +46,8 @@ def test_the_most_that_a_disk_used_is_the_highest_average_of_each_kind(tmp_path:
     assert most_used(state) == {name.key: Used(300, 9000), a_name(2).key: Used(150.2, 12290)}
 
 
-def test_a_guest_that_did_not_answer_is_kept_and_one_that_was_not_asked_is_not(tmp_path: Path) -> None:
-    unreachable = tuple(
-        UnreachableGuest(GuestRef(uuid, uuid), because(code, detail="?"))
-        for uuid, code in (("u1", Code.TIMED_OUT), ("u2", Code.NOT_SENT), ("u3", Code.NOT_FOUND))
-    )
-    append(State(tmp_path), a_last_pass(unreachable=unreachable, looked=NOON))
+def test_a_guest_that_did_not_answer_is_kept_without_averages_of_any_other(tmp_path: Path) -> None:
+    append(State(tmp_path), a_last_pass(hung_guests=frozenset({"u1"}), looked=NOON))
     (past,) = passes(State(tmp_path))
     assert (dict(past.disks), past.unanswered) == ({}, {"u1"})
 

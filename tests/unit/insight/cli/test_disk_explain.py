@@ -16,7 +16,6 @@ from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.model.direction import Direction
-from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.model.usage import Rates
@@ -26,7 +25,7 @@ from plimsoll_agent.monitor.usage_history import append
 from plimsoll_agent.policy.decide import decide
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
@@ -181,10 +180,10 @@ def test_a_gap_is_in_the_first_reading_after_it(tmp_path: Path, after: float, ca
 
 def test_a_guest_that_did_not_answer_is_told_and_is_not_called_not_slow(tmp_path: Path) -> None:
     remember(tmp_path, *[CALM] * 9)
-    hung = UnreachableGuest(GuestRef(DISK.guest.uuid, "i"), because(Code.TIMED_OUT, detail="?"))
+    hung = frozenset({DISK.guest.uuid})
     for back in (1, 0):
         looked = NOW - timedelta(minutes=5 * back, seconds=42) + timedelta(minutes=10)
-        append(State(tmp_path), a_last_pass(*others(5), looked=looked, unreachable=(hung,)))
+        append(State(tmp_path), a_last_pass(*others(5), looked=looked, hung_guests=hung))
     out = ran(tmp_path, "--since", "24h")[1]
     assert "  the guest did not answer: 2 intervals between 2026-11-20 11:59 and 12:09 UTC\n" in out
     assert "Cause: unknown: it had no reading while its requests may have waited; Ceph's health is unknown" in out

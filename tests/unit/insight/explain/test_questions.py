@@ -247,17 +247,14 @@ def test_a_stall_between_two_passes_is_seen_by_its_check_and_its_guest() -> None
         "plimsoll_disk_info": [on("n", always(1), cluster="c")],
         "average_latency_seconds": [on("n", always(0.004))],
         "average_operations": [on("n", always(50))],
-        "plimsoll_disk_state": [
-            on("n", {stall: 1.0}, state="unknown", reason="timed-out"),
-            on("n", always(1), state="in-sync", reason="node-default"),
-        ],
+        "plimsoll_guest_hung": [on("n", {stall: 1.0})],
         "ceph_health_detail": [Line({"name": "SLOW_OPS"}, {stall: 1.0})],
         "ceph_health_status": [Line({}, always(0))],
     }
     disk, _ = explained(answers, asked=asked)
     assert [one.at for one in disk.evidence.intervals if one.unanswered] == [stall]
     assert (find(disk.evidence).cause, find(disk.evidence).raised) == (Cause.CLUSTER, ("SLOW_OPS",))
-    for metric in ("plimsoll_disk_state{", "ceph_health_detail"):
+    for metric in ("plimsoll_guest_hung{", "ceph_health_detail"):
         assert any(f"max_over_time({metric}" in promql and "[299s]" in promql for promql in asked)
 
 
