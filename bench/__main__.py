@@ -7,21 +7,7 @@ from importlib import import_module
 
 from bench import logs
 
-MEASUREMENTS = (
-    "enforce",
-    "nodes",
-    "region",
-    "probe",
-    "metrics",
-    "rollout",
-    "consoles",
-    "reaction",
-    "churn",
-    "load",
-    "explain",
-    "drill",
-    "forecast",
-)
+MEASUREMENTS = ("enforce", "nodes", "metrics", "reaction", "forecast")
 OF_LOGS = ("hist", "slow")
 
 
