@@ -49,7 +49,7 @@ def main(kind: str, words: Sequence[str]) -> int:
     )
     parser.add_argument("--python", default=sys.executable, help="with pandas, for fiologparser_hist.py")
     parser.add_argument(
-        "--part", type=float, default=0.05, help="of the work, for the other tool; default: %(default)s"
+        "--part", type=float, default=0.25, help="of the work, for the other tool; default: %(default)s"
     )
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="of ours; default: %(default)s")
     parser.add_argument("--mib", type=int, default=512, help="size of the log of slow; default: %(default)s")
