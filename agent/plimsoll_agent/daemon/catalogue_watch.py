@@ -32,12 +32,12 @@ class CatalogueWatch:
         if stamps == self._stamps:
             return frozenset()
         try:
-            found = load_catalogue(settings.catalogue)
+            latest = load_catalogue(settings.catalogue)
         except CatalogueError:  # a pass reports it
-            found = None
+            latest = None
         state = state_of(settings)
         orders = region_orders(settings.catalogue, state, keep=False)
-        guests = changed_guests(self._known, found, state.load_attachments())
+        guests = changed_guests(self._known, latest, state.load_attachments())
         same = (orders.orders, orders.unknown is None) == (self._orders.orders, self._orders.unknown is None)
-        self._stamps, self._known, self._orders = stamps, found, orders
+        self._stamps, self._known, self._orders = stamps, latest, orders
         return guests if same else None

@@ -30,13 +30,13 @@ class Connections:
         return cast("Hypervisor", _Watched(self._current or self._made(), progress))
 
     def _made(self) -> Connection:
-        made = self._connect()  # without the lock: it takes a deadline while libvirt hangs
+        connection = self._connect()  # without the lock: it takes a deadline while libvirt hangs
         with self._lock:
             if self._current is None:
-                self._current = made
-                return made
+                self._current = connection
+                return connection
             current = self._current
-        made.close()  # another thread was first
+        connection.close()  # another thread was first
         return current
 
     def renew(self) -> None:

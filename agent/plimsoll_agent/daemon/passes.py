@@ -38,11 +38,11 @@ class Between:
             self._outcomes.append(outcome)
 
     def take(self) -> list[Outcome]:
-        taken: list[Outcome] = []
+        outcomes: list[Outcome] = []
         with suppress(IndexError):
             while True:
-                taken.append(self._outcomes.popleft())
-        return taken
+                outcomes.append(self._outcomes.popleft())
+        return outcomes
 
 
 def guest_pass(
@@ -76,8 +76,8 @@ def result_of(report: PassReport) -> PassResult:
     """The result of a pass over one guest."""
     unreachable = report.unreachable_guests
     if unreachable:
-        gone = all(each.reason.code is Code.NOT_FOUND for each in unreachable)
-        return PassResult.GONE if gone else PassResult.UNREACHABLE
+        is_gone = all(each.reason.code is Code.NOT_FOUND for each in unreachable)
+        return PassResult.GONE if is_gone else PassResult.UNREACHABLE
     if report.count(Kind.FAILED):
         return PassResult.FAILED
     if any(outcome.result.reason.code in _POSTPONED for outcome in report.outcomes):

@@ -38,19 +38,19 @@ class RulesWatch:
 
     def text(self, path: Path) -> str | None:
         """The file's text when it was last at rest, None without one. Any thread may ask. Raises ``ConfigError``."""
-        known = self._known
-        if known.path != path:  # the settings were changed just now
+        file = self._known
+        if file.path != path:  # the settings were changed just now
             return schema.read(path)
-        if known.trouble:
-            raise ConfigError(known.trouble)
-        return known.text
+        if file.trouble:
+            raise ConfigError(file.trouble)
+        return file.text
 
     def _take(self, path: Path) -> None:
         try:
-            known = _Known(path, schema.read(path), "")
+            file = _Known(path, schema.read(path), "")
         except ConfigError as error:
-            known = _Known(path, None, str(error))
-        self._read, self._known = self._seen, known
+            file = _Known(path, None, str(error))
+        self._read, self._known = self._seen, file
 
 
 def _stamp(path: Path) -> Stamp | None:

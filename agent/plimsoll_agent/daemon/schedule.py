@@ -176,30 +176,30 @@ class Schedule:
     # --- what happens
 
     def event(self, event: GuestEvent, now: float) -> Verdict:
-        known = self._guests.get(event.uuid)
-        if event.kind in (EventKind.STOPPED, EventKind.STARTED) and known is not None:
-            known.failures, known.not_before = 0, 0.0  # another QEMU: what hung is gone
-            known.another = known.runs
-        if event.kind is EventKind.STOPPED and known is not None:
-            known.waits_since = None
+        guest = self._guests.get(event.uuid)
+        if event.kind in (EventKind.STOPPED, EventKind.STARTED) and guest is not None:
+            guest.failures, guest.not_before = 0, 0.0  # another QEMU: what hung is gone
+            guest.another = guest.runs
+        if event.kind is EventKind.STOPPED and guest is not None:
+            guest.waits_since = None
         echo = self._is_echo(event, now)
         if event.kind not in _LEADS_TO_A_PASS:
             return Verdict.NONE
         if echo:
             return Verdict.ECHO
-        if known is None:
+        if guest is None:
             if len(self._guests) >= MOST_GUESTS:
                 self._forget(now)
             if len(self._guests) >= MOST_GUESTS:
                 self.full_pass_due(now)
                 return Verdict.OVERFLOW
-            known = self._guests[event.uuid] = _Guest(event.uuid)
-        known.name = event.name or known.name
-        known.new_disks |= event.kind in _NEW_DISKS
-        known.hasten(now)
-        if known.waits_since is not None:
+            guest = self._guests[event.uuid] = _Guest(event.uuid)
+        guest.name = event.name or guest.name
+        guest.new_disks |= event.kind in _NEW_DISKS
+        guest.hasten(now)
+        if guest.waits_since is not None:
             return Verdict.MERGED
-        known.waits_since = now
+        guest.waits_since = now
         self._guests.move_to_end(event.uuid)
         return Verdict.PASS
 

@@ -186,8 +186,8 @@ class Service:
 
     def _look_at_settings(self, now: float) -> None:
         before, self._stamp_seen = self._stamp_seen, self._stamp()
-        written = self._stamp_seen != before  # perhaps something writes them just now
-        if not written and self._stamp_seen != self._stamp_read and self._stop_by is None:
+        is_written = self._stamp_seen != before  # perhaps something writes them just now
+        if not is_written and self._stamp_seen != self._stamp_read and self._stop_by is None:
             self._reload(now)
 
     def _stamp(self) -> object:
@@ -284,11 +284,11 @@ class Service:
             self._stop(now)
 
     def _connected(self, now: float) -> None:
-        counted = self._counted
+        counts = self._counted
         LOG.info("events of libvirt at %s arrive", self._settings.uri)
-        counted.reconnects += counted.was_connected
-        counted.was_connected = True
-        counted.connected_since, counted.disconnected = datetime.now(UTC), ""
+        counts.reconnects += counts.was_connected
+        counts.was_connected = True
+        counts.connected_since, counts.disconnected = datetime.now(UTC), ""
         for connections in self._connections:
             connections.renew()
         self._schedule.reconnected(now)
@@ -348,23 +348,23 @@ class Service:
         self._beat, self._told_at = now + HEARTBEAT, now
         if not may_have_another_thread():
             self._give_up(now, "it may have no more threads")
-        told = self._told()
-        self._world.manager.status(daemon_status.line(told))
+        status = self._told()
+        self._world.manager.status(daemon_status.line(status))
         self._try("lock", self._keep_lock)
-        self._write(told)
+        self._write(status)
 
     def _keep_lock(self) -> None:
         """In a state directory that was deleted and made again, too. Raises ``Busy``, ``StateError``."""
         state_of(self._settings).prepare()
         self._lock.keep()
 
-    def _write(self, told: DaemonStatus) -> None:
+    def _write(self, status: DaemonStatus) -> None:
         state, directory = state_of(self._settings), self._settings.metrics.textfile_dir
-        self._try("status", lambda: daemon_status.save(state, told))
+        self._try("status", lambda: daemon_status.save(state, status))
         if directory is not None:
             from plimsoll_agent.monitor import daemon_metrics
 
-            families = daemon_metrics.families(told)
+            families = daemon_metrics.families(status)
             self._try("metrics", lambda: textfile.write(directory, "daemon", families))
 
     def _remove(self) -> None:
@@ -388,7 +388,7 @@ class Service:
             self._unwritten.discard(name)
 
     def _told(self) -> DaemonStatus:
-        now, moment, counted, used = time.monotonic(), datetime.now(UTC), self._counted, vitals()
+        now, moment, counts, usage = time.monotonic(), datetime.now(UTC), self._counted, vitals()
 
         def shown(waiting: Waiting) -> WaitingGuest:
             return WaitingGuest(
@@ -399,27 +399,27 @@ class Service:
             version=self._version,
             mode=self._settings.mode,
             pid=os.getpid(),
-            started=counted.started,
+            started=counts.started,
             written=moment,
             full_pass_interval=self._settings.daemon.full_pass_interval,
-            connected_since=counted.connected_since,
-            disconnected=counted.disconnected,
-            reconnects=counted.reconnects,
-            events=dict(counted.events),
-            lost=counted.lost,
-            passes=dict(counted.passes),
-            seconds=counted.cumulative,
-            seconds_sum=counted.seconds_sum,
-            full_passes=dict(counted.full_passes),
-            last_full_pass=counted.last_full_pass,
+            connected_since=counts.connected_since,
+            disconnected=counts.disconnected,
+            reconnects=counts.reconnects,
+            events=dict(counts.events),
+            lost=counts.lost,
+            passes=dict(counts.passes),
+            seconds=counts.cumulative,
+            seconds_sum=counts.seconds_sum,
+            full_passes=dict(counts.full_passes),
+            last_full_pass=counts.last_full_pass,
             queue=self._schedule.queue,
             set_aside=tuple(map(shown, self._schedule.set_aside(now))),
             damped=tuple(map(shown, self._schedule.damped(now))),
-            threads=used.threads,
-            descriptors=used.descriptors,
-            memory=used.memory,
-            reloaded=not counted.trouble,
-            trouble=counted.trouble,
+            threads=usage.threads,
+            descriptors=usage.descriptors,
+            memory=usage.memory,
+            reloaded=not counts.trouble,
+            trouble=counts.trouble,
         )
 
 
@@ -444,17 +444,17 @@ class _Counted:
         """Passes over the node, since the last one or the last connection."""
         self.trouble = ""
 
-    def guest_pass(self, ended: GuestPassEnded) -> None:
-        self.passes[ended.result.value] += 1
-        self.seconds_sum += ended.seconds
-        self.buckets[next((bound for bound in BUCKETS if ended.seconds <= bound), float("inf"))] += 1
+    def guest_pass(self, end: GuestPassEnded) -> None:
+        self.passes[end.result.value] += 1
+        self.seconds_sum += end.seconds
+        self.buckets[next((bound for bound in BUCKETS if end.seconds <= bound), float("inf"))] += 1
 
-    def full_pass(self, ended: FullPassEnded) -> None:
-        done = ended.result is FullPassResult.DONE
-        self.full_passes["done" if done else "failed"] += 1
-        if done:
+    def full_pass(self, end: FullPassEnded) -> None:
+        is_done = end.result is FullPassResult.DONE
+        self.full_passes["done" if is_done else "failed"] += 1
+        if is_done:
             self.last_full_pass, self.failed_in_a_row = datetime.now(UTC), 0
-        elif ended.result is FullPassResult.FAILED and self.connected_since is not None:
+        elif end.result is FullPassResult.FAILED and self.connected_since is not None:
             self.failed_in_a_row += 1
 
     @property

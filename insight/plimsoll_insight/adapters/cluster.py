@@ -49,31 +49,31 @@ class LiveCluster:
     def map(self) -> Map:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``, ``UnreadableTree``."""
         words = self._run("osd", "tree").decode("utf-8", "replace")
-        found = tree.parsed(words, "ceph osd tree")
+        osd_tree = tree.parsed(words, "ceph osd tree")
         try:
-            told = json.loads(words)
+            answer = json.loads(words)
             status = {
                 int(node["id"]): node.get("status")
-                for node in (*told["nodes"], *told.get("stray", ()))
+                for node in (*answer["nodes"], *answer.get("stray", ()))
                 if node["type"] == "osd"
             }
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise tree.UnreadableTree("ceph osd tree: not the JSON that it prints with -f json") from error
         up = [osd for osd, word in status.items() if word == "up"]
-        return Map(found, up, [osd for osd in status if osd not in set(up)])
+        return Map(osd_tree, up, [osd for osd in status if osd not in set(up)])
 
     def requests(self, osd: int, end: float, clock: Clock) -> Remembered:
         """Until ``end`` of the monotonic clock. Raises as ``map`` does."""
-        found: list[SlowRequest] = []
+        slow: list[SlowRequest] = []
         is_full = False
         for question in ("dump_historic_slow_ops", "dump_blocked_ops"):
-            left = min(self.deadline, end - time.monotonic())
-            if left <= 0:
+            rest = min(self.deadline, end - time.monotonic())
+            if rest <= 0:
                 raise DeadlineExceeded("not asked: the time for all OSDs has ended")
-            words = self._run("tell", f"osd.{osd}", question, deadline=left)
-            found += dumps.requests(words, osd, f"{question} of osd.{osd}", clock)
+            words = self._run("tell", f"osd.{osd}", question, deadline=rest)
+            slow += dumps.requests(words, osd, f"{question} of osd.{osd}", clock)
             is_full |= dumps.is_full(words)
-        return Remembered(found, is_full)
+        return Remembered(slow, is_full)
 
     def status(self) -> Status:
         """Raises as ``map`` does."""
@@ -90,8 +90,8 @@ class LiveCluster:
 
     def osd_settings(self, osd: int) -> settings.Osd:
         """What it has in force. Raises as ``map`` does, and ``UnreadableSettings``."""
-        shown = self._run("config", "show-with-defaults", f"osd.{osd}").decode("utf-8", "replace")
-        return settings.osd(shown, self._run("osd", "metadata", str(osd)).decode("utf-8", "replace"), osd)
+        values = self._run("config", "show-with-defaults", f"osd.{osd}").decode("utf-8", "replace")
+        return settings.osd(values, self._run("osd", "metadata", str(osd)).decode("utf-8", "replace"), osd)
 
     def manager_settings(self) -> settings.Values:
         """Of the active manager. Raises as ``osd_settings`` does."""
@@ -103,8 +103,8 @@ class LiveCluster:
 
     def counters(self, osd: int) -> settings.Counters:
         """Raises as ``osd_settings`` does."""
-        said = self._run("tell", f"osd.{osd}", "perf", "dump")
-        return settings.counters(said.decode("utf-8", "replace"), osd)
+        words = self._run("tell", f"osd.{osd}", "perf", "dump")
+        return settings.counters(words.decode("utf-8", "replace"), osd)
 
     def pools(self) -> dict[int, str]:
         """By their numbers. Raises as ``map`` does."""
@@ -112,14 +112,14 @@ class LiveCluster:
 
     def image(self, pool: str, id: str, end: float) -> str:
         """The name of the image with this id, in this pool. Until ``end``, and raises, as ``requests``."""
-        left = min(self.deadline, end - time.monotonic())
-        if left <= 0:
+        rest = min(self.deadline, end - time.monotonic())
+        if rest <= 0:
             raise DeadlineExceeded("not asked: the time for all images has ended")
         words = ("info", "--pool", pool, "--image-id", id, "--format", "json")
         argv = [self.rbd, "--conf", str(self.conf), "--id", self.client, *words]
-        said = self._ended(f"rbd info --image-id {id}", argv, left)
+        answer = self._ended(f"rbd info --image-id {id}", argv, rest)
         try:
-            return str(json.loads(said)["name"])
+            return str(json.loads(answer)["name"])
         except (ValueError, KeyError, TypeError) as error:
             raise Rejected(f"rbd info: no name of image {id}") from error
 
@@ -129,9 +129,9 @@ class LiveCluster:
         argv += ["--connect-timeout", str(max(1, int(deadline))), "--format", "json", *words]
         return self._ended(f"ceph {' '.join(words)}", argv, deadline)
 
-    def _ended(self, asked: str, argv: Sequence[str], deadline: float) -> bytes:
+    def _ended(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
         environment = {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
-        ended = program.run("Ceph", argv, deadline, environment=environment)
-        if ended.status != 0:
-            raise Rejected(f"{asked} ended with {ended.status}: {ended.last_complaint}")
-        return ended.out
+        run = program.run("Ceph", argv, deadline, environment=environment)
+        if run.status != 0:
+            raise Rejected(f"{question} ended with {run.status}: {run.last_complaint}")
+        return run.out

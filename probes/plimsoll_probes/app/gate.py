@@ -48,27 +48,27 @@ class World:
     """Has the daemon make a pass where it is process 1 and no systemd is: ``adapters.container``."""
 
 
-def after_passes(world: World, asked: Asked, wait: timedelta) -> Gate:
+def after_passes(world: World, question: Asked, wait: timedelta) -> Gate:
     """At least one pass, and another every ten seconds while the node is unhealthy, for as long as ``wait``.
 
     An approval or the end of a pause is not waited for. Raises ``Unreachable``, ``DeadlineExceeded`` of systemd.
     """
-    begun = world.now()
-    asked = replace(asked, since=begun)
+    begin = world.now()
+    question = replace(question, since=begin)
     passes = 0
     while True:
         status, trouble = _one_pass(world)
         passes += 1
-        found = faults(status, asked)
-        told = {fault.figure for fault in found}
-        if not found or told & LASTING or world.now() + BETWEEN > begun + wait:
+        wrong = faults(status, question)
+        figures = {fault.figure for fault in wrong}
+        if not wrong or figures & LASTING or world.now() + BETWEEN > begin + wait:
             break
         world.sleep(BETWEEN.total_seconds())
-    if trouble and "" in told:
-        first = next(fault for fault in found if not fault.figure)
+    if trouble and "" in figures:
+        first = next(fault for fault in wrong if not fault.figure)
         more = replace(first, text=f"{first.text}; {printable(trouble)}")
-        found = tuple(more if fault is first else fault for fault in found)
-    return Gate(status, found, passes)
+        wrong = tuple(more if fault is first else fault for fault in wrong)
+    return Gate(status, wrong, passes)
 
 
 def _one_pass(world: World) -> tuple[Status, str]:
@@ -77,13 +77,13 @@ def _one_pass(world: World) -> tuple[Status, str]:
         trouble = world.units.run_pass()
         return world.look(), trouble
     # The timer's service makes none beside it. A reload is over before the pass that follows it.
-    asked = world.now()
+    begin = world.now()
     trouble = (world.reload_daemon or world.units.reload_daemon)()
     while True:
         status = world.look()
-        if status.last is not None and status.last.started >= asked:
+        if status.last is not None and status.last.started >= begin:
             return status, ""
-        if world.now() >= asked + BETWEEN:
+        if world.now() >= begin + BETWEEN:
             if not trouble and world.reload_daemon is None:
                 unit = world.units.DAEMON
                 trouble = f"{unit}: {world.units.last_line(unit) or 'no output'}"

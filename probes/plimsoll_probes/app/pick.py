@@ -51,40 +51,40 @@ def picked(hypervisor: Hypervisor, settings: Settings, rules: Rules, now: dateti
 
     Raises ``Unreachable``.
     """
-    known = clusters.read(settings.ceph.conf_files)
+    placement = clusters.read(settings.ceph.conf_files)
 
     def look(guest: GuestRef) -> tuple[Disk, ...] | UnreachableGuest:
         try:
             disks = hypervisor.look(guest.uuid).disks
         except Exception as error:  # tenants write parts of definitions: an error must affect this guest only
             return UnreachableGuest(guest, reason_of(error))
-        return tuple(map(known.placed, disks))
+        return tuple(map(placement.placed, disks))
 
     guests = hypervisor.guests()
     looks = dict(side_by_side(look, guests, settings.bounds.at_once))
-    found = [looks[guest] for guest in guests]
-    disks = [disk for each in found if not isinstance(each, UnreachableGuest) for disk in each]
+    answers = [looks[guest] for guest in guests]
+    disks = [disk for each in answers if not isinstance(each, UnreachableGuest) for disk in each]
     directory = settings.probe.directory
     return Picked(
         chosen(rules, disks, now, node=socket.gethostname(), default_directory=directory),
         tuple({disk.guest.uuid: disk.guest for disk in disks}.values()),
-        tuple(each for each in found if isinstance(each, UnreachableGuest)),
+        tuple(each for each in answers if isinstance(each, UnreachableGuest)),
     )
 
 
-def meant(found: Picked, names: Sequence[str]) -> tuple[Planned, ...]:
+def meant(guests: Picked, names: Sequence[str]) -> tuple[Planned, ...]:
     """Targets of the guests with these names; without names, all that the rules choose.
 
     Raises ``UsageError`` for a guest that no rule chooses, ``PlimsollError`` for an unreachable one.
     """
-    targets = found.chosen.targets
+    targets = guests.chosen.targets
     for name in names:
         if any(_means(name, target.guest) for target in targets):
             continue
-        for unreachable in found.unreachable:
+        for unreachable in guests.unreachable:
             if name in (unreachable.guest.name, unreachable.guest.uuid):
                 raise PlimsollError(unreachable_words(unreachable))
-        here = any(_means(name, guest) for guest in found.guests)
+        here = any(_means(name, guest) for guest in guests.guests)
         raise UsageError(
             f"{printable(name)}: no rule with probe chooses this guest, and only chosen guests are probed;"
             " see plimsoll-rules(5)"
