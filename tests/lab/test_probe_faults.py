@@ -18,6 +18,7 @@ from lab.cloud import Cloud, Guest
 from lab.cloud.command import LabError
 from lab.looking import put
 from lab.node import Node, Ran
+from lab.waiting import until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_probes.output.serialize import result_data
@@ -142,36 +143,38 @@ def no_fio(guest: Guest) -> Iterator[None]:
     assert guest.exec(["mv", "/usr/bin/away", "/usr/bin/fio"]).exit_code == 0
 
 
-def for_six_seconds(guest: Guest, instead: str) -> Callable[[], None]:
-    """Stop the agent, do this instead, and start it again after all; returns what waits for that."""
-    script = f"sleep 0.3; systemctl stop {AGENT}; {instead}; systemctl start {AGENT}"
+def instead_of_the_agent(guest: Guest, command: str) -> Callable[[], None]:
+    """Stop it, do this, and start it again after all; returns what waits for that."""
+    script = f"sleep 0.3; systemctl stop {AGENT}; {command}; systemctl start {AGENT}"
     assert guest.exec(["systemd-run", "--collect", "sh", "-c", script]).exit_code == 0
-    time.sleep(1.5)
+    return lambda: until(lambda: _may(guest, "guest-exec"))
 
-    def wait() -> None:
-        end = time.monotonic() + 60
-        while True:
-            try:
-                guest.exec(["true"])
-                return
-            except LabError:
-                assert time.monotonic() < end, "the agent does not come back"
-                time.sleep(0.3)
 
-    return wait
+def _may(guest: Guest, command: str) -> bool | None:
+    """Whether the agent does this; None where nobody answers."""
+    try:
+        commands = guest.agent("guest-info", timeout=1)["supported_commands"]
+    except LabError:
+        return None
+    return any(each["name"] == command and each["enabled"] for each in commands)
 
 
 @contextmanager
 def no_agent(guest: Guest) -> Iterator[None]:
-    wait = for_six_seconds(guest, "sleep 6")
+    wait = instead_of_the_agent(guest, "sleep 6")
+    until(lambda: _may(guest, "guest-exec") is None)
     yield
     wait()
 
 
 @contextmanager
 def guest_exec_forbidden(guest: Guest) -> Iterator[None]:
-    wait = for_six_seconds(guest, "timeout 6 qemu-ga --block-rpcs=guest-exec")
+    """By another agent, until that writes a file."""
+    agent = "timeout 300 qemu-ga --block-rpcs=guest-exec & until test -e /run/over; do sleep 0.2; done; rm /run/over"
+    wait = instead_of_the_agent(guest, f"{agent}; kill $!; wait")
+    until(lambda: _may(guest, "guest-exec") is False)
     yield
+    guest.agent("guest-file-close", {"handle": guest.agent("guest-file-open", {"path": "/run/over", "mode": "w"})})
     wait()
 
 
