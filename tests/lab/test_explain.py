@@ -198,15 +198,29 @@ def a_stopped_osd(plant: Plant) -> Iterator[None]:
 
 
 @contextmanager
+def others_requests(plant: Plant) -> Iterator[None]:
+    """Of a client beside the guest, a few: where its own are all for a frozen OSD, no OSD can tell that they wait."""
+    [paused] = plant.cloud.paused_guests([[volume()]])
+    image = paused.disks["vda"]
+    options = ("--rbd-qos-write-iops-limit=50", "--io-type", "write", "--io-threads", "16", "--io-pattern", "rand")
+    try:
+        with plant.cloud.ceph.loading(f"{image.pool}/{image.image}", *options):
+            yield
+    finally:
+        plant.cloud.destroy_guests([paused])
+
+
+@contextmanager
 def a_frozen_osd(plant: Plant) -> Iterator[None]:
     """It is never taken for down, so that what is sent to it waits for as long as it is frozen."""
     ceph = plant.cloud.ceph
-    ceph.run("osd", "set", "nodown")
-    try:
-        with a_stopped_osd(plant):
-            yield
-    finally:
-        ceph.run("osd", "unset", "nodown")
+    with others_requests(plant):
+        ceph.run("osd", "set", "nodown")
+        try:
+            with a_stopped_osd(plant):
+                yield
+        finally:
+            ceph.run("osd", "unset", "nodown")
 
 
 @contextmanager
@@ -256,17 +270,11 @@ def a_hung_libvirtd(plant: Plant) -> Iterator[None]:
 @contextmanager
 def a_pause_while_others_wait(plant: Plant) -> Iterator[None]:
     """Requests of another client wait, and none of the guest that a person has paused."""
-    [other] = plant.cloud.paused_guests([[volume()]])
-    image = other.disks["vda"]
-    load = plant.cloud.ceph.loading(f"{image.pool}/{image.image}", "--io-type", "write", "--io-threads", "16")
-    try:
-        with a_person_who_pauses_it(plant), load, a_frozen_osd(plant):
-            raised = 'ceph_health_detail{name="SLOW_OPS"} == 1'
-            plant.prometheus.wait_for(raised, len, SOON)
-            yield
-            assert plant.prometheus.query(raised)
-    finally:
-        plant.cloud.destroy_guests([other])
+    with a_person_who_pauses_it(plant), a_frozen_osd(plant):
+        raised = 'ceph_health_detail{name="SLOW_OPS"} == 1'
+        plant.prometheus.wait_for(raised, len, SOON)
+        yield
+        assert plant.prometheus.query(raised)
 
 
 def _told(plant: Plant, since: float) -> tuple[ExplainedDisk, Finding]:
