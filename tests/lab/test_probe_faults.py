@@ -147,22 +147,22 @@ def instead_of_the_agent(guest: Guest, command: str) -> Callable[[], None]:
     """Stop it, do this, and start it again after all; returns what waits for that."""
     script = f"sleep 0.3; systemctl stop {AGENT}; {command}; systemctl start {AGENT}"
     assert guest.exec(["systemd-run", "--collect", "sh", "-c", script]).exit_code == 0
-    return lambda: until(lambda: _may(guest, "guest-exec"))
+    return lambda: until(lambda: runs_programs(guest))
 
 
-def _may(guest: Guest, command: str) -> bool | None:
-    """Whether the agent does this; None where nobody answers."""
+def runs_programs(guest: Guest) -> bool | None:
+    """Whether its agent does; None where no agent answers."""
     try:
         commands = guest.agent("guest-info", timeout=1)["supported_commands"]
     except LabError:
         return None
-    return any(each["name"] == command and each["enabled"] for each in commands)
+    return any(each["name"] == "guest-exec" and each["enabled"] for each in commands)
 
 
 @contextmanager
 def no_agent(guest: Guest) -> Iterator[None]:
     wait = instead_of_the_agent(guest, "sleep 6")
-    until(lambda: _may(guest, "guest-exec") is None)
+    until(lambda: runs_programs(guest) is None)
     yield
     wait()
 
@@ -172,7 +172,7 @@ def guest_exec_forbidden(guest: Guest) -> Iterator[None]:
     """By another agent, until that writes a file."""
     agent = "timeout 300 qemu-ga --block-rpcs=guest-exec & until test -e /run/over; do sleep 0.2; done; rm /run/over"
     wait = instead_of_the_agent(guest, f"{agent}; kill $!; wait")
-    until(lambda: _may(guest, "guest-exec") is False)
+    until(lambda: runs_programs(guest) is False)
     yield
     guest.agent("guest-file-close", {"handle": guest.agent("guest-file-open", {"path": "/run/over", "mode": "w"})})
     wait()

@@ -10,8 +10,8 @@ from plimsoll_agent.alerts.node import ROUND_OVERDUE
 from plimsoll_agent.alerts.region import example
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.promql import BELOW
 
-BROKEN = 'verdict=~"short|slow"'
 _TYPE = '{{ or $labels.volume_type "(none)" }}'
 
 
@@ -24,7 +24,7 @@ def of_promises(site: Site) -> Iterator[Alert]:
     )
     worst = example(
         site,
-        f"topk(1, sum by ({site.instance}) ({metrics.PROBE_TARGETS}{{%s, {BROKEN}}}) > 0)",
+        f"topk(1, sum by ({site.instance}) ({metrics.PROBE_TARGETS}{{%s, {BELOW}}}) > 0)",
         "volume_type",
         then="; see {{ (first .).Labels.%s }}",
     )
@@ -91,7 +91,7 @@ _OVER = 'verdict="over-limit"'
 def of_runs(site: Site) -> Iterator[Alert]:
     """Are guests probed, and do probes give a result?"""
     node = site.node_words
-    place = site.node("domain", "uuid", "directory")
+    place = site.node(*metrics.TARGET)
     interval = site(metrics.PROBE_INTERVAL_SECONDS)
     yield from by_measure(
         site,

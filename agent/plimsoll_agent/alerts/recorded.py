@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from plimsoll_agent.alerts.definition import Record
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.promql import CONCLUSIVE, GOOD, any_verdict
+from plimsoll_agent.monitor.promql import BELOW, CONCLUSIVE, GOOD, any_verdict
 
 
 def of_disks(site: Site) -> Iterator[Record]:
     disks = site(metrics.DISKS)
     yield Record(metrics.DISKS_OF_TYPE, f"sum by {site.in_region('volume_type', 'state')} ({disks})")
     yield Record(metrics.DISKS_OF_NODE, f"sum by {site.node('state')} ({disks})")
-    place = site.node("domain", "target_device", "uuid")
+    place = site.node(*metrics.DISK)
     yield Record(
         metrics.BUSIEST_DISKS,
         f"topk by {site.in_region()} (10, max by {place} ({site(metrics.DISK_AVERAGE_LIMIT_RATIO)}))",
@@ -30,12 +30,11 @@ def of_disks(site: Site) -> Iterator[Record]:
 
 def of_load(site: Site) -> Iterator[Record]:
     """What ``plimsoll region explain`` compares a disk with: the latency of its type, the busiest guests."""
-    disk = ("domain", "target_device", "uuid")
-    on = site.node(*disk)
+    on = site.node(*metrics.DISK)
 
     def of_each(values: str, *labels: str) -> str:
         """The values of disks with labels of ``plimsoll_disk_info``."""
-        info = f"topk by {on} (1, max by {site.node(*disk, *labels)} ({site(metrics.DISK_INFO)}))"
+        info = f"topk by {on} (1, max by {site.node(*metrics.DISK, *labels)} ({site(metrics.DISK_INFO)}))"
         return f"{values}\n  * on {on} group_left ({', '.join(labels)})\n  {info}"
 
     of_type = site.in_region("volume_type")
@@ -46,7 +45,7 @@ def of_load(site: Site) -> Iterator[Record]:
     why = "The three busiest guests of each pool: one of them may slow the others."
     pool = [site.own(label) for label in ("cluster", "pool")]
     for unit, recorded in metrics.BUSIEST_GUESTS.items():
-        rate = f"sum by {on} (max by {site.node(*disk, 'direction')} ({site(metrics.DISK_AVERAGE[unit])}))"
+        rate = f"sum by {on} (max by {site.node(*metrics.DISK, 'direction')} ({site(metrics.DISK_AVERAGE[unit])}))"
         of_guest = f"sum by {site.in_region('uuid', *pool)} (\n  {of_each(rate, *pool)}\n)"
         yield Record(recorded, f"topk by {site.in_region(*pool)} (3, {of_guest})", why)
         why = ""
@@ -102,7 +101,7 @@ def of_probes(site: Site) -> Iterator[Record]:
         why = ""
     yield Record(
         metrics.TARGETS_BROKEN,
-        f'sum by {of_type} ({metrics.TARGETS}{{verdict=~"short|slow"}})',
+        f"sum by {of_type} ({metrics.TARGETS}{{{BELOW}}})",
         "Guests that get less than promised, and their share of those with a result.",
     )
     yield Record(

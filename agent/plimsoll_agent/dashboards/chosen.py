@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.promql import selector
+from plimsoll_agent.monitor.promql import equal, label_list, selector
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Chosen:
 
     @property
     def disk(self) -> str:
-        return self.node("domain", "target_device", "uuid")
+        return self.node(*metrics.DISK)
 
     @property
     def guest(self) -> str:
@@ -51,7 +51,7 @@ class Chosen:
 
     @property
     def target(self) -> str:
-        return self.node("domain", "uuid", "directory")
+        return self.node(*metrics.TARGET)
 
     # --- joins
 
@@ -100,12 +100,8 @@ VERDICTS = ("kept", "no-limit", "short", "slow", "over-limit", "inconclusive", "
 
 def verdict_number(chosen: Chosen, *labels: str) -> str:
     """The place in ``VERDICTS`` of each probe's newest verdict, for a row a probe."""
-    by = f"({', '.join(labels)})"
+    by = label_list(*labels)
     return "\nor\n".join(
-        f"{number} * max by {by} ({chosen(metrics.PROBE_VERDICT, _is(verdict))})"
+        f"{number} * max by {by} ({chosen(metrics.PROBE_VERDICT, equal('verdict', verdict))})"
         for number, verdict in enumerate(VERDICTS)
     )
-
-
-def _is(verdict: str) -> str:
-    return f'verdict="{verdict}"'

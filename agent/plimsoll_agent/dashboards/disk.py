@@ -57,7 +57,7 @@ class Disk:
 
     def which(self) -> Row:
         its, site = self.its, self.site
-        by = its.node("domain", "target_device", "uuid", "volume", "volume_type", "pool")
+        by = its.node(*metrics.DISK, "volume", "volume_type", "pool")
         reverted = its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1d")
         return Row(
             "Disk",

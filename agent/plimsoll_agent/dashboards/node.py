@@ -266,7 +266,7 @@ class Node:
 
     def probes(self) -> Row:
         its = self.its
-        verdict = verdict_number(its, *self.site.region, self.site.instance, "domain", "uuid", "directory", "probe")
+        verdict = verdict_number(its, *self.site.region, self.site.instance, *metrics.PROBE)
         kept = type_named(self.typed(metrics.NODE_KEPT))
         return Row(
             "Probes on this node",

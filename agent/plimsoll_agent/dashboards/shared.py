@@ -93,7 +93,7 @@ def unlimited(chosen: Chosen) -> stat.Panel:
 
 def which_unlimited(chosen: Chosen, size: Size) -> table.Panel:
     """``chosen`` without a volume type."""
-    by, labels = chosen.disk, ("domain", "target_device", "uuid")
+    by, labels = chosen.disk, metrics.DISK
     on = chosen.node("target_device", "uuid")
     operations, size_ = (
         f"max by {by} ({chosen(metrics.DISK_LIMIT_DESIRED[f'{unit}_per_second'])})"

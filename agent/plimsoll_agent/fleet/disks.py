@@ -19,7 +19,7 @@ STATES = (UNLIMITED, *(kind.value for kind in Kind), AT_LIMIT)
 """The states that disks can be selected by."""
 WORST = (UNLIMITED, *(kind.value for kind in (Kind.FAILED, Kind.UNKNOWN, Kind.DEFERRED, Kind.PLANNED)), AT_LIMIT)
 """The states that are listed by default, the worst first."""
-_DISK = ("domain", "target_device", "uuid")
+_DISK = metrics.DISK
 _BY = f"region, instance, {', '.join(_DISK)}"
 FACTS = ("volume", "project", "flavor", "volume_type", "pool", "cluster")
 NAMES = ("server", "project_name")

@@ -179,7 +179,7 @@ class LastPass:
     paused_guests: frozenset[str] = frozenset()
     """The uuids of those that a person had paused."""
     hung_guests: frozenset[str] = frozenset()
-    """The uuids of those that were asked for disks, limits or counters, and did not answer."""
+    """The uuids of those that did not answer a call of the pass, writes included."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""
 

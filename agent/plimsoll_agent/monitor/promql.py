@@ -57,6 +57,10 @@ CONCLUSIVE = any_verdict(*GOOD, *BROKEN)
 """Not by those that are none: nodes of other versions may have others."""
 
 
+BELOW = any_verdict("short", "slow")
+"""Less than promised, which is not the guest's limit."""
+
+
 def equal(label: str, value: str) -> str:
     return f"{label}={quoted(value)}"
 

@@ -143,9 +143,10 @@ def find(evidence: Evidence) -> Finding:
     """The cause, by the rules above."""
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
-    verdicts = list(around.judged(around.without_overdue(intervals, evidence.seconds), max(LATE, evidence.seconds)))
-    still = len(verdicts) - _with_node_still([each for each, _ in verdicts])
-    verdicts = [(each, is_slow if n < still else is_slow or None) for n, (each, is_slow) in enumerate(verdicts)]
+    readings = around.without_overdue(intervals, evidence.seconds)
+    verdicts = list(around.judged(readings, max(LATE, evidence.seconds)))
+    still = _node_still_from(readings)
+    verdicts[still:] = [(each, is_slow or None) for each, is_slow in verdicts[still:]]
     slow = [each for each, is_slow in verdicts if is_slow]
     known, total = sum(is_slow is not None for _, is_slow in verdicts), len(verdicts)
     unread = tuple(around.unread(verdicts))
@@ -186,13 +187,17 @@ def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float
     return None if latency is None or (few and latency >= USUAL_OF_FEW) else latency
 
 
-def _with_node_still(intervals: Sequence[Interval]) -> int:
-    """How many of the last intervals have no requests of any guest on the node, which always had some before."""
-    number = sum(1 for _ in takewhile(lambda one: not one.read or _none_on_node(one), reversed(intervals)))
-    before = intervals[: len(intervals) - number]
-    if not before or not any(each.read for each in intervals[len(before) :]) or any(map(_none_on_node, before)):
-        return 0
-    return number if before[-1].operations and (before[-1].of_node_disks or 0) >= LEAST_OF_NODE else 0
+def _node_still_from(intervals: Sequence[Interval]) -> int:
+    """The first of the last intervals in which no guest on the node has requests, if it always had some before; else
+    the number of all.
+    """
+    first = len(intervals) - sum(
+        1 for _ in takewhile(lambda one: not one.read or _none_on_node(one), reversed(intervals))
+    )
+    before, last = intervals[:first], intervals[first:]
+    was_busy = before and before[-1].operations and (before[-1].of_node_disks or 0) >= LEAST_OF_NODE
+    is_still = was_busy and any(each.read for each in last) and not any(map(_none_on_node, before))
+    return first if is_still else len(intervals)
 
 
 def _none_on_node(interval: Interval) -> bool:

@@ -13,6 +13,7 @@ from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.messages.record import entry_data, entry_words, time_words
 from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.limits import PARAMETERS, Limits
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.monitor.usage_history import PastPass
 from plimsoll_agent.store.entries import Entry
@@ -21,7 +22,7 @@ from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
-from plimsoll_insight.explain.questions import UNITS, ExplainedDisk
+from plimsoll_insight.explain.questions import ExplainedDisk
 from plimsoll_insight.explain.serialize import disk_data
 
 _MOST_MISSING = 2016
@@ -121,7 +122,7 @@ def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interva
     others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
     waits = [each.latency for each in others.values() if each.latency is not None]
     of_type = [each.latency for key, each in others.items() if key in alike and each.latency is not None]
-    rates = {unit: {key: getattr(each, unit) for key, each in one.disks.items()} for unit in UNITS}
+    rates = {unit: {key: getattr(each, unit) for key, each in one.disks.items()} for unit in metrics.UNITS}
     return Interval(
         one.at.timestamp(),
         operations=own.operations,

@@ -28,7 +28,6 @@ STALE = 3600.0
 """Seconds after which what a pass observed counts no more, as in the recorded sums of a region."""
 _DISK = ("target_device", "uuid")
 _PLACE = ("cluster", "pool")
-UNITS = ("operations", "bytes")
 
 
 @frozen
@@ -216,14 +215,14 @@ class _Own:
         )
         self._observed = _by_node(over(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)))
         by = f"region, instance, {', '.join(_DISK)}"
-        rate = {unit: each(metrics.DISK_AVERAGE[unit], own, *_DISK, "direction") for unit in UNITS}
-        self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in UNITS}
+        rate = {unit: each(metrics.DISK_AVERAGE[unit], own, *_DISK, "direction") for unit in metrics.UNITS}
+        self._rates = {unit: _by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in metrics.UNITS}
         self._latency = _by_disk(over(each(metrics.DISK_AVERAGE_LATENCY_SECONDS, own, *_DISK)))
         self._shares = _lines_by_disk(over(each(metrics.DISK_AVERAGE_LIMIT_RATIO, own, *_DISK, "parameter")))
         self._limits = _lines_by_disk(
             line
-            for unit in ("operations_per_second", "bytes_per_second", "seconds", "bytes")
-            for line in over(each(metrics.DISK_LIMIT_ACTUAL[unit], own, *_DISK, "parameter"))
+            for metric in metrics.DISK_LIMIT_ACTUAL.values()
+            for line in over(each(metric, own, *_DISK, "parameter"))
         )
         self._unlimited = _by_disk(over(each(metrics.DISK_UNLIMITED, own, *_DISK)))
         self._states = _lines_by_disk(over(each(metrics.DISK_STATE, own, *_DISK, "state", "reason")))
@@ -320,7 +319,7 @@ class _Around:
         self._of_node_disks = _by_node(over(f"count by ({by}) ({latency})"))
         self._on_node: dict[str, list[Line]] = {}
         self._node_sum: dict[str, dict[NodeKey, Mapping[float, float]]] = {}
-        for unit in UNITS:
+        for unit in metrics.UNITS:
             name, labels = metrics.DISK_AVERAGE[unit], (*_DISK, "direction")
             busiest = f"topk by ({by}) (1, sum by ({by}, uuid) ({each(name, self._others, *labels)}))"
             self._on_node[unit] = list(over(busiest))
@@ -372,7 +371,7 @@ class _Around:
     def _neighbours(
         self, node: NodeKey, pools: Mapping[str, tuple[list[Line], Mapping[float, float]]], at: float
     ) -> Iterator[Neighbour]:
-        for unit in UNITS:
+        for unit in metrics.UNITS:
             on_node = [line for line in self._on_node[unit] if key_of(line) == node]
             lines_of = (
                 (Place.NODE, on_node, self._node_sum[unit].get(node, {})),
@@ -394,7 +393,7 @@ class _Around:
         if (cluster, pool) not in self._pools:
             matchers = braces(self._region, equal("cluster", cluster), equal("pool", pool))
             found = {}
-            for unit in UNITS:
+            for unit in metrics.UNITS:
                 of_nodes = each(metrics.POOL_AVERAGE[unit], matchers, *_PLACE, "volume_type")
                 found[unit] = (
                     list(self._over(f"max by (uuid) ({metrics.BUSIEST_GUESTS[unit]}{matchers})")),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.errors import NotFound, Rejected
+from plimsoll_agent.errors import NotFound, NotSent, Rejected
 from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
@@ -156,6 +156,16 @@ def test_what_a_guest_does_while_it_is_not_read_is_in_the_averages_after_it(
     rates = watched.disk().rates
     assert rates is not None
     assert (rates.seconds, rates.read_iops, last.unread) == (3 * FIVE_MINUTES, 100, {})
+
+
+@pytest.mark.parametrize(
+    ("trouble", "hangs_"), [(hangs(), True), (NotSent("no call is free"), False), (NotFound("gone"), False)]
+)
+def test_a_guest_that_was_not_asked_or_is_gone_does_not_hang(
+    watched: Watched, trouble: Exception, hangs_: bool
+) -> None:
+    watched.node.hypervisor.by_uuid[UUIDS[1]].trouble = trouble
+    assert watched.passes().hung_guests == ({UUIDS[1]} if hangs_ else set())
 
 
 def test_who_was_paused_is_told_as_the_last_pass_that_looked_found_it(watched: Watched) -> None:
