@@ -47,7 +47,7 @@ def main(into: Path, words: list[str]) -> NoReturn:
     Libvirt.__init__ = timed("connect", Libvirt.__init__)  # type: ignore[method-assign]
     passes.run_pass = timed("pass", passes.run_pass)  # before the commands take it by its name
     from plimsoll_agent.cli.passes import Enforce  # noqa: F401  # or it would be imported by the command line
-    from plimsoll_agent.command import main as program
+    from plimsoll_agent.terminal import main as program
 
     imported = time.monotonic()
     leave = os._exit

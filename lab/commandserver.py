@@ -70,7 +70,7 @@ def preload(script: Path) -> frozenset[str]:
     os.environ.__class__ = _Noting
     for point in distribution("plimsoll-agent").entry_points.select(group=GROUP):
         point.load()
-    for name in ("plimsoll_agent.command.main", *LATE):
+    for name in ("plimsoll_agent.terminal.main", *LATE):
         importlib.import_module(name)
     os.environ.__class__ = plain
     threads = len(list(Path("/proc/self/task").iterdir()))

@@ -35,8 +35,7 @@ class Floor:
 # The longest folder first: a file belongs to the first that it lies in. Each stands a point or two below what is so.
 FLOORS = (
     Floor("plimsoll_agent.cli", "agent/plimsoll_agent/cli", 94),
-    Floor("plimsoll_agent.command", "agent/plimsoll_agent/command", 94),
-    Floor("plimsoll_agent.layout", "agent/plimsoll_agent/layout", 94),
+    Floor("plimsoll_agent.terminal", "agent/plimsoll_agent/terminal", 94),
     Floor("plimsoll_agent.daemon", "agent/plimsoll_agent/daemon", 92),
     Floor("plimsoll_agent.app", "agent/plimsoll_agent/app", 94),
     Floor("plimsoll_agent.adapters", "agent/plimsoll_agent/adapters", 92),

@@ -14,7 +14,7 @@ from lab import command
 from tests import schemas, times
 from tests.depth import DEPTH, TAKEN
 
-_COMMANDS = "plimsoll_agent.command.base"
+_COMMANDS = "plimsoll_agent.terminal.base"
 command.checks.append(schemas.of_words)
 
 

@@ -190,7 +190,7 @@ def test_a_pass_in_a_pipe_does_not_import_what_lays_out_terminals(tmp_path: Path
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
     assert "400 IOPS" in ran.stdout
     imported = set(re.findall(r"^import time:.*\| +(\S+)$", ran.stderr, re.MULTILINE))
-    assert "plimsoll_agent.layout.changes" in imported
+    assert "plimsoll_agent.terminal.changes" in imported
     assert not {name for name in imported if name.partition(".")[0] == "rich"}
 
 

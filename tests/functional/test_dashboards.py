@@ -21,9 +21,9 @@ from grafana_foundation_sdk.models.dashboard import Dashboard, Panel, RowPanel
 
 from plimsoll_agent.alerts.files import alerts_of
 from plimsoll_agent.alerts.site import Site
-from plimsoll_agent.command.main import Plimsoll
 from plimsoll_agent.dashboards.files import files
 from plimsoll_agent.dashboards.steps import OF_STATE, OF_VERDICT
+from plimsoll_agent.terminal.main import Plimsoll
 from tests.grafana import asked, chosen, queries, targets
 from tests.unit.colours import DEFICIENCIES, contrast, seen_difference
 

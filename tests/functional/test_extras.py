@@ -24,7 +24,7 @@ absent = Absent()
 absent.names = set(json.loads(sys.argv.pop(1)))
 sys.meta_path.insert(0, absent)
 sys.argv[0] = "plimsoll"
-from plimsoll_agent.command.main import main
+from plimsoll_agent.terminal.main import main
 sys.exit(main())
 """
 LOG = "2026-11-20T08:00:00.000000+0000 mon.a (mon.0) 1 : cluster [INF] osdmap e1: 3 total, 3 up, 3 in\n"

@@ -169,7 +169,7 @@ def test_it_loads_no_hypervisor_no_http_client_and_no_command_line_of_plimsoll()
     assert not {
         name
         for name in names
-        if name.startswith(("plimsoll_agent.cli", "plimsoll_agent.command", "plimsoll_probes.cli"))
+        if name.startswith(("plimsoll_agent.cli", "plimsoll_agent.terminal", "plimsoll_probes.cli"))
     }
 
 

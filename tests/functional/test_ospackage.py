@@ -169,7 +169,7 @@ def test_plimsoll_runs_from_the_package_and_its_byte_code_is_complete(unpacked: 
     home = unpacked / HOME
     before = set(home.rglob("*"))
     done = subprocess.run(
-        [str(home / "bin/python"), "-I", "-c", "from plimsoll_agent.command.main import main; main()", "--version"],
+        [str(home / "bin/python"), "-I", "-c", "from plimsoll_agent.terminal.main import main; main()", "--version"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.split()[-1] == wheelhouses.VERSION
@@ -208,7 +208,7 @@ def upgraded(unpacked: Path, tmp_path: Path) -> Path:
     (tmp_path / "plimsoll.conf").write_text(f"[DEFAULT]\nstate_dir = {tmp_path}/state\n")
     (tmp_path / "state").mkdir()
     (commands / "python").symlink_to(unpacked / HOME / "bin/python")
-    program = "from plimsoll_agent.command.main import main; main()"
+    program = "from plimsoll_agent.terminal.main import main; main()"
     (commands / "plimsoll").write_text(
         f'#!/bin/sh\nexec "{unpacked}/{HOME}/bin/python" -I -c "{program}"'
         f' --config-file {tmp_path}/plimsoll.conf "$@"\n'

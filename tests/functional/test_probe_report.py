@@ -25,7 +25,7 @@ GUESTS = {"plain": SHORT, NASTY: SLOW, LONG: OVER, "批处理 בדיקה": KEPT,
 PHONE, DESK = 390, 1280
 AT = datetime(2026, 9, 30, 22, 58, tzinfo=UTC)
 CLOCK = "from plimsoll_probes.cli import report; report.now = lambda: report.datetime.fromisoformat('{at}'); "
-MAIN = "from plimsoll_agent.command.main import main; main()"
+MAIN = "from plimsoll_agent.terminal.main import main; main()"
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium on this machine")
 

@@ -19,10 +19,10 @@ from plimsoll_agent.alerts.files import alerts_text, rules_text
 from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.cli.region import RegionDisks, RegionProbes, RegionStatus
 from plimsoll_agent.cli.region_promised import RegionPromised
-from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.dashboards.files import files
 from plimsoll_agent.monitor.site_labels import SiteLabels
+from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_insight.cli.explain import RegionExplain
 from plimsoll_insight.cli.region_load import RegionLoadList
 from tests.functional.test_dashboard_queries import EXPECTED, VIEWS, matches

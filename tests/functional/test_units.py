@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.command.main import Plimsoll
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.store.refresh_state import AGAIN
 from plimsoll_agent.store.state import State
+from plimsoll_agent.terminal.main import Plimsoll
 from tests.functional.conftest import Ran
 from tests.functional.webserver import key_pair
 

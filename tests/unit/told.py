@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plimsoll_agent.layout.changes import laid_out
-from plimsoll_agent.layout.terminal import Terminal
 from plimsoll_agent.messages import plan
 from plimsoll_agent.reconcile.outcome import PassReport
 from plimsoll_agent.reconcile.undo import Undone
+from plimsoll_agent.terminal.changes import laid_out
+from plimsoll_agent.terminal.output import Terminal
 
 
 def planned(report: PassReport, *, exact: bool = False, region: bool = False) -> list[str]:

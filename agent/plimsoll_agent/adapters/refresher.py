@@ -38,7 +38,7 @@ def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
     ``options`` come before the command; ``deadline`` is its own, in seconds. Raises ``PlimsollError`` when the
     catalogue was not refreshed.
     """
-    argv = [sys.executable, "-I", "-m", "plimsoll_agent.command.main", *options, "catalogue", "refresh", "--now"]
+    argv = [sys.executable, "-I", "-m", "plimsoll_agent.terminal.main", *options, "catalogue", "refresh", "--now"]
     account = _owner(directory)
     ended = program.run(
         "plimsoll catalogue refresh",

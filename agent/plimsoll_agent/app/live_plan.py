@@ -12,9 +12,6 @@ from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.model.usage import BUSY
-from plimsoll_agent.monitor.keys import Explained
-from plimsoll_agent.monitor.rows import Planned
-from plimsoll_agent.monitor.sampler import Sample
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.policy.sources.cinder import per_gib
@@ -22,6 +19,9 @@ from plimsoll_agent.reconcile.observe import Observation, observe
 from plimsoll_agent.reconcile.outcome import Outcome, Scope
 from plimsoll_agent.reconcile.run import by_sources, gated, planned
 from plimsoll_agent.store.record import Record
+from plimsoll_agent.top.keys import Explained
+from plimsoll_agent.top.rows import Planned
+from plimsoll_agent.top.sampler import Sample
 
 
 class LivePlan:

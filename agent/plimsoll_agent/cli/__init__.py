@@ -1,4 +1,4 @@
 """The commands, a file per noun. No other package imports them.
 
-Import ``app``, ``command`` and below.
+Import ``app``, ``terminal`` and below.
 """

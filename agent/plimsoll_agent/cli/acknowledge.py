@@ -11,17 +11,17 @@ from typing import Any
 from plimsoll_agent.app.context import now_of, state_of, who
 from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.cli.hold import add_choice, chosen, duration, name_of, save, tell_notes
-from plimsoll_agent.command.base import LocalCommand, given_reason
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.acknowledged import LONGEST, Acknowledgement
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.entries import Happening
 from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
+from plimsoll_agent.terminal.base import LocalCommand, given_reason
+from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import minute
 

@@ -11,7 +11,6 @@ from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, PassContext, now_of, pass_context, run, state_of, who
 from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.cli.hold import next_words
-from plimsoll_agent.command.base import LocalCommand, NodeCommand, given_approval, given_duration, given_reason
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.sentences import disk_name, words
@@ -25,6 +24,7 @@ from plimsoll_agent.store.entries import Event, Happening
 from plimsoll_agent.store.node_store import NodeStore, releasing
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Given, State, StateError
+from plimsoll_agent.terminal.base import LocalCommand, NodeCommand, given_approval, given_duration, given_reason
 from plimsoll_agent.util.text import minute, printable
 
 _RELEASE = "the removal of these limits"

@@ -17,17 +17,17 @@ from plimsoll_agent.app.refresh import Fetched, check_source, fetch, follow, loa
 from plimsoll_agent.app.region_file import Written, compared, write_region
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, CorruptCatalogue
-from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import seconds_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable, UsageError
-from plimsoll_agent.layout.columns import Column
 from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.messages.catalogue import keys_words, spec_name, type_name
 from plimsoll_agent.monitor import textfile
 from plimsoll_agent.store.refresh_state import Notes, RefreshDir
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.columns import Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import seconds_of
 from plimsoll_agent.util.text import ago, minute, plural, printable
 
 LOG = logging.getLogger(__name__)

@@ -11,10 +11,10 @@ from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.adapters.libvirt.event_link import EventLink
 from plimsoll_agent.adapters.service_manager import ServiceManager
-from plimsoll_agent.command.base import NodeCommand
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.service import Service, World, Writes, heed_signals
+from plimsoll_agent.terminal.base import NodeCommand
 
 _OFTEN = (700, 10, 10)
 """Python's own threshold. With that of ``main``, which is for short commands, megabytes of garbage would stay."""

@@ -9,14 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
-from plimsoll_agent.command.base import NodeCommand, add_guests, add_verbose
-from plimsoll_agent.command.formats import Showing, Shown, Table, terminal_for
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.page import write_lines
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
-from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
-from plimsoll_agent.layout.table import paragraph
 from plimsoll_agent.messages import explain, sentences, serialize
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.disk import Disk
@@ -30,6 +24,12 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.terminal.base import NodeCommand, add_guests, add_verbose
+from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.formats import Showing, Shown, Table, terminal_for
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.page import write_lines
+from plimsoll_agent.terminal.table import paragraph
 from plimsoll_agent.util.text import plural, printable
 
 

@@ -12,13 +12,8 @@ from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
 from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.cli.disk import OneDisk
-from plimsoll_agent.command.base import LocalCommand, given_reason, limits_from
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.layout.changes import laid_out
-from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.plan import Manner, closing_lines, held_line, outcome_line, told_at_once
 from plimsoll_agent.model.acknowledged import Acknowledgement
@@ -32,6 +27,11 @@ from plimsoll_agent.store.entries import Event, Happening
 from plimsoll_agent.store.node_store import NodeStore, hold_event
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Memory, State
+from plimsoll_agent.terminal.base import LocalCommand, given_reason, limits_from
+from plimsoll_agent.terminal.changes import laid_out
+from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute, printable

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from plimsoll_agent.alerts import files, nagios
 from plimsoll_agent.alerts.site import Site, of_labels, read
-from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.terminal.base import LocalCommand
 
 
 class _OfSite(LocalCommand):

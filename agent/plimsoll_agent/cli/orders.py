@@ -18,15 +18,15 @@ from typing import Any
 from plimsoll_agent.app.context import who
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
-from plimsoll_agent.command.base import LocalCommand, given_duration, given_reason, limits_from
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import ConfigError, UsageError
-from plimsoll_agent.layout.columns import Column
 from plimsoll_agent.messages import serialize
 from plimsoll_agent.messages.catalogue import SHOWN
 from plimsoll_agent.messages.limits import exact_limits, short_limits
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.terminal.base import LocalCommand, given_duration, given_reason, limits_from
+from plimsoll_agent.terminal.columns import Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations, files
 from plimsoll_agent.util.text import minute, printable
 

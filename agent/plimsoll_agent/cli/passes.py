@@ -11,8 +11,6 @@ from plimsoll_agent.adapters.refresher import refresh
 from plimsoll_agent.app.context import PATIENCE, Asked, pass_context, run, state_of
 from plimsoll_agent.app.guest_pass import pass_over
 from plimsoll_agent.app.node_pass import pass_over_node
-from plimsoll_agent.command.base import add_limits, given_approval, given_limits, has_units
-from plimsoll_agent.command.telling import TellsDisks
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import serialize
@@ -33,6 +31,8 @@ from plimsoll_agent.reconcile.grade import exit_status
 from plimsoll_agent.reconcile.observe import guests_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
+from plimsoll_agent.terminal.base import add_limits, given_approval, given_limits, has_units
+from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.text import minute
 
 LOG = logging.getLogger(__name__)

@@ -10,11 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.command.base import LocalCommand, add_format, add_verbose, text_of
-from plimsoll_agent.command.until import ended_early
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
-from plimsoll_agent.layout.changes import laid_out
 from plimsoll_agent.messages.plan import Manner, TextLine
 from plimsoll_agent.model.limits import Unit
 from plimsoll_agent.model.reason import Unknown
@@ -32,6 +29,9 @@ from plimsoll_agent.qos.file import Declared, QosFile
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.plan import Step
 from plimsoll_agent.qos.review import Finding
+from plimsoll_agent.terminal.base import LocalCommand, add_format, add_verbose, text_of
+from plimsoll_agent.terminal.changes import laid_out
+from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.util import files, schema
 from plimsoll_agent.util.frozen import frozen
 

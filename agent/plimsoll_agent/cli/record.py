@@ -13,14 +13,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.app.record_follow import Following
-from plimsoll_agent.command.base import LocalCommand, add_verbose, text_of
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing, chosen_of, ordered
-from plimsoll_agent.command.moments import moment_of
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.layout import table
-from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
-from plimsoll_agent.layout.table import Cell
 from plimsoll_agent.messages.record import (
     actual_data,
     actual_lines,
@@ -37,6 +30,13 @@ from plimsoll_agent.store.actual import actual
 from plimsoll_agent.store.entries import Ending, Entry
 from plimsoll_agent.store.record import CorruptRecord, Record
 from plimsoll_agent.store.record_query import UNDER_WAY, Selection
+from plimsoll_agent.terminal import table
+from plimsoll_agent.terminal.base import LocalCommand, add_verbose, text_of
+from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing, chosen_of, ordered
+from plimsoll_agent.terminal.moments import moment_of
+from plimsoll_agent.terminal.table import Cell
 
 _LISTED = 50
 _BEFORE_FOLLOWING = 10

@@ -6,10 +6,6 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.page import Page
-from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet import disks as fleet_disks
@@ -20,11 +16,15 @@ from plimsoll_agent.fleet import status as fleet_status
 from plimsoll_agent.fleet.answers import key_of
 from plimsoll_agent.fleet.disks import RegionDisk
 from plimsoll_agent.fleet.probes import QUANTILES, By, Row
-from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
-from plimsoll_agent.layout.problems import Line
 from plimsoll_agent.messages.tones import TONES, Tone, worst
 from plimsoll_agent.monitor.promql import Selection
 from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.page import Page
+from plimsoll_agent.terminal.problems import Line
+from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_agent.util import durations
 
 _LISTED = 50

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.errors import ConfigError, Rejected, UsageError
 from plimsoll_agent.fleet import messages, promised, serialize
 from plimsoll_agent.fleet.device_classes import PoolKey, classes_of
 from plimsoll_agent.fleet.promised import By, Over
-from plimsoll_agent.layout.columns import Column
 from plimsoll_agent.monitor.promql import Selection
+from plimsoll_agent.terminal.columns import Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_agent.util import files
 
 _MOST_BYTES = 2**30

@@ -6,10 +6,10 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll_agent.command.base import LocalCommand, add_format, text_of
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import Checked
 from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.terminal.base import LocalCommand, add_format, text_of
 from plimsoll_agent.util import schema
 from plimsoll_agent.util.schema import Remark, Severity
 from plimsoll_agent.util.text import plural

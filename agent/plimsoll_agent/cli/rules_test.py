@@ -10,12 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.app.context import PassContext, pass_context, run
-from plimsoll_agent.command.base import NodeCommand, add_guests
-from plimsoll_agent.command.formats import Shown, terminal_for
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.page import write_lines
-from plimsoll_agent.layout.changes import laid_out
-from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.limits import short_change
 from plimsoll_agent.messages.plan import (
@@ -41,6 +35,12 @@ from plimsoll_agent.reconcile.brake import braked, large_changes
 from plimsoll_agent.reconcile.outcome import Braked, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import consider
 from plimsoll_agent.rules import loader
+from plimsoll_agent.terminal.base import NodeCommand, add_guests
+from plimsoll_agent.terminal.changes import laid_out
+from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.formats import Shown, terminal_for
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.page import write_lines
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 

@@ -6,12 +6,12 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from plimsoll_agent.command.base import OneLineErrors
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.layout.columns import Column
+from plimsoll_agent.terminal.base import OneLineErrors
+from plimsoll_agent.terminal.columns import Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util.text import nearest, printable
 
 

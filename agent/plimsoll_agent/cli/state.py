@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.app.state_check import check
-from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.layout.columns import Column
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.columns import Column
+from plimsoll_agent.terminal.listing import Listing
 
 _COLUMNS = (
     Column("file"),

@@ -18,22 +18,22 @@ from typing import Any
 
 from plimsoll_agent.app.live_plan import LivePlan
 from plimsoll_agent.cli import top_once as once
-from plimsoll_agent.command.base import NodeCommand, add_guests
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import time_of
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.layout.screen import Screen
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.usage import WINDOW
-from plimsoll_agent.monitor import keys as key_map
-from plimsoll_agent.monitor import live as live_view
-from plimsoll_agent.monitor.keys import Explained, Pane, View
-from plimsoll_agent.monitor.live import Shown
-from plimsoll_agent.monitor.rows import SORTS, Planned, rows
-from plimsoll_agent.monitor.sampler import LOOK_AGAIN, Sample, Sampler
 from plimsoll_agent.reconcile.outcome import Scope
+from plimsoll_agent.terminal.base import NodeCommand, add_guests
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import time_of
+from plimsoll_agent.top import keys as key_map
+from plimsoll_agent.top import live as live_view
+from plimsoll_agent.top.keys import Explained, Pane, View
+from plimsoll_agent.top.live import Shown
+from plimsoll_agent.top.rows import SORTS, Planned, rows
+from plimsoll_agent.top.sampler import LOOK_AGAIN, Sample, Sampler
+from plimsoll_agent.top.screen import Screen
 
 LOG = logging.getLogger(__name__)
 LEAST_INTERVAL = 0.5

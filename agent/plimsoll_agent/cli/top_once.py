@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.model.limits import BASES
 from plimsoll_agent.model.reason import Reason, Unknown
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
-from plimsoll_agent.monitor.cells import iops, mib, percent
-from plimsoll_agent.monitor.rows import Row, Wrong, why
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.terminal.cells import iops, mib, percent
+from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.top.rows import Row, Wrong, why
 from plimsoll_agent.util.text import plural
 
 _OTHERS = (

@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, state_of
-from plimsoll_agent.command.moments import moment_of
-from plimsoll_agent.command.telling import TellsDisks
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.plan import DiskLine, Manner, TextLine, alike, undone_line
@@ -26,6 +24,8 @@ from plimsoll_agent.reconcile.undo import Undone, UndoReport, Wish, run_undo
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
+from plimsoll_agent.terminal.moments import moment_of
+from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import plural, second
 

@@ -1,4 +1,4 @@
-"""What is reported of passes: the summary, figures with their ranges, metrics; and what ``top`` shows.
+"""What is reported of passes: the summary, figures with their ranges, metrics.
 
 Imports ``messages``, ``reconcile`` and below.
 """

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.cli import disk
-from plimsoll_agent.command.page import write_lines
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import UsageError
@@ -19,6 +18,7 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.terminal.page import write_lines
 from plimsoll_agent.util import durations
 from plimsoll_insight.explain import cause, node
 from plimsoll_insight.explain.evidence import Evidence

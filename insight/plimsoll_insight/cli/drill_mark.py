@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from plimsoll_agent.app.context import who
-from plimsoll_agent.command.base import LocalCommand
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.drill.recording import Writer
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from plimsoll_agent.app.context import pass_context, state_of
 from plimsoll_agent.app.record_follow import Following
-from plimsoll_agent.command.base import NodeCommand, add_guests
-from plimsoll_agent.command.moments import time_of
-from plimsoll_agent.command.until import ended_early
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
-from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
+from plimsoll_agent.terminal.base import NodeCommand, add_guests
+from plimsoll_agent.terminal.moments import time_of
+from plimsoll_agent.terminal.until import ended_early
+from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.adapters.cluster import LiveCluster

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.page import Page
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.layout.columns import NOTHING, Column
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.columns import NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting

@@ -9,11 +9,11 @@ from typing import Any
 
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import CatalogueError
-from plimsoll_agent.command.page import Page, write_lines
-from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet.answers import Line
+from plimsoll_agent.terminal.page import Page, write_lines
+from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.explain import cause, messages, questions, serialize

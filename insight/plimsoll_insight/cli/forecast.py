@@ -10,12 +10,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import time_of
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.layout.columns import NOTHING, Column
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.columns import NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import time_of
 from plimsoll_agent.util import quantities
 from plimsoll_agent.util.quantities import Quantity
 from plimsoll_agent.util.text import meant, plural, printable

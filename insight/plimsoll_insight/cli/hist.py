@@ -10,13 +10,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import moment_of, time_of
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.columns import NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import moment_of, time_of
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting

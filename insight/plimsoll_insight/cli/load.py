@@ -11,20 +11,20 @@ from threading import Event
 from typing import Any
 
 from plimsoll_agent.app.context import state_of
-from plimsoll_agent.command.base import NodeCommand, add_guests
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import time_of
-from plimsoll_agent.command.until import ended_early
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet.messages import seconds_words
-from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.monitor.cells import iops, mib, percent
-from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
+from plimsoll_agent.terminal.base import NodeCommand, add_guests
+from plimsoll_agent.terminal.cells import iops, mib, percent
+from plimsoll_agent.terminal.columns import NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import time_of
+from plimsoll_agent.terminal.until import ended_early
+from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util import files, locks
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merged

@@ -6,14 +6,14 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.fleet import disks as fleet_disks
 from plimsoll_agent.fleet import messages, serialize
 from plimsoll_agent.fleet.answers import key_of
-from plimsoll_agent.layout.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.cli.load import heaviest_lines, side_cells, side_columns

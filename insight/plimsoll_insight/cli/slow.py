@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.command.moments import moment_of, time_of
 from plimsoll_agent.errors import CannotTell, PlimsollError, Unreachable, UsageError
-from plimsoll_agent.layout.columns import NOTHING, Column
 from plimsoll_agent.messages.tones import Tone
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.columns import NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import moment_of, time_of
 from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable, second

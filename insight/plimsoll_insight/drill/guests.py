@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from plimsoll_agent.model.usage import Usage
-from plimsoll_agent.monitor.sampler import Sampler
+from plimsoll_agent.top.sampler import Sampler
 from plimsoll_insight.drill.recording import DiskName, Done, done_line
 from plimsoll_insight.drill.sources import Line
 from plimsoll_insight.drill.stalled import Stalls

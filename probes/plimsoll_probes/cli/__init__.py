@@ -1,4 +1,4 @@
 """``plimsoll probe`` and ``plimsoll status``: the commands. Nothing imports them.
 
-Import ``app`` and below, and ``plimsoll_agent.command`` and ``plimsoll_agent.app``; no command of the agent.
+Import ``app`` and below, and ``plimsoll_agent.terminal`` and ``plimsoll_agent.app``; no command of the agent.
 """

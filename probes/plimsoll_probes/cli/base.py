@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from plimsoll_agent.command.base import LocalCommand
-from plimsoll_agent.command.moments import moment
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.moments import moment
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import ProbeResult

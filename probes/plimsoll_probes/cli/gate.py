@@ -9,11 +9,11 @@ from datetime import timedelta
 from importlib.metadata import version
 
 from plimsoll_agent.adapters import container, units
-from plimsoll_agent.command.moments import moment_of, seconds_of
-from plimsoll_agent.command.page import Page
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.layout.problems import Line
 from plimsoll_agent.monitor.thresholds import MEASURE, Level
+from plimsoll_agent.terminal.moments import moment_of, seconds_of
+from plimsoll_agent.terminal.page import Page
+from plimsoll_agent.terminal.problems import Line
 from plimsoll_agent.util.text import ago, printable
 from plimsoll_probes.app.gate import Gate, World, after_passes
 from plimsoll_probes.cli.base import HistoryCommand, now

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.serialize import limits_data
 from plimsoll_agent.messages.tones import TONES
+from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural
 from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, since

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from plimsoll_agent.command.page import Page
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import short_size
+from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_probes.cli.base import HistoryCommand, add_one, one

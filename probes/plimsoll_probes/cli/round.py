@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 
-from plimsoll_agent.command.base import text_of
-from plimsoll_agent.command.main import Plimsoll, is_journal
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError
+from plimsoll_agent.terminal.base import text_of
+from plimsoll_agent.terminal.main import Plimsoll, is_journal
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters import slots

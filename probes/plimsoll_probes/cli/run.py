@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plimsoll_agent.app.context import PassContext, pass_context, pause_actual, state_of
-from plimsoll_agent.command.base import NodeCommand, add_format, limits_from, text_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.rules.model import directory_of
 from plimsoll_agent.store.state import State
+from plimsoll_agent.terminal.base import NodeCommand, add_format, limits_from, text_of
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters.local_shell import HereShell

@@ -11,16 +11,16 @@ from typing import TypeVar
 from plimsoll_agent.app.context import pause_actual, state_of
 from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.catalogue import model as catalogue
-from plimsoll_agent.command.page import Page
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles
-from plimsoll_agent.layout.problems import Line
 from plimsoll_agent.monitor import daemon_status, pass_summary_file, textfile
 from plimsoll_agent.monitor.health import no_room
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.store.state import CorruptState, Given, State, StateError
+from plimsoll_agent.terminal.page import Page
+from plimsoll_agent.terminal.problems import Line
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.cli.base import HistoryCommand, now

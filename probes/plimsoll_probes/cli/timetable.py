@@ -9,13 +9,13 @@ from enum import StrEnum
 from typing import Any
 
 from plimsoll_agent.app.context import pause_actual, rules_actual, state_of
-from plimsoll_agent.command.base import NodeCommand
-from plimsoll_agent.command.formats import Shown
-from plimsoll_agent.command.listing import Listing
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.layout.columns import GUEST, Column
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words as reason_words
+from plimsoll_agent.terminal.base import NodeCommand
+from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, plural

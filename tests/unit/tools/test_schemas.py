@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from plimsoll_agent.command.main import Plimsoll
 from plimsoll_agent.messages.plan import _KINDS as COUNTED
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import PARAMETERS
@@ -24,6 +23,7 @@ from plimsoll_agent.qos.review import LooseEnd, NoteCode
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.store.entries import Ending, Happening
+from plimsoll_agent.terminal.main import Plimsoll
 from plimsoll_agent.util.schema import RemarkCode
 from plimsoll_probes.evaluate.compare import compare
 from plimsoll_probes.model.finding import Verdict, Why

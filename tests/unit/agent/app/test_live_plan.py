@@ -13,9 +13,9 @@ from plimsoll_agent.cli.disk import DiskExplain
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import NotFound
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.monitor.rows import Wrong, rows
-from plimsoll_agent.monitor.sampler import Sampler
 from plimsoll_agent.reconcile.outcome import Mode, Scope
+from plimsoll_agent.top.rows import Wrong, rows
+from plimsoll_agent.top.sampler import Sampler
 from tests.fakes import FakeGuest, FakeHypervisor, hangs, volume
 from tests.unit.person import Person
 

@@ -16,7 +16,6 @@ import yaml
 
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.cli.record import RecordList, selected
-from plimsoll_agent.command.moments import moment
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import entry_data, entry_line, verified_lines
@@ -41,6 +40,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import State
+from plimsoll_agent.terminal.moments import moment
 from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 from tests.unit.widths import WIDTHS, misfits, plain

@@ -16,10 +16,10 @@ import pytest
 from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.cli.region import RegionDisks, RegionProbes, RegionStatus
 from plimsoll_agent.cli.region_promised import RegionPromised
-from plimsoll_agent.command.region import RegionCommand
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import ConfigError, Unreachable
 from plimsoll_agent.fleet.answers import Series
+from plimsoll_agent.terminal.region import RegionCommand
 from tests.unit.person import Person
 
 NOW = 1_800_000_000.0

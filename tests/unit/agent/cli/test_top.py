@@ -10,8 +10,8 @@ import pytest
 
 from plimsoll_agent.cli.top import Explaining, Rounds
 from plimsoll_agent.errors import Unreachable
-from plimsoll_agent.monitor.keys import Pane, View
-from plimsoll_agent.monitor.live import screen
+from plimsoll_agent.top.keys import Pane, View
+from plimsoll_agent.top.live import screen
 from tests.unit.agent.app.test_live_plan import A, B, Node
 
 INTERVAL = 0.02

@@ -11,14 +11,15 @@ import pytest
 from cliff import columns
 
 from plimsoll_agent.cli import top_once
-from plimsoll_agent.command.base import OneLineErrors
-from plimsoll_agent.command.listing import Listing
-from plimsoll_agent.layout import table, terminal
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.model.usage import Usage, unreachable
-from plimsoll_agent.monitor.rows import Planned, rows
-from plimsoll_agent.monitor.sampler import Sample
+from plimsoll_agent.terminal import output as terminal
+from plimsoll_agent.terminal import table
+from plimsoll_agent.terminal.base import OneLineErrors
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.top.rows import Planned, rows
+from plimsoll_agent.top.sampler import Sample
 from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
 from tests.unit.manydisks import a_pass_over
 from tests.unit.person import Person, Terminal

@@ -13,11 +13,11 @@ from plimsoll_agent.fleet.disks import AT_LIMIT, UNLIMITED
 from plimsoll_agent.messages import tones
 from plimsoll_agent.messages.plan import Severity
 from plimsoll_agent.messages.tones import TONES, Tone, rich_style, worst
-from plimsoll_agent.monitor.rows import Wrong
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.store.entries import Ending
 from plimsoll_agent.store.record_query import UNDER_WAY
+from plimsoll_agent.top.rows import Wrong
 from plimsoll_probes.cli.looking import POSTPONED
 from plimsoll_probes.model.finding import Verdict
 
@@ -67,7 +67,7 @@ def test_rich_gets_the_same_colours() -> None:
 
 
 def test_no_module_has_another_table() -> None:
-    """Colours are named in the table alone; terminals are spoken to in ``command``."""
+    """Colours are named in the table alone; terminals are spoken to in ``terminal``."""
     colour = re.compile(r"\b(red|yellow|magenta|green|cyan)\b")
     for package in (plimsoll_agent, plimsoll_probes):
         for path in Path(*package.__path__).rglob("*.py"):

@@ -7,9 +7,9 @@ from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.model.usage import Reading, Usage, follow
-from plimsoll_agent.monitor.rows import Planned
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
 from plimsoll_agent.reconcile.run import outcome_of
+from plimsoll_agent.top.rows import Planned
 from tests.unit.values import a_disk, a_guest
 
 NODE_LIMITS = Limits(total_iops_sec=250, total_bytes_sec=104857600)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll_agent.command.base import limits_from
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.terminal.base import limits_from
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import find
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from plimsoll_agent.layout.folding import folding
 from plimsoll_agent.model.disk import Guest
+from plimsoll_agent.terminal.folding import folding
 from plimsoll_probes.cli.bars import Bars, Lines, Outlet
 from plimsoll_probes.execute.runner import Phase, Progress
 from plimsoll_probes.model.job import JobName

@@ -1,0 +1,170 @@
+"""Columns of tables, with how they are shown to people, and how wide they get. Nothing here knows cliff."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.terminal.wrap import longest_word
+from plimsoll_agent.util.text import meant, printable
+
+GAP = 2
+NOTHING = "-"
+_SILENT = frozenset({NOTHING, "?", ""})
+_ENOUGH = 0.75
+_LEAST = 8
+"""Cells of a cropped name that are shown in any case."""
+
+
+class Column(str):
+    """The name of a column, which programs know it by, and its traits in a table.
+
+    ``right``: numbers. ``drop``: where the terminal is narrow, 1 is left out first, then 2; 0 never. ``wraps``: cells
+    may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``.
+    ``long``: shown to people with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
+    where it is long.
+    """
+
+    head: str
+    """What people know it by."""
+    right: bool
+    drop: int
+    wraps: bool
+    most: int | None
+    least: int
+    long: bool
+    note: bool
+
+    def __new__(
+        cls,
+        name: str,
+        *,
+        head: str | None = None,
+        right: bool = False,
+        drop: int = 0,
+        wraps: bool = False,
+        most: int | None = None,
+        least: int = _LEAST,
+        long: bool = False,
+        note: bool = False,
+    ) -> Column:
+        self = super().__new__(cls, name)
+        self.head = head or name.replace("_", " ").upper()
+        self.right, self.drop, self.wraps, self.long, self.note = right, drop, wraps, long, note
+        self.most, self.least = most, least
+        return self
+
+
+GUEST = Column("guest", most=36, least=17)
+"""Nova's own names, ``instance-00000412``, are never cropped: they differ at the end."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The columns that are shown, by their numbers, and the width of each."""
+
+    shown: Sequence[int]
+    widths: Sequence[int]
+
+
+def fitted(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int | None, *, every: bool
+) -> Fitted | None:
+    """How the cells fit into so many terminal cells; None if they do not.
+
+    Names are cropped first. Then columns are dropped until three rows of four are one line, and the other cells wrap;
+    where that cannot be, so many that most rows are one. With ``every`` no column is dropped.
+    """
+    sizes = [[cell_len(column.head), *(cell_len(row[n]) for row in cells)] for n, column in enumerate(columns)]
+    whole = list(map(max, sizes))
+    everything = range(len(columns))
+    if width is None or _sum(whole) <= width:
+        return Fitted(everything, whole)
+    least = [
+        max([cell_len(column.head), *(longest_word(row[n]) for row in cells)])
+        if column.wraps
+        else max(min(whole[n], column.most), cell_len(column.head))
+        if column.most
+        else whole[n]
+        for n, column in enumerate(columns)
+    ]
+    drops = [n for n in everything if columns[n].drop and not every]
+    silent = {n for n in drops if _SILENT.issuperset(row[n] for row in cells)}
+    drops.sort(key=lambda n: (n not in silent, columns[n].drop))
+    fits: list[tuple[float, Fitted]] = []
+    for dropped in range(len(drops) + 1):
+        kept = [n for n in everything if n not in drops[:dropped]]
+        room = width - _sum([least[n] for n in kept])
+        if room < 0:
+            continue
+        given = {n: least[n] for n in kept}
+        _widen(given, {n: sizes[n] for n in kept if columns[n].wraps}, room)
+        _widen(given, {n: sizes[n] for n in kept if columns[n].most}, width - _sum(given.values()))
+        for n in sorted(kept, key=lambda n: (not columns[n].wraps, -n)):  # fewer lines for the longest cells
+            given[n] += min(width - _sum(given.values()), whole[n] - given[n])
+        fit, lines = Fitted(kept, list(given.values())), _one_line(columns, given, sizes)
+        if lines == 1 or (lines >= _ENOUGH and dropped >= len(silent)):
+            return fit
+        if dropped >= len(silent):
+            fits.append((lines, fit))
+    if fits:
+        return max(fits, key=lambda pair: pair[0])[1]
+    kept = [n for n in everything if n not in drops]
+    widths = _cropped([least[n] for n in kept], [columns[n] for n in kept], width)
+    return Fitted(kept, widths) if _sum(widths) <= width else None
+
+
+def _one_line(columns: Sequence[Column], widths: Mapping[int, int], sizes: Sequence[Sequence[int]]) -> float:
+    """The share of the rows that are one line."""
+    wrapping = [[size <= given for size in sizes[n]] for n, given in widths.items() if columns[n].wraps]
+    rows = list(map(all, zip(*wrapping, strict=True)))
+    return sum(rows) / len(rows) if rows else 1.0
+
+
+def _sum(widths: Collection[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
+
+
+def _widen(widths: dict[int, int], sizes: Mapping[int, Sequence[int]], room: int) -> None:
+    """Give room to the columns of these cells: first where each terminal cell makes the most of them whole."""
+    wider = {n: Counter(size for size in each if size > widths[n]) for n, each in sizes.items()}
+    while steps := [
+        (sum(number for size, number in each.items() if size <= to) / (to - widths[n]), n, to)
+        for n, each in wider.items()
+        for to in each
+        if to - widths[n] <= room
+    ]:
+        _, n, to = max(steps)
+        room -= to - widths[n]
+        widths[n] = to
+        wider[n] = Counter({size: number for size, number in wider[n].items() if size > to})
+
+
+def _cropped(widths: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:
+    """The widest names are cropped until all fits, or nothing is left to crop."""
+    cropped = list(widths)
+    while _sum(cropped) > width:
+        names = [n for n, column in enumerate(columns) if column.most and cropped[n] > column.least]
+        if not names:
+            break
+        cropped[max(names, key=cropped.__getitem__)] -= 1
+    return cropped
+
+
+def number_of(name: str, columns: Sequence[str], option: str) -> int:
+    """Which column is meant, by its name or its head; case does not matter. Raises ``UsageError``."""
+    wanted = _plain(name.strip().replace("-", "_"))
+    known = [_plain(column) for column in columns]
+    heads = [_plain(column.head) if isinstance(column, Column) else _plain(column) for column in columns]
+    for names in (known, heads):
+        if wanted in names:
+            return names.index(wanted)
+    raise UsageError(f"{option}: no column {printable(name)}; {meant(wanted, known)}")
+
+
+def _plain(name: str) -> str:
+    return str(name).lower().replace(" ", "_")

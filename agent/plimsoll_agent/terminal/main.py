@@ -1,0 +1,220 @@
+"""The ``plimsoll`` program: shared options, exit statuses, and its exit."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import NoReturn, TextIO
+
+from cliff._argparse import SmartHelpFormatter
+from cliff.app import App
+from cliff.commandmanager import CommandManager
+from cliff.help import HelpCommand
+
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.terminal.folding import folding
+from plimsoll_agent.terminal.output import COLOUR_CHOICES, USUAL_WIDTH, terminal_of
+from plimsoll_agent.terminal.overview import in_order, overview, unknown
+
+# Priorities of sd-daemon(3): the journal files a line that begins with <3> as an error.
+_PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
+
+
+class _JournalFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        priority = _PRIORITIES.get(record.levelno, 6)
+        return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
+
+
+def is_journal(stream: TextIO) -> bool:
+    """Whether the stream is the one that systemd connected to the journal (JOURNAL_STREAM of systemd.exec(5))."""
+    journal = os.environ.get("JOURNAL_STREAM")
+    if not journal:
+        return False
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return journal == f"{status.st_dev}:{status.st_ino}"
+
+
+class _Commands(CommandManager):
+    """plimsoll's own commands. Unlike cliff it imports only the command to run, and searches no other package."""
+
+    def load_commands(self, namespace: str) -> None:
+        self.group_list.append(namespace)
+        for point in distribution("plimsoll-agent").entry_points.select(group=namespace):
+            self.commands[point.name.replace("_", " ")] = point
+
+
+class Help(HelpCommand):
+    """Print help on plimsoll, or on one command."""
+
+    app: Plimsoll
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        if parsed_args.cmd:
+            return int(super().take_action(parsed_args))
+        self.app.write_help()
+        return 0
+
+
+class _HelpText(SmartHelpFormatter):
+    """argparse breaks an option at its hyphens."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        from plimsoll_agent.terminal.wrap import folded  # here, since only help needs it
+
+        return [piece for line in text.splitlines() for piece in folded(" ".join(line.split()), width)]
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines = self._split_lines(" ".join(text.split()), width - len(indent))
+        return "\n".join(indent + line for line in lines)
+
+
+def plain_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """An error in the arguments is one line, and one that names the help, instead of the whole usage."""
+
+    def error(message: str) -> NoReturn:
+        parser.exit(UsageError.exit_status, f"{parser.prog}: {message}\nsee: {parser.prog} --help\n")
+
+    parser.error = error  # type: ignore[method-assign]
+    parser.formatter_class = _HelpText
+    return parser
+
+
+class Plimsoll(App):
+    NAME = "plimsoll"
+
+    @property
+    def settings_options(self) -> list[str]:
+        """The options with which another plimsoll process reads the same settings."""
+        files, directories = self.options.config_file or (), self.options.config_dir or ()
+        # Absolute, since it may run in another directory.
+        return [f"--config-file={file.absolute()}" for file in files] + [
+            f"--config-dir={one.absolute()}" for one in directories
+        ]
+
+    def __init__(self) -> None:
+        super().__init__(
+            description="Keeps block I/O limits on the RBD disks of this node's guests.",
+            version=distribution("plimsoll-agent").version,
+            command_manager=_Commands("plimsoll.commands"),
+            deferred_help=True,
+        )
+        self.command_manager.add_command("help", Help)
+
+    def build_option_parser(
+        self, description: str | None, version: str | None, argparse_kwargs: dict[str, object] | None = None
+    ) -> argparse.ArgumentParser:
+        parser = plain_parser(super().build_option_parser(description, version, argparse_kwargs))
+        parser.add_argument(
+            "--config-file",
+            metavar="FILE",
+            type=Path,
+            action="append",
+            help="read FILE instead of /etc/plimsoll/plimsoll.conf; repeatable",
+        )
+        parser.add_argument(
+            "--config-dir",
+            metavar="DIR",
+            type=Path,
+            action="append",
+            help="read DIR/*.conf instead of /etc/plimsoll/plimsoll.conf.d/*.conf; repeatable",
+        )
+        parser.add_argument(
+            "--color",
+            choices=COLOUR_CHOICES,
+            default="auto",
+            help="colour in output for people; default: auto, on a terminal and without NO_COLOR",
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        super().configure_logging()
+        if is_journal(self.stderr):
+            for handler in logging.getLogger("").handlers:
+                handler.setFormatter(_JournalFormatter("%(message)s"))
+
+    def for_journal(self, line: str) -> str:
+        """The line, with its priority if standard output is the journal, so that a guest's name cannot set it."""
+        return f"<6>{line}" if is_journal(self.stdout) else line
+
+    def interact(self) -> None:
+        """Refuses options without a command, for which cliff would open a prompt."""
+        self.stderr.write("plimsoll: no command given; see: plimsoll --help\n")
+        raise SystemExit(UsageError.exit_status)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        names = [name for name, _ in self.command_manager]
+        argv = in_order(argv, names)
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError:
+            for line in unknown(argv, names):
+                self.stderr.write(f"{line}\n")
+            return UsageError.exit_status
+        return super().run_subcommand(argv)
+
+    def print_help_if_requested(self) -> None:
+        if self.options.deferred_help:
+            self.write_help()
+            raise SystemExit(0)
+
+    def write_help(self) -> None:
+        """The general options, and all commands with what they do."""
+        from autopage.argparse import help_pager  # here, since only help needs it
+
+        width = terminal_of(self.stdout).width or USUAL_WIDTH
+        what = {name: (point.load().__doc__ or "").split("\n")[0].rstrip(".") for name, point in self.command_manager}
+        with help_pager(self.stdout) as out:
+            out.write(f"{self.parser.format_help()}\ncommands:\n")
+            out.writelines(f"{line}\n" for line in overview(what, width))
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run a command and exit at once with its status; a thread stuck in libvirt does not hold the process."""
+    # Modules and disks stay, and collecting garbage as often as Python does takes a tenth of the imports' time.
+    gc.set_threshold(50_000)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed from the start: else a file of ours would take its number
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115  # until the end
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without arrows must not end a pass
+            stream.reconfigure(errors="replace")
+    sys.stderr = folding(sys.stderr)
+    app = Plimsoll()
+    try:
+        status = app.run(arguments or ["help"])
+    except SystemExit as stop:  # 0 for --help and --version; 2 is argparse's, of cliff's own commands
+        status = UsageError.exit_status if stop.code == 2 else int(stop.code or 0)
+    if not _flushed():
+        status = status or 1
+    # Python's own exit joins threads and tears down every module, which takes a tenth of a pass without changes.
+    os._exit(status)
+
+
+def _flushed() -> bool:
+    """Flush all output; False if it cannot be written."""
+    logging.shutdown()
+    all_taken = True
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            all_taken = False
+            # Else Python tries again at exit, and ends with status 120.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return all_taken
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,394 @@
+"""The screen of ``plimsoll top``: a sample and a view as lines of a terminal of some size. Pure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import field
+from datetime import datetime
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from plimsoll_agent.messages.tones import rich_style
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.terminal.cells import bar, cut, cut_middle, cut_words, fit, iops, mib, percent, steady
+from plimsoll_agent.top.keys import HELP, Pane, Shape, View, settled
+from plimsoll_agent.top.rows import Planned, Row, Wrong, rows, why
+from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import plural, printable
+
+_GAP = "  "
+_WRONGS = (Wrong.UNLIMITED, Wrong.FAR)
+_LEAST_ROWS = 3
+"""Rows of disks above an open pane."""
+
+
+@frozen
+class Shown:
+    """A sample with its time and node, what a pass would decide on it, and what is wrong with the sampling."""
+
+    sample: Sample
+    at: datetime
+    node: str
+    interval: float
+    planned: Planned = field(default_factory=Planned)
+    late: float | None = None
+    """Seconds that a round takes, where it is longer than the interval."""
+    trouble: str | None = None
+
+
+@frozen
+class Screen:
+    """All lines of the terminal, and the view that they show: settled on the rows that there are now."""
+
+    lines: Sequence[Text]
+    view: View
+    shape: Shape
+
+
+def screen(shown: Shown, view: View, width: int, height: int) -> Screen:
+    every = rows(shown.sample, shown.planned, view.sort, reverse=view.reverse)
+    found = [row for row in every if row.means(view.needle)]
+    top = list(_head(shown, every, view, width))
+    room = max(height - len(top) - 2, 1)  # for rows and pane; besides there are the titles and the foot
+    pane = [] if view.pane is None else list(_pane_lines(view.pane, width))
+    pane_page = min(len(pane), max(room - 1 - _LEAST_ROWS, 1))
+    page = max(room - (pane_page + 1 if view.pane is not None else 0), 1)
+    shape = Shape([row.key for row in found], page, pane_page, len(pane))
+    view = settled(view, shape)
+    if view.help:
+        lines = [*top, Text(""), *map(Text, HELP.splitlines())]
+    else:
+        body = list(table(found, width, view.first, page, cursor=view.at))
+        if not found and not shown.trouble:
+            body.append(Text("no disk matches the filter" if view.needle else "no RBD disk on any running guest"))
+        body += [Text("")] * (page + 1 - len(body))
+        if view.pane is not None:
+            body += _pane(view.pane, pane, pane_page, width)
+        lines = [*top, *body, _foot(view, page, len(found), width)]
+    for line in lines:
+        line.truncate(width)
+    return Screen(lines[:height], view, shape)
+
+
+# --- the head: what is wrong, in few words
+
+
+def _head(shown: Shown, every: Sequence[Row], view: View, width: int) -> Iterator[Text]:
+    """A line about the node, and one about errors, if any."""
+    sample = shown.sample
+    wrongs = [row.wrong for row in every]
+    at_limit = sum((usage.share or 0) >= AT_LIMIT_RATIO for usage in sample.usages)
+    parts = [(f"{steady(shown.node)} {shown.at:%H:%M:%S}", "", 0)]
+    parts += [(f"{n} {wrong.words}", rich_style(wrong.code), 0) for wrong in _WRONGS if (n := wrongs.count(wrong))]
+    if unknown := sum(row.unknown for row in every):
+        parts.append((f"{unknown} unknown", rich_style("unknown"), 0))
+    parts.append((f"{at_limit} at limit", "", 1))
+    parts.append((f"{plural(len(sample.usages), 'disk')} on {plural(sample.guests, 'guest')}", "", 2))
+    parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {shown.interval:g} s", "", 3))
+    line = Text()
+    for number, (text, style, _) in enumerate(_fitting(parts, width)):
+        line.append("   " if number else "").append(text, style)
+    line.append(" " * (width - cell_len(line.plain)))
+    line.stylize("reverse")
+    yield line
+    wrong = list(_wrong(shown, width))
+    if wrong:
+        text = fit("; ".join(wrong), width)
+        yield _styled(text, "bold")
+
+
+def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> Sequence[tuple[str, str, int]]:
+    """The parts that fit into a line: those with the highest number are left out first, those with 0 never."""
+    parts = list(parts)
+    while sum(cell_len(text) + 3 for text, *_ in parts) - 3 > width and any(drop for *_, drop in parts):
+        parts.remove(max(parts, key=lambda part: part[2]))
+    return parts
+
+
+def _wrong(shown: Shown, width: int) -> Iterator[str]:
+    if shown.late is not None:
+        yield f"a reading takes {shown.late:.1f} s, longer than the interval"
+    if shown.trouble:
+        yield printable(shown.trouble)
+    elif shown.sample.unreachable:
+        names = [cut(steady(unreachable.guest.name), 30) for unreachable in shown.sample.unreachable]
+        number = max(1, min(len(names), (width - 30) // 20))
+        more = f" and {len(names) - number} more" if number < len(names) else ""
+        yield f"unreachable: {', '.join(names[:number])}{more}"
+    if shown.planned.complaint:
+        yield printable(" ".join(shown.planned.complaint.splitlines()))
+
+
+def _foot(view: View, page: int, number: int, width: int) -> Text:
+    seen = f"{min(view.first + 1, number)}-{min(view.first + page, number)} of {number}"
+    needle = cut(steady(view.needle), 20)
+    if view.typing:
+        parts = [(f"filter: {needle}_", "", 0), ("Enter keep", "", 1), ("Esc all", "", 2), (seen, "", 0)]
+    else:
+        parts = [
+            ("q quit", "", 4),
+            ("? help", "", 3),
+            (f"/ filter: {needle}" if view.needle else "/ filter", "", 0 if view.needle else 2),
+            (f"sort: {view.sort}{' reversed' if view.reverse else ''}", "", 0),
+            ("Esc close" if view.pane else "Enter explain", "", 1),
+            (seen, "", 0),
+        ]
+    return _styled(fit("   ".join(text for text, *_ in _fitting(parts, width)), width), "reverse")
+
+
+# --- the pane: why a disk has its limits
+
+
+def _pane_lines(pane: Pane, width: int) -> Iterator[Text]:
+    """All lines of an explanation, of which some are shown."""
+    if pane.explained is None:
+        yield Text("reading …")
+        return
+    for line in pane.explained.head:
+        yield from _wrapped(line, width)
+    first = min(max((cell_len(steady(source)) for source, _ in pane.explained.rows), default=0), 30)
+    for source, answer in pane.explained.rows:
+        for number, part in enumerate(_wrapped(answer, max(width - first - len(_GAP), 10))):
+            yield Text(fit(steady(source) if number == 0 else "", first) + _GAP).append_text(part)
+
+
+def _wrapped(text: str, width: int) -> Iterable[Text]:
+    # Wrapping asks the console for its tabs, of which there are none.
+    return Text(steady(text)).wrap(Console(file=io.StringIO()), width)
+
+
+def _pane(pane: Pane, lines: Sequence[Text], page: int, width: int) -> Iterator[Text]:
+    title = pane.explained.title if pane.explained else "plimsoll disk explain"
+    first = max(0, min(pane.first, len(lines) - page))
+    seen = f"{first + 1}-{first + page} of {len(lines)}" if len(lines) > page else ""
+    yield _styled(f"{fit(steady(title), max(width - cell_len(seen) - 1, 0))} {seen}", "reverse")
+    yield from lines[first : first + page]
+
+
+def _styled(text: str, style: str) -> Text:
+    line = Text(text)
+    line.stylize(style)
+    return line
+
+
+# --- columns
+
+
+@frozen
+class Column:
+    """A column, and what its cell shows: text and style. The text alone has the whole meaning."""
+
+    title: str
+    cell: Callable[[Row], tuple[str, str]]
+    least: int = 0
+    """Numbers have room to grow, so that columns do not move."""
+    most: int | None = None
+    """Cells of a longer text; None for numbers, which are never cut."""
+    right: bool = False
+    cut: Callable[[str, int], str] = cut_middle
+    of_use: bool = False
+    """It is about use and limits: a sentence may take its place."""
+
+
+@frozen
+class Fitted:
+    """A column with its width."""
+
+    column: Column
+    width: int
+
+    def cell(self, row: Row) -> tuple[str, str]:
+        text, style = self.column.cell(row)
+        return fit(self.column.cut(text, self.width), self.width, right=self.column.right), style
+
+    @property
+    def title(self) -> str:
+        return fit(self.column.title, self.width, right=self.column.right)
+
+
+def _plain(show: Callable[[Row], str]) -> Callable[[Row], tuple[str, str]]:
+    return lambda row: (show(row), "")
+
+
+def _rate(words: Callable[[float], str], *bases: str) -> Callable[[Row], tuple[str, str]]:
+    def cell(row: Row) -> tuple[str, str]:
+        return ("?" if row.rates is None else " + ".join(words(row.rates.of(base)) for base in bases)), ""
+
+    return cell
+
+
+def _colour(share: float | None) -> str:
+    return rich_style("at-limit") if share is not None and share >= AT_LIMIT_RATIO else ""
+
+
+def _share(row: Row) -> tuple[str, str]:
+    """``99 % IOPS``: of the limit that the disk is closest to."""
+    usage = row.usage
+    if usage is None or not usage.shares:
+        unlimited = isinstance(row.actual, Limits) and row.actual.unlimited
+        return ("-" if unlimited else "?"), ""
+    base = max(usage.shares, key=lambda each: (usage.shares[each], "_iops_" in each))
+    shared = "*" if usage.sharing > 1 else ""
+    unit = "MiB/s" if "_bytes_" in base else "IOPS "
+    return f"{percent(usage.shares[base])}{shared} {unit}", _colour(usage.shares[base])
+
+
+def _bar(width: int) -> Callable[[Row], tuple[str, str]]:
+    def cell(row: Row) -> tuple[str, str]:
+        share = row.usage.share if row.usage else None
+        return ("", "") if share is None else (bar(share, width), _colour(share))
+
+    return cell
+
+
+def _at_limit(row: Row) -> tuple[str, str]:
+    at_limit = row.usage.at_limit if row.usage else None
+    return ("-", "") if at_limit is None else (percent(at_limit.share), _colour(at_limit.share))
+
+
+def _limits(row: Row) -> tuple[str, str]:
+    return ("" if row.wrong or row.limit_unknown else row.limits_words), ""  # else a sentence stands there
+
+
+_SERVER = Column("SERVER", _plain(lambda row: steady(row.server or "-")), most=30)
+_GUEST = Column("GUEST", _plain(lambda row: steady(row.guest_name)), most=24)
+_DISK = Column("DISK", _plain(lambda row: steady(row.disk.target) if row.disk else ""), most=12)
+_IOPS = Column("IOPS", _rate(iops, "total_iops_sec"), least=5, right=True)
+_MIB = Column("MiB/s", _rate(mib, "total_bytes_sec"), least=5, right=True)
+_SHARE = Column("OF LIMIT", _share, least=10, right=True, of_use=True)
+_BARS = [Column("", _bar(width), least=width, of_use=True) for width in (10, 6)]
+_AT_LIMIT = Column("AT LIMIT", _at_limit, right=True, of_use=True)
+_LIMIT = Column("LIMIT", _limits, least=18, most=40, cut=cut_words, of_use=True)
+_TYPE = Column("TYPE", _plain(lambda row: steady(row.type or "-")), most=16)
+_READS = Column("READ + WRITE", _rate(iops, "read_iops_sec", "write_iops_sec"), least=12, right=True)
+_BYTES = Column("READ + WRITE", _rate(mib, "read_bytes_sec", "write_bytes_sec"), least=12, right=True)
+_VOLUME = Column("VOLUME", _plain(lambda row: (row.disk.volume_id or "(own disk)") if row.disk else ""), most=36)
+_PROJECT = Column("PROJECT", _plain(lambda row: steady(_project(row) or "-")), most=24)
+
+
+def _project(row: Row) -> str | None:
+    return (row.disk.guest.project_name or row.disk.guest.project) if row.disk else None
+
+
+# Columns by the width of the terminal: the first line that fits, see ``_fitted``. A disk comes after the names that
+# tenants choose: a terminal that reorders right-to-left text moves figures after it too (Unicode's bidi algorithm, W2
+# to N2), and the Latin letters of the disk stop that. So a project, which has none after it, ends the line.
+_NAMES = (_SERVER, _GUEST, _DISK)
+
+
+_SAID = 30
+"""Room for ``unlimited, desired 250 IOPS…``, if a row needs it."""
+
+
+@frozen
+class _Layout:
+    columns: Sequence[Column]
+    server: int = 17
+    guest: int = 17
+    """Where there is no room for whole names, this much of them is shown."""
+
+    @property
+    def least(self) -> int:
+        """No terminal below this width has room for it, whatever the rows."""
+        return sum(max(cell_len(column.title), column.least) + len(_GAP) for column in self.columns) - len(_GAP)
+
+
+_LAYOUTS = (
+    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE, _VOLUME, _PROJECT)),
+    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE, _VOLUME)),
+    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[1], _SHARE, _AT_LIMIT), server=8),
+    _Layout((*_NAMES, _IOPS, _MIB, _SHARE, _AT_LIMIT), server=8, guest=8),
+    _Layout((*_NAMES, _IOPS, _MIB, _SHARE), server=8, guest=8),
+    _Layout((_GUEST, _DISK, _IOPS, _MIB, _SHARE), guest=8),
+)
+
+
+def _fitted(found: Sequence[Row], width: int) -> list[Fitted]:
+    """The columns for a terminal, from all rows, so that nothing moves when the list is scrolled."""
+    natural: dict[Column, int] = {}
+    said = max((cell_len(row.limits_brief) for row in found if row.wrong), default=0)
+    for layout in _LAYOUTS:
+        if layout is not _LAYOUTS[-1] and layout.least > width:
+            continue
+        for column in layout.columns:
+            if column not in natural:
+                natural[column] = _natural(column, found)
+        widths = {column: natural[column] for column in layout.columns}
+        use = [wide for column, wide in widths.items() if column.of_use]
+        widths[_SHARE] += max(min(said, _SAID) - sum(use) - len(_GAP) * (len(use) - 1), 0)
+        spare = width - sum(widths.values()) - len(_GAP) * (len(widths) - 1)
+        for column, least in ((_SERVER, layout.server), (_GUEST, layout.guest)):
+            if spare < 0 and column in widths:
+                gives = max(0, min(-spare, widths[column] - least))
+                widths[column] -= gives
+                spare += gives
+        if spare >= 0:
+            break
+    return [Fitted(column, wide) for column, wide in widths.items()]
+
+
+def _natural(column: Column, found: Sequence[Row]) -> int:
+    cells = max((cell_len(column.cell(row)[0]) for row in found), default=0)
+    most = cells if column.most is None else min(cells, column.most)
+    return max(most, cell_len(column.title), column.least)
+
+
+# --- the table
+
+
+def table(found: Sequence[Row], width: int, first: int, lines: int, cursor: int | None = None) -> Iterator[Text]:
+    """The titles, and ``lines`` rows from ``first`` on."""
+    columns = _fitted(found, width)
+    yield _styled(fit(_GAP.join(column.title for column in columns), width), "bold")
+    for number, row in enumerate(found[first : first + lines], start=first):
+        line = Text(_GAP).join(_cells(row, columns, width))
+        line.append(" " * (width - cell_len(line.plain)))
+        if number == cursor:
+            line.stylize("reverse")
+        yield line
+
+
+def _cells(row: Row, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
+    """The cells of a row; a sentence takes the place of those that have nothing to say."""
+    names = sum(fitted.column in _NAMES for fitted in columns)
+    if row.usage is None or (row.rates is None and row.wrong is Wrong.NOT):
+        yield from _each(row, columns[:names])
+        taken = sum(fitted.width + len(_GAP) for fitted in columns[:names])
+        yield _sentence(_unknown(row), rich_style("unknown"), width - taken)
+        return
+    use = [number for number, fitted in enumerate(columns) if fitted.column.of_use]
+    if row.wrong is Wrong.NOT and not row.limit_unknown:
+        yield from _each(row, columns)
+        return
+    taken = sum(columns[number].width + len(_GAP) for number in use) - len(_GAP)
+    yield from _each(row, columns[: use[0]])
+    text = row.limits_words
+    if cell_len(text) > taken and row.wrong:
+        text = row.limits_brief
+    yield _sentence(text, rich_style(row.wrong.code), taken)
+    yield from _each(row, columns[use[-1] + 1 :])
+
+
+def _each(row: Row, columns: Iterable[Fitted]) -> Iterator[Text]:
+    for fitted in columns:
+        text, style = fitted.cell(row)
+        yield _styled(text, style)
+
+
+def _sentence(text: str, style: str, width: int) -> Text:
+    return _styled(fit(cut_words(text, width), width), style)
+
+
+def _unknown(row: Row) -> str:
+    if row.usage is None:
+        return f"disks unknown: {why(row.reason)}" if row.reason else "disks unknown"
+    return f"unknown: {why(row.reason)}" if row.reason else "unknown until the second reading"

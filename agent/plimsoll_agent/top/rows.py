@@ -1,0 +1,242 @@
+"""The rows of ``plimsoll top``: what a disk does, what is desired for it, their order and filter. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from enum import IntEnum
+from functools import lru_cache
+
+from plimsoll_agent.messages import sentences
+from plimsoll_agent.model.direction import share_left
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, of_unit
+from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.model.usage import Rates, Usage
+from plimsoll_agent.policy.decide import Desired
+from plimsoll_agent.reconcile.outcome import Kind, Outcome, UnreachableGuest
+from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+
+FAR = 10
+"""A limit this many times the desired one, or this small a part of it, is far from it, as for the brake's default."""
+
+
+class Wrong(IntEnum):
+    """How far a disk is from what is desired; the worst come first, whatever the order of the rest."""
+
+    NOT = 0
+    FAR = 1
+    UNLIMITED = 2
+
+    @property
+    def words(self) -> str:
+        return {Wrong.NOT: "", Wrong.FAR: "far from desired", Wrong.UNLIMITED: "wrongly unlimited"}[self]
+
+    @property
+    def code(self) -> str:
+        return self.words.replace(" ", "-")
+
+
+@frozen
+class Planned:
+    """What a pass would decide on the disks that are followed."""
+
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    """By ``Disk.key``."""
+    complaint: str = ""
+    """Why the desired limits are unknown, or are not those of the rules file."""
+
+
+@frozen
+class Row:
+    """A disk, or a guest whose disks were never observed."""
+
+    guest_name: str
+    guest_uuid: str
+    usage: Usage | None
+    outcome: Outcome | None
+    reason: Reason | None
+    """Why its use is unknown."""
+
+    @property
+    def key(self) -> str:
+        return self.guest_uuid if self.usage is None else self.usage.disk.key
+
+    @property
+    def disk(self) -> Disk | None:
+        return None if self.usage is None else self.usage.disk
+
+    @property
+    def rates(self) -> Rates | None:
+        return None if self.usage is None else self.usage.rates
+
+    @property
+    def actual(self) -> Limits | Unknown | None:
+        return None if self.usage is None else self.usage.disk.actual
+
+    @property
+    def server(self) -> str:
+        return "" if self.disk is None else self.disk.guest.display_name or ""
+
+    @property
+    def type(self) -> str:
+        return self.outcome.disk.volume_type or "" if self.outcome is not None else ""
+
+    @property
+    def desired(self) -> Limits | None:
+        """None where no limits are desired, or they are unknown."""
+        if self.outcome is None:
+            return None
+        desired, ours = self.outcome.decision.desired, self.outcome.decision.ours
+        if isinstance(desired, Desired):
+            return desired.limits
+        if desired.reason.code is Code.SIZE_UNKNOWN and ours is not None:
+            return ours.desired  # by the last pass: top reads no sizes, since QEMU halts the guest for it
+        return None
+
+    @property
+    def desired_unknown(self) -> bool:
+        return self.desired is None and (self.outcome is None or isinstance(self.outcome.decision.desired, Unknown))
+
+    @property
+    def unknown(self) -> bool:
+        """Its use, its limits or the desired ones are unknown; before the first decision they are not yet."""
+        return self.reason is not None or self.limit_unknown or (self.outcome is not None and self.desired_unknown)
+
+    @property
+    def wrong(self) -> Wrong:
+        actual, desired = self.actual, self.desired
+        return _wrong(actual, desired) if isinstance(actual, Limits) and desired is not None else Wrong.NOT
+
+    @property
+    def limits_words(self) -> str:
+        """``unlimited, desired 250 IOPS``, and why that is not changed now."""
+        actual, desired = self.actual, self.desired
+        if isinstance(actual, Unknown):
+            return f"limit unknown: {why(actual.reason)}"
+        words = sentences.actual_words(actual)
+        if self.desired_unknown:
+            return f"{words}, desired unknown" if actual == Limits() else words
+        if desired is None or desired == actual:
+            return words
+        deferred = self.outcome is not None and self.outcome.result.kind is Kind.DEFERRED
+        deferral = f"; {sentences.deferred_words(self.outcome.result.reason)}" if self.outcome and deferred else ""
+        return f"{words}, desired {sentences.short_limits(desired)}{deferral}"
+
+    @property
+    def limits_brief(self) -> str:
+        """``25 IOPS, desired 250 IOPS…``: the first unit in which the limits differ."""
+        actual, desired = self.actual, self.desired
+        if not isinstance(actual, Limits) or desired is None:
+            return self.limits_words
+        return _brief(actual, desired)
+
+    @property
+    def limit_unknown(self) -> bool:
+        return isinstance(self.actual, Unknown)
+
+    def means(self, needle: str) -> bool:
+        """Whether a text is in one of its names, whatever its case."""
+        return needle.casefold() in self._searched
+
+    @property
+    def _searched(self) -> str:
+        disk = self.disk
+        words: tuple[str | None, ...] = (self.guest_name, self.guest_uuid)
+        if disk is not None:
+            guest = disk.guest
+            words += (guest.display_name, guest.project, guest.project_name, self.type)
+            words += (disk.target, disk.volume_id, disk.path)
+        return "\n".join(word or "" for word in words).casefold()
+
+
+@lru_cache(maxsize=4096)  # few sets of limits, and many disks in each frame
+def _wrong(actual: Limits, desired: Limits) -> Wrong:
+    if desired.unlimited:
+        return Wrong.NOT
+    if any(_limits(desired, unit) and not _limits(actual, unit) for unit in UNITS):
+        return Wrong.UNLIMITED
+    far = min(share_left(actual, desired), share_left(desired, actual)) * FAR <= 1
+    return Wrong.FAR if far else Wrong.NOT
+
+
+@lru_cache(maxsize=4096)
+def _brief(actual: Limits, desired: Limits) -> str:
+    units: tuple[Unit, ...] = ("iops", "bytes")
+    pairs = ((of_unit(actual, unit), of_unit(desired, unit)) for unit in units)
+    old, new = next((pair for pair in pairs if pair[0] != pair[1]), (actual, desired))
+    return f"{sentences.short_limits(old)}, desired {sentences.short_limits(new)}…"
+
+
+def _limits(limits: Limits, unit: Unit) -> bool:
+    return any(getattr(limits, base) for base in BASES if f"_{unit}_" in base)
+
+
+def why(reason: Reason) -> str:
+    """A reason without text about passes, which top does not need."""
+    detail = reason.facts.get("detail")
+    return printable(detail) if isinstance(detail, str) else sentences.words(reason)
+
+
+def rows(sample: Sample, planned: Planned, sort: str = "at-limit", *, reverse: bool = False) -> list[Row]:
+    """The wrong ones first; unknown values come last, also in reverse."""
+    seen = {usage.disk.guest.uuid for usage in sample.usages}
+    every = [_of_disk(usage, planned.outcomes.get(usage.disk.key)) for usage in sample.usages]
+    every += [_of_guest(guest) for guest in sample.unreachable if guest.guest.uuid not in seen]
+    found = sorted(every, key=_by_name)
+    unknown, order = _ORDERS[sort]
+    found.sort(key=order, reverse=reverse)
+    # Python's sorting is stable: the order above stays among equals.
+    return sorted(found, key=lambda row: (-row.wrong, bool(row.wrong) and row.actual != Limits(), unknown(row)))
+
+
+def _of_disk(usage: Usage, outcome: Outcome | None) -> Row:
+    return Row(usage.disk.guest.name, usage.disk.guest.uuid, usage, outcome, usage.reason)
+
+
+def _of_guest(unreachable: UnreachableGuest) -> Row:
+    return Row(unreachable.guest.name, unreachable.guest.uuid, None, None, unreachable.reason)
+
+
+Order = tuple[Callable[[Row], int], Callable[[Row], tuple[object, ...]]]
+"""How unknown it is what a row is sorted by, and that."""
+
+
+def _by_name(row: Row) -> tuple[str, str]:
+    return (row.guest_name, "" if row.disk is None else row.disk.target)
+
+
+def _by_rate(base: str) -> Order:
+    return (lambda row: row.rates is None), (lambda row: (-row.rates.of(base) if row.rates else 0.0,))
+
+
+def _no_share(row: Row) -> int:
+    """1 for a disk without a limit, or whose limit is unknown, 2 where nothing is known."""
+    return 2 if row.usage is None or row.rates is None else int(row.usage.share is None)
+
+
+_STEPS = 10
+"""Steps of a share; with powers of two of requests, so coarse that noise does not move rows."""
+
+
+def _by_share(row: Row) -> tuple[object, ...]:
+    usage, rates = row.usage, row.rates
+    at_limit = usage.at_limit if usage else None
+    return (
+        -round(((usage.share if usage else None) or 0.0) * _STEPS),
+        -round((at_limit.share if at_limit else 0.0) * _STEPS),
+        -round(math.log2(1 + (rates.of("total_iops_sec") if rates else 0.0))),
+    )
+
+
+_ORDERS: dict[str, Order] = {
+    "at-limit": (_no_share, _by_share),
+    "iops": _by_rate("total_iops_sec"),
+    "bytes": _by_rate("total_bytes_sec"),
+    "server": (lambda row: not row.server, lambda row: (row.server.casefold(),)),
+    "name": (lambda _: 0, _by_name),
+}
+SORTS = tuple(_ORDERS)
