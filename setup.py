@@ -2,4 +2,11 @@
 
 from setuptools import find_packages, setup
 
-setup(packages=[*find_packages("agent"), *find_packages("probes"), *find_packages("insight")])
+setup(
+    packages=[
+        *find_packages("agent"),
+        *find_packages("probes"),
+        *find_packages("monitoring"),
+        *find_packages("insight"),
+    ]
+)

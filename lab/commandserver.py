@@ -42,7 +42,7 @@ LATE = (
     "plimsoll_agent.adapters.ed25519",
     "plimsoll_agent.adapters.https",
     "plimsoll_agent.adapters.openstack",
-    "plimsoll_agent.adapters.prometheus",
+    "plimsoll_monitoring.adapters.prometheus",
     "rich.console",
     "rich.progress",
     "rich.table",

@@ -43,6 +43,8 @@ FLOORS = (
     Floor("plimsoll_probes.cli", "probes/plimsoll_probes/cli", 97),
     Floor("plimsoll_probes.app", "probes/plimsoll_probes/app", 97),
     Floor("plimsoll_probes, the rest", "probes/plimsoll_probes", 97.5),
+    Floor("plimsoll_monitoring.cli", "monitoring/plimsoll_monitoring/cli", 94),
+    Floor("plimsoll_monitoring, the rest", "monitoring/plimsoll_monitoring", 97),
     Floor("plimsoll_insight", "insight/plimsoll_insight", 95),
     # They run on hosts too, with a Python that measures nothing: this is what unit tests alone execute.
     Floor("Ansible modules", "ansible/plugins/modules", 25),

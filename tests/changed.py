@@ -17,11 +17,11 @@ from pathlib import Path, PurePath
 import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_insight", "lab", "tests")
+PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_monitoring", "plimsoll_insight", "lab", "tests")
 # Below these, the names of modules begin.
-SOURCES = ("agent/", "probes/", "insight/", "")
+SOURCES = ("agent/", "probes/", "monitoring/", "insight/", "")
 GROUPS = ("tests.unit.", "tests.functional.")
-COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.", "plimsoll_insight.cli.")
+COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.", "plimsoll_monitoring.cli.", "plimsoll_insight.cli.")
 # All tests name these, for what they import.
 OUR_FOLDERS = {"tests", "unit", "functional", "lab"}
 RUNS_COMMANDS = re.compile(r"\bplimsoll: ")

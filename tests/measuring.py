@@ -23,7 +23,8 @@ from typing import Any
 import pytest
 
 SOURCES = tuple(
-    str(Path(__file__).resolve().parents[1] / folder) for folder in ("agent", "probes", "insight", "ansible")
+    str(Path(__file__).resolve().parents[1] / folder)
+    for folder in ("agent", "probes", "monitoring", "insight", "ansible")
 )
 QUIET = 0.05
 """A test or fixture is measured until nothing was new for so many seconds of processor time, whatever the load."""

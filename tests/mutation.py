@@ -112,6 +112,7 @@ PLACES = {
     "agent/": "src/",
     "probes/": "src/",
     "insight/": "src/",
+    "monitoring/": "src/",
     "ansible/": "src/ansible_collections/plimsoll/cloud/",
 }
 SETTINGS = """\
@@ -227,7 +228,13 @@ def copy_of_the_checkout(module: str, tests: Sequence[str], seed: int) -> tuple[
     directory = WORK / module.removesuffix(".py").replace("/", ".")
     shutil.rmtree(directory, ignore_errors=True)
     left_out = shutil.ignore_patterns("__pycache__", "lab", "functional", "prometheus", "ansible")
-    for name in ("agent/plimsoll_agent", "probes/plimsoll_probes", "insight/plimsoll_insight", "ansible/"):
+    for name in (
+        "agent/plimsoll_agent",
+        "probes/plimsoll_probes",
+        "monitoring/plimsoll_monitoring",
+        "insight/plimsoll_insight",
+        "ansible/",
+    ):
         shutil.copytree(ROOT / name, directory / _placed(name), ignore=left_out)
     for name in ("docs/html/schemas", "lab", "packaging", "script", "tests"):
         shutil.copytree(ROOT / name, directory / name, ignore=left_out)

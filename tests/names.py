@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("agent", "probes", "insight")
+PACKAGES = ("agent", "probes", "monitoring", "insight")
 IRREGULAR = """
     become begun bent bought broken brought built caught chosen done drawn driven fallen felt forgiven forgotten
     found given gone grown heard held hidden kept known laid left lost made meant met paid proven said seen sent shown
@@ -27,23 +27,20 @@ NOUNS = """
 _PARTICIPLE = re.compile(rf"(?!(?:{'|'.join(NOUNS.split())})$)(?:[a-z]+ed|{'|'.join(IRREGULAR.split())})")
 
 LEFT: Mapping[str, int] = {
-    "agent/plimsoll_agent/adapters": 42,
+    "agent/plimsoll_agent/adapters": 36,
     "agent/plimsoll_agent/adapters/libvirt": 34,
-    "agent/plimsoll_agent/alerts": 49,
     "agent/plimsoll_agent/app": 76,
     "agent/plimsoll_agent/catalogue": 51,
-    "agent/plimsoll_agent/cli": 163,
-    "agent/plimsoll_agent/dashboards": 47,
-    "agent/plimsoll_agent/fleet": 82,
+    "agent/plimsoll_agent/cli": 139,
     "agent/plimsoll_agent/messages": 65,
     "agent/plimsoll_agent/model": 26,
-    "agent/plimsoll_agent/monitor": 67,
+    "agent/plimsoll_agent/monitor": 56,
     "agent/plimsoll_agent/policy": 45,
     "agent/plimsoll_agent/qos": 69,
     "agent/plimsoll_agent/reconcile": 159,
     "agent/plimsoll_agent/rules": 39,
     "agent/plimsoll_agent/store": 119,
-    "agent/plimsoll_agent/terminal": 43,
+    "agent/plimsoll_agent/terminal": 41,
     "agent/plimsoll_agent/top": 41,
     "agent/plimsoll_agent/util": 34,
     "insight/plimsoll_insight/cli": 147,
@@ -53,12 +50,18 @@ LEFT: Mapping[str, int] = {
     "insight/plimsoll_insight/hist": 73,
     "insight/plimsoll_insight/load": 25,
     "insight/plimsoll_insight/slow": 127,
-    "probes/plimsoll_probes/cli": 66,
+    "monitoring/plimsoll_monitoring": 1,
+    "monitoring/plimsoll_monitoring/adapters": 6,
+    "monitoring/plimsoll_monitoring/alerts": 49,
+    "monitoring/plimsoll_monitoring/cli": 32,
+    "monitoring/plimsoll_monitoring/dashboards": 47,
+    "monitoring/plimsoll_monitoring/nagios": 19,
+    "monitoring/plimsoll_monitoring/node": 75,
+    "monitoring/plimsoll_monitoring/region": 82,
+    "probes/plimsoll_probes/cli": 60,
     "probes/plimsoll_probes/evaluate": 18,
     "probes/plimsoll_probes/execute": 33,
     "probes/plimsoll_probes/guest": 46,
-    "probes/plimsoll_probes/health": 65,
-    "probes/plimsoll_probes/nagios": 19,
     "probes/plimsoll_probes/output": 41,
     "probes/plimsoll_probes/output/report": 42,
     "probes/plimsoll_probes/store": 35,

@@ -97,7 +97,7 @@ TEXTS = (
     "ansible/**/*.md",
     "packaging/*",
 )
-PYTHON = ("agent", "probes", "insight", "packaging", "ansible/plugins")
+PYTHON = ("agent", "probes", "monitoring", "insight", "packaging", "ansible/plugins")
 _TABLE = "   * - Avoid\n     - Say instead\n"
 """Begins the glossary's own table of these words, with which that page ends."""
 _FIND = re.compile(

@@ -158,7 +158,7 @@ class Nagios:
         inside = self._layout.checkout_inside
         return (
             f"export PYTHONPATH={inside}/agent:{inside}/probes\n"
-            f"exec {self._layout.python_inside}/bin/python -m plimsoll_probes.nagios"
+            f"exec {self._layout.python_inside}/bin/python -m plimsoll_monitoring.nagios"
             f' "$@" --config-file {settings}'
         )
 

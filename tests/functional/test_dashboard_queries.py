@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.alerts.files import alerts_text, rules_text
-from plimsoll_agent.alerts.site import Site
-from plimsoll_agent.dashboards.files import files
+from plimsoll_monitoring.alerts.files import alerts_text, rules_text
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.dashboards.files import files
 from tests.grafana import asked as asked_of
 from tests.grafana import filled
 from tests.simulated_region import DIRECTORY, NODES, Answer, Served, guest, instance, region_of, served

@@ -19,11 +19,11 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.cog.runtime import UnknownDataquery
 from grafana_foundation_sdk.models.dashboard import Dashboard, Panel, RowPanel
 
-from plimsoll_agent.alerts.files import alerts_of
-from plimsoll_agent.alerts.site import Site
-from plimsoll_agent.dashboards.files import files
-from plimsoll_agent.dashboards.steps import OF_STATE, OF_VERDICT
 from plimsoll_agent.terminal.main import Plimsoll
+from plimsoll_monitoring.alerts.files import alerts_of
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.dashboards.files import files
+from plimsoll_monitoring.dashboards.steps import OF_STATE, OF_VERDICT
 from tests.grafana import asked, chosen, queries, targets
 from tests.unit.colours import DEFICIENCIES, contrast, seen_difference
 
@@ -302,6 +302,6 @@ def test_a_dashboard_that_an_alert_names_is_there_with_its_variables() -> None:
 def test_without_grafanas_sdk_the_command_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "plimsoll_agent.dashboards.files", None)
+    monkeypatch.setitem(sys.modules, "plimsoll_monitoring.dashboards.files", None)
     assert Plimsoll().run(["monitoring", "dashboards", str(tmp_path)]) == 64
     assert "plimsoll-agent[dashboards]" in capsys.readouterr().err

@@ -509,7 +509,7 @@ def test_every_manual_page_that_is_referred_to_is_made_and_installed() -> None:
         re.findall(r'^    \("reference/\S+", "(\S+)",.* (\d)\),$', (DOCS / "conf.py").read_text(), re.MULTILINE)
     )
     named = re.compile(r"\b(\w*plimsoll[\w.-]*)\((\d)\)")
-    folders = ("agent", "probes", "insight", "etc", "systemd")
+    folders = ("agent", "probes", "monitoring", "insight", "etc", "systemd")
     files = [file for folder in folders for file in (DOCS.parent / folder).rglob("*")]
     referred = {
         found

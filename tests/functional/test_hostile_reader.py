@@ -19,7 +19,7 @@ from plimsoll_agent.cli.record import RecordList
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.refresh_state import Notes, RefreshDir
-from plimsoll_probes.nagios.measure import Only, measure
+from plimsoll_monitoring.nagios.measure import Only, measure
 from plimsoll_probes.store.history import History
 from tests.unit.enforcing import Shell
 from tests.unit.results import a_probe

@@ -19,18 +19,18 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.alerts import nagios as definitions
-from plimsoll_agent.alerts.files import alerts_of
-from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import MEASURES, SHIPPED, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import State
+from plimsoll_monitoring.alerts import nagios as definitions
+from plimsoll_monitoring.alerts.files import alerts_of
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.nagios import check
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.result import ProbeResult
-from plimsoll_probes.nagios import check
 from plimsoll_probes.store.history import History
 from tests.functional.conftest import Ran
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
@@ -80,7 +80,7 @@ def plugin(home: Path, groups: list[int], name: str = "check_plimsoll") -> Path:
     file.write_text(
         f"#!{sys.executable}\n"
         "import os, pwd, sys\n"
-        "from plimsoll_probes.nagios.check import main\n"
+        "from plimsoll_monitoring.nagios.check import main\n"
         "user = pwd.getpwnam('nagios')\n"
         f"os.setgroups([user.pw_gid, *{groups}])\n"
         "os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)\n"
@@ -144,7 +144,14 @@ def test_settings_that_nagios_may_not_read_are_named(home: Path) -> None:
 def test_what_a_pass_wrote_is_what_the_check_reads(
     plimsoll: Callable[..., Ran], test_node: str, tmp_path: Path
 ) -> None:
-    words = (sys.executable, "-m", "plimsoll_probes.nagios", "limits", "--config-file", tmp_path / "plimsoll.conf")
+    words = (
+        sys.executable,
+        "-m",
+        "plimsoll_monitoring.nagios",
+        "limits",
+        "--config-file",
+        tmp_path / "plimsoll.conf",
+    )
     assert run(*words).status == 3
     (tmp_path / "rules.yaml").write_text("default: {limits: {total_iops_sec: 50}}")
     # libvirt's test driver refuses a limit without a burst.
@@ -160,11 +167,11 @@ def test_what_a_pass_wrote_is_what_the_check_reads(
 
 def test_it_loads_no_hypervisor_no_http_client_and_no_command_line_of_plimsoll() -> None:
     loaded = (
-        "import sys, plimsoll_probes.nagios.check; print(*{name.partition('.')[0] for name in sys.modules},"
+        "import sys, plimsoll_monitoring.nagios.check; print(*{name.partition('.')[0] for name in sys.modules},"
         " *(name for name in sys.modules if name.startswith('plimsoll')))"
     )
     names = set(run(sys.executable, "-c", loaded).out.split())
-    assert {"nagiosplugin", "plimsoll_agent.monitor.health"} <= names
+    assert {"nagiosplugin", "plimsoll_monitoring.node.health"} <= names
     assert not names & {"libvirt", "cliff", "requests", "openstack", "matplotlib", "rich"}
     assert not {
         name
@@ -240,7 +247,7 @@ def check_nrpe(home: Path, state: State) -> Iterator[Callable[..., Ran]]:
     program = home / "check_plimsoll"
     program.write_text(
         f"#!/bin/sh\nexport PYTHONPATH={checkout}/agent:{checkout}/probes\n"
-        f'exec {venv}/bin/python -m plimsoll_probes.nagios "$@" --config-file {home}/plimsoll.conf\n'
+        f'exec {venv}/bin/python -m plimsoll_monitoring.nagios "$@" --config-file {home}/plimsoll.conf\n'
     )
     program.chmod(0o755)
     (home / "nrpe.cfg").write_text(
@@ -272,7 +279,7 @@ def _where_nagios_reaches(home: Path) -> tuple[Path, Path, list[str]]:
     """
     user = pwd.getpwnam("nagios")
     reached = subprocess.run(
-        [sys.executable, "-c", "import plimsoll_probes.nagios.check"],
+        [sys.executable, "-c", "import plimsoll_monitoring.nagios.check"],
         user=user.pw_uid,
         group=user.pw_gid,
         extra_groups=[],

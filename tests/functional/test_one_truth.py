@@ -10,9 +10,9 @@ from pathlib import Path
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from plimsoll_agent.alerts import files
-from plimsoll_agent.alerts.site import Site
 from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_monitoring.alerts import files
+from plimsoll_monitoring.alerts.site import Site
 from tests import depth, week
 from tests.unit.probes.health.test_one_truth import Seen, Whole, nodes
 

@@ -93,7 +93,7 @@ def sdist(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_folder_with_modules_is_a_package_that_setup_finds() -> None:
-    for top in ("agent", "probes", "insight"):
+    for top in ("agent", "probes", "monitoring", "insight"):
         folders = {file.parent.relative_to(ROOT / top) for file in (ROOT / top).rglob("*.py")}
         assert set(find_packages(str(ROOT / top))) == {".".join(folder.parts) for folder in folders}
 
@@ -110,7 +110,9 @@ def test_the_wheel_has_every_file_of_the_packages_and_of_what_operators_install(
     with zipfile.ZipFile(built / WHEEL) as archive:
         inside = {name for name in archive.namelist() if ".dist-info/" not in name}
     tree = packing.tracked(elsewhere)
-    desired = {name.partition("/")[2] for name in tree if name.startswith(("agent/", "probes/", "insight/"))}
+    desired = {
+        name.partition("/")[2] for name in tree if name.startswith(("agent/", "probes/", "monitoring/", "insight/"))
+    }
     desired |= {f"{DATA}/plimsoll/{name}" for name in tree if name.startswith(("systemd/", "etc/"))}
     pages = [name for name in tree if name.startswith("docs/") and name.endswith(".rst")]
     pages += [name for name in tree if name.startswith(("docs/reference/", "docs/html/")) and name.endswith(".json")]

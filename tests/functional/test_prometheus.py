@@ -22,11 +22,11 @@ import yaml
 from docutils import nodes
 from prometheus_client.parser import text_string_to_metric_families
 
-from plimsoll_agent.alerts import files
-from plimsoll_agent.alerts.site import Override, Site, outside, read
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, Measure, alarms
 from plimsoll_agent.util import durations
+from plimsoll_monitoring.alerts import files
+from plimsoll_monitoring.alerts.site import Override, Site, outside, read
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "etc/prometheus/plimsoll-rules.yaml"

@@ -24,18 +24,18 @@ import pytest
 import requests
 import yaml
 
-from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.cli.region import RegionDisks, RegionProbes, RegionStatus
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics, prometheus_text
-from plimsoll_agent.monitor.health import figures_of_pass, judge
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Totals
 from plimsoll_agent.monitor.thresholds import SHIPPED
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
-from plimsoll_agent.terminal.region import RegionCommand
+from plimsoll_monitoring.adapters.prometheus import Prometheus
+from plimsoll_monitoring.cli.base import RegionCommand
+from plimsoll_monitoring.cli.region import RegionDisks, RegionProbes, RegionStatus
+from plimsoll_monitoring.node.health import figures_of_pass, judge
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import JobName

@@ -16,9 +16,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.cli.region import RegionStatus
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError, Rejected, Unreachable
+from plimsoll_monitoring.adapters.prometheus import Prometheus
+from plimsoll_monitoring.cli.region import RegionStatus
 from tests.functional.cloudserver import Answering
 from tests.functional.test_prometheus_api import ran
 from tests.functional.webserver import certificate
@@ -238,7 +238,7 @@ def test_queries_that_each_are_in_time_do_not_add_up_beyond_the_deadline(told: T
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plimsoll_agent.adapters.prometheus._MOST_BYTES", 10_000)
+    monkeypatch.setattr("plimsoll_monitoring.adapters.prometheus._MOST_BYTES", 10_000)
     told.say = page(200, b" " * 200_000)
     with pytest.raises(Rejected, match="longer than 10000 bytes"):
         asking(told).now()

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.alerts.files import alerts_text, rules_text
-from plimsoll_agent.alerts.site import Site
-from plimsoll_agent.cli.region_promised import RegionPromised
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.fleet.device_classes import classes_of
+from plimsoll_monitoring.adapters.prometheus import Prometheus
+from plimsoll_monitoring.alerts.files import alerts_text, rules_text
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.cli.promised import RegionPromised
+from plimsoll_monitoring.region.device_classes import classes_of
 from tests.simulated_region import LAST, STEP, Served, served
 from tests.unit.node import FSID
 from tests.unit.person import Person, Ran

@@ -30,11 +30,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics
 from plimsoll_insight.load.region import By, of_region
+from plimsoll_monitoring.adapters.prometheus import Prometheus
+from plimsoll_monitoring.region.answers import Series
 from tests import schemas
 from tests.functional.conftest import Ran
 from tests.simulated_region import Served, prometheus_of, series_lines

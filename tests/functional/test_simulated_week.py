@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.alerts import files
-from plimsoll_agent.alerts.site import Override, Site
+from plimsoll_monitoring.alerts import files
+from plimsoll_monitoring.alerts.site import Override, Site
 from tests.week import (
     DAY,
     END,

@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.adapters.prometheus import Prometheus
-from plimsoll_agent.alerts.files import alerts_text, rules_text
-from plimsoll_agent.alerts.site import Site
-from plimsoll_agent.cli.region import RegionDisks, RegionProbes, RegionStatus
-from plimsoll_agent.cli.region_promised import RegionPromised
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.dashboards.files import files
 from plimsoll_agent.monitor.site_labels import SiteLabels
-from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_insight.cli.explain import RegionExplain
 from plimsoll_insight.cli.region_load import RegionLoadList
+from plimsoll_monitoring.adapters.prometheus import Prometheus
+from plimsoll_monitoring.alerts.files import alerts_text, rules_text
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.cli.base import RegionCommand
+from plimsoll_monitoring.cli.promised import RegionPromised
+from plimsoll_monitoring.cli.region import RegionDisks, RegionProbes, RegionStatus
+from plimsoll_monitoring.dashboards.files import files
 from tests.functional.test_dashboard_queries import EXPECTED, VIEWS, matches
 from tests.grafana import filled
 from tests.simulated_region import LAST, NODES, PROBED, STEP, Served, instance, region_of, served

@@ -25,14 +25,14 @@ from lab.cloud.prometheus import Prometheus
 from lab.looking import put
 from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_agent.adapters.prometheus import Prometheus as Client
-from plimsoll_agent.fleet.answers import Line
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.monitor.promql import Selection
 from plimsoll_insight.explain import cause, messages, questions
 from plimsoll_insight.explain.cause import Cause, Finding
 from plimsoll_insight.explain.questions import ExplainedDisk, Span
+from plimsoll_monitoring.adapters.prometheus import Prometheus as Client
+from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.region.answers import Line
 from tests import depth
 
 pytestmark = pytest.mark.hurt

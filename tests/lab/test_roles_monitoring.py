@@ -40,7 +40,7 @@ SERVES = f"""
 set -e
 groupadd --system plimsoll
 mkdir -p {PROGRAM}
-printf '#!/bin/sh\\nPYTHONPATH={PROGRAM} exec /usr/bin/python3 -m plimsoll_probes.nagios "$@"\\n' \\
+printf '#!/bin/sh\\nPYTHONPATH={PROGRAM} exec /usr/bin/python3 -m plimsoll_monitoring.nagios "$@"\\n' \\
     > /usr/bin/check_plimsoll
 chmod 755 /usr/bin/check_plimsoll
 echo 'allowed_hosts=127.0.0.1,{{server}}' > /etc/nagios/nrpe_local.cfg
@@ -129,7 +129,7 @@ def place(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pl
 def program() -> list[Path]:
     """The packages that check_plimsoll imports beside the standard library."""
     asked = (
-        "import sys, plimsoll_probes.nagios.check\n"
+        "import sys, plimsoll_monitoring.nagios.check\n"
         "for name, module in list(sys.modules.items()):\n"
         "    if '.' not in name and hasattr(module, '__path__'):\n"
         "        print(module.__path__[0])\n"

@@ -3,7 +3,7 @@
 Limits that are in force stay in force whatever fails, so a node that is out of order for a while can wait for working
 hours, and so can a single disk or guest: a warning. Critical is what leaves a whole node to itself (no pass for four
 hours: guests started since have no limits) or all of its volumes (no catalogue for a day). What hits a region is
-judged where the region is seen: ``plimsoll_agent.alerts``.
+judged where the region is seen: ``plimsoll_monitoring.alerts``.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.fleet.answers import Line
 from plimsoll_agent.terminal.page import Page, write_lines
-from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.explain import cause, messages, questions, serialize
 from plimsoll_insight.explain.questions import FoundGuest, Span
+from plimsoll_monitoring.cli.base import RegionCommand
+from plimsoll_monitoring.region.answers import Line
 
 _LONGEST = 90 * 86400
 _LONGEST_NAME = 255

@@ -12,7 +12,6 @@ from typing import Any
 
 from plimsoll_agent.app.context import state_of
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.fleet.messages import seconds_words
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.reconcile.outcome import Scope
@@ -39,6 +38,7 @@ from plimsoll_insight.load.tally import (
     share_of,
     size_words,
 )
+from plimsoll_monitoring.region.messages import seconds_words
 from plimsoll_probes.model.histogram import Quantile
 from plimsoll_probes.output.serialize import quantile_data
 

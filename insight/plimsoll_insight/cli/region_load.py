@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.fleet import disks as fleet_disks
-from plimsoll_agent.fleet import messages, serialize
-from plimsoll_agent.fleet.answers import key_of
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
-from plimsoll_agent.terminal.region import RegionCommand
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.cli.load import heaviest_lines, side_cells, side_columns
 from plimsoll_insight.load import region
 from plimsoll_insight.load.region import By, RegionLoad, Row
+from plimsoll_monitoring.cli.base import RegionCommand
+from plimsoll_monitoring.region import disks as fleet_disks
+from plimsoll_monitoring.region import messages, serialize
+from plimsoll_monitoring.region.answers import key_of
 
 _LEAST, _LONGEST, _LONGEST_OF_NODES = 300, 86400, 7 * 86400
 _MOST = 200

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from statistics import fmean, median
 
-from plimsoll_agent.fleet.messages import percent, seconds_words
 from plimsoll_agent.messages.limits import short_change, short_limits, short_size
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
@@ -15,6 +14,7 @@ from plimsoll_agent.util.text import minute, plural, printable
 from plimsoll_insight.explain.cause import Cause, Finding, Unexplained
 from plimsoll_insight.explain.evidence import Interval, Place
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
+from plimsoll_monitoring.region.messages import percent, seconds_words
 
 CAUSES: Mapping[Cause, str] = {
     Cause.LIMIT: "its own limit",

@@ -9,13 +9,13 @@ from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from itertools import groupby, pairwise
 
-from plimsoll_agent.fleet.answers import Ask, Line, NodeKey, Series, key_of, label
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.promql import Selection, any_of, braces, each, equal, increased, quoted, selector
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
+from plimsoll_monitoring.promql import Selection, any_of, braces, each, equal, increased, quoted, selector
+from plimsoll_monitoring.region.answers import Ask, Line, NodeKey, Series, key_of, label
 
 Over = Callable[[str], Sequence[Line]]
 """Asks for the values of the whole time, at the steps. Raises ``PlimsollError``."""

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from plimsoll_agent.fleet.answers import Answers, Ask, NodeKey, Series, key_of, label
-from plimsoll_agent.fleet.disks import without_disks
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.promql import Selection, any_of, each, increased, quoted
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
+from plimsoll_monitoring.promql import Selection, any_of, each, increased, quoted
+from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
+from plimsoll_monitoring.region.disks import without_disks
 
 UNITS: Mapping[str, str] = {"requests": "operations", "bytes": "bytes"}
 """What a disk did, and the word for it in names of metrics."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll_agent.adapters.http import Answer
-from plimsoll_agent.adapters.prometheus import Prometheus
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_monitoring.adapters.prometheus import Prometheus
 from tests.fuzz.refusals import assert_clear
 
 

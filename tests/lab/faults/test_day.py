@@ -22,8 +22,8 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.messages.limits import short_limits
 from plimsoll_agent.model.limits import Limits
-from plimsoll_probes.cli.status import look
-from plimsoll_probes.health.status import Status
+from plimsoll_monitoring.cli.status import look
+from plimsoll_monitoring.node.status import NodeStatus
 from tests import depth
 from tests.lab.faults.cinder import REMOVED, REVERTED, Site, with_catalogue
 from tests.lab.faults.scene import FULL_PASSES, LOOSE, TIGHT, USUAL, Scene, Where, rules
@@ -68,7 +68,7 @@ class Light(threading.Thread):
             self._since.pop(where, None)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         return look(config.load([self._scene.node.settings], []), datetime.now(UTC))
 
     @property
@@ -112,7 +112,7 @@ def _short(limits: Limits | None) -> str:
     return "no answer" if limits is None else short_limits(limits)
 
 
-def _told(status: Status, where: Where) -> str:
+def _told(status: NodeStatus, where: Where) -> str:
     """What the last pass over the node has found."""
     last = status.last
     told = [

@@ -39,7 +39,7 @@ def started(name: str) -> str:
         ("qos_apply", "plimsoll_agent.adapters.block_storage", "openstack"),
         ("enforce", "plimsoll_agent.config.oslo", "oslo_config"),
         ("enforce", "plimsoll_agent.monitor.prometheus_text", "prometheus_client"),
-        ("check_plimsoll", "plimsoll_probes.nagios.check", "nagiosplugin"),
+        ("check_plimsoll", "plimsoll_monitoring.nagios.check", "nagiosplugin"),
     ],
 )
 def test_a_command_comes_to_each_library_by_its_imports(

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from plimsoll_agent.catalogue.model import VolumeType
-from plimsoll_agent.fleet.answers import Series
 from plimsoll_agent.model.limits import Limits
+from plimsoll_monitoring.region.answers import Series
 from tests import depth
 from tests.fuzz import run
 from tests.fuzz.mutate import LONGEST, long, mutated
@@ -88,7 +88,7 @@ BROKEN: dict[str, tuple[str, object]] = {
     "guest_session": ("plimsoll_probes.guest.session._number", lambda said, key: int(said[key][0])),
     "memory": ("plimsoll_agent.store.memory_file.text", str),
     "prometheus": (
-        "plimsoll_agent.adapters.prometheus.Prometheus._series",
+        "plimsoll_monitoring.adapters.prometheus.Prometheus._series",
         lambda self, row: Series(row["metric"], float(row["value"][1])),
     ),
     "qos_file": ("plimsoll_agent.qos.file._PLAIN_NUMBER", re.compile(".*")),

@@ -22,8 +22,13 @@ from packaging.utils import canonicalize_name
 from lab import commandserver
 
 ROOT = Path(__file__).resolve().parents[3]
-PRODUCT = ("plimsoll_agent", "plimsoll_probes", "plimsoll_insight")
-FOLDERS = {"plimsoll_agent": "agent", "plimsoll_probes": "probes", "plimsoll_insight": "insight"}
+FOLDERS = {
+    "plimsoll_agent": "agent",
+    "plimsoll_probes": "probes",
+    "plimsoll_monitoring": "monitoring",
+    "plimsoll_insight": "insight",
+}
+PRODUCT = tuple(FOLDERS)
 SCRIPTS = {path.stem for path in (ROOT / "script").glob("*.py")}
 # Files that other Pythons run: of OpenStack's environment, of Debian, of the oldest nodes, of the lab's guests.
 OTHER_PYTHONS = ("lab.cloud.services", "lab.cloud.bindings")

@@ -35,7 +35,12 @@ def guesses(tree: ast.Module) -> Iterator[int]:
 def modules() -> dict[str, Path]:
     return {
         str(path.relative_to(ROOT)): path
-        for package in ("agent/plimsoll_agent", "probes/plimsoll_probes", "insight/plimsoll_insight")
+        for package in (
+            "agent/plimsoll_agent",
+            "probes/plimsoll_probes",
+            "monitoring/plimsoll_monitoring",
+            "insight/plimsoll_insight",
+        )
         for path in sorted((ROOT / package).rglob("*.py"))
     }
 

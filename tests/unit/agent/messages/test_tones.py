@@ -9,7 +9,6 @@ import pytest
 
 import plimsoll_agent
 import plimsoll_probes
-from plimsoll_agent.fleet.disks import AT_LIMIT, UNLIMITED
 from plimsoll_agent.messages import tones
 from plimsoll_agent.messages.plan import Severity
 from plimsoll_agent.messages.tones import TONES, Tone, rich_style, worst
@@ -18,6 +17,7 @@ from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.store.entries import Ending
 from plimsoll_agent.store.record_query import UNDER_WAY
 from plimsoll_agent.top.rows import Wrong
+from plimsoll_monitoring.region.disks import AT_LIMIT, UNLIMITED
 from plimsoll_probes.cli.looking import POSTPONED
 from plimsoll_probes.model.finding import Verdict
 

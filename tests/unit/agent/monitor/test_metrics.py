@@ -15,7 +15,7 @@ from plimsoll_agent.monitor.metrics import Metric
 ROOT = Path(__file__).parents[4]
 GOLDEN = sorted((ROOT / "tests/unit/data").glob("*_metrics.prom"))
 RULES = ROOT / "etc/prometheus/plimsoll-rules.yaml"
-SPELLED = re.compile(r"(?<![\w`$./])plimsoll_(?!agent\b|probes\b|insight\b|drill\b)[a-z]\w*")
+SPELLED = re.compile(r"(?<![\w`$./])plimsoll_(?!agent\b|probes\b|monitoring\b|insight\b|drill\b)[a-z]\w*")
 
 
 def names(value: object) -> Iterator[str]:
@@ -52,7 +52,9 @@ def test_each_recorded_name_is_recorded_and_each_that_is_has_a_name() -> None:
 def test_no_module_spells_the_name_of_a_metric() -> None:
     """A typo in a text is an empty panel; a constant that is not there is an error."""
     here = Path(metrics.__file__)
-    modules = [path for package in ("agent", "probes", "insight") for path in (ROOT / package).rglob("*.py")]
+    modules = [
+        path for package in ("agent", "probes", "monitoring", "insight") for path in (ROOT / package).rglob("*.py")
+    ]
     assert {
         f"{path.relative_to(ROOT)}: {word}"
         for path in modules

@@ -9,20 +9,7 @@ from itertools import takewhile
 import pytest
 from rich.cells import cell_len
 
-from plimsoll_agent.cli import (
-    acknowledge,
-    catalogue,
-    disk,
-    hold,
-    orders,
-    record,
-    region,
-    rules_test,
-    settings,
-    state,
-    top_once,
-)
-from plimsoll_agent.fleet.probes import By
+from plimsoll_agent.cli import acknowledge, catalogue, disk, hold, record, rules_test, settings, state, top_once
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.terminal import table
 from plimsoll_agent.terminal.columns import Column
@@ -31,6 +18,8 @@ from plimsoll_agent.terminal.table import Cell, Row
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli import drill_compare, drill_report, forecast, load, region_load, slow
 from plimsoll_insight.load.region import By as LoadBy
+from plimsoll_monitoring.cli import orders, region
+from plimsoll_monitoring.region.probes import By
 from plimsoll_probes.cli import looking, timetable
 from tests.unit.widths import WIDTHS
 

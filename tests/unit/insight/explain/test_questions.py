@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from plimsoll_agent.fleet.answers import Line, Series
-from plimsoll_agent.monitor.promql import Selection
 from plimsoll_insight.explain import messages, questions
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
 from plimsoll_insight.explain.evidence import Place, idle
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Span, Stay
+from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.region.answers import Line, Series
 
 NOW, SPAN = 36_000.0, Span(3600 * 4, 300)
 GUEST = FoundGuest("u1", "r1", "instance-00000001", "web", "p1", "shop")

@@ -1,0 +1,239 @@
+"""Queries to the site's Prometheus, all within one deadline, with answers of bounded length."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import ssl
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import requests
+
+from plimsoll_agent.adapters.http import Http
+from plimsoll_agent.adapters.network import plain_url
+from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unreachable
+from plimsoll_agent.monitor.site_labels import SiteLabels
+from plimsoll_agent.util import files
+from plimsoll_agent.util.text import printable
+from plimsoll_monitoring.region.answers import Line, Series
+
+_MOST_BYTES = 64 * 2**20
+_MOST_TOKEN = 2**16
+_WORDS = 200
+_ELSEWHERE = "; check it, or name another: [prometheus] url, or --prometheus URL"
+_LATE = "; ask for less (--region, --node), or raise [prometheus] deadline"
+
+
+class Prometheus:
+    """All queries together take at most ``deadline`` seconds, and are as of one time of Prometheus' clock.
+
+    Queries and answers are in plimsoll's names of labels; ``labels`` are the site's.
+
+    The token is sent only over TLS or to this host. Raises ``ConfigError`` for an address, a token or a CA file that
+    cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_file: Path | None,
+        ca_file: Path | None,
+        deadline: float,
+        labels: SiteLabels = SiteLabels(),  # noqa: B008  # a value that does not change
+    ) -> None:
+        parts = _address(url)
+        self._labels = labels
+        self._url = url.rstrip("/") + "/api/v1/query"
+        self._name = printable(plain_url(url))
+        self._http = Http(deadline, late=_LATE, unreachable=_ELSEWHERE)
+        self._credentials = None if token_file is None else _credentials(token_file)
+        # Sent with each request: REQUESTS_CA_BUNDLE overrides the session's.
+        self._verify: bool | str = True if ca_file is None else _checked(ca_file)
+        if _here(parts):
+            self._http.session.trust_env = False  # no proxy: it would be another host
+        elif self._credentials and parts.scheme != "https":
+            raise ConfigError(
+                f"{self._name}: not an https address, and the token of [prometheus] token_file is sent over https"
+                " only; correct [prometheus] url, or leave token_file empty"
+            )
+        self._at: float | None = None
+        self.warnings: tuple[str, ...] = ()
+        """Its warnings about incomplete answers, safe to show."""
+
+    def now(self) -> float:
+        """The time by its clock (seconds since 1970), which all later queries are as of. Raises as ``query``."""
+        if self._at is None:
+            told = self._asked("time()")
+            try:
+                at = _number(told["result"][1])
+                datetime.fromtimestamp(at, UTC)  # raises for what is no time
+            except (ValueError, TypeError, LookupError, OverflowError, OSError) as error:
+                raise self._garbled() from error
+            self._at = at
+        return self._at
+
+    def query(self, promql: str) -> Sequence[Series]:
+        """The series of an instant vector. Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
+        told = self._asked(promql, time=f"{self.now():.3f}")
+        try:
+            return [self._series(row) for row in told["result"]]
+        except (ValueError, TypeError, LookupError) as error:
+            raise self._garbled() from error
+
+    def over(self, promql: str, window: int, step: int) -> Sequence[Line]:
+        """The values of the last ``window`` seconds: one every ``step`` seconds, back from the present second. Raises
+        as ``query``.
+        """
+        end = int(self.now())
+        start = end - (window // step - 1) * step
+        told = self._asked(promql, "_range", start=str(start), end=str(end), step=str(step))
+        try:
+            return [self._line(row) for row in told["result"]]
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
+            raise self._garbled() from error
+
+    def _asked(self, promql: str, of: str = "", **more: str) -> dict[str, Any]:
+        """The ``data`` of a good answer."""
+        form = {"query": self._labels.to_site(promql), "timeout": f"{self._http.left:.3f}", **more}
+        answer = self._http.ask(
+            self._name, "POST", self._url + of, _MOST_BYTES, data=form, auth=self._authorized, verify=self._verify
+        )
+        if answer.content is None:
+            raise Rejected(f"{self._name}: its answer is longer than {_MOST_BYTES} bytes; ask for less")
+        return self._data(answer.status, answer.content)
+
+    def _series(self, row: Any) -> Series:
+        """Raises ``ValueError``, ``TypeError`` or ``LookupError``."""
+        _, value = row["value"]
+        return Series(self._labels_of(row), _number(value))
+
+    def _line(self, row: Any) -> Line:
+        """Raises ``ValueError``, ``TypeError``, ``LookupError`` or ``OverflowError``."""
+        return Line(self._labels_of(row), {float(at): _number(value) for at, value in row["values"]})
+
+    def _labels_of(self, row: Any) -> Mapping[str, str]:
+        labels = row["metric"]
+        if not isinstance(labels, dict) or not all(isinstance(one, str) for one in labels.values()):
+            raise ValueError("no labels")
+        return self._labels.from_site(labels)
+
+    def _authorized(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        # There without a token too: else requests takes a password for the host from ~/.netrc.
+        if self._credentials:
+            request.headers["Authorization"] = self._credentials
+        return request
+
+    def _data(self, status: int, content: bytes) -> dict[str, Any]:
+        try:
+            told = json.loads(content)
+        except (ValueError, RecursionError):
+            told = None
+        if status != 200:
+            raise self._refused(status, told)
+        match told:
+            case {"status": "success", "data": {"resultType": str()} as data}:
+                self._warned(told.get("warnings"))
+                return dict(data)
+            case _:
+                raise self._garbled()
+
+    def _warned(self, warnings: object) -> None:
+        if isinstance(warnings, list):
+            words = [f"{self._name}: the answer is incomplete{_detail(one)}" for one in warnings]
+            self.warnings = tuple(dict.fromkeys([*self.warnings, *words]))
+
+    def _refused(self, status: int, told: object) -> PlimsollError:
+        """An error of Prometheus or of a proxy before it."""
+        kind, detail = None, ""
+        if isinstance(told, dict):
+            kind, detail = told.get("errorType"), _detail(told.get("error"))
+        if 300 <= status < 400:
+            return Rejected(f"{self._name}: redirects ({status}), and a token is not sent there{_ELSEWHERE}")
+        if status in (401, 403):
+            what = "refuses the token" if self._credentials else "requires a token"
+            return Rejected(f"{self._name}: {what} ({status}); correct [prometheus] token_file")
+        if status == 404:
+            return Rejected(f"{self._name}: has no /api/v1/query (404), so it is not Prometheus{_ELSEWHERE}")
+        if kind in ("timeout", "canceled"):
+            return self._http.late(self._name)
+        if status == 422:
+            return Rejected(f"{self._name}: cannot answer (422){detail}")
+        if status == 429 or status >= 500:
+            kind = "too many requests" if status == 429 else "server error"
+            return Unreachable(f"{self._name}: {kind} ({status}){detail}; try again later")
+        return Rejected(f"{self._name}: request refused ({status}){detail}")
+
+    def _garbled(self) -> Rejected:
+        return Rejected(f"{self._name}: the answer is not Prometheus'{_ELSEWHERE}")
+
+
+def _address(url: str) -> SplitResult:
+    """Raises ``ConfigError`` for an address that cannot be Prometheus'."""
+    name = printable(plain_url(url))
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigError(f"{name}: not an address of Prometheus; write it like http://prometheus.example:9090")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ConfigError(
+            f"{name}: the address must not have a password, query or fragment; write secrets into the file"
+            " [prometheus] token_file"
+        )
+    return parts
+
+
+def _here(parts: SplitResult) -> bool:
+    """Whether the address is this host."""
+    host = (parts.hostname or "").lower()
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _credentials(file: Path) -> str:
+    """The value of ``Authorization`` from a file with two words (``Basic …``), or with one, the token.
+
+    Raises ``ConfigError``, which does not repeat them.
+    """
+    where = f"[prometheus] token_file {file}"
+    try:
+        words = files.read_whole(file, _MOST_TOKEN, follow=True).decode("ascii").split()
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError:
+        words = []
+    if len(words) not in (1, 2) or not all(word.isprintable() for word in words):
+        raise ConfigError(f"{where}: has no token: write one word, or two such as Basic and its value")
+    return " ".join(words if len(words) == 2 else ["Bearer", *words])
+
+
+def _checked(file: Path) -> str:
+    where = f"[prometheus] ca_file {file}"
+    try:
+        ssl.create_default_context(cafile=file)
+    except ssl.SSLError as error:
+        raise ConfigError(f"{where}: has no readable certificate in PEM") from error
+    except OSError as error:
+        raise ConfigError(f"{where}: cannot be read: {error.strerror or error}") from error
+    return str(file)
+
+
+def _number(value: object) -> float:
+    """Prometheus sends numbers as text, ``NaN`` and ``+Inf`` among them. Raises ``ValueError``."""
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return float(value)
+
+
+def _detail(words: object) -> str:
+    text = " ".join(words.split()) if isinstance(words, str) else ""
+    return f": {printable(text[:_WORDS])}" if text else ""

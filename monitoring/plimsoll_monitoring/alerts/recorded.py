@@ -1,0 +1,175 @@
+"""Recording rules: what alerts, dashboards and ``plimsoll region`` read of many nodes or of days.
+
+Counters that the node keeps for years (runs, requests, buckets) are read by increase(), never as
+``x - x offset 1d``. Drawback: the first value of a new series is no increase, so the first run on a node and volume
+type is not counted. Benefit: after a gap in Prometheus' data, or in a new Prometheus, a node's whole past does not
+count as one day's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll_agent.monitor import metrics
+from plimsoll_monitoring.alerts.definition import Record
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.promql import BELOW, CONCLUSIVE, GOOD, any_verdict
+
+
+def of_disks(site: Site) -> Iterator[Record]:
+    disks = site(metrics.DISKS)
+    yield Record(metrics.DISKS_OF_TYPE, f"sum by {site.in_region('volume_type', 'state')} ({disks})")
+    yield Record(metrics.DISKS_OF_NODE, f"sum by {site.node('state')} ({disks})")
+    place = site.node(*metrics.DISK)
+    yield Record(
+        metrics.BUSIEST_DISKS,
+        f"topk by {site.in_region()} (10, max by {place} ({site(metrics.DISK_AVERAGE_LIMIT_RATIO)}))",
+        "The ten busiest disks of each region, by their most used limit. None with detail = aggregate.",
+    )
+
+
+def of_load(site: Site) -> Iterator[Record]:
+    """What ``plimsoll region explain`` compares a disk with: the latency of its type, the busiest guests."""
+    on = site.node(*metrics.DISK)
+
+    def of_each(values: str, *labels: str) -> str:
+        """The values of disks with labels of ``plimsoll_disk_info``."""
+        info = f"topk by {on} (1, max by {site.node(*metrics.DISK, *labels)} ({site(metrics.DISK_INFO)}))"
+        return f"{values}\n  * on {on} group_left ({', '.join(labels)})\n  {info}"
+
+    of_type = site.in_region("volume_type")
+    latency = of_each(f"max by {on} ({site(metrics.DISK_AVERAGE_LATENCY_SECONDS)})", "volume_type")
+    why = "The disks of each volume type that had requests, and their median. None of these with detail = aggregate."
+    yield Record(metrics.LATENCY_COUNT, f"count by {of_type} (\n  {latency}\n)", why)
+    yield Record(metrics.LATENCY_MEDIAN, f"quantile by {of_type} (0.5,\n  {latency}\n)")
+    why = "The three busiest guests of each pool: one of them may slow the others."
+    pool = [site.own(label) for label in ("cluster", "pool")]
+    for unit, recorded in metrics.BUSIEST_GUESTS.items():
+        rate = f"sum by {on} (max by {site.node(*metrics.DISK, 'direction')} ({site(metrics.DISK_AVERAGE[unit])}))"
+        of_guest = f"sum by {site.in_region('uuid', *pool)} (\n  {of_each(rate, *pool)}\n)"
+        yield Record(recorded, f"topk by {site.in_region(*pool)} (3, {of_guest})", why)
+        why = ""
+
+
+def of_pools(site: Site) -> Iterator[Record]:
+    observed = site(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS)
+    why = (
+        "Without nodes whose disks were not observed for an hour: their guests may be elsewhere. Each node once, also"
+        " where two jobs scrape it."
+    )
+    pool, of_type = [site.own(label) for label in ("cluster", "pool")], site.in_region("volume_type")
+    for metric, recorded in metrics.POOL_SUM.items():
+        labels = (*pool, "volume_type", *(["unit"] if metric == metrics.POOL_DISKS_UNLIMITED else []))
+        yield Record(
+            recorded,
+            f"sum by {site.in_region(*labels)} (\n"
+            f"  max by {site.node(*labels)} ({site(metric)})\n"
+            f"  and on {site.node()} time() - {observed} < 3600\n)",
+            why,
+        )
+        why = ""
+    taken, promised = (
+        {unit: metrics.POOL_SUM[name] for unit, name in sums.items()}
+        for sums in (metrics.POOL_AVERAGE, metrics.POOL_PROMISED)
+    )
+    for names, sums in ((metrics.PROMISED, promised), (metrics.TAKEN["volume_type"], taken)):
+        for unit, recorded in names.items():
+            yield Record(recorded, f"sum by {of_type} ({sums[unit]})")
+    why = "A month is read from these, a series each: sums at each moment of it would take a minute."
+    for level, by in (("volume_type", of_type), ("pool", site.in_region(*pool))):
+        for unit, ratio in metrics.USED[level].items():
+            of_level = f"sum by {by} ({taken[unit]})"
+            if level == "pool":
+                yield Record(metrics.TAKEN[level][unit], of_level, why)
+                why = ""
+            yield Record(ratio, f"{of_level}\n/\n(sum by {by} ({promised[unit]}) > 0)")
+
+
+def of_probes(site: Site) -> Iterator[Record]:
+    of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
+    fresh = f"on {site.node()} time() - {site(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS)}"
+    why = "By the newest probe of each guest; a node that no longer probes does not count."
+    for recorded, metric, labels in (
+        (metrics.TARGETS, metrics.PROBE_TARGETS, site.in_region("volume_type", "verdict")),
+        (metrics.TARGETS_BROKEN_AGAIN, metrics.PROBE_TARGETS_BROKEN_AGAIN, of_type),
+    ):
+        yield Record(
+            recorded,
+            f"sum by {labels} (\n  {site(metric)}\n  and {fresh} < {site.seconds_of('probes_off')}\n)",
+            why,
+        )
+        why = ""
+    yield Record(
+        metrics.TARGETS_BROKEN,
+        f"sum by {of_type} ({metrics.TARGETS}{{{BELOW}}})",
+        "Guests that get less than promised, and their share of those with a result.",
+    )
+    yield Record(
+        metrics.TARGETS_BROKEN_RATIO,
+        f"{metrics.TARGETS_BROKEN}\n/\n(sum by {of_type} ({metrics.TARGETS}{{{CONCLUSIVE}}}) > 0)",
+    )
+    buckets = site(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1h")
+    yield Record(metrics.NODE_BUCKETS, f"sum by {site.node('volume_type', 'le')} (increase({buckets}))")
+    by_bucket = site.in_region("volume_type", "le")
+    yield Record(metrics.TYPE_BUCKETS, f"sum by {by_bucket} ({metrics.NODE_BUCKETS})")
+    why = (
+        "The hours of a day are summed. Each request counts 20 times, once an evaluation, which does not change a"
+        " percentile. increase() over a day of every bucket gives the same and reads 24 times as much. `>= 0` drops"
+        " NaN, where the day had no request. A request in fio's last bucket counts as 17.05 s, its lower edge."
+    )
+    for recorded, quantile, counted in (
+        (metrics.NODE_P99, 0.99, metrics.NODE_BUCKETS),
+        (metrics.QUANTILES["p50"], 0.5, metrics.TYPE_BUCKETS),
+        (metrics.QUANTILES["p99"], 0.99, metrics.TYPE_BUCKETS),
+        (metrics.QUANTILES["p999"], 0.999, metrics.TYPE_BUCKETS),
+    ):
+        yield Record(recorded, f"histogram_quantile({quantile}, sum_over_time({counted}[1d])) >= 0", why)
+        why = ""
+    yield Record(
+        metrics.REGION_P99,
+        "histogram_quantile(0.99,\n"
+        f"  sum by {site.in_region('le')} (sum_over_time({metrics.TYPE_BUCKETS}[1d]))\n) >= 0",
+    )
+    requests = site(metrics.PROBE_LATENCY_SECONDS_COUNT, over="1d")
+    yield Record(metrics.NODE_REQUESTS, f"sum by {of_node} (increase({requests}))")
+    runs = site(metrics.PROBE_RUNS_TOTAL, over="1d")
+    yield Record(metrics.NODE_RUNS, f"sum by {site.node('volume_type', 'verdict')} (increase({runs}))")
+    why = "The share of good runs among conclusive ones. `or 0 *`: where none was good there may be no series to add."
+    for recorded, labels in (
+        (metrics.NODE_KEPT, of_node),
+        (metrics.TYPE_KEPT, of_type),
+        (metrics.REGION_KEPT, site.in_region()),
+    ):
+        yield Record(
+            recorded,
+            f"""\
+(
+  sum by {labels} ({metrics.NODE_RUNS}{{{any_verdict(*GOOD)}}})
+  or
+  0 * sum by {labels} ({metrics.NODE_RUNS})
+)
+/
+(sum by {labels} ({metrics.NODE_RUNS}{{{CONCLUSIVE}}}) > 0)""",
+            why,
+        )
+        why = ""
+
+
+def of_burn(site: Site) -> Iterator[Record]:
+    labels = site.in_region("volume_type", "objective")
+    yield Record(metrics.OBJECTIVE_BUDGET, f"max by {labels} ({site(metrics.PROBE_OBJECTIVE_BUDGET_RATIO)}) > 0")
+    missed, requests, budget = metrics.OBJECTIVE_MISSED, metrics.OBJECTIVE_REQUESTS, metrics.OBJECTIVE_BUDGET
+    for recorded, counter in (
+        (missed, metrics.PROBE_OBJECTIVE_MISSED_TOTAL),
+        (requests, metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL),
+    ):
+        yield Record(recorded, f"sum by {labels} (increase({site(counter, over='1h')}))")
+    yield Record(metrics.BURN["1h"], f"{missed}\n/\n({requests} * {budget} >= 10)")
+    why = "The sum of the hours, as above: each request counts 20 times, so 10 are 200."
+    for window in ("6h", "3d"):
+        yield Record(
+            metrics.BURN[window],
+            f"sum_over_time({missed}[{window}])\n/\n(sum_over_time({requests}[{window}]) * {budget} >= 200)",
+            why,
+        )
+        why = ""

@@ -1,0 +1,275 @@
+"""Alerts on what hits many nodes at once: one a region, with how many nodes there are and one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import indent
+
+from plimsoll_agent.monitor import metrics
+from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
+from plimsoll_monitoring.alerts.site import Site, outside
+
+
+def example(site: Site, query: str, *labels: str, then: str = "{{ (first .).Labels.%s }}") -> str:
+    """The one series of a query over the alert's own region (``%s`` in it), and over these labels of it: one query an
+    alert, however many nodes it is about.
+    """
+    matchers = ", ".join((site.here, *(f"{label}=%q" for label in labels)))
+    values = " ".join((site.same_region, *(f"$labels.{label}" for label in labels)))
+    selector = "" if ":" in query.partition("{")[0] else site.selector  # what is recorded has no label of a job
+    promql = query.replace("%s", ", ".join(filter(None, (selector, matchers)))).replace('"', '\\"')
+    found = then % site.instance if "%s" in then else then
+    return f'{{{{ with query (printf "{promql}" {values}) }}}}{found}{{{{ end }}}}'
+
+
+def of_nodes(site: Site) -> Iterator[Alert]:
+    """What a node tells of itself, and many at once."""
+    yield from _catalogue(site)
+    yield from _brake(site)
+    yield from _unknown(site)
+    yield from _gate(site)
+    yield _stalled(site)
+    paused = site(metrics.PASS_PAUSED)
+    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_PAUSED}{{%s}}) == 1)")
+    yield from by_measure(
+        site,
+        "paused",
+        f"max by {site.node()} (min_over_time({paused}[1d:1h]))",
+        f"\nand on {site.node()} {paused} offset 1d == 1",
+        site.in_region(),
+        name="PlimsollPaused",
+        hold="5m",
+        why="Each of them for a whole day, so that nodes which are paused one after another raise nothing.",
+        of_node=False,
+        summary=f"{number('node')}{site.in_words} paused for more than a day",
+        description=f"A pause file stops all writes on {number('node')}{site.in_words}, for example {among}: new"
+        " guests get no limits, and no guest is probed. `plimsoll status` there prints the reason. To end the"
+        " pause, run `plimsoll resume`, or `plimsoll region resume` for all nodes.",
+    )
+
+
+def _catalogue(site: Site) -> Iterator[Alert]:
+    passed, issued = site(metrics.PASS_LAST_TIMESTAMP_SECONDS), site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+    usable = site(metrics.SOURCE_UP, 'source="catalogue"')
+    stale = f"{passed} - {issued} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}"
+    among = example(
+        site,
+        f"topk(1, max by ({site.instance}) (time() - {metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS}{{%s}}) > 3600)",
+        then="; the oldest, on {{ (first .).Labels.%s }}, is from {{ . | first | value | humanizeDuration }} ago",
+    )
+    said = {
+        "name": "PlimsollCatalogueStale",
+        "measure": "catalogue_age",
+        "hold": "15m",
+        "of_node": False,
+        "summary": f"Catalogue of {number('node')}{site.in_words} is stale",
+        "description": f"On {number('node')}{site.in_words} the catalogue from Cinder and Nova is stale"
+        f" or missing{among}. Actual limits stay; volumes attached since then keep their attach-time limits, and"
+        " changes of QoS specs have no effect. Run `plimsoll catalogue age` there; the reason is in the journal of"
+        " `plimsoll catalogue refresh`.",
+    }
+    for level in ("warning", "critical"):
+        text = site.range_of("catalogue_age", level)
+        if not text:
+            continue
+        by_range = outside(text, f"{passed} - {issued}")
+        old = by_range if level == "critical" or "catalogue_age" in site.thresholds else stale
+        missing = f"\nor\nmin by {site.node()} ({usable}) == 0" if level == "warning" else ""
+        nodes = f"(\n{indent(f'max by {site.node()} ({old}){missing}', '  ')}\n){site.overdue}"
+        yield Alert(
+            severity=level,
+            expr=f"count by {site.in_region()} (\n{indent(nodes, '  ')}\n)",
+            why="Its age at the last pass, by stale_after of the node: one without passes is PlimsollPassOverdue."
+            if old is stale
+            else "",
+            **said,  # type: ignore[arg-type]
+        )
+
+
+def _brake(site: Site) -> Iterator[Alert]:
+    braked = f"max by {site.node('revision')} ({site(metrics.PASS_BRAKED_DISKS)})"
+    revision = "{{ $labels.revision }}"
+    disks = example(
+        site,
+        f"sum({metrics.PASS_BRAKED_DISKS}{{%s}})",
+        "revision",
+        then='{{ . | first | value | printf "%.0f" }}',
+    )
+    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_BRAKED_DISKS}{{%s}}) > 0)", "revision")
+    yield from by_measure(
+        site,
+        "braked",
+        braked,
+        f"\nand on {site.node()} {site(metrics.PASS_ENFORCING)} == 1",
+        site.in_region("revision"),
+        name="PlimsollBraked",
+        hold="15m",
+        of_node=False,
+        summary=f"Brake on {number('node')}{site.in_words}: revision {revision} needs approval",
+        description=f"With revision {revision} of rules and QoS specs, disks would lose their limits, or have them"
+        f" raised or cut by more than half: {disks} disks on {number('node')}{site.in_words}, for example {among}."
+        " None was changed. Read `plimsoll plan` there; if the change is intended, run the `plimsoll approve`"
+        " command that it prints, or `plimsoll region approve` for all nodes; if not, correct the rules or the QoS"
+        " spec.",
+    )
+    yield Alert(
+        name="PlimsollRegionBraked",
+        severity="warning",
+        expr=f"max by {site.node()} ({site(metrics.REGION_BRAKED)}) == 1",
+        hold="15m",
+        of_node=False,
+        summary=f"Region brake on {site.node_words}{site.in_words}: changed QoS specs need approval",
+        description=f"The brake keeps changed QoS specs or volume types out of the region file{site.in_words}; nodes"
+        f" use the values from before. The journal of `plimsoll catalogue refresh` on {site.node_words} lists the"
+        " changes; if they are intended, run the `plimsoll region approve` command that it prints; if not, correct"
+        " the QoS spec.",
+    )
+
+
+def _unknown(site: Site) -> Iterator[Alert]:
+    unknown = f"sum by {site.node()} ({site(metrics.DISKS_UNKNOWN)})"
+    unreachable = site(metrics.GUESTS, 'state="unreachable"')
+    passed, issued = site(metrics.PASS_LAST_TIMESTAMP_SECONDS), site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+    on = f"on {site.node()}"
+    among = example(site, f"topk(1, sum by ({site.instance}) ({metrics.DISKS_UNKNOWN}{{%s}}))")
+    yield from by_measure(
+        site,
+        "unknown",
+        f"min_over_time(({unknown})[3h:30m])",
+        f"\nunless {on} {unreachable} > 0"
+        f"\nunless {on} {site(metrics.SOURCE_UP)} == 0"
+        f"\nunless {on} {passed} - {issued} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}",
+        site.in_region(),
+        name="PlimsollDisksUnknown",
+        hold="30m",
+        why="For three hours on the same node, longer than a catalogue may be stale: a volume that was just attached"
+        " is unknown until the next one. Not where guests are unreachable, or the catalogue is stale: those have"
+        " alerts of their own.",
+        of_node=False,
+        summary=f"Disks of {number('node')}{site.in_words} unknown",
+        description=f"On {number('node')}{site.in_words} the actual or the desired limits of disks have been unknown"
+        f" for three hours, most of them on {among}. Such disks keep the limits that they have. `plimsoll plan` there"
+        " prints the reason of each.",
+    )
+
+
+def _gate(site: Site) -> Iterator[Alert]:
+    cluster = site.own("cluster")
+    shut = f"max by {site.node(cluster)} ({site(metrics.HEALTH_GATE_SHUT)}) == 1{site.overdue}"
+    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.HEALTH_GATE_SHUT}{{%s}}) == 1)", cluster)
+    yield Alert(
+        name="PlimsollHealthGateShut",
+        severity="warning",
+        measure="behind",
+        expr=f"count by {site.in_region(cluster)} (\n{indent(shut, '  ')}\n)",
+        hold="6h",
+        of_node=False,
+        why="For hours: what the cluster itself suffers from is told by Ceph's own alerts.",
+        summary=f"Health gate of cluster {{{{ $labels.{cluster} }}}}{site.in_words} shut for 6 h on {number('node')}",
+        description=f"Ceph cluster {{{{ $labels.{cluster} }}}} is unhealthy or unreachable for {number('node')}"
+        f"{site.in_words}, for example {among}: no limit there is raised or removed, and guests that were started"
+        " since may have lower limits than desired. Run `ceph health detail`, and `plimsoll plan` on the node.",
+    )
+
+
+STALLED_WITHIN = 900
+"""Seconds within which guests stall at once: a pass and the hung-task timeout of Linux (120 s) are in it."""
+
+
+def _stalled(site: Site) -> Alert:
+    stalled = metrics.PROJECT_STALLED_TIMESTAMP_SECONDS
+    age = f"min by {site.in_region('project')} (time() - {site(stalled)}) < {STALLED_WITHIN}"
+    among = example(site, f"topk(1, count by ({site.instance}) (time() - {stalled}{{%s}} < {STALLED_WITHIN}))")
+    return Alert(
+        name="PlimsollGuestsStalled",
+        severity="warning",
+        expr=f"count by {site.in_region()} (\n  {age}\n) >= {site.stalled_projects}",
+        hold="1m",
+        of_node=False,
+        why="Of several projects: a tenant writes to its consoles what it likes.",
+        summary=f"Guests of {number('project')}{site.in_words} stalled at once",
+        description=f"Within 15 min guests of {number('project')}{site.in_words} reported hung tasks, I/O errors or"
+        f" timeouts of disks on their consoles, most on {among}. Run `ceph health detail`; `plimsoll status` on the"
+        " node lists the guests.",
+    )
+
+
+def of_rollout(site: Site) -> Iterator[Alert]:
+    """Nodes that differ from the others. Nothing is wrong on a node, so nothing pages, and no rollout that would end
+    it stops.
+    """
+    built = site(metrics.BUILD_INFO)
+    rare = example(
+        site,
+        f"bottomk(1, count by (version) ({metrics.BUILD_INFO}{{%s}}))",
+        then="; {{ (first .).Labels.version }} on {{ . | first | value }} of them",
+    )
+    yield Alert(
+        name="PlimsollVersionSkew",
+        severity="info",
+        expr=f"count by {site.in_region()} (count by {site.in_region('version')} ({built})) > 1",
+        hold=site.rollout,
+        of_node=False,
+        summary=f"{number('version')} of plimsoll{site.in_words} for {site.rollout}",
+        description=f"Nodes{site.in_words} have run {number('version')} of plimsoll for {site.rollout}{rare}. Finish"
+        " the rollout, or take it back. `plimsoll region status` lists the versions.",
+    )
+    enforcing = site(metrics.PASS_ENFORCING)
+    observes = f"max by {site.node()} ({enforcing}) == 0{site.overdue}"
+    observing = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_ENFORCING}{{%s}}) == 0)")
+    yield Alert(
+        name="PlimsollModeSkew",
+        severity="info",
+        expr=f"count by {site.in_region()} (\n{indent(observes, '  ')}\n)\n"
+        f"and on {site.in_region()} count by {site.in_region()} (max by {site.node()} ({enforcing}) == 1)",
+        hold=site.rollout,
+        of_node=False,
+        summary=f"Mode observe on {number('node')}{site.in_words}, enforce on others, for {site.rollout}",
+        description=f"For {site.rollout} mode has been observe on {number('node')}{site.in_words}, for example"
+        f" {observing}: no limit is written there, while other nodes enforce. Read `plimsoll plan` there, then set"
+        " mode to enforce.",
+    )
+    if not site.compute_nodes:
+        return
+    up = f"max by {site.node()} (up{{{site.compute_nodes}}}"
+    yield Alert(
+        name="PlimsollMissing",
+        severity="info",
+        expr=f"count by {site.in_region()} (\n"
+        f"  {up}) == 1 and on {site.node()} {up} offset 1d) == 1\n"
+        f"  unless on {site.node()} max_over_time({built}[1d:1h])\n"
+        ")",
+        hold="15m",
+        why="For a day: a node that is being installed, or whose file has just vanished, is not one.",
+        of_node=False,
+        summary=f"{number('node')}{site.in_words} without plimsoll",
+        description=f"{number('compute node')}{site.in_words} "
+        "{{ if eq $value 1.0 }}has{{ else }}have{{ end }} been up for a day, and plimsoll has no metrics there:"
+        " guests there have no limits from it. Compare `plimsoll region status` with the inventory; install"
+        " plimsoll, or take the node out of compute_nodes in the values of these alerts.",
+    )
+
+
+def of_oversubscription(site: Site) -> Iterator[Alert]:
+    """Where the site says how much may be promised."""
+    if site.promised_ratio is None:
+        return
+    times, of_type = '{{ $value | printf "%.3g" }} times', '{{ or $labels.volume_type "(none)" }}'
+    promised, taken = metrics.PROMISED, metrics.TAKEN["volume_type"]
+    for name, words in (("operations", "IOPS"), ("bytes", "bytes per second")):
+        yield Alert(
+            name="PlimsollOversubscribed",
+            severity="warning",
+            expr=f"{promised[name]}\n/\n(max_over_time({taken[name]}[7d]) > 0)\n> {site.promised_ratio:g}",
+            hold="1d",
+            labels={"unit": words},
+            of_node=False,
+            why="For a day, so that a new Prometheus has seen what guests take by day and by night. Disks without a"
+            " limit are not in the sum, so the ratio is higher than this where there are any."
+            if name == "operations"
+            else "",
+            summary=f"Limits on volume type {of_type}{site.in_words} add up to {times} what guests take",
+            description=f"The limits in force on volume type {of_type}{site.in_words} add up to {times} the most"
+            f" {words} that guests took together within a week; the site allows {site.promised_ratio:g} times. Run"
+            " `plimsoll region promised` for the sums, and for the latency at that peak.",
+        )

@@ -1,0 +1,124 @@
+"""The base of commands that query the region's Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from plimsoll_agent.config.settings import PrometheusSettings, Settings
+from plimsoll_agent.errors import ConfigError, Rejected
+from plimsoll_agent.monitor.site_labels import SiteLabels
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.util.text import printable
+from plimsoll_monitoring.adapters.prometheus import Prometheus
+from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.region import messages
+from plimsoll_monitoring.region.answers import Answers, NodeKey
+
+
+class RegionCommand(LocalCommand):
+    """A command that queries the region's Prometheus, and no node."""
+
+    _labels = SiteLabels()
+    of_nodes = True
+    """It can be asked of single nodes."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--prometheus",
+            metavar="URL",
+            help="query this Prometheus instead of the one in the settings; their token is sent only to the same"
+            " host and port, or if the settings have no url",
+        )
+        parser.add_argument("--region", metavar="NAME", help="only this region, by its label in Prometheus")
+        if self.of_nodes:
+            parser.add_argument(
+                "--node",
+                metavar="NODE",
+                action="append",
+                default=[],
+                help="only this node, by its name or its instance in Prometheus; repeatable",
+            )
+        return parser
+
+    def selection(self, parsed_args: argparse.Namespace) -> Selection:
+        return Selection(parsed_args.region, tuple(parsed_args.node))
+
+    def connected(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
+        """It connects at the first query. Raises ``ConfigError``."""
+        given = _prometheus(settings.prometheus, parsed_args.prometheus)
+        self._name = given.url
+        self._labels = given.labels
+        return Prometheus(
+            given.url,
+            token_file=Path(given.token_file) if given.token_file else None,
+            ca_file=Path(given.ca_file) if given.ca_file else None,
+            deadline=given.deadline,
+            labels=given.labels,
+        )
+
+    def ask(self, prometheus: Prometheus, questions: Mapping[str, str]) -> Answers:
+        """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
+        return {name: prometheus.query(question) for name, question in questions.items()}
+
+    def warned(self, prometheus: Prometheus) -> None:
+        """Print that the result is incomplete, and end with status 1."""
+        for warning in prometheus.warnings:
+            self.app.stderr.write(f"{warning}\n")
+            self.status = 1
+
+    def partly(self, aggregates: Iterable[NodeKey], *, several: bool) -> None:
+        """Print the nodes whose disks and guests cannot be listed."""
+        for line in messages.aggregate_lines(sorted(aggregates), regions=several):
+            self.app.stderr.write(f"{line}\n")
+
+    def summed(self, what: str) -> Rejected:
+        """The error where no node has metrics to list."""
+        return Rejected(
+            f"{self._name}: no metrics of single {what}: the nodes have [metrics] detail = aggregate; see"
+            " plimsoll region status, or plimsoll disk list and probe list on a node"
+        )
+
+    def nothing(self, selection: Selection) -> Rejected:
+        """The error where Prometheus has no metrics of the selection."""
+        of = [f"region {selection.region}"] if selection.region is not None else []
+        of += [f"node {node}" for node in selection.nodes]
+        asked = f" of {', '.join(of)}" if of else ""
+        return Rejected(
+            printable(
+                f"{self._name}: no metrics of plimsoll{asked}; set [metrics] textfile_dir on the nodes, have"
+                f" node_exporter read it, and have this Prometheus scrape node_exporter{self._named_so(of)}"
+            )
+        )
+
+    def _named_so(self, of: list[str]) -> str:
+        """Where regions or nodes were selected: by which labels."""
+        if not of:
+            return ""
+        return (
+            f", with the labels {', '.join(self._labels.of_targets)} or those that [prometheus] region_labels and"
+            " instance_label name"
+        )
+
+
+def _prometheus(settings: PrometheusSettings, url: str | None) -> PrometheusSettings:
+    """Which Prometheus to query, and how. Raises ``ConfigError``."""
+    if not url:
+        if not settings.url:
+            raise ConfigError("[prometheus] url: not set; set it, or give --prometheus URL")
+        return settings
+    # The token is sent only to the Prometheus that it is for.
+    same = not settings.url or _origin(settings.url) == _origin(url)
+    return replace(settings, url=url, token_file=settings.token_file if same else "")
+
+
+def _origin(url: str) -> object:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None

@@ -1,0 +1,282 @@
+"""``plimsoll region``: the whole region, from the Prometheus that has its metrics."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import UsageError
+from plimsoll_agent.messages.tones import TONES, Tone, worst
+from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.page import Page
+from plimsoll_agent.terminal.problems import Line
+from plimsoll_agent.util import durations
+from plimsoll_monitoring.cli.base import RegionCommand
+from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.region import disks as fleet_disks
+from plimsoll_monitoring.region import messages, serialize
+from plimsoll_monitoring.region import probes as fleet_probes
+from plimsoll_monitoring.region import problems as fleet_problems
+from plimsoll_monitoring.region import status as fleet_status
+from plimsoll_monitoring.region.answers import key_of
+from plimsoll_monitoring.region.disks import RegionDisk
+from plimsoll_monitoring.region.probes import QUANTILES, By, Row
+
+_LISTED = 50
+
+
+_TYPE_DROPS = {"reverted": 1, "p99.9": 2, "p50": 3, "runs": 4, "at_limit": 5}
+"""Where the terminal is narrow, columns of volume types are left out in this order."""
+
+
+class RegionStatus(RegionCommand, Page):
+    """Show the region: what is wrong first, by node, with the command to run next, then nodes, disks and probes.
+
+    Nodes are judged by the ranges in [health] of this machine's settings.
+
+    Exit status: 0 no problems, 3 problems, 1 error, 64 usage.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
+        settings, selection = self.settings(parsed_args), self.selection(parsed_args)
+        prometheus = self.connected(parsed_args, settings)
+        answers = self.ask(prometheus, fleet_status.questions(selection))
+        found = fleet_status.status(answers, prometheus.now(), settings.health)
+        if not found.nodes:
+            raise self.nothing(selection)
+        self.status = 0 if found.level is Level.OK else 3
+        self.warned(prometheus)
+        several = len(found.regions) > 1
+        if found.types:
+            columns = [
+                Column(name, right=name not in ("region", "type"), drop=_TYPE_DROPS.get(name, 0))
+                for name in messages.type_columns(regions=several)
+            ]
+            self.table = columns, [*messages.type_rows(found, regions=several)]
+        given = ("--prometheus", parsed_args.prometheus) if parsed_args.prometheus else ()
+        problems = [*fleet_problems.problems(found, self.app.settings_options, given)]
+        told = [Line(problem.level, problem.text, problem.do) for problem in problems]
+        told = told or [Line(Level.OK, messages.good_words(found))]
+        self.opening = [*told, *(Line(None, remark) for remark in messages.remarks(found))]
+        people = messages.status_facts(found)
+        return self.page(parsed_args, people, serialize.status_data(found, problems))
+
+
+class _RegionList(RegionCommand, Listing):
+    """A list, the worst first."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        for name, what in (("type", "volume type, by its name"), ("project", "project, by its ID")):
+            parser.add_argument(
+                f"--{name}",
+                metavar=name.upper(),
+                action="append",
+                default=[],
+                help=f"only this {what}; repeatable",
+            )
+        parser.add_argument(
+            "--limit",
+            metavar="N",
+            type=int,
+            default=_LISTED,
+            help=f"only the worst N, 0 for all; default: {_LISTED}",
+        )
+        return parser
+
+    def selection(self, parsed_args: argparse.Namespace) -> Selection:
+        """Raises ``UsageError``."""
+        if parsed_args.limit < 0:
+            raise UsageError("--limit must be 0 or more")
+        return Selection(
+            parsed_args.region, tuple(parsed_args.node), tuple(parsed_args.type), tuple(parsed_args.project)
+        )
+
+
+_BY_LABEL: Mapping[str, Callable[[RegionDisk], str]] = {
+    "node": lambda disk: disk.node[1],
+    "type": lambda disk: disk.facts["volume_type"],
+    "project": lambda disk: disk.facts["project"],
+}
+_BY_NUMBER: Mapping[str, Callable[[RegionDisk], float]] = {
+    "used": lambda disk: disk.share or 0.0,
+    "iops": lambda disk: disk.operations or 0.0,
+}
+
+
+class RegionDisks(_RegionList):
+    """List the disks of the region that are unlimited, out of sync or at limit, the worst first.
+
+    At limit: at least 95 % of a limit used, on average between the last two passes of its node; iops is the same
+    average. Order: unlimited, failed, unknown, deferred, planned, at limit; within each, the busiest first.
+
+    Exit status: 0; 1 error; 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--state",
+            action="append",
+            metavar="STATE",
+            choices=fleet_disks.STATES,
+            help="only disks in this state; repeatable, and listed in this order: " + ", ".join(fleet_disks.STATES),
+        )
+        parser.add_argument(
+            "--sort",
+            choices=("worst", *_BY_NUMBER, *_BY_LABEL),
+            default="worst",
+            help="order in the list; which disks are listed stays the same; default: worst",
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        settings, selection = self.settings(parsed_args), self.selection(parsed_args)
+        states, most = tuple(dict.fromkeys(parsed_args.state or fleet_disks.WORST)), parsed_args.limit
+        prometheus = self.connected(parsed_args, settings)
+        answers = self.ask(prometheus, fleet_disks.number_questions(selection, states))
+        if not answers["nodes"]:
+            raise self.nothing(selection)
+        aggregates = fleet_disks.aggregates(answers)
+        if aggregates >= {key_of(series) for series in answers["nodes"]}:
+            raise self.summed("disks")
+        numbers = fleet_disks.numbers(answers, states)
+        found = fleet_disks.search(prometheus.query, selection, numbers, states, most)
+        disks: list[RegionDisk] = []
+        if found:
+            facts = self.ask(prometheus, fleet_disks.fact_questions(selection, found))
+            disks = _sorted(fleet_disks.worst_first(fleet_disks.disks(facts, found), states), parsed_args.sort)
+        self.warned(prometheus)
+        several = len({key_of(series)[0] for series in answers["nodes"]}) > 1
+        self.partly(aggregates, several=several)
+        self.closing = (messages.disks_sum(numbers, len(disks), everything=not aggregates),)
+        return _disk_columns(several), [_disk_cells(disk, prometheus.now(), settings) for disk in disks]
+
+
+def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
+    if by in _BY_NUMBER:
+        return sorted(disks, key=_BY_NUMBER[by], reverse=True)
+    return sorted(disks, key=_BY_LABEL[by]) if by in _BY_LABEL else disks
+
+
+_DISK_TRAITS: Mapping[str, Mapping[str, Any]] = {
+    "node": {"most": 24},
+    "server": {"most": 20, "drop": 4},
+    "guest": {"most": GUEST.most, "least": GUEST.least},
+    "disk": {},
+    "volume": {"drop": 1},
+    "project": {"drop": 2, "most": 36},
+    "volume_type": {"head": "type", "most": 16},
+    "states": {"head": "state", "wraps": True},
+    "operations_per_second": {"head": "iops", "right": True},
+    "limit_ratio": {"head": "used", "right": True},
+}
+"""Of the columns for people; programs have more."""
+
+
+def _disk_columns(several: bool) -> list[Column]:
+    traits = {**_DISK_TRAITS, "region": {"drop": 3, "long": not several}}
+    return [Column(name, **traits.get(name, {"long": True})) for name in serialize.DISK_COLUMNS]
+
+
+def _disk_cells(disk: RegionDisk, now: float, settings: Settings) -> list[object]:
+    people = {
+        "region": messages.name_or_none(disk.node[0]),
+        "volume": disk.facts["volume"] or "(own disk)",
+        "project": disk.facts["project_name"] or disk.facts["project"] or NOTHING,
+        "operations_per_second": messages.rate_words(disk.operations),
+        "limit_ratio": messages.share_words(disk),
+        "states": messages.disk_state(disk, now, settings.health),
+    }
+    return _cells(serialize.DISK_COLUMNS, serialize.disk_cells(disk), people, {"states": worst(disk.states)})
+
+
+def _cells(
+    names: Sequence[str], values: Sequence[object], people: Mapping[str, str], tones: Mapping[str, Tone | None]
+) -> list[object]:
+    pairs = zip(names, values, strict=True)
+    return [Shown(value, people[name], tones.get(name)) if name in people else value for name, value in pairs]
+
+
+class RegionProbes(_RegionList):
+    """List the results of probes in the region by type, project, node or guest, the worst first.
+
+    Runs, the share of them that kept the promise, and latency percentiles are those of the last day, or since
+    --since; percentiles come from all latencies of a row together. The numbers of guests (probed, with a broken
+    promise as newest verdict, late: due twice without a run, postponed) are those of now.
+
+    Exit status: 0; 1 error; 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--by",
+            choices=[by.value for by in By],
+            default=By.TYPE.value,
+            help="one row per type, project, node or guest; default: type",
+        )
+        parser.add_argument("--since", metavar="DURATION", default="1d", help="how far back: 6h, 7d; default: 1d")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), By(parsed_args.by)
+        prometheus = self.connected(parsed_args, settings)
+        answers = self.ask(prometheus, fleet_probes.questions(selection, by, _window(parsed_args.since)))
+        if not answers["nodes"]:
+            raise self.nothing(selection)
+        rows = fleet_probes.rows(answers, by, selection, prometheus.now())
+        aggregates = fleet_probes.aggregates(answers)
+        if not answers["known"] and aggregates and (by in (By.PROJECT, By.GUEST) or selection.projects):
+            raise self.summed("guests")
+        self.warned(prometheus)
+        listed = rows[: parsed_args.limit or None]
+        several = len({row.labels["region"] for row in rows}) > 1
+        self.partly(aggregates, several=several)
+        self.closing = (messages.probes_sum(rows, len(listed)),)
+        return _probe_columns(by, several), [_probe_cells(row, by) for row in listed]
+
+
+def _window(since: str) -> str:
+    """The duration in PromQL. Raises ``UsageError``."""
+    try:
+        return f"{int(durations.parse(since).total_seconds())}s"
+    except ValueError as error:
+        raise UsageError(f"--since: {error}") from error
+
+
+def _probe_columns(by: By, several: bool) -> list[Column]:
+    traits: dict[str, Mapping[str, Any]] = {
+        "region": {"drop": 5, "long": not several},
+        "volume_type": {"head": "type", "most": 24},
+        "guest": {"most": GUEST.most, "least": GUEST.least},
+        "node": {"most": 24},
+        "guest_uuid": {"long": True},
+        "project": {"most": 36},
+        "guests": {"right": True, "drop": 3, "long": by is By.GUEST},
+        "postponed": {"right": True, "drop": 2},
+        "p50": {"right": True, "drop": 1},
+        "p999": {"right": True, "drop": 4, "head": "p99.9"},
+        **{name: {"right": True} for name in ("runs", "kept", "p99", "broken", "late")},
+    }
+    return [Column(name, **traits.get(name, {})) for name in serialize.row_columns(by)]
+
+
+def _probe_cells(row: Row, by: By) -> list[object]:
+    names = serialize.row_columns(by)
+    count = messages.count_words
+    people = dict[str, str]()
+    for name, value in zip(names[: len(row.labels)], row.labels.values(), strict=True):
+        nothing = "(unknown)" if name == "guest" else "(none)"
+        people[name] = messages.UNKNOWN if value is None else value or nothing
+    people |= {name: messages.seconds_words(row.quantiles[name]) for name in QUANTILES}
+    people |= {"runs": count(sum(row.runs.values())), "kept": messages.percent(row.kept)}
+    wrong = {name: number for name, number in (("broken", row.broken), ("late", row.late)) if number}
+    people |= {name: count(number) for name, number in wrong.items()}
+    tones = {name: TONES[name] for name in wrong}
+    return _cells(names, serialize.row_cells(row), people, tones)

@@ -1,0 +1,528 @@
+"""A region: what fires, promises kept, latency, the worst guests, nodes that differ.
+
+It uses series per node and volume type, so it works with detail = aggregate too. The descriptions of panels that need
+series per disk or guest mention that.
+"""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders import table, timeseries
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from plimsoll_agent.monitor import metrics
+from plimsoll_monitoring.alerts.region import STALLED_WITHIN
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.dashboards import links, shared, steps
+from plimsoll_monitoring.dashboards.board import Head, Row, board
+from plimsoll_monitoring.dashboards.chosen import Chosen, of_region, type_named
+from plimsoll_monitoring.dashboards.panels import (
+    BESIDE_IT,
+    HALF,
+    HEAT,
+    THIRD,
+    TWO_THIRDS,
+    Column,
+    Query,
+    Size,
+    Unit,
+    coloured,
+    dashed,
+    figure,
+    graph,
+    heat,
+    listing,
+)
+from plimsoll_monitoring.dashboards.variables import datasource, region, volume_type
+from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, quantile
+
+WIDE = Size(12, 9)
+OUT_OF_SYNC = 'state=~"planned|deferred|unknown|failed"'
+
+
+class Region:
+    """The panels of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.its = of_region(site)
+        self.typed = self.its.of_type
+
+    # --- nodes
+
+    @property
+    def newest(self) -> tuple[str, str]:
+        """The last pass and the last good one, a day back: a node without node_exporter stays visible."""
+        last, good = (
+            f"max by {self.its.node()} (max_over_time({self.its(metric, over='1d')}))"
+            for metric in (metrics.PASS_LAST_TIMESTAMP_SECONDS, metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS)
+        )
+        return last, good
+
+    @property
+    def behind(self) -> str:
+        """Nodes whose last pass, or last good pass, is too old, or that never had a good one."""
+        last, good = self.newest
+        late, partial = (steps.first(self.site, name) for name in ("pass_age", "good_pass_age"))
+        return f"(time() - {last} > {late:g} or time() - ({good} or 0 * {last}) > {partial:g})"
+
+    def summed(self, metric: str, *matchers: str) -> str:
+        return f"sum by {self.its.node()} ({self.its(metric, *matchers)})"
+
+    # --- rows
+
+    def overview(self) -> Row:
+        overdue = self.its.targets_of_type(overdue_targets(self.its))
+        return Row(
+            "Overview",
+            [
+                shared.firing_number(self.its, "critical"),
+                shared.firing_number(self.its, "warning"),
+                figure(
+                    "Promise kept",
+                    "Probed guests that got what limits and objectives promise, by the newest probe of each: back at"
+                    " 100 % with the first good probe after a fix.",
+                    f"1 - sum({self.typed(metrics.TARGETS_BROKEN)}) / sum({self.typed(metrics.TARGETS, CONCLUSIVE)})",
+                    Unit.SHARE,
+                    steps.promise(self.site),
+                    without="no probes",
+                ).decimals(1),
+                figure(
+                    "Nodes unreachable or behind",
+                    "Nodes without a pass, or without a good one, for too long, also if not scraped now. Existing"
+                    " limits stay, but new guests get none.",
+                    f"count({self.behind}) or vector(0)",
+                    steps=steps.WARN_FROM_ONE,
+                ),
+                shared.unlimited(self.typed),
+                figure(
+                    "Probes overdue",
+                    f"Guests whose probe was due twice and did not run. {shared.ONLY_PER_DISK}",
+                    f"sum({overdue})",
+                    steps=steps.measure(self.site, "probe_late"),
+                    without="no probes",
+                ),
+                *shared.ceph(self.its),
+            ],
+        )
+
+    def firing(self) -> Row:
+        return Row(
+            "What is wrong",
+            [
+                shared.firing("Alerts that fire", self.its, WIDE),
+                self.nodes_behind(WIDE),
+            ],
+        )
+
+    def nodes_behind(self, size: Size) -> table.Panel:
+        its, (last, good) = self.its, self.newest
+        down = f"sum by {its.node()} (1 - {its(metrics.SOURCE_UP)})"
+        columns = (
+            ("Last pass", f"time() - {last}", Unit.SECONDS, "pass_age"),
+            ("Last good pass", f"time() - {good}", Unit.SECONDS, "good_pass_age"),
+            ("Sources down", down, Unit.COUNT, "sources_down"),
+            ("Unreachable", self.summed(metrics.GUESTS, 'state="unreachable"'), Unit.COUNT,
+             "unreachable_guests"),
+            ("Out of sync", self.summed(metrics.DISKS_OF_NODE, OUT_OF_SYNC), Unit.COUNT, "behind"),
+        )  # fmt: skip
+        return listing(
+            "Nodes unreachable or behind, one by one",
+            "Only those: the last pass, or the last good one, is too long ago. A node of the last day that is not"
+            " scraped now has only these ages. Out of sync: disks planned, deferred, unknown or failed.",
+            [*self.site.region, self.site.instance],
+            [
+                Column(heading, f"{expr}\nand on {its.node()} {self.behind}", unit, steps.measure(self.site, name))
+                for heading, expr, unit, name in columns
+            ],
+            worst="Last pass",
+            size=size,
+            links=links.of_node(self.site),
+            without="every node is up to date",
+        )
+
+    def promise(self) -> Row:
+        now = f"1 - {self.typed(metrics.TARGETS_BROKEN_RATIO)}"
+        day = self.typed(metrics.TYPE_KEPT)
+        legend = f"{self.site.legend} {{{{volume_type}}}}"
+        panel = graph(
+            "Promise kept, by volume type",
+            "Of the probed guests, by the newest probe of each. Dashed: of all conclusive runs in the day before each"
+            " point.",
+            [Query(type_named(now), legend), Query(type_named(day), f"{legend}, runs of a day")],
+            Unit.SHARE,
+            steps.promise(self.site),
+        ).max(1)
+        return Row("Promise", [dashed(panel, ".*runs of a day"), shared.runs_by_verdict(self.typed)])
+
+    def percentile(self, name: str, share: str, rule: str, quantile: str) -> timeseries.Panel:
+        about = (
+            f"{share} probe requests in the day before each point took no longer than this, over all nodes. Dashed:"
+            " the strictest objective for this share."
+        )
+        legend = f"{self.site.legend} {{{{volume_type}}}}"
+        labels = (*self.site.region, "volume_type")
+        queries = [
+            Query(type_named(self.typed(metrics.QUANTILES[rule])), legend),
+            shared.objective(self.typed, quantile, *labels, legend=f"{legend}, objective"),
+        ]
+        return shared.latencies(f"{name} latency, by volume type", about, queries)
+
+    def slowest_nodes(self) -> table.Panel:
+        p99, on = self.typed(metrics.NODE_P99), self.its.node("volume_type")
+        slowest = (
+            f"topk(10, {p99} / on {self.its.region('volume_type')} group_left () {shared.median_node(self.typed)})"
+        )
+        return listing(
+            "Slowest nodes for their volume type",
+            "Ten pairs of node and volume type: p99 latency of the last day, divided by that of the region's median"
+            " node on the same volume type. A node far above 1 has a local cause: network, CPUs, rack.",
+            [*self.site.region, self.site.instance, "volume_type"],
+            [
+                Column(
+                    "× median",
+                    f"max by {on} ({slowest})",
+                    Unit.AS_IT_IS,
+                    ((None, steps.PLAIN), (3, steps.WARNING)),
+                ),
+                Column("p99", f"max by {on} ({p99}) and on {on} {slowest}", Unit.SECONDS),
+            ],
+            worst="× median",
+            size=BESIDE_IT,
+            links=links.of_node(self.site),
+        )
+
+    def budget(self) -> timeseries.Panel:
+        queries = [
+            Query(
+                type_named(self.typed(name)),
+                f"{self.site.legend} {{{{volume_type}}}} {{{{objective}}}}, {over}",
+            )
+            for over, name in metrics.BURN.items()
+        ]
+        about = (
+            "At 1 as many requests are slow as the objective allows; at 10 the budget of a month lasts three days. "
+            "Only volume types with an objective and enough requests."
+        )
+        return graph("Latency budget burn rate", about, queries, steps=steps.BURN, size=Size(24, 7))
+
+    def latency(self) -> Row:
+        return Row(
+            "Latency",
+            [
+                self.percentile("p50", "Half of the", "p50", "0.5"),
+                self.percentile("p99", "99 of 100", "p99", "0.99"),
+                self.percentile("p99.9", "999 of 1000", "p999", "0.999"),
+                heat(
+                    "Latency of probe requests",
+                    f"{HEAT} A second band far above the first means that a part of the cluster "
+                    "stalls, which a percentile hides. The top row is everything above 17 s, fio's last bucket.",
+                    self.typed,
+                    TWO_THIRDS,
+                ),
+                self.slowest_nodes(),
+                self.budget(),
+            ],
+        )
+
+    def probes(self) -> Row:
+        its = self.its
+        buckets = self.typed(metrics.PROBE_LATENCY_SECONDS_BUCKET, 'uuid!=""', over="1d")
+        p99 = quantile(0.99, its.node("domain", "uuid", "le"), f"increase({buckets})") + " >= 0"
+
+        def by_guest(fold: str, expr: str) -> str:
+            return its.named(f"{fold} by {its.guest} ({its.targets_of_type(expr)})")
+
+        last = by_guest("max", its(metrics.PROBE_LAST_TIMESTAMP_SECONDS))
+        share = by_guest("min", its(metrics.PROBE_ALLOWED_RATIO))
+        broken = by_guest(
+            "sum", f"{its(metrics.PROBE_VERDICT, any_verdict(*BROKEN))} or 0 * {its(metrics.PROBE_VERDICT)}"
+        )
+        return Row(
+            "Probed guests",
+            [
+                listing(
+                    "Worst guests",
+                    "Probed guests, most broken promises first: how many of the newest read, write and mixed runs "
+                    f"ended short, over-limit or slow. {shared.ONLY_PER_DISK}",
+                    [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
+                    [
+                        Column("Broken", broken, steps=steps.measure(self.site, "probe_broken")),
+                        Column("Share of limits", share, Unit.SHARE),
+                        Column("p99, last day", its.named(p99), Unit.SECONDS),
+                        Column("Age of last run", f"time() - ({last})", Unit.SECONDS),
+                    ],
+                    worst="Broken",
+                    size=TWO_THIRDS,
+                    links=links.of_guest(self.site),
+                ),
+                self.by_state(),
+            ],
+        )
+
+    def by_state(self) -> timeseries.Panel:
+        about = (
+            "Probes by the verdict of their newest run. overdue: guests whose probe was due twice and did not run. "
+            f"postponed: for the cluster's health or another reason. {shared.ONLY_PER_DISK}"
+        )
+        its, every = self.its, f"count({self.its.targets_of_type(self.its(metrics.PROBE_VERDICT))})"
+
+        def newest(*verdicts: str, matches: str = "=~") -> str:
+            found = its.targets_of_type(its(metrics.PROBE_VERDICT, any_verdict(*verdicts, matches=matches)))
+            return f"count({found}) or 0 * {every}"
+
+        late = its.targets_of_type(its(metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS))
+        queries = [
+            Query(newest(*GOOD), "good"),
+            Query(newest(*BROKEN), "broken"),
+            Query(newest(*GOOD, *BROKEN, matches="!~"), "no verdict"),
+            Query(f"sum({its.targets_of_type(overdue_targets(its))})", "overdue"),
+            Query(f"count({late}) or 0 * count({its(metrics.PROBE_INTERVAL_SECONDS)})", "postponed"),
+        ]
+        colours = (steps.OF_STATE[each] for each in ("in-sync", "failed", "left-alone", "deferred", "planned"))
+        panel = graph("Probes by state", about, queries, size=BESIDE_IT)
+        return coloured(panel, {query.legend: colour for query, colour in zip(queries, colours, strict=True)})
+
+    def nodes(self) -> Row:
+        cluster = self.site.own("cluster")
+        return Row(
+            "Nodes",
+            [
+                self.not_enforcing(),
+                self.revisions(),
+                graph(
+                    "Nodes by version",
+                    "Nodes by their version of plimsoll. Two for long: a rollout that was not finished.",
+                    [Query(f"count by (version) ({self.its(metrics.BUILD_INFO)})", "{{version}}")],
+                    size=THIRD,
+                    stacked=True,
+                ),
+                graph(
+                    "Nodes by revision of the rules",
+                    "Nodes by the revision of the rules that their last pass used.",
+                    [Query(f"count by (revision) ({self.its(metrics.RULES_INFO)})", "{{revision}}")],
+                    size=THIRD,
+                    stacked=True,
+                ),
+                graph(
+                    "Nodes whose health gate is shut",
+                    "Nodes that defer changes because this Ceph cluster is unhealthy or unreachable.",
+                    [Query(f"sum by ({cluster}) ({self.its(metrics.HEALTH_GATE_SHUT)})", f"{{{{{cluster}}}}}")],
+                    steps=steps.WARN_FROM_ONE,
+                    size=THIRD,
+                ),
+                *self.without_plimsoll(),
+            ],
+        )
+
+    def not_enforcing(self) -> table.Panel:
+        its = self.its
+        return listing(
+            "Nodes braked, paused or observing",
+            "Only those. Braked: disks whose change is deferred until plimsoll approve. Paused: no limit is written."
+            " Observing: passes only plan.",
+            [*self.site.region, self.site.instance],
+            [
+                Column("Disks braked", f"{self.summed(metrics.PASS_BRAKED_DISKS)} > 0",
+                       steps=steps.measure(self.site, "braked")),
+                Column("Paused", f"{self.summed(metrics.PASS_PAUSED)} > 0",
+                       words={"1": ("paused", steps.WARNING)}),
+                Column("Mode", f"max by {its.node()} ({its(metrics.PASS_ENFORCING)}) == 0",
+                       words={"0": ("observing", steps.INFO)}),
+            ],
+            worst="Disks braked",
+            size=HALF,
+            links=links.of_node(self.site),
+            without="every node enforces",
+        )  # fmt: skip
+
+    def revisions(self) -> table.Panel:
+        its = self.its
+        issued = its(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+        return listing(
+            "Nodes: catalogue, version, revision",
+            "The age of the catalogue from Cinder and Nova (none: no catalogue), plimsoll's version, and the revision"
+            " of the rules of the last pass.",
+            [*self.site.region, self.site.instance, "version", "revision"],
+            [
+                Column("Age of catalogue", f"time() - max by {its.node()} ({issued})", Unit.SECONDS,
+                       steps.measure(self.site, "catalogue_age")),
+                Column("Pass", f"max by {its.node('version')} ({its(metrics.BUILD_INFO)})",
+                       hidden=True),
+                Column("Rules", f"max by {its.node('revision')} ({its(metrics.RULES_INFO)})",
+                       hidden=True),
+            ],
+            worst="Age of catalogue",
+            size=HALF,
+            links=links.of_node(self.site),
+        )  # fmt: skip
+
+    def without_plimsoll(self) -> list[table.Panel]:
+        """Where the site says which targets are compute nodes."""
+        if not self.site.compute_nodes:
+            return []
+        others = Chosen(self.site, self.its.matchers)
+        up = f"max by {others.node()} (up{{{', '.join((self.site.compute_nodes, *self.its.matchers))}}}) == 1"
+        built = self.its(metrics.BUILD_INFO, over="1d")
+        return [
+            listing(
+                "Compute nodes without plimsoll",
+                "node_exporter is up there, and has had no metrics of plimsoll for a day.",
+                [*self.site.region, self.site.instance],
+                [
+                    Column("node_exporter", f"{up} unless on {others.node()} max_over_time({built})",
+                           words={"1": ("up", steps.PLAIN)}),
+                ],
+                worst="node_exporter",
+                size=Size(24, 5),
+                links=links.of_node(self.site),
+                without="plimsoll is on every compute node",
+            )
+        ]  # fmt: skip
+
+    def disks(self) -> Row:
+        by_state = f"sum by (state) ({self.typed(metrics.DISKS_OF_TYPE)})"
+        busiest = self.its(metrics.BUSIEST_DISKS)
+        return Row(
+            "Disks",
+            [
+                shared.which_unlimited(self.its, Size(24, 7)),
+                shared.disks_by_state(by_state),
+                shared.at_limit(self.typed),
+                shared.reverted(self.typed),
+                shared.done("operations", Unit.OPERATIONS, self.typed, HALF),
+                shared.done("bytes", Unit.BYTES, self.typed, HALF),
+                listing(
+                    f"Busiest disks {shared.BETWEEN_PASSES}",
+                    f"Ten of each region, of all volume types, by most used limit; above 100 %: burst."
+                    f" {shared.ONLY_PER_DISK}",
+                    [*self.site.region, self.site.instance, "server", "project_name", "domain", "target_device",
+                     "uuid"],
+                    [Column("Used of limit", self.its.named(f"max by {self.its.disk} ({busiest})"), Unit.SHARE)],
+                    worst="Used of limit",
+                    links=links.of_disk(self.site),
+                ),
+            ],
+        )  # fmt: skip
+
+    def promised(self) -> Row:
+        typed = self.typed
+        most = f"max_over_time({typed(metrics.TAKEN['volume_type']['operations'], over='7d')})"
+        ratio = self.site.promised_ratio
+        limit: steps.Steps = ((None, steps.PLAIN), (ratio, steps.WARNING)) if ratio else steps.NEUTRAL
+        unlimited = typed(metrics.POOL_SUM[metrics.POOL_DISKS_UNLIMITED], 'unit="operations"')
+        return Row(
+            "Promised",
+            [
+                *(self.promised_and_taken(name, title, unit) for name, title, unit in (
+                    ("operations", "IOPS", Unit.OPERATIONS), ("bytes", "Bytes per second", Unit.BYTES))),
+                listing(
+                    f"IOPS promised, and the most taken in a week {shared.BETWEEN_PASSES}",
+                    "Promised: the sum of the limits in force, without bursts and without unlimited disks. Most: the"
+                    " highest sum of averages between passes. `plimsoll region promised` has more.",
+                    [*self.site.region, "volume_type"],
+                    [
+                        Column("Promised", type_named(typed(metrics.PROMISED["operations"])), Unit.OPERATIONS),
+                        Column("Most in a week", type_named(most), Unit.OPERATIONS),
+                        Column("× the most", type_named(f"{typed(metrics.PROMISED['operations'])} / ({most} > 0)"),
+                               Unit.AS_IT_IS, limit),
+                        Column("Disks unlimited",
+                               type_named(f"sum by {self.its.region('volume_type')} ({unlimited})")),
+                    ],
+                    worst="× the most",
+                    size=Size(24, 7),
+                ),
+            ],
+        )  # fmt: skip
+
+    def promised_and_taken(self, name: str, title: str, unit: Unit) -> timeseries.Panel:
+        legend = f"{self.site.legend} {{{{volume_type}}}}"
+        queries = [
+            Query(type_named(self.typed(metrics.TAKEN["volume_type"][name])), legend),
+            Query(type_named(self.typed(metrics.PROMISED[name])), f"{legend}, promised"),
+        ]
+        about = (
+            "What the disks of each volume type took together, on average between passes. Dashed: the sum of their"
+            " limits in force, without bursts and without unlimited disks."
+        )
+        title = f"{title} taken and promised, by volume type {shared.BETWEEN_PASSES}"
+        panel = graph(title, about, queries, unit, log=True)
+        return dashed(panel, ".*, promised")
+
+    def stalled(self) -> Row:
+        """By consoles of guests, where the site has them read."""
+        its, last = self.its, self.its(metrics.PROJECT_STALLED_TIMESTAMP_SECONDS)
+        lines = its(metrics.GUEST_STALL_LINES_TOTAL, over="1d")
+        age = f"min by {its.region('project')} (time() - {last}) < {STALLED_WITHIN}"
+        read = f"0 * max by {its.region()} ({its(metrics.CONSOLE_READ_TIMESTAMP_SECONDS)})"
+        projects = graph(
+            "Projects with guests that stalled",
+            "Projects of which a guest reported hung tasks, I/O errors or timeouts of disks on its console in the"
+            " last 15 min. A tenant may write such lines without a stall, so one project alone says little.",
+            [Query(f"count by {its.region()} ({age})\nor {read}", self.site.legend)],
+            size=HALF,
+        )
+        guests = listing(
+            "Guests that stalled within a day",
+            f"Lines of their kernels about disks that do not answer. {shared.ONLY_PER_DISK}",
+            [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
+            [Column("Lines", its.named(f"sum by {its.guest} (increase({lines})) > 0"))],
+            worst="Lines",
+            size=HALF,
+            links=links.of_node(self.site),
+            without="no stall, or no console is read",
+        )
+        return Row("Guests that stalled", [projects.no_value("no console is read: [consoles] read"), guests])
+
+    def ceph(self) -> Row:
+        site = self.site
+        panel = graph(
+            "PGs that accept I/O, over time",
+            "The share of placement groups that are active, by ceph_pg_active and ceph_pg_total of Ceph's mgr:"
+            " requests to the others wait.",
+            [Query(shared.availability(self.its), shared.ceph_legend(site))],
+            Unit.SHARE,
+            ((None, steps.BAD), (1, steps.GOOD)),
+            size=HALF,
+        ).max(1)
+        health = graph(
+            "Ceph's health over time",
+            "0 is HEALTH_OK, 1 HEALTH_WARN, 2 HEALTH_ERR.",
+            [Query(f"max by {site.in_region('cluster')} ({shared.ceph_series(self.its)('ceph_health_status')})",
+                   shared.ceph_legend(site))],
+            steps=((None, steps.GOOD), (1, steps.WARNING), (2, steps.BAD)),
+            size=HALF,
+        )  # fmt: skip
+        return Row("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
+
+
+def overdue_targets(its: Chosen) -> str:
+    """1 for each guest and directory that missed two probes since its newest run, or since it was chosen; else 0."""
+    last, chosen = metrics.PROBE_LAST_TIMESTAMP_SECONDS, metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS
+    since = f"max by {its.target} ({its(last)}) or max by {its.target} ({its(chosen)})"
+    return f"time() - ({since}) > bool 2 * max by {its.target} ({its(metrics.PROBE_INTERVAL_SECONDS)})"
+
+
+def make(site: Site) -> Dashboard:
+    made = Region(site)
+    head = Head(
+        links.REGION,
+        "Plimsoll / Region",
+        "One region: are the limits in force, and do guests get what they were promised?",
+        "now-2d",
+        [datasource(), region(site), volume_type(made.its)],
+        {"Node": links.to(links.NODE)},
+        alerts=shared.alerts(made.its),
+    )
+    rows = (
+        made.overview,
+        made.firing,
+        made.promise,
+        made.latency,
+        made.probes,
+        made.nodes,
+        made.disks,
+        made.promised,
+        made.stalled,
+        made.ceph,
+    )
+    return board(head, [row() for row in rows])

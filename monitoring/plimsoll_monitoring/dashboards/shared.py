@@ -1,0 +1,254 @@
+"""Panels that more than one dashboard shows, over the series that are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from grafana_foundation_sdk.builders import stat, statetimeline, table, timeseries
+
+from plimsoll_agent.monitor import metrics
+from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.dashboards import links, steps
+from plimsoll_monitoring.dashboards.chosen import Chosen, type_named
+from plimsoll_monitoring.dashboards.panels import (
+    HALF,
+    SMALL,
+    THIRD,
+    Column,
+    Query,
+    Size,
+    Unit,
+    coloured,
+    dashed,
+    figure,
+    graph,
+    listing,
+    states,
+)
+
+ONLY_PER_DISK = "Needs [metrics] detail = disk; empty with detail = aggregate."
+BETWEEN_PASSES = "(average between passes)"
+EVENLY = "Averages between two passes: peaks in between are higher."
+AT_LIMIT = "Disks that used 95 % or more of a limit, on average between two passes."
+GIVEN = "The share of conclusive probe runs in which the guest got what its limits promise."
+NO_CEPH = "no data from Ceph's mgr"
+_ALERT = ("volume_type", "source", "domain", "cluster", "uuid")
+
+
+# --- alerts
+
+
+def _firing(chosen: Chosen, *matchers: str) -> str:
+    return chosen("ALERTS", 'component="plimsoll"', 'alertstate="firing"', *matchers)
+
+
+def firing_number(chosen: Chosen, severity: str) -> stat.Panel:
+    """How many alerts of this severity fire."""
+    found = {"critical": steps.CRITICAL_FROM_ONE, "warning": steps.WARN_FROM_ONE}[severity]
+    matcher = f'severity="{severity}"'
+    expr = f"count({_firing(chosen, matcher)}) or vector(0)"
+    return figure(f"Alerts, {severity}", f"Alerts of plimsoll that fire, of severity {severity}.", expr, steps=found)
+
+
+def firing(title: str, chosen: Chosen, size: Size) -> table.Panel:
+    """``chosen`` are the alerts' own labels."""
+    labels = [chosen.site.own(label) for label in _ALERT]
+    by = chosen.node("alertname", *labels)
+    grades = {"critical": 3, "warning": 2, "info": 1}
+    severity = "\nor\n".join(
+        f"""{number} * max by {by} ({_firing(chosen, f'severity="{name}"')})""" for name, number in grades.items()
+    )
+    since = chosen("ALERTS_FOR_STATE", 'component="plimsoll"')
+    lasted = f"time() - min by {by} ({since})\nand max by {by} ({_firing(chosen)})"
+    return listing(
+        title,
+        "Alerts of plimsoll that fire, the worst first, and for how long their condition has held. Alerts on a region"
+        " or a volume type have no node.",
+        ["alertname", chosen.site.instance, *chosen.site.region, *labels],
+        [
+            Column("Severity", severity, words=steps.SEVERITY_WORDS),
+            Column("For", lasted, Unit.SECONDS),
+        ],
+        worst="Severity",
+        size=size,
+        links=links.of_guest(chosen.site) | {"alertname": f"{chosen.site.docs_url}reference/alerts.html"},
+        without="no alert fires",
+        values_first=True,
+    )
+
+
+def alerts(chosen: Chosen) -> str:
+    """Marks in graphs."""
+    return _firing(chosen)
+
+
+# --- disks
+
+
+def unlimited(chosen: Chosen) -> stat.Panel:
+    about = "Disks without a limit although one is desired."
+    expr = f"sum({chosen(metrics.DISKS_UNLIMITED)})"
+    return figure("Disks unlimited", about, expr, steps=steps.measure(chosen.site, "unlimited"))
+
+
+def which_unlimited(chosen: Chosen, size: Size) -> table.Panel:
+    """``chosen`` without a volume type."""
+    by, labels = chosen.disk, metrics.DISK
+    on = chosen.node("target_device", "uuid")
+    operations, size_ = (
+        f"max by {by} ({chosen(metrics.DISK_LIMIT_DESIRED[f'{unit}_per_second'])})"
+        for unit in ("operations", "bytes")
+    )
+    astray = f"(max by {by} ({chosen(metrics.DISK_UNLIMITED)}) == 1 and ({operations} or {size_}))"
+    info = f"max by {chosen.node('target_device', 'uuid', 'volume_type')} ({chosen(metrics.DISK_INFO)})"
+    state = f"max by {chosen.node('target_device', 'uuid', 'state', 'reason')} ({chosen(metrics.DISK_STATE)})"
+    described = f"{astray}\n* on {on} group_left (volume_type) {info}\n* on {on} group_left (state, reason) {state}"
+
+    def column(expr: str) -> str:
+        return chosen.named(chosen.disks_of_type(expr))
+
+    return listing(
+        "Disks unlimited, one by one",
+        "Disks without a limit although one is desired, with the state and the reason from the last pass;"
+        f" plimsoll disk explain on the node has more. {ONLY_PER_DISK}",
+        [
+            *chosen.site.region,
+            chosen.site.instance,
+            "server",
+            "project_name",
+            *labels,
+            "volume_type",
+            "state",
+            "reason",
+        ],
+        [
+            Column("Unlimited", column(described), words={"1": ("unlimited", steps.WARNING)}),
+            Column("Desired operations", column(f"{operations}\nand {astray}"), Unit.OPERATIONS),
+            Column("Desired bytes", column(f"{size_}\nand {astray}"), Unit.BYTES),
+        ],
+        worst="Unlimited",
+        size=size,
+        links=links.of_disk(chosen.site),
+        without="no disk is unlimited",
+    )
+
+
+def disks_by_state(expr: str, size: Size = THIRD) -> timeseries.Panel:
+    about = (
+        "in-sync: as desired. changed: by the newest pass. planned: mode is observe. deferred: until approval or a "
+        "retry. left-alone: nothing is desired. unknown: actual limits unknown. failed: the change was refused."
+    )
+    panel = graph("Disks by state", about, [Query(expr, "{{state}}")], size=size, stacked=True)
+    return coloured(panel, steps.OF_STATE)
+
+
+def at_limit(chosen: Chosen, size: Size = THIRD) -> timeseries.Panel:
+    expr = type_named(f"sum by (volume_type) ({chosen(metrics.DISKS_AT_LIMIT)})")
+    title = "Disks at limit, by volume type"
+    return graph(title, AT_LIMIT, [Query(expr, "{{volume_type}}")], size=size, stacked=True)
+
+
+def reverted(chosen: Chosen) -> timeseries.Panel:
+    about = (
+        "External changes to limits that plimsoll reverted, in the hour before each point. A steady count means that "
+        "another program writes limits."
+    )
+    metric = chosen(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
+    expr = type_named(f"sum by (volume_type) (increase({metric}))")
+    title = "External changes reverted in 1 h, by volume type"
+    return graph(title, about, [Query(expr, "{{volume_type}}")], size=THIRD)
+
+
+def done(what: str, unit: Unit, chosen: Chosen, size: Size) -> timeseries.Panel:
+    """``what``: operations or bytes."""
+    metric = chosen(metrics.AVERAGE[what])
+    expr = type_named(f"sum by (volume_type, direction) ({metric})")
+    title = f"{what.capitalize()} per second, by volume type {BETWEEN_PASSES}"
+    return graph(title, EVENLY, [Query(expr, "{{volume_type}} {{direction}}")], unit, size=size)
+
+
+# --- probes
+
+
+def runs_by_verdict(chosen: Chosen, size: Size = HALF) -> timeseries.Panel:
+    about = (
+        "kept: as promised. short: the cluster gave less. over-limit: the limit did not hold. slow: the latency "
+        "objective was missed. inconclusive and failed: no verdict."
+    )
+    expr = f"sum by (verdict) (increase({chosen(metrics.PROBE_RUNS_TOTAL, over='1d')}))"
+    panel = graph("Probe runs in 24 h, by verdict", about, [Query(expr, "{{verdict}}")], size=size, stacked=True)
+    return coloured(panel, steps.OF_VERDICT)
+
+
+def verdicts(title: str, about: str, expr: str, legend: str, size: Size) -> statetimeline.Panel:
+    """``expr`` as ``chosen.verdict_number`` makes it."""
+    return states(title, about, Query(expr, legend), steps.VERDICT_WORDS, size)
+
+
+def objective(chosen: Chosen, quantile: str, *labels: str, legend: str) -> Query:
+    """The strictest latency objective."""
+    metric = chosen(metrics.PROBE_OBJECTIVE_SECONDS, f'objective="{quantile}"')
+    return Query(type_named(f"min by ({', '.join(labels)}) ({metric})"), legend)
+
+
+def median_node(typed: Chosen) -> str:
+    """p99 of the median node of each region and volume type."""
+    return f"quantile by {typed.region('volume_type')} (0.5, {typed(metrics.NODE_P99)})"
+
+
+def latencies(title: str, about: str, queries: list[Query], size: Size = THIRD) -> timeseries.Panel:
+    """Objectives are dashed lines."""
+    return dashed(graph(title, about, queries, Unit.SECONDS, size=size, log=True), ".*objective.*")
+
+
+# --- Ceph
+
+
+def ceph(chosen: Chosen) -> list[stat.Panel]:
+    """As Ceph's mgr tells Prometheus, where the site scrapes it."""
+    site, its = chosen.site, ceph_series(chosen)
+    by = site.in_region("cluster")
+    panels = [
+        figure(
+            "Ceph's health",
+            f"HEALTH_OK, HEALTH_WARN or HEALTH_ERR, by ceph_health_status of Ceph's mgr{_linked(chosen)}.",
+            f"max by {by} ({its('ceph_health_status')})",
+            steps=((None, steps.GOOD), (1, steps.WARNING), (2, steps.BAD)),
+            legend="{{cluster}}",
+            words={"0": "OK", "1": "WARN", "2": "ERR"},
+            without=NO_CEPH,
+            size=SMALL,
+        ),
+        figure(
+            "PGs that accept I/O",
+            "The share of placement groups that are active: requests to the others wait.",
+            availability(chosen),
+            Unit.SHARE,
+            ((None, steps.BAD), (1, steps.GOOD)),
+            legend="{{cluster}}",
+            without=NO_CEPH,
+            size=SMALL,
+        ).decimals(2),
+    ]
+    if site.ceph_url:
+        for panel in panels:
+            panel.links([links.outward("Ceph's dashboard", site.ceph_url)])
+    return panels
+
+
+def _linked(chosen: Chosen) -> str:
+    return "; click for Ceph's dashboard" if chosen.site.ceph_url else ""
+
+
+def ceph_series(chosen: Chosen) -> Chosen:
+    """Ceph's targets are others, and need not have the label of a region."""
+    return replace(chosen.or_without_region, site=replace(chosen.site, selector=chosen.site.ceph))
+
+
+def ceph_legend(site: Site) -> str:
+    return site.legend if "cluster" in site.region else f"{site.legend} {{{{cluster}}}}"
+
+
+def availability(chosen: Chosen) -> str:
+    its, by = ceph_series(chosen), chosen.site.in_region("cluster")
+    return f"sum by {by} ({its('ceph_pg_active')})\n/\nsum by {by} ({its('ceph_pg_total')})"

@@ -1,0 +1,114 @@
+"""Whether a rollout may continue after this node: its status, held against what is tolerated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from plimsoll_agent.monitor.thresholds import Level
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+from plimsoll_monitoring.node.health import NEVER_PASSED, JudgedFigure, words
+from plimsoll_monitoring.node.status import NodeStatus
+from plimsoll_probes.output.serialize import time_data
+
+FORMAT_VERSION = 1
+LASTING = frozenset(("braked", "paused"))
+"""Figures that no further pass corrects: they need an operator."""
+BY_NAME = frozenset(("failed", "probe_broken", "sources_down", "unlimited"))
+"""What a bad version or bad settings would cause: these warnings are tolerated only by their names."""
+OF_OBSERVING = frozenset(("behind", "unlimited"))
+"""In mode observe nothing is written, so these are expected."""
+
+
+@frozen
+class Tolerance:
+    """What does not make a node unhealthy. Nothing tolerates a critical figure."""
+
+    figures: frozenset[str] = frozenset()
+    """Figures that may be a warning or unknown."""
+    warnings: bool = False
+    """Any other figure may be a warning, but for ``BY_NAME``."""
+
+    def passes(self, finding: JudgedFigure, *, observing: bool) -> bool:
+        name, level = finding.measure.name, finding.level
+        if level in (Level.OK, Level.CRITICAL):
+            return level is Level.OK
+        if name in self.figures or (observing and name in OF_OBSERVING):
+            return True
+        return level is Level.WARNING and self.warnings and name not in BY_NAME
+
+
+@frozen
+class Asked:
+    """What a node must be like."""
+
+    version: str
+    """The version of plimsoll that must have made the last pass."""
+    since: datetime | None = None
+    """The last pass must have started at this time or later."""
+    tolerance: Tolerance = Tolerance()
+
+
+@frozen
+class Fault:
+    """Why a node is not healthy. ``figure`` is "" for a pass or a file."""
+
+    level: Level
+    figure: str
+    text: str
+    do: str = ""
+
+    @property
+    def words(self) -> str:
+        """With the figure's name, by which it can be tolerated."""
+        return f"{self.figure}: {self.text}" if self.figure else self.text
+
+
+def faults(status: NodeStatus, asked: Asked) -> tuple[Fault, ...]:
+    """Empty for a healthy node; else the faults of the pass, then those of figures, the worst first."""
+    found = [Fault(Level.UNKNOWN, "", each.text) for each in status.trouble]
+    last = status.last
+    if last is None:
+        none = Fault(Level.UNKNOWN, "", NEVER_PASSED, status.setup.no_pass())
+        return tuple(found) if "pass" in status.complaints else (*found, none)
+    if asked.since is not None and last.started < asked.since:
+        when = f"{time_data(last.started)}, before {time_data(asked.since)}"
+        found.append(Fault(Level.UNKNOWN, "", f"there was no pass: the last one started at {when}"))
+    elif last.version != asked.version:
+        by = f"the last pass was made by plimsoll {printable(last.version)}, not by {asked.version}"
+        found.append(Fault(Level.UNKNOWN, "", by))
+    # Not those of status.problems(): there a disk of two figures stands with one, which may be tolerated.
+    out = [each for each in status.judgement.wrong if not asked.tolerance.passes(each, observing=not last.enforcing)]
+    if last.trouble:
+        # Without a pass other figures are out of their ranges too, so only the cause is told.
+        found.append(Fault(Level.CRITICAL, "", printable(last.trouble), status.setup.no_pass()))
+        out = [each for each in out if each.measure.name in LASTING]
+    return (*found, *(Fault(each.level, each.measure.name, words(each), each.figure.do) for each in out))
+
+
+def data(status: NodeStatus, found: Sequence[Fault], passes: int) -> dict[str, object]:
+    """``passes``: how many were made for it. Times are in UTC."""
+    last = status.last
+    return {
+        "version": FORMAT_VERSION,
+        "healthy": not found,
+        "faults": [
+            {
+                "level": fault.level.name.lower(),
+                "figure": fault.figure or None,
+                "text": fault.text,
+                "next": fault.do or None,
+            }
+            for fault in found
+        ],
+        "passes": passes,
+        "pass": None
+        if last is None
+        else {
+            "plimsoll": last.version,
+            "started": time_data(last.started),
+            "ended": time_data(last.ended),
+            "enforcing": last.enforcing,
+        },
+    }

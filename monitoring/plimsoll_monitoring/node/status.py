@@ -1,0 +1,209 @@
+"""The state of this node, from the files of passes and probes."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime
+from pathlib import Path
+
+from plimsoll_agent.consoles.model import Consoles
+from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.monitor.daemon_status import DaemonStatus
+from plimsoll_agent.monitor.next_command import NodeSetup
+from plimsoll_agent.monitor.pass_summary import PAUSED, LastDisk, LastPass
+from plimsoll_agent.monitor.thresholds import Level, Thresholds
+from plimsoll_agent.store.state import Given
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+from plimsoll_monitoring.node.figures import counts, figures_of_probes
+from plimsoll_monitoring.node.health import (
+    OF_DISKS,
+    Figure,
+    JudgedFigure,
+    Judgement,
+    Problem,
+    figures_of_daemon,
+    figures_of_pass,
+    judge,
+    paused_figure,
+    problems_of_disks,
+    since_words,
+    words,
+)
+from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.schedule.targets import ChosenTarget
+from plimsoll_probes.store.history import History
+
+NONE = "-"
+
+
+@frozen
+class Probes:
+    """The probes of this node; ``results`` are the newest of each guest, directory and job that still count."""
+
+    chosen: Sequence[ChosenTarget]
+    results: Sequence[ProbeResult]
+    postponed: Sequence[Postponed]
+    """Those that have not started since."""
+    figures: Sequence[Figure]
+
+    @classmethod
+    def of(cls, history: History, now: datetime, setup: NodeSetup | None = None) -> Probes:
+        """Raises ``StateError``."""
+        chosen, latest, postponed = history.chosen_targets(), history.latest(), history.postponed()
+        begun = history.last_begun(now)
+        return cls(
+            chosen,
+            [each for each in latest if counts(each, chosen, now)],
+            [each for each in postponed if _is_postponed(each, chosen, begun)],
+            figures_of_probes(latest, begun, postponed, chosen, now, history.streak, setup),
+        )
+
+    @property
+    def verdicts(self) -> Counter[Verdict]:
+        return Counter(each.finding.verdict for each in self.results)
+
+
+def _is_postponed(
+    postponed: Postponed, chosen: Sequence[ChosenTarget], begun: Mapping[tuple[str, str], datetime]
+) -> bool:
+    key = postponed.guest_uuid, postponed.directory
+    return any(target.key == key for target in chosen) and (key not in begun or begun[key] < postponed.at)
+
+
+@frozen
+class ListedProblem:
+    """A problem as it is told: with its level, and the figure that it belongs to ("" for a file)."""
+
+    level: Level
+    figure: str
+    problem: Problem
+
+
+@frozen(kw_only=True)
+class NodeStatus:
+    """This node by its files. ``complaints`` has an error for each that could not be read: ``pass``, ``probes``."""
+
+    now: datetime
+    last: LastPass | None
+    probes: Probes | None
+    paused: Reason | None
+    """Now, not at the last pass."""
+    observe: bool = False
+    """The settings have mode observe."""
+    approvals: Sequence[Given] = ()
+    """Of large changes, which no pass has used yet."""
+    approvals_unread: str = ""
+    """Why they cannot be read, if so."""
+    written: Mapping[Path, datetime]
+    """When each existing file was written."""
+    thresholds: Mapping[str, Thresholds]
+    setup: NodeSetup = field(default_factory=NodeSetup)
+    complaints: Mapping[str, str] = field(default_factory=dict)
+    no_room: JudgedFigure | None = None
+    consoles: Consoles | None = None
+    """None where they are not read."""
+    daemon: DaemonStatus | None = None
+    """None where it does not run, or has ended by itself."""
+
+    @property
+    def judgement(self) -> Judgement:
+        figures = () if "pass" in self.complaints else figures_of_pass(self.last, self.now, self.setup, self.approved)
+        figures = tuple(each for each in figures if each.name != "paused")
+        daemon = figures_of_daemon(self.daemon, self.now, self.setup)
+        since = None if self.last is None or self.last.paused is None else self.last.wrong_since.get(PAUSED)
+        paused = paused_figure(self.paused, since, self.now, self.setup)
+        probes = () if self.probes is None else self.probes.figures
+        return judge((*figures, paused, *daemon, *probes), self.thresholds)
+
+    @property
+    def approved(self) -> str:
+        """``approved by root 16:14 UTC; the next pass applies it``: what the brake of the last pass deferred."""
+        revision = self.last.braked if self.last is not None else None
+        given = [each for each in self.approvals if revision and each.approval.covers(revision, removal=False)]
+        if not given:
+            return ""
+        best = max(given, key=lambda each: each.approval.remove)
+        said = f"approved by {printable(best.by)} {since_words(best.at, self.now)}"
+        said += "" if best.approval.remove else ", without removals"
+        which = "next pass"
+        if self.observe:
+            which = "first pass in mode enforce"
+        elif self.paused is not None:
+            which = "first pass after the pause"
+        return f"{said}; the {which} applies it"
+
+    @property
+    def trouble(self) -> tuple[Problem, ...]:
+        """The files that could not be read, and that passes cannot write them."""
+        unread = tuple(_complaint(*each, self.setup) for each in self.complaints.items())
+        return unread if self.no_room is None else (*unread, *self.no_room.figure.problems)
+
+    @property
+    def known(self) -> bool:
+        """Whether all files could be read, and passes can write them."""
+        return self.last is not None and not self.trouble
+
+    @property
+    def level(self) -> Level:
+        """At least UNKNOWN where something could not be read."""
+        return max(self.judgement.level, Level.OK if self.known else Level.UNKNOWN)
+
+    @property
+    def exit_status(self) -> int:
+        if not self.known:
+            return 1
+        return 0 if self.level is Level.OK else 3
+
+    def problems(self) -> Iterator[ListedProblem]:
+        """What is wrong, the worst first. What two figures tell of the same disks is told once."""
+        found = [ListedProblem(Level.UNKNOWN, "", each) for each in self.trouble]
+        texts: set[str] = set()
+        disks: set[str] = set()
+        for finding in self.judgement.wrong:
+            for problem in self._problems_of(finding, disks):
+                if problem.text not in texts:
+                    found.append(ListedProblem(finding.level, finding.measure.name, problem))
+                texts.add(problem.text)
+        alone = (told for told in found if not _follows(told, found))
+        yield from sorted(alone, key=lambda told: (-told.level, told.figure == "good_pass_age"))
+
+    def _problems_of(self, finding: JudgedFigure, told: set[str]) -> Sequence[Problem]:
+        """``told``: the keys of disks that were told before; others are added."""
+        name = finding.measure.name
+        if self.last is None or name not in OF_DISKS:
+            return finding.figure.problems or (Problem(words(finding)),)
+        disks = [disk for disk in self.last.disks if OF_DISKS[name](disk) and disk.named.key not in told]
+        told |= {disk.named.key for disk in disks}
+        if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
+            disks = [disk for disk in disks if disk.reason.code is not Code.BRAKED]  # told with the brake
+        return problems_of_disks(name, disks, self.now, self.setup)
+
+
+def _follows(told: ListedProblem, found: Sequence[ListedProblem]) -> bool:
+    """Whether it is that there was no good pass, and a problem that is as bad has the same next command."""
+    others = [other for other in found if other.figure != "good_pass_age"]
+    return told.figure == "good_pass_age" and any(
+        told.problem.do == other.problem.do and told.level <= other.level for other in others
+    )
+
+
+def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:
+    barred = setup.sudo and os.strerror(errno.EACCES) in text
+    do = setup.plimsoll("status") if barred else setup.plimsoll("state", "check")
+    return Problem(text, do, reason=because(Code.NOT_READ, source=name, detail=text))
+
+
+# --- as text
+
+
+def by_type(disks: Sequence[LastDisk]) -> dict[str, list[LastDisk]]:
+    types: dict[str, list[LastDisk]] = {name: [] for name in sorted({disk.volume_type or "" for disk in disks})}
+    for disk in disks:
+        types[disk.volume_type or ""].append(disk)
+    return types

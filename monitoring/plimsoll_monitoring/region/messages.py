@@ -1,0 +1,331 @@
+"""Text about the nodes, types, disks and probes of a region."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from plimsoll_agent.messages.sentences import STATE_WORDS, states_words
+from plimsoll_agent.monitor.thresholds import Level, Thresholds
+from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import plural, printable
+from plimsoll_monitoring.node.health import Figure, judge
+from plimsoll_monitoring.region import promised
+from plimsoll_monitoring.region.answers import NodeKey
+from plimsoll_monitoring.region.disks import AT_LIMIT, UNLIMITED, RegionDisk
+from plimsoll_monitoring.region.probes import QUANTILES, Row, kept_ratio, proving
+from plimsoll_monitoring.region.status import UNKNOWN_VERSION, Node, Status
+
+UNKNOWN = "-"
+_NAMED = 4
+_LAST_EDGE = 17.0
+"""Seconds: latencies in fio's last bucket are longer."""
+QUANTILE_HEADS = tuple(f"p{quantile * 100:g}" for quantile in QUANTILES.values())
+_STATES: Mapping[str, str] = {**STATE_WORDS, UNLIMITED: "unlimited", AT_LIMIT: "at limit"}
+
+
+def percent(ratio: float | None) -> str:
+    """A share below 1 is never rounded up to 100 %; a share may be above 1."""
+    if ratio is None:
+        return UNKNOWN
+    rounded = round(ratio * 100, 1)
+    return f"{99.9 if ratio < 1 and rounded == 100 else rounded:g} %"
+
+
+def seconds_words(seconds: float | None) -> str:
+    """A latency with three digits."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds >= _LAST_EDGE:
+        return f"over {_LAST_EDGE:g} s"
+    for unit, name in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= unit:
+            return f"{seconds / unit:.3g} {name}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def rate_words(rate: float | None) -> str:
+    return UNKNOWN if rate is None else f"{rate:.0f}"
+
+
+def ago(earlier: float, now: float) -> str:
+    return f"{_duration(now - earlier)} ago"
+
+
+def node_name(node: NodeKey, *, regions: bool) -> str:
+    """With its region where there are several: their nodes may have the same name."""
+    region, instance = node
+    return f"{printable(instance)} ({name_or_none(region)})" if regions else printable(instance)
+
+
+def name_or_none(name: str) -> str:
+    return printable(name) or "(none)"
+
+
+def state_name(state: str) -> str:
+    return _STATES.get(state, printable(state))
+
+
+# --- region status ---------------------------------------------------------------------------------------
+
+
+def status_facts(status: Status) -> dict[str, str]:
+    """The lines about the whole region, by their titles."""
+    facts = {"region": ", ".join(name_or_none(region) for region in status.regions)}
+    facts["nodes"] = _nodes(status.nodes)
+    facts["versions"] = _listed(status.versions)
+    facts["mode"] = _modes(status.nodes)
+    named = states_words(status.told_states)
+    facts["disks"] = f"{sum(status.states.values())}: {named}" if named else "none"
+    facts["unlimited"] = f"{sum(one.unlimited for one in status.types)} although a limit is desired"
+    facts["at limit"] = str(sum(one.at_limit for one in status.types))
+    facts["reverted"] = f"{plural(round(sum(one.drift for one in status.types)), 'external change')} in a day"
+    facts["probes"] = _probes(status)
+    runs = status.runs
+    facts["promise"] = f"kept in {percent(kept_ratio(runs))} of {plural(proving(runs), 'run')} in a day"
+    if not proving(runs):
+        facts["promise"] = "unknown: no conclusive run in a day"
+    return facts
+
+
+def _nodes(nodes: Sequence[Node]) -> str:
+    levels = Counter("unreachable" if node.unreachable_since is not None else _level_word(node) for node in nodes)
+    order = ("ok", "warning", "unknown", "critical", "unreachable")
+    return f"{len(nodes)}: {', '.join(f'{levels[level]} {level}' for level in order if levels[level])}"
+
+
+def _level_word(node: Node) -> str:
+    return node.judgement.level.name.lower()
+
+
+def _modes(nodes: Sequence[Node]) -> str:
+    names = {True: "enforce", False: "observe", None: "unknown"}
+    counted = Counter(names[node.enforcing] for node in nodes if node.unreachable_since is None)
+    paused = sum(node.paused for node in nodes)
+    return _listed(counted) + (f"; {paused} paused" if paused else "")
+
+
+def _listed(counted: Counter[str]) -> str:
+    return (
+        ", ".join(f"{printable(name)} on {plural(number, 'node')}" for name, number in counted.most_common())
+        or UNKNOWN
+    )
+
+
+def _probes(status: Status) -> str:
+    guests = len({one.uuid for one in status.probed})
+    if not guests:
+        return "no metrics of single guests" if status.runs else "none"
+    late = len({one.uuid for one in status.probed if one.late(status.at)})
+    postponed = [one for one in status.probed if one.postponed is not None]
+    why = sorted({printable(one.why) for one in postponed if one.why})
+    said = f"{plural(guests, 'guest')}, {late} late, {len({one.uuid for one in postponed})} postponed"
+    return f"{said} ({', '.join(why)})" if why else said
+
+
+def type_columns(*, regions: bool) -> tuple[str, ...]:
+    head = ("region",) if regions else ()
+    return (*head, "type", "disks", "in_sync", "unlimited", "at_limit", "reverted", "kept", "runs", *QUANTILE_HEADS)
+
+
+def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
+    """A row for each volume type: its disks, and its probes of a day."""
+    return [
+        (
+            *([name_or_none(one.region)] if regions else []),
+            name_or_none(one.name),
+            str(sum(one.states.values())),
+            str(one.states.get(Kind.IN_SYNC.value, 0)),
+            str(one.unlimited),
+            str(one.at_limit),
+            str(round(one.drift)),
+            percent(kept_ratio(one.runs)),
+            str(proving(one.runs)),
+            *(seconds_words(one.quantiles[name]) for name in QUANTILES),
+        )
+        for one in status.types
+    ]
+
+
+def good_words(status: Status) -> str:
+    """The line of a region without problems."""
+    states = states_words(status.told_states)
+    disks = plural(sum(status.states.values()), "disk") if states else "no disks"
+    return f"{plural(len(status.nodes), 'node')}, {disks}" + (f": {states}" if states else "")
+
+
+def remarks(status: Status) -> Iterator[str]:
+    """What to know beside the problems."""
+    versions = status.versions.keys() - {UNKNOWN_VERSION}
+    if len(versions) > 1:
+        yield f"{len(versions)} versions: figures that only one of them reports are incomplete"
+    yield from aggregate_lines(status.aggregates, regions=len(status.regions) > 1)
+    if status.unruled:
+        yield "percentiles unknown: this Prometheus has not loaded plimsoll-rules.yaml, or only just now"
+    if any(node.unreachable_since is not None for node in status.nodes):
+        yield "disks and probes of unreachable nodes are not counted"
+
+
+def _duration(seconds: float) -> str:
+    return durations.words(timedelta(seconds=max(seconds, 0)))
+
+
+def first(names: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def aggregate_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]:
+    """A line about nodes whose disks and guests cannot be listed."""
+    if nodes:
+        names = first([node_name(node, regions=regions) for node in nodes])
+        yield (
+            f"{plural(len(nodes), 'node')} without metrics of single disks and guests"
+            f" ([metrics] detail = aggregate): {names}"
+        )
+
+
+# --- region disks ----------------------------------------------------------------------------------------
+
+
+def disk_state(disk: RegionDisk, now: float, thresholds: Mapping[str, Thresholds]) -> str:
+    """Its states, and their age where the node's last pass is too old."""
+    states = [state for state in disk.states if state != Kind.IN_SYNC or len(disk.states) == 1]
+    said = ", ".join(map(state_name, states)) or "unknown"
+    ended = disk.pass_ended
+    if ended is not None and judge([Figure("pass_age", now - ended)], thresholds).level is not Level.OK:
+        said += f" ({ago(ended, now)})"
+    return said
+
+
+def share_words(disk: RegionDisk) -> str:
+    """``99.8 % iops``: of ``total_iops_sec``."""
+    if disk.share is None or disk.limit is None:
+        return UNKNOWN
+    limit = disk.limit.removeprefix("total_").removesuffix("_sec").replace("_", " ")
+    return f"{percent(disk.share)} {printable(limit)}"
+
+
+def disks_sum(numbers: Mapping[str, int], shown: int, *, everything: bool) -> str:
+    """``3 unlimited, 212 at limit; the worst 50 are listed``. ``everything``: of all nodes."""
+    said = ", ".join(f"{numbers[state]} {state_name(state)}" for state in numbers if numbers[state])
+    if not said:
+        return "No such disk." if everything else "No such disk among the nodes with metrics of single disks."
+    return f"{said}; the worst {shown} are listed" if max(numbers.values()) > shown else said
+
+
+# --- region probes ---------------------------------------------------------------------------------------
+
+
+def count_words(number: float | None) -> str:
+    return UNKNOWN if number is None else str(round(number))
+
+
+def probes_sum(rows: Iterable[Row], shown: int) -> str:
+    of = list(rows)
+    if not of:
+        return "No probe results."
+    runs: Counter[str] = Counter()
+    for row in of:
+        runs.update({verdict: round(number) for verdict, number in row.runs.items()})
+    listed = ", ".join(f"{number} {printable(verdict)}" for verdict, number in runs.most_common() if number)
+    said = f"{plural(sum(runs.values()), 'run')}{': ' if listed else ''}{listed}"
+    return f"{said}; the worst {shown} of {len(of)} are listed" if len(of) > shown else said
+
+
+# --- region promised -------------------------------------------------------------------------------------
+
+
+def amount(value: float | None, unit: str) -> str:
+    """``340,000``, or ``1.2 GiB/s``."""
+    if value is None:
+        return UNKNOWN
+    if unit == "operations":
+        return f"{value:,.0f}"
+    for factor, name in ((2**40, "TiB/s"), (2**30, "GiB/s"), (2**20, "MiB/s")):
+        if value >= factor:
+            return f"{value / factor:,.3g} {name}" if value < 1000 * factor else f"{value / factor:,.0f} {name}"
+    return f"{value / 2**10:.3g} KiB/s"
+
+
+def promised_words(row: promised.Row) -> str:
+    if row.promised is None:
+        return "unlimited" if row.unlimited else UNKNOWN
+    return f"{'≥ ' if row.at_least else ''}{amount(row.promised, row.unit)}"
+
+
+def times_words(row: promised.Row) -> str:
+    """``3.5 ×``."""
+    return UNKNOWN if row.ratio is None else f"{'≥ ' if row.at_least else ''}{_times(row.ratio)}"
+
+
+def use_words(row: promised.Row) -> str:
+    return UNKNOWN if row.use is None else f"{'≤ ' if row.at_least else ''}{percent(row.use)}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} ×" if ratio < 10 else f"{ratio:,.0f} ×"
+
+
+def promised_name(row: promised.Row, *, regions: bool) -> str:
+    """``gold``, with its region where there are several."""
+    region, *_, name = row.labels.values()
+    named = "(unknown)" if name is None else name_or_none(name)
+    return f"{named} ({name_or_none(region or '')})" if regions else named
+
+
+def promised_lines(rows: Sequence[promised.Row], over: promised.Over, *, regions: bool) -> Iterator[str]:
+    """A sentence on each type, pool or class: of requests, or of bytes if no limit on requests is known."""
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    for operations, in_bytes in pairs:
+        row = in_bytes if operations.promised is None and in_bytes.promised is not None else operations
+        yield f"{promised_name(row, regions=regions)}: {_promised_sentence(row, over)}"
+
+
+def _promised_sentence(row: promised.Row, over: promised.Over) -> str:
+    unit = " IOPS" if row.unit == "operations" else ""
+    without = _left_out(row)
+    if row.promised is None:
+        said = f"nothing promised{without}" if row.disks else "no disks now"
+    else:
+        bound = "at least " if row.at_least else ""
+        said = f"{bound}{_short(row.promised, row.unit)}{unit} promised{without}"
+    if row.most is None:
+        return f"{said}; what was taken is unknown"
+    said += f", {amount(row.most, row.unit)}{unit if row.promised is None else ''} the most seen in a {over.value}"
+    if row.ratio is not None:
+        said += f" ({'at least ' if row.at_least else ''}{_times(row.ratio)})"
+    if row.use is not None:
+        said += f", peak use {'at most ' if row.at_least else ''}{percent(row.use)}"
+    return f"{said}, p99 at that peak {'unknown' if row.p99 is None else seconds_words(row.p99)}"
+
+
+def _left_out(row: promised.Row) -> str:
+    """`` (1 of 12 disks unlimited, 2 unknown)``."""
+    counted = [(number, word) for number, word in ((row.unlimited, "unlimited"), (row.unknown, "unknown")) if number]
+    said = [f"{number} {word}" for number, word in counted[1:]]
+    if counted:
+        number, word = counted[0]
+        said.insert(0, f"{number} of {plural(row.disks, 'disk')} {word}")
+    return f" ({', '.join(said)})" if said else ""
+
+
+def _short(value: float, unit: str) -> str:
+    return f"{value / 1e6:,.3g} M" if unit == "operations" and value >= 1e6 else amount(value, unit)
+
+
+def known_since(rows: Iterable[promised.Row], now: float, over: promised.Over) -> Iterator[str]:
+    """A line where Prometheus has not yet seen all of that time."""
+    since = min((row.since for row in rows if row.since is not None), default=None)
+    if since is not None and now - since < promised.WINDOWS[over] - 3600:
+        moment = datetime.fromtimestamp(since, UTC)
+        yield f"Prometheus has what was taken since {moment:%Y-%m-%d %H:%M} UTC only ({ago(since, now)})."
+
+
+def left_out_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]:
+    if nodes:
+        names = first([node_name(node, regions=regions) for node in nodes])
+        yield f"{plural(len(nodes), 'node')} not counted (not observed for an hour, or an older version): {names}"

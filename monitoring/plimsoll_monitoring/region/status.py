@@ -1,0 +1,318 @@
+"""The status of the region: the queries for Prometheus, and the nodes and types from its answers.
+
+Each node is judged by the same ranges as by ``plimsoll status`` on the node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+
+from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.daemon_status import LATE, faults
+from plimsoll_agent.monitor.thresholds import Level, Thresholds
+from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_monitoring.node.health import Figure, Judgement, judge
+from plimsoll_monitoring.promql import BROKEN, Selection, each, increased, quantile
+from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
+from plimsoll_monitoring.region.disks import aggregates, without_disks
+from plimsoll_monitoring.region.probes import FAILED, QUANTILES, WINDOW, Probed, probe_questions, probes
+
+_BEHIND = (Kind.PLANNED, Kind.DEFERRED)
+_PASSED = metrics.PASS_LAST_TIMESTAMP_SECONDS
+_CLOCKS_DIFFER = 60.0
+"""Seconds by which clocks of machines may differ."""
+_SEEN = "3d:15m"
+"""How long a node without metrics is listed, and the resolution."""
+
+
+UNKNOWN_VERSION = "?"
+
+
+def questions(selection: Selection) -> dict[str, str]:
+    """The queries of ``plimsoll region status``: PromQL by name."""
+    nodes = selection.matchers()
+    asked = {
+        "last_pass": each(_PASSED, nodes),
+        "good_pass": each(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS, nodes),
+        # A node whose exporter is gone is missing from all other answers; a removed node drops out in time.
+        "seen": f"max_over_time(max by (region, instance) (timestamp({_PASSED}{nodes}))[{_SEEN}])",
+        "observed": each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes),
+        "phases": each(metrics.PASS_DURATION_SECONDS, nodes, "phase"),
+        "enforcing": each(metrics.PASS_ENFORCING, nodes),
+        "paused": each(metrics.PASS_PAUSED, nodes),
+        "braked": each(metrics.PASS_BRAKED_DISKS, nodes, "revision"),
+        "daemon_wrote": each(metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS, nodes),
+        "daemon_connected": each(metrics.DAEMON_CONNECTED, nodes),
+        "daemon_reloaded": each(metrics.DAEMON_LAST_RELOAD_SUCCESSFUL, nodes),
+        "sources": each(metrics.SOURCE_UP, nodes, "source"),
+        "catalogue": each(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS, nodes),
+        # Of a node with a catalogue in its settings, also where none is usable.
+        "configured": each(metrics.CATALOGUE_STALE_AFTER_SECONDS, nodes),
+        "unreachable_guests": each(metrics.GUESTS, selection.matchers('state="unreachable"')),
+        "versions": each(metrics.BUILD_INFO, nodes, "version"),
+        "disks": each(metrics.DISKS, nodes, "volume_type", "state") + " > 0",
+        "unlimited": each(metrics.DISKS_UNLIMITED, nodes, "volume_type") + " > 0",
+        "unknown": each(metrics.DISKS_UNKNOWN, nodes, "volume_type"),
+        "acknowledged": each(metrics.DISKS_UNKNOWN_ACKNOWLEDGED, nodes, "volume_type") + " > 0",
+        "at_limit": each(metrics.DISKS_AT_LIMIT, nodes, "volume_type"),
+        "drift": (
+            f"sum by (region, volume_type) ({increased(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, nodes, WINDOW)})"
+        ),
+        "aggregates": without_disks(nodes),
+        "runs": f"sum by (region, volume_type, verdict) ({increased(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)})",
+        **probe_questions(nodes),
+    }
+    for name, share in QUANTILES.items():
+        if selection.nodes:  # for single nodes no rule records it, and the query is cheap
+            buckets = increased(metrics.PROBE_LATENCY_SECONDS_BUCKET, nodes, WINDOW)
+            asked[name] = quantile(share, "(region, volume_type, le)", buckets)
+        else:
+            asked[name] = f"{metrics.QUANTILES[name]}{nodes}"
+    return asked
+
+
+@frozen
+class Node:
+    """One node, by its last metrics."""
+
+    region: str
+    instance: str
+    judgement: Judgement
+    unreachable_since: float | None
+    """When its metrics ended; None for a node that has metrics."""
+    version: str | None
+    enforcing: bool | None
+    paused: bool
+
+
+@frozen
+class Type:
+    """The disks of a volume type in a region ("" for those without a type), and its probes of a day."""
+
+    region: str
+    name: str
+    states: Mapping[str, int] = field(hash=False)
+    unknown: int
+    """Those of them in state ``unknown`` that should be known, and of which no operator knows."""
+    acknowledged: int
+    unlimited: int
+    at_limit: int
+    drift: float
+    runs: Mapping[str, float] = field(hash=False)
+    """Runs by their verdict."""
+    quantiles: Mapping[str, float | None] = field(hash=False)
+    """Latency in seconds; None is unknown."""
+
+
+@frozen
+class Status:
+    """The region, or all regions of Prometheus, as of ``at``."""
+
+    at: float
+    nodes: tuple[Node, ...]
+    types: tuple[Type, ...]
+    probed: tuple[Probed, ...]
+    aggregates: tuple[NodeKey, ...]
+    """The nodes without metrics of single disks and guests."""
+    unruled: bool
+    """There are probes but no recorded quantiles: the recording rules are not loaded."""
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        return tuple(sorted({node.region for node in self.nodes}))
+
+    @property
+    def level(self) -> Level:
+        return max((node.judgement.level for node in self.nodes), default=Level.UNKNOWN)
+
+    @property
+    def versions(self) -> Counter[str]:
+        """How many nodes that report have each version."""
+        reporting = (node.version or "" for node in self.nodes if node.unreachable_since is None)
+        return Counter(version or UNKNOWN_VERSION for version in sorted(reporting))
+
+    @property
+    def states(self) -> Counter[str]:
+        """Disks by their state."""
+        return sum((Counter(one.states) for one in self.types), Counter[str]())
+
+    @property
+    def told_states(self) -> Counter[str]:
+        """The same with ``ACKNOWLEDGED`` and ``NEW`` apart, as in the status of a node."""
+        states, unknown = self.states, sum(one.unknown for one in self.types)
+        acknowledged = sum(one.acknowledged for one in self.types)
+        new = max(0, states[Kind.UNKNOWN] - unknown - acknowledged)  # metrics of one node may disagree
+        return Counter({**states, Kind.UNKNOWN.value: unknown, ACKNOWLEDGED: acknowledged, NEW: new})
+
+    @property
+    def runs(self) -> Mapping[str, float]:
+        """Runs of probes in a day, by their verdict."""
+        runs: dict[str, float] = defaultdict(float)
+        for one in self.types:
+            for verdict, number in one.runs.items():
+                runs[verdict] += number
+        return runs
+
+
+def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -> Status:
+    """The status from the answers to ``questions``. ``now`` is by the clock of Prometheus."""
+    probed = probes(answers)
+    types = tuple(_types(answers))
+    return Status(
+        now,
+        tuple(_nodes(answers, probed, now, thresholds)),
+        types,
+        probed,
+        tuple(sorted(aggregates(answers))),
+        bool(answers["runs"]) and not any(answers[name] for name in QUANTILES),
+    )
+
+
+# --- nodes -----------------------------------------------------------------------------------------------
+
+
+def _nodes(
+    answers: Answers, probed: Sequence[Probed], now: float, thresholds: Mapping[str, Thresholds]
+) -> Iterator[Node]:
+    last = _by_node(answers["last_pass"])
+    seen = _by_node(answers["seen"])
+    told = {
+        name: _by_node(answers[name])
+        for name in ("good_pass", "observed", "paused", "braked", "catalogue", "unreachable_guests")
+    }
+    daemon = [_by_node(answers[f"daemon_{name}"]) for name in ("wrote", "connected", "reloaded")]
+    enforcing = _by_node(answers["enforcing"])
+    revisions = {key_of(series): label(series, "revision") for series in answers["braked"]}
+    versions = {key_of(series): label(series, "version") for series in answers["versions"]}
+    down: dict[NodeKey, list[str]] = defaultdict(list)
+    configured = {*told["catalogue"], *map(key_of, answers["configured"])}
+    for series in answers["sources"]:
+        if series.value == 0:
+            down[key_of(series)].append(label(series, "source"))
+    phases = _sums(answers["phases"])
+    kinds = _sums(answers["disks"], "state")
+    behind = {key: sum(kinds.get((key, kind.value), 0.0) for kind in _BEHIND) for key, _ in kinds}
+    unlimited, unknown = _sums(answers["unlimited"]), _sums(_unknown(answers))
+    at_limit = _sums(answers["at_limit"])
+    of_node: dict[NodeKey, list[Probed]] = defaultdict(list)
+    for each_probed in probed:
+        of_node[each_probed.node].append(each_probed)
+    for key in sorted(last.keys() | seen.keys()):
+        if key not in last:
+            figures: tuple[Figure, ...] = (Figure("pass_age", None),)
+        else:
+            here = {name: values.get(key) for name, values in told.items()}
+            # Before the first observation a node tells neither; 0.1.0 has another name for its time.
+            old = here["observed"] is None and here["paused"] is not None
+            zero = None if here["paused"] is None else 0.0
+            figures = (
+                Figure("pass_age", _age(last[key], now)),
+                Figure("good_pass_age", _age(here["good_pass"], now)),
+                Figure("pass_seconds", phases.get((key,))),
+                Figure("sources_down", len(down[key]), ", ".join(sorted(down[key]))),
+                *([Figure("catalogue_age", _age(here["catalogue"], now))] if key in configured else []),
+                *([] if old else [Figure("observed_age", _age(here["observed"], now))]),
+                Figure("paused", here["paused"]),
+                Figure("braked", here["braked"], revisions.get(key, "")),
+                *_of_daemon(*(values.get(key) for values in daemon), now=now),
+                Figure("unlimited", unlimited.get((key,), zero)),
+                Figure("behind", behind.get(key, zero), _behind_words(kinds, key)),
+                Figure("failed", kinds.get((key, Kind.FAILED.value), zero)),
+                Figure("unknown", unknown.get((key,), zero)),
+                Figure("unreachable_guests", here["unreachable_guests"]),
+                Figure("at_limit", at_limit.get((key,))),
+                Figure("probe_late", sum(one.late(now) for one in of_node[key])),
+                Figure("probe_broken", sum(one.count(*BROKEN) for one in of_node[key])),
+                Figure("probe_failed", sum(one.count(FAILED) for one in of_node[key])),
+            )
+        yield Node(
+            *key,
+            judge(figures, thresholds),
+            None if key in last else seen[key],
+            versions.get(key),
+            bool(enforcing[key]) if key in enforcing else None,
+            bool(told["paused"].get(key)),
+        )
+
+
+def _of_daemon(
+    wrote: float | None, connected: float | None, reloaded: float | None, *, now: float
+) -> tuple[Figure, ...]:
+    """None where it does not run, or was stopped."""
+    if wrote is None:
+        return ()
+    found = faults(runs=now - wrote <= LATE, connected=connected != 0, reloaded=reloaded != 0)
+    return (Figure("daemon_faults", len(found), ", ".join(found)),)
+
+
+def _behind_words(kinds: Mapping[tuple[object, ...], float], key: NodeKey) -> str:
+    there = [kind for kind in _BEHIND if kinds.get((key, kind.value))]
+    return " or ".join({Kind.PLANNED: "out of sync", Kind.DEFERRED: "deferred"}[kind] for kind in there)
+
+
+def _age(moment: float | None, now: float) -> float | None:
+    """How long ago; unknown for a time in the future: a wrong clock would hide an old pass."""
+    return None if moment is None or moment - now > _CLOCKS_DIFFER else max(now - moment, 0.0)
+
+
+def _by_node(answer: Iterable[Series]) -> dict[NodeKey, float]:
+    return {key_of(series): series.value for series in answer}
+
+
+def _sums(answer: Iterable[Series], *labels: str) -> dict[tuple[object, ...], float]:
+    """Sums by node, and by these labels."""
+    sums: dict[tuple[object, ...], float] = defaultdict(float)
+    for series in answer:
+        sums[key_of(series), *(label(series, name) for name in labels)] += series.value
+    return dict(sums)
+
+
+# --- volume types ----------------------------------------------------------------------------------------
+
+
+def _types(answers: Answers) -> Iterator[Type]:
+    states: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for series in answers["disks"]:
+        states[_type_key(series)][label(series, "state")] += round(series.value)
+    runs: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for series in answers["runs"]:
+        runs[_type_key(series)][label(series, "verdict")] += series.value  # type: ignore[assignment]  # floats too
+    of_type = {name: _by_type(answers[name]) for name in ("acknowledged", "unlimited", "at_limit", "drift")}
+    of_type["unknown"] = _by_type(_unknown(answers))
+    quantiles = {name: {_type_key(series): series.known for series in answers[name]} for name in QUANTILES}
+    for key in sorted(states.keys() | runs.keys()):
+        numbers = {name: sums.get(key, 0.0) for name, sums in of_type.items()}
+        yield Type(
+            *key,
+            states[key],
+            unknown=round(numbers["unknown"]),
+            acknowledged=round(numbers["acknowledged"]),
+            unlimited=round(numbers["unlimited"]),
+            at_limit=round(numbers["at_limit"]),
+            drift=numbers["drift"],
+            runs=runs[key],
+            quantiles={name: quantiles[name].get(key) for name in QUANTILES},
+        )
+
+
+def _unknown(answers: Answers) -> Iterator[Series]:
+    """Nodes of before have no such sum."""
+    yield from answers["unknown"]
+    told = set(map(key_of, answers["unknown"]))
+    for series in answers["disks"]:
+        if label(series, "state") == Kind.UNKNOWN and key_of(series) not in told:
+            yield series
+
+
+def _type_key(series: Series) -> tuple[str, str]:
+    return label(series, "region"), label(series, "volume_type")
+
+
+def _by_type(answer: Iterable[Series]) -> dict[tuple[str, str], float]:
+    sums: dict[tuple[str, str], float] = defaultdict(float)
+    for series in answer:
+        sums[_type_key(series)] += series.value
+    return dict(sums)

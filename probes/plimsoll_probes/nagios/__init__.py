@@ -1,4 +1,0 @@
-"""check_plimsoll, for Nagios and Icinga: it measures, judges and prints, a module each.
-
-Imports ``health`` and below; no cliff and no hypervisor.
-"""
