@@ -62,6 +62,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/reconcile/health_gate.py": ("agent/reconcile/test_health_gate",),
     "agent/plimsoll_agent/reconcile/groups.py": ("agent/reconcile/test_groups",),
     "agent/plimsoll_agent/store/node_store.py": ("agent/store/test_node_store",),
+    "agent/plimsoll_agent/policy/memory.py": ("agent/store/test_node_store",),
     "agent/plimsoll_agent/catalogue/qosspec.py": ("agent/catalogue/test_qosspec",),
     "agent/plimsoll_agent/store/record.py": (
         "agent/store/test_record",
@@ -82,6 +83,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "agent/plimsoll_agent/reconcile/observe.py": ("agent/reconcile/test_observe", "agent/passes/test_filters"),
     "agent/plimsoll_agent/reconcile/outcome.py": ("agent/reconcile/test_run", "agent/reconcile/test_brake"),
+    "agent/plimsoll_agent/reconcile/keep.py": ("agent/reconcile/test_run", "agent/reconcile/test_brake"),
     "agent/plimsoll_agent/reconcile/run.py": (
         "agent/reconcile/test_run",
         "agent/reconcile/test_brake",

@@ -22,15 +22,16 @@ from plimsoll_agent.catalogue.region_brake import judge
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.model.usage import Used
-from plimsoll_agent.policy.decide import BrakeMemory, Desired, Remembered, Situation, Unmanaged, decide
+from plimsoll_agent.policy.decide import Desired, Situation, Unmanaged, decide
+from plimsoll_agent.policy.memory import Findings, remembering
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.brake import Brake, braked, large_changes, revision_of
 from plimsoll_agent.reconcile.run import consider, typed
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.model import Rules
-from plimsoll_agent.store.node_store import Findings, remembering
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON, a_disk, a_guest

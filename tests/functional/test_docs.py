@@ -18,11 +18,11 @@ from lab.command import NO_BRAKE
 from plimsoll_agent.app.state_check import Condition
 from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.model.entries import Ending
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos.lint import Fault, LintCode
 from plimsoll_agent.qos.review import LooseEnd
 from plimsoll_agent.rules import loader
-from plimsoll_agent.store.entries import Ending
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.main import Plimsoll
 from plimsoll_agent.util import locks

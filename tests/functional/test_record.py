@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 
 from lab.command import PLIMSOLL, Forked
+from plimsoll_agent.model.entries import Conclusion, Ending, Event, Happening
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening
 from plimsoll_agent.store.record import SCHEMA_VERSION, Record
 from tests import depth
 from tests.functional.conftest import Ran

@@ -14,10 +14,11 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.brake import Brake
+from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
-from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
+from plimsoll_agent.reconcile.run import by_sources, run_pass
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.node_store import NodeStore
 

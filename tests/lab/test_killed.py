@@ -15,9 +15,9 @@ from lab.cloud import Cloud, Guest
 from lab.looking import actual
 from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.model.entries import Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import Ending, RecordedChange
 from plimsoll_agent.store.record_query import Selection
 from tests import depth
 

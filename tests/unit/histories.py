@@ -18,6 +18,7 @@ from typing import Any
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Marks
@@ -25,11 +26,10 @@ from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Desired, Situation, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.brake import revision_of
+from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
-from plimsoll_agent.reconcile.run import Caution
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store import clock
-from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.node_store import Move, NodeStore
 from plimsoll_agent.store.state import Memory, State, StateError
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor

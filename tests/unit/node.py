@@ -19,17 +19,19 @@ from plimsoll_agent.model.clusters import Cluster, Clusters
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.model.usage import Used
-from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.brake import Brake
+from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import observe
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
-from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
+from plimsoll_agent.reconcile.run import by_sources, run_pass
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import Given, State

@@ -16,7 +16,8 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.clusters import Cluster, Clusters
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.model.memory import Remembered
+from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
 from plimsoll_agent.rules.model import Objective, Rules
 from plimsoll_probes.adapters.slots import Held

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits, LimitsError
-from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.model.memory import Remembered
+from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.rules.model import Rules
 from tests import depth
 

@@ -9,7 +9,7 @@ from functools import partial
 from plimsoll_agent.adapters.journal import Journal
 from plimsoll_agent.messages.record import entry_words, reason_words
 from plimsoll_agent.model.disk import DiskName
-from plimsoll_agent.store.entries import Entry, RecordedEvent
+from plimsoll_agent.model.entries import Entry, RecordedEvent
 
 CHANGE = "3d23c503be14461182a49385fced6db5"
 """``MESSAGE_ID`` of a change of a limit."""

@@ -28,10 +28,11 @@ from plimsoll_agent.model.usage import Used
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.sources import SOURCES
+from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.pause import Pause
-from plimsoll_agent.reconcile.run import Caution, by_sources, run_pass
+from plimsoll_agent.reconcile.run import by_sources, run_pass
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import NoRules, Read
 from plimsoll_agent.rules.model import Rules

@@ -14,9 +14,9 @@ from plimsoll_agent.cli.hold import add_choice, chosen, duration, name_of, save,
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.acknowledged import LONGEST, Acknowledgement
+from plimsoll_agent.model.entries import Happening
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Kind
-from plimsoll_agent.store.entries import Happening
 from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
 from plimsoll_agent.terminal.base import LocalCommand, given_reason
 from plimsoll_agent.terminal.columns import GUEST, Column

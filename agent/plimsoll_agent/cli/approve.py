@@ -15,13 +15,14 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.sentences import disk_name, words
 from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, digest_of_change
+from plimsoll_agent.model.entries import Event, Happening
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.policy.memory import releasing
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.pause import Pause, end_after
-from plimsoll_agent.store.entries import Event, Happening
-from plimsoll_agent.store.node_store import NodeStore, releasing
+from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Given, State, StateError
 from plimsoll_agent.terminal.base import LocalCommand, NodeCommand, given_approval, given_duration, given_reason

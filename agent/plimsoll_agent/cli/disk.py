@@ -14,6 +14,7 @@ from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
@@ -21,7 +22,6 @@ from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.reconcile.observe import guests_with, no_disk_is
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.terminal.base import NodeCommand, add_guests, add_verbose

@@ -18,12 +18,12 @@ from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.plan import Manner, closing_lines, held_line, outcome_line, told_at_once
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Event, Happening
 from plimsoll_agent.model.holds import LONGEST, Hold, active_holds
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.policy.decide import Unmanaged
 from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
-from plimsoll_agent.store.entries import Event, Happening
 from plimsoll_agent.store.node_store import NodeStore, hold_event
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Memory, State

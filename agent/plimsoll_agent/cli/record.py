@@ -25,9 +25,9 @@ from plimsoll_agent.messages.record import (
     verified_lines,
 )
 from plimsoll_agent.messages.tones import TONES
+from plimsoll_agent.model.entries import Ending, Entry
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.actual import actual
-from plimsoll_agent.store.entries import Ending, Entry
 from plimsoll_agent.store.record import CorruptRecord, Record
 from plimsoll_agent.store.record_query import UNDER_WAY, Selection
 from plimsoll_agent.terminal import table

@@ -5,11 +5,11 @@ from __future__ import annotations
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.record import entry_data, reason_words
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Unmanaged
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
-from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.text import minute, printable

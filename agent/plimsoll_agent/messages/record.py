@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from plimsoll_agent.messages.limits import exact_change, exact_limits, short_change, short_limits
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.entries import Ending, Entry, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.reason import Reason
 from plimsoll_agent.policy.diff import EXTERNAL
 from plimsoll_agent.store.actual import LimitsAt
-from plimsoll_agent.store.entries import Ending, Entry, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.store.node_store import Move
 from plimsoll_agent.util.text import plural, printable
 

@@ -15,12 +15,12 @@ from plimsoll_agent.messages.limits import listed, lowest_words
 from plimsoll_agent.messages.limits import short_limits as short_limits
 from plimsoll_agent.messages.limits import short_size as short_size
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import TAKEN, Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step, Unmanaged
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Outcome, PassReport, UnreachableGuest
-from plimsoll_agent.store.entries import TAKEN, Ending, RecordedChange
 from plimsoll_agent.util.text import ago, minute, plural, printable, second
 
 _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {

@@ -8,12 +8,12 @@ from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages.plan import counts
 from plimsoll_agent.model.direction import drains
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import TAKEN, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Outcome, PassReport
-from plimsoll_agent.store.entries import TAKEN, RecordedChange
 
 FORMAT_VERSION = 2
 

@@ -11,8 +11,8 @@ from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.holds import LONGEST, Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.policy.decide import Remembered
 from plimsoll_agent.util.frozen import frozen
 
 LEFT_FOR_GOOD = timedelta(minutes=10)

@@ -14,12 +14,13 @@ from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of, Orders
 from plimsoll_agent.model.acknowledged import Acknowledgement
-from plimsoll_agent.model.approvals import Approval, digest_of_change
+from plimsoll_agent.model.approvals import digest_of_change
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.origin import ORIGINS, origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.model.usage import Used
@@ -28,64 +29,6 @@ from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.util.frozen import frozen
 
 _TAKEN_BACK_WITHIN = timedelta(days=1)
-
-
-@frozen
-class BrakeMemory:
-    """What the brake remembers from one pass to the next."""
-
-    judged: str | None = None
-    """The last revision that a pass over the whole node applied without a stop by the brake."""
-    let_through: tuple[Approval, ...] = ()
-    """Approvals of that revision: they count for later disks too."""
-    stopped: str | None = None
-    """The revision that would change too many disks: it stays stopped, even if fewer disks are left."""
-    recent: Mapping[str, datetime] = field(default_factory=dict)
-    """Disks with a large change in the last hour, by ``Disk.key``, and its time."""
-
-
-@frozen
-class Remembered:
-    """What the memory has of a disk: desired limits and since when, and the limits that plimsoll set last."""
-
-    desired: Limits | None
-    """The last desired limits of the sources, without holds and the command line; None if there never were any."""
-    since: datetime
-    seen: datetime
-    applied: Limits | None
-    """None if plimsoll only observed, or the limits were in sync from the start."""
-    attachment: str | None
-    """The attachment that this is about; None after the guest was off, or the node rebooted."""
-    restore_to: Limits | None = None
-    """The limits before a hold, to be restored at its end if no source has an opinion."""
-    foreign: bool = False
-    """Whether plimsoll had not set ``restore_to``."""
-    reverts: int = 0
-    """How often in a row plimsoll reverted an external change; reverts within a minute count once."""
-    reverted_at: datetime | None = None
-    """When the last of these minutes began."""
-    enforced: bool = False
-    """A pass in mode enforce had ``desired`` in force: other desired limits are a change for the guest."""
-    by_type: str | None = None
-    """The volume type whose QoS spec gives exactly ``desired``, without floor or ceiling; else None."""
-    by_rules: tuple[str, ...] = ()
-    """The names of the rules behind ``desired``."""
-    revision: str | None = None
-    """The revision of rules and catalogue (``brake.revision_of``) behind ``desired``; None if unknown."""
-    later: tuple[Later, ...] | None = ()
-    """Desired limits after the end of rules, the next first; empty if they will not change, None if unknown."""
-    mark: str | None = None
-    """The digest of the disk's mark in its guest's metadata at that time."""
-    source: Code | None = field(default=None, compare=False)
-    """The kind of source of ``desired``, by its reason, or ``RULE_UNMANAGES``; None if unknown."""
-    released: str | None = None
-    """The volume type ("" for none) for which orphaned limits of this disk were released; None without a release."""
-    taken_over: datetime | None = None
-    """When a disk without limits that a rule had left alone got its first ones; None for any other disk."""
-
-    def desired_at(self, at: datetime) -> Later:
-        now = Later(at, self.desired, self.by_type, self.source)
-        return next((each for each in reversed(self.later or ()) if each.at <= at), now)
 
 
 @frozen

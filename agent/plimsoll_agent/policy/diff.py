@@ -7,8 +7,9 @@ from dataclasses import field
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown
-from plimsoll_agent.policy.decide import Decision, Desired, Remembered
+from plimsoll_agent.policy.decide import Decision, Desired
 from plimsoll_agent.util.frozen import frozen
 
 EXTERNAL = (Code.CHANGED_OVER_QMP, Code.EXTERNAL_CHANGE)

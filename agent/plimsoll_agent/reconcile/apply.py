@@ -10,11 +10,13 @@ from datetime import timedelta
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.hypervisor import Hypervisor, Versions
 from plimsoll_agent.model.marks import Marks
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.adoption import marks_of_changed, marks_to_write
-from plimsoll_agent.policy.decide import Remembered, Situation
+from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile import trial
 from plimsoll_agent.reconcile.brake import revision_of
@@ -22,7 +24,6 @@ from plimsoll_agent.reconcile.follow import write_marks
 from plimsoll_agent.reconcile.groups import in_order, withheld
 from plimsoll_agent.reconcile.limit_writer import Bounds, Writer
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
-from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError

@@ -35,10 +35,11 @@ from plimsoll_agent.model.direction import (
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import PARAMETERS, Limits, Unit
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.origin import edited, origin_of
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.model.usage import Used
-from plimsoll_agent.policy.decide import Desired, Remembered, Situation, Unmanaged
+from plimsoll_agent.policy.decide import Desired, Situation, Unmanaged
 from plimsoll_agent.reconcile.outcome import Braked, Counted, Earlier, Edit, Outcome
 from plimsoll_agent.util.frozen import frozen
 

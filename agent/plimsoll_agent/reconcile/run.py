@@ -4,63 +4,37 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import VolumeType
-from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.direction import Direction
-from plimsoll_agent.model.disk import Disk, Guest, guest_of
+from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
-from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.policy.adoption import with_marks
-from plimsoll_agent.policy.decide import (
-    BrakeMemory,
-    Decision,
-    Desired,
-    Remembered,
-    Situation,
-    Source,
-    Unmanaged,
-    decide,
-)
+from plimsoll_agent.policy.decide import Decision, Desired, Situation, Source, Unmanaged, decide
 from plimsoll_agent.policy.diff import change_for
+from plimsoll_agent.policy.memory import reverted_too_often
 from plimsoll_agent.policy.sources.cinder import per_gib, volume_type
 from plimsoll_agent.reconcile.apply import Applier, without_record
-from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
+from plimsoll_agent.reconcile.brake import LargeChange, braked, large_changes
+from plimsoll_agent.reconcile.caution import Caution, is_judged, leaves_judgement
 from plimsoll_agent.reconcile.follow import with_what_came, without_what_left
 from plimsoll_agent.reconcile.groups import judged, withheld
 from plimsoll_agent.reconcile.health_gate import Gate
+from plimsoll_agent.reconcile.keep import Sight, unseen
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, observe
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
-from plimsoll_agent.store.node_store import Findings, NodeStore, remembering, reverted_too_often, with_changes
+from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
-from plimsoll_agent.store.state import Memory, StateError
+from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import frozen
 
 LOG = logging.getLogger(__name__)
 
 _PATIENCE = 1.0
 """Seconds to wait for other passes over the guests to be changed."""
-
-
-@frozen
-class Caution:
-    """What may defer a desired change."""
-
-    brake: Brake
-    gate: Gate
-    paused: Callable[[], Reason | None]
-    rounds: int | None
-    """How many times in a row an external change is reverted; then the disk is left alone."""
-    sure: bool = False
-    """An operator confirmed at the terminal: the brake defers nothing, unless the pass only observes."""
-    on_event: bool = False
-    """The pass asks only its own guests, and leaves to a pass over the node what that must do first: to judge a
-    revision, and to try versions of libvirt and QEMU again whose trial failed."""
 
 
 @frozen
@@ -128,7 +102,7 @@ def run_pass(
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)
         stopwatch.ended("gate")
-        sight = _Sight(situation, seen, scope, stop, told, considered.found, caution, decider.lasting, notes)
+        sight = Sight(situation, seen, scope, stop, told, considered.found, caution, decider.lasting, notes)
         if mode is Mode.ENFORCE:
             applier = Applier(
                 hypervisor,
@@ -235,7 +209,7 @@ def _considered(
     caution: Caution,
 ) -> Considered:
     situation = replace(
-        situation, attachments=node_store.attachments(seen.disks, situation, _unseen(seen, looked_at, situation))
+        situation, attachments=node_store.attachments(seen.disks, situation, unseen(seen, looked_at, situation))
     )
     seen = replace(seen, disks=tuple(typed(disk, situation) for disk in seen.disks))
     outcomes = decider.outcomes(seen, situation)
@@ -244,7 +218,7 @@ def _considered(
     weighs = decider.lasting and (mode is Mode.OBSERVE or not caution.sure)
     found = large_changes(outcomes, situation, caution.brake) if weighs else ()
     whole = looked_at.everything and not seen.unreachable
-    judged = not _leaves_judgement(caution, situation)
+    judged = not leaves_judgement(caution, situation)
     stop = braked(found, situation, caution.brake, disks=len(outcomes), whole=whole, judged=judged)
     if stop is not None:
         stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
@@ -281,16 +255,8 @@ def save_attachments(
     seen = observe(hypervisor, scope, clusters=caution.gate.clusters, at_once=at_once)
     ours = node_store.settle(seen.disks, situation, everything=False, read_only=True)
     situation = replace(situation, memory={**situation.memory, **ours})
-    met = node_store.attachments(seen.disks, situation, _unseen(seen, scope, situation))
+    met = node_store.attachments(seen.disks, situation, unseen(seen, scope, situation))
     node_store.save_attachments(met, situation.attachments)
-
-
-def _unseen(seen: Observation, scope: Scope, situation: Situation) -> frozenset[str]:
-    """Guests that were not observed, out of scope or unreachable. All others that are missing are gone."""
-    if scope.everything:
-        return frozenset(missed.guest.uuid for missed in seen.unreachable)
-    known = {*map(guest_of, [*situation.memory, *situation.attachments.volumes]), *situation.attachments.guests}
-    return frozenset(known - {disk.guest.uuid for disk in seen.disks})
 
 
 def typed(disk: Disk, situation: Situation) -> Disk:
@@ -334,19 +300,10 @@ def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> S
 
     Raises ``Unreachable``, ``NoSuchGuest``.
     """
-    if scope.everything or situation.rules.command_line is not None or _is_judged(situation):
+    if scope.everything or situation.rules.command_line is not None or is_judged(situation):
         return scope
     guests_of(hypervisor, scope)
     return Scope()
-
-
-def _is_judged(situation: Situation) -> bool:
-    return situation.brake.judged == revision_of(situation)
-
-
-def _leaves_judgement(caution: Caution, situation: Situation) -> bool:
-    """Whether the pass defers what an edit changes much, until a pass over the node has judged the revision."""
-    return caution.on_event and not _is_judged(situation)
 
 
 def _in_scope(scope: Scope, seen: Observation, outcomes: Sequence[Outcome]) -> tuple[Observation, list[Outcome]]:
@@ -443,140 +400,3 @@ def _reason_to_defer(
 
 def _deferred(outcome: Outcome, reason: Reason | None) -> Outcome:
     return outcome if reason is None else replace(outcome, result=Result(Kind.DEFERRED, reason))
-
-
-def _still_unknown(situation: Situation, outcomes: Sequence[Outcome]) -> dict[str, Acknowledgement]:
-    """The acknowledgements; those of disks whose limits are known end now."""
-    known = {
-        each.disk.key
-        for each in outcomes
-        if not isinstance(each.decision.desired, Unknown) and not isinstance(each.after.actual, Unknown)
-    }
-    return {
-        key: replace(given, until=situation.now) if key in known else given
-        for key, given in situation.acknowledged.items()
-    }
-
-
-def _lockable(marks: Mapping[str, Marks], node_store: NodeStore) -> dict[str, Marks]:
-    """The marks of guests that nothing else is changing or has changed since."""
-    try:
-        kept = node_store.lock(marks)
-    except StateError as error:
-        LOG.info("%s; guests keep their old marks", error)
-        return {}
-    return {uuid: its for uuid, its in marks.items() if uuid not in kept}
-
-
-@frozen
-class _Sight:
-    """What a pass remembers at its end."""
-
-    situation: Situation
-    seen: Observation
-    scope: Scope
-    stop: Braked | None
-    told: Attachments
-    """What an earlier pass wrote for the refresher."""
-    found: tuple[LargeChange, ...]
-    """The changes that the brake counted."""
-    caution: Caution
-    lasting: bool
-    """That of the ``Decider``."""
-    notes: Notes
-
-    def keep(self, node_store: NodeStore, outcomes: Sequence[Outcome], applier: Applier | None = None) -> None:
-        """Save the memory, then record how the changes ended; failures become notes.
-
-        In this order: what a killed pass did not remember is still open in the record, so the next pass settles it.
-        """
-        if self.situation.catalogue is not None:
-            with self.notes.taking(Code.ATTACHMENTS_NOT_WRITTEN):
-                node_store.save_attachments(self.situation.attachments, self.told)
-        with self.notes.taking(Code.NO_RESULTS):
-            node_store.note_external_changes(self._not_reverted(outcomes), self.situation.now)
-        with self.notes.taking(Code.NOT_REMEMBERED):
-            self._remember(node_store, outcomes, applier)
-            if applier is not None:
-                applier.conclude()
-            else:
-                node_store.conclude([], self.situation.now)
-
-    def _not_reverted(self, outcomes: Sequence[Outcome]) -> list[Disk]:
-        """Disks that something else has changed since the pass before, and whose desired limits are unknown."""
-        now, before = self.situation.attachments.volumes, self.told.volumes
-        return [
-            each.disk
-            for each in outcomes
-            if isinstance(each.decision.desired, Unknown)
-            and (met := now.get(each.disk.key)) is not None
-            and (known := before.get(each.disk.key)) is not None
-            and met.external_changes > known.external_changes
-        ]
-
-    def _remember(self, node_store: NodeStore, outcomes: Sequence[Outcome], applier: Applier | None) -> None:
-        situation = self.situation
-        unseen = _unseen(self.seen, self.scope, situation)
-        # As observed: after our write, a new attachment would look like one with our limits as attach-time limits.
-        decided = [(outcome.disk, outcome.decision) for outcome in outcomes]
-        braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
-        applied = applier.applied if applier else {}
-        if self.lasting:
-            revision, enforcing = revision_of(situation), applier is not None
-            findings = Findings(decided, applied, unseen, braked_keys, enforcing=enforcing, revision=revision)
-            memory = remembering(situation, findings)
-        else:
-            memory = with_changes(situation, applied)
-        if applier is not None:
-            memory |= applier.strays
-        brake = self._brake_memory(braked_keys, decided, memory) if self.lasting else situation.brake
-
-        acknowledged = _still_unknown(situation, outcomes) if self.lasting else situation.acknowledged
-
-        def save(memory: Mapping[str, Remembered]) -> None:
-            node_store.remember(Memory(memory, situation.holds, brake, acknowledged), situation.now)
-
-        if applier is None:
-            save(memory)
-            return
-        disks = [outcome.after for outcome in outcomes]
-        # The memory first: else, after a kill, a mark would bring back a hold that an operator ended.
-        marks = _lockable(applier.marks(disks, memory), node_store)
-        try:
-            save(with_marks(disks, memory, marks))
-        except StateError:
-            applier.mark(_lockable(applier.marks(disks, memory, saved=False), node_store))
-            raise
-        took = applier.mark(marks)
-        if took.keys() != marks.keys():
-            save(with_marks(disks, memory, took))
-
-    def _brake_memory(
-        self, stopped: Set[str], decided: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]
-    ) -> BrakeMemory:
-        situation, brake = self.situation, self.situation.brake
-        # Also what the gate or a pause defers: it is now remembered as desired, so no later pass counts it.
-        changed = {large.key for large in self.found} & {disk.key for disk, _ in decided} - stopped
-        recent = still_recent(brake.recent, situation.now) | dict.fromkeys(changed, situation.now)
-        brake = replace(brake, recent=recent)
-        if isinstance(situation.catalogue, Unknown) or situation.rules.command_line is not None:
-            return brake  # without a catalogue, or for the command line alone, there is no lasting revision
-        this_revision = revision_of(situation)
-        if self.stop is not None:
-            edited = any(large.edited and large.key in stopped for large in self.found)
-            many = self.stop.many and not _leaves_judgement(self.caution, situation)
-            return replace(brake, stopped=this_revision if many and edited else brake.stopped)
-        if not self._judges(decided, memory):
-            return brake
-        given = [each for each in self.caution.brake.approvals if each.covers(this_revision, removal=False)]
-        let_through = (*(brake.let_through if brake.judged == this_revision else ()), *given)
-        return replace(brake, judged=this_revision, let_through=tuple(dict.fromkeys(let_through)), stopped=None)
-
-    def _judges(self, decided: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]) -> bool:
-        """Whether this pass saw all but a few disks of the node, so that disks found later are new."""
-        if not self.scope.everything:
-            return False
-        known = {guest_of(key) for key in self.situation.memory}
-        not_looked_at = sum(missed.guest.uuid not in known for missed in self.seen.unreachable)
-        unknown = sum(disk.key not in memory for disk, _ in decided)
-        return not self.caution.brake.stops(not_looked_at + unknown, not_looked_at + len(decided))

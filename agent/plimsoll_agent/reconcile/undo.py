@@ -8,6 +8,7 @@ from datetime import datetime
 
 from plimsoll_agent.errors import NoSuchGuest
 from plimsoll_agent.model.disk import Disk, DiskName, guest_of
+from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
@@ -22,12 +23,12 @@ from plimsoll_agent.policy.decide import (
     no_opinion_of,
 )
 from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import Observation
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope
-from plimsoll_agent.reconcile.run import Caution, Decider, outcome_of, run_pass
+from plimsoll_agent.reconcile.run import Decider, outcome_of, run_pass
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import RecordedChange
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.past import Past, pasts

@@ -7,8 +7,9 @@ from datetime import datetime
 from itertools import groupby
 
 from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.entries import TAKEN, Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.store.entries import TAKEN, Ending, RecordedChange, change_of
+from plimsoll_agent.store.entries import change_of
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.util.frozen import frozen
 

@@ -16,8 +16,8 @@ from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.policy.decide import BrakeMemory, Remembered
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.decoding import count, flag, mapping, maybe, several, text, time
 from plimsoll_agent.util.frozen import frozen

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.model.disk import guest_of
-from plimsoll_agent.policy.decide import BrakeMemory
+from plimsoll_agent.model.memory import BrakeMemory
 from plimsoll_agent.store.memory_file import Memory
 
 Value = TypeVar("Value")

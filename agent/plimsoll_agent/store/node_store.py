@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -16,33 +16,27 @@ from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk, DiskName, guest_of
+from plimsoll_agent.model.entries import Conclusion, Ending, Event, Happening, RecordedChange
 from plimsoll_agent.model.holds import Hold, active_holds
 from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.origin import origin_of
-from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.policy.adoption import awaits_adoption
-from plimsoll_agent.policy.decide import Decision, Desired, Remembered, Situation, released_for
-from plimsoll_agent.policy.diff import EXTERNAL, Change
-from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening, RecordedChange
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.memory import is_foreign, settled
 from plimsoll_agent.store.merge import merged, merged_attachments
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.record import CorruptRecord, Record, Tell
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import CorruptState, Given, Memory, State, StateError
 from plimsoll_agent.util import files
-from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.locks import ByteLocks
 
 Value = TypeVar("Value")
 LOG = logging.getLogger(__name__)
 
-# A guest that is off stays in the memory: when it is started again, its definition has the limits that plimsoll set.
-KEPT_FOR = timedelta(days=30)
-# External changes once a day are not repeated ones.
-ROUNDS_WITHIN = timedelta(days=1)
-# The daemon reverts at once: a script that sets a limit again until it stays would use up all rounds in a second.
-ROUND = timedelta(minutes=1)
 _TRIAL = "trial"
 """The name of its lock, among those of guests."""
 _LONGEST_TRIAL = 60.0
@@ -390,234 +384,3 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
                 released=str(taken.reason.facts.get("type", "")) if taken.reason.code is Code.RELEASED else None,
             )
     return ours
-
-
-def settled(
-    open_changes: Sequence[RecordedChange], disks: Sequence[Disk], situation: Situation, *, everything: bool
-) -> tuple[list[Conclusion], dict[str, Remembered]]:
-    """How each open change ended, if that is known, and what to remember.
-
-    With ``everything``, ``disks`` are all disks of the node: one that is not among them is gone.
-    """
-    present = {disk.key: disk for disk in disks}
-    of_disk: dict[str, list[RecordedChange]] = {}
-    for change in open_changes:
-        of_disk.setdefault(change.disk.key, []).append(change)
-    conclusions: list[Conclusion] = []
-    ours: dict[str, Remembered] = {}
-    memory = dict(situation.memory)
-    so_far = replace(situation, memory=memory)  # grows: the result of one change counts for the next
-    for key, changes in of_disk.items():
-        disk = present.get(key)
-        for number, change in enumerate(changes, start=1):
-            if disk is None:
-                if everything:
-                    conclusions.append(Conclusion(change.id, Ending.GONE))
-            elif disk.attachment != change.attachment:
-                conclusions.append(Conclusion(change.id, Ending.GONE))
-            elif (took := _took(change, changes[number:], disk)) is not None:
-                conclusions.append(Conclusion(change.id, Ending.TOOK if took else Ending.DID_NOT_TAKE))
-                if took or disk.defined == change.after:  # there may have been an external change over QMP since
-                    memory[key] = ours[key] = _taken(change, disk, so_far)
-    return sorted(conclusions, key=lambda conclusion: conclusion.id), ours
-
-
-def _took(change: RecordedChange, later: Sequence[RecordedChange], disk: Disk) -> bool | None:
-    """Whether a change took effect; None if unknown.
-
-    The limits that a later change found show whether this one took effect. A call that timed out may do so late.
-    """
-    if later and later[0].before == change.after:
-        return True
-    if not isinstance(disk.actual, Limits):
-        return None
-    return disk.actual == change.after and all(change.after != another.after for another in later)
-
-
-def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remembered:
-    """The memory of a disk on which a change took effect, but had no recorded result."""
-    now, remembered = situation.now, _known(disk, situation)
-    last = situation.memory.get(disk.key)
-    if change.result is None and last is not None and last.seen >= change.at and last.applied == change.after:
-        return remembered  # that pass was killed after it stored the memory, before it recorded the result
-    reason = change.reason
-    if not origin_of(reason.code).aside:
-        since = remembered.since if remembered.desired == change.after else now
-        if reason.code is not Code.DESIRED_BEFORE:
-            remembered = replace(remembered, by_type=reason.of_type, by_rules=reason.rules, source=reason.code)
-        remembered = replace(
-            remembered, desired=change.after, since=since, enforced=True, revision=change.revision, later=None
-        )
-    return remembered_after(change, remembered, now)
-
-
-@frozen
-class Findings:
-    """What a pass found on the node: decisions for its disks, and guests that it did not read.
-
-    ``applied`` are the changes that plimsoll made in this pass, by ``Disk.key``; ``unseen`` are the uuids of guests
-    that were unreachable or out of scope. All other guests are off or gone.
-    """
-
-    decided: Sequence[tuple[Disk, Decision]]
-    applied: Mapping[str, Change]
-    unseen: Collection[str]
-    braked: Collection[str] = field(default_factory=frozenset)
-    """Keys of disks whose desired limits are not remembered until an operator approves them."""
-    enforcing: bool = True
-    revision: str | None = None
-    """The revision of rules and catalogue of this pass."""
-
-
-def remembering(situation: Situation, findings: Findings) -> dict[str, Remembered]:
-    """The memory after a pass."""
-    now = situation.now
-    read = {disk.guest.uuid for disk, _ in findings.decided}
-    kept: dict[str, Remembered] = {}
-    for key, old in situation.memory.items():
-        uuid = guest_of(key)
-        if uuid in findings.unseen:
-            kept[key] = old
-        elif uuid not in read and now - old.seen < KEPT_FOR:
-            kept[key] = replace(old, attachment=None)
-    for disk, decision in findings.decided:
-        if awaits_adoption(disk, situation.memory.get(disk.key)):
-            if (old_stay := situation.memory.get(disk.key)) is not None:
-                kept[disk.key] = old_stay
-            continue
-        # A new disk whose desired limits are unknown is not remembered: nothing was desired, not even no limit.
-        if disk.key in situation.memory or not isinstance(decision.desired, Unknown):
-            kept[disk.key] = _remembered(disk, decision, situation, findings)
-    return kept
-
-
-def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: Findings) -> Remembered:
-    """What to remember of a disk after its decision."""
-    now, after, desired = situation.now, _known(disk, situation), decision.desired
-    says = decision.of_sources
-    # With neither desired limits before nor actual limits, the brake could not weigh a change.
-    weighed = after.desired is not None or isinstance(disk.actual, Limits)
-    counts = disk.key not in findings.braked
-    left_alone = after.source is Code.RULE_UNMANAGES and isinstance(disk.actual, Limits) and disk.actual.unlimited
-    if says is not None and weighed and counts:
-        since = after.since if says == after.desired else now
-        after = replace(after, desired=says, since=since, revision=findings.revision, later=decision.later)
-        if left_alone:
-            after = replace(after, taken_over=now)
-        if decision.source is not Code.RELEASED:  # the origin of released limits stays remembered
-            after = replace(after, by_type=decision.by_type, by_rules=decision.by_rules, source=decision.source)
-    elif desired.reason.code in (Code.RULE_UNMANAGES, Code.TAKEN_BACK) and counts:
-        # The brake will weigh the next change against the limits that the disk has then.
-        after = replace(
-            after,
-            desired=None,
-            enforced=False,
-            by_type=None,
-            by_rules=(),
-            source=Code.RULE_UNMANAGES,
-            taken_over=after.taken_over if desired.reason.code is Code.TAKEN_BACK else None,
-            revision=None,
-            later=decision.later,
-        )
-    after = replace(after, released=_released(disk, decision, after))
-    applied = findings.applied.get(disk.key)
-    actual = disk.actual if applied is None else applied.after
-    right = isinstance(desired, Desired) and actual == desired.limits
-    # Only a hold in force protects the limits before it: without one, they may still be changed externally.
-    if findings.enforcing and right and desired.reason.code is Code.HOLD and after.restore_to is None:
-        after = _held(disk, after)
-    if applied is not None:
-        after = remembered_after(applied, after, now)
-    if findings.enforcing and after.desired is not None and actual == after.desired:
-        after = replace(after, enforced=True)
-    if right and desired.reason.code is not Code.HOLD:
-        if desired.reason.code is Code.HOLD_ENDED:
-            after = replace(after, applied=None if after.foreign else after.restore_to)
-        after = replace(after, restore_to=None, foreign=False)
-    return after
-
-
-def _released(disk: Disk, decision: Decision, remembered: Remembered) -> str | None:
-    """The release, which lasts until the volume type changes or a source has an opinion."""
-    of_sources = decision.aside or decision.desired
-    if of_sources.reason.code is Code.RELEASED:
-        return released_for(disk)
-    keeps = isinstance(of_sources, Unknown) or origin_of(of_sources.reason.code).aside
-    return remembered.released if keeps else None
-
-
-def releasing(orphans: Iterable[Disk], memory: Mapping[str, Remembered]) -> dict[str, Remembered]:
-    """What to remember of these disks when their limits are released; each of them is in ``memory``."""
-    return {disk.key: replace(memory[disk.key], released=released_for(disk)) for disk in orphans}
-
-
-def _known(disk: Disk, situation: Situation) -> Remembered:
-    """What is remembered of a disk that is attached now."""
-    now, known, ours = situation.now, situation.memory.get(disk.key), situation.ours(disk)
-    if ours is not None:
-        return replace(ours, seen=now, attachment=disk.attachment)
-    if known is None:
-        return Remembered(None, now, now, None, disk.attachment)
-    # It was reattached: the limits that plimsoll set are gone, those desired are the same.
-    gone = replace(known, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
-    return replace(gone, seen=now, attachment=disk.attachment)
-
-
-def _held(disk: Disk, remembered: Remembered) -> Remembered:
-    """The memory of a disk when a hold begins. Limits that were changed over QMP are not restored after it."""
-    had = disk.defined if disk.drifted else disk.actual
-    return (
-        replace(remembered, restore_to=had, foreign=remembered.applied is None)
-        if isinstance(had, Limits)
-        else remembered
-    )
-
-
-def is_foreign(reason: Reason) -> bool:
-    """Whether a change for this reason restored limits that plimsoll had not set."""
-    return reason.code is Code.UNDONE and bool(reason.facts.get("foreign"))
-
-
-def remembered_after(change: Change | RecordedChange, remembered: Remembered, now: datetime) -> Remembered:
-    """The memory of a disk that was changed; after an undo its limits may be external."""
-    code = change.reason.code
-    if code is Code.HOLD and remembered.restore_to is None:
-        remembered = replace(remembered, restore_to=change.before, foreign=remembered.applied is None)
-    elif not origin_of(code).of_hold:
-        remembered = replace(remembered, restore_to=None, foreign=False)
-    reverted = change.cause in EXTERNAL and remembered.applied == change.after
-    reverts, reverted_at = _reverts(remembered, now) if reverted else (0, None)
-    return replace(
-        remembered,
-        applied=None if is_foreign(change.reason) else change.after,
-        enforced=remembered.desired == change.after if code is Code.UNDONE else remembered.enforced,
-        released=None if code is Code.UNDONE else remembered.released,
-        reverts=reverts,
-        reverted_at=reverted_at,
-    )
-
-
-def _reverts(remembered: Remembered, now: datetime) -> tuple[int, datetime]:
-    """The number of rounds, and when the last began; one more revert in a round counts no further."""
-    last = remembered.reverted_at
-    if last is None or not _within_a_day(last, now):
-        return 1, now
-    return (remembered.reverts, last) if now - last < ROUND else (remembered.reverts + 1, now)
-
-
-def with_changes(situation: Situation, applied: Mapping[str, Change]) -> dict[str, Remembered]:
-    """The memory after changes (by ``Disk.key``) of remembered disks, with the same desired limits."""
-    changed = {key: remembered_after(each, situation.memory[key], situation.now) for key, each in applied.items()}
-    return {**situation.memory, **changed}
-
-
-def reverted_too_often(remembered: Remembered | None, desired: Limits, rounds: int, now: datetime) -> bool:
-    """Whether plimsoll reverted external changes so often that it now leaves the limit unchanged."""
-    if remembered is None or remembered.applied != desired:
-        return False
-    return remembered.reverts >= rounds and _within_a_day(remembered.reverted_at, now)
-
-
-def _within_a_day(reverted_at: datetime | None, now: datetime) -> bool:
-    """False for a time in the future, which is from a wrong clock."""
-    return reverted_at is not None and timedelta(0) <= now - reverted_at < ROUNDS_WITHIN

@@ -7,10 +7,10 @@ from datetime import datetime
 from itertools import groupby
 
 from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.entries import TAKEN, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.store.entries import TAKEN, RecordedChange
-from plimsoll_agent.store.node_store import is_foreign
+from plimsoll_agent.policy.memory import is_foreign
 from plimsoll_agent.util.frozen import frozen
 
 

@@ -13,19 +13,11 @@ from dataclasses import astuple
 from datetime import datetime
 from pathlib import Path
 
+from plimsoll_agent.model.entries import Conclusion, Ending, Entry, Event, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.store.database import Database, Fill, stamp, time_of, version_of
-from plimsoll_agent.store.entries import (
-    Conclusion,
-    Ending,
-    Entry,
-    Event,
-    Happening,
-    RecordedChange,
-    RecordedEvent,
-    change_of,
-)
+from plimsoll_agent.store.entries import change_of
 from plimsoll_agent.store.retention import WITH_RETENTION, Retention, is_due, kept, prune
 from plimsoll_agent.store.state import CorruptState, StateError
 

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 
+from plimsoll_agent.model.entries import Entry, RecordedChange, RecordedEvent
 from plimsoll_agent.store.database import stamp, version_of
-from plimsoll_agent.store.entries import Entry, RecordedChange, RecordedEvent, change_of, event_of
+from plimsoll_agent.store.entries import change_of, event_of
 from plimsoll_agent.store.record import WITH_REPEATS, CorruptRecord, Record
 from plimsoll_agent.util.decoding import UNREADABLE, complaint
 from plimsoll_agent.util.frozen import frozen

@@ -14,9 +14,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
+from plimsoll_agent.model.entries import TAKEN, Ending, Happening
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.store.database import stamp, time_of
-from plimsoll_agent.store.entries import TAKEN, Ending, Happening
 from plimsoll_agent.util.frozen import frozen
 
 WITH_RETENTION = 3

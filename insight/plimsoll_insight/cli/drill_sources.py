@@ -9,7 +9,7 @@ from pathlib import Path
 from plimsoll_agent.app.record_follow import Following
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.messages.record import entry_words
-from plimsoll_agent.store.entries import RecordedChange
+from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.adapters.cluster import LiveCluster

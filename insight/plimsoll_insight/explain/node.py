@@ -12,11 +12,11 @@ from plimsoll_agent.consoles.model import GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.messages.record import entry_data, entry_words, time_words
 from plimsoll_agent.model.disk import Disk, guest_of
+from plimsoll_agent.model.entries import Entry
 from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.monitor.usage_history import PastPass
-from plimsoll_agent.store.entries import Entry
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from plimsoll_agent.messages.plan import _KINDS as COUNTED
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.entries import Ending, Happening
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor.thresholds import MEASURES, Level
@@ -22,7 +23,6 @@ from plimsoll_agent.qos.lint import LintCode
 from plimsoll_agent.qos.review import LooseEnd, NoteCode
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.rules.model import Objective
-from plimsoll_agent.store.entries import Ending, Happening
 from plimsoll_agent.terminal.main import Plimsoll
 from plimsoll_agent.util.schema import RemarkCode
 from plimsoll_probes.evaluate.compare import compare

@@ -15,10 +15,10 @@ from plimsoll_agent.adapters import journal
 from plimsoll_agent.adapters.journal import Journal, datagram
 from plimsoll_agent.app import audit
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.entries import Conclusion, Ending, Event, Happening
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.diff import Change
-from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError

@@ -21,12 +21,12 @@ from plimsoll_agent.cli.passes import Enforce, Plan
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.disk import DiskName, guest_of
+from plimsoll_agent.model.entries import Happening, RecordedEvent
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor.usage_history import append
 from plimsoll_agent.store.clock import Clocks
-from plimsoll_agent.store.entries import Happening, RecordedEvent
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, entries
 from plimsoll_agent.store.state import Busy, Given, State

@@ -15,6 +15,7 @@ from plimsoll_agent.cli.disk import DiskExplain, DiskList, DiskShow
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
@@ -24,7 +25,6 @@ from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
 from plimsoll_agent.rules.model import Match, Rule, Rules
-from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.record import Record
 from tests.unit.clouds import a_catalogue, a_spec, a_type, knowing, met
 from tests.unit.manydisks import a_pass_over

@@ -15,10 +15,10 @@ from plimsoll_agent.cli.hold import HoldAdd, HoldEnd, HoldList
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.messages.record import entry_line
+from plimsoll_agent.model.entries import RecordedEvent
 from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import RecordedEvent
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import Memory, State

@@ -22,19 +22,11 @@ from plimsoll_agent.messages.record import entry_data, entry_line, verified_line
 from plimsoll_agent.messages.serialize import disk_data
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending, Entry, Event, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import (
-    Conclusion,
-    Ending,
-    Entry,
-    Event,
-    Happening,
-    RecordedChange,
-    RecordedEvent,
-)
 from plimsoll_agent.store.node_store import Move
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, Verified

@@ -12,9 +12,9 @@ import plimsoll_probes
 from plimsoll_agent.messages import tones
 from plimsoll_agent.messages.plan import Severity
 from plimsoll_agent.messages.tones import TONES, Tone, rich_style, worst
+from plimsoll_agent.model.entries import Ending
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
-from plimsoll_agent.store.entries import Ending
 from plimsoll_agent.store.record_query import UNDER_WAY
 from plimsoll_agent.top.rows import Wrong
 from plimsoll_monitoring.region.disks import AT_LIMIT, UNLIMITED

@@ -15,6 +15,7 @@ from plimsoll_agent.catalogue.planner import agenda
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.messages.sentences import words
+from plimsoll_agent.model.entries import Happening, RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Situation
@@ -23,7 +24,6 @@ from plimsoll_agent.reconcile.grade import Grade, grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.rules.model import Match, Rule, Rules
-from plimsoll_agent.store.entries import Happening, RecordedEvent
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, entries

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from plimsoll_agent.model.entries import Ending
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.store.entries import Ending
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
 from tests import depth

@@ -19,9 +19,9 @@ from plimsoll_agent.model.approvals import digest_of_change
 from plimsoll_agent.policy import adoption
 from plimsoll_agent.reconcile import apply, brake
 from plimsoll_agent.reconcile import run as passes
+from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
-from plimsoll_agent.reconcile.run import Caution
 from plimsoll_agent.store import clock, node_store
 from plimsoll_agent.store.record import Record
 from tests import depth

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.model.entries import RecordedEvent
 from plimsoll_agent.model.holds import Hold, active_holds
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import RecordedEvent
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection

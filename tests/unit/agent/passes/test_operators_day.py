@@ -14,10 +14,10 @@ from plimsoll_agent.model.approvals import digest_of_change
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.policy.memory import releasing
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
-from plimsoll_agent.store.node_store import releasing
 from plimsoll_agent.store.state import State
 from tests import depth
 from tests.fakes import FakeGuest

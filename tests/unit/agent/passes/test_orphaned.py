@@ -17,9 +17,10 @@ from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.memory import releasing, remembered_after
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
 from plimsoll_agent.rules.model import Rule, Rules
-from plimsoll_agent.store.node_store import NodeStore, releasing, remembered_after
+from plimsoll_agent.store.node_store import NodeStore
 from tests.unit import told
 from tests.unit.agent.passes.test_catalogue import ANYWHERE, LOST, Cloud, a_cloud, actual, id_of, settled
 from tests.unit.clouds import a_type, orders_for

@@ -14,6 +14,7 @@ from plimsoll_agent.model.holds import LONGEST, Hold
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.adoption import (
     LEFT_FOR_GOOD,
@@ -26,7 +27,6 @@ from plimsoll_agent.policy.adoption import (
     with_marks,
     without_guests,
 )
-from plimsoll_agent.policy.decide import Remembered
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 
 HOUR = timedelta(hours=1)

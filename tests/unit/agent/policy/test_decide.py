@@ -11,13 +11,13 @@ from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import (
     Answer,
     Decision,
     Desired,
     NoOpinion,
-    Remembered,
     Situation,
     Source,
     Step,

@@ -22,8 +22,9 @@ from plimsoll_agent.model.direction import (
 )
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
-from plimsoll_agent.policy.decide import Answer, Decision, Desired, Remembered, Unmanaged
+from plimsoll_agent.policy.decide import Answer, Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change, change_for
 from tests.unit.values import NOON, SIX, a_disk, a_situation, examples, pairs_of_limits, possible_limits
 

@@ -14,11 +14,13 @@ from plimsoll_agent.errors import NotFound, NotSent, Rejected
 from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.hypervisor import Movement, Versions
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.adoption import marks_to_write
-from plimsoll_agent.policy.decide import Decision, Desired, Remembered, Situation
+from plimsoll_agent.policy.decide import Decision, Desired, Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile import apply
 from plimsoll_agent.reconcile.apply import Applier
@@ -29,7 +31,6 @@ from plimsoll_agent.reconcile.observe import observe
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result, Scope
 from plimsoll_agent.reconcile.trial import candidates
 from plimsoll_agent.rules.model import Rules
-from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError

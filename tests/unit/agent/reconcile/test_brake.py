@@ -20,8 +20,9 @@ from plimsoll_agent.model.clusters import Cluster, Clusters
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.policy.decide import Answer, BrakeMemory, Decision, Desired, Remembered, Unmanaged
+from plimsoll_agent.policy.decide import Answer, Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
 from plimsoll_agent.reconcile.outcome import Braked, Counted, Edit, Kind, Mode, Outcome, PassReport, Result, Scope

@@ -12,9 +12,10 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
 from plimsoll_agent.model.approvals import digest_of_change
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import BrakeMemory
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Used
-from plimsoll_agent.policy.decide import BrakeMemory, Decision, Desired
+from plimsoll_agent.policy.decide import Decision, Desired
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes
 from plimsoll_agent.reconcile.outcome import Counted, Earlier, Edit, Kind, Mode, Outcome, PassReport, Result, Scope

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.errors import Rejected, Unreachable
+from plimsoll_agent.model.entries import RecordedEvent
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
@@ -21,7 +22,6 @@ from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.outcome import Mode, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import RecordedEvent
 from plimsoll_agent.store.node_store import Move, NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection

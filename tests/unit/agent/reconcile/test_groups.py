@@ -12,6 +12,7 @@ import pytest
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired
@@ -20,7 +21,6 @@ from plimsoll_agent.reconcile.groups import in_order, judged, moved, withheld
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import Ending, RecordedChange
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from plimsoll_agent.errors import NoSuchGuest
 from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.entries import Ending, Happening, RecordedChange
 from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.policy.memory import releasing
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Scope
@@ -26,8 +28,7 @@ from plimsoll_agent.reconcile.undo import Agreed, Undone, UndoReport, Wish, run_
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import Ending, Happening, RecordedChange
-from plimsoll_agent.store.node_store import NodeStore, hold_event, releasing
+from plimsoll_agent.store.node_store import NodeStore, hold_event
 from plimsoll_agent.store.record import CorruptRecord, Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError

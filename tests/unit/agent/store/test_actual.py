@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.store.actual import LimitsAt, actual
-from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.record import Record
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.policy.decide import Remembered
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.store.state import Given, Memory, State, StateError
 from tests.fuzz.targets.memory import judge
 from tests.unit.damage import damaged, each_damage

@@ -15,7 +15,7 @@ from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.policy.decide import BrakeMemory, Remembered
+from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.store.memory_file import Memory
 from plimsoll_agent.store.merge import merged, merged_attachments
 from tests.unit.values import GUEST, NOON, a_disk

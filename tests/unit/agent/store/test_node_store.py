@@ -16,24 +16,18 @@ from plimsoll_agent.catalogue.attachments import Attachments, sight
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.policy.decide import Decision, Desired, Remembered, Unmanaged
+from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.memory import Findings, releasing, remembering, reverted_too_often, settled
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import Conclusion, Ending, Happening, RecordedChange, RecordedEvent
-from plimsoll_agent.store.node_store import (
-    Findings,
-    Move,
-    NodeStore,
-    releasing,
-    remembering,
-    reverted_too_often,
-    settled,
-)
+from plimsoll_agent.store.node_store import Move, NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.retention import Retention

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.model.direction import direction
+from plimsoll_agent.model.entries import Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
-from plimsoll_agent.store.entries import Ending, RecordedChange
 from plimsoll_agent.store.past import Past, pasts
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON, a_disk, a_guest, examples_of, possible_limits

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending, Event, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import Conclusion, Ending, Event, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.store.record import SCHEMA_VERSION, CorruptRecord, Record
 from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.state import StateError

@@ -12,11 +12,11 @@ import pytest
 
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.entries import Conclusion, Ending, Entry, Event, Happening, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.store import record_query
-from plimsoll_agent.store.entries import Conclusion, Ending, Entry, Event, Happening, RecordedChange
 from plimsoll_agent.store.past import Past, pasts
 from plimsoll_agent.store.record import CorruptRecord, Record
 from plimsoll_agent.store.record_query import Selection

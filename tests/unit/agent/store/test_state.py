@@ -29,8 +29,8 @@ from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.policy.decide import BrakeMemory, Remembered
 from plimsoll_agent.store import state as state_module
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import SCHEMA_VERSION

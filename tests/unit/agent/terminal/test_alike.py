@@ -13,7 +13,7 @@ from cliff.show import ShowOne
 from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Showing
 from plimsoll_agent.terminal.listing import Listing
-from tests.unit.agent.layout.test_table import LISTS
+from tests.unit.agent.terminal.test_table import LISTS
 
 COMMANDS = entry_points(group="plimsoll.commands")
 

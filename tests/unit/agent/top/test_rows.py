@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.model.usage import Usage, unreachable
-from plimsoll_agent.policy.decide import Remembered
 from plimsoll_agent.reconcile.outcome import Kind, Result
 from plimsoll_agent.top.rows import SORTS, Planned, Row, Wrong, rows
 from plimsoll_agent.top.sampler import Sample

@@ -16,6 +16,7 @@ from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.model.usage import Rates
@@ -26,7 +27,6 @@ from plimsoll_agent.policy.decide import decide
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope
-from plimsoll_agent.store.entries import Conclusion, Ending
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
 from plimsoll_insight.cli import disk_explain

@@ -13,7 +13,7 @@ from plimsoll_agent.errors import DeadlineExceeded, NotFound
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats, Movement
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.policy.decide import Remembered
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.reconcile.health_gate import ClusterHealth
 from plimsoll_probes.adapters.slots import Held
 from plimsoll_probes.execute.located import located

@@ -12,7 +12,7 @@ from plimsoll_agent.errors import DeadlineExceeded, NotFound, PlimsollError, Unr
 from plimsoll_agent.model.clusters import Cluster, Clusters
 from plimsoll_agent.model.hypervisor import BlockStats, Movement
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.policy.decide import Remembered
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, ClusterHealth, Gate
 from plimsoll_probes.execute.witness import Look, Watch, Witness
 from plimsoll_probes.model.finding import Trouble, Why

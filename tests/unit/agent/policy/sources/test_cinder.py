@@ -15,8 +15,9 @@ from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.messages.sentences import step_lines
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
-from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, Remembered, decide
+from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, decide
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.policy.sources.cinder import per_gib, qos_spec
 from plimsoll_agent.rules.model import Match, Rule

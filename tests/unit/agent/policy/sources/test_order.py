@@ -10,8 +10,9 @@ import pytest
 
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
-from plimsoll_agent.policy.decide import Decision, Desired, NoOpinion, Remembered, Unmanaged, decide
+from plimsoll_agent.policy.decide import Decision, Desired, NoOpinion, Unmanaged, decide
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from tests.unit.values import NOON, a_disk, a_situation
