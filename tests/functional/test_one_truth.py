@@ -14,7 +14,7 @@ from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_monitoring.alerts import files
 from plimsoll_monitoring.alerts.site import Site
 from tests import depth, week
-from tests.unit.probes.health.test_one_truth import Seen, Whole, nodes
+from tests.unit.monitoring.node.test_one_truth import Seen, Whole, nodes
 
 SITE = Site()
 HOURS = 30

@@ -10,7 +10,7 @@ import pytest
 from plimsoll_agent.monitor.thresholds import MEASURE, SHIPPED, Level, Thresholds
 from plimsoll_monitoring.node.health import Figure, JudgedFigure, Judgement
 from plimsoll_monitoring.region.problems import MOST, RegionProblem, problems
-from tests.unit.agent.fleet.test_status import HOUR, NOW, Series, series, status
+from tests.unit.monitoring.region.test_status import HOUR, NOW, Series, series, status
 
 NAMES = ("n1", "n2", "n3")
 
