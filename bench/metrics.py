@@ -17,7 +17,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import libvirt
@@ -32,6 +32,7 @@ from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics, pass_summary_file, textfile
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 
 GIB = 2**30
 NODE_EXPORTER = "prometheus-node-exporter"

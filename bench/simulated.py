@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -15,6 +15,7 @@ from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.store.refresh_state import Notes
+from plimsoll_agent.util.frozen import replace
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Node:
         """Each in the place of one that was attached before; all of them where there was none."""
         met = attachments.load(self._attachments) or Attachments()
         kept = list(met.volumes.items())[len(volumes) :]
-        new = {f"{_uuid()}/{id}": Attachment(f"{random.getrandbits(48):012x}", now) for id in volumes}
+        new = {f"{_uuid()}/{id}": Attachment(mark=f"{random.getrandbits(48):012x}", since=now) for id in volumes}
         attachments.save(self._attachments, Attachments(dict(kept) | new))
 
     def spread_reading(self, now: datetime, over: timedelta) -> None:

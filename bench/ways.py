@@ -90,5 +90,7 @@ class Ways:
         met = attachments.load(place / "state/attachments.json")
         if met is None or not met.volumes:
             raise RuntimeError(f"{' '.join(way.command)} met no volume")
-        volumes = {id: Volume(of.id, frozenset(marks), now) for id, marks in met.marks_of_volumes().items()}
+        volumes = {
+            id: Volume(type=of.id, marks=frozenset(marks), read=now) for id, marks in met.marks_of_volumes().items()
+        }
         catalogue.save(place, Catalogue(2, now, "bench", empty.specs, empty.types, volumes))

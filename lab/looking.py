@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 
 
 def disk_of(hypervisor: Hypervisor, uuid: str, target: str) -> Disk:
@@ -24,5 +23,5 @@ def put(hypervisor: Hypervisor, uuid: str, target: str, limits: Limits, *, alone
 
 def nobodys(disk: Disk, *, uuid: str | None = None, target: str | None = None) -> Disk:
     """The disk under a guest's uuid, or a letter, that is not there."""
-    guest = Guest(uuid, disk.guest.name, disk.guest.run) if uuid else disk.guest
+    guest = Guest(uuid=uuid, name=disk.guest.name, run=disk.guest.run) if uuid else disk.guest
     return replace(disk, guest=guest, target=target or disk.target)

@@ -142,9 +142,28 @@ class HypervisorContract:
         assert told["vdb"].flushes is not None
 
     def test_marks_replace_those_that_were_there(self, hypervisor: Hypervisor, uuid: str) -> None:
-        hold = MarkedHold(Limits(), NOON, NOON + timedelta(hours=2), "root (ann)", 'import <4711> & "more"')
-        first = Mark(Limits(total_iops_sec=250), NOON, Limits(total_iops_sec=100), hold=hold, by_type="gold & silver")
-        second = Mark(None, NOON, Limits(total_bytes_sec=10**15), enforced=True, restore_to=Limits(), foreign=True)
+        hold = MarkedHold(
+            limits=Limits(),
+            since=NOON,
+            until=NOON + timedelta(hours=2),
+            by="root (ann)",
+            why='import <4711> & "more"',
+        )
+        first = Mark(
+            desired=Limits(total_iops_sec=250),
+            since=NOON,
+            applied=Limits(total_iops_sec=100),
+            hold=hold,
+            by_type="gold & silver",
+        )
+        second = Mark(
+            desired=None,
+            since=NOON,
+            applied=Limits(total_bytes_sec=10**15),
+            enforced=True,
+            restore_to=Limits(),
+            foreign=True,
+        )
         for marks in (Marks({"volumes/a": first, "b": second}), Marks({"b": first})):
             hypervisor.set_marks(uuid, marks)
             seen = hypervisor.look(uuid)
@@ -153,7 +172,7 @@ class HypervisorContract:
 
     def test_marks_can_be_taken_away(self, hypervisor: Hypervisor, uuid: str) -> None:
         before = hypervisor.look(uuid).guest
-        hypervisor.set_marks(uuid, Marks({"b": Mark(Limits(), NOON, None)}))
+        hypervisor.set_marks(uuid, Marks({"b": Mark(desired=Limits(), since=NOON, applied=None)}))
         hypervisor.set_marks(uuid, Marks())
         hypervisor.set_marks(uuid, Marks())
         guest = hypervisor.look(uuid).guest
@@ -171,7 +190,7 @@ class HypervisorContract:
         with pytest.raises(NotFound):
             hypervisor.survey(NOBODY)
         with pytest.raises(NotFound):
-            hypervisor.set_marks(NOBODY, Marks({"b": Mark(Limits(), NOON, None)}))
+            hypervisor.set_marks(NOBODY, Marks({"b": Mark(desired=Limits(), since=NOON, applied=None)}))
         with pytest.raises(NotFound):
             hypervisor.actual(disk)
         with pytest.raises(NotFound):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from xml.sax.saxutils import escape, quoteattr
 
@@ -14,6 +14,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey, Versions
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
+from plimsoll_agent.util.frozen import replace
 
 VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
 UNLIMITED = Limits()
@@ -137,7 +138,13 @@ class FakeHypervisor:
         """Among ``calls`` as the looks and questions that it is made of: these are what the guest is asked."""
         sighting = self.look(uuid)
         told: dict[str, Limits | PlimsollError | LimitsError] = {}
-        survey = Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks, sighting.paused)
+        survey = Survey(
+            disks=sighting.disks,
+            movement=sighting.movement,
+            actual=told,
+            other_disks=sighting.guest.other_disks,
+            paused=sighting.paused,
+        )
         for disk in survey.disks if survey.movement is Movement.STAYS else ():
             try:
                 told[disk.target] = self.actual(disk)

@@ -42,7 +42,7 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/store": 100,
     "agent/plimsoll_agent/terminal": 41,
     "agent/plimsoll_agent/top": 41,
-    "agent/plimsoll_agent/util": 34,
+    "agent/plimsoll_agent/util": 35,
     "insight/plimsoll_insight/cli": 147,
     "insight/plimsoll_insight/drill": 62,
     "insight/plimsoll_insight/explain": 85,

@@ -244,7 +244,7 @@ class _Probes:
 
 def _consoles(node: int, step: int) -> Iterator[Family]:
     if node in (16, 17):
-        position = Position(1, node, 4096, "0123456789abcdef")
+        position = Position(device=1, inode=node, offset=4096, tail="0123456789abcdef")
         hung = {StallKind.HUNG_TASK: Stalls(3, at(step, 300))} if node == 16 and step == LAST else {}
         console = GuestConsole(
             name=guest(node),

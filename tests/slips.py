@@ -8,7 +8,7 @@ first guest is of project ``SHOP``. They used at most 200 requests and 20 MiB a 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import TypeVar
@@ -32,6 +32,7 @@ from plimsoll_agent.reconcile.brake import Brake, braked, large_changes, revisio
 from plimsoll_agent.reconcile.run import consider, typed
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.util.frozen import replace
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON, a_disk, a_guest
@@ -339,7 +340,7 @@ def _in_force(state: State, number: int) -> tuple[list[Disk], dict[str, Remember
     situation = _situation(state, disks)
     decided = [(disk, decide(typed(disk, situation), situation, SOURCES)) for disk in disks]
     limits = {disk.key: said.limits for disk, its in decided if isinstance(said := its.desired, Desired)}
-    memory = remembering(situation, Findings(decided, {}, (), revision=revision_of(situation)))
+    memory = remembering(situation, Findings(decided=decided, applied={}, unseen=(), revision=revision_of(situation)))
     memory = {
         key: replace(each, applied=limits[key], enforced=True) if key in limits else each
         for key, each in memory.items()
@@ -357,14 +358,14 @@ def stop_in_region(edit: Edit) -> Stop | None:
         return None
     found = judge(_lists(before), _lists(after), _region(before.gib), RegionBrake())
     if found.stops:
-        alone = judge(_lists(before), _lists(after), {"g0": TypeOf("gold", gib=before.gib)}, RegionBrake())
+        alone = judge(_lists(before), _lists(after), {"g0": TypeOf(type="gold", gib=before.gib)}, RegionBrake())
         return Stop.EACH if alone.stops else Stop.MANY
     return Stop.NONE
 
 
 @cache
 def _region(gib: int) -> dict[str, TypeOf]:
-    return {f"g{number}": TypeOf("gold", gib=gib) for number in range(REGION)}
+    return {f"g{number}": TypeOf(type="gold", gib=gib) for number in range(REGION)}
 
 
 def _lists(state: State) -> Lists:
@@ -384,7 +385,7 @@ def _situation(state: State, disks: Sequence[Disk]) -> Situation:
     """Raises ``ConfigError`` where the rules are refused."""
     rules = _parsed(state.rules)
     if not state.catalogue:
-        return Situation(NOON, rules)
+        return Situation(now=NOON, rules=rules)
     met = sight(disks, Attachments(), {}, NOON, boot="b1")
     spec, bronze = _specs(state)
     gold = a_type("gold", bronze if state.bronze else spec)
@@ -392,7 +393,7 @@ def _situation(state: State, disks: Sequence[Disk]) -> Situation:
     volumes = {str(disk.volume_id): gold for disk in disks}
     types = [gold, a_type("silver", bronze)] if state.silver else [gold]
     catalogue = a_catalogue(*specs, types=types, volumes=volumes, met=met)
-    return Situation(NOON, rules, catalogue=catalogue, attachments=met)
+    return Situation(now=NOON, rules=rules, catalogue=catalogue, attachments=met)
 
 
 @cache

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from lab.cloud import Cloud, Completed, LabError
@@ -19,6 +18,7 @@ from lab.looking import put
 from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import asdict
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.store.history import History

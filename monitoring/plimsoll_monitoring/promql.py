@@ -84,7 +84,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-@frozen
+@frozen(kw_only=True)
 class Selection:
     """What to show; an empty field selects everything. ``nodes`` may be host names without the port."""
 

@@ -59,7 +59,7 @@ class Node:
     def sees(self, *volumes: int, guests: tuple[int, ...] = (), since: datetime = LONG_AGO, mark: str = "m") -> None:
         """As a pass leaves it."""
         (self.home / "state").mkdir(exist_ok=True)
-        seen = Attachment(mark, since)
+        seen = Attachment(mark=mark, since=since)
         attachments.save(
             self.home / "state" / "attachments.json",
             Attachments({f"{uuid(9)}/{uuid(one)}": seen for one in volumes}, {uuid(one): seen for one in guests}),

@@ -22,7 +22,7 @@ from plimsoll_agent.reconcile.health_gate import ClusterHealth
 FSID = "4b5c8c0a-ff60-454b-a1b4-9747aa737d19"
 CLUSTER = Cluster(Path("/etc/ceph/it's a cluster.conf"), FSID, frozenset())
 STATUS = json.dumps({"fsid": FSID, "health": {"status": "HEALTH_WARN", "checks": {"OSD_DOWN": {}}}})
-HEALTH = ClusterHealth(FSID, ("OSD_DOWN",))
+HEALTH = ClusterHealth(fsid=FSID, raised=("OSD_DOWN",))
 LONG = 60.0
 """A deadline that no test reaches unless it fails."""
 SOON = 20.0

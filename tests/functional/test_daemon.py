@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +39,7 @@ from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests import depth
 from tests.functional.conftest import Ran
 from tests.functional.daemons import PATIENT, Daemon, a_daemon
@@ -186,7 +186,7 @@ def test_events_of_libvirt_are_told_as_values(world: Any) -> None:
     guest.destroy()
     kinds = (EventKind.STARTED, EventKind.RESUMED, EventKind.STOPPED)
     uuid, name = guest.UUIDString(), guest.name()
-    expected = [GuestEvent(uuid, name, kind) for kind in kinds]
+    expected = [GuestEvent(uuid=uuid, name=name, kind=kind) for kind in kinds]
     until(lambda: [event for event in told if isinstance(event, GuestEvent) and event.uuid == uuid] == expected)
     link.close()
     count = len(told)
@@ -204,7 +204,7 @@ def test_a_guest_whose_kernel_crashed_is_not_taken_for_one_that_stopped() -> Non
         link._lifecycle(None, guest, libvirt.VIR_DOMAIN_EVENT_CRASHED, detail, None)
     assert told == []
     link._lifecycle(None, guest, libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED, None)
-    assert told == [GuestEvent("a", "instance", EventKind.STOPPED)]
+    assert told == [GuestEvent(uuid="a", name="instance", kind=EventKind.STOPPED)]
 
 
 def test_a_lost_connection_is_told_and_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,11 +270,13 @@ def service(tmp_path: Path) -> Iterator[Service]:
     )
     service = Service(
         World(
-            lambda: settings,
-            lambda: None,
-            lambda chosen, writes, shared: Libvirt(chosen.uri, deadline=5, at_once=4, writes=writes, shared=shared),
-            lambda chosen, tell: EventLink(chosen.uri, tell),
-            ServiceManager(),
+            load=lambda: settings,
+            stamp=lambda: None,
+            connect=lambda chosen, writes, shared: Libvirt(
+                chosen.uri, deadline=5, at_once=4, writes=writes, shared=shared
+            ),
+            link=lambda chosen, tell: EventLink(chosen.uri, tell),
+            manager=ServiceManager(),
         )
     )
     thread = threading.Thread(target=service.run, daemon=True)

@@ -543,7 +543,7 @@ def test_every_condition_of_a_state_file_is_told() -> None:
 
 def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:
     found = re.findall(r"\* - ``(.+)``\n +- (error|warning)\n", (REFERENCE / "plimsoll-qos.rst").read_text())
-    known = {code.value: Fault("", None, code).severity for code in LintCode}
+    known = {code.value: Fault(spec="", key=None, code=code).severity for code in LintCode}
     assert dict(found) == known | {code.value: "warning" for code in LooseEnd}
 
 

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import MEASURES, SHIPPED, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.alerts import nagios as definitions
 from plimsoll_monitoring.alerts.files import alerts_of
 from plimsoll_monitoring.alerts.site import Site

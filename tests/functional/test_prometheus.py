@@ -9,7 +9,6 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from datetime import timedelta
 from functools import cache
 from itertools import chain, takewhile
@@ -25,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, Measure, alarms
 from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import names
 from plimsoll_monitoring.alerts import files
 from plimsoll_monitoring.alerts.site import Override, Site, outside, read
 
@@ -235,7 +235,7 @@ def test_the_values_that_the_page_shows_are_good_and_it_names_every_key(tmp_path
     site = read(tmp_path / "values.yaml", files.EVERY_ALERT)
     assert site != Site()
     assert "PlimsollVersionSkew" not in {alert.name for alert in files.alerts_of(site)}
-    missing = {key.name for key in fields(Site) if f"``{key.name}``" not in text.partition("One message")[0]}
+    missing = {key for key in names(Site) if f"``{key}``" not in text.partition("One message")[0]}
     assert not missing
 
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +31,7 @@ from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Totals
 from plimsoll_agent.monitor.thresholds import SHIPPED
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.cli.region import RegionDisks, RegionProbes, RegionStatus

@@ -156,7 +156,7 @@ def record(tmp_path: Path) -> Record:
     record = Record(tmp_path / "state" / "record.sqlite")
     record.intend([a_change(), a_change(after=Limits(total_iops_sec=3000))], NOON, "root")
     record.conclude([Conclusion(2, Ending.DONE)], NOON)
-    record.note([Event(NOON, "ann", Happening.PAUSED, None)])
+    record.note([Event(at=NOON, by="ann", what=Happening.PAUSED, reason=None)])
     return record
 
 

@@ -7,7 +7,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests.functional import cloudserver
 from tests.functional.cloudserver import Cloud, cloud_server
 from tests.functional.conftest import Ran
@@ -104,7 +104,7 @@ def node(plimsoll: Plimsoll, tmp_path: Path, cloud: Cloud) -> RegionalNode:
 
 def region(generation: int, **changes: Any) -> Region:
     now = datetime.now(UTC)
-    return Region(generation, now, now, "lab", **changes)
+    return Region(generation=generation, issued=now, begun=now, source="lab", **changes)
 
 
 # --- made -----------------------------------------------------------------------------------------------
@@ -144,7 +144,9 @@ def test_each_file_has_a_higher_generation_and_a_forged_one_does_not_push_it(nod
     second = node.region().generation
     assert second > first
     other, _ = key_pair(node.home, "other")
-    node.write(region(10**15, orders=Orders(pause=RegionPause(LONG_AGO, None, "x", "forged"))), other)
+    node.write(
+        region(10**15, orders=Orders(pause=RegionPause(since=LONG_AGO, until=None, by="x", why="forged"))), other
+    )
     ran = node.make()
     assert ran.status == 0
     assert "is replaced" in ran.err
@@ -555,7 +557,9 @@ def test_a_node_takes_its_slice_and_nothing_for_attachments_that_came_after_the_
     node.refresh("--now")
     assert set(node.catalogue.volumes) == set()
     later = datetime.now(UTC) + timedelta(seconds=90)
-    node.write(Region(known.generation + 1, later, later, "lab", volumes={uuid(1): "t-gold"}))
+    node.write(
+        Region(generation=known.generation + 1, issued=later, begun=later, source="lab", volumes={uuid(1): "t-gold"})
+    )
     node.refresh("--now")
     assert {id: one.type for id, one in node.catalogue.volumes.items()} == {uuid(1): "t-gold", uuid(3): None}
 
@@ -612,7 +616,7 @@ def test_older_files_and_other_files_of_the_same_generation_are_refused(node: Re
     ran = node.refresh("--now")
     assert ran.status == 1
     assert "is older (generation 4) than the last one (5)" in ran.err
-    node.write(region(5, orders=Orders(pause=RegionPause(LONG_AGO, None, "ann", "another"))))
+    node.write(region(5, orders=Orders(pause=RegionPause(since=LONG_AGO, until=None, by="ann", why="another"))))
     ran = node.refresh("--now")
     assert ran.status == 1
     assert "but other content" in ran.err
@@ -634,7 +638,7 @@ def test_a_file_whose_time_is_over_or_still_to_come_is_refused(node: RegionalNod
     assert ran.status == 1
     assert "was valid until" in ran.err
     tomorrow = datetime.now(UTC) + timedelta(days=1)
-    node.write(Region(10**10, tomorrow, tomorrow, "lab"))
+    node.write(Region(generation=10**10, issued=tomorrow, begun=tomorrow, source="lab"))
     ran = node.refresh("--now")
     assert ran.status == 1
     assert "check the clocks" in ran.err
@@ -750,7 +754,7 @@ def test_a_file_that_a_server_has_not_changed_is_fetched_whole_where_passes_have
 
 def test_a_signature_in_a_file_of_its_own_is_kept_with_what_it_is_of(node: RegionalNode) -> None:
     node.sees(1)
-    decided = Orders(pause=RegionPause(LONG_AGO, None, "ann", "Ceph moves"))
+    decided = Orders(pause=RegionPause(since=LONG_AGO, until=None, by="ann", why="Ceph moves"))
     node.write(region(5, orders=decided))
     for _ in range(2):
         assert node.refresh("--now").status == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules import model as rules
+from plimsoll_agent.util.frozen import names
 
 ETC = Path(__file__).parents[2] / "etc"
 CONF, RULES = ETC / "plimsoll.conf.sample", ETC / "rules.yaml.sample"
@@ -65,10 +65,10 @@ def test_the_rules_sample_uncommented_has_exactly_the_default_that_it_speaks_of(
 
 def test_the_rules_sample_has_an_example_of_each_kind_of_rule() -> None:
     examples = loader.parse(uncommented(RULES.read_text()), RULES.name).rules
-    words = {field.name for field in fields(rules.Match)}
+    words = set(names(rules.Match))
     assert {word for rule in examples for word in words if getattr(rule.match, word)} == words
     bare = rules.Rule(name="", match=rules.Match())
-    said = {field.name for field in fields(rules.Rule)}
+    said = set(names(rules.Rule))
     assert {word for rule in examples for word in said if getattr(rule, word) != getattr(bare, word)} == said
     assert any(rule.manage and not rule.override for rule in examples)
     assert any(rule.limits == Limits() for rule in examples)

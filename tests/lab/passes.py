@@ -33,14 +33,14 @@ def pass_over(
     memory = node_store.recall(now, read_only=False)
     return run_pass(
         Scope(frozenset({guest.uuid})),
-        Situation(now, rules or Rules(default=LIMIT), memory.disks, memory.holds),
+        Situation(now=now, rules=rules or Rules(default=LIMIT), memory=memory.disks, holds=memory.holds),
         Mode.ENFORCE,
         hypervisor=hypervisor,
         decider=by_sources(SOURCES),
         node_store=node_store,
         notes=node_store.notes,
         bounds=Bounds(),
-        caution=Caution(Brake(), Gate(Clusters(), _never_asked), lambda: None, rounds=3),
+        caution=Caution(brake=Brake(), gate=Gate(Clusters(), _never_asked), paused=lambda: None, rounds=3),
         tell=lambda _: None,
     )
 

@@ -50,7 +50,7 @@ class Reader:
 
     def sees(self, *volumes: str, guests: tuple[str, ...] = ()) -> None:
         self.node.state.prepare()
-        seen = Attachment("m", datetime.now(UTC))
+        seen = Attachment(mark="m", since=datetime.now(UTC))
         attachments.save(
             self.node.state.attachments,
             Attachments({f"g/{id}": seen for id in volumes}, dict.fromkeys(guests, seen)),

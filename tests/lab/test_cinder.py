@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,6 +20,7 @@ from plimsoll_agent.adapters.libvirt import domxml
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.catalogue.planner import SKEW
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from tests.lab import luks
 
 pytestmark = pytest.mark.shared

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from lab.node import Node
 from lab.waiting import until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from tests.lab.test_daemon_cinder import working
 
 pytestmark = pytest.mark.hurt

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +21,7 @@ from lab.node import Node
 from lab.observer import DEVICE_ADDED, Observer, observing
 from lab.waiting import PATIENT
 from plimsoll_agent.store.refresh_state import RefreshDir
+from plimsoll_agent.util.frozen import replace
 
 pytestmark = pytest.mark.shared
 

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +27,7 @@ from lab.node import Node
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import cause, messages, questions
 from plimsoll_insight.explain.cause import Cause, Finding
 from plimsoll_insight.explain.questions import ExplainedDisk, Span

@@ -14,7 +14,6 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from plimsoll_agent.catalogue.model import Catalogue, Volume, VolumeType
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.store.refresh_state import Notes, RefreshDir
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.result import Postponed, ProbeResult
@@ -311,7 +311,9 @@ def refreshed(node: Node) -> None:
     assert node.run("enforce").status == 3, "nobody knows yet what Cinder says"
     met = attachments.load(node.state.attachments)
     assert met is not None
-    volumes = {id: Volume("t1", frozenset(marks), now) for id, marks in met.marks_of_volumes().items()}
+    volumes = {
+        id: Volume(type="t1", marks=frozenset(marks), read=now) for id, marks in met.marks_of_volumes().items()
+    }
     types = {"t1": VolumeType("t1", "gold", qos_spec=None)}
     found = Catalogue(generation=1, issued=now, source="lab", types=types, volumes=volumes)
     catalogue.save(node.catalogue, found)

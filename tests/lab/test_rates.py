@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from lab.looking import put
 from lab.waiting import until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.evaluate.allowance import reach
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName

@@ -9,7 +9,7 @@ import sys
 import tarfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from lab.cloud.layout import CHECKOUT
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests.lab.playbook import Playbooks, Played
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 

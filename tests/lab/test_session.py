@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from lab.cloud import Cloud, Guest
 from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.guest.agent_shell import GuestShell
 from plimsoll_probes.guest.session import SCRIPT, Session
 from plimsoll_probes.model.finding import Trouble, Why

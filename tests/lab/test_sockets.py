@@ -69,7 +69,9 @@ def cinder_said(node: Node, iops_per_gib: int) -> None:
     assert met is not None
     spec = QosSpec("s", "gold", Consumer.FRONT_END, {"total_iops_sec_per_gb": str(iops_per_gib)})
     type, now = VolumeType("t", "gold", spec.id), datetime.now(UTC)
-    volumes = {id: Volume(type.id, frozenset(marks), now) for id, marks in met.marks_of_volumes().items()}
+    volumes = {
+        id: Volume(type=type.id, marks=frozenset(marks), read=now) for id, marks in met.marks_of_volumes().items()
+    }
     catalogue.save(node.catalogue, Catalogue(1, now, "lab", {spec.id: spec}, {type.id: type}, volumes))
 
 
@@ -116,7 +118,7 @@ def test_orders_for_the_region_are_checked_once_and_without_a_client_or_a_secret
     key, public = key_pair(tmp_path)
     node.use_region_file(tmp_path / "none", public)
     now = datetime.now(UTC)
-    file = read_private(key).seal(signed_file.encode(Region(1, now, now, "lab")))
+    file = read_private(key).seal(signed_file.encode(Region(generation=1, issued=now, begun=now, source="lab")))
     RefreshDir(node.catalogue).save_region_file(file)
     key.unlink()
     for checks in (True, False):

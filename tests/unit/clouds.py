@@ -42,7 +42,7 @@ def a_catalogue(
             "specs": {spec.id: spec for spec in specs},
             "types": {type.id: type for type in types},
             "volumes": {
-                volume: Volume(of and of.id, frozenset(marks.get(volume, ())), NOON)
+                volume: Volume(type=of and of.id, marks=frozenset(marks.get(volume, ())), read=NOON)
                 for volume, of in (volumes or {}).items()
             },
         }
@@ -64,8 +64,8 @@ def orders_for(
 
 def a_server(met: Attachments, uuid: str, missing: bool = False, **extra_specs: str) -> Server:
     specs = {f"quota:{name}": value for name, value in extra_specs.items()}
-    return Server(specs, frozenset({met.guests[uuid].mark}), NOON, missing)
+    return Server(extra_specs=specs, marks=frozenset({met.guests[uuid].mark}), read=NOON, missing=missing)
 
 
 def knowing(known: Catalogue | Unknown | None, met: Attachments, *rules: Rule, **other: Any) -> Situation:
-    return Situation(NOON, Rules(rules), catalogue=known, attachments=met, **other)
+    return Situation(now=NOON, rules=Rules(rules=rules), catalogue=known, attachments=met, **other)

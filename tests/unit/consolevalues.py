@@ -18,7 +18,7 @@ def some_consoles() -> Consoles:
 
     def guest(number: int, **other: object) -> GuestConsole:
         values = {"name": f"instance-{number:08}", "server": f"web{number}", "project": PROJECT, "tried": NOON}
-        position = Position(64768, 1000 + number, 4096, "0123456789abcdef")
+        position = Position(device=64768, inode=1000 + number, offset=4096, tail="0123456789abcdef")
         files = {"files": {f"/var/lib/nova/instances/{uuid_of(number)}/console.log": position}}
         return GuestConsole(**values | files | other)  # type: ignore[arg-type]
 

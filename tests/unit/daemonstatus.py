@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from plimsoll_agent.monitor.daemon_status import DaemonStatus, WaitingGuest
+from plimsoll_agent.util.frozen import replace
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON
 
-WAITS = WaitingGuest(uuid_of(1), "instance-00000001", NOON + timedelta(minutes=2), 3)
+WAITS = WaitingGuest(uuid=uuid_of(1), name="instance-00000001", until=NOON + timedelta(minutes=2), failures=3)
 FULL = DaemonStatus(
     version="1.0",
     mode="enforce",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import a_volume, guest
@@ -91,4 +91,4 @@ class Shell(Person):
     def revision(self) -> str:
         rules, _ = rules_actual(self.settings, self.state, keep=False)
         known, _ = catalogue_actual(self.settings.catalogue, datetime.now(UTC))
-        return revision_of(Situation(datetime.now(UTC), rules, catalogue=known))
+        return revision_of(Situation(now=datetime.now(UTC), rules=rules, catalogue=known))

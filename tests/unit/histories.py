@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +32,7 @@ from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store import clock
 from plimsoll_agent.store.node_store import Move, NodeStore
 from plimsoll_agent.store.state import Memory, State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import Node, a_volume, guest, own_disk, uuid_of
@@ -107,7 +108,7 @@ class Edits:
         if self.own is not None:
             rules.append(Rule(name="own", match=own, limits=iops(self.own), override=True))
         default = None if self.default is None else iops(self.default)
-        return Rules(tuple(rules), default=default, revision=digest_of_change(repr(self), UNLIMITED))
+        return Rules(rules=tuple(rules), default=default, revision=digest_of_change(repr(self), UNLIMITED))
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,9 @@ class OneOfTwo(Node):
 
     def _reckoned(self) -> clock.Now:
         uptime = (self.world.now - NOON).total_seconds()
-        clocks = clock.Clocks(self.world.now + self.off, "the only boot", uptime, lambda: not self.off)
+        clocks = clock.Clocks(
+            wall=self.world.now + self.off, boot="the only boot", uptime=uptime, synchronised=lambda: not self.off
+        )
         return clock.reckon(self.trusted, clocks)
 
     def keep_time(self) -> None:
@@ -487,7 +490,7 @@ class History:
 
     def region_pause(self, span: timedelta | None) -> None:
         now = self.world.now
-        pause = RegionPause(now, None if span is None else now + span, "ann", "a test")
+        pause = RegionPause(since=now, until=None if span is None else now + span, by="ann", why="a test")
         self.decide_for_region(pause=pause)
 
     def region_approval(self, digest: str, span: timedelta) -> None:
@@ -589,7 +592,7 @@ class History:
 
     def revision(self, name: str) -> str:
         node = self.sides[name].node
-        return revision_of(Situation(node.now, node.rules, catalogue=node.catalogue))
+        return revision_of(Situation(now=node.now, rules=node.rules, catalogue=node.catalogue))
 
     def word(self, name: str, key: str) -> tuple[Limits | Word, datetime | None]:
         """What the sources have for a disk, and until when a rule says so."""

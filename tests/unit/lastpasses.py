@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPas
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
+from plimsoll_agent.util.frozen import replace
 from tests.unit.node import FSID, uuid_of
 from tests.unit.values import NOON, PROJECT, VOLUME
 

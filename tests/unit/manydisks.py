@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
@@ -11,6 +9,7 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, a_disk, a_guest, a_situation
 
 PER_GIB = {"parameter": "total_iops_sec", "per_gb": 30, "gib": 100, "minimum": 500, "maximum": None, "result": 3000}
@@ -32,12 +31,22 @@ def a_pass_over(number: int) -> PassReport:
     """Of ten disks, one at least is of each kind; some servers have long names, or some in wide characters."""
     outcomes = [_outcome(each) for each in range(number)]
     keys = frozenset(o.disk.key for o in outcomes if o.result.reason.code is Code.BRAKED)
-    report = PassReport(Mode.PLAN, Scope(), a_situation(), 1.5, tuple(outcomes), ())
+    report = PassReport(
+        mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=1.5, outcomes=tuple(outcomes), unreachable=()
+    )
     if not keys:
         return report
     edits = (Edit("gold-iops", "total_iops_sec", 3000, 30, len(keys), "qos-spec"),)
     stop = Braked(
-        REVISION, "ab" * 32, keys, number, removed=0, raised=0, lowered=len(keys), edits=edits, left=(0.01,)
+        revision=REVISION,
+        catalogue="ab" * 32,
+        keys=keys,
+        of=number,
+        removed=0,
+        raised=0,
+        lowered=len(keys),
+        edits=edits,
+        left=(0.01,),
     )
     return replace(report, braked=stop)
 
@@ -72,8 +81,15 @@ def _change(
 ) -> Outcome:
     assert isinstance(disk.actual, Limits)
     change = Change(disk, disk.actual, after, direction(disk.actual, after), reason, cause)
-    return Outcome(disk, Decision(Desired(after, reason), ()), change, result or Result(Kind.PLANNED, reason))
+    return Outcome(
+        disk=disk,
+        decision=Decision(desired=Desired(after, reason), trail=()),
+        change=change,
+        result=result or Result(Kind.PLANNED, reason),
+    )
 
 
 def _still(disk: Disk, desired: Unknown | Unmanaged, kind: Kind) -> Outcome:
-    return Outcome(disk, Decision(desired, ()), None, Result(kind, desired.reason))
+    return Outcome(
+        disk=disk, decision=Decision(desired=desired, trail=()), change=None, result=Result(kind, desired.reason)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from plimsoll_agent.reconcile.run import by_sources, run_pass
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import Given, State
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, volume
 from tests.unit.values import NOON
 
@@ -81,7 +82,7 @@ class FakeCeph:
         self.asked += 1
         if self.silent is not None:
             raise self.silent
-        return ClusterHealth(FSID, self.raised, (), dict.fromkeys(self.raised, 1), 3)
+        return ClusterHealth(fsid=FSID, raised=self.raised, words=(), counts=dict.fromkeys(self.raised, 1), osds=3)
 
 
 class Node:
@@ -126,13 +127,13 @@ class Node:
         return run_pass(
             scope,
             Situation(
-                self.now,
-                self.rules,
-                memory.disks,
-                memory.holds,
-                known,
-                Attachments() if known is None else self.state.load_attachments(),
-                memory.brake,
+                now=self.now,
+                rules=self.rules,
+                memory=memory.disks,
+                holds=memory.holds,
+                catalogue=known,
+                attachments=Attachments() if known is None else self.state.load_attachments(),
+                brake=memory.brake,
                 orders=self.orders,
                 acknowledged=memory.acknowledged,
                 orders_unknown=self.orders_unknown,
@@ -173,13 +174,21 @@ class Node:
         ignore_health: bool = False,
     ) -> None:
         disk = self.seen(number, target)
-        hold = Hold(disk.named, limits, self.now, self.now + span, "ann", "a test", ignore_health=ignore_health)
+        hold = Hold(
+            disk=disk.named,
+            limits=limits,
+            since=self.now,
+            until=self.now + span,
+            by="ann",
+            why="a test",
+            ignore_health=ignore_health,
+        )
         memory = NodeStore(self.state, "ann").recall(self.now, read_only=False)
         self.state.save_memory(replace(memory, holds={**memory.holds, disk.key: hold}))
 
     def acknowledge(self, number: int, target: str, span: timedelta = timedelta(days=2)) -> None:
         disk = self.seen(number, target)
-        given = Acknowledgement(disk.named, self.now, self.now + span, "ann", "a test")
+        given = Acknowledgement(disk=disk.named, since=self.now, until=self.now + span, by="ann", why="a test")
         memory = NodeStore(self.state, "ann").recall(self.now, read_only=False)
         self.state.save_memory(replace(memory, acknowledged={**memory.acknowledged, disk.key: given}))
 

@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
 from plimsoll_agent.rules.model import Objective, Rules
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.adapters.slots import Held
 from plimsoll_probes.execute.runner import Desk, GuestProbe, Progress
 from plimsoll_probes.execute.witness import Witness
@@ -37,10 +38,10 @@ MIB = 2**20
 IOPS = 250
 LIMIT = Limits(total_iops_sec=IOPS)
 SETTINGS = replace(config.load([], []).probe, seconds=10, file_size=64 * MIB, directory="/mnt")
-TARGET = Target(Guest(UUID, "instance-0000002a", "1", display_name="canary"), "/mnt", "canaries")
+TARGET = Target(Guest(uuid=UUID, name="instance-0000002a", run="1", display_name="canary"), "/mnt", "canaries")
 CONF = Path("/etc/ceph/ceph.conf")
-WELL = ClusterHealth("4b5c8c0a-ff60-454b-a1b4-9747aa737d19", ())
-UNWELL = ClusterHealth(WELL.fsid, ("OSD_DOWN",), ("1 osds down",), {"OSD_DOWN": 1}, 3)
+WELL = ClusterHealth(fsid="4b5c8c0a-ff60-454b-a1b4-9747aa737d19", raised=())
+UNWELL = ClusterHealth(fsid=WELL.fsid, raised=("OSD_DOWN",), words=("1 osds down",), counts={"OSD_DOWN": 1}, osds=3)
 
 
 def fio_says(operations: int, seconds: float, job: str = "read") -> bytes:
@@ -156,10 +157,9 @@ class World:
         return Desk("r2-n14", self.settings, keep, self.seen.append, self.stop, self.guest.clock, lambda: NOW)
 
     def probe(self, *jobs: JobName, until: datetime | None = None) -> Postponed | None:
-        desk = self.desk()
-        object.__setattr__(desk, "stop", _Clocked(self.stop, self.guest))
+        desk = replace(self.desk(), stop=_Clocked(self.stop, self.guest))
         gate = Gate(Clusters((Cluster(CONF, WELL.fsid, frozenset({"127.0.0.1:6789"})),)), lambda _: self.health())
-        situation = Situation(NOW, Rules(), self.memory)
+        situation = Situation(now=NOW, rules=Rules(), memory=self.memory)
 
         probe = GuestProbe(
             desk,

@@ -31,7 +31,7 @@ def keep_region_file(
 ) -> Path:
     """As the refresher keeps it, made with ``key``; returns the public key that the node trusts."""
     made_with = key or a_key()
-    region = Region(generation, begun, begun, "north", orders=orders or Orders())
+    region = Region(generation=generation, issued=begun, begun=begun, source="north", orders=orders or Orders())
     RefreshDir(directory).save_region_file(made_with.seal(signed_file.encode(region)))
     public = directory / "region.pub"
     pem = (trusted or made_with).public.key.public_bytes(

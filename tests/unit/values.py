@@ -72,7 +72,7 @@ def a_disk(guest: Guest | None = None, **other: Any) -> Disk:
 
 
 def a_situation(rules: Rules | None = None, memory: Mapping[str, Remembered] | None = None) -> Situation:
-    return Situation(NOON, rules or Rules(), memory or {})
+    return Situation(now=NOON, rules=rules or Rules(), memory=memory or {})
 
 
 # --- strategies. Written against libvirt's documentation, not read off the code under test.

@@ -84,7 +84,11 @@ def parse(answer: bytes) -> ClusterHealth:
         if not isinstance(checks, dict) or not isinstance(status["fsid"], str):
             raise ValueError("checks or fsid has another type")
         return ClusterHealth(
-            status["fsid"], tuple(sorted(checks)), tuple(_words(checks)), dict(_counts(checks)), _osds(status)
+            fsid=status["fsid"],
+            raised=tuple(sorted(checks)),
+            words=tuple(_words(checks)),
+            counts=dict(_counts(checks)),
+            osds=_osds(status),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         # Not repr(): a UnicodeDecodeError's contains the whole answer.

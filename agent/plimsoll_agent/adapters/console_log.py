@@ -17,7 +17,7 @@ _ROTATED = ".0"
 """What virtlogd calls the log before this one."""
 
 
-@frozen
+@frozen(kw_only=True)
 class NewText:
     """What was added, hostile; ``position`` is where the next pass reads on."""
 
@@ -48,10 +48,10 @@ def read(path: str, known: Position | None, most: int) -> NewText:
         offset = span.start + done
         tail = _read(log, max(0, offset - TAIL), min(TAIL, offset))
     return NewText(
-        before + text[:done],
-        Position(status.st_dev, status.st_ino, offset, position.digest(tail)),
-        skipped + span.skipped,
-        datetime.fromtimestamp(status.st_mtime, UTC),
+        text=before + text[:done],
+        position=Position(device=status.st_dev, inode=status.st_ino, offset=offset, tail=position.digest(tail)),
+        skipped=skipped + span.skipped,
+        written=datetime.fromtimestamp(status.st_mtime, UTC),
     )
 
 

@@ -29,7 +29,7 @@ _GROUP = "openstack"
 _OWN = (cfg.StrOpt("region_name"), cfg.StrOpt("interface", default="public"))
 
 
-@frozen
+@frozen(kw_only=True)
 class Login:
     """Credentials as keystoneauth's plugin, how TLS is checked, and where services are."""
 
@@ -77,13 +77,13 @@ def _from_clouds_yaml(name: str) -> Login:
             f"{path}: cloud {name!r}: openstacksdk cannot read it; check the types of its keys"
         ) from None
     return Login(
-        made.auth,
-        made.verify,
-        made.cert,
-        name,
-        found.get_interface,
-        found.get_region_name,
-        found.get_endpoint,
+        auth=made.auth,
+        verify=made.verify,
+        cert=made.cert,
+        name=name,
+        interface=found.get_interface,
+        region=found.get_region_name,
+        override=found.get_endpoint,
     )
 
 
@@ -154,7 +154,15 @@ def _from_file(path: Path) -> Login:
         raise ConfigError(f"{path}: [{_GROUP}]: a $ refers to no setting; write a plain $ as $$") from None
     except (cfg.Error, ValueError, AttributeError, exceptions.ClientException) as error:
         raise ConfigError(f"{path}: [{_GROUP}]: {_first_line(error)}") from error
-    return Login(auth, made.verify, made.cert, url, lambda _: interface, lambda _: region, lambda _: None)
+    return Login(
+        auth=auth,
+        verify=made.verify,
+        cert=made.cert,
+        name=url,
+        interface=lambda _: interface,
+        region=lambda _: region,
+        override=lambda _: None,
+    )
 
 
 def _check_keys(path: Path, auth_type: str) -> None:

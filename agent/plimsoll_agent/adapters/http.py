@@ -24,7 +24,7 @@ class Session(requests.Session):
         return None
 
 
-@frozen
+@frozen(kw_only=True)
 class Answer:
     """A server's answer; ``content`` is None where it is too long."""
 
@@ -76,7 +76,7 @@ class Http:
         with self.session.request(method, url, stream=True, allow_redirects=False, **how) as answer:
             redirect = answer.headers["Location"] if answer.is_redirect else None
             content = b"" if redirect is not None else bounded(answer, most)
-            return Answer(answer.status_code, answer.headers, content, redirect)
+            return Answer(status=answer.status_code, headers=answer.headers, content=content, redirect=redirect)
 
 
 def bounded(answer: requests.Response, most: int) -> bytes | None:

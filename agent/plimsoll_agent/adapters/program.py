@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from typing import Any
 
 from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
@@ -38,7 +37,7 @@ class Account:
 
     user: int
     group: int
-    groups: tuple[int, ...] = field(default=())
+    groups: tuple[int, ...] = ()
 
     def as_options(self) -> dict[str, Any]:
         return {"user": self.user, "group": self.group, "extra_groups": self.groups}

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -20,7 +19,7 @@ from plimsoll_agent.consoles.position import MOST_BYTES, Position
 from plimsoll_agent.errors import DeadlineExceeded
 from plimsoll_agent.reconcile.outcome import PassReport
 from plimsoll_agent.store.state import State, StateError
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LOG = logging.getLogger(__name__)
 

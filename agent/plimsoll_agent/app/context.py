@@ -6,7 +6,6 @@ import logging
 import os
 import pwd
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
@@ -43,7 +42,7 @@ from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import schema
 from plimsoll_agent.util.cached import Cached
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute
 
@@ -76,7 +75,7 @@ class Asked:
 NOTHING_ASKED = Asked()
 
 
-@frozen
+@frozen(kw_only=True)
 class PassContext:
     """The context of a pass."""
 
@@ -142,30 +141,30 @@ def pass_context(
     ceph = settings.ceph
     gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
     return PassContext(
-        Situation(
-            now,
-            actual,
-            memory.disks,
-            memory.holds,
-            known,
-            Attachments() if known is None else state.load_attachments(),
-            memory.brake,
-            settings.catalogue.nova,
-            region.orders,
-            memory.acknowledged,
-            region.unknown,
-            partial(_used, state),
+        situation=Situation(
+            now=now,
+            rules=actual,
+            memory=memory.disks,
+            holds=memory.holds,
+            catalogue=known,
+            attachments=Attachments() if known is None else state.load_attachments(),
+            brake=memory.brake,
+            asks_nova=settings.catalogue.nova,
+            orders=region.orders,
+            acknowledged=memory.acknowledged,
+            orders_unknown=region.unknown,
+            used=partial(_used, state),
         ),
-        node_store,
-        notes,
-        Caution(
-            brake,
-            gate,
-            paused(settings, region.orders, now),
-            None if asked.sure else settings.rounds,
+        node_store=node_store,
+        notes=notes,
+        caution=Caution(
+            brake=brake,
+            gate=gate,
+            paused=paused(settings, region.orders, now),
+            rounds=None if asked.sure else settings.rounds,
             sure=asked.sure,
         ),
-        complaint,
+        complaint=complaint,
     )
 
 

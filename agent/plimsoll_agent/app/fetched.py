@@ -138,4 +138,4 @@ def _checked(settings: CatalogueSettings, known: SignedOrders | None) -> SignedO
     region = signed_file.decode(content, str(path), whole=False)
     if known is not None and known.key == key:  # else an earlier file, whose orders have been withdrawn, would count
         signed_file.check_follows(region, file, (known.generation, known.file), str(path))
-    return SignedOrders(region.orders, region.generation, region.begun, file, key)
+    return SignedOrders(orders=region.orders, generation=region.generation, begun=region.begun, file=file, key=key)

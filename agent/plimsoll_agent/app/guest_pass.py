@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from plimsoll_agent.app.context import NOTHING_ASKED, Asked, pass_context, run, state_of
 from plimsoll_agent.config.settings import Settings
@@ -13,6 +12,7 @@ from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.rules.loader import Read
 from plimsoll_agent.store.state import Busy, State
 from plimsoll_agent.util import schema
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.locks import ByteLocks
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from plimsoll_agent.app.context import PassContext, pass_context, state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import NotFound, PlimsollError
@@ -22,6 +20,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.top.keys import Explained
 from plimsoll_agent.top.rows import Planned
 from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util.frozen import replace
 
 
 class LivePlan:

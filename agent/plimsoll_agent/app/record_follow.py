@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from plimsoll_agent.model.entries import Ending, Entry, RecordedChange, RecordedEvent
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import START, UNDER_WAY, Position, Selection
+from plimsoll_agent.util.frozen import replace
 
 
 class Following:

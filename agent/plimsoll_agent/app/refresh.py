@@ -35,7 +35,7 @@ AN_ANSWER_304 = 30.0
 """Seconds after which a web server is asked for a newer file, if it can reply that there is none."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Fetched:
     """The result of a refresh, to be stored or compared."""
 
@@ -115,13 +115,19 @@ def _from_cloud(
     found = refreshed(before, gathered.answers, met, now, source=api.name)
     said = catalogue_messages.asked_line(asked, gathered.answers, found, sum(api.calls.values()))
     remarks = (catalogue_messages.hidden_words(found), catalogue_messages.hidden_flavor_words(gathered.answers))
-    return Fetched(found, said, tuple(filter(None, remarks)), gathered.trouble, calls=dict(api.calls))
+    return Fetched(
+        catalogue=found,
+        said=said,
+        remarks=tuple(filter(None, remarks)),
+        trouble=gathered.trouble,
+        calls=dict(api.calls),
+    )
 
 
 # --- the region's file ----------------------------------------------------------------------------------
 
 
-@frozen
+@frozen(kw_only=True)
 class _Signed:
     """A region's file with a valid signature of its ``content``."""
 
@@ -155,25 +161,39 @@ def _from_region(
     kept = last is not None and _is_kept(settings.directory, last)
     enough = same and kept and before is not None and (met is None or complete(before, met))
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
-        return Fetched(before, catalogue_messages.taken_line(None, before), region=last)
+        return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=last)
     signed = _signed(settings, where, last if enough else None)
     if signed is None:
         if before is None or last is None:  # only a request with the data of an earlier file may get 304
             raise CatalogueError(f"{shown}: the server replied 304 (not modified), but there is no earlier file")
-        again = LastRegion(shown, last.generation, last.digest, last.etag, last.modified, now)
-        return Fetched(before, catalogue_messages.taken_line(None, before), region=again)
+        again = LastRegion(
+            where=shown,
+            generation=last.generation,
+            digest=last.digest,
+            etag=last.etag,
+            modified=last.modified,
+            asked=now,
+        )
+        return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=again)
     region = signed_file.decode(signed.content, shown)
     known = (last.generation, last.digest) if last else (0, None)
     if before is not None and before.source == shown and before.generation > known[0]:
         known = before.generation, None
     signed_file.check_fit(region, signed.digest, known, now, shown)
     found = sliced(before, region, met, source=shown)
-    taken = LastRegion(shown, region.generation, signed.digest, signed.etag, signed.modified, now)
+    taken = LastRegion(
+        where=shown,
+        generation=region.generation,
+        digest=signed.digest,
+        etag=signed.etag,
+        modified=signed.modified,
+        asked=now,
+    )
     remark = catalogue_messages.hidden_words(found)
     return Fetched(
-        found,
-        catalogue_messages.taken_line(region, found),
-        (remark,) if remark else (),
+        catalogue=found,
+        said=catalogue_messages.taken_line(region, found),
+        remarks=(remark,) if remark else (),
         region=taken,
         region_file=signed.sealed,
     )
@@ -223,7 +243,13 @@ def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) ->
             break
         else:
             digest = hashlib.sha256(page.content).hexdigest()
-            return _Signed(content, sealed(content, signature), digest, page.etag, page.modified)
+            return _Signed(
+                content=content,
+                sealed=sealed(content, signature),
+                digest=digest,
+                etag=page.etag,
+                modified=page.modified,
+            )
     raise bad or AssertionError
 
 

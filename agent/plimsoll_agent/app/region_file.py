@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TextIO
@@ -28,14 +27,14 @@ from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.store.refresh_state import locked
 from plimsoll_agent.util import files
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 _PAGES_A_LINE = 10
 BRAKED = 4
 """The exit status if the brake stopped a change."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Written:
     """The result of writing a region's file."""
 
@@ -114,9 +113,9 @@ def write_region(
             # Without the earlier file there is nothing to compare with: the brake stops any other state.
             stop = Judgement(brake=brake, factor=node.factor, lowest=node.lowest)
         reading = LastReading(
-            issued,
-            digest,
-            catalogue.digest_of(published.specs, published.types),
+            at=issued,
+            read=digest,
+            published=catalogue.digest_of(published.specs, published.types),
             types={id: type.name for id, type in {**published.types, **known.types}.items()},
             orders=orders,
         )
@@ -128,7 +127,9 @@ def write_region(
             complaints += lines
             if earlier is None and noted is not None:
                 state.save_last(replace(reading, published=noted.published, orders=noted.orders))
-                return Written(None, issued, complaints, BRAKED, stop, compared=False)
+                return Written(
+                    said=None, read=issued, complaints=complaints, status=BRAKED, stopped=stop, compared=False
+                )
         region = Region(
             generation=max(before.generation + 1 if before is not None else 0, int(begun.timestamp())),
             issued=issued,
@@ -151,7 +152,9 @@ def write_region(
         region, reading.published, sum(api.calls.values()), time.monotonic() - started, out
     )
     status = BRAKED if stop is not None else 3 if complaints else 0
-    return Written(said, issued, complaints, status, stop, compared=earlier is not None)
+    return Written(
+        said=said, read=issued, complaints=complaints, status=status, stopped=stop, compared=earlier is not None
+    )
 
 
 def _beside(state: RegionState, before: Region | None) -> tuple[LastReading | None, Orders, tuple[str, ...]]:
@@ -243,11 +246,18 @@ def compared(path: Path, before: Catalogue) -> Catalogue:
         region.specs,
         region.types,
         {
-            id: Volume(region.volumes.get(id), volume.marks, region.begun, missing=id not in region.volumes)
+            id: Volume(
+                type=region.volumes.get(id), marks=volume.marks, read=region.begun, missing=id not in region.volumes
+            )
             for id, volume in before.volumes.items()
         },
         {
-            uuid: Server(region.servers.get(uuid) or {}, server.marks, region.begun, region.servers.get(uuid) is None)
+            uuid: Server(
+                extra_specs=region.servers.get(uuid) or {},
+                marks=server.marks,
+                read=region.begun,
+                missing=region.servers.get(uuid) is None,
+            )
             for uuid, server in before.servers.items()
         },
     )

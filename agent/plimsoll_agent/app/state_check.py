@@ -47,7 +47,7 @@ class Condition(StrEnum):
 _BAD = (Condition.NEWER, Condition.CORRUPT, Condition.UNREADABLE)
 
 
-@frozen
+@frozen(kw_only=True)
 class CheckedFile:
     """The result for a file; ``oldest`` to ``newest`` are the versions that this plimsoll reads.
 
@@ -69,7 +69,7 @@ class CheckedFile:
         return self.condition in _BAD and not (self.others and self.condition is Condition.UNREADABLE)
 
 
-@frozen
+@frozen(kw_only=True)
 class _Kind:
     """How a file is read: ``version`` reads its version, ``read`` raises if the rest is damaged."""
 
@@ -109,12 +109,19 @@ def readable() -> dict[str, tuple[int, int]]:
 def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
     def kind(file: StateFile, version: Callable[[Path], int], read: Callable[[], object] = lambda: None) -> _Kind:
         oldest = file.version if file.oldest is None else file.oldest
-        return _Kind(kept.directory / file.name, file.version, version, read, oldest, file.oldest is not None)
+        return _Kind(
+            path=kept.directory / file.name,
+            newest=file.version,
+            version=version,
+            read=read,
+            oldest=oldest,
+            lasting=file.oldest is not None,
+        )
 
     of_runs = "SELECT * FROM run LIMIT 1"
     yield kind(state.MEMORY, _of_json(state.MOST_BYTES), kept.load_memory)
     yield kind(state.APPROVAL, _of_json(state.MOST_BYTES), kept.load_approvals)
-    yield _Kind(kept.last_rules, None, _of_rules, oldest=None)
+    yield _Kind(path=kept.last_rules, newest=None, version=_of_rules, oldest=None)
     yield kind(state.RECORD, _of_database("SELECT * FROM change LIMIT 1", state.RECORD))
     met = _of_json(attachments.MOST_BYTES)
     yield kind(state.ATTACHMENTS, met, lambda: attachments.load(kept.attachments))
@@ -138,21 +145,38 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
         state.PROBES_LOCK,
         state.HISTOGRAMS_LOCK,
     ):
-        yield _Kind(kept.directory / file.name, None, _of_count, oldest=None)
+        yield _Kind(path=kept.directory / file.name, newest=None, version=_of_count, oldest=None)
     fetched = catalogue_dir / catalogue.NAME
     of_catalogue = _of_json(catalogue.MOST_BYTES)
-    yield _Kind(fetched, catalogue.VERSION, of_catalogue, lambda: catalogue.load(catalogue_dir))
+    yield _Kind(
+        path=fetched, newest=catalogue.VERSION, version=of_catalogue, read=lambda: catalogue.load(catalogue_dir)
+    )
     region, of_region = signed_file.VERSION, _of_json(signed_file.MOST_BYTES)
-    yield _Kind(catalogue_dir / signed_file.NAME, region, of_region, oldest=region, lasting=False)
+    yield _Kind(path=catalogue_dir / signed_file.NAME, newest=region, version=of_region, oldest=region, lasting=False)
     notes = refresh_state.VERSION
     of_notes = _of_json(refresh_state.MOST_BYTES)
-    yield _Kind(catalogue_dir / refresh_state.NAME, notes, of_notes, oldest=notes, lasting=False, others=True)
+    yield _Kind(
+        path=catalogue_dir / refresh_state.NAME,
+        newest=notes,
+        version=of_notes,
+        oldest=notes,
+        lasting=False,
+        others=True,
+    )
 
 
 def _checked(kind: _Kind) -> CheckedFile:
     def found(condition: Condition, version: int | None = None, detail: str | None = None) -> CheckedFile:
         text = None if detail is None else printable(detail[:_LONGEST_COMPLAINT])
-        return CheckedFile(kind.path, condition, version, kind.oldest, kind.newest, text, kind.others)
+        return CheckedFile(
+            path=kind.path,
+            condition=condition,
+            version=version,
+            oldest=kind.oldest,
+            newest=kind.newest,
+            detail=text,
+            others=kind.others,
+        )
 
     try:
         version = kind.version(kind.path)

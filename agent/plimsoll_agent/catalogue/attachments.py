@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import count, mapping, maybe, text, time
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 VERSION = 1
 # A thousand attachments are some 250 KiB.
@@ -30,7 +30,7 @@ _CHANGES = "."
 """In a mark, before the number of external changes; there is none before the first."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Attachment:
     """An attachment, and when a pass first found it."""
 
@@ -91,7 +91,7 @@ def sight(
             mark = _mark(boot, str(disk.guest.run))
             old = before.guests.get(disk.guest.uuid)
             same = old is not None and old.mark == mark and old.since <= now
-            guests[disk.guest.uuid] = old if old is not None and same else Attachment(mark, now)
+            guests[disk.guest.uuid] = old if old is not None and same else Attachment(mark=mark, since=now)
     return Attachments(volumes, guests)
 
 
@@ -103,7 +103,7 @@ def _met(disk: Disk, before: Attachment | None, ours: Limits | None, now: dateti
     if before is None or not (
         same_attachment(before.mark, mark) or before.mark == _mark(boot, disk.attachment, external_changes)
     ):
-        return Attachment(mark, now, came_with=actual)
+        return Attachment(mark=mark, since=now, came_with=actual)
     if before.came_with is None:
         before = replace(before, came_with=actual)
     if before.since > now:  # the clock was ahead: else the catalogue would seem too old until then
@@ -111,7 +111,13 @@ def _met(disk: Disk, before: Attachment | None, ours: Limits | None, now: dateti
     if actual is None or actual in (ours or before.came_with, before.found):
         return before
     changes = external_changes + 1
-    return Attachment(f"{mark}{_CHANGES}{changes}", now, changes, actual, before.came_with)
+    return Attachment(
+        mark=f"{mark}{_CHANGES}{changes}",
+        since=now,
+        external_changes=changes,
+        found=actual,
+        came_with=before.came_with,
+    )
 
 
 def _mark(boot: str, *parts: object) -> str:
@@ -164,9 +170,9 @@ def _limits_data(limits: Limits | None) -> dict[str, int | str] | None:
 
 def _attachment_of(value: Any) -> Attachment:
     return Attachment(
-        text(value["mark"]),
-        time(value["since"]),
-        count(value["external_changes"]),
-        maybe(Limits.from_mapping, value["found"]),
-        maybe(Limits.from_mapping, value["came_with"]),
+        mark=text(value["mark"]),
+        since=time(value["since"]),
+        external_changes=count(value["external_changes"]),
+        found=maybe(Limits.from_mapping, value["found"]),
+        came_with=maybe(Limits.from_mapping, value["came_with"]),
     )

@@ -56,7 +56,7 @@ class VolumeType:
     """Cinder's answer had no ``qos_specs_id``: a policy hides it from plimsoll's user."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Volume:
     """A volume that is attached on this node, from Cinder."""
 
@@ -69,7 +69,7 @@ class Volume:
     """Cinder has no such volume, or does not show it to plimsoll's user."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Server:
     """A guest whose definition has no extra specs of its flavor, from Nova."""
 
@@ -293,7 +293,9 @@ def read_orders(envelope: Mapping[str, Any]) -> Orders:
 
 
 def _pause(value: Any) -> RegionPause:
-    return RegionPause(time(value["since"]), maybe(time, value["until"]), text(value["by"]), text(value["why"]))
+    return RegionPause(
+        since=time(value["since"]), until=maybe(time, value["until"]), by=text(value["by"]), why=text(value["why"])
+    )
 
 
 def _until(one: Mapping[str, Any]) -> tuple[datetime, datetime, str, str]:
@@ -315,12 +317,19 @@ def _catalogue(envelope: dict[str, Any]) -> Catalogue:
 
 
 def _volume(data: Any) -> Volume:
-    return Volume(maybe(text, data["type"]), _marks(data["marks"]), time(data["read"]), flag(data["missing"]))
+    return Volume(
+        type=maybe(text, data["type"]),
+        marks=_marks(data["marks"]),
+        read=time(data["read"]),
+        missing=flag(data["missing"]),
+    )
 
 
 def _server(data: Any) -> Server:
     extra_specs = mapping(text, data["extra_specs"])
-    return Server(extra_specs, _marks(data["marks"]), time(data["read"]), flag(data["missing"]))
+    return Server(
+        extra_specs=extra_specs, marks=_marks(data["marks"]), read=time(data["read"]), missing=flag(data["missing"])
+    )
 
 
 def _marks(value: Any) -> frozenset[str]:

@@ -54,7 +54,7 @@ class RegionApproval:
         return now < self.until
 
 
-@frozen
+@frozen(kw_only=True)
 class RegionPause:
     """While it is active, no node of the region writes a limit."""
 
@@ -93,7 +93,15 @@ class RegionHold:
         return self.disk in (disk.key, disk.volume_id)
 
     def on(self, disk: Disk) -> Hold:
-        return Hold(disk.named, self.limits, self.since, self.until, self.by, self.why, region=True)
+        return Hold(
+            disk=disk.named,
+            limits=self.limits,
+            since=self.since,
+            until=self.until,
+            by=self.by,
+            why=self.why,
+            region=True,
+        )
 
 
 @frozen

@@ -31,7 +31,7 @@ MOST_BYTES = 4 * 2**20
 Value = TypeVar("Value")
 
 
-@frozen
+@frozen(kw_only=True)
 class LastReading:
     """What the region's machine read and published last, as digests of specs and types."""
 
@@ -107,14 +107,14 @@ class RegionState:
 
 def _last(envelope: Mapping[str, Any]) -> LastReading:
     return LastReading(
-        time(envelope["at"]),
-        text(envelope["read"]),
-        text(envelope["published"]),
-        maybe(time, envelope["since"]),
-        several(text, envelope["lines"]),
-        frozenset(several(text, envelope["removals"])),
-        mapping(text, envelope["types"]),
-        read_orders(envelope),
+        at=time(envelope["at"]),
+        read=text(envelope["read"]),
+        published=text(envelope["published"]),
+        since=maybe(time, envelope["since"]),
+        lines=several(text, envelope["lines"]),
+        removals=frozenset(several(text, envelope["removals"])),
+        types=mapping(text, envelope["types"]),
+        orders=read_orders(envelope),
     )
 
 

@@ -7,14 +7,14 @@ rarely; a guest's flavor once a start of the guest. So a refresh of a node takes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments, same_attachment
 from plimsoll_agent.catalogue.model import SKEW, Catalogue, Server, Volume, VolumeType
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.signed_file import Region
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 MOST_UNKNOWN = 1000
 """Unknown volumes requested in one run; the rest is for the next one."""
@@ -27,7 +27,7 @@ MOST_KNOWN = 1000
 _EARLY = 0.9
 
 
-@frozen
+@frozen(kw_only=True)
 class Agenda:
     """What one run requests."""
 
@@ -57,7 +57,7 @@ class Lists:
     types: Mapping[str, VolumeType]
 
 
-@frozen
+@frozen(kw_only=True)
 class TypeOf:
     """One volume from Cinder."""
 
@@ -95,7 +95,7 @@ def agenda(
     """What is due when it is read every ``interval`` seconds; with ``at_once`` all of it is."""
     lists = catalogue is None or at_once or catalogue.source != source or due(catalogue.issued, now, interval)
     if attachments is None:
-        return Agenda(lists)
+        return Agenda(lists=lists)
     volumes = catalogue.volumes if catalogue is not None else {}
     marks = attachments.marks_of_volumes()
     unknown = sorted(id for id in marks if id not in volumes or not volumes[id].marks >= marks[id].keys())
@@ -111,12 +111,12 @@ def agenda(
         oldest = [id for _, id in known] if stale or at_once else []
         again = list(dict.fromkeys(hoped + oldest))[: MOST_KNOWN if at_once else AGAIN]
     return Agenda(
-        lists,
-        tuple(unknown[:MOST_UNKNOWN]),
-        tuple(again),
-        nova and _servers_due(catalogue, attachments, now, interval, at_once),
-        max(0, len(unknown) - MOST_UNKNOWN),
-        at_once,
+        lists=lists,
+        unknown=tuple(unknown[:MOST_UNKNOWN]),
+        again=tuple(again),
+        servers=nova and _servers_due(catalogue, attachments, now, interval, at_once),
+        left=max(0, len(unknown) - MOST_UNKNOWN),
+        at_once=at_once,
     )
 
 
@@ -178,7 +178,7 @@ def _volumes(
 ) -> Iterator[tuple[str, Volume]]:
     for id, marks in attachments.marks_of_volumes().items():
         if id in told:
-            yield id, Volume(told[id].type, frozenset(marks), now, told[id].missing)
+            yield id, Volume(type=told[id].type, marks=frozenset(marks), read=now, missing=told[id].missing)
         elif id in before and (kept := _kept(before[id].marks, marks)):
             yield id, replace(before[id], marks=kept)
 
@@ -194,11 +194,11 @@ def _servers(
         covered = old is not None and guest.mark in old.marks
         extra_specs = told.get(uuid) if told is not None else None
         if extra_specs is not None:
-            yield uuid, Server(extra_specs, frozenset({guest.mark}), now)
+            yield uuid, Server(extra_specs=extra_specs, marks=frozenset({guest.mark}), read=now)
         elif old is not None and covered and (told is None or not old.missing):
             yield uuid, old  # a guest's flavor does not change until it is started again
         elif told is not None:
-            yield uuid, Server({}, frozenset({guest.mark}), now, missing=True)
+            yield uuid, Server(extra_specs={}, marks=frozenset({guest.mark}), read=now, missing=True)
 
 
 def sliced(before: Catalogue | None, region: Region, attachments: Attachments | None, *, source: str) -> Catalogue:
@@ -243,7 +243,7 @@ def _volumes_of(
         covered = frozenset(mark for mark, since in marks.items() if since + SKEW <= region.begun)
         if covered:
             known = id in region.volumes
-            yield id, Volume(region.volumes.get(id), covered, region.begun, missing=not known)
+            yield id, Volume(type=region.volumes.get(id), marks=covered, read=region.begun, missing=not known)
         elif id in before and (kept := _kept(before[id].marks, marks)):
             yield id, replace(before[id], marks=kept)
 
@@ -261,7 +261,15 @@ def _servers_of(
         covered = old is not None and guest.mark in old.marks
         if guest.since + SKEW <= region.begun and (uuid in region.servers or not covered):
             extra_specs = region.servers.get(uuid)
-            yield uuid, Server(extra_specs or {}, frozenset({guest.mark}), region.begun, missing=extra_specs is None)
+            yield (
+                uuid,
+                Server(
+                    extra_specs=extra_specs or {},
+                    marks=frozenset({guest.mark}),
+                    read=region.begun,
+                    missing=extra_specs is None,
+                ),
+            )
         elif old is not None and covered:
             yield uuid, old
 

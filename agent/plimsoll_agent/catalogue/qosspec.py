@@ -68,7 +68,7 @@ class QosSpec:
         return any(f"{base}_per_gb" in self.keys for base in BASES)
 
 
-@frozen
+@frozen(kw_only=True)
 class PerGb:
     """How a limit follows from a volume's size: max(minimum, per_gb × gib), and at most ``maximum``."""
 
@@ -139,7 +139,14 @@ def _per_gb(keys: Mapping[str, str | None], base: str, gib: int) -> PerGb:
         cinders_number(key, keys[key]) if key in keys else None for key in (f"{base}_per_gb_min", f"{base}_max")
     )
     result = max(minimum or 0, per_gb * gib)
-    return PerGb(base, per_gb, gib, minimum, maximum, result if maximum is None else min(result, maximum))
+    return PerGb(
+        parameter=base,
+        per_gb=per_gb,
+        gib=gib,
+        minimum=minimum,
+        maximum=maximum,
+        result=result if maximum is None else min(result, maximum),
+    )
 
 
 def _numbers(keys: Mapping[str, str | None], arithmetic: tuple[PerGb, ...]) -> Iterator[tuple[str, int]]:

@@ -124,7 +124,7 @@ class VolumeReader:
             )
         except Refused as error:
             if error.status == _NOT_FOUND:
-                return TypeOf(None, missing=True)
+                return TypeOf(type=None, missing=True)
             raise
         found, told = _parsed("a volume", lambda value: self._type_of(value["volume"]), answer)
         if found != id:
@@ -190,7 +190,7 @@ class VolumeReader:
         free = value.get("status") == "available" and not value.get("attachments")
         size = value.get("size")
         gib = size if isinstance(size, int) and size > 0 else None
-        return id, TypeOf(None if type is None else text(type), gib=gib, attached=not free)
+        return id, TypeOf(type=None if type is None else text(type), gib=gib, attached=not free)
 
 
 class NotFiltered(Exception):

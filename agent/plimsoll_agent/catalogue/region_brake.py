@@ -81,7 +81,7 @@ class Row:
         return sum(self.counts.values())
 
 
-@frozen
+@frozen(kw_only=True)
 class Judgement:
     """What changed specs and types would do; ``of`` is the number of attached volumes in the region."""
 
@@ -137,7 +137,7 @@ def judge(
             counts.setdefault(volume.type, Counter())[effect] += 1
     rows = [Row(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
     rows.sort(key=lambda row: (-row.number, row.type.name, row.type.id))
-    return Judgement(tuple(rows), len(attached), brake, factor, lowest)
+    return Judgement(rows=tuple(rows), of=len(attached), brake=brake, factor=factor, lowest=lowest)
 
 
 def stopped(found: Judgement, orders: Orders, digest: str, now: datetime) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.decoding import count, mapping, maybe, several, text, time
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import minute
 
 Value = TypeVar("Value")
@@ -43,7 +43,7 @@ MOST_BYTES = 32 * 2**20
 """30,000 volumes are 1.3 MiB. A file of this size takes some 240 MiB of memory; a refresh may take 512."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Region:
     """One state of a whole region."""
 
@@ -63,7 +63,7 @@ class Region:
     valid_until: datetime | None = None
 
 
-@frozen
+@frozen(kw_only=True)
 class SignedOrders:
     """The orders in a region file whose signature a pass has checked, and which file that was."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +22,7 @@ from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute
 
 _NEXT = "the next pass tells status, metrics and checks"
@@ -78,7 +78,7 @@ class AcknowledgeAdd(OneDisk):
                 f"{sentences.disk_name(outcome.disk)}: its limits are known ({sentences.state_words(outcome)});"
                 " only an unknown disk can be acknowledged"
             )
-        return Acknowledgement(outcome.disk.named, now, now + span, who(), why)
+        return Acknowledgement(disk=outcome.disk.named, since=now, until=now + span, by=who(), why=why)
 
 
 class AcknowledgeEnd(LocalCommand):

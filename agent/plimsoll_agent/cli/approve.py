@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from plimsoll_agent.app.audit import to_journal
@@ -26,6 +25,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Given, State, StateError
 from plimsoll_agent.terminal.base import LocalCommand, NodeCommand, given_approval, given_duration, given_reason
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute, printable
 
 _RELEASE = "the removal of these limits"
@@ -129,7 +129,7 @@ class Approve(_NodeDecision, NodeCommand):
             return self._already(f"{what}, {approval.digest:.16}, by {printable(known.by)} at {minute(known.at)}")
         self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}; {next_words(settings, 'applies it')}.\n")
         reason = because(Code.APPROVED, revision=approval.digest, remove=approval.remove, why=parsed_args.reason)
-        return self.note(state, [Event(now, by, Happening.APPROVED, reason)])
+        return self.note(state, [Event(at=now, by=by, what=Happening.APPROVED, reason=reason)])
 
     def _already(self, what: str) -> int:
         self.app.stdout.write(f"Already approved: {what}. Nothing changed.\n")
@@ -163,16 +163,16 @@ class Approve(_NodeDecision, NodeCommand):
             state,
             [
                 Event(
-                    now,
-                    by,
-                    Happening.APPROVED,
-                    because(
+                    at=now,
+                    by=by,
+                    what=Happening.APPROVED,
+                    reason=because(
                         Code.APPROVED,
                         revision=outcome.result.reason.facts["digest"],
                         remove=True,
                         why=parsed_args.reason,
                     ),
-                    outcome.disk.named,
+                    disk=outcome.disk.named,
                 )
                 for outcome in orphans
             ],
@@ -221,7 +221,7 @@ class PauseNode(_NodeDecision):
         pause.begin(why, by, now, until)
         ends = f"while {settings.pause_file} exists" if until is None else f"until {minute(until)} or plimsoll resume"
         self.app.stdout.write(f"Paused: no limit is written on this node {ends}.\n")
-        return self.note(state, [Event(now, by, Happening.PAUSED, because(Code.OPERATOR, why=why))])
+        return self.note(state, [Event(at=now, by=by, what=Happening.PAUSED, reason=because(Code.OPERATOR, why=why))])
 
 
 class ResumeNode(_NodeDecision):
@@ -241,4 +241,4 @@ class ResumeNode(_NodeDecision):
             raise UsageError(f"this node is not paused: {settings.pause_file} does not exist")
         self.app.stdout.write("Resumed: the next pass writes limits again.\n")
         state, reason = state_of(settings), because(Code.OPERATOR, why=why)
-        return self.note(state, [Event(now_of(state), who(), Happening.RESUMED, reason)])
+        return self.note(state, [Event(at=now_of(state), by=who(), what=Happening.RESUMED, reason=reason)])

@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import seconds_of
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import ago, minute, plural, printable
 
 LOG = logging.getLogger(__name__)

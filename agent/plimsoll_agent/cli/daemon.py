@@ -43,7 +43,13 @@ class Daemon(NodeCommand):
             return config.stamp(self.app.options.config_file, self.app.options.config_dir)
 
         service = Service(
-            World(load, stamp, _connect, lambda settings, tell: EventLink(settings.uri, tell), ServiceManager())
+            World(
+                load=load,
+                stamp=stamp,
+                connect=_connect,
+                link=lambda settings, tell: EventLink(settings.uri, tell),
+                manager=ServiceManager(),
+            )
         )
         heed_signals(service)
         journal.LOG.setLevel(logging.INFO)

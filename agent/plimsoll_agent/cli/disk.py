@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
@@ -30,6 +29,7 @@ from plimsoll_agent.terminal.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.page import write_lines
 from plimsoll_agent.terminal.table import paragraph
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import plural, printable
 
 

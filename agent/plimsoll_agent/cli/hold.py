@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, TextIO, TypeVar
 
@@ -33,6 +32,7 @@ from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import minute, printable
 
@@ -84,13 +84,23 @@ class HoldAdd(OneDisk):
         if parsed_args.dry_run:
             disk, now = self._meant(parsed_args), now_of(state)
             self.status = 0
-            return self._show(disk, Hold(disk.named, limits, now, now + span, who(), why))
+            return self._show(
+                disk, Hold(disk=disk.named, limits=limits, since=now, until=now + span, by=who(), why=why)
+            )
         state.prepare()
         disk = self._meant(parsed_args)
         self.status = 0  # from here on the status of the hold
         with guests_locked(state, [disk.guest.uuid], patience=PATIENCE) as locks:
             now, node_store = now_of(state), NodeStore(state, who())
-            hold = Hold(disk.named, limits, now, now + span, who(), why, ignore_health=parsed_args.ignore_health)
+            hold = Hold(
+                disk=disk.named,
+                limits=limits,
+                since=now,
+                until=now + span,
+                by=who(),
+                why=why,
+                ignore_health=parsed_args.ignore_health,
+            )
             with node_store.changing(now) as memory:
                 tell_notes(node_store, self.app.stderr)
                 events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]

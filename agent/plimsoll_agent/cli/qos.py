@@ -6,7 +6,6 @@ import argparse
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
@@ -33,7 +32,7 @@ from plimsoll_agent.terminal.base import LocalCommand, add_format, add_verbose, 
 from plimsoll_agent.terminal.changes import laid_out
 from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.util import files, schema
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LOG = logging.getLogger(__name__)
 _STDIN = "-"
@@ -86,7 +85,7 @@ def _read(given: str) -> QosFile:
     return qos_file.read(Path(given))
 
 
-@frozen
+@frozen(kw_only=True)
 class _Planned:
     """A plan, what it is made from, and its effects."""
 
@@ -146,7 +145,7 @@ class _Planning(_CloudCommand):
         live = qos_cinder.read(api)
         steps = qos_plan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
         effects = self._effects(file.declared, live, steps, api)
-        return _Planned(file, live, steps, effects, settings.brake.lowest)
+        return _Planned(file=file, live=live, steps=steps, effects=effects, lowest=settings.brake.lowest)
 
     def _effects(
         self, declared: Declared, live: Live, steps: tuple[Step, ...], api: Cinder

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown, terminal_for
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.page import write_lines
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import plural, printable
 
 
@@ -189,11 +188,17 @@ def _line(trial: _Trial) -> DiskLine:
         before, after = trial.turn
         change = Change(disk, before, after, direction(before, after), then.reason, Code.DESIRED_CHANGED)
         told = f"{turns_words(before, after)}: {why}"
-        return DiskLine(sign_of(change), names, short_change(before, after), told, severity_of(before, after))
+        return DiskLine(
+            sign=sign_of(change),
+            names=names,
+            what=short_change(before, after),
+            why=told,
+            severity=severity_of(before, after),
+        )
     what = f"{_state(now)} → {_state(then)}" if trial.differs else ""
     if isinstance(then, Unknown):
-        return DiskLine("?", names, what, why, Severity.UNKNOWN)
-    return DiskLine("=", names, what, why, Severity.FAINT)
+        return DiskLine(sign="?", names=names, what=what, why=why, severity=Severity.UNKNOWN)
+    return DiskLine(sign="=", names=names, what=what, why=why, severity=Severity.FAINT)
 
 
 def _state(desired: Desired | Unmanaged | Unknown) -> str:

@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from threading import Event, Thread
 from typing import Any
@@ -34,6 +33,7 @@ from plimsoll_agent.top.live import Shown
 from plimsoll_agent.top.rows import SORTS, Planned, rows
 from plimsoll_agent.top.sampler import LOOK_AGAIN, Sample, Sampler
 from plimsoll_agent.top.screen import Screen
+from plimsoll_agent.util.frozen import replace
 
 LOG = logging.getLogger(__name__)
 LEAST_INTERVAL = 0.5
@@ -157,13 +157,13 @@ class Rounds:
         began = self._began
         took = max(self._took, time.monotonic() - began if began is not None else 0.0)
         return Shown(
-            self._sampler.sample(),
-            datetime.now().astimezone(),
-            socket.gethostname(),
-            self._interval,
-            self._planned,
-            took if took > self._interval else None,
-            self._trouble,
+            sample=self._sampler.sample(),
+            at=datetime.now().astimezone(),
+            node=socket.gethostname(),
+            interval=self._interval,
+            planned=self._planned,
+            late=took if took > self._interval else None,
+            trouble=self._trouble,
         )
 
     def stop(self, seconds: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.moments import moment_of
 from plimsoll_agent.terminal.telling import TellsDisks
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.locks import ByteLocks
 from plimsoll_agent.util.text import plural, second
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plimsoll_agent.util.frozen import frozen
 
 
-@frozen
+@frozen(kw_only=True)
 class ProbeSettings:
     """Times are in seconds, sizes in bytes; ``tolerance`` is a fraction (0.05 is 5 %)."""
 

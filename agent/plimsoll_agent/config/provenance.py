@@ -16,7 +16,7 @@ MASK = "****"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
 
 
-@frozen
+@frozen(kw_only=True)
 class Setting:
     """One setting with its value in force. A secret is masked."""
 
@@ -40,7 +40,14 @@ def settings_of(conf: Any, files: Sequence[Path]) -> Iterator[Setting]:
             origin = f"environment: {variable}" if variable in os.environ else lines.get((section, option.dest))
             text = MASK if option.secret and value else _harmless(value)
             differs = value != option.default
-            yield Setting(section, option.dest, text, option.default, origin or "default", differs)
+            yield Setting(
+                section=section,
+                name=option.dest,
+                value=text,
+                default=option.default,
+                origin=origin or "default",
+                changed=differs,
+            )
 
 
 def _harmless(value: object) -> object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.rules.model import directory_of
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.util.files import exists, is_directory, reason, stamp_of
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, names
 
 if TYPE_CHECKING:
     from plimsoll_agent.config.provenance import Setting
@@ -40,7 +39,7 @@ class DaemonSettings:
     stop_timeout: int
 
 
-@frozen
+@frozen(kw_only=True)
 class CephSettings:
     """``deadline`` in seconds."""
 
@@ -50,7 +49,7 @@ class CephSettings:
     blocking_checks: tuple[BlockingCheck, ...]
 
 
-@frozen
+@frozen(kw_only=True)
 class CatalogueSettings:
     """Times are in seconds."""
 
@@ -91,7 +90,7 @@ class ConsoleSettings:
     read: bool
 
 
-@frozen
+@frozen(kw_only=True)
 class PrometheusSettings:
     """``deadline`` in seconds; an empty text is not set."""
 
@@ -102,7 +101,7 @@ class PrometheusSettings:
     labels: SiteLabels
 
 
-@frozen
+@frozen(kw_only=True)
 class Settings:
     """``mode_chosen``: the operator set the mode, and it is not the default."""
 
@@ -212,10 +211,10 @@ def _settings(conf: Any) -> Settings:
         record=Retention(conf.record.keep_days, conf.record.keep_mib),
         brake=Brake(**dict(conf.brake.items())),
         ceph=CephSettings(
-            tuple(Path(file) for file in conf.ceph.conf_files),
-            conf.ceph.id,
-            conf.ceph.deadline,
-            tuple(map(BlockingCheck.read, conf.ceph.blocking_checks)),
+            conf_files=tuple(Path(file) for file in conf.ceph.conf_files),
+            id=conf.ceph.id,
+            deadline=conf.ceph.deadline,
+            blocking_checks=tuple(map(BlockingCheck.read, conf.ceph.blocking_checks)),
         ),
         catalogue=CatalogueSettings(
             source=conf.catalogue.source,
@@ -270,5 +269,5 @@ def _probe_settings(probe: Any) -> ProbeSettings:
         directory = directory_of(probe.directory)
     except ValueError as error:
         raise ValueError(f"[probe] directory: {error}") from error
-    values = {field.name: probe[field.name] for field in fields(ProbeSettings)}
+    values = {name: probe[name] for name in names(ProbeSettings)}
     return ProbeSettings(**values | {"directory": directory, "tolerance": probe.tolerance / 100})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
@@ -12,6 +11,7 @@ from plimsoll_agent.consoles.position import Position
 from plimsoll_agent.store.state import CONSOLES, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import count, mapping, maybe, text, time
+from plimsoll_agent.util.frozen import asdict
 
 # A guest takes some 600 bytes.
 MOST_BYTES = 8 * 2**20
@@ -71,4 +71,9 @@ def _stalls(value: Any) -> Stalls:
 
 def _position(value: Any) -> Position:
     most = 2**63  # what pread takes
-    return Position(count(value["device"]), count(value["inode"]), count(value["offset"], most), text(value["tail"]))
+    return Position(
+        device=count(value["device"]),
+        inode=count(value["inode"]),
+        offset=count(value["offset"], most),
+        tail=text(value["tail"]),
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.consoles.position import Position
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 TIMED_OUT = "timed out"
 

@@ -13,7 +13,7 @@ TAIL = 64
 """Bytes before the offset by which a log is recognised that was truncated and has grown again."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Position:
     """Where the next pass reads on; ``tail`` is ``digest`` of the bytes before."""
 

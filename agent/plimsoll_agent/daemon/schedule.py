@@ -141,7 +141,7 @@ class _Guest:
             self.not_before, self.postponed = 0.0, 0
 
 
-@frozen
+@frozen(kw_only=True)
 class Waiting:
     """A guest that is not passed over at once, until when (on the clock of ``now``), and after how many failures."""
 
@@ -298,7 +298,7 @@ class Schedule:
 
     def set_aside(self, now: float) -> tuple[Waiting, ...]:
         return tuple(
-            Waiting(uuid, guest.name, guest.not_before, guest.failures)
+            Waiting(uuid=uuid, name=guest.name, until=guest.not_before, failures=guest.failures)
             for uuid, guest in self._guests.items()
             if guest.failures and not guest.runs and guest.not_before > now
         )
@@ -306,7 +306,7 @@ class Schedule:
     def damped(self, now: float) -> tuple[Waiting, ...]:
         """Guests that flap."""
         return tuple(
-            Waiting(uuid, guest.name, guest.flaps.last + guest.spacing, 0)
+            Waiting(uuid=uuid, name=guest.name, until=guest.flaps.last + guest.spacing, failures=0)
             for uuid, guest in self._guests.items()
             if guest.flaps.last is not None and guest.spacing and not guest.flaps.quiet(now)
         )

@@ -73,7 +73,7 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
-@frozen
+@frozen(kw_only=True)
 class World:
     """What the daemon stands on."""
 
@@ -201,7 +201,7 @@ class Service:
         if guests is None:
             self._schedule.full_pass_due(now)
         for uuid in sorted(guests or ()):
-            self._take(GuestEvent(uuid, "", EventKind.CATALOGUE), now)
+            self._take(GuestEvent(uuid=uuid, name="", kind=EventKind.CATALOGUE), now)
 
     def _begin_due(self, now: float) -> None:
         if self._stop_by is not None:
@@ -392,7 +392,10 @@ class Service:
 
         def shown(waiting: Waiting) -> WaitingGuest:
             return WaitingGuest(
-                waiting.uuid, waiting.name, moment + timedelta(seconds=waiting.until - now), waiting.failures
+                uuid=waiting.uuid,
+                name=waiting.name,
+                until=moment + timedelta(seconds=waiting.until - now),
+                failures=waiting.failures,
             )
 
         return DaemonStatus(

@@ -57,7 +57,7 @@ class Severity(StrEnum):
     FAINT = "left-alone"
 
 
-@frozen
+@frozen(kw_only=True)
 class DiskLine:
     """A disk: its sign, its names, what is changed and why. All text is printable."""
 
@@ -179,14 +179,14 @@ def outcome_line(outcome: Outcome, manner: Manner) -> DiskLine | None:
         return _change_line(names, change, result, manner)
     keeps = _keeps(disk, manner)
     if is_held(outcome):
-        return DiskLine("=", names, keeps, words(result.reason), Severity.FAINT)
+        return DiskLine(sign="=", names=names, what=keeps, why=words(result.reason), severity=Severity.FAINT)
     if result.kind is Kind.UNKNOWN:
         why, known = unknown_words(result.reason), outcome.acknowledged
         if known is not None:
-            return DiskLine("?", names, keeps, f"{why}; {words(known)}", Severity.FAINT)
-        return DiskLine("?", names, keeps, why, Severity.UNKNOWN)
+            return DiskLine(sign="?", names=names, what=keeps, why=f"{why}; {words(known)}", severity=Severity.FAINT)
+        return DiskLine(sign="?", names=names, what=keeps, why=why, severity=Severity.UNKNOWN)
     if result.kind is Kind.FAILED:
-        return DiskLine("!", names, "", f"failed: {words(result.reason)}", Severity.CUT)
+        return DiskLine(sign="!", names=names, what="", why=f"failed: {words(result.reason)}", severity=Severity.CUT)
     return None
 
 
@@ -194,7 +194,9 @@ def held_line(disk: Disk, hold: Hold, manner: Manner) -> DiskLine:
     """What a hold would make of a disk."""
     before, after = disk.actual, hold.limits
     if after is None or not isinstance(before, Limits) or before == after:
-        return DiskLine("=", _names(disk), _keeps(disk, manner), words(hold.reason), Severity.FAINT)
+        return DiskLine(
+            sign="=", names=_names(disk), what=_keeps(disk, manner), why=words(hold.reason), severity=Severity.FAINT
+        )
     change = Change(disk, before, after, direction(before, after), hold.reason, Code.DESIRED_CHANGED)
     return _change_line(_names(disk), change, Result(Kind.PLANNED, hold.reason), manner)
 
@@ -219,8 +221,10 @@ def undone_line(
     if result.kind is Kind.IN_SYNC:
         return None
     if result.kind is Kind.UNKNOWN:
-        return DiskLine("?", names, "", unknown_words(result.reason), Severity.UNKNOWN)
-    return DiskLine("=", names, "", f"left alone: {words(result.reason)}", Severity.FAINT)
+        return DiskLine(sign="?", names=names, what="", why=unknown_words(result.reason), severity=Severity.UNKNOWN)
+    return DiskLine(
+        sign="=", names=names, what="", why=f"left alone: {words(result.reason)}", severity=Severity.FAINT
+    )
 
 
 def _change_line(names: tuple[str, ...], change: Change, result: Result, manner: Manner) -> DiskLine:
@@ -228,20 +232,34 @@ def _change_line(names: tuple[str, ...], change: Change, result: Result, manner:
     external = f" ({words(Reason(change.cause))})" if change.cause in EXTERNAL else ""
     match result.kind:
         case Kind.PLANNED:
-            return DiskLine(sign_of(change), names, what, why + external, severity_of(change.before, change.after))
+            return DiskLine(
+                sign=sign_of(change),
+                names=names,
+                what=what,
+                why=why + external,
+                severity=severity_of(change.before, change.after),
+            )
         case Kind.CHANGED:
             done = f"{why}{external}{DONE_IN}{result.seconds * 1000:.0f} ms"
-            return DiskLine(sign_of(change), names, what, done, severity_of(change.before, change.after))
+            return DiskLine(
+                sign=sign_of(change),
+                names=names,
+                what=what,
+                why=done,
+                severity=severity_of(change.before, change.after),
+            )
         case Kind.DEFERRED:
             # The reason for the pause is printed once, below the disks.
             said = "deferred: paused" if result.reason.code is Code.PAUSED else deferred_words(result.reason)
-            return DiskLine("!", names, what, said, Severity.LOWERED)
+            return DiskLine(sign="!", names=names, what=what, why=said, severity=Severity.LOWERED)
         case Kind.UNKNOWN:
-            return DiskLine("?", names, what, unknown_words(result.reason), Severity.UNKNOWN)
+            return DiskLine(
+                sign="?", names=names, what=what, why=unknown_words(result.reason), severity=Severity.UNKNOWN
+            )
         case Kind.LEFT_ALONE:
-            return DiskLine("=", names, what, f"left alone: {why}", Severity.FAINT)
+            return DiskLine(sign="=", names=names, what=what, why=f"left alone: {why}", severity=Severity.FAINT)
         case _:
-            return DiskLine("!", names, what, f"failed: {why}", Severity.CUT)
+            return DiskLine(sign="!", names=names, what=what, why=f"failed: {why}", severity=Severity.CUT)
 
 
 def is_held(outcome: Outcome) -> bool:
@@ -305,9 +323,9 @@ def _others(report: PassReport, manner: Manner) -> Iterator[Line]:
     for guest in report.unreachable:
         names, why = (printable(guest.guest.name), "", ""), words(guest.reason)
         if guest.reason.code is Code.NOT_FOUND:
-            yield DiskLine("=", names, "", why, Severity.FAINT)
+            yield DiskLine(sign="=", names=names, what="", why=why, severity=Severity.FAINT)
         else:
-            yield DiskLine("?", names, "", f"unreachable: {why}", Severity.UNKNOWN)
+            yield DiskLine(sign="?", names=names, what="", why=f"unreachable: {why}", severity=Severity.UNKNOWN)
     yield from alike([line for line in lines if line.sign == "="])
     if report.paused is not None:
         yield TextLine(f"Nothing is written: {words(report.paused)}", Severity.LOWERED)
@@ -373,7 +391,13 @@ def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLin
             why += f"; {large_words(reason.facts)}"
         why += f"; alone: {approve_words(str(reason.facts['digest']), reason.facts['percent'] is None)}"
     what = change_words(change.before, change.after, manner)
-    return DiskLine(sign_of(change), _names(outcome.disk), what, why, severity_of(change.before, change.after))
+    return DiskLine(
+        sign=sign_of(change),
+        names=_names(outcome.disk),
+        what=what,
+        why=why,
+        severity=severity_of(change.before, change.after),
+    )
 
 
 def approve_words(digest: str, remove: bool) -> str:

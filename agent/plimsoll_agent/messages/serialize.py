@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages.plan import counts
 from plimsoll_agent.model.direction import drains
@@ -14,6 +12,7 @@ from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Outcome, PassReport
+from plimsoll_agent.util.frozen import asdict
 
 FORMAT_VERSION = 2
 

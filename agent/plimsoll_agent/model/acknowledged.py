@@ -12,7 +12,7 @@ LONGEST = timedelta(days=366)
 """What is unknown for longer needs a rule with ``manage: false``."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Acknowledgement:
     """It ends at ``until``, or when the disk's limits are known."""
 

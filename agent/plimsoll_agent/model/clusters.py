@@ -5,12 +5,11 @@ from __future__ import annotations
 import configparser
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.util import files
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 _ADDRESS = re.compile(r"(?:v[12]:)?(\[[0-9a-fA-F:.]+\](?::\d+)?|[^\s,;/\[\]]+)(?:/\d+)?", re.ASCII)
 _MOST_BYTES = 2**20

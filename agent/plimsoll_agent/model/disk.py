@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import field
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, names
 
 # libvirt's default for <host name='…'/> without a port: Ceph's msgr v1 port.
 MONITOR_PORT = "6789"
 
 
-@frozen
+@frozen(kw_only=True)
 class Guest:
     """A running domain. The fields that Nova writes are None on a guest that Nova did not create."""
 
@@ -77,7 +77,7 @@ class DiskName:
     @classmethod
     def read(cls, values: Mapping[str, object]) -> DiskName:
         """From stored values. Raises ``KeyError`` and ``ValueError``."""
-        named = {field.name: values[field.name] for field in fields(cls)}
+        named = {name: values[name] for name in names(cls)}
         for part, value in named.items():
             if not isinstance(value, str) and not (value is None and part in ("project", "volume_id")):
                 raise ValueError(f"{part} is not text")
@@ -93,7 +93,7 @@ class DiskName:
         return guest in (self.guest_name, self.guest_uuid) and disk in (None, self.target, self.volume_id)
 
 
-@frozen
+@frozen(kw_only=True)
 class Disk:
     """One RBD disk of a running guest."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -10,7 +9,7 @@ from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 
 class Ending(StrEnum):
@@ -49,7 +48,7 @@ class Happening(StrEnum):
     """Something else changed a disk whose desired limits are unknown, so nothing is reverted."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Event:
     """Something that happened, to the node if ``disk`` is None; ``by`` is who found or did it."""
 
@@ -69,7 +68,7 @@ class Conclusion:
     detail: str | None = None
 
 
-@frozen
+@frozen(kw_only=True)
 class RecordedChange:
     """A row of changes; ``result`` is None while it is under way, ``revision`` None if unknown.
 
@@ -120,7 +119,7 @@ class RecordedChange:
         )
 
 
-@frozen
+@frozen(kw_only=True)
 class RecordedEvent:
     id: int
     at: datetime

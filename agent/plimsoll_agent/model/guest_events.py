@@ -29,7 +29,7 @@ class EventKind(StrEnum):
     """Not libvirt's: the catalogue has other data of its disks or its flavor."""
 
 
-@frozen
+@frozen(kw_only=True)
 class GuestEvent:
     """``target`` and ``limits`` are of ``TUNABLE``: the parameters that were set, by libvirt's names."""
 

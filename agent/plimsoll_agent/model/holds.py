@@ -14,7 +14,7 @@ LONGEST = timedelta(days=366)
 """A longer exception belongs in a rule."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Hold:
     """An operator's exception for one disk, for a time."""
 

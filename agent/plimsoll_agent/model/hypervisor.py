@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -11,7 +10,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.marks import Marks
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import asdict, frozen, replace
 
 
 class Movement(StrEnum):
@@ -41,7 +40,7 @@ class Sighting:
     """Whether a person has paused it: by libvirt's reason, so not for an I/O error or a migration."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Survey:
     """A guest's RBD disks, and by target the actual limits of each, or why they are unknown.
 

@@ -10,7 +10,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util.frozen import frozen
 
 
-@frozen
+@frozen(kw_only=True)
 class Later:
     """The desired limits of a disk from the end of a rule (``until``) on."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, fields
 from typing import Any, Literal
 
 from plimsoll_agent.util import quantities
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, names, set_once
 from plimsoll_agent.util.quantities import Quantity
 
 # QEMU, include/qemu/throttle.h: THROTTLE_VALUE_MAX; libvirt: QEMU_BLOCK_IOTUNE_MAX.
@@ -37,11 +36,6 @@ class LimitsError(ValueError):
         self.problems = problems
 
 
-def _number(qmp: str, *, nova: bool = True) -> Any:
-    """A row of the table: QMP's name (qapi/block-core.json), and whether Nova passes on this key of a QoS spec."""
-    return field(default=0, metadata={"qmp": qmp, "nova": nova})
-
-
 @frozen(kw_only=True)
 class Limits:
     """The full set of a disk's limits, under libvirt's and Cinder's names; 0 is unlimited.
@@ -52,25 +46,25 @@ class Limits:
     Raises ``LimitsError`` for a set that QEMU (``util/throttle.c``) or libvirt would refuse.
     """
 
-    total_bytes_sec: int = _number("bps")
-    read_bytes_sec: int = _number("bps_rd")
-    write_bytes_sec: int = _number("bps_wr")
-    total_iops_sec: int = _number("iops")
-    read_iops_sec: int = _number("iops_rd")
-    write_iops_sec: int = _number("iops_wr")
-    total_bytes_sec_max: int = _number("bps_max")
-    read_bytes_sec_max: int = _number("bps_rd_max")
-    write_bytes_sec_max: int = _number("bps_wr_max")
-    total_iops_sec_max: int = _number("iops_max")
-    read_iops_sec_max: int = _number("iops_rd_max")
-    write_iops_sec_max: int = _number("iops_wr_max")
-    total_bytes_sec_max_length: int = _number("bps_max_length", nova=False)
-    read_bytes_sec_max_length: int = _number("bps_rd_max_length", nova=False)
-    write_bytes_sec_max_length: int = _number("bps_wr_max_length", nova=False)
-    total_iops_sec_max_length: int = _number("iops_max_length", nova=False)
-    read_iops_sec_max_length: int = _number("iops_rd_max_length", nova=False)
-    write_iops_sec_max_length: int = _number("iops_wr_max_length", nova=False)
-    size_iops_sec: int = _number("iops_size")
+    total_bytes_sec: int = 0
+    read_bytes_sec: int = 0
+    write_bytes_sec: int = 0
+    total_iops_sec: int = 0
+    read_iops_sec: int = 0
+    write_iops_sec: int = 0
+    total_bytes_sec_max: int = 0
+    read_bytes_sec_max: int = 0
+    write_bytes_sec_max: int = 0
+    total_iops_sec_max: int = 0
+    read_iops_sec_max: int = 0
+    write_iops_sec_max: int = 0
+    total_bytes_sec_max_length: int = 0
+    read_bytes_sec_max_length: int = 0
+    write_bytes_sec_max_length: int = 0
+    total_iops_sec_max_length: int = 0
+    read_iops_sec_max_length: int = 0
+    write_iops_sec_max_length: int = 0
+    size_iops_sec: int = 0
     group_name: str | None = None
 
     def __post_init__(self) -> None:
@@ -81,7 +75,7 @@ class Limits:
         # so that equal limits compare equal.
         for length, burst in _LENGTH_OF_BURST:
             if getattr(self, length) <= 1:
-                object.__setattr__(self, length, 1 if getattr(self, burst) else 0)
+                set_once(self, length, 1 if getattr(self, burst) else 0)
 
     @property
     def unlimited(self) -> bool:
@@ -121,7 +115,7 @@ class Limits:
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Limits:
         """Limits by libvirt's names; absent ones are unlimited. An unknown name is a problem too."""
-        known = {p.name for p in PARAMETERS} | {"group_name"}
+        known = names(cls)
         unknown = tuple(
             Problem((name,), f"{name} is not a limit that libvirt knows") for name in given if name not in known
         )
@@ -135,24 +129,29 @@ class Limits:
         return cls(**{p.name: inserted[p.qmp] for p in PARAMETERS if p.qmp in inserted})  # type: ignore[arg-type]
 
 
-@frozen
+@frozen(kw_only=True)
 class Parameter:
     """One of the 19 numbers; ``name`` is its name in libvirt and Cinder, ``qmp`` the one in QMP."""
 
     name: str
     qmp: str
+    """qapi/block-core.json, BlockIOThrottle."""
     nova: bool
+    """Whether Nova passes on this key of a QoS spec."""
     role: Role
     scope: Scope | None
     unit: Unit
 
     @classmethod
-    def named(cls, name: str, qmp: str, nova: bool) -> Parameter:
+    def named(cls, name: str) -> Parameter:
         if name == "size_iops_sec":
-            return cls(name, qmp, nova, "size", None, "iops")
-        role: Role = "length" if name.endswith("_length") else "max" if name.endswith("_max") else "base"
-        scope = next(scope for scope in SCOPES if name.startswith(scope))
-        return cls(name, qmp, nova, role, scope, "bytes" if "_bytes_" in name else "iops")
+            return cls(name=name, qmp="iops_size", nova=True, role="size", scope=None, unit="iops")
+        # total_bytes_sec_max_length is bps_max_length in QMP, and read_iops_sec iops_rd.
+        scope, unit, _, *ending = name.split("_")
+        words = "bps" if unit == "bytes" else "iops", {"total": "", "read": "rd", "write": "wr"}[scope], *ending
+        role = ending[-1] if ending else "base"
+        qmp = "_".join(filter(None, words))
+        return cls(name=name, qmp=qmp, nova=role != "length", role=role, scope=scope, unit=unit)  # type: ignore[arg-type]
 
     @property
     def quantity(self) -> Quantity:
@@ -165,9 +164,7 @@ class Parameter:
         return quantities.read(text, self.quantity)
 
 
-PARAMETERS = tuple(
-    Parameter.named(row.name, row.metadata["qmp"], row.metadata["nova"]) for row in fields(Limits) if row.metadata
-)
+PARAMETERS = tuple(Parameter.named(name) for name in names(Limits) if name != "group_name")
 BASES = tuple(parameter.name for parameter in PARAMETERS if parameter.role == "base")
 _LENGTH_OF_BURST = tuple((f"{base}_max_length", f"{base}_max") for base in BASES)
 

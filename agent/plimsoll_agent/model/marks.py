@@ -30,7 +30,7 @@ class UnreadableMark(ValueError):
     """The element is not a mark that this version of plimsoll writes."""
 
 
-@frozen
+@frozen(kw_only=True)
 class MarkedHold:
     """An operator's hold, as it follows its disk; ``limits`` None leaves the disk unchanged."""
 
@@ -41,7 +41,7 @@ class MarkedHold:
     why: str
 
 
-@frozen
+@frozen(kw_only=True)
 class Mark:
     """What plimsoll knows of one disk; the fields are those of ``Remembered``."""
 
@@ -199,14 +199,14 @@ def _read_rule(element: ET.Element) -> str:
 def _read_later(element: ET.Element) -> Later:
     values = _attributes(element, {"at"}, {"type"})
     limits = _children(element, {"limits"}).get("limits")
-    return Later(_read_time(values["at"]), _read_limits(limits), values.get("type"))
+    return Later(at=_read_time(values["at"]), limits=_read_limits(limits), by_type=values.get("type"))
 
 
 def _read_hold(element: ET.Element) -> MarkedHold:
     values = _attributes(element, {"since", "until", "by", "why"})
     limits = _children(element, {"limits"}).get("limits")
     since, until = _read_time(values["since"]), _read_time(values["until"])
-    return MarkedHold(_read_limits(limits), since, until, values["by"], values["why"])
+    return MarkedHold(limits=_read_limits(limits), since=since, until=until, by=values["by"], why=values["why"])
 
 
 def _read_limits(element: ET.Element | None) -> Limits | None:

@@ -13,7 +13,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util.frozen import frozen
 
 
-@frozen
+@frozen(kw_only=True)
 class BrakeMemory:
     """What the brake remembers from one pass to the next."""
 
@@ -27,7 +27,7 @@ class BrakeMemory:
     """Disks with a large change in the last hour, by ``Disk.key``, and its time."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Remembered:
     """What the memory has of a disk: desired limits and since when, and the limits that plimsoll set last."""
 
@@ -67,5 +67,5 @@ class Remembered:
     """When a disk without limits that a rule had left alone got its first ones; None for any other disk."""
 
     def desired_at(self, at: datetime) -> Later:
-        now = Later(at, self.desired, self.by_type, self.source)
+        now = Later(at=at, limits=self.desired, by_type=self.by_type, source=self.source)
         return next((each for each in reversed(self.later or ()) if each.at <= at), now)

@@ -8,7 +8,7 @@ from plimsoll_agent.model.reason import Code, Reason
 from plimsoll_agent.util.frozen import frozen
 
 
-@frozen
+@frozen(kw_only=True)
 class Origin:
     """The traits of a source, or of what replaces the sources."""
 
@@ -30,9 +30,9 @@ class Origin:
 ORIGINS: Mapping[str | None, Origin] = {
     Code.RULE: Origin(named_by="rule", in_rules=True),
     Code.RULE_UNMANAGES: Origin(named_by="rule", in_rules=True),
-    Code.NODE_DEFAULT: Origin("default", in_rules=True),
+    Code.NODE_DEFAULT: Origin(name="default", in_rules=True),
     Code.QOS_SPEC: Origin(named_by="spec", not_used=Code.NO_CATALOGUE_SOURCE),
-    Code.FLAVOR: Origin("flavor", named_by="flavor", not_used=Code.FLAVOR_UNKNOWN),
+    Code.FLAVOR: Origin(name="flavor", named_by="flavor", not_used=Code.FLAVOR_UNKNOWN),
     Code.RELEASED: Origin(decided=True),
     Code.DESIRED_BEFORE: Origin(),
     Code.HOLD: Origin(aside=True, decided=True, of_hold=True),
@@ -40,7 +40,7 @@ ORIGINS: Mapping[str | None, Origin] = {
     Code.UNDONE: Origin(aside=True, decided=True),
     Code.TAKEN_BACK: Origin(aside=True, decided=True),
     # It is for many disks at once, so the brake applies.
-    Code.COMMAND_LINE: Origin("command line", aside=True),
+    Code.COMMAND_LINE: Origin(name="command line", aside=True),
 }
 """By the code of the reason that the desired limits have."""
 

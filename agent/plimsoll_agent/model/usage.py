@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import BASES, Limits, Unit
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 WINDOW = 60.0
 """Seconds over which the time at limit is counted."""
@@ -99,7 +99,7 @@ class TimeAtLimit:
     seconds: float
 
 
-@frozen
+@frozen(kw_only=True)
 class Usage:
     """A disk's present use of its limits. None, or no share, means unknown or unlimited, never zero."""
 
@@ -153,7 +153,7 @@ def unreachable(before: Iterable[Usage], disks: Sequence[Disk], reason: Reason) 
     """The disks of an unreachable guest: their use and their actual limits are unknown."""
     last = {usage.disk.attachment: usage.stretches for usage in before}
     return tuple(
-        Usage(replace(disk, actual=Unknown(reason)), stretches=last.get(disk.attachment, ()), reason=reason)
+        Usage(disk=replace(disk, actual=Unknown(reason)), stretches=last.get(disk.attachment, ()), reason=reason)
         for disk in disks
     )
 
@@ -162,11 +162,15 @@ def _read_again(last: Usage | None, disk: Disk, reading: Reading | None) -> Usag
     """Without the shares, which may be those of several disks."""
     stretches = last.stretches if last else ()
     if reading is None:
-        return Usage(disk, stretches=stretches, reason=BUSY)
+        return Usage(disk=disk, stretches=stretches, reason=BUSY)
     if last is None or last.reading is None:
-        return Usage(disk, reading, stretches=stretches)
+        return Usage(disk=disk, reading=reading, stretches=stretches)
     rates = _rates(last.reading, reading)
-    return Usage(disk, reading) if rates is None else Usage(disk, reading, rates, stretches=stretches)
+    return (
+        Usage(disk=disk, reading=reading)
+        if rates is None
+        else Usage(disk=disk, reading=reading, rates=rates, stretches=stretches)
+    )
 
 
 def _rates(before: Reading, after: Reading) -> Rates | None:

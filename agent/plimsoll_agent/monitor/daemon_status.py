@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Any
 
 from plimsoll_agent.store.state import DAEMON, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text, time
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import asdict, frozen
 from plimsoll_agent.util.text import minute, plural, printable, second
 
 MOST_BYTES = 2**20
@@ -22,7 +22,7 @@ LATE = 4 * HEARTBEAT
 """Seconds without one after which the daemon counts as not running."""
 
 
-@frozen
+@frozen(kw_only=True)
 class WaitingGuest:
     """A guest that is not passed over before ``until``."""
 
@@ -180,4 +180,9 @@ def _read(value: Any) -> DaemonStatus:
 
 
 def _waiting(value: Any) -> WaitingGuest:
-    return WaitingGuest(text(value["uuid"]), text(value["name"]), time(value["until"]), count(value["failures"]))
+    return WaitingGuest(
+        uuid=text(value["uuid"]),
+        name=text(value["name"]),
+        until=time(value["until"]),
+        failures=count(value["failures"]),
+    )

@@ -27,7 +27,7 @@ _NO_CATALOGUE = (
 )
 
 
-@frozen
+@frozen(kw_only=True)
 class NodeSetup:
     """What of this node's set-up decides which command works."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 
 from plimsoll_agent.catalogue.model import Catalogue
@@ -19,7 +19,7 @@ from plimsoll_agent.policy.diff import EXTERNAL
 from plimsoll_agent.reconcile.grade import Grade, grade
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 PAUSED, BRAKED = "paused", "braked"
 """Keys of ``LastPass.wrong_since``, beside names of sources and uuids of guests."""
@@ -493,7 +493,7 @@ def _usages(known: Mapping[str, tuple[str, Reading]], report: PassReport) -> dic
     usages: dict[str, Usage] = {}
     for disks in of_guest.values():
         last = [
-            Usage(disk, then[1])
+            Usage(disk=disk, reading=then[1])
             for disk in disks
             if (then := known.get(disk.key)) is not None and then[0] == disk.attachment
         ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, fields, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.store.state import LAST_PASS, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text, time
+from plimsoll_agent.util.frozen import asdict, astuple, names, replace
 
 # A thousand disks are some 2 MiB.
 MOST_BYTES = 8 * 2**20
@@ -227,7 +227,7 @@ def _reading(value: Any) -> Reading:
 
 
 def _rates(value: Any) -> Rates:
-    if len(value) != len(fields(Rates)):
+    if len(value) != len(names(Rates)):
         raise ValueError("no rates")
     *rates, latency = value
     return replace(Rates(*map(number, rates)), latency=maybe(number, latency))

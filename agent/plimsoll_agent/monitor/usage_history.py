@@ -25,7 +25,7 @@ from plimsoll_agent.util.frozen import frozen
 MOST_BYTES = 8 * 2**20
 
 
-@frozen
+@frozen(kw_only=True)
 class PastDisk:
     """The averages of a disk; None is unknown."""
 
@@ -41,7 +41,7 @@ class PastDisk:
     """The limit's value."""
 
 
-@frozen
+@frozen(kw_only=True)
 class PastPass:
     """The disks by ``Disk.key``; those without averages are not there."""
 
@@ -102,22 +102,22 @@ def _of(path: Path) -> Iterator[PastPass]:
 
 def _past(value: Any) -> PastPass:
     return PastPass(
-        datetime.fromtimestamp(number(value["at"]), UTC),
-        mapping(_disk, value["disks"]),
-        frozenset(decoding.several(text, value.get("unanswered", []))),
-        frozenset(decoding.several(text, value.get("paused", []))),
+        at=datetime.fromtimestamp(number(value["at"]), UTC),
+        disks=mapping(_disk, value["disks"]),
+        unanswered=frozenset(decoding.several(text, value.get("unanswered", []))),
+        paused=frozenset(decoding.several(text, value.get("paused", []))),
     )
 
 
 def _disk(value: Any) -> PastDisk:
     operations, of_bytes, latency, limit, share, allowed = value
     return PastDisk(
-        number(operations),
-        number(of_bytes),
-        maybe(number, latency),
-        maybe(text, limit),
-        maybe(number, share),
-        maybe(decoding.count, allowed),
+        operations=number(operations),
+        bytes=number(of_bytes),
+        latency=maybe(number, latency),
+        limit=maybe(text, limit),
+        share=maybe(number, share),
+        allowed=maybe(decoding.count, allowed),
     )
 
 

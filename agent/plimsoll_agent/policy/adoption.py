@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from plimsoll_agent.model.direction import Direction, direction
@@ -13,13 +12,13 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LEFT_FOR_GOOD = timedelta(minutes=10)
 """How long libvirt must not have had a guest: Nova's hard reboot and rebuild undefine and define it."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Adopted:
     """Memory and holds with those of the guests' marks."""
 
@@ -65,7 +64,7 @@ def adopted(
             came.append(hold)
         if refused is not None:
             notes.append(refused)
-    return Adopted(new, all_holds, tuple(came), tuple(went), tuple(notes))
+    return Adopted(memory=new, holds=all_holds, came=tuple(came), went=tuple(went), notes=tuple(notes))
 
 
 def _is_newer(mark: Mark, known: Remembered | None, disk: Disk) -> bool:
@@ -113,7 +112,9 @@ def _hold(mark: Mark, disk: Disk, now: datetime) -> tuple[Hold | None, Reason | 
     held = mark.hold
     if held is None or now >= held.until:
         return None, None
-    hold = Hold(disk.named, held.limits, min(held.since, now), held.until, held.by, held.why)
+    hold = Hold(
+        disk=disk.named, limits=held.limits, since=min(held.since, now), until=held.until, by=held.by, why=held.why
+    )
     if held.until - now <= LONGEST and _borne_out(mark, held, disk.actual):
         return hold, None
     until = hold.until.isoformat(timespec="minutes")
@@ -139,13 +140,13 @@ def mark_for(remembered: Remembered | None, hold: Hold | None) -> Mark | None:
     """The mark that follows a disk; None if there is nothing to mark."""
     held = None if hold is None else as_marked(hold)
     if remembered is None:
-        return None if held is None else Mark(None, held.since, None, hold=held)
+        return None if held is None else Mark(desired=None, since=held.since, applied=None, hold=held)
     if held is None and remembered.desired is remembered.applied is remembered.restore_to is None:
         return None
     return Mark(
-        remembered.desired,
-        remembered.since,
-        remembered.applied,
+        desired=remembered.desired,
+        since=remembered.since,
+        applied=remembered.applied,
         enforced=remembered.enforced,
         by_type=remembered.by_type,
         by_rules=remembered.by_rules,
@@ -160,7 +161,7 @@ def mark_for(remembered: Remembered | None, hold: Hold | None) -> Mark | None:
 
 def as_marked(hold: Hold) -> MarkedHold:
     """The hold as it follows the guest, without ``ignore_health``, which was meant for this node and moment."""
-    return MarkedHold(hold.limits, hold.since, hold.until, hold.by, hold.why)
+    return MarkedHold(limits=hold.limits, since=hold.since, until=hold.until, by=hold.by, why=hold.why)
 
 
 def marks_to_write(

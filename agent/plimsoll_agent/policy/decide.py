@@ -7,7 +7,7 @@ exception, which also replaces unknown limits).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from plimsoll_agent.catalogue.attachments import Attachments
@@ -26,12 +26,12 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.model.usage import Used
 from plimsoll_agent.policy.clamp import at_least, at_most
 from plimsoll_agent.rules.model import Rule, Rules
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 _TAKEN_BACK_WITHIN = timedelta(days=1)
 
 
-@frozen
+@frozen(kw_only=True)
 class Situation:
     """Everything that a decision depends on, the time too."""
 
@@ -136,7 +136,7 @@ class Step:
     answer: Answer
 
 
-@frozen
+@frozen(kw_only=True)
 class Decision:
     """What is desired for a disk, and the trail of sources asked."""
 
@@ -166,9 +166,9 @@ class Decision:
     def later(self) -> tuple[Later, ...]:
         """``ahead`` as it is remembered."""
         return tuple(
-            Later(at, said.limits, said.reason.of_type, said.reason.code)
+            Later(at=at, limits=said.limits, by_type=said.reason.of_type, source=said.reason.code)
             if isinstance(said, Desired)
-            else Later(at, None)
+            else Later(at=at, limits=None)
             for at, said in self.ahead
         )
 
@@ -205,7 +205,7 @@ def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Dec
     filters = disk.behind_filters
     if filters is not None:
         left = Unmanaged(filters)
-        return Decision(left, (Step("throttle filters", left),), ours=situation.ours(disk))
+        return Decision(desired=left, trail=(Step("throttle filters", left),), ours=situation.ours(disk))
     said = replace(_shape(disk, situation, _base(disk, situation, sources)), ours=situation.ours(disk))
     decided = _taken_back(disk, situation, _hold(disk, situation, _orphaned(disk, situation, said)))
     ahead = _ahead(disk, situation, sources, said.desired)
@@ -245,8 +245,8 @@ def _base(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Deci
         for step in source(disk, situation):
             trail.append(step)
             if not isinstance(step.answer, NoOpinion):
-                return Decision(step.answer, tuple(trail))
-    return Decision(Unmanaged(because(Code.NO_LIMIT)), tuple(trail))
+                return Decision(desired=step.answer, trail=tuple(trail))
+    return Decision(desired=Unmanaged(because(Code.NO_LIMIT)), trail=tuple(trail))
 
 
 def _shape(disk: Disk, situation: Situation, decision: Decision) -> Decision:

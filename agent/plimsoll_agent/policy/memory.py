@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from plimsoll_agent.model.disk import Disk, guest_of
@@ -15,7 +15,7 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import awaits_adoption
 from plimsoll_agent.policy.decide import Decision, Desired, Situation, released_for
 from plimsoll_agent.policy.diff import EXTERNAL, Change
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 # A guest that is off stays in the memory: when it is started again, its definition has the limits that plimsoll set.
 KEPT_FOR = timedelta(days=30)
@@ -88,7 +88,7 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
     return remembered_after(change, remembered, now)
 
 
-@frozen
+@frozen(kw_only=True)
 class Findings:
     """What a pass found on the node: decisions for its disks, and guests that it did not read.
 
@@ -194,7 +194,7 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
     if ours is not None:
         return replace(ours, seen=now, attachment=disk.attachment)
     if known is None:
-        return Remembered(None, now, now, None, disk.attachment)
+        return Remembered(desired=None, since=now, seen=now, applied=None, attachment=disk.attachment)
     # It was reattached: the limits that plimsoll set are gone, those desired are the same.
     gone = replace(known, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
     return replace(gone, seen=now, attachment=disk.attachment)

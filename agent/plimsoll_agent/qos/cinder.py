@@ -32,7 +32,7 @@ class Cinder(Protocol):
         """Openstacksdk's proxy of block storage (``adapters.block_storage``). Raises ``ConfigError``."""
 
 
-@frozen
+@frozen(kw_only=True)
 class LiveType:
     """A volume type as Cinder has it."""
 

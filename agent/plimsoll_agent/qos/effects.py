@@ -25,7 +25,7 @@ class Change:
     after: Given
 
 
-@frozen
+@frozen(kw_only=True)
 class Effect:
     """The effect on the attached volumes of one type."""
 
@@ -85,11 +85,11 @@ def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Cou
     changed = sum(sizes[gib] for gib in differing)
     in_order = [gib for gib in differing for _ in range(sizes[gib])]
     return Effect(
-        type,
-        changed,
-        sum(sizes.values()) - changed,
-        changes[in_order[changed // 2]] if changed else None,
-        sum(sizes[gib] for gib in differing if isinstance(changes[gib].after, Unknown)),
+        type=type,
+        changed=changed,
+        unchanged=sum(sizes.values()) - changed,
+        median=changes[in_order[changed // 2]] if changed else None,
+        refused=sum(sizes[gib] for gib in differing if isinstance(changes[gib].after, Unknown)),
     )
 
 

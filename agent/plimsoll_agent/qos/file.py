@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.qos.lint import PARAMETER_OF
 from plimsoll_agent.util import quantities, schema, yaml_lines
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.schema import Invalid, Keys, Steps, boolean, one_of, short, shown
 from plimsoll_agent.util.text import nearest
 

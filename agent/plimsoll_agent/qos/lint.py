@@ -75,7 +75,7 @@ WARNINGS = frozenset(
 _NOT_COMPARABLE = (LintCode.NOT_A_NUMBER, LintCode.NEGATIVE, LintCode.TOO_LARGE)
 
 
-@frozen
+@frozen(kw_only=True)
 class Fault:
     """One fault of a spec or of its key, with the facts for its sentence."""
 
@@ -95,7 +95,7 @@ def lint(spec: QosSpec, lowest: Mapping[Unit, int] = LOWEST) -> tuple[Fault, ...
 
     A spec that no volume can be attached with has at least one error, unless only some sizes of volumes are refused.
     """
-    return tuple(Fault(spec.name, key, code, facts) for key, code, facts in _faults(spec, lowest))
+    return tuple(Fault(spec=spec.name, key=key, code=code, facts=facts) for key, code, facts in _faults(spec, lowest))
 
 
 _Found = tuple[str | None, LintCode, dict[str, object]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from plimsoll_agent.errors import PlimsollError
@@ -28,6 +28,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.concurrency import side_by_side
+from plimsoll_agent.util.frozen import replace
 
 
 class Applier:
@@ -69,7 +70,9 @@ class Applier:
     def strays(self) -> dict[str, Remembered]:
         """Disks that got a limit meant for another: remembered as plimsoll's, so that the next pass corrects it."""
         return {
-            key: Remembered(limits, self._now, self._now, limits, disk.attachment)
+            key: Remembered(
+                desired=limits, since=self._now, seen=self._now, applied=limits, attachment=disk.attachment
+            )
             for key, (disk, limits) in self._writer.strays.items()
         }
 

@@ -48,7 +48,7 @@ MANAGE = "manage"
 _RECENT = timedelta(hours=1)
 
 
-@frozen
+@frozen(kw_only=True)
 class Brake:
     """How many disks of a node may have large changes without an approval, and how far one may be cut."""
 
@@ -69,7 +69,7 @@ class Brake:
         return number > max(self.disks, of * self.percent / 100)
 
 
-@frozen
+@frozen(kw_only=True)
 class LargeChange:
     """A change that is so large that the brake counts its disk."""
 
@@ -147,10 +147,10 @@ def braked(
     hows = Counter(large.how for large in stopped)
     catalogue = situation.catalogue
     return Braked(
-        this_revision,
-        catalogue.revision if isinstance(catalogue, Catalogue) else None,
-        frozenset(large.key for large in stopped),
-        disks,
+        revision=this_revision,
+        catalogue=catalogue.revision if isinstance(catalogue, Catalogue) else None,
+        keys=frozenset(large.key for large in stopped),
+        of=disks,
         removed=hows[Counted.REMOVED],
         raised=hows[Counted.RAISED],
         lowered=hows[Counted.LOWERED],
@@ -186,7 +186,7 @@ def still_recent(changed: Mapping[str, datetime], now: datetime) -> dict[str, da
     return {key: min(at, now) for key, at in changed.items() if now - at < _RECENT}
 
 
-@frozen
+@frozen(kw_only=True)
 class _Weighed:
     """A change of a disk's desired limits, now or at a later time (``at``), and what it is compared with."""
 
@@ -220,7 +220,7 @@ def _weighed(considered: Sequence[Outcome], situation: Situation) -> Iterator[_W
             # Each member of a throttle group may do its part of the limits.
             before_it = 1 if limits.group_name is None else len(sharing_before[uuid, limits.group_name])
             left *= min(1.0, before_it / len(sharing[uuid, group]))
-        yield _Weighed(outcome, before, limits, desired, at, left)
+        yield _Weighed(outcome=outcome, before=before, before_limits=limits, desired=desired, at=at, left=left)
 
 
 def _changes(outcome: Outcome, situation: Situation) -> Iterator[tuple[datetime | None, Later, Limits, Desired]]:
@@ -237,7 +237,7 @@ def _changes(outcome: Outcome, situation: Situation) -> Iterator[tuple[datetime 
     turns = {each.at for each in remembered.later or () if each.at > now} if remembered is not None else set()
     for at in sorted(said.keys() | turns):
         word = said[max(turn for turn in said if turn <= at)]
-        before = Later(at, None) if remembered is None else remembered.desired_at(at)
+        before = Later(at=at, limits=None) if remembered is None else remembered.desired_at(at)
         limits = _last(disk, remembered, before)
         if isinstance(word, Desired) and limits is not None:
             yield None if at == now else at, before, limits, word
@@ -312,7 +312,16 @@ def _large_change(
     if edited and facts is not None:
         when = {} if weighed.at is None else {"from": weighed.at.isoformat()}
         alone = because(Code.LARGE_CHANGE, digest=digest, **facts, **when)
-    large = LargeChange(disk.key, before, after, how, left, alone, desired.reason, edited)
+    large = LargeChange(
+        key=disk.key,
+        before=before,
+        after=after,
+        how=how,
+        left=left,
+        alone=alone,
+        reason=desired.reason,
+        edited=edited,
+    )
     return None if _approved(large, digest, situation, this_revision, brake) else large
 
 
@@ -329,7 +338,9 @@ def _left_alone(outcome: Outcome, situation: Situation, this_revision: str, brak
         return None  # the rule has an end
     if any(orders.approve(Of.RULES, digest, now) for digest in (this_revision, situation.rules.revision)):
         return None
-    large = LargeChange(disk.key, its, its, Counted.UNMANAGED, 1.0, None, said.reason)
+    large = LargeChange(
+        key=disk.key, before=its, after=its, how=Counted.UNMANAGED, left=1.0, alone=None, reason=said.reason
+    )
     return None if _approved(large, None, situation, this_revision, brake) else large
 
 

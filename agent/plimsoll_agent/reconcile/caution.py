@@ -11,7 +11,7 @@ from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.util.frozen import frozen
 
 
-@frozen
+@frozen(kw_only=True)
 class Caution:
     """What may defer a desired change."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.disk import Disk
@@ -18,6 +17,7 @@ from plimsoll_agent.store.node_store import Move, NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.concurrency import side_by_side
+from plimsoll_agent.util.frozen import replace
 
 LOG = logging.getLogger(__name__)
 

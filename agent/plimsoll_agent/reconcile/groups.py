@@ -7,7 +7,6 @@ most permissive among its members, and it is made only where the same limits are
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from plimsoll_agent.model.direction import direction, most_permissive
 from plimsoll_agent.model.disk import Disk
@@ -15,6 +14,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
+from plimsoll_agent.util.frozen import replace
 
 _OfGuest = Callable[[list[Outcome]], list[Outcome]]
 

@@ -24,7 +24,7 @@ _OF_OSDS = "OSD_DOWN"
 """The check that may have a percentage. It counts OSDs that are in and down (OSDMap::check_health in Ceph)."""
 
 
-@frozen
+@frozen(kw_only=True)
 class ClusterHealth:
     """A cluster's fsid, and the names of its raised health checks."""
 

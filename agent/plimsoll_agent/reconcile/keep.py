@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.model.acknowledged import Acknowledgement
@@ -23,7 +22,7 @@ from plimsoll_agent.reconcile.outcome import Braked, Outcome, Scope
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import Memory, StateError
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LOG = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ def _lockable(marks: Mapping[str, Marks], node_store: NodeStore) -> dict[str, Ma
     return {uuid: its for uuid, its in marks.items() if uuid not in kept}
 
 
-@frozen
+@frozen(kw_only=True)
 class Sight:
     """What a pass remembers at its end."""
 
@@ -114,7 +113,14 @@ class Sight:
         applied = applier.applied if applier else {}
         if self.lasting:
             revision, enforcing = revision_of(situation), applier is not None
-            findings = Findings(decided, applied, missed, braked_keys, enforcing=enforcing, revision=revision)
+            findings = Findings(
+                decided=decided,
+                applied=applied,
+                unseen=missed,
+                braked=braked_keys,
+                enforcing=enforcing,
+                revision=revision,
+            )
             memory = remembering(situation, findings)
         else:
             memory = with_changes(situation, applied)
@@ -125,7 +131,9 @@ class Sight:
         acknowledged = _still_unknown(situation, outcomes) if self.lasting else situation.acknowledged
 
         def save(memory: Mapping[str, Remembered]) -> None:
-            node_store.remember(Memory(memory, situation.holds, brake, acknowledged), situation.now)
+            node_store.remember(
+                Memory(disks=memory, holds=situation.holds, brake=brake, acknowledged=acknowledged), situation.now
+            )
 
         if applier is None:
             save(memory)

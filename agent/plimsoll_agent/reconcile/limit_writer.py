@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 
 from plimsoll_agent.errors import NotFound, NotSent, PlimsollError, Rejected
 from plimsoll_agent.model.disk import Disk
@@ -16,7 +15,7 @@ from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.groups import moved
 from plimsoll_agent.reconcile.observe import MOVING, is_hung, reason_of
 from plimsoll_agent.reconcile.outcome import Kind, Result
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LOG = logging.getLogger(__name__)
 

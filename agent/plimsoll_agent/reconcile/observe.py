@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from uuid import UUID
 
 from plimsoll_agent.errors import (
@@ -24,7 +24,7 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.reconcile.outcome import Scope, UnreachableGuest
 from plimsoll_agent.util.concurrency import side_by_side
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import nearest, printable
 
 LOG = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 MOVING = {Movement.LEAVING: Code.MIGRATING, Movement.ARRIVING: Code.INCOMING}
 
 
-@frozen
+@frozen(kw_only=True)
 class Observation:
     """The disks with their actual limits, and the guests that hang or are unreachable."""
 
@@ -51,7 +51,7 @@ class Observation:
 _MOST_MEANT = 3
 
 
-@frozen
+@frozen(kw_only=True)
 class _Look:
     """One observed guest."""
 
@@ -189,7 +189,7 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bo
     survey = hypervisor.survey(guest.uuid)
     if survey.movement in MOVING:
         moving = Unknown(because(MOVING[survey.movement]))
-        return _Look(tuple(replace(disk, actual=moving) for disk in survey.disks))
+        return _Look(disks=tuple(replace(disk, actual=moving) for disk in survey.disks))
     hung = any(isinstance(told, Exception) and is_hung(told) for told in survey.actual.values())
     # Another call to a hung guest would queue behind its job lock and occupy another of libvirtd's workers.
     ask = not hung and any(map(sized, survey.disks))
@@ -197,7 +197,7 @@ def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bo
     known = tuple(
         replace(disk, actual=disk.defined if disk.filters else _known(survey.actual[disk.target])) for disk in disks
     )
-    return _Look(known, hung=hung, other_disks=survey.other_disks, paused=survey.paused)
+    return _Look(disks=known, hung=hung, other_disks=survey.other_disks, paused=survey.paused)
 
 
 def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callable[[], float]) -> _Look:

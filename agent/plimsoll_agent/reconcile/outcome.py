@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
@@ -13,7 +13,7 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.policy.decide import Decision, Situation
 from plimsoll_agent.policy.diff import Change
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 
 class Mode(StrEnum):
@@ -70,7 +70,7 @@ class Result:
     seconds: float = 0.0
 
 
-@frozen
+@frozen(kw_only=True)
 class Outcome:
     """One disk in one pass: the decision, the change, and the result."""
 
@@ -154,7 +154,7 @@ class Earlier:
     """The volume type or the rule by its name, or the code of another source; None if that is unknown now."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Braked:
     """What the brake stopped: the keys of the disks, out of how many, and under which revision."""
 
@@ -184,7 +184,7 @@ class Braked:
     """The disks' names by ``Disk.key``; the report does not have an outcome of each."""
 
 
-@frozen
+@frozen(kw_only=True)
 class PassReport:
     """All about a pass: lists, metrics, checks and messages are views of it."""
 

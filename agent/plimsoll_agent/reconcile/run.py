@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from plimsoll_agent.catalogue.model import VolumeType
 from plimsoll_agent.model.direction import Direction
@@ -29,7 +28,7 @@ from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassRe
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LOG = logging.getLogger(__name__)
 
@@ -102,7 +101,17 @@ def run_pass(
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)
         stopwatch.ended("gate")
-        sight = Sight(situation, seen, scope, stop, told, considered.found, caution, decider.lasting, notes)
+        sight = Sight(
+            situation=situation,
+            seen=seen,
+            scope=scope,
+            stop=stop,
+            told=told,
+            found=considered.found,
+            caution=caution,
+            lasting=decider.lasting,
+            notes=notes,
+        )
         if mode is Mode.ENFORCE:
             applier = Applier(
                 hypervisor,
@@ -130,27 +139,27 @@ def run_pass(
                 sight.keep(node_store, outcomes)
         stopwatch.ended("keep")
         return PassReport(
-            mode,
-            scope,
-            situation,
-            stopwatch.seconds,
-            tuple(outcomes),
-            seen.unreachable,
-            tuple(notes),
-            stop,
-            considered.paused,
-            seen.guests,
-            stopwatch.parts,
-            seen.readings,
-            seen.other_disks,
-            len(considered.found),
-            considered.of,
-            seen.paused_guests,
-            seen.hung,
+            mode=mode,
+            scope=scope,
+            situation=situation,
+            seconds=stopwatch.seconds,
+            outcomes=tuple(outcomes),
+            unreachable=seen.unreachable,
+            notes=tuple(notes),
+            braked=stop,
+            paused=considered.paused,
+            guests=seen.guests,
+            phases=stopwatch.parts,
+            readings=seen.readings,
+            other_disks=seen.other_disks,
+            large=len(considered.found),
+            considered=considered.of,
+            paused_guests=seen.paused_guests,
+            hung_guests=seen.hung,
         )
 
 
-@frozen
+@frozen(kw_only=True)
 class Considered:
     """What is decided on the disks of a scope, before Ceph's health is asked."""
 
@@ -225,7 +234,16 @@ def _considered(
     of = len(outcomes)
     seen, outcomes = _in_scope(scope, seen, outcomes)
     outcomes = _some_deferred(outcomes, situation, caution, paused, stop)
-    return Considered(situation, seen, outcomes, found, of, stop, paused, weighs)
+    return Considered(
+        situation=situation,
+        seen=seen,
+        outcomes=outcomes,
+        found=found,
+        of=of,
+        stop=stop,
+        paused=paused,
+        weighed=weighs,
+    )
 
 
 class _Stopwatch:
@@ -289,7 +307,7 @@ def outcome_of(disk: Disk, decision: Decision) -> Outcome:
         result = Result(Kind.UNKNOWN, written.reason)
     else:
         result = Result(Kind.IN_SYNC, written.reason)
-    return Outcome(disk, decision, change, result)
+    return Outcome(disk=disk, decision=decision, change=change, result=result)
 
 
 def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> Scope:

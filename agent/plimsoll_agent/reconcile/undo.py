@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from plimsoll_agent.errors import NoSuchGuest
@@ -33,7 +33,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.past import Past, pasts
 from plimsoll_agent.store.record import Record
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 Agreed = Mapping[str, tuple[Limits, Limits]]
 """What an operator was shown and agreed to, by ``Disk.key``: the actual limits, and those to restore."""
@@ -49,7 +49,7 @@ class Wish:
     agreed: Agreed | None = None
 
 
-@frozen
+@frozen(kw_only=True)
 class Undone:
     """A disk that was changed since: its actual limits, those to restore, and the result."""
 
@@ -63,7 +63,7 @@ class Undone:
     """The server's name; None where the disk is not on this node, or Nova did not create its guest."""
 
 
-@frozen
+@frozen(kw_only=True)
 class UndoReport:
     """The results of all disks that were changed since; messages and JSON are views of it."""
 
@@ -128,8 +128,16 @@ def run_undo(
     scope, over = _scope(wish, rows, hypervisor), record_query.holds_over(record, wish.since)
     undo = _Undo(wish, scope, sources, rows, over, booted, node_store, (lambda _: None) if read_only else tell)
     if scope is None:
-        undo.outcomes(Observation((), ()), situation)
-        passed = PassReport(Mode.PLAN, Scope(), situation, 0.0, (), (), tuple(notes))
+        undo.outcomes(Observation(disks=(), unreachable=()), situation)
+        passed = PassReport(
+            mode=Mode.PLAN,
+            scope=Scope(),
+            situation=situation,
+            seconds=0.0,
+            outcomes=(),
+            unreachable=(),
+            notes=tuple(notes),
+        )
     else:
         passed = run_pass(
             scope,
@@ -150,7 +158,15 @@ def run_undo(
             tell(one)
     unrecorded = _unrecorded(record, passed) if since_then or not record.is_there() else 0
     of = len(passed.outcomes)
-    return UndoReport(wish.since, passed.seconds, undone, passed.notes, caution.paused(), of, unrecorded)
+    return UndoReport(
+        since=wish.since,
+        seconds=passed.seconds,
+        undone=undone,
+        notes=passed.notes,
+        paused=caution.paused(),
+        of=of,
+        unrecorded=unrecorded,
+    )
 
 
 @dataclass(slots=True)
@@ -212,12 +228,12 @@ class _Undo:
         foreign = {"foreign": True} if past.foreign else {}
         why = because(Code.UNDONE, since=self.wish.since.isoformat(timespec="seconds"), **foreign)
         if not isinstance(disk.actual, Limits):
-            return outcome_of(disk, Decision(Unknown(why), ()))
+            return outcome_of(disk, Decision(desired=Unknown(why), trail=()))
         if past.before is None or past.after is None:
             return _left(disk, because(Code.NOT_SETTLED), Kind.UNKNOWN)
         back = Desired(past.before, why)
         if disk.actual == past.before:
-            return outcome_of(disk, Decision(back, ()))
+            return outcome_of(disk, Decision(desired=back, trail=()))
         if remembered is None or not disk.attachment == remembered.attachment == past.attachment:
             return _left(disk, because(Code.REATTACHED))
         if disk.actual != past.after:
@@ -235,7 +251,9 @@ class _Undo:
 
 
 def _left(disk: Disk, reason: Reason, kind: Kind = Kind.LEFT_ALONE) -> Outcome:
-    return Outcome(disk, Decision(Unmanaged(reason), ()), None, Result(kind, reason))
+    return Outcome(
+        disk=disk, decision=Decision(desired=Unmanaged(reason), trail=()), change=None, result=Result(kind, reason)
+    )
 
 
 def _absent(past: Past, trouble: Reason | None) -> Undone:
@@ -243,7 +261,7 @@ def _absent(past: Past, trouble: Reason | None) -> Undone:
     result = Result(Kind.LEFT_ALONE, because(Code.NOT_HERE))
     if trouble is not None and trouble.code is not Code.NOT_FOUND:
         result = Result(Kind.UNKNOWN, trouble)
-    return Undone(past.disk, None, past.before, None, result)
+    return Undone(disk=past.disk, actual=None, target=past.before, change=None, result=result)
 
 
 def _may_be_unmanaged(disk: Disk, situation: Situation) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from plimsoll_agent.model.limits import BASES, PARAMETERS, UNITS, Limits, Unit, 
 from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.rules.schema import rules_of
 from plimsoll_agent.util import quantities, schema
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.schema import Remark, RemarkCode, Severity, Steps
 from plimsoll_agent.util.text import minute
 
@@ -83,7 +82,7 @@ def check(text: str, now: datetime, lowest: Mapping[Unit, int] = LOWEST) -> Chec
     said += [(Severity.WARNING, RemarkCode.TOO_LOW, *warning) for warning in _low(rules, lowest)]
     said += [(Severity.NOTE, RemarkCode.EXACT_NUMBER, *note) for note in _numbers(document.value)]
     remarks = (
-        Remark(document.line_of(path), schema.key_of(path), words, code, severity)
+        Remark(line=document.line_of(path), key=schema.key_of(path), text=words, code=code, severity=severity)
         for severity, code, path, words in said
     )
     return Checked(replace(rules, revision=revision_of(text)), schema.in_order(remarks))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, names, replace
 
 UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}", re.ASCII)
 # The name of one file to fio: a colon would separate two.
@@ -31,7 +31,7 @@ class DiskKind(StrEnum):
     """Nova's, created with the guest."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Match:
     """Which disks a rule matches: every key that is given must match, by any of its values."""
 
@@ -75,7 +75,7 @@ class Match:
         """Whether it surely matches every disk that the other matches."""
         return all(
             others and all(value in own or (word in _PATTERNS and _surely_fits(value, own)) for value in others)
-            for word, own, others in ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+            for word, own, others in ((name, getattr(self, name), getattr(other, name)) for name in names(self))
             if own
         )
 
@@ -134,7 +134,7 @@ class Rule:
         return self.until is not None and now >= self.until
 
 
-@frozen
+@frozen(kw_only=True)
 class Rules:
     """The rules in the file's order, and the node's default limits."""
 

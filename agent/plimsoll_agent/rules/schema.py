@@ -440,7 +440,9 @@ def rules_of(given: object) -> Rules:
     if given is None:
         return Rules()
     values = _Keys(given, {"default": _default, "rules": _rule_list, "objectives": _objectives}).done()
-    rules = Rules(values.get("rules", ()), values.get("default"), values.get("objectives", {}))
+    rules = Rules(
+        rules=values.get("rules", ()), default=values.get("default"), objectives=values.get("objectives", {})
+    )
     clashes = [Invalid(words, path) for path, words in _clashing_groups(rules)]
     if clashes:
         raise InvalidParts(clashes)

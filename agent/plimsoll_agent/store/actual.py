@@ -20,7 +20,7 @@ SELECT * FROM change WHERE disk IN
 """
 
 
-@frozen
+@frozen(kw_only=True)
 class LimitsAt:
     """A disk's limits at a moment. Before the first change in the record they are unknown: ``limits`` is None, and
     ``found_next`` has the limits that this change found.
@@ -64,7 +64,7 @@ def _at(changes: Sequence[RecordedChange], moment: datetime) -> LimitsAt:
     past = [each for each in changes if each.at <= moment]
     later = next((each for each in changes if each.at > moment), None)
     if not past:
-        return LimitsAt(changes[0].disk, None, None, None, found_next=later)
+        return LimitsAt(disk=changes[0].disk, limits=None, seen=None, change=None, found_next=later)
     last = past[-1]
     if last.result in TAKEN and last.result_at is not None and last.result_at <= moment:
         limits, change, seen = last.after, last, last.result_at
@@ -73,13 +73,13 @@ def _at(changes: Sequence[RecordedChange], moment: datetime) -> LimitsAt:
     unsure = limits is not last.after and last.result not in _WITHOUT_EFFECT
     after = limits if not unsure else None
     return LimitsAt(
-        last.disk,
-        limits,
-        seen,
-        change,
-        last if unsure else None,
-        _known_again(last, later) if unsure else None,
-        later if later is not None and _found_others(later, last, after) else None,
+        disk=last.disk,
+        limits=limits,
+        seen=seen,
+        change=change,
+        unsure=last if unsure else None,
+        unsure_until=_known_again(last, later) if unsure else None,
+        found_next=later if later is not None and _found_others(later, last, after) else None,
     )
 
 

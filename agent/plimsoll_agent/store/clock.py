@@ -41,7 +41,7 @@ class Moment:
     uptime: float
 
 
-@frozen
+@frozen(kw_only=True)
 class Clocks:
     """The node's clock, its boot id, and the seconds since it booted."""
 
@@ -79,7 +79,9 @@ def reckon(last: Moment | None, clocks: Clocks) -> Now:
 
 def read(boot: str) -> Clocks:
     """The clocks now."""
-    return Clocks(datetime.now(UTC), boot, time.clock_gettime(time.CLOCK_BOOTTIME), synchronised)
+    return Clocks(
+        wall=datetime.now(UTC), boot=boot, uptime=time.clock_gettime(time.CLOCK_BOOTTIME), synchronised=synchronised
+    )
 
 
 def synchronised() -> bool:

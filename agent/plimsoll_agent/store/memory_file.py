@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.decoding import count, flag, mapping, maybe, several, text, time
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import asdict, frozen
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ MOST_REMEMBERED = 6 * 2**20
 """The most bytes for disks, enough for some 8,000: tenants could create any number of guests."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Memory:
     """What is remembered of disks, the holds, and the acknowledgements; all by ``Disk.key``."""
 
@@ -85,7 +85,7 @@ def decoded(envelope: dict[str, Any], boot: str, path: Path) -> Memory:
         except decoding.UNREADABLE as error:  # then its disk is counted again
             why = decoding.complaint(error)
             LOG.warning("%s: the acknowledgement of disk %r cannot be read (%s) and is dropped", path, key, why)
-    return Memory(known, holds, _brake(envelope), acknowledged)
+    return Memory(disks=known, holds=holds, brake=_brake(envelope), acknowledged=acknowledged)
 
 
 def _lines(values: Iterable[tuple[str, str]]) -> str:
@@ -173,7 +173,12 @@ def _later_data(later: tuple[Later, ...] | None) -> list[dict[str, object]] | No
 
 def _later(value: Any) -> Later:
     limits = maybe(Limits.from_mapping, value["limits"])
-    return Later(time(value["at"]), limits, maybe(text, value["by_type"]), maybe(Code, value["source"]))
+    return Later(
+        at=time(value["at"]),
+        limits=limits,
+        by_type=maybe(text, value["by_type"]),
+        source=maybe(Code, value["source"]),
+    )
 
 
 def _remembered_data(remembered: Remembered) -> dict[str, object]:
@@ -265,7 +270,13 @@ def _acknowledgement(key: str, value: Any) -> Acknowledgement:
     disk = DiskName.read(value["disk"])
     if disk.key != key:
         raise ValueError(f"an acknowledgement of {disk.key!r}")
-    return Acknowledgement(disk, time(value["since"]), time(value["until"]), text(value["by"]), text(value["why"]))
+    return Acknowledgement(
+        disk=disk,
+        since=time(value["since"]),
+        until=time(value["until"]),
+        by=text(value["by"]),
+        why=text(value["why"]),
+    )
 
 
 def _limits_data(limits: Limits | None) -> dict[str, int | str] | None:

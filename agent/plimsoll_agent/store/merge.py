@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.model.memory import BrakeMemory
 from plimsoll_agent.store.memory_file import Memory
+from plimsoll_agent.util.frozen import replace
 
 Value = TypeVar("Value")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +31,7 @@ from plimsoll_agent.store.record import CorruptRecord, Record, Tell
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import CorruptState, Given, Memory, State, StateError
 from plimsoll_agent.util import files
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.locks import ByteLocks
 
 Value = TypeVar("Value")
@@ -331,11 +331,11 @@ def _unrecorded(change: Change, now: datetime, by: str, revision: str) -> Record
 
 
 def hold_event(hold: Hold, what: Happening, now: datetime, by: str) -> Event:
-    return Event(now, by, what, hold.reason, hold.disk)
+    return Event(at=now, by=by, what=what, reason=hold.reason, disk=hold.disk)
 
 
 def acknowledgement_event(given: Acknowledgement, what: Happening, now: datetime, by: str) -> Event:
-    return Event(now, by, what, given.reason, given.disk)
+    return Event(at=now, by=by, what=what, reason=given.reason, disk=given.disk)
 
 
 class Move(StrEnum):
@@ -349,7 +349,13 @@ class Move(StrEnum):
 
 def _external_event(disk: Disk, now: datetime, by: str) -> Event:
     actual = disk.actual.in_effect() if isinstance(disk.actual, Limits) else {}
-    return Event(now, by, Happening.CHANGED_EXTERNALLY, because(Code.EXTERNAL_CHANGE, actual=actual), disk.named)
+    return Event(
+        at=now,
+        by=by,
+        what=Happening.CHANGED_EXTERNALLY,
+        reason=because(Code.EXTERNAL_CHANGE, actual=actual),
+        disk=disk.named,
+    )
 
 
 def _move_event(hold: Hold, move: Move, now: datetime, by: str) -> Event:
@@ -370,10 +376,10 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
         if not origin.of_hold and not is_foreign(taken.reason):
             desired = None if origin.aside else taken.after
             ours[taken.disk.key] = Remembered(
-                desired,
-                taken.at,
-                now,
-                taken.after,
+                desired=desired,
+                since=taken.at,
+                seen=now,
+                applied=taken.after,
                 attachment=None,
                 enforced=desired is not None,
                 by_type=taken.reason.of_type,

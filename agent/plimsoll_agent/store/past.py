@@ -14,7 +14,7 @@ from plimsoll_agent.policy.memory import is_foreign
 from plimsoll_agent.util.frozen import frozen
 
 
-@frozen
+@frozen(kw_only=True)
 class Past:
     """A disk that was changed since a moment, from the record."""
 
@@ -57,16 +57,20 @@ def _past(
     taken = [row for row in rows if row.result in TAKEN]
     ours = [row for row in taken if row.at >= since]
     if not ours:
-        return Past(rows[-1].disk, None, None, None, False) if any(r.open and r.at >= since for r in rows) else None
+        return (
+            Past(disk=rows[-1].disk, before=None, after=None, attachment=None, foreign=False)
+            if any(r.open and r.at >= since for r in rows)
+            else None
+        )
     last = ours[-1]
     earlier, before = _until(taken, taken.index(ours[0]), hold_over)
     attachments = {row.attachment if row.at >= booted else None for row in ours}
     return Past(
-        last.disk,
-        before,
-        last.after,
-        attachments.pop() if len(attachments) == 1 else None,
-        _put(earlier) != before,
+        disk=last.disk,
+        before=before,
+        after=last.after,
+        attachment=attachments.pop() if len(attachments) == 1 else None,
+        foreign=_put(earlier) != before,
     )
 
 

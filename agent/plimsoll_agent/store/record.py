@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from datetime import datetime
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from plimsoll_agent.store.database import Database, Fill, stamp, time_of, versio
 from plimsoll_agent.store.entries import change_of
 from plimsoll_agent.store.retention import WITH_RETENTION, Retention, is_due, kept, prune
 from plimsoll_agent.store.state import CorruptState, StateError
+from plimsoll_agent.util.frozen import astuple
 
 _SCHEMA = """
 CREATE TABLE change (
@@ -207,7 +207,9 @@ class Record:
         if self._tell is not None:
             self._tell(
                 [
-                    RecordedEvent(id_, event.at, event.by, event.what, event.disk, event.reason)
+                    RecordedEvent(
+                        id=id_, at=event.at, by=event.by, what=event.what, disk=event.disk, reason=event.reason
+                    )
                     for id_, event in zip(ids, events, strict=True)
                 ]
             )
@@ -318,7 +320,9 @@ def _started(now: datetime, by: str) -> Fill:
 
     def fill(database: sqlite3.Connection, instead_of: Path | None) -> None:
         reason = None if instead_of is None else because(Code.RECORD_SET_ASIDE, instead_of=instead_of.name)
-        database.execute(_INSERT_EVENT, _event_row(Event(now, by, Happening.RECORD_STARTED, reason)))
+        database.execute(
+            _INSERT_EVENT, _event_row(Event(at=now, by=by, what=Happening.RECORD_STARTED, reason=reason))
+        )
 
     return fill
 

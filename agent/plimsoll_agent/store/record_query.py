@@ -23,7 +23,7 @@ UNDER_WAY = "under-way"
 _LAST_ID = 2**63 - 1
 
 
-@frozen
+@frozen(kw_only=True)
 class Selection:
     """Which entries to read; None is all. ``since`` is included, ``until`` is not."""
 
@@ -53,7 +53,7 @@ START = Position()
 END = Position(_LAST_ID, _LAST_ID)
 
 
-@frozen
+@frozen(kw_only=True)
 class Verified:
     changes: int
     events: int
@@ -62,7 +62,7 @@ class Verified:
     """Since when the record is complete: older entries were removed. None if none was."""
 
 
-@frozen
+@frozen(kw_only=True)
 class _Table:
     """The queries of a kind of entry; the selection is passed in parameters only."""
 
@@ -75,10 +75,11 @@ class _Table:
 
 
 _CHANGE = _Table(
-    "change",
-    "SELECT max(id) FROM (SELECT id FROM change WHERE id BETWEEN :low AND :high ORDER BY id LIMIT 2000)",
-    "SELECT min(id) FROM (SELECT id FROM change WHERE id BETWEEN :low AND :high ORDER BY id DESC LIMIT 2000)",
-    """
+    name="change",
+    upward="SELECT max(id) FROM (SELECT id FROM change WHERE id BETWEEN :low AND :high ORDER BY id LIMIT 2000)",
+    downward="SELECT min(id)"
+    " FROM (SELECT id FROM change WHERE id BETWEEN :low AND :high ORDER BY id DESC LIMIT 2000)",
+    page="""
     SELECT * FROM change WHERE id BETWEEN :low AND :high
     AND (:disk IS NULL OR :disk IN (target, volume_id, disk))
     AND (:guest IS NULL OR :guest = guest_name OR lower(:guest) = guest_uuid)
@@ -89,13 +90,13 @@ _CHANGE = _Table(
          THEN :reason IN (cause, json_extract(reason, '$.code'), json_extract(reason, '$.rule')) ELSE 1 END)
     ORDER BY id
     """,
-    change_of,
+    entry_of=change_of,
 )
 _EVENT = _Table(
-    "event",
-    "SELECT max(id) FROM (SELECT id FROM event WHERE id BETWEEN :low AND :high ORDER BY id LIMIT 2000)",
-    "SELECT min(id) FROM (SELECT id FROM event WHERE id BETWEEN :low AND :high ORDER BY id DESC LIMIT 2000)",
-    """
+    name="event",
+    upward="SELECT max(id) FROM (SELECT id FROM event WHERE id BETWEEN :low AND :high ORDER BY id LIMIT 2000)",
+    downward="SELECT min(id) FROM (SELECT id FROM event WHERE id BETWEEN :low AND :high ORDER BY id DESC LIMIT 2000)",
+    page="""
     SELECT * FROM event WHERE id BETWEEN :low AND :high
     AND (:disk IS NULL OR :disk IN (target, volume_id, disk))
     AND (:guest IS NULL OR :guest = guest_name OR lower(:guest) = guest_uuid)
@@ -106,7 +107,7 @@ _EVENT = _Table(
          THEN :reason IN (json_extract(reason, '$.code'), json_extract(reason, '$.rule')) ELSE 1 END)
     ORDER BY id
     """,
-    event_of,
+    entry_of=event_of,
 )
 
 
@@ -278,7 +279,7 @@ def verify(record: Record) -> Verified:
         counted.update(map(type, entries(record, Selection())))
     except CorruptRecord as error:
         faults.append(str(error))
-    return Verified(counted[RecordedChange], counted[RecordedEvent], tuple(faults), since)
+    return Verified(changes=counted[RecordedChange], events=counted[RecordedEvent], faults=tuple(faults), since=since)
 
 
 def _parameters(selection: Selection) -> Mapping[str, str | None]:

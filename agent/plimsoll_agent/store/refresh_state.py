@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.store.state import Busy
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.decoding import count, mapping, maybe, text, time
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import asdict, frozen, replace
 
 NAME = "refresh.json"
 LOCK = "refresh.lock"
@@ -30,7 +30,7 @@ FIRST_PAUSE = 30.0
 LONGEST_PAUSE = 3600.0
 
 
-@frozen
+@frozen(kw_only=True)
 class LastRegion:
     """The last region's file that was accepted."""
 
@@ -53,7 +53,7 @@ class Calls:
     of_service: Mapping[str, int] = field(default_factory=dict)
 
 
-@frozen
+@frozen(kw_only=True)
 class Notes:
     """Notes of one refresh for the next; ``failures`` counts those in a row."""
 
@@ -178,12 +178,12 @@ def _notes(value: Any) -> Notes:
     if value["version"] != VERSION:
         return Notes()
     return Notes(
-        count(value["failures"]),
-        maybe(time, value["until"]),
-        text(value["trouble"]),
-        maybe(_region, value["region"]),
-        maybe(_calls, value.get("calls")) or Calls(),  # early releases did not count
-        maybe(time, value.get("begun")),
+        failures=count(value["failures"]),
+        until=maybe(time, value["until"]),
+        trouble=text(value["trouble"]),
+        region=maybe(_region, value["region"]),
+        calls=maybe(_calls, value.get("calls")) or Calls(),  # early releases did not count
+        begun=maybe(time, value.get("begun")),
     )
 
 
@@ -193,10 +193,10 @@ def _calls(value: Any) -> Calls:
 
 def _region(value: Any) -> LastRegion:
     return LastRegion(
-        text(value["where"]),
-        count(value["generation"]),
-        text(value["digest"]),
-        maybe(text, value["etag"]),
-        maybe(text, value["modified"]),
-        time(value["asked"]),
+        where=text(value["where"]),
+        generation=count(value["generation"]),
+        digest=text(value["digest"]),
+        etag=maybe(text, value["etag"]),
+        modified=maybe(text, value["modified"]),
+        asked=time(value["asked"]),
     )

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
 from plimsoll_agent.model.entries import TAKEN, Ending, Happening
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.store.database import stamp, time_of
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 WITH_RETENTION = 3
 """The first version of the record from which entries are removed."""

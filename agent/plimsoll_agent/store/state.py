@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +24,7 @@ from plimsoll_agent.store.memory_file import read_approval
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.decoding import count, maybe, several, text, time
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import asdict, frozen, replace
 from plimsoll_agent.util.locks import ByteLocks, LongLock
 
 LOG = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ class Busy(PlimsollError):
     exit_status = 75  # EX_TEMPFAIL of sysexits.h: try again
 
 
-@frozen
+@frozen(kw_only=True)
 class StateFile:
     """One file: which commands write it (``owner``), the version of its format, and what happens without it."""
 
@@ -71,7 +70,7 @@ class StateFile:
 
 
 MEMORY = StateFile(
-    "memory.json",
+    name="memory.json",
     owner="passes, ``disk hold``, ``disk acknowledge``",
     version=memory_file.VERSION,
     oldest=3,
@@ -82,7 +81,7 @@ MEMORY = StateFile(
     missing="rebuilt from the record; without a record this is a new node, and existing limits are not changed",
 )
 APPROVAL = StateFile(
-    "approval.json",
+    name="approval.json",
     owner="``approve``, passes",
     version=2,
     oldest=1,
@@ -92,7 +91,7 @@ APPROVAL = StateFile(
     missing="nothing is approved",
 )
 LAST_RULES = StateFile(
-    "rules.last.yaml",
+    name="rules.last.yaml",
     owner="passes",
     version=None,
     what="the last valid rules",
@@ -100,7 +99,7 @@ LAST_RULES = StateFile(
     missing="the same",
 )
 RECORD = StateFile(
-    "record.sqlite",
+    name="record.sqlite",
     owner="passes, ``disk hold``, ``approve``, ``pause``",
     version=5,
     oldest=2,
@@ -110,7 +109,7 @@ RECORD = StateFile(
     missing="a new one begins",
 )
 ATTACHMENTS = StateFile(
-    "attachments.json",
+    name="attachments.json",
     owner="passes",
     version=attachments.VERSION,
     what="the volumes, and the guests without a flavor in their definition, that the last pass found:"
@@ -119,7 +118,7 @@ ATTACHMENTS = StateFile(
     missing="the same",
 )
 ORDERS = StateFile(
-    "orders.json",
+    name="orders.json",
     owner="passes, with a region file",
     version=1,
     oldest=1,
@@ -129,7 +128,7 @@ ORDERS = StateFile(
     missing="the same",
 )
 PROBES = StateFile(
-    "probes.sqlite",
+    name="probes.sqlite",
     owner="``probe run``",
     version=4,
     oldest=3,
@@ -139,7 +138,7 @@ PROBES = StateFile(
     missing="a new one begins",
 )
 PROBES_SHOWN = StateFile(
-    "probes-latest.sqlite",
+    name="probes-latest.sqlite",
     owner="``probe run``",
     version=PROBES.version,
     what="the newest results, and of older ones what ``check_plimsoll`` and ``status`` need: for users who may not"
@@ -148,7 +147,7 @@ PROBES_SHOWN = StateFile(
     missing="the same",
 )
 LAST_PASS = StateFile(
-    "pass.json",
+    name="pass.json",
     owner="passes over the whole node",
     version=6,
     what="the results of the last pass, and the sums over all: ``status``, metrics and ``check_plimsoll`` read it",
@@ -156,7 +155,7 @@ LAST_PASS = StateFile(
     missing="the same",
 )
 CONSOLES = StateFile(
-    "consoles.json",
+    name="consoles.json",
     owner="passes over the whole node, if ``read`` in ``[consoles]`` is on",
     version=1,
     what="how far each guest's console log was read, and the lines about stalls that were counted: none of the text"
@@ -165,7 +164,7 @@ CONSOLES = StateFile(
     missing="the same",
 )
 USAGE = StateFile(
-    "usage.jsonl",
+    name="usage.jsonl",
     owner="passes over the whole node, with metrics",
     version=None,
     what="each disk's use and latency, guests that did not answer or were paused, a line a pass: ``disk explain"
@@ -174,7 +173,7 @@ USAGE = StateFile(
     missing="a new one begins",
 )
 USAGE_BEFORE = StateFile(
-    "usage.before.jsonl",
+    name="usage.before.jsonl",
     owner="the same",
     version=None,
     what="the 8 MiB before ``usage.jsonl``",
@@ -182,7 +181,7 @@ USAGE_BEFORE = StateFile(
     missing="the time before is unknown",
 )
 HISTOGRAMS = StateFile(
-    "histograms.json",
+    name="histograms.json",
     owner="``load --latency``",
     version=1,
     what="the guests in whose QEMU latency histograms are set; removed at its end, and after ``kill -9`` by the next"
@@ -191,7 +190,7 @@ HISTOGRAMS = StateFile(
     missing="no histograms are set",
 )
 BUSY = StateFile(
-    "busy.count",
+    name="busy.count",
     owner="passes that find another pass running",
     version=None,
     what="a byte for each of them",
@@ -199,7 +198,7 @@ BUSY = StateFile(
     missing="no such pass is counted",
 )
 CLOCK = StateFile(
-    "clock.json",
+    name="clock.json",
     owner="passes",
     version=clock.VERSION,
     what="the time of the last pass over the node, by its clock and by ``CLOCK_BOOTTIME``: with it a pass finds out"
@@ -208,7 +207,7 @@ CLOCK = StateFile(
     missing="the same",
 )
 DAEMON = StateFile(
-    "daemon.json",
+    name="daemon.json",
     owner="``daemon``",
     version=1,
     what="what the daemon does, written every 15 seconds while it runs: ``status`` reads it, and ``enforce"
@@ -217,7 +216,7 @@ DAEMON = StateFile(
     missing="the daemon does not run",
 )
 DAEMON_LOCK = StateFile(
-    "daemon.lock",
+    name="daemon.lock",
     owner="the first ``daemon``",
     version=None,
     what="locked by the daemon while it runs; of mode 0600, so that no other user can lock it",
@@ -225,7 +224,7 @@ DAEMON_LOCK = StateFile(
     missing="created; if that fails, the daemon does not start",
 )
 VERSIONS = StateFile(
-    "versions.json",
+    name="versions.json",
     owner="passes that change a limit",
     version=1,
     what="the versions of libvirt and QEMU under which a limit was last written and read back, and those under which"
@@ -234,7 +233,7 @@ VERSIONS = StateFile(
     missing="the same",
 )
 PASS_LOCK = StateFile(
-    "pass.lock",
+    name="pass.lock",
     owner="the first pass, or ``systemd-tmpfiles``",
     version=None,
     what="locked by a pass over the whole node and by ``undo``, one at a time; of mode 0600, so that no other user"
@@ -243,7 +242,7 @@ PASS_LOCK = StateFile(
     missing="created; if that fails (a full or read-only file system), there is no pass",
 )
 GUESTS_LOCK = StateFile(
-    "guests.lock",
+    name="guests.lock",
     owner="the first change of a limit, or ``systemd-tmpfiles``",
     version=None,
     what="a byte is locked for each guest that is being changed, by passes, ``disk hold`` and ``undo``; of mode 0600,"
@@ -252,7 +251,7 @@ GUESTS_LOCK = StateFile(
     missing="created; if that fails, passes over the whole node only lower limits, and there is no other",
 )
 STORE_LOCK = StateFile(
-    "store.lock",
+    name="store.lock",
     owner="the first pass, or ``systemd-tmpfiles``",
     version=None,
     what="locked for milliseconds while ``memory.json``, ``attachments.json`` or ``approval.json`` is replaced; of"
@@ -261,7 +260,7 @@ STORE_LOCK = StateFile(
     missing="created; if that fails, nothing is remembered or approved",
 )
 PROBES_LOCK = StateFile(
-    "probes.lock",
+    name="probes.lock",
     owner="the first ``probe run``, or ``systemd-tmpfiles``",
     version=None,
     what="locked by ``probe run``, as above; its owner is that of ``probes.sqlite``",
@@ -269,7 +268,7 @@ PROBES_LOCK = StateFile(
     missing="created; if that fails, nothing is probed",
 )
 HISTOGRAMS_LOCK = StateFile(
-    "histograms.lock",
+    name="histograms.lock",
     owner="the first ``load --latency``",
     version=None,
     what="locked by ``load --latency``, as above",
@@ -582,7 +581,11 @@ def _load(
 
 def _signed_orders(value: Any) -> SignedOrders:
     return SignedOrders(
-        read_orders(value), count(value["generation"]), time(value["begun"]), text(value["file"]), text(value["key"])
+        orders=read_orders(value),
+        generation=count(value["generation"]),
+        begun=time(value["begun"]),
+        file=text(value["file"]),
+        key=text(value["key"]),
     )
 
 

@@ -8,7 +8,6 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from plimsoll_agent.terminal.folding import folding
 from plimsoll_agent.terminal.main import Plimsoll, plain_parser
 from plimsoll_agent.terminal.output import Terminal, terminal_of
 from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import meant, printable
 
 if TYPE_CHECKING:

@@ -84,7 +84,7 @@ class _Page:
 
     def _short(self, line: DiskLine, longest: Sequence[int]) -> DiskLine:
         names = tuple(self._crop(name, most) for name, most in zip(line.names, longest, strict=True))
-        return DiskLine(line.sign, names, line.what, line.why, line.severity)
+        return DiskLine(sign=line.sign, names=names, what=line.what, why=line.why, severity=line.severity)
 
     def _what_width(self, lines: list[DiskLine], margin: int) -> int:
         """The column of changes, where all reasons fit beside it; else 0."""

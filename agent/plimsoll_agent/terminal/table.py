@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 from rich.cells import cell_len
@@ -14,6 +14,7 @@ from plimsoll_agent.terminal.cells import cut_middle
 from plimsoll_agent.terminal.columns import GAP, NOTHING, Column, Fitted, fitted
 from plimsoll_agent.terminal.output import Terminal
 from plimsoll_agent.terminal.wrap import GLUE, unglued, wrapped
+from plimsoll_agent.util.frozen import replace
 
 _LONG_REASON = 30
 _OFTEN = 4

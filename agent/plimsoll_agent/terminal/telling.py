@@ -6,12 +6,12 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from plimsoll_agent.messages.plan import DONE_IN, DiskLine, Line, Severity
 from plimsoll_agent.terminal.base import NodeCommand, add_format, add_verbose, text_of
 from plimsoll_agent.terminal.changes import FEW, laid_out
 from plimsoll_agent.terminal.main import Plimsoll
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import plural
 
 _NAMED = (Severity.CUT, Severity.UNKNOWN)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from plimsoll_agent.top.rows import SORTS
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 HELP = """\
 IOPS, MiB/s    what the disk did in the last interval, reads and writes together
@@ -49,7 +48,7 @@ class Pane:
     first: int = 0
 
 
-@frozen
+@frozen(kw_only=True)
 class View:
     sort: str = "at-limit"
     reverse: bool = False
@@ -66,7 +65,7 @@ class View:
     pane: Pane | None = None
 
 
-@frozen
+@frozen(kw_only=True)
 class Shape:
     """What the keys need to know of the screen: the keys of all rows, in order, and how many rows and lines fit."""
 

@@ -27,7 +27,7 @@ _LEAST_ROWS = 3
 """Rows of disks above an open pane."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Shown:
     """A sample with its time and node, what a pass would decide on it, and what is wrong with the sampling."""
 
@@ -58,7 +58,7 @@ def screen(shown: Shown, view: View, width: int, height: int) -> Screen:
     pane = [] if view.pane is None else list(_pane_lines(view.pane, width))
     pane_page = min(len(pane), max(room - 1 - _LEAST_ROWS, 1))
     page = max(room - (pane_page + 1 if view.pane is not None else 0), 1)
-    shape = Shape([row.key for row in found], page, pane_page, len(pane))
+    shape = Shape(rows=[row.key for row in found], page=page, pane_page=pane_page, pane_lines=len(pane))
     view = settled(view, shape)
     if view.help:
         lines = [*top, Text(""), *map(Text, HELP.splitlines())]
@@ -179,7 +179,7 @@ def _styled(text: str, style: str) -> Text:
 # --- columns
 
 
-@frozen
+@frozen(kw_only=True)
 class Column:
     """A column, and what its cell shows: text and style. The text alone has the whole meaning."""
 
@@ -255,20 +255,22 @@ def _limits(row: Row) -> tuple[str, str]:
     return ("" if row.wrong or row.limit_unknown else row.limits_words), ""  # else a sentence stands there
 
 
-_SERVER = Column("SERVER", _plain(lambda row: steady(row.server or "-")), most=30)
-_GUEST = Column("GUEST", _plain(lambda row: steady(row.guest_name)), most=24)
-_DISK = Column("DISK", _plain(lambda row: steady(row.disk.target) if row.disk else ""), most=12)
-_IOPS = Column("IOPS", _rate(iops, "total_iops_sec"), least=5, right=True)
-_MIB = Column("MiB/s", _rate(mib, "total_bytes_sec"), least=5, right=True)
-_SHARE = Column("OF LIMIT", _share, least=10, right=True, of_use=True)
-_BARS = [Column("", _bar(width), least=width, of_use=True) for width in (10, 6)]
-_AT_LIMIT = Column("AT LIMIT", _at_limit, right=True, of_use=True)
-_LIMIT = Column("LIMIT", _limits, least=18, most=40, cut=cut_words, of_use=True)
-_TYPE = Column("TYPE", _plain(lambda row: steady(row.type or "-")), most=16)
-_READS = Column("READ + WRITE", _rate(iops, "read_iops_sec", "write_iops_sec"), least=12, right=True)
-_BYTES = Column("READ + WRITE", _rate(mib, "read_bytes_sec", "write_bytes_sec"), least=12, right=True)
-_VOLUME = Column("VOLUME", _plain(lambda row: (row.disk.volume_id or "(own disk)") if row.disk else ""), most=36)
-_PROJECT = Column("PROJECT", _plain(lambda row: steady(_project(row) or "-")), most=24)
+_SERVER = Column(title="SERVER", cell=_plain(lambda row: steady(row.server or "-")), most=30)
+_GUEST = Column(title="GUEST", cell=_plain(lambda row: steady(row.guest_name)), most=24)
+_DISK = Column(title="DISK", cell=_plain(lambda row: steady(row.disk.target) if row.disk else ""), most=12)
+_IOPS = Column(title="IOPS", cell=_rate(iops, "total_iops_sec"), least=5, right=True)
+_MIB = Column(title="MiB/s", cell=_rate(mib, "total_bytes_sec"), least=5, right=True)
+_SHARE = Column(title="OF LIMIT", cell=_share, least=10, right=True, of_use=True)
+_BARS = [Column(title="", cell=_bar(width), least=width, of_use=True) for width in (10, 6)]
+_AT_LIMIT = Column(title="AT LIMIT", cell=_at_limit, right=True, of_use=True)
+_LIMIT = Column(title="LIMIT", cell=_limits, least=18, most=40, cut=cut_words, of_use=True)
+_TYPE = Column(title="TYPE", cell=_plain(lambda row: steady(row.type or "-")), most=16)
+_READS = Column(title="READ + WRITE", cell=_rate(iops, "read_iops_sec", "write_iops_sec"), least=12, right=True)
+_BYTES = Column(title="READ + WRITE", cell=_rate(mib, "read_bytes_sec", "write_bytes_sec"), least=12, right=True)
+_VOLUME = Column(
+    title="VOLUME", cell=_plain(lambda row: (row.disk.volume_id or "(own disk)") if row.disk else ""), most=36
+)
+_PROJECT = Column(title="PROJECT", cell=_plain(lambda row: steady(_project(row) or "-")), most=24)
 
 
 def _project(row: Row) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from threading import Lock
 
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError
@@ -16,7 +15,7 @@ from plimsoll_agent.model.usage import Reading, Usage
 from plimsoll_agent.reconcile.observe import MOVING, guests_of, is_hung, reason_of
 from plimsoll_agent.reconcile.outcome import Scope, UnreachableGuest
 from plimsoll_agent.util.concurrency import side_by_side
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LOOK_AGAIN = 10.0
 """Seconds after which a guest's disks and their limits are read again.
@@ -45,7 +44,7 @@ def _limits_unknown(each: Usage) -> Reason | None:
     return each.disk.actual.reason if isinstance(each.disk.actual, Unknown) else None
 
 
-@frozen
+@frozen(kw_only=True)
 class _Followed:
     """The last reading of a guest."""
 
@@ -87,7 +86,7 @@ class Sampler:
             raise
         with self._lock:
             known = self._followed
-            self._followed = {guest.uuid: known.get(guest.uuid) or _Followed(guest) for guest in guests}
+            self._followed = {guest.uuid: known.get(guest.uuid) or _Followed(guest=guest) for guest in guests}
             followed = list(self._followed.values())
         for one, now in side_by_side(self._ask, followed, self._at_once):
             with self._lock:

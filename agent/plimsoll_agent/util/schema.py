@@ -81,7 +81,7 @@ class Severity(StrEnum):
     """How the file is read."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Remark:
     """Something about one place in the file; ``key`` is like ``rules[2].match.pool``, empty for the whole file."""
 
@@ -159,12 +159,12 @@ def check(text: str, validate: Callable[[Any], Value]) -> Checked[Value]:
         return Checked(value, (), document)
     faults.sort(key=itemgetter(0))
     remarks = [
-        Remark(line, key_of(path), short(text if isinstance(text, str) else text(), 400), code)
+        Remark(line=line, key=key_of(path), text=short(text if isinstance(text, str) else text(), 400), code=code)
         for line, path, text, code in faults[:MOST_FAULTS]
     ]
     if len(faults) > MOST_FAULTS:
         more = f"and {len(faults) - MOST_FAULTS} more faults"
-        remarks.append(Remark(faults[MOST_FAULTS][0], "", more, RemarkCode.MORE_FAULTS))
+        remarks.append(Remark(line=faults[MOST_FAULTS][0], key="", text=more, code=RemarkCode.MORE_FAULTS))
     return Checked(None, in_order(remarks), document)
 
 

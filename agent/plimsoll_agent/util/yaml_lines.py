@@ -39,7 +39,7 @@ class Fault:
     text: str
 
 
-@frozen
+@frozen(kw_only=True)
 class Document:
     """The plain value, the line of each key and item in it, and its faults as YAML.
 
@@ -63,22 +63,22 @@ def load(text: str, loader: Any = LOADER) -> Document:
     text = text.removeprefix("\ufeff")
     fault = _unreadable(text)
     if fault is not None:
-        return Document(None, faults=(fault,))
+        return Document(value=None, faults=(fault,))
     reading = _Reading()
     try:
         reading.events = loader(text)
         return reading.document()
     except _TooDeep as error:
-        return Document(None, faults=(Fault(reading.line, (), str(error)),))
+        return Document(value=None, faults=(Fault(reading.line, (), str(error)),))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = reading.line if mark is None else mark.line + 1
         words = (
             f"YAML syntax, here or above: {error.problem or error.context}; check indentation, brackets and quotes"
         )
-        return Document(None, faults=(Fault(line, (), words),))
+        return Document(value=None, faults=(Fault(line, (), words),))
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # "\UFFFFFFFF" is a character to the scanner
-        return Document(None, faults=(Fault(reading.line, (), f"cannot be read: {error}"),))
+        return Document(value=None, faults=(Fault(reading.line, (), f"cannot be read: {error}"),))
     finally:
         if reading.events is not None:
             reading.events.dispose()
@@ -117,7 +117,7 @@ class _Reading:
             self._next()  # the document's end
             if not isinstance(self._next(), yaml.StreamEndEvent):
                 self._fault((), "another document begins here; a file has one")
-        return Document(value, self._lines, tuple(self._faults), frozenset(self._odd))
+        return Document(value=value, lines=self._lines, faults=tuple(self._faults), odd=frozenset(self._odd))
 
     def _next(self) -> Any:
         event = self.events.get_event()

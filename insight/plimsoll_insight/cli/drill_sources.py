@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from plimsoll_agent.app.record_follow import Following
@@ -11,6 +10,7 @@ from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.messages.record import entry_words
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.util import files
+from plimsoll_agent.util.frozen import asdict
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.adapters.cluster import LiveCluster
 from plimsoll_insight.drill.recording import status_line

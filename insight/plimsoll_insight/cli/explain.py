@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from plimsoll_agent.catalogue import model as catalogue
@@ -13,6 +12,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.terminal.page import Page, write_lines
 from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.explain import cause, messages, questions, serialize
 from plimsoll_insight.explain.questions import FoundGuest, Span

@@ -6,7 +6,6 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,8 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import time_of
 from plimsoll_agent.util import quantities
+from plimsoll_agent.util.frozen import names as fields_of
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.quantities import Quantity
 from plimsoll_agent.util.text import meant, plural, printable
 from plimsoll_insight.adapters.cluster import LiveCluster
@@ -186,7 +187,7 @@ class ForecastList(LocalCommand, Listing):
 
 def _filled(known: Inputs, by: Inputs) -> Inputs:
     """Where it is unknown, with the other."""
-    names = [each.name for each in fields(Inputs) if getattr(known, each.name) is None]
+    names = [name for name in fields_of(Inputs) if getattr(known, name) is None]
     return replace(known, **{name: getattr(by, name) for name in names})
 
 

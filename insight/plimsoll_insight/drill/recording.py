@@ -20,14 +20,14 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util import files
 from plimsoll_agent.util.decoding import UNREADABLE
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import asdict, frozen, replace
 from plimsoll_insight.drill.status import LogLine, Status
 from plimsoll_probes.model.histogram import Histogram
 

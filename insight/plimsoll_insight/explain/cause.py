@@ -53,13 +53,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from itertools import groupby, pairwise, takewhile
 from statistics import median
 
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 
 FACTOR = 3.0

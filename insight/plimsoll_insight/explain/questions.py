@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from fnmatch import fnmatchcase
 from itertools import groupby, pairwise
 
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
 from plimsoll_monitoring.promql import Selection, any_of, braces, each, equal, increased, quoted, selector
@@ -210,7 +210,7 @@ class _Own:
     """What is measured of the guest's own disks."""
 
     def __init__(self, over: Over, own: str, stays: Sequence[Stay], step: int) -> None:
-        nodes = Selection(stays[0].node[0] or None).matchers(
+        nodes = Selection(region=stays[0].node[0] or None).matchers(
             any_of("instance", sorted({stay.node[1] for stay in stays}))
         )
         self._observed = _by_node(over(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)))

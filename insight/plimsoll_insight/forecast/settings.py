@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.forecast import Inputs
 from plimsoll_insight.forecast.ranges import Range, over, over_all

@@ -14,12 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from plimsoll_agent.errors import CannotTell, PlimsollError
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.records import DIRECTIONS, Ints, Reader, Records, Unread

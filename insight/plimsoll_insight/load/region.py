@@ -117,7 +117,9 @@ def of_region(
 ) -> RegionLoad:
     """The rows that are among the ``top`` in requests or bytes, read or written. Raises ``PlimsollError``."""
     out = sorted(re.escape(instance) for its, instance in leave_out if its == region)
-    matchers = Selection(region, tuple(nodes)).matchers(*([f"instance!~{quoted('|'.join(out))}"] if out else []))
+    matchers = Selection(region=region, nodes=tuple(nodes)).matchers(
+        *([f"instance!~{quoted('|'.join(out))}"] if out else [])
+    )
     over = _Over(matchers, seconds)
     whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, over)})") for what, unit in UNITS.items()}
     found = {what: ask(_ranked(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
@@ -125,7 +127,7 @@ def of_region(
     named: dict[Key, dict[str, str]] = {}
     stalls: dict[Key, float] = {}
     if by in (By.VOLUME, By.GUEST) and keys:
-        few = Selection(region, tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
+        few = Selection(region=region, nodes=tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
         found = {what: ask(_summed(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = increased(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import add, not_
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
     UNKNOWN,

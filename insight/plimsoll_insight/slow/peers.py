@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import SlowRequest
 

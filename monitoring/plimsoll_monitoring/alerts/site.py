@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -15,6 +15,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.site_labels import NAME, SiteLabels
 from plimsoll_agent.monitor.thresholds import MEASURE, SHIPPED, Thresholds, checked_range
 from plimsoll_agent.util import schema
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.schema import Invalid, Keys, boolean, one_of, shown
 from plimsoll_monitoring.promql import label_list, selector
 

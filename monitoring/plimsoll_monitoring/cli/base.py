@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from plimsoll_agent.config.settings import PrometheusSettings, Settings
 from plimsoll_agent.errors import ConfigError, Rejected
 from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.promql import Selection
@@ -46,7 +46,7 @@ class RegionCommand(LocalCommand):
         return parser
 
     def selection(self, parsed_args: argparse.Namespace) -> Selection:
-        return Selection(parsed_args.region, tuple(parsed_args.node))
+        return Selection(region=parsed_args.region, nodes=tuple(parsed_args.node))
 
     def connected(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
         """It connects at the first query. Raises ``ConfigError``."""

@@ -83,7 +83,11 @@ class GateCommand(HistoryCommand, Page):
         if parsed_args.makes_pass:
             wait = timedelta(seconds=0 if parsed_args.wait is None else seconds_of("--wait", parsed_args.wait))
             reload_daemon = container.reload_daemon if container.is_here() else None
-            found = after_passes(World(self.units, look_here, now, time.sleep, reload_daemon), asked, wait)
+            found = after_passes(
+                World(units=self.units, look=look_here, now=now, sleep=time.sleep, reload_daemon=reload_daemon),
+                asked,
+                wait,
+            )
         else:
             here = look_here()
             found = Gate(here, gate.faults(here, asked))

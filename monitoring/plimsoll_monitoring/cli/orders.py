@@ -10,7 +10,6 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations, files
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute, printable
 
 _DECIDED = (
@@ -329,7 +329,7 @@ class RegionPauseAll(_RegionOrder):
                     f"the region is paused already, by {printable(orders.pause.by)}: {printable(orders.pause.why)};"
                     " to change that: plimsoll region resume, then plimsoll region pause"
                 )
-            state.save_orders(replace(orders, pause=RegionPause(now, until, who(), why)))
+            state.save_orders(replace(orders, pause=RegionPause(since=now, until=until, by=who(), why=why)))
         self.say(f"Paused {'until plimsoll region resume' if until is None else f'until {minute(until)}'}.", _NEXT)
         return 0
 

@@ -64,7 +64,7 @@ class RegionPromised(RegionCommand, Listing):
         classes = _classes(by, parsed_args.ceph_report)
         settings, selection, window = (
             self.settings(parsed_args),
-            Selection(parsed_args.region),
+            Selection(region=parsed_args.region),
             promised.WINDOWS[over],
         )
         prometheus = self.connected(parsed_args, settings)

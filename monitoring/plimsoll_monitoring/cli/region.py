@@ -94,7 +94,10 @@ class _RegionList(RegionCommand, Listing):
         if parsed_args.limit < 0:
             raise UsageError("--limit must be 0 or more")
         return Selection(
-            parsed_args.region, tuple(parsed_args.node), tuple(parsed_args.type), tuple(parsed_args.project)
+            region=parsed_args.region,
+            nodes=tuple(parsed_args.node),
+            types=tuple(parsed_args.type),
+            projects=tuple(parsed_args.project),
         )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.promql import equal, label_list, selector
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from grafana_foundation_sdk.builders import stat, statetimeline, table, timeseries
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, steps
 from plimsoll_monitoring.dashboards.chosen import Chosen, type_named

@@ -7,7 +7,6 @@ import io
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -23,7 +22,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError
 from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS, Level, Measure, Thresholds, checked_range
 from plimsoll_agent.util import quantities
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
 from plimsoll_monitoring.nagios.judging import STATE, Found, Judging, WorstFirst
 from plimsoll_monitoring.nagios.measure import Measuring, NoData, Only, measure

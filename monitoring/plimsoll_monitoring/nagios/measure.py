@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import files
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import ago, plural
 from plimsoll_monitoring.node.figures import figures_of_probes
 from plimsoll_monitoring.node.health import (

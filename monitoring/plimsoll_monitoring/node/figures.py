@@ -78,13 +78,17 @@ def _late(
         for one in found
     )
     if not found:
-        return Figure("probe_late", 0)
+        return Figure(name="probe_late", value=0)
     names = tuple(_target_words(one.target) for one in found)
     off = "".join(f"; {said}" for said in (setup.not_enabled(PROBE_UNIT),) if said)
     about, since = first(names) + why(found[0]) + off, min(one.since + 2 * one.target.every for one in found)
     text = f"{plural(len(found), 'probe')} overdue since {since_words(since, now)}: {about}"
     return Figure(
-        "probe_late", len(found), about, (Problem(text, setup.no_recent_probe(), since, None, names),), each
+        name="probe_late",
+        value=len(found),
+        about=about,
+        problems=(Problem(text=text, do=setup.no_recent_probe(), since=since, reason=None, names=names),),
+        each=each,
     )
 
 
@@ -103,7 +107,7 @@ def _of_results(
 ) -> Figure:
     """A problem for each of the first few guests and verdicts, with its own command, and one for the rest."""
     if not results:
-        return Figure(name, 0)
+        return Figure(name=name, value=0)
     # The failure that prevented a job comes before that job.
     results.sort(key=lambda result: result.finding.why is Why.NOT_REACHED)
     streaks = [streak(each) if at < _TOLD_SINCE else None for at, each in enumerate(results)]
@@ -115,23 +119,25 @@ def _of_results(
     groups = list(alike.values())
     problems = [
         Problem(
-            f"{MEASURE[name].wrong}: {_names(names[those[0]], [results[at] for at in those])}: {said[those[0]]}",
-            _show(results[those[0]], setup),
-            None if (known := streaks[those[0]]) is None else known[0],
-            None,
-            tuple(names[at] for at in those),
+            text=f"{MEASURE[name].wrong}: {_names(names[those[0]], [results[at] for at in those])}: {said[those[0]]}",
+            do=_show(results[those[0]], setup),
+            since=None if (known := streaks[those[0]]) is None else known[0],
+            reason=None,
+            names=tuple(names[at] for at in those),
         )
         for those in groups[:_EACH]
     ]
     if rest := [names[at] for those in groups[_EACH:] for at in those]:
         text = f"{MEASURE[name].wrong}: {plural(len(rest), 'more probe')}"
-        problems.append(Problem(text, setup.plimsoll("probe", "list"), None, None, tuple(rest)))
+        problems.append(
+            Problem(text=text, do=setup.plimsoll("probe", "list"), since=None, reason=None, names=tuple(rest))
+        )
     return Figure(
-        name,
-        len(results),
-        f"{first(names)}: {said[0]}",
-        tuple(problems),
-        tuple(f"{name}  {sentence}" for name, sentence in zip(names, said, strict=True)),
+        name=name,
+        value=len(results),
+        about=f"{first(names)}: {said[0]}",
+        problems=tuple(problems),
+        each=tuple(f"{name}  {sentence}" for name, sentence in zip(names, said, strict=True)),
     )
 
 

@@ -50,7 +50,7 @@ class Asked:
     tolerance: Tolerance = Tolerance()
 
 
-@frozen
+@frozen(kw_only=True)
 class Fault:
     """Why a node is not healthy. ``figure`` is "" for a pass or a file."""
 
@@ -67,24 +67,27 @@ class Fault:
 
 def faults(status: NodeStatus, asked: Asked) -> tuple[Fault, ...]:
     """Empty for a healthy node; else the faults of the pass, then those of figures, the worst first."""
-    found = [Fault(Level.UNKNOWN, "", each.text) for each in status.trouble]
+    found = [Fault(level=Level.UNKNOWN, figure="", text=each.text) for each in status.trouble]
     last = status.last
     if last is None:
-        none = Fault(Level.UNKNOWN, "", NEVER_PASSED, status.setup.no_pass())
+        none = Fault(level=Level.UNKNOWN, figure="", text=NEVER_PASSED, do=status.setup.no_pass())
         return tuple(found) if "pass" in status.complaints else (*found, none)
     if asked.since is not None and last.started < asked.since:
         when = f"{time_data(last.started)}, before {time_data(asked.since)}"
-        found.append(Fault(Level.UNKNOWN, "", f"there was no pass: the last one started at {when}"))
+        found.append(Fault(level=Level.UNKNOWN, figure="", text=f"there was no pass: the last one started at {when}"))
     elif last.version != asked.version:
         by = f"the last pass was made by plimsoll {printable(last.version)}, not by {asked.version}"
-        found.append(Fault(Level.UNKNOWN, "", by))
+        found.append(Fault(level=Level.UNKNOWN, figure="", text=by))
     # Not those of status.problems(): there a disk of two figures stands with one, which may be tolerated.
     out = [each for each in status.judgement.wrong if not asked.tolerance.passes(each, observing=not last.enforcing)]
     if last.trouble:
         # Without a pass other figures are out of their ranges too, so only the cause is told.
-        found.append(Fault(Level.CRITICAL, "", printable(last.trouble), status.setup.no_pass()))
+        found.append(Fault(level=Level.CRITICAL, figure="", text=printable(last.trouble), do=status.setup.no_pass()))
         out = [each for each in out if each.measure.name in LASTING]
-    return (*found, *(Fault(each.level, each.measure.name, words(each), each.figure.do) for each in out))
+    return (
+        *found,
+        *(Fault(level=each.level, figure=each.measure.name, text=words(each), do=each.figure.do) for each in out),
+    )
 
 
 def data(status: NodeStatus, found: Sequence[Fault], passes: int) -> dict[str, object]:

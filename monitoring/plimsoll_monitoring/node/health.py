@@ -35,7 +35,7 @@ _NEVER = {
 }
 
 
-@frozen
+@frozen(kw_only=True)
 class Problem:
     """One thing that is wrong if its figure is out of range: disks or guests with the same reason are one. All texts
     are safe to show.
@@ -52,7 +52,7 @@ class Problem:
     """Of the disks, guests or probes."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Figure:
     """The value of the measure with this name; None is unknown.
 
@@ -72,7 +72,7 @@ class Figure:
         return self.problems[0].do if self.problems else ""
 
 
-@frozen
+@frozen(kw_only=True)
 class JudgedFigure:
     """One figure, judged."""
 
@@ -114,7 +114,7 @@ def _judged(figure: Figure, thresholds: Thresholds) -> JudgedFigure:
         level = Level.WARNING
     else:
         level = Level.OK
-    return JudgedFigure(measure, figure, thresholds, level)
+    return JudgedFigure(measure=measure, figure=figure, thresholds=thresholds, level=level)
 
 
 def words(finding: JudgedFigure) -> str:
@@ -140,8 +140,11 @@ def figures_of_pass(
     """
     setup = setup or NodeSetup()
     if last is None:
-        never = Problem(NEVER_PASSED, setup.no_pass())
-        return tuple(Figure(name, None, NEVER_PASSED, (never,)) for name in ("pass_age", "observed_age"))
+        never = Problem(text=NEVER_PASSED, do=setup.no_pass())
+        return tuple(
+            Figure(name=name, value=None, about=NEVER_PASSED, problems=(never,))
+            for name in ("pass_age", "observed_age")
+        )
     trouble = _first_line(last.trouble)
     figures = [
         _age("pass_age", now, last.ended, setup.not_enabled(ENFORCE_UNIT), setup.no_recent_pass()),
@@ -191,7 +194,7 @@ def _why_down(name: str, last: LastPass) -> str:
 def _of_observation(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> tuple[Figure, ...]:
     """Before the first observation they are unknown."""
     if last.looked is None:
-        return Figure("paused", None), Figure("braked", None)
+        return Figure(name="paused", value=None), Figure(name="braked", value=None)
     return paused_figure(last.paused, last.wrong_since.get(PAUSED), now, setup), _braked(last, now, setup, approved)
 
 
@@ -199,13 +202,18 @@ def _age(name: str, now: datetime, then: datetime | None, about: str, do: str) -
     """How long ago; unknown where it never happened, or the clock was set back since."""
     if then is None:
         text = _NEVER[name] + (f": {about}" if about else "")
-        return Figure(name, None, text, (Problem(text, do),))
+        return Figure(name=name, value=None, about=text, problems=(Problem(text=text, do=do),))
     if then - now > _CLOCKS_DIFFER:
         text = f"{_NEVER[name]}: {minute(then)} is in the future"
-        return Figure(name, None, text, (Problem(text, "timedatectl"),))
+        return Figure(name=name, value=None, about=text, problems=(Problem(text=text, do="timedatectl"),))
     seconds = max((now - then).total_seconds(), 0.0)
     text = f"{MEASURE[name].wrong} {duration_words(seconds)}, since {since_words(then, now)}"
-    return Figure(name, seconds, about, (Problem(text + (f": {about}" if about else ""), do, then),))
+    return Figure(
+        name=name,
+        value=seconds,
+        about=about,
+        problems=(Problem(text=text + (f": {about}" if about else ""), do=do, since=then),),
+    )
 
 
 def _sources_down(last: LastPass, trouble: str, now: datetime, setup: NodeSetup) -> Figure:
@@ -216,25 +224,35 @@ def _sources_down(last: LastPass, trouble: str, now: datetime, setup: NodeSetup)
         since = last.wrong_since.get(name)
         why = trouble if name == "rules" or last.grade is Grade.FAILED else _why_down(name, last)
         text = f"{MEASURE['sources_down'].wrong}{_since(since, now)}: {printable(name)}" + (f": {why}" if why else "")
-        problems.append(Problem(text, _source_down(last, setup, name), since))
-    return Figure("sources_down", len(down), printable(", ".join(down)), tuple(problems))
+        problems.append(Problem(text=text, do=_source_down(last, setup, name), since=since))
+    return Figure(name="sources_down", value=len(down), about=printable(", ".join(down)), problems=tuple(problems))
 
 
 def paused_figure(paused: Reason | None, since: datetime | None, now: datetime, setup: NodeSetup) -> Figure:
     if paused is None:
-        return Figure("paused", 0)
+        return Figure(name="paused", value=0)
     text = f"{MEASURE['paused'].wrong}{_since(since, now)}: {reason_words(paused)}"
-    return Figure("paused", 1, reason_words(paused), (Problem(text, setup.pause(paused), since, paused),))
+    return Figure(
+        name="paused",
+        value=1,
+        about=reason_words(paused),
+        problems=(Problem(text=text, do=setup.pause(paused), since=since, reason=paused),),
+    )
 
 
 def _braked(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> Figure:
     if not last.braked_disks:
-        return Figure("braked", 0)
+        return Figure(name="braked", value=0)
     since, revision = last.wrong_since.get(BRAKED), printable(last.braked or "")[:16]
     disks = plural(last.braked_disks, "disk")
     needs = approved or MEASURE["braked"].wrong
     text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {needs}"
-    return Figure("braked", last.braked_disks, disks, (Problem(text, setup.plimsoll("plan"), since),))
+    return Figure(
+        name="braked",
+        value=last.braked_disks,
+        about=disks,
+        problems=(Problem(text=text, do=setup.plimsoll("plan"), since=since),),
+    )
 
 
 NO_ROOM = Measure("state", "agent", "", "", "", "whether passes can save what they find", "not saved", Level.UNKNOWN)
@@ -247,8 +265,13 @@ def no_room(directory: Path) -> JudgedFigure | None:
         return None
     text = f"{printable(str(directory))}: {why}: what passes find now is not saved, and not shown here"
     reason = because(Code.NOT_READ, source=NO_ROOM.name, detail=text)
-    figure = Figure(NO_ROOM.name, None, why, (Problem(text, f"df -h {printable(str(directory))}", reason=reason),))
-    return JudgedFigure(NO_ROOM, figure, Thresholds("", ""), NO_ROOM.missing)
+    figure = Figure(
+        name=NO_ROOM.name,
+        value=None,
+        about=why,
+        problems=(Problem(text=text, do=f"df -h {printable(str(directory))}", reason=reason),),
+    )
+    return JudgedFigure(measure=NO_ROOM, figure=figure, thresholds=Thresholds("", ""), level=NO_ROOM.missing)
 
 
 def figures_of_daemon(
@@ -260,13 +283,22 @@ def figures_of_daemon(
     setup, faults = setup or NodeSetup(), daemon.faults(now)
     written = f"(pid {daemon.pid}) has written nothing since {since_words(daemon.written, now)}"
     found = {
-        DOES_NOT_RUN: Problem(f"the daemon {written}: only the timer's passes set limits", setup.daemon()),
-        NO_EVENTS: Problem(f"the daemon has no events: {_first_line(daemon.disconnected)}", setup.virsh("list")),
+        DOES_NOT_RUN: Problem(text=f"the daemon {written}: only the timer's passes set limits", do=setup.daemon()),
+        NO_EVENTS: Problem(
+            text=f"the daemon has no events: {_first_line(daemon.disconnected)}", do=setup.virsh("list")
+        ),
         NOT_RELOADED: Problem(
-            f"the daemon uses earlier settings: {_first_line(daemon.trouble)}", setup.plimsoll("settings")
+            text=f"the daemon uses earlier settings: {_first_line(daemon.trouble)}", do=setup.plimsoll("settings")
         ),
     }
-    return (Figure("daemon_faults", len(faults), ", ".join(faults), tuple(found[each] for each in faults)),)
+    return (
+        Figure(
+            name="daemon_faults",
+            value=len(faults),
+            about=", ".join(faults),
+            problems=tuple(found[each] for each in faults),
+        ),
+    )
 
 
 def _first_line(text: str) -> str:
@@ -277,7 +309,9 @@ def _pass_seconds(last: LastPass, setup: NodeSetup) -> Figure:
     seconds, longest = sum(last.phases.values()), max(last.phases, key=lambda phase: last.phases[phase], default="")
     about = f"mostly {printable(longest)}" if longest else ""
     text = f"{MEASURE['pass_seconds'].wrong} {duration_words(seconds)}" + (f": {about}" if about else "")
-    return Figure("pass_seconds", seconds, about, (Problem(text, setup.phase(longest)),))
+    return Figure(
+        name="pass_seconds", value=seconds, about=about, problems=(Problem(text=text, do=setup.phase(longest)),)
+    )
 
 
 def _since(then: datetime | None, now: datetime) -> str:
@@ -296,50 +330,57 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
     if last.looked is None:
         names = ("unlimited", "failed", "behind", "unknown", "unreachable_guests", "at_limit")
         age = _age("observed_age", now, None, "", _first_source_down(last, setup) or setup.virsh("list"))
-        return (age, *(Figure(name, None, _NEVER["observed_age"]) for name in names))
+        return (age, *(Figure(name=name, value=None, about=_NEVER["observed_age"]) for name in names))
     unreachable = sorted(last.running_unreachable, key=lambda unreachable: unreachable.guest.name)
     at_limit = [disk for disk in last.disks if disk.at_limit]
 
     def of_disks(name: str, disks: Sequence[LastDisk]) -> Figure:
         each = tuple(f"{_name(disk)}  {_why(disk)}" for disk in disks)
         return Figure(
-            name, len(disks), first([_name(disk) for disk in disks]), problems_of_disks(name, disks, now, setup), each
+            name=name,
+            value=len(disks),
+            about=first([_name(disk) for disk in disks]),
+            problems=problems_of_disks(name, disks, now, setup),
+            each=each,
         )
 
     return (
         _age("observed_age", now, last.looked, "", _first_source_down(last, setup) or setup.virsh("list")),
         *(of_disks(name, [disk for disk in last.disks if is_wrong(disk)]) for name, is_wrong in OF_DISKS.items()),
         Figure(
-            "unreachable_guests",
-            len(unreachable),
-            first([_guest_name(each.guest, last) for each in unreachable]),
-            _problems(
+            name="unreachable_guests",
+            value=len(unreachable),
+            about=first([_guest_name(each.guest, last) for each in unreachable]),
+            problems=_problems(
                 "unreachable_guests",
                 [
                     _Case(
-                        _guest_name(each.guest, last),
-                        reason_words(each.reason),
-                        each.reason,
-                        last.wrong_since.get(each.guest.uuid),
-                        setup.guest(each.guest.name, each.guest.uuid),
+                        name=_guest_name(each.guest, last),
+                        why=reason_words(each.reason),
+                        reason=each.reason,
+                        since=last.wrong_since.get(each.guest.uuid),
+                        do=setup.guest(each.guest.name, each.guest.uuid),
                     )
                     for each in unreachable
                 ],
                 now,
                 setup.virsh("list"),
             ),
-            tuple(map(unreachable_words, unreachable)),
+            each=tuple(map(unreachable_words, unreachable)),
         ),
         Figure(
-            "at_limit",
-            None if last.interval is None else len(at_limit),
-            first([_name(disk) for disk in at_limit]),
-            _problems(
+            name="at_limit",
+            value=None if last.interval is None else len(at_limit),
+            about=first([_name(disk) for disk in at_limit]),
+            problems=_problems(
                 "at_limit",
-                [_Case(_name(disk), _nearest(disk), None, None, setup.plimsoll("top")) for disk in at_limit],
+                [
+                    _Case(name=_name(disk), why=_nearest(disk), reason=None, since=None, do=setup.plimsoll("top"))
+                    for disk in at_limit
+                ],
                 now,
             ),
-            tuple(f"{_name(disk)}  {_nearest(disk)}" for disk in at_limit),
+            each=tuple(f"{_name(disk)}  {_nearest(disk)}" for disk in at_limit),
         ),
     )
 
@@ -358,7 +399,7 @@ def problems_of_disks(name: str, disks: Sequence[LastDisk], now: datetime, setup
     return _problems(name, [_case(disk, setup) for disk in disks], now, setup.plimsoll("disk", "list"))
 
 
-@frozen
+@frozen(kw_only=True)
 class _Case:
     """One disk or guest that is wrong."""
 
@@ -372,10 +413,10 @@ class _Case:
 def _case(disk: LastDisk, setup: NodeSetup) -> _Case:
     if disk.kind is Kind.PLANNED:
         # The reason is that of the desired limits.
-        return _Case(_name(disk), _why(disk), None, disk.since, setup.plimsoll("plan"))
+        return _Case(name=_name(disk), why=_why(disk), reason=None, since=disk.since, do=setup.plimsoll("plan"))
     tried = disk.kind is Kind.FAILED and disk.reason.code in (Code.REJECTED, Code.READ_BACK_DIFFERS)
     do = setup.record(disk.named) if tried else setup.disk(disk.reason, disk.named)
-    return _Case(_name(disk), _why(disk), disk.reason, disk.since, do)
+    return _Case(name=_name(disk), why=_why(disk), reason=disk.reason, since=disk.since, do=do)
 
 
 def _why(disk: LastDisk) -> str:
@@ -394,7 +435,7 @@ def _problems(name: str, cases: Sequence[_Case], now: datetime, do: str = "") ->
     problems = [_problem(name, each, now) for each in groups[:_REASONS]]
     if others := [case for each in groups[_REASONS:] for case in each]:
         text = f"{_what(name, others)} for {plural(len(groups) - _REASONS, 'other reason')}"
-        problems.append(Problem(text, do, None, None, tuple(case.name for case in others)))
+        problems.append(Problem(text=text, do=do, since=None, reason=None, names=tuple(case.name for case in others)))
     return tuple(problems)
 
 
@@ -407,7 +448,7 @@ def _problem(name: str, cases: Sequence[_Case], now: datetime) -> Problem:
     if any(case.why != why for case in cases):
         where = f"{first(names[:1])}: {why};{more}"
     text = f"{_what(name, cases)}{_since(since, now)}: {where}"
-    return Problem(text, head.do, since, head.reason, names)
+    return Problem(text=text, do=head.do, since=since, reason=head.reason, names=names)
 
 
 def _what(name: str, cases: Sequence[_Case]) -> str:

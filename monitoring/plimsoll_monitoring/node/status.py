@@ -42,7 +42,7 @@ from plimsoll_probes.store.history import History
 NONE = "-"
 
 
-@frozen
+@frozen(kw_only=True)
 class Probes:
     """The probes of this node; ``results`` are the newest of each guest, directory and job that still count."""
 
@@ -58,10 +58,10 @@ class Probes:
         chosen, latest, postponed = history.chosen_targets(), history.latest(), history.postponed()
         begun = history.last_begun(now)
         return cls(
-            chosen,
-            [each for each in latest if counts(each, chosen, now)],
-            [each for each in postponed if _is_postponed(each, chosen, begun)],
-            figures_of_probes(latest, begun, postponed, chosen, now, history.streak, setup),
+            chosen=chosen,
+            results=[each for each in latest if counts(each, chosen, now)],
+            postponed=[each for each in postponed if _is_postponed(each, chosen, begun)],
+            figures=figures_of_probes(latest, begun, postponed, chosen, now, history.streak, setup),
         )
 
     @property
@@ -177,7 +177,7 @@ class NodeStatus:
         """``told``: the keys of disks that were told before; others are added."""
         name = finding.measure.name
         if self.last is None or name not in OF_DISKS:
-            return finding.figure.problems or (Problem(words(finding)),)
+            return finding.figure.problems or (Problem(text=words(finding)),)
         disks = [disk for disk in self.last.disks if OF_DISKS[name](disk) and disk.named.key not in told]
         told |= {disk.named.key for disk in disks}
         if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
@@ -196,7 +196,7 @@ def _follows(told: ListedProblem, found: Sequence[ListedProblem]) -> bool:
 def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:
     barred = setup.sudo and os.strerror(errno.EACCES) in text
     do = setup.plimsoll("status") if barred else setup.plimsoll("state", "check")
-    return Problem(text, do, reason=because(Code.NOT_READ, source=name, detail=text))
+    return Problem(text=text, do=do, reason=because(Code.NOT_READ, source=name, detail=text))
 
 
 # --- as text

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
 from plimsoll_monitoring.node.gate import LASTING, Asked, Fault, faults
 from plimsoll_monitoring.node.status import NodeStatus
@@ -36,7 +35,7 @@ class Gate:
     passes: int = 0
 
 
-@frozen
+@frozen(kw_only=True)
 class World:
     """What a gate asks."""
 

@@ -196,7 +196,7 @@ def disk_state(disk: RegionDisk, now: float, thresholds: Mapping[str, Thresholds
     states = [state for state in disk.states if state != Kind.IN_SYNC or len(disk.states) == 1]
     said = ", ".join(map(state_name, states)) or "unknown"
     ended = disk.pass_ended
-    if ended is not None and judge([Figure("pass_age", now - ended)], thresholds).level is not Level.OK:
+    if ended is not None and judge([Figure(name="pass_age", value=now - ended)], thresholds).level is not Level.OK:
         said += f" ({ago(ended, now)})"
     return said
 

@@ -25,7 +25,7 @@ _ORDER = (*(measure.name for measure in MEASURES if measure.name not in _LAST), 
 """Of what is wrong at the same level: causes before what follows from them."""
 
 
-@frozen
+@frozen(kw_only=True)
 class RegionProblem:
     """Everything that is wrong with one node, or with several nodes that have the same problems."""
 
@@ -53,7 +53,9 @@ def problems(status: Status, options: Sequence[str] = (), given: Sequence[str] =
         figures = dict.fromkeys(finding.measure.name for node in rest for finding in node.judgement.wrong)
         text = f"{plural(len(rest), 'more node')} with problems"
         do = commands.here("region", "status", *given, "-f", "json")
-        yield RegionProblem(rest[0].judgement.level, text, do, tuple(map(_key, rest)), tuple(figures))
+        yield RegionProblem(
+            level=rest[0].judgement.level, text=text, do=do, nodes=tuple(map(_key, rest)), figures=tuple(figures)
+        )
 
 
 def _kind(node: Node) -> object:
@@ -96,7 +98,7 @@ def _problem(nodes: Sequence[Node], status: Status, commands: _Commands) -> Regi
         text = f"{len(nodes)} nodes: {what}: {', '.join(names[:_NAMED])}{more}"
     figures = tuple(finding.measure.name for finding in wrong[0])
     do = commands.next(nodes, figures[0])
-    return RegionProblem(head.judgement.level, text, do, tuple(map(_key, nodes)), figures)
+    return RegionProblem(level=head.judgement.level, text=text, do=do, nodes=tuple(map(_key, nodes)), figures=figures)
 
 
 def _name(node: Node, status: Status) -> str:

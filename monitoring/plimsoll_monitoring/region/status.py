@@ -107,7 +107,7 @@ class Type:
     """Latency in seconds; None is unknown."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Status:
     """The region, or all regions of Prometheus, as of ``at``."""
 
@@ -162,12 +162,12 @@ def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -
     probed = probes(answers)
     types = tuple(_types(answers))
     return Status(
-        now,
-        tuple(_nodes(answers, probed, now, thresholds)),
-        types,
-        probed,
-        tuple(sorted(aggregates(answers))),
-        bool(answers["runs"]) and not any(answers[name] for name in QUANTILES),
+        at=now,
+        nodes=tuple(_nodes(answers, probed, now, thresholds)),
+        types=types,
+        probed=probed,
+        aggregates=tuple(sorted(aggregates(answers))),
+        unruled=bool(answers["runs"]) and not any(answers[name] for name in QUANTILES),
     )
 
 
@@ -202,31 +202,31 @@ def _nodes(
         of_node[each_probed.node].append(each_probed)
     for key in sorted(last.keys() | seen.keys()):
         if key not in last:
-            figures: tuple[Figure, ...] = (Figure("pass_age", None),)
+            figures: tuple[Figure, ...] = (Figure(name="pass_age", value=None),)
         else:
             here = {name: values.get(key) for name, values in told.items()}
             # Before the first observation a node tells neither; 0.1.0 has another name for its time.
             old = here["observed"] is None and here["paused"] is not None
             zero = None if here["paused"] is None else 0.0
             figures = (
-                Figure("pass_age", _age(last[key], now)),
-                Figure("good_pass_age", _age(here["good_pass"], now)),
-                Figure("pass_seconds", phases.get((key,))),
-                Figure("sources_down", len(down[key]), ", ".join(sorted(down[key]))),
-                *([Figure("catalogue_age", _age(here["catalogue"], now))] if key in configured else []),
-                *([] if old else [Figure("observed_age", _age(here["observed"], now))]),
-                Figure("paused", here["paused"]),
-                Figure("braked", here["braked"], revisions.get(key, "")),
+                Figure(name="pass_age", value=_age(last[key], now)),
+                Figure(name="good_pass_age", value=_age(here["good_pass"], now)),
+                Figure(name="pass_seconds", value=phases.get((key,))),
+                Figure(name="sources_down", value=len(down[key]), about=", ".join(sorted(down[key]))),
+                *([Figure(name="catalogue_age", value=_age(here["catalogue"], now))] if key in configured else []),
+                *([] if old else [Figure(name="observed_age", value=_age(here["observed"], now))]),
+                Figure(name="paused", value=here["paused"]),
+                Figure(name="braked", value=here["braked"], about=revisions.get(key, "")),
                 *_of_daemon(*(values.get(key) for values in daemon), now=now),
-                Figure("unlimited", unlimited.get((key,), zero)),
-                Figure("behind", behind.get(key, zero), _behind_words(kinds, key)),
-                Figure("failed", kinds.get((key, Kind.FAILED.value), zero)),
-                Figure("unknown", unknown.get((key,), zero)),
-                Figure("unreachable_guests", here["unreachable_guests"]),
-                Figure("at_limit", at_limit.get((key,))),
-                Figure("probe_late", sum(one.late(now) for one in of_node[key])),
-                Figure("probe_broken", sum(one.count(*BROKEN) for one in of_node[key])),
-                Figure("probe_failed", sum(one.count(FAILED) for one in of_node[key])),
+                Figure(name="unlimited", value=unlimited.get((key,), zero)),
+                Figure(name="behind", value=behind.get(key, zero), about=_behind_words(kinds, key)),
+                Figure(name="failed", value=kinds.get((key, Kind.FAILED.value), zero)),
+                Figure(name="unknown", value=unknown.get((key,), zero)),
+                Figure(name="unreachable_guests", value=here["unreachable_guests"]),
+                Figure(name="at_limit", value=at_limit.get((key,))),
+                Figure(name="probe_late", value=sum(one.late(now) for one in of_node[key])),
+                Figure(name="probe_broken", value=sum(one.count(*BROKEN) for one in of_node[key])),
+                Figure(name="probe_failed", value=sum(one.count(FAILED) for one in of_node[key])),
             )
         yield Node(
             *key,
@@ -245,7 +245,7 @@ def _of_daemon(
     if wrote is None:
         return ()
     found = faults(runs=now - wrote <= LATE, connected=connected != 0, reloaded=reloaded != 0)
-    return (Figure("daemon_faults", len(found), ", ".join(found)),)
+    return (Figure(name="daemon_faults", value=len(found), about=", ".join(found)),)
 
 
 def _behind_words(kinds: Mapping[tuple[object, ...], float], key: NodeKey) -> str:

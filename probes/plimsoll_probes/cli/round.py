@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
@@ -18,6 +17,7 @@ from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.terminal.base import text_of
 from plimsoll_agent.terminal.main import Plimsoll, is_journal
 from plimsoll_agent.util.concurrency import side_by_side
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters import slots
 from plimsoll_probes.adapters.slots import Held

@@ -234,7 +234,11 @@ class ProbeRun(NodeCommand):
         self, parsed_args: argparse.Namespace, settings: Settings, state: State, jobs: tuple[JobName, ...]
     ) -> int:
         name, limits = socket.gethostname(), limits_from(parsed_args.limits)
-        target = Target(Guest(_machine_id(name), name, None), parsed_args.directory or settings.probe.directory)
+        target = Target(
+            Guest(uuid=_machine_id(name), name=name, run=None),
+            parsed_args.directory or settings.probe.directory,
+            None,
+        )
         if parsed_args.dry_run:
             self._would_probe(parsed_args, [(target, jobs)])
             return 0

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_probes.evaluate.allowance import Bound, Load, bounds, reach
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.job import Job

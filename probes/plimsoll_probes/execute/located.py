@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.execute.witness import Reading
 from plimsoll_probes.guest.session import Premises
 from plimsoll_probes.model.finding import Trouble, Why

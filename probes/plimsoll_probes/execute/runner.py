@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
@@ -17,7 +16,7 @@ from plimsoll_agent.model.clusters import Cluster
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_probes.adapters.slots import Held
 from plimsoll_probes.evaluate.verdict import judge
 from plimsoll_probes.execute.located import located, subject_of

@@ -10,7 +10,6 @@ import base64
 import json
 import math
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from plimsoll_agent.errors import (
@@ -24,7 +23,7 @@ from plimsoll_agent.errors import (
     NotSent,
     PlimsollError,
 )
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.guest.shell import Ran
 from plimsoll_probes.model.finding import Trouble, Why

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from importlib.resources import files
 from signal import SIGKILL
 
@@ -69,8 +68,8 @@ class Session:
     shell: Shell
     directory: str
     name: str
-    grace: int = field(kw_only=True)
-    keep_free: int = field(kw_only=True)
+    grace: int
+    keep_free: int
 
     def __post_init__(self) -> None:
         if not self.directory.startswith("/"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from plimsoll_agent.messages.serialize import limits_data
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
+from plimsoll_agent.util.frozen import asdict
 from plimsoll_probes.evaluate.compare import QUANTILES, Comparison, Row, Then, ratio
 from plimsoll_probes.model.finding import Finding
 from plimsoll_probes.model.histogram import Histogram, Quantile, edges

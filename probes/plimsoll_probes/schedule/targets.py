@@ -18,7 +18,7 @@ class Target:
 
     guest: Guest
     directory: str
-    rule: str | None = None
+    rule: str | None
     """The name of the rule that chose the guest; None with ``--here``."""
 
     @property
@@ -27,7 +27,7 @@ class Target:
         return self.guest.uuid, self.directory
 
 
-@frozen(kw_only=True)
+@frozen
 class Planned(Target):
     """A target that this node probes regularly."""
 

@@ -12,7 +12,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +22,7 @@ from plimsoll_agent.store.database import Database, Identity, stamp, time_of
 from plimsoll_agent.store.state import PROBES_LOCK, PROBES_SHOWN, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, locks
 from plimsoll_agent.util.decoding import text
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.finding import GOOD, Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult

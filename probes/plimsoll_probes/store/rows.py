@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, fields
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.store.database import stamp, time_of
 from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text
+from plimsoll_agent.util.frozen import asdict, astuple, names
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import Direction, Job, JobName
@@ -162,7 +162,7 @@ def result_of(row: sqlite3.Row) -> ProbeResult:
     job = detail["job"]
     return ProbeResult(
         node=text(row["node"]),
-        subject=Subject(**{field.name: _subject(field.name, row[field.name]) for field in fields(Subject)}),
+        subject=Subject(**{name: _subject(name, row[name]) for name in names(Subject)}),
         job=Job(
             name=JobName(row["job"]),
             **{name: count(job[name]) for name in _JOB_NUMBERS},
@@ -227,7 +227,7 @@ def chosen_of(row: sqlite3.Row) -> ChosenTarget:
     )
 
 
-_JOB_NUMBERS = tuple(field.name for field in fields(Job) if field.name != "name")
+_JOB_NUMBERS = tuple(name for name in names(Job) if name != "name")
 _ALWAYS = ("guest_uuid", "guest_name", "directory")
 """What every subject has."""
 

@@ -39,8 +39,8 @@ def _spec_of(written: dict[str, Any], volume: dict[str, Any]) -> dict[str, Any] 
 def _judge(written: dict[str, Any], id: str, catalogue: Catalogue) -> None:
     volume, disk = written["volumes"][id], a_disk(volume_id=id, size=_GIB * 2**30)
     mark = next(iter(volume["marks"]), "")
-    attachments = Attachments({disk.key: Attachment(mark, NOON)})
-    (step,) = cinder.qos_spec(disk, Situation(NOON, Rules(), catalogue=catalogue, attachments=attachments))
+    attachments = Attachments({disk.key: Attachment(mark=mark, since=NOON)})
+    (step,) = cinder.qos_spec(disk, Situation(now=NOON, rules=Rules(), catalogue=catalogue, attachments=attachments))
     answer, spec = step.answer, _spec_of(written, volume)
     if spec is None:
         assert isinstance(answer, Unknown | NoOpinion)

@@ -52,7 +52,15 @@ class _Served:
 
 
 def _cloud(answers: dict[str, Any]) -> tuple[OpenStack, _Served]:
-    login = Login(None, True, None, "c1", lambda _: "public", lambda _: None, lambda _: _ADDRESS)
+    login = Login(
+        auth=None,
+        verify=True,
+        cert=None,
+        name="c1",
+        interface=lambda _: "public",
+        region=lambda _: None,
+        override=lambda _: _ADDRESS,
+    )
     cloud, served = OpenStack(login, deadline=10, total=None, attempts=1), _Served(answers)
     cloud._session, cloud._guard = served, _AtOnce()  # type: ignore[assignment]
     return cloud, served

@@ -17,7 +17,7 @@ class _Http:
         self._content = content
 
     def ask(self, *_: object, **__: Any) -> Answer:
-        return Answer(200, {}, self._content, None)
+        return Answer(status=200, headers={}, content=self._content, redirect=None)
 
 
 def target(data: bytes) -> None:

@@ -61,7 +61,7 @@ def test_a_node_is_meant_by_its_host_or_by_its_whole_instance(node: str, instanc
 
 
 def test_type_and_project_are_asked_of_series_that_have_them_only() -> None:
-    selection = Selection("r1", (), ("gold",), ("p1",))
+    selection = Selection(region="r1", nodes=(), types=("gold",), projects=("p1",))
     assert selection.matchers() == '{region="r1"}'
     assert selection.matchers('state="x"', types=True) == '{region="r1", volume_type=~"gold", state="x"}'
     assert selection.matchers(projects=True) == '{region="r1", project=~"p1"}'
@@ -69,4 +69,4 @@ def test_type_and_project_are_asked_of_series_that_have_them_only() -> None:
 
 def test_a_word_that_is_no_text_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="is not UTF-8"):
-        Selection("\udcff").matchers()
+        Selection(region="\udcff").matchers()

@@ -17,7 +17,12 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture(scope="module")
 def imports() -> grimp.ImportGraph:
     return grimp.build_graph(
-        "plimsoll_agent", "plimsoll_probes", "plimsoll_insight", include_external_packages=True, cache_dir=None
+        "plimsoll_agent",
+        "plimsoll_probes",
+        "plimsoll_monitoring",
+        "plimsoll_insight",
+        include_external_packages=True,
+        cache_dir=None,
     )
 
 

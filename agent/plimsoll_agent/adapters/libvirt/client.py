@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -35,6 +34,7 @@ from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sigh
 from plimsoll_agent.model.limits import Limits, LimitsError, group_alone, shared_group
 from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
 from plimsoll_agent.util.decoding import UNREADABLE, complaint
+from plimsoll_agent.util.frozen import replace
 
 Answer = TypeVar("Answer")
 
@@ -378,7 +378,13 @@ def _sighting(domain: Any) -> Sighting:
 
 
 def _survey(sighting: Sighting, told: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:
-    return Survey(sighting.disks, sighting.movement, told, sighting.guest.other_disks, sighting.paused)
+    return Survey(
+        disks=sighting.disks,
+        movement=sighting.movement,
+        actual=told,
+        other_disks=sighting.guest.other_disks,
+        paused=sighting.paused,
+    )
 
 
 def _actual(domain: Any, disk: Disk) -> Limits:

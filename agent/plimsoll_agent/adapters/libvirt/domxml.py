@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from plimsoll_agent.errors import UnreadableXML
@@ -14,6 +13,7 @@ from plimsoll_agent.model.disk import MONITOR_PORT, Disk, Guest, filtered
 from plimsoll_agent.model.limits import Limits, LimitsError, filter_group, shared_group, together
 from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.util.frozen import replace
 
 # 1.0 until Nova 22; a guest keeps the version of its last cold start.
 NOVAS = ("{http://openstack.org/xmlns/libvirt/nova/1.1}", "{http://openstack.org/xmlns/libvirt/nova/1.0}")
@@ -133,7 +133,7 @@ def _guest(domain: ET.Element) -> Guest:
         nova = _only(domain, f"./metadata/{namespace}instance")
         if nova is not None:
             return replace(_nova_guest(uuid, name, run, nova, namespace), marks=marked)
-    return Guest(uuid, name, run, marks=marked)
+    return Guest(uuid=uuid, name=name, run=run, marks=marked)
 
 
 def _marks(domain: ET.Element) -> Marks | Unknown | None:
@@ -148,9 +148,9 @@ def _marks(domain: ET.Element) -> Marks | Unknown | None:
 def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str) -> Guest:
     project = _only(nova, f"./{ns}owner/{ns}project")
     return Guest(
-        uuid,
-        name,
-        run,
+        uuid=uuid,
+        name=name,
+        run=run,
         display_name=_text(_only(nova, f"./{ns}name")),
         project=_attribute(project, "uuid"),
         project_name=_text(project),

@@ -142,7 +142,7 @@ class EventLink:
             self._tell(event)
 
     def _guest(self, domain: Any, kind: EventKind, **more: Any) -> None:
-        self._say(GuestEvent(domain.UUIDString(), domain.name(), kind, **more))
+        self._say(GuestEvent(uuid=domain.UUIDString(), name=domain.name(), kind=kind, **more))
 
     def _lifecycle(self, _: Any, domain: Any, event: int, detail: int, __: object) -> None:
         if (kind := _kind(event, detail)) is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from plimsoll_agent.catalogue.attachments import same_attachment
 from plimsoll_agent.catalogue.model import Catalogue, VolumeType
 from plimsoll_agent.catalogue.qosspec import QosSpec, evaluate
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step
+from plimsoll_agent.util.frozen import asdict
 
 ASKED = "Cinder"
 _GIB = 2**30

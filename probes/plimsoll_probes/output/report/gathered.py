@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import lru_cache
@@ -15,7 +15,7 @@ from statistics import median
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_probes.evaluate.allowance import reach
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.histogram import Histogram, Quantile

@@ -6,12 +6,11 @@ import base64
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import minute, plural, printable
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.result import Postponed, ProbeResult

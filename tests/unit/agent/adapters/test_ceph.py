@@ -37,20 +37,20 @@ LUMINOUS = """
 
 
 def test_a_cluster_that_is_well_raises_nothing() -> None:
-    assert parse(WELL.encode()) == ClusterHealth(FSID, (), osds=3)
+    assert parse(WELL.encode()) == ClusterHealth(fsid=FSID, raised=(), osds=3)
 
 
 def test_checks_that_are_raised_are_named_muted_ones_too() -> None:
     """A mute says that somebody knows, not that it is well."""
     words = ("1 osds down", "12 slow ops, oldest one blocked for 41 sec, osd.1 has slow ops")
     assert parse(UNWELL.encode()) == ClusterHealth(
-        FSID, ("OSD_DOWN", "SLOW_OPS"), words, {"OSD_DOWN": 1, "SLOW_OPS": 12}
+        fsid=FSID, raised=("OSD_DOWN", "SLOW_OPS"), words=words, counts={"OSD_DOWN": 1, "SLOW_OPS": 12}
     )
 
 
 def test_luminous_is_read_as_well() -> None:
     words = ("Reduced data availability: 3 pgs inactive",)
-    assert parse(LUMINOUS.encode()) == ClusterHealth(FSID, ("PG_AVAILABILITY",), words)
+    assert parse(LUMINOUS.encode()) == ClusterHealth(fsid=FSID, raised=("PG_AVAILABILITY",), words=words)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_the_number_of_osds_is_a_number_or_unknown(osdmap: object, osds: int | N
 @pytest.mark.parametrize("count", ["1", -1, 1.0, None, True, {}])
 def test_a_count_that_is_no_number_is_unknown(count: object) -> None:
     status = {"fsid": FSID, "health": {"checks": {"OSD_DOWN": {"summary": {"message": "x", "count": count}}}}}
-    assert parse(json.dumps(status).encode()) == ClusterHealth(FSID, ("OSD_DOWN",), ("x",))
+    assert parse(json.dumps(status).encode()) == ClusterHealth(fsid=FSID, raised=("OSD_DOWN",), words=("x",))
 
 
 def test_checks_that_nobody_knows_yet_are_named() -> None:
     status = {"fsid": FSID, "health": {"status": "HEALTH_WARN", "checks": {"NEW_IN_2030": "whatever"}}}
-    assert parse(json.dumps(status).encode()) == ClusterHealth(FSID, ("NEW_IN_2030",))
+    assert parse(json.dumps(status).encode()) == ClusterHealth(fsid=FSID, raised=("NEW_IN_2030",))
 
 
 NO_STATUS = {
@@ -123,7 +123,7 @@ def test_any_check_with_any_summary_is_read_as_it_stands(text: str, ascii: bool)
     checks = {"SLOW_OPS": {"summary": {"message": text, "count": 3}}}
     status = {"fsid": FSID, "health": {"status": text, "checks": checks}, "more": text}
     answer = json.dumps(status, ensure_ascii=ascii).encode()
-    assert parse(answer) == ClusterHealth(FSID, ("SLOW_OPS",), (text,), counts={"SLOW_OPS": 3})
+    assert parse(answer) == ClusterHealth(fsid=FSID, raised=("SLOW_OPS",), words=(text,), counts={"SLOW_OPS": 3})
 
 
 @examples

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk
 
 Fields = dict[str, bytes]
@@ -123,7 +123,12 @@ def test_a_change_that_is_refused_each_pass_is_told_once(record: Record, journal
 
 def test_what_an_operator_did_is_told_with_the_reason_that_they_gave(record: Record, journald: Received) -> None:
     why = because(Code.OPERATOR, why="moving racks\nPLIMSOLL_WHO=eve")
-    record.note([Event(NOON, "root (ann)", Happening.PAUSED, why), Event(NOON, "ann", Happening.RESUMED, None)])
+    record.note(
+        [
+            Event(at=NOON, by="root (ann)", what=Happening.PAUSED, reason=why),
+            Event(at=NOON, by="ann", what=Happening.RESUMED, reason=None),
+        ]
+    )
     paused, resumed = journald.entries()
     assert paused["PLIMSOLL_WHO"] == b"root (ann)"
     assert (paused["PLIMSOLL_WHAT"], paused["MESSAGE_ID"]) == (b"paused", audit.EVENT.encode())

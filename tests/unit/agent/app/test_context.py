@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from plimsoll_agent.store.clock import Clocks
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, entries
 from plimsoll_agent.store.state import Busy, Given, State
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.clouds import a_spec
 from tests.unit.enforcing import RICH, Shell
@@ -319,7 +319,9 @@ class Clock:
 
     def read(self) -> Clocks:
         uptime = 1000 + (self.true - datetime(2020, 1, 1, tzinfo=UTC)).total_seconds()
-        return Clocks(self.true + self.off, self.boot, uptime, lambda: self.synchronised)
+        return Clocks(
+            wall=self.true + self.off, boot=self.boot, uptime=uptime, synchronised=lambda: self.synchronised
+        )
 
 
 @pytest.fixture
@@ -346,7 +348,14 @@ def test_a_clock_far_ahead_ends_no_hold_and_forgets_no_guest_until_it_is_synchro
     disk = DiskName(key, guest_of(key), "instance-00000001", None, "vda", "volumes", "x", key.partition("/")[2])
     memory = shell.state.load_memory()
     assert memory is not None
-    hold = Hold(disk, Limits(total_iops_sec=250), wall.true, wall.true + 5 * HOUR, "ann", "import")
+    hold = Hold(
+        disk=disk,
+        limits=Limits(total_iops_sec=250),
+        since=wall.true,
+        until=wall.true + 5 * HOUR,
+        by="ann",
+        why="import",
+    )
     shell.state.save_memory(replace(memory, holds={key: hold}))
     del shell.hypervisor.by_uuid[guest_of(off)]
 

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Busy
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit.node import codes, kinds, set_by_hand
 from tests.unit.person import Person

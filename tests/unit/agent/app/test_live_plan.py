@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.reconcile.outcome import Mode, Scope
 from plimsoll_agent.top.rows import Wrong, rows
 from plimsoll_agent.top.sampler import Sampler
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor, hangs, volume
 from tests.unit.person import Person
 

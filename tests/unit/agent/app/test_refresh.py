@@ -64,7 +64,9 @@ class Woken:
             here = [at for at in arrivals if at <= now]
             ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(len(here))]
             self.api._there = tuple(ids)
-            met = Attachments({f"g{id}/{id}": Attachment("m", at) for id, at in zip(ids, here, strict=True)})
+            met = Attachments(
+                {f"g{id}/{id}": Attachment(mark="m", since=at) for id, at in zip(ids, here, strict=True)}
+            )
             due = agenda(self.catalogue, met, now, interval=3600, source="fake")
             known = Lists(self.catalogue.specs, self.catalogue.types)
             asked = len(self.api.asked)

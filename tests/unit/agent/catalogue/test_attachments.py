@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
 OURS, THEIRS, OTHERS = (Limits(total_iops_sec=rate) for rate in (3000, 10, 20))
@@ -61,7 +61,7 @@ def watch() -> Watch:
 def test_a_mark_stays_while_nothing_happens(watch: Watch) -> None:
     """A mark of each pass's own would have the volume asked for in each, and its limits counted never."""
     first = watch.look(DISK)
-    assert first == Attachment(first.mark, NOON + timedelta(minutes=5), came_with=OURS)
+    assert first == Attachment(mark=first.mark, since=NOON + timedelta(minutes=5), came_with=OURS)
     for _ in range(3):
         assert watch.look(DISK) == first
 
@@ -135,12 +135,14 @@ def former_mark(changes: int) -> str:
 def test_an_upgrade_finds_the_marks_of_the_version_before(watch: Watch) -> None:
     """Another mark would leave each volume of the node unknown until Cinder was asked."""
     assert watch.look(DISK).mark == former_mark(0)
-    changed = Attachment(former_mark(2), NOON, 2, THEIRS, OURS)
+    changed = Attachment(mark=former_mark(2), since=NOON, external_changes=2, found=THEIRS, came_with=OURS)
     watch.met = Attachments({DISK.key: changed})
     assert watch.look(DISK) == changed
     for mark in (former_mark(1), former_mark(3)):
         watch.met = Attachments({DISK.key: replace(changed, mark=mark)})
-        assert watch.look(DISK) == Attachment(former_mark(0), watch.now, came_with=OURS), "another attachment"
+        assert watch.look(DISK) == Attachment(mark=former_mark(0), since=watch.now, came_with=OURS), (
+            "another attachment"
+        )
 
 
 def test_another_change_by_another_hand_is_news(watch: Watch) -> None:
@@ -199,7 +201,7 @@ def test_a_hand_on_an_earlier_attachment_is_forgotten_with_it(watch: Watch) -> N
     watch.look(DISK)
     watch.look(finds(THEIRS))
     again = watch.look(replace(run_again(), actual=OTHERS))
-    assert again == Attachment(again.mark, watch.now, came_with=OTHERS), "nor what that one came with"
+    assert again == Attachment(mark=again.mark, since=watch.now, came_with=OTHERS), "nor what that one came with"
 
 
 # --- who is looked at
@@ -251,8 +253,18 @@ def test_a_guests_flavor_is_asked_again_when_it_runs_again_and_not_before() -> N
 
 _moments = st.integers(0, 10**9).map(lambda seconds: NOON + timedelta(microseconds=seconds))
 _limits = st.none() | possible_limits()
-_attachments = st.builds(Attachment, st.text(max_size=6), _moments, st.integers(0, 2**40), _limits, _limits)
-MET = Attachments({DISK.key: Attachment("a1", NOON, 2, THEIRS, OTHERS)}, {GUEST: Attachment("b2", NOON)})
+_attachments = st.builds(
+    Attachment,
+    mark=st.text(max_size=6),
+    since=_moments,
+    external_changes=st.integers(0, 2**40),
+    found=_limits,
+    came_with=_limits,
+)
+MET = Attachments(
+    {DISK.key: Attachment(mark="a1", since=NOON, external_changes=2, found=THEIRS, came_with=OTHERS)},
+    {GUEST: Attachment(mark="b2", since=NOON)},
+)
 
 
 @examples_of(60)  # each waits for the disk
@@ -323,7 +335,11 @@ def test_a_pass_that_cannot_read_what_the_last_one_met_has_met_nothing(tmp_path:
 def test_marks_are_found_by_the_volume_whoever_has_it() -> None:
     earlier: datetime = NOON - timedelta(hours=1)
     met = Attachments(
-        {"g1/v": Attachment("a", NOON), "g2/v": Attachment("b", earlier), "g1/w": Attachment("c", NOON)}
+        {
+            "g1/v": Attachment(mark="a", since=NOON),
+            "g2/v": Attachment(mark="b", since=earlier),
+            "g1/w": Attachment(mark="c", since=NOON),
+        }
     )
     assert met.marks_of_volumes() == {"v": {"a": NOON, "b": earlier}, "w": {"c": NOON}}
 

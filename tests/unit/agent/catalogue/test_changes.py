@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,26 +9,30 @@ import pytest
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.catalogue.changes import changed_guests
 from plimsoll_agent.catalogue.model import Catalogue, Server, Volume
+from plimsoll_agent.util.frozen import replace
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.values import NOON
 
 SPEC = a_spec("gold-iops", total_iops_sec="500")
 TYPE = a_type("gold", SPEC)
 LATER = NOON + timedelta(minutes=5)
-MET = Attachments({key: Attachment("m", NOON) for key in ("g1/v1", "g2/v2", "g3/v2")}, {"g4": Attachment("m", NOON)})
+MET = Attachments(
+    {key: Attachment(mark="m", since=NOON) for key in ("g1/v1", "g2/v2", "g3/v2")},
+    {"g4": Attachment(mark="m", since=NOON)},
+)
 
 
 def known(**other: object) -> Catalogue:
     return replace(
         a_catalogue(SPEC, types=[TYPE], volumes={"v1": TYPE, "v2": TYPE}),
-        servers={"g4": Server({"quota:disk_read_iops_sec": "9"}, frozenset({"m"}), NOON)},
+        servers={"g4": Server(extra_specs={"quota:disk_read_iops_sec": "9"}, marks=frozenset({"m"}), read=NOON)},
         **other,  # type: ignore[arg-type]
     )
 
 
 def with_volume(id: str, **other: object) -> Catalogue:
     before = known()
-    volume = before.volumes.get(id, Volume(TYPE.id, frozenset({"m"}), NOON))
+    volume = before.volumes.get(id, Volume(type=TYPE.id, marks=frozenset({"m"}), read=NOON))
     return replace(before, volumes={**before.volumes, id: replace(volume, **other)})  # type: ignore[arg-type]
 
 
@@ -48,7 +51,7 @@ def test_the_same_data_read_again_concerns_no_guest() -> None:
         (with_volume("v9"), set()),
         (replace(known(), volumes={}), {"g1", "g2", "g3"}),
         (replace(known(), servers={}), {"g4"}),
-        (replace(known(), servers={"g4": Server({}, frozenset({"m"}), NOON)}), {"g4"}),
+        (replace(known(), servers={"g4": Server(extra_specs={}, marks=frozenset({"m"}), read=NOON)}), {"g4"}),
     ],
 )
 def test_other_data_concerns_the_guests_that_have_the_volume_or_the_flavor(

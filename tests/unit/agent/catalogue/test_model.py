@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from plimsoll_agent.catalogue.model import (
 )
 from plimsoll_agent.catalogue.orders import RegionPause
 from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.util.frozen import replace
 from tests.unit.damage import damaged, each_damage, places, replaced
 from tests.unit.values import GUEST, NOON, VOLUME, examples_of
 
@@ -41,8 +41,11 @@ WHOLE = Catalogue(
     "north",
     {"s-1": SPEC, "s-2": QosSpec("s-2", "none", "back-end", {})},
     {"t-1": TYPE, "t-2": VolumeType("t-2", "hidden", None, hidden=True)},
-    {VOLUME: Volume("t-1", frozenset({"a1", "b2"}), NOON), "v-2": Volume(None, frozenset(), NOON, missing=True)},
-    {GUEST: Server({"quota:disk_read_iops_sec": "222"}, frozenset({"c3"}), NOON)},
+    {
+        VOLUME: Volume(type="t-1", marks=frozenset({"a1", "b2"}), read=NOON),
+        "v-2": Volume(type=None, marks=frozenset(), read=NOON, missing=True),
+    },
+    {GUEST: Server(extra_specs={"quota:disk_read_iops_sec": "222"}, marks=frozenset({"c3"}), read=NOON)},
 )
 
 
@@ -66,7 +69,10 @@ _times = st.datetimes(
     datetime(1970, 1, 2), timezones=st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 )
 _marks = st.frozensets(_texts, max_size=3)
-_servers = st.builds(Server, st.dictionaries(_texts, _texts), _marks, _times, st.booleans())
+_servers = st.builds(
+    Server, extra_specs=st.dictionaries(_texts, _texts), marks=_marks, read=_times, missing=st.booleans()
+)
+_volumes = st.builds(Volume, type=st.none() | _texts, marks=_marks, read=_times, missing=st.booleans())
 _catalogues = st.builds(
     Catalogue,
     st.integers(0, 2**63),
@@ -79,7 +85,7 @@ _catalogues = st.builds(
     st.dictionaries(_texts, st.tuples(_texts, st.none() | _texts, st.booleans()), max_size=3).map(
         lambda types: {key: VolumeType(key, *rest) for key, rest in types.items()}
     ),
-    st.dictionaries(_texts, st.builds(Volume, st.none() | _texts, _marks, _times, st.booleans()), max_size=3),
+    st.dictionaries(_texts, _volumes, max_size=3),
     st.dictionaries(_texts, _servers, max_size=3),
 
 )  # fmt: skip
@@ -207,7 +213,7 @@ def test_a_newer_file_is_not_called_corrupt(directory: Path, whole: Mapping[str,
 
 @pytest.mark.parametrize(
     ("commit", "volume", "pause"),
-    [("0ee6323", "v1", None), ("6c1ac21", VOLUME, RegionPause(NOON, None, "root", "Ceph moves"))],
+    [("0ee6323", "v1", None), ("6c1ac21", VOLUME, RegionPause(since=NOON, until=None, by="root", why="Ceph moves"))],
 )
 def test_a_file_of_a_version_before_is_read_and_of_its_orders_the_pause_alone(
     tmp_path: Path, commit: str, volume: str, pause: RegionPause | None

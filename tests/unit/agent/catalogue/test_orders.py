@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -17,6 +16,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_situation
 
 HOUR = timedelta(hours=1)
@@ -78,7 +78,7 @@ def test_the_highest_bounds_that_stand_count() -> None:
 
 
 def test_a_pause_ends_at_its_end_or_stands() -> None:
-    pause = RegionPause(NOON, None, "ann", "Ceph moves")
+    pause = RegionPause(since=NOON, until=None, by="ann", why="Ceph moves")
     assert Orders().paused(NOON) is None
     assert Orders(pause=pause).paused(NOON + timedelta(days=999)) == pause.reason
     ends = Orders(pause=replace(pause, until=NOON + HOUR))
@@ -96,7 +96,9 @@ def test_a_hold_finds_its_disk_by_identity(name: str, held: bool) -> None:
     found = Orders(holds=(a_hold(name),)).hold(disk, NOON)
     assert (found is not None) == held
     if found is not None:
-        assert found == Hold(disk.named, HELD, NOON, NOON + HOUR, "ann", "import", region=True)
+        assert found == Hold(
+            disk=disk.named, limits=HELD, since=NOON, until=NOON + HOUR, by="ann", why="import", region=True
+        )
         assert words(found.reason) == "held in the whole region until 2026-11-20 13:00 UTC by ann: import"
 
 
@@ -114,7 +116,7 @@ def test_the_hold_for_the_disk_of_one_guest_comes_before_the_volumes_and_a_local
     disk = a_disk()
     orders = Orders(holds=(a_hold(VOLUME), a_hold(f"{GUEST}/{VOLUME}", None)))
     assert held(disk, orders) == (None, True)
-    local = Hold(disk.named, LOCAL, NOON, NOON + HOUR, "bob", "mine")
+    local = Hold(disk=disk.named, limits=LOCAL, since=NOON, until=NOON + HOUR, by="bob", why="mine")
     assert held(disk, orders, local) == (LOCAL, False)
     ended = replace(local, until=NOON)
     assert held(disk, orders, ended) == (None, True)
@@ -130,18 +132,20 @@ def held(disk: Disk, orders: Orders, local: Hold | None = None) -> tuple[Limits 
 
 def test_what_has_ended_is_left_out() -> None:
     orders = Orders(
-        (APPROVAL, replace(APPROVAL, until=NOON)), RegionPause(NOON, NOON, "a", ""), (a_hold(VOLUME), a_hold("x"))
+        (APPROVAL, replace(APPROVAL, until=NOON)),
+        RegionPause(since=NOON, until=NOON, by="a", why=""),
+        (a_hold(VOLUME), a_hold("x")),
     )
     assert orders.standing(NOON) == Orders((APPROVAL,), None, orders.holds)
     assert orders.standing(NOON + HOUR) == Orders()
-    pause = RegionPause(NOON, NOON + HOUR, "a", "")
+    pause = RegionPause(since=NOON, until=NOON + HOUR, by="a", why="")
     assert Orders(pause=pause).standing(NOON) == Orders(pause=pause)
     assert Orders((APPROVAL,)).standing(NOON) == Orders((APPROVAL,))
 
 
 @pytest.mark.parametrize(("until", "told"), [(NOON + HOUR, "2026-11-20T13:00:00+00:00"), (None, None)])
 def test_a_pause_tells_its_end(until: datetime | None, told: str | None) -> None:
-    assert RegionPause(NOON, until, "ann", "Ceph moves").reason.facts["until"] == told
+    assert RegionPause(since=NOON, until=until, by="ann", why="Ceph moves").reason.facts["until"] == told
 
 
 def test_bounds_are_the_highest_of_those_that_are_approved_now() -> None:

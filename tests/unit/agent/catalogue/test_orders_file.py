@@ -7,7 +7,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,15 +17,23 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHo
 from plimsoll_agent.catalogue.orders_file import MOST_BYTES, LastReading, RegionState
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util import locks
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON
 
 DAY = timedelta(days=1)
 APPROVAL = RegionApproval(Of.SPECS, "0a1b" * 16, NOON, NOON + DAY, "ann", "sale", frozenset({"t1"}))
 BOUNDS = RegionApproval(Of.BOUNDS, "", NOON, NOON + DAY, "ann", "move", disks=40, percent=50)
 HOLD = RegionHold("v1", Limits(total_iops_sec=500), NOON, NOON + DAY, "ann", "import")
-ORDERS = Orders((APPROVAL, BOUNDS), RegionPause(NOON, None, "root", "Ceph moves"), (HOLD,))
+ORDERS = Orders((APPROVAL, BOUNDS), RegionPause(since=NOON, until=None, by="root", why="Ceph moves"), (HOLD,))
 LAST = LastReading(
-    NOON, "aa", "bb", NOON - DAY, ("gold: 3000 → 30", "3 volumes"), frozenset({"t2", "t1"}), {"t1": "gold"}, ORDERS
+    at=NOON,
+    read="aa",
+    published="bb",
+    since=NOON - DAY,
+    lines=("gold: 3000 → 30", "3 volumes"),
+    removals=frozenset({"t2", "t1"}),
+    types={"t1": "gold"},
+    orders=ORDERS,
 )
 
 
@@ -51,7 +58,7 @@ def test_orders_are_read_as_they_were_saved(beside: RegionState, orders: Orders)
     assert beside.orders() == orders
 
 
-@pytest.mark.parametrize("last", [LAST, LastReading(NOON, "aa", "aa"), replace(LAST, since=None)])
+@pytest.mark.parametrize("last", [LAST, LastReading(at=NOON, read="aa", published="aa"), replace(LAST, since=None)])
 def test_the_last_reading_is_read_as_it_was_saved(beside: RegionState, last: LastReading) -> None:
     beside.save_last(last)
     assert beside.last() == last

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -27,6 +26,7 @@ from plimsoll_agent.catalogue.planner import (
 )
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.util.frozen import replace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 INTERVAL = 900.0
@@ -43,8 +43,8 @@ def met(
 ) -> Attachments:
     """Volumes by id with the mark of their attachment to one guest, and guests by uuid with theirs."""
     return Attachments(
-        {f"g/{id}": Attachment(mark, since) for id, mark in (volumes or {}).items()},
-        {uuid: Attachment(mark, since) for uuid, mark in (guests or {}).items()},
+        {f"g/{id}": Attachment(mark=mark, since=since) for id, mark in (volumes or {}).items()},
+        {uuid: Attachment(mark=mark, since=since) for uuid, mark in (guests or {}).items()},
     )
 
 
@@ -55,7 +55,7 @@ def known(
 
 
 def volume(mark: str = "m", type: str | None = "t1", read: datetime = NOW, missing: bool = False) -> Volume:
-    return Volume(type, frozenset({mark}), read, missing)
+    return Volume(type=type, marks=frozenset({mark}), read=read, missing=missing)
 
 
 def due(catalogue: Catalogue | None, attachments: Attachments | None, now: datetime = NOW, **more: bool) -> Agenda:
@@ -90,9 +90,9 @@ def test_a_volume_is_asked_for_once_an_attachment() -> None:
 
 
 def test_a_volume_with_two_attachments_is_unknown_until_both_were_asked_for() -> None:
-    seen = Attachments({"g1/a": Attachment("m", NOW), "g2/a": Attachment("n", NOW)})
+    seen = Attachments({"g1/a": Attachment(mark="m", since=NOW), "g2/a": Attachment(mark="n", since=NOW)})
     assert due(known({"a": volume("m")}), seen).unknown == ("a",)
-    both = refreshed(known({"a": volume("m")}), Answers(volumes={"a": TypeOf("t1")}), seen, NOW, source="lab")
+    both = refreshed(known({"a": volume("m")}), Answers(volumes={"a": TypeOf(type="t1")}), seen, NOW, source="lab")
     assert due(both, seen).unknown == ()
 
 
@@ -130,7 +130,7 @@ def test_more_unknown_volumes_than_a_run_may_ask_for_wait() -> None:
 
 
 def test_guests_are_asked_for_when_one_is_unknown() -> None:
-    server = Server({}, frozenset({"m"}), NOW)
+    server = Server(extra_specs={}, marks=frozenset({"m"}), read=NOW)
     assert not due(known(servers={"g": server}), met(guests={"g": "m"})).servers
     assert due(known(servers={"g": server}), met(guests={"g": "started anew"})).servers
     assert due(known(), met(guests={"g": "m"})).servers
@@ -138,7 +138,7 @@ def test_guests_are_asked_for_when_one_is_unknown() -> None:
 
 
 def test_a_guest_that_nova_did_not_know_is_asked_for_again_since_it_may_migrate() -> None:
-    missing = Server({}, frozenset({"m"}), ago(minutes=20), missing=True)
+    missing = Server(extra_specs={}, marks=frozenset({"m"}), read=ago(minutes=20), missing=True)
     assert due(known(servers={"g": missing}), met(guests={"g": "m"}, since=ago(minutes=25))).servers
     assert not due(known(servers={"g": missing}), met(guests={"g": "m"}, since=ago(hours=5))).servers
 
@@ -160,7 +160,7 @@ def test_a_node_costs_no_more_than_twelve_calls_an_hour_however_many_volumes_it_
         # Fifty a call, those that are asked for again apart from the unknown ones.
         cost = 2 * asked.lists + asked.servers - (-len(asked.unknown) // 50) - (-len(asked.again) // 50)
         calls.append((now, cost))
-        told = {id: TypeOf("t1") for id in (*asked.unknown, *asked.again)}
+        told = {id: TypeOf(type="t1") for id in (*asked.unknown, *asked.again)}
         answers = Answers(LISTS if asked.lists else None, told, {"g": {}} if asked.servers else None)
         catalogue = refreshed(catalogue, answers, attachments, now, source="lab")
         now += timedelta(seconds=INTERVAL * chance.uniform(0.95, 1.05))
@@ -179,7 +179,7 @@ def test_a_node_costs_no_more_than_twelve_calls_an_hour_however_many_volumes_it_
 
 
 def test_the_first_answers_are_generation_one() -> None:
-    made = refreshed(None, Answers(LISTS, {"a": TypeOf("t1")}), met({"a": "m"}), NOW, source="lab")
+    made = refreshed(None, Answers(LISTS, {"a": TypeOf(type="t1")}), met({"a": "m"}), NOW, source="lab")
     assert (made.generation, made.issued, made.source) == (1, NOW, "lab")
     assert made.volumes == {"a": volume("m")}
 
@@ -187,11 +187,11 @@ def test_the_first_answers_are_generation_one() -> None:
 def test_a_generation_rises_with_content_and_not_with_times_of_reading() -> None:
     before = known({"a": volume(read=ago(days=2))}, issued=ago(hours=1))
     seen = met({"a": "m"})
-    same = refreshed(before, Answers(LISTS, {"a": TypeOf("t1")}), seen, NOW, source="lab")
+    same = refreshed(before, Answers(LISTS, {"a": TypeOf(type="t1")}), seen, NOW, source="lab")
     assert (same.generation, same.issued, same.volumes["a"].read) == (7, NOW, NOW)
     other = Lists({"s1": replace(GOLD, keys={"total_iops_sec": "600"})}, LISTS.types)
     assert refreshed(before, Answers(other), seen, NOW, source="lab").generation == 8
-    assert refreshed(before, Answers(LISTS, {"a": TypeOf(None)}), seen, NOW, source="lab").generation == 8
+    assert refreshed(before, Answers(LISTS, {"a": TypeOf(type=None)}), seen, NOW, source="lab").generation == 8
 
 
 def test_what_was_not_asked_for_stays_with_the_time_it_was_read() -> None:
@@ -201,7 +201,7 @@ def test_what_was_not_asked_for_stays_with_the_time_it_was_read() -> None:
 
 
 def test_a_volume_that_is_not_sighted_any_more_is_forgotten() -> None:
-    before = known({"a": volume(), "b": volume()}, {"g": Server({}, frozenset({"m"}), NOW)})
+    before = known({"a": volume(), "b": volume()}, {"g": Server(extra_specs={}, marks=frozenset({"m"}), read=NOW)})
     after = refreshed(before, Answers(LISTS), met({"b": "m"}), NOW, source="lab")
     assert (set(after.volumes), set(after.servers)) == ({"b"}, set())
     assert refreshed(before, Answers(LISTS), None, NOW, source="lab").volumes == before.volumes
@@ -213,7 +213,7 @@ def test_an_answer_counts_for_no_attachment_that_it_was_not_asked_for() -> None:
     assert refreshed(before, Answers(LISTS), detached_and_attached_again, NOW, source="lab").volumes == {}
 
 
-BOTH = Volume("t1", frozenset({"m", "n", "n.2"}), ago(days=1))
+BOTH = Volume(type="t1", marks=frozenset({"m", "n", "n.2"}), read=ago(days=1))
 
 
 def test_after_an_external_change_a_volume_is_requested_again_and_what_is_known_of_its_attachment_stays() -> None:
@@ -232,11 +232,11 @@ def test_after_an_external_change_a_volume_is_requested_again_and_what_is_known_
 
 def test_what_is_not_there_is_missing_and_what_was_there_before_is_not_lost() -> None:
     seen = met({"a": "m"}, {"g": "m", "h": "m", "i": "m"})
-    before = known(servers={"h": Server({"quota:x": "1"}, frozenset({"m"}), ago(days=1))})
-    answers = Answers(volumes={"a": TypeOf(None, missing=True)}, servers={"g": {"quota:y": "2"}, "i": None})
+    before = known(servers={"h": Server(extra_specs={"quota:x": "1"}, marks=frozenset({"m"}), read=ago(days=1))})
+    answers = Answers(volumes={"a": TypeOf(type=None, missing=True)}, servers={"g": {"quota:y": "2"}, "i": None})
     after = refreshed(before, answers, seen, NOW, source="lab")
     assert after.volumes["a"].missing
-    assert after.servers["g"] == Server({"quota:y": "2"}, frozenset({"m"}), NOW)
+    assert after.servers["g"] == Server(extra_specs={"quota:y": "2"}, marks=frozenset({"m"}), read=NOW)
     assert after.servers["h"] == before.servers["h"]  # Nova names another node while it migrates
     assert after.servers["i"].missing
 
@@ -245,7 +245,15 @@ def test_what_is_not_there_is_missing_and_what_was_there_before_is_not_lost() ->
 
 
 def region(**changes: object) -> Region:
-    made = Region(99, NOW, ago(minutes=1), "lab", LISTS.specs, LISTS.types, {"a": "t1", "b": None, "z": "t1"})
+    made = Region(
+        generation=99,
+        issued=NOW,
+        begun=ago(minutes=1),
+        source="lab",
+        specs=LISTS.specs,
+        types=LISTS.types,
+        volumes={"a": "t1", "b": None, "z": "t1"},
+    )
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -269,7 +277,9 @@ def test_a_region_says_nothing_of_an_attachment_that_came_after_it_was_read() ->
 
 
 def test_what_is_known_of_an_attachment_stays_where_the_region_says_nothing() -> None:
-    before = known({"a": volume("m", type="t0")}, {"g": Server({"quota:x": "1"}, frozenset({"m"}), NOW)})
+    before = known(
+        {"a": volume("m", type="t0")}, {"g": Server(extra_specs={"quota:x": "1"}, marks=frozenset({"m"}), read=NOW)}
+    )
     cut = sliced(before, region(), met({"a": "m"}, {"g": "m"}, since=NOW), source="file")
     assert cut.volumes == before.volumes
     assert cut.servers == before.servers

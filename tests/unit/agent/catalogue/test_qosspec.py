@@ -108,8 +108,8 @@ def test_a_minimum_per_gb_alone_has_no_effect() -> None:
 def test_the_arithmetic_is_told_for_each_limit_that_hangs_on_the_size() -> None:
     keys = PER_GB | {"total_iops_sec_max": "20000", "size_iops_sec": "4096"}
     assert set(evaluated(keys, 1000).arithmetic) == {
-        PerGb("total_iops_sec", per_gb=30, gib=1000, minimum=100, maximum=20000, result=20000),
-        PerGb("total_bytes_sec", per_gb=1048576, gib=1000, minimum=None, maximum=None, result=1048576000),
+        PerGb(parameter="total_iops_sec", per_gb=30, gib=1000, minimum=100, maximum=20000, result=20000),
+        PerGb(parameter="total_bytes_sec", per_gb=1048576, gib=1000, minimum=None, maximum=None, result=1048576000),
     }
     assert evaluated(GOLD).arithmetic == ()
 

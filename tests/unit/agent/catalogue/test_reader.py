@@ -58,7 +58,7 @@ def again(api: FakeApi) -> Mapping[str, TypeOf]:
 
 def test_all_that_are_due_cost_one_call() -> None:
     api = FakeApi(*IDS)
-    assert again(api) == dict.fromkeys(IDS, TypeOf("t1"))
+    assert again(api) == dict.fromkeys(IDS, TypeOf(type="t1"))
     assert len(api.asked) == 1
 
 
@@ -66,13 +66,13 @@ def test_one_that_is_not_among_the_answers_is_asked_for_alone_and_the_others_lat
     """That it was not found may mean that it was not shown; to ask for each would be a call each."""
     api = FakeApi(IDS[0], IDS[3])
     told = again(api)
-    assert told == {IDS[0]: TypeOf("t1"), IDS[3]: TypeOf("t1"), IDS[1]: TypeOf(None, missing=True)}
+    assert told == {IDS[0]: TypeOf(type="t1"), IDS[3]: TypeOf(type="t1"), IDS[1]: TypeOf(type=None, missing=True)}
     assert len(api.asked) == 2
 
 
 def test_where_cinder_does_not_filter_the_oldest_alone_is_asked_for() -> None:
     api = FakeApi(*IDS, filters=False)
-    assert again(api) == {IDS[0]: TypeOf("t1")}
+    assert again(api) == {IDS[0]: TypeOf(type="t1")}
     assert len(api.asked) == 2
 
 

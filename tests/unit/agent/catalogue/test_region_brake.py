@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -14,6 +13,7 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionBr
 from plimsoll_agent.catalogue.planner import Lists, TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import Edit, Effect, Judgement, judge, stopped
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON
 
 GOLD, BRONZE = VolumeType("t-gold", "gold", "s-gold"), VolumeType("t-bronze", "bronze", "s-bronze")
@@ -30,7 +30,7 @@ def edited(spec: str = "s-gold", consumer: str = "front-end", **keys: str | None
 
 
 def volumes(number: int, type: str | None = "t-gold", gib: int | None = 10) -> dict[str, TypeOf]:
-    return {f"{type}-{one}": TypeOf(type, gib=gib) for one in range(number)}
+    return {f"{type}-{one}": TypeOf(type=type, gib=gib) for one in range(number)}
 
 
 def judged(after: Lists, number: int = 1, before: Lists = BEFORE, gib: int | None = 10) -> Judgement:
@@ -189,10 +189,10 @@ def test_a_volume_counts_by_its_present_type_and_size_under_both_states() -> Non
 
 
 def test_volumes_that_are_not_attached_are_left_out() -> None:
-    region = volumes(3) | {f"free-{one}": TypeOf("t-gold", gib=10, attached=False) for one in range(5000)}
+    region = volumes(3) | {f"free-{one}": TypeOf(type="t-gold", gib=10, attached=False) for one in range(5000)}
     found = judge(BEFORE, edited(total_iops_sec="1400"), region, RegionBrake())
     assert (found.number, found.of, found.stops) == (3, 3, False)
-    assert not judge(BEFORE, edited(), {"v": TypeOf("t-gold", gib=1, attached=False)}, RegionBrake()).stops
+    assert not judge(BEFORE, edited(), {"v": TypeOf(type="t-gold", gib=1, attached=False)}, RegionBrake()).stops
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.util.frozen import replace
 from tests import depth
 from tests.fakes import FakeDisk
 from tests.unit.clouds import a_spec, a_type
@@ -47,7 +47,7 @@ class Publisher:
         return Lists({self.spec.id: self.spec}, {TYPE.id: TYPE})
 
     def make(self, now: datetime, *, brake: bool = True) -> bytes:
-        volumes = {id: TypeOf(type, gib=10) for id, type in self.types.items()}
+        volumes = {id: TypeOf(type=type, gib=10) for id, type in self.types.items()}
         digest = digest_of(self.read.specs, self.read.types)
         if self.published is not None and brake:
             found = judge(self.published, self.read, volumes, RegionBrake(volumes=DISKS, percent=1))
@@ -58,7 +58,19 @@ class Publisher:
         self.generation += 1
         specs, types = self.published.specs, self.published.types
         orders = self.orders.standing(now)
-        return signed_file.encode(Region(self.generation, now, now, "lab", specs, types, self.types, {}, orders))
+        return signed_file.encode(
+            Region(
+                generation=self.generation,
+                issued=now,
+                begun=now,
+                source="lab",
+                specs=specs,
+                types=types,
+                volumes=self.types,
+                servers={},
+                orders=orders,
+            )
+        )
 
 
 class SimulatedRegion:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from plimsoll_agent.catalogue.signed_file import (
     decode,
     encode,
 )
+from plimsoll_agent.util.frozen import replace
 from tests.unit import oldregion
 
 DATA = Path(__file__).parents[2] / "data"
@@ -47,7 +47,7 @@ REGION = Region(
             RegionApproval(Of.SPECS, "0a1b" * 16, NOW, NOW + timedelta(days=7), "ann", "sale", frozenset({"t1"})),
             RegionApproval(Of.BOUNDS, "", NOW, NOW + timedelta(hours=2), "ann", "move", disks=40, percent=50),
         ),
-        RegionPause(NOW, NOW + timedelta(hours=1), "root", "Ceph moves"),
+        RegionPause(since=NOW, until=NOW + timedelta(hours=1), by="root", why="Ceph moves"),
         (RegionHold("v1", None, NOW, NOW + timedelta(hours=1), "ann", "import"),),
     ),
     valid_until=NOW + timedelta(days=1),

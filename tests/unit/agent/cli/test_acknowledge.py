@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.node import FSID, guest
 from tests.unit.person import Person

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.record import Record
+from plimsoll_agent.util.frozen import replace
 from tests.unit.clouds import a_catalogue, a_spec, a_type, knowing, met
 from tests.unit.manydisks import a_pass_over
 from tests.unit.person import Person, Terminal
@@ -41,11 +41,20 @@ def hostile_pass() -> PassReport:
     names = dict.fromkeys(("target", "pool", "image", "namespace", "bus", "alias"), HOSTILE)
     # Its definition says otherwise: that has a line of its own in ``explain``.
     disk = a_disk(guest, **names, volume_id=None, monitors=(HOSTILE,), defined=Limits(total_iops_sec=1))
-    rules = Rules((Rule(name=HOSTILE, match=Match(pool=("x",)), manage=False),))
+    rules = Rules(rules=(Rule(name=HOSTILE, match=Match(pool=("x",)), manage=False),))
     decision = decide(disk, a_situation(rules), SOURCES)
-    outcome = Outcome(disk, decision, None, Result(Kind.FAILED, because(Code.REJECTED, detail=HOSTILE)))
+    outcome = Outcome(
+        disk=disk, decision=decision, change=None, result=Result(Kind.FAILED, because(Code.REJECTED, detail=HOSTILE))
+    )
     hidden = UnreachableGuest(GuestRef("u", HOSTILE), because(Code.NOT_READ, detail=HOSTILE))
-    return PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), (hidden,))
+    return PassReport(
+        mode=Mode.PLAN,
+        scope=Scope(),
+        situation=a_situation(rules),
+        seconds=0.0,
+        outcomes=(outcome,),
+        unreachable=(hidden,),
+    )
 
 
 def printed(command: type, passed: PassReport, state: Path, *words: str) -> list[str]:
@@ -74,9 +83,16 @@ def explained(disk: Disk, tmp_path: Path) -> list[str]:
         known, met(disk), Rule(name="night", match=Match(pool=("*",)), ceiling=Limits(total_iops_sec=2000))
     )
     decision = decide(disk, situation, SOURCES)
-    outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+    outcome = Outcome(
+        disk=disk, decision=decision, change=None, result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT))
+    )
     return printed(
-        DiskExplain, PassReport(Mode.PLAN, Scope(), situation, 0.0, (outcome,), ()), tmp_path, disk.guest.name
+        DiskExplain,
+        PassReport(
+            mode=Mode.PLAN, scope=Scope(), situation=situation, seconds=0.0, outcomes=(outcome,), unreachable=()
+        ),
+        tmp_path,
+        disk.guest.name,
     )
 
 
@@ -109,9 +125,16 @@ def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: 
     (id_,) = record.intend([change], NOON, "root")
     record.conclude([Conclusion(id_, Ending.DONE)], NOON)
     decision = decide(disk, a_situation(), SOURCES)
-    outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+    outcome = Outcome(
+        disk=disk, decision=decision, change=None, result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT))
+    )
     lines = printed(
-        DiskExplain, PassReport(Mode.PLAN, Scope(), a_situation(), 0.0, (outcome,), ()), tmp_path, disk.guest.name
+        DiskExplain,
+        PassReport(
+            mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=0.0, outcomes=(outcome,), unreachable=()
+        ),
+        tmp_path,
+        disk.guest.name,
     )
     assert any("(by plimsoll: rule; run by root)" in line for line in lines)
 
@@ -120,10 +143,17 @@ def test_a_disk_that_a_guest_does_not_have_is_answered_with_those_that_it_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcomes = [
-        Outcome(disk, decide(disk, a_situation(), SOURCES), None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
+        Outcome(
+            disk=disk,
+            decision=decide(disk, a_situation(), SOURCES),
+            change=None,
+            result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)),
+        )
         for disk in (a_disk(target="vda", image="x", volume_id=None), a_disk())
     ]
-    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 0.0, tuple(outcomes), ())
+    passed = PassReport(
+        mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=0.0, outcomes=tuple(outcomes), unreachable=()
+    )
     name = outcomes[0].disk.guest.name
     person = Person()
     status = person.types(
@@ -146,8 +176,12 @@ def test_verify_says_who_was_asked_and_whether_libvirt_agrees(
     limits = Limits(total_iops_sec=500)
     disk = a_disk(actual=limits, defined=limits)
     decision = decide(disk, a_situation(), SOURCES)
-    outcome = Outcome(disk, decision, None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
-    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 0.0, (outcome,), ())
+    outcome = Outcome(
+        disk=disk, decision=decision, change=None, result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT))
+    )
+    passed = PassReport(
+        mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=0.0, outcomes=(outcome,), unreachable=()
+    )
     person = Person()
     settings = replace(config.load([], []), state_dir=tmp_path)
     fakes = {"look": lambda *_, **__: passed, "_qemu_says": lambda *_: qemu}
@@ -181,8 +215,15 @@ def test_a_disk_out_of_sync_after_an_undo_is_listed_with_who_undid_it(
     rules = Rules(default=limits)
     desired = because(Code.NODE_DEFAULT)
     change = Change(disk, found, limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
-    outcome = Outcome(disk, decide(disk, a_situation(rules), SOURCES), change, Result(Kind.PLANNED, desired))
-    passed = PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), ())
+    outcome = Outcome(
+        disk=disk,
+        decision=decide(disk, a_situation(rules), SOURCES),
+        change=change,
+        result=Result(Kind.PLANNED, desired),
+    )
+    passed = PassReport(
+        mode=Mode.PLAN, scope=Scope(), situation=a_situation(rules), seconds=0.0, outcomes=(outcome,), unreachable=()
+    )
     assert any(
         line.endswith(f"out of sync  {told}") for line in printed(DiskList, passed, tmp_path, "--max-width", "0")
     )
@@ -217,8 +258,15 @@ def test_a_disk_whose_change_failed_before_is_shown_with_that_and_since_when(
         before = replace(change, after=Limits(total_iops_sec=7)) if other else change
         (id_,) = record.intend([before], at, "root")
         record.conclude([Conclusion(id_, result, "too high")], at)
-    outcome = Outcome(disk, decide(disk, a_situation(rules), SOURCES), change, Result(Kind.PLANNED, desired))
-    passed = PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), ())
+    outcome = Outcome(
+        disk=disk,
+        decision=decide(disk, a_situation(rules), SOURCES),
+        change=change,
+        result=Result(Kind.PLANNED, desired),
+    )
+    passed = PassReport(
+        mode=Mode.PLAN, scope=Scope(), situation=a_situation(rules), seconds=0.0, outcomes=(outcome,), unreachable=()
+    )
     state = "out of sync" if other else "failed"
     lines = printed(DiskList, passed, tmp_path, "--max-width", "0")
     assert any(line.endswith(f"{state}  {told}") for line in lines)
@@ -240,7 +288,11 @@ def test_a_disk_whose_change_failed_before_is_shown_with_that_and_since_when(
 @pytest.mark.parametrize("applied", [Limits(total_iops_sec=500), Limits(total_iops_sec=501), None])
 def test_explain_says_whose_limits_a_guest_brought_along(tmp_path: Path, applied: Limits | None) -> None:
     limits = Limits(total_iops_sec=500)
-    disk = a_disk(a_guest(marks=Marks({VOLUME: Mark(limits, NOON, applied)})), actual=limits, defined=limits)
+    disk = a_disk(
+        a_guest(marks=Marks({VOLUME: Mark(desired=limits, since=NOON, applied=applied)})),
+        actual=limits,
+        defined=limits,
+    )
     told = "\n".join(explained(disk, tmp_path))
     whose = "set by plimsoll (not in this node's record)" if applied == limits else "not set by plimsoll"
     assert f"500 IOPS, {whose}" in told
@@ -315,12 +367,24 @@ def test_a_record_that_cannot_be_read_is_told_once_where_it_would_tell_of_failur
     limits, disk = Limits(total_iops_sec=500), a_disk()
     desired, rules = because(Code.NODE_DEFAULT), Rules(default=limits)
     change = Change(disk, Limits(), limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
-    planned = Outcome(disk, decide(disk, a_situation(rules), SOURCES), change, Result(Kind.PLANNED, desired))
+    planned = Outcome(
+        disk=disk,
+        decision=decide(disk, a_situation(rules), SOURCES),
+        change=change,
+        result=Result(Kind.PLANNED, desired),
+    )
     in_sync = replace(planned, change=None, result=Result(Kind.IN_SYNC, desired))
     (tmp_path / "record.sqlite").write_text("no database, but long enough to be read as one" * 99)
 
     def told(outcome: Outcome) -> int:
-        passed = PassReport(Mode.PLAN, Scope(), a_situation(rules), 0.0, (outcome,), ())
+        passed = PassReport(
+            mode=Mode.PLAN,
+            scope=Scope(),
+            situation=a_situation(rules),
+            seconds=0.0,
+            outcomes=(outcome,),
+            unreachable=(),
+        )
         words = ["-f", format, *([] if command is DiskList else [disk.guest.name])]
         said = "changes that failed are shown as out of sync"
         return " ".join(" ".join(printed(command, passed, tmp_path, *words)).split()).count(said)

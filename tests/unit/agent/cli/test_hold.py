@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import Memory, State
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor
 from tests.unit.node import guest
 from tests.unit.person import Person
@@ -218,7 +218,7 @@ def test_ending_one_hold_leaves_the_end_of_another_to_be_recorded(shell: Shell) 
     assert memory is not None
     past = datetime.now(UTC) - timedelta(minutes=1)
     over = {key: replace(hold, until=past) if key.endswith("_disk") else hold for key, hold in memory.holds.items()}
-    shell.state.save_memory(Memory(memory.disks, over))
+    shell.state.save_memory(Memory(disks=memory.disks, holds=over))
     assert shell.run(HoldEnd, GUEST, "vdb") == 0
     assert list(shell.holds()) == ["vda"], "a pass has yet to say in the record that it has ended"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from plimsoll_agent.cli.hold import HoldAdd
 from plimsoll_agent.cli.passes import Enforce
 from plimsoll_agent.cli.undo import Undo
 from plimsoll_agent.store.state import Busy
+from plimsoll_agent.util.frozen import replace
 from tests.unit.enforcing import Shell
 
 

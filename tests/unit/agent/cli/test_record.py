@@ -7,7 +7,6 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.moments import moment
+from plimsoll_agent.util.frozen import replace
 from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 from tests.unit.widths import WIDTHS, misfits, plain
@@ -121,7 +121,13 @@ def test_names_that_others_chose_cannot_make_a_line_of_their_own(tmp_path: Path)
     record = Record(tmp_path / "record.sqlite")
     evil = "x\n2026-11-20 12:00:00  \x1b[2J\u202e"
     record.intend([a_change(a_disk(a_guest(name=evil), target=evil))], NOON, evil)
-    because_of = Event(NOON, evil, Happening.PAUSED, because(Code.OPERATOR, why=evil), a_disk(target=evil).named)
+    because_of = Event(
+        at=NOON,
+        by=evil,
+        what=Happening.PAUSED,
+        reason=because(Code.OPERATOR, why=evil),
+        disk=a_disk(target=evil).named,
+    )
     record.note([because_of])
     assert all(entry_line(entry).isprintable() for entry in record_query.entries(record, Selection()))
 
@@ -138,7 +144,7 @@ def test_every_kind_of_entry_and_every_result_has_words(record: Record) -> None:
     results = {entry_line(replace(change, result=result)) for result in (None, *Ending)}
     assert len(results) == len(Ending) + 1
     for what in Happening:
-        event = RecordedEvent(2, NOON, "ann", what, None, because(Code.OPERATOR, why="x"))
+        event = RecordedEvent(id=2, at=NOON, by="ann", what=what, disk=None, reason=because(Code.OPERATOR, why="x"))
         assert "this node" in entry_line(event)
         assert entry_data(event)["what"] == what.value
 
@@ -146,7 +152,16 @@ def test_every_kind_of_entry_and_every_result_has_words(record: Record) -> None:
 def test_a_hold_that_moved_with_its_guest_is_told_apart(record: Record) -> None:
     hold = because(Code.HOLD, why="x", by="ann", until="2026-11-20T13:00:00+00:00")
     lines = {
-        entry_line(RecordedEvent(2, NOON, "root", Happening.HOLD_ENDED, DISK.named, replace(hold, facts=facts)))
+        entry_line(
+            RecordedEvent(
+                id=2,
+                at=NOON,
+                by="root",
+                what=Happening.HOLD_ENDED,
+                disk=DISK.named,
+                reason=replace(hold, facts=facts),
+            )
+        )
         for facts in (hold.facts, *({**hold.facts, "moved": move.value} for move in Move))
     }
     assert {line.partition("; ")[2].partition("   by ")[0] for line in lines} == {
@@ -166,7 +181,7 @@ def test_a_disk_has_the_names_that_the_report_of_a_pass_has(record: Record) -> N
 
 
 def test_each_fault_is_a_line_and_comes_instead_of_the_sum() -> None:
-    lines = [*verified_lines(Verified(9, 2, ("words", "others")))]
+    lines = [*verified_lines(Verified(changes=9, events=2, faults=("words", "others")))]
     assert lines == ["the file is damaged: words", "the file is damaged: others"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.cells import cell_len
 from plimsoll_agent.cli.rules_test import RulesTest
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor
 from tests.unit.node import a_volume, guest
 from tests.unit.person import Person, Terminal

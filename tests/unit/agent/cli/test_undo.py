@@ -8,7 +8,6 @@ import re
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from plimsoll_agent.reconcile.outcome import Kind, Result
 from plimsoll_agent.reconcile.undo import Undone
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.retention import Retention
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import hangs
 from tests.unit import told
 from tests.unit.agent.reconcile.test_undo import NEW, OLD, OTHERS, rules
@@ -388,7 +388,9 @@ def test_a_name_that_speaks_to_the_terminal_is_not_heard() -> None:
     named = replace(a_disk().named, guest_name="in\x1b[31mstance")
     for kind in Kind:
         result = Result(kind, because(Code.NOT_HERE))
-        for line in told.undone([Undone(named, None, None, None, result, server="\x07")]):
+        for line in told.undone(
+            [Undone(disk=named, actual=None, target=None, change=None, result=result, server="\x07")]
+        ):
             assert line.isprintable()
             assert "in?[31mstance" in line
 

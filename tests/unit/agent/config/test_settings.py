@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.monitor.thresholds import SHIPPED, Thresholds
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
+from plimsoll_agent.util.frozen import names
 from tests.unit.nobody import as_nobody
 
 Write = Callable[[str], Path]
@@ -304,8 +304,8 @@ def another(option: Any) -> str:
 
 def leaves(settings: object, above: str = "") -> dict[str, object]:
     """Each value by its place in the settings."""
-    if is_dataclass(settings):
-        inner = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    if hasattr(settings, "__struct_fields__"):
+        inner = {name: getattr(settings, name) for name in names(settings)}
     elif isinstance(settings, Mapping):
         inner = dict(settings)
     else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import CatalogueWatch
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import uuid_of
 from tests.unit.regionfile import keep_region_file
@@ -28,7 +28,7 @@ from tests.unit.values import NOON
 NO_GUESTS: frozenset[str] = frozenset()
 GOLD = a_spec("gold-iops", total_iops_sec="500")
 KNOWN = a_catalogue(GOLD, types=[a_type("gold", GOLD)])
-PAUSED = Orders(pause=RegionPause(NOON, None, "ann", "Ceph moves"))
+PAUSED = Orders(pause=RegionPause(since=NOON, until=None, by="ann", why="Ceph moves"))
 
 
 class Node:
@@ -80,11 +80,13 @@ def test_a_file_that_did_not_change_is_not_read(node: Node, monkeypatch: pytest.
 
 
 def test_data_of_a_volume_concern_the_guest_that_has_it_attached(node: Node) -> None:
-    met = {f"{uuid_of(number)}/v{number}": Attachment("m", NOON) for number in (1, 2)}
+    met = {f"{uuid_of(number)}/v{number}": Attachment(mark="m", since=NOON) for number in (1, 2)}
     node.state.save_attachments(Attachments(met, {}))
     node.save(KNOWN)
     watch = node.watch()
-    node.save(replace(KNOWN, generation=2, volumes={"v2": Volume("id-of-gold", frozenset("m"), NOON)}))
+    node.save(
+        replace(KNOWN, generation=2, volumes={"v2": Volume(type="id-of-gold", marks=frozenset("m"), read=NOON)})
+    )
     assert watch.changed(node.settings) == {uuid_of(2)}
     node.save(replace(KNOWN, generation=3))
     assert watch.changed(node.settings) == {uuid_of(2)}, "compared with the one before"

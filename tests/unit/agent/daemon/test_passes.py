@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.rules.loader import Read
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util import schema
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor
 from tests.unit.node import a_volume, guest, uuid_of
 

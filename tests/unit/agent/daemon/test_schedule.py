@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import settings
@@ -14,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from plimsoll_agent.daemon import schedule as module
 from plimsoll_agent.daemon.schedule import PassResult, Schedule, Verdict
 from plimsoll_agent.model.guest_events import EventKind, GuestEvent
+from plimsoll_agent.util.frozen import replace
 from tests import depth
 
 A, B = "aaaaaaaa-0000-4000-8000-000000000000", "bbbbbbbb-0000-4000-8000-000000000000"
@@ -21,7 +21,7 @@ LIMITS = {"total_iops_sec": 250, "read_iops_sec": 0}
 
 
 def an_event(kind: EventKind, uuid: str = A, **more: object) -> GuestEvent:
-    return GuestEvent(uuid, f"instance-{uuid[:8]}", kind, **more)  # type: ignore[arg-type]
+    return GuestEvent(uuid=uuid, name=f"instance-{uuid[:8]}", kind=kind, **more)  # type: ignore[arg-type]
 
 
 def tuned(limits: Mapping[str, object], target: str = "vda") -> GuestEvent:

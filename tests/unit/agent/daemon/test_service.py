@@ -9,7 +9,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
@@ -37,6 +36,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import Busy, State
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import guest
@@ -75,7 +75,7 @@ class Qemus(FakeHypervisor):
         self.tell(self.tuned(asked.guest.uuid, asked.target, limits))
 
     def tuned(self, uuid: str, target: str, limits: Limits) -> GuestEvent:
-        return GuestEvent(uuid, "instance", EventKind.TUNABLE, target, limits.full_set())
+        return GuestEvent(uuid=uuid, name="instance", kind=EventKind.TUNABLE, target=target, limits=limits.full_set())
 
 
 class Heard(ServiceManager):
@@ -133,7 +133,7 @@ class Fixture:
             self.tell = self.qemus.tell = tell
             return self
 
-        return World(load, lambda: self.stamp, connect, link, self.manager)
+        return World(load=load, stamp=lambda: self.stamp, connect=connect, link=link, manager=self.manager)
 
     def close(self) -> None:
         self.link_closed = True
@@ -174,7 +174,7 @@ class Fixture:
 
     def happens(self, number: int, kind: EventKind) -> None:
         told = guest(number)
-        self.tell(GuestEvent(told.uuid, told.name, kind))
+        self.tell(GuestEvent(uuid=told.uuid, name=told.name, kind=kind))
 
     def stop(self) -> int:
         assert self.service is not None
@@ -372,7 +372,9 @@ def test_a_clock_that_is_set_ahead_ends_no_rule_and_a_suspended_machine_does(
     now, ahead = datetime.now(UTC).replace(microsecond=0), timedelta()
 
     def read(boot: str) -> clock.Clocks:
-        return clock.Clocks(now + ahead, boot, 1000 + ahead.total_seconds() * suspended, lambda: False)
+        return clock.Clocks(
+            wall=now + ahead, boot=boot, uptime=1000 + ahead.total_seconds() * suspended, synchronised=lambda: False
+        )
 
     def after_a_pass_over_the_node() -> set[Limits]:
         assert daemon.service is not None
@@ -712,7 +714,9 @@ def fetched(daemon: Fixture, known: Catalogue, number: int) -> None:
     own = {key.partition("/")[2] for key in met.volumes if key.startswith(guest(number).uuid)}
     assert own
     volumes = {
-        id: Volume("id-of-gold", frozenset(marks), now) for id, marks in met.marks_of_volumes().items() if id in own
+        id: Volume(type="id-of-gold", marks=frozenset(marks), read=now)
+        for id, marks in met.marks_of_volumes().items()
+        if id in own
     }
     catalogue.save(daemon.settings.catalogue.directory, replace(known, volumes=volumes))
 

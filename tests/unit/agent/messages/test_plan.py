@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from plimsoll_agent.messages.plan import (
@@ -22,6 +20,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision
 from plimsoll_agent.reconcile.outcome import Edit, Kind, Outcome, PassReport, Result
+from plimsoll_agent.util.frozen import replace
 from tests.unit import told
 from tests.unit.manydisks import GOLD, IOPS, a_pass_over
 from tests.unit.values import a_disk
@@ -29,7 +28,12 @@ from tests.unit.values import a_disk
 ACKNOWLEDGED = because(Code.ACKNOWLEDGED, by="ann", until="2026-11-20T14:30:00+00:00", why="ticket 1")
 
 MISSING = because(Code.VOLUME_MISSING)
-UNKNOWN = Outcome(a_disk(actual=IOPS), Decision(Unknown(MISSING), ()), None, Result(Kind.UNKNOWN, MISSING))
+UNKNOWN = Outcome(
+    disk=a_disk(actual=IOPS),
+    decision=Decision(desired=Unknown(MISSING), trail=()),
+    change=None,
+    result=Result(Kind.UNKNOWN, MISSING),
+)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, Step, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import ago, printable
 from tests.unit import told
 from tests.unit.manydisks import a_pass_over
@@ -70,12 +70,16 @@ class Disks:
         change = Change(disk, before, after, direction(before, after), reason, cause)
         if isinstance(result, Reason):
             result = Result(Kind.PLANNED, result)
-        return Outcome(disk, Decision(Desired(after, reason), ()), change, result)
+        return Outcome(
+            disk=disk, decision=Decision(desired=Desired(after, reason), trail=()), change=change, result=result
+        )
 
     def staying(self, kind: Kind, reason: Reason, *, drifted: bool = False, limits: Limits = IOPS) -> Outcome:
         disk = replace(self._disk(limits), defined=NODE if drifted else limits)
         answer = Desired(IOPS, reason) if kind is Kind.IN_SYNC else Unmanaged(reason)
-        return Outcome(disk, Decision(answer, ()), None, Result(kind, reason))
+        return Outcome(
+            disk=disk, decision=Decision(desired=answer, trail=()), change=None, result=Result(kind, reason)
+        )
 
     def _disk(self, actual: Limits) -> Disk:
         return a_disk(target=f"vd{next(self._letters)}", actual=actual)
@@ -84,14 +88,25 @@ class Disks:
 def a_pass(
     *outcomes: Outcome, unreachable: tuple[UnreachableGuest, ...] = (), notes: tuple[Reason, ...] = ()
 ) -> PassReport:
-    return PassReport(Mode.PLAN, Scope(), a_situation(), 1.5, outcomes, unreachable, notes)
+    return PassReport(
+        mode=Mode.PLAN,
+        scope=Scope(),
+        situation=a_situation(),
+        seconds=1.5,
+        outcomes=outcomes,
+        unreachable=unreachable,
+        notes=notes,
+    )
 
 
 def braked(*outcomes: Outcome, of: int, catalogue: str | None = None, **number: int) -> PassReport:
     keys = frozenset(str(n) for n in range(sum(number.values())))
     counts = {"removed": 0, "raised": 0, "lowered": 0} | number
     left = (0.01,) if counts["lowered"] else ()
-    return replace(a_pass(*outcomes), braked=Braked("4f21c8", catalogue, keys, of, **counts, left=left))
+    return replace(
+        a_pass(*outcomes),
+        braked=Braked(revision="4f21c8", catalogue=catalogue, keys=keys, of=of, **counts, left=left),
+    )
 
 
 def unreachable(number: int, reason: Reason) -> UnreachableGuest:
@@ -209,9 +224,9 @@ def stopped_alone() -> list[str]:
     later = replace(cut, facts={**cut.facts, "from": "2026-11-23T06:00:00+00:00"})
     alone |= {silent.disk.key: later, elsewhere.key: removal}
     stop = Braked(
-        "4f21c8" * 6,
-        None,
-        frozenset(alone),
+        revision="4f21c8" * 6,
+        catalogue=None,
+        keys=frozenset(alone),
         of=30,
         removed=2,
         raised=0,
@@ -507,8 +522,18 @@ def _hostile_outcomes() -> Iterator[Outcome]:
         reason = because(code, **hostile)
         change = Change(disk, NODE, IOPS, direction(NODE, IOPS), reason, Code.CHANGED_OVER_QMP)
         for kind in Kind:
-            yield Outcome(disk, Decision(Unmanaged(reason), ()), change, Result(kind, reason))
-            yield Outcome(disk, Decision(Unmanaged(reason), ()), None, Result(kind, reason))
+            yield Outcome(
+                disk=disk,
+                decision=Decision(desired=Unmanaged(reason), trail=()),
+                change=change,
+                result=Result(kind, reason),
+            )
+            yield Outcome(
+                disk=disk,
+                decision=Decision(desired=Unmanaged(reason), trail=()),
+                change=None,
+                result=Result(kind, reason),
+            )
 
 
 def test_a_name_that_a_tenant_chose_never_reaches_the_terminal_as_it_is() -> None:

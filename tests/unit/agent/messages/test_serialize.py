@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 
 from plimsoll_agent.catalogue.model import Catalogue
@@ -25,6 +24,7 @@ from plimsoll_agent.reconcile.outcome import (
     Scope,
     UnreachableGuest,
 )
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_situation
 
 BEFORE, AFTER = Limits(total_iops_sec=500), Limits(total_iops_sec=250, total_iops_sec_max=400)
@@ -35,7 +35,12 @@ UNKNOWN = Unknown(because(Code.TIMED_OUT, detail="?"))
 def changed() -> Outcome:
     disk = a_disk(actual=BEFORE, defined=BEFORE, monitors=("a:1", "b:1"), size=2**30, bus="virtio")
     change = Change(disk, BEFORE, AFTER, Direction.LOWER, RULE, Code.DESIRED_CHANGED)
-    return Outcome(disk, Decision(Desired(AFTER, RULE), ()), change, Result(Kind.CHANGED, RULE, 0.00612345678))
+    return Outcome(
+        disk=disk,
+        decision=Decision(desired=Desired(AFTER, RULE), trail=()),
+        change=change,
+        result=Result(Kind.CHANGED, RULE, 0.00612345678),
+    )
 
 
 def test_a_disk_tells_who_it_is() -> None:
@@ -99,7 +104,7 @@ def test_a_disk_that_was_not_changed_is_told_as_it_was_seen() -> None:
 
 
 def test_an_outcome_without_a_change_has_none() -> None:
-    left = replace(changed(), change=None, decision=Decision(Unmanaged(RULE), ()))
+    left = replace(changed(), change=None, decision=Decision(desired=Unmanaged(RULE), trail=()))
     data = serialize.outcome_data(left)
     assert data["change"] is None
     assert data["desired"] is None
@@ -109,7 +114,15 @@ def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
     hidden = UnreachableGuest(GuestRef("u-2", "b\x1b🚢"), because(Code.NOT_FOUND, detail="the guest is gone"))
     note = because(Code.NO_RECORD, detail="no space")
     hung = replace(changed(), change=None, result=Result(Kind.UNKNOWN, because(Code.TIMED_OUT, detail="no answer")))
-    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 1.25, (changed(), hung), (hidden,), (note,))
+    passed = PassReport(
+        mode=Mode.PLAN,
+        scope=Scope(),
+        situation=a_situation(),
+        seconds=1.25,
+        outcomes=(changed(), hung),
+        unreachable=(hidden,),
+        notes=(note,),
+    )
     data = json.loads(json.dumps(serialize.report_data(passed)))
     assert data["version"] == 2
     assert data["started"] == "2026-11-20T12:00:00+00:00"
@@ -126,9 +139,9 @@ def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
 
 def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
     stop = Braked(
-        "4f21c8",
-        "0a1b2c",
-        frozenset({"a/1", "b/2"}),
+        revision="4f21c8",
+        catalogue="0a1b2c",
+        keys=frozenset({"a/1", "b/2"}),
         of=9,
         removed=0,
         raised=0,
@@ -136,7 +149,16 @@ def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
         earlier=(Earlier(NOON, 2, "gold"),),
     )
     wait = Result(Kind.DEFERRED, because(Code.BRAKED, revision="4f21c8", disks=2, of=9))
-    passed = PassReport(Mode.PLAN, Scope(), a_situation(), 1.25, (replace(changed(), result=wait),), (), (), stop)
+    passed = PassReport(
+        mode=Mode.PLAN,
+        scope=Scope(),
+        situation=a_situation(),
+        seconds=1.25,
+        outcomes=(replace(changed(), result=wait),),
+        unreachable=(),
+        notes=(),
+        braked=stop,
+    )
     data = json.loads(json.dumps(serialize.report_data(passed)))
     others = dict.fromkeys(("low", "added", "managed", "unmanaged"), 0)
     numbers = {"disks": 2, "of": 9, "removed": 0, "raised": 0, "lowered": 2, **others}
@@ -156,7 +178,14 @@ def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
 
 def test_a_report_says_which_word_of_cinder_it_stands_on() -> None:
     known = Catalogue(7, NOON - timedelta(minutes=3), "north")
-    passed = PassReport(Mode.PLAN, Scope(), replace(a_situation(), catalogue=known), 1.25, (changed(),), ())
+    passed = PassReport(
+        mode=Mode.PLAN,
+        scope=Scope(),
+        situation=replace(a_situation(), catalogue=known),
+        seconds=1.25,
+        outcomes=(changed(),),
+        unreachable=(),
+    )
     data = json.loads(json.dumps(serialize.report_data(passed)))
     assert data["catalogue"] == {
         "source": "north",
@@ -170,7 +199,7 @@ def test_a_report_says_which_word_of_cinder_it_stands_on() -> None:
 
 def test_a_held_disk_says_so_for_programs_too() -> None:
     held = because(Code.HOLD, why="import", by="ann", until="2026-11-20T13:00:00+00:00")
-    desired = Decision(Desired(AFTER, held), (), aside=Desired(BEFORE, RULE))
+    desired = Decision(desired=Desired(AFTER, held), trail=(), aside=Desired(BEFORE, RULE))
     data = json.loads(
         json.dumps(serialize.outcome_data(replace(changed(), decision=desired, result=Result(Kind.IN_SYNC, held))))
     )

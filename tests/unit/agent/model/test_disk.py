@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import GUEST, VOLUME, a_disk, a_guest
 
 LIMITS = Limits(total_iops_sec=250)

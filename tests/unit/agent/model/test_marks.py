@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -15,12 +14,24 @@ from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks, UnreadableMark, read
 from plimsoll_agent.model.reason import Code, Unknown
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, domain_xml, volume
 from tests.unit.values import GUEST, NOON, VOLUME, examples, possible_limits
 
-HOLD = MarkedHold(Limits(total_iops_sec=800), NOON, NOON + timedelta(hours=2), "root (ann)", "import <4711>")
+HOLD = MarkedHold(
+    limits=Limits(total_iops_sec=800),
+    since=NOON,
+    until=NOON + timedelta(hours=2),
+    by="root (ann)",
+    why="import <4711>",
+)
 MARK = Mark(
-    Limits(total_iops_sec=250), NOON, Limits(total_iops_sec=800), hold=HOLD, restore_to=Limits(), foreign=True
+    desired=Limits(total_iops_sec=250),
+    since=NOON,
+    applied=Limits(total_iops_sec=800),
+    hold=HOLD,
+    restore_to=Limits(),
+    foreign=True,
 )
 
 _words = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=60)
@@ -28,13 +39,21 @@ _times = st.datetimes(
     datetime(1980, 1, 1), datetime(2100, 1, 1), timezones=st.sampled_from([UTC, timezone(timedelta(hours=-9))])
 )
 _limits = st.none() | possible_limits()
-_holds = st.builds(MarkedHold, _limits, _times, _times, _words, _words)
+_holds = st.builds(MarkedHold, limits=_limits, since=_times, until=_times, by=_words, why=_words)
 _rules = st.lists(st.sampled_from(["a", "gold racks", "<&>'"]), max_size=3).map(tuple)
-_later = st.builds(Later, _times, _limits, st.sampled_from([None, "gold"]))
+_later = st.builds(Later, at=_times, limits=_limits, by_type=st.sampled_from([None, "gold"]))
 _marks = st.builds(
     Mark,
-    *(_limits, _times, _limits, st.booleans(), st.none() | _words, _rules, st.none() | st.just("4f21c8")),
-    *(st.none() | st.lists(_later, max_size=3).map(tuple), _limits, st.booleans()),
+    desired=_limits,
+    since=_times,
+    applied=_limits,
+    enforced=st.booleans(),
+    by_type=st.none() | _words,
+    by_rules=_rules,
+    revision=st.none() | st.just("4f21c8"),
+    later=st.none() | st.lists(_later, max_size=3).map(tuple),
+    restore_to=_limits,
+    foreign=st.booleans(),
 )
 
 
@@ -138,7 +157,7 @@ def test_whatever_plimsoll_would_not_have_written_is_no_mark(old: str, new: str)
 
 
 def test_marks_of_more_disks_than_a_guest_can_have_are_none() -> None:
-    many = Marks({str(number): Mark(None, NOON, None) for number in range(1025)})
+    many = Marks({str(number): Mark(desired=None, since=NOON, applied=None) for number in range(1025)})
     with pytest.raises(UnreadableMark, match="1025 disks"):
         read(ET.fromstring(many.xml))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from plimsoll_agent.model.disk import Disk
@@ -11,6 +9,7 @@ from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.model.usage import Reading, TimeAtLimit, Usage, follow, unreachable
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import a_disk, a_guest
 
 KIB = 1024

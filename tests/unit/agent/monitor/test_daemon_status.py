@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from plimsoll_agent.monitor import daemon_metrics, daemon_status, prometheus_text
 from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus
 from plimsoll_agent.store.state import CorruptState, State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.daemonstatus import FULL
 from tests.unit.values import NOON
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, PROBE_UNIT, NodeSetup
+from plimsoll_agent.util.frozen import replace
 from tests.unit.lastpasses import a_name
 
 ROOT = NodeSetup()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Setting, fai
 from plimsoll_agent.monitor.pool_metrics import PER_POOL
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
+from plimsoll_agent.util.frozen import replace
 from tests.unit.lastpasses import BRONZE, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON, examples

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.refresh_state import Calls
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import domain_xml, hangs
 from tests.unit.clouds import a_catalogue
 from tests.unit.lastpasses import a_last_disk

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.store.state import CorruptState, State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.damage import damaged, each_damage, replaced
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.values import examples_of, possible_limits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.usage_history import PastDisk, append, most_used, passes
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON
@@ -34,7 +34,9 @@ def a_pass(minutes: int = 0, number: int = 1) -> LastPass:
 def test_a_pass_is_kept_with_four_digits_and_without_disks_of_which_nothing_is_known(tmp_path: Path) -> None:
     append(State(tmp_path), a_pass())
     (past,) = passes(State(tmp_path))
-    used = PastDisk(150.2, 12290.0, 0.008123, "write_iops_sec", 0.5025, 100)
+    used = PastDisk(
+        operations=150.2, bytes=12290.0, latency=0.008123, limit="write_iops_sec", share=0.5025, allowed=100
+    )
     assert (past.at, dict(past.disks)) == (NOON, {a_name(1).key: used})
 
 
@@ -69,7 +71,9 @@ def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: 
     idle = a_last_disk(actual=None, rates=Rates(0.0, 0.0, 0.0, 0.0, 300.0))
     append(State(tmp_path), a_last_pass(idle))
     (past,) = passes(State(tmp_path))
-    assert dict(past.disks) == {a_name().key: PastDisk(0.0, 0.0, None, None, None, None)}
+    assert dict(past.disks) == {
+        a_name().key: PastDisk(operations=0.0, bytes=0.0, latency=None, limit=None, share=None, allowed=None)
+    }
 
 
 @pytest.mark.parametrize("other", [{}, {"looked": None}])

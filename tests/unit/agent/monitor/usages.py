@@ -35,4 +35,4 @@ def desiring(desired: Limits | Unknown | None, *disks: Disk) -> Planned:
         answer = Unmanaged(because(Code.NO_LIMIT))
     else:
         answer = desired if isinstance(desired, Unknown) else Desired(desired, because(Code.NODE_DEFAULT))
-    return Planned({disk.key: outcome_of(disk, Decision(answer, ())) for disk in disks})
+    return Planned({disk.key: outcome_of(disk, Decision(desired=answer, trail=())) for disk in disks})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, entries
 from plimsoll_agent.store.state import Memory, State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, hangs
 from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
 from tests.unit.node import Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand, uuid_of
@@ -389,7 +389,12 @@ def tell(node: Node) -> None:
     node_store = NodeStore(node.state, "tests")
     memory = node_store.recall(node.now, read_only=True)
     situation = Situation(
-        node.now, node.rules, memory.disks, memory.holds, node.catalogue, node.state.load_attachments()
+        now=node.now,
+        rules=node.rules,
+        memory=memory.disks,
+        holds=memory.holds,
+        catalogue=node.catalogue,
+        attachments=node.state.load_attachments(),
     )
     save_attachments(situation, node.hypervisor, node_store, node.caution(node_store), at_once=1)
 
@@ -468,7 +473,7 @@ def stopped(report: PassReport) -> tuple[int, int] | None:
 
 
 def present(node: Node) -> str:
-    return revision_of(Situation(NOON, node.rules, catalogue=node.catalogue))
+    return revision_of(Situation(now=NOON, rules=node.rules, catalogue=node.catalogue))
 
 
 def test_a_slip_in_a_spec_is_braked_and_named_by_rules_and_catalogue(many: Cloud) -> None:
@@ -544,7 +549,7 @@ def test_a_slip_that_touches_half_of_the_disks_is_braked_beside_what_the_region_
     approve_for_the_region(many)
     names = tuple(f"instance-{number:08}" for number in range(10))
     many.node.rules = Rules(
-        (Rule(name="slip", match=Match(guest=names), limits=SLIP, override=True),), revision="b" * 64
+        rules=(Rule(name="slip", match=Match(guest=names), limits=SLIP, override=True),), revision="b" * 64
     )
     assert stopped(many.node.run()) == (10, 20)
     assert actual(many.node) == [RICH] * 10 + [Limits(total_iops_sec=40)] * 10
@@ -554,7 +559,7 @@ def test_a_rule_that_got_lost_during_a_hold_is_braked_when_the_hold_ends(tmp_pat
     """What specs say during a hold does not count before its end: the rule's limits were desired last."""
     rule = Rule(name="noisy", match=ANYWHERE, limits=SLIP, override=True)
     cloud = settled(
-        a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in range(20)), rules=Rules((rule,), revision="a" * 64))
+        a_cloud(tmp_path, *(guest(n, a_volume(n)) for n in range(20)), rules=Rules(rules=(rule,), revision="a" * 64))
     )
     approve_for_the_region(cloud)
     held(cloud.node)
@@ -701,7 +706,7 @@ def test_rules_that_the_region_approved_of_remove_limits_of_the_types_that_it_na
 ) -> None:
     cloud = settled(a_cloud(tmp_path, guest(1, a_volume(1))))
     free = Rule(name="free", match=ANYWHERE, limits=Limits(), override=True)
-    cloud.node.rules = Rules((free,), revision="b" * 64)
+    cloud.node.rules = Rules(rules=(free,), revision="b" * 64)
     end = NOON + timedelta(days=7)
     approval = RegionApproval(Of.RULES, "b" * 64, NOON, end, "ann", "meant", frozenset({named}))
     cloud.node.orders = Orders((approval,))
@@ -739,7 +744,7 @@ def test_an_approval_of_rules_is_none_of_a_spec_that_is_gone_so_that_rules_answe
         disks = {key: replace(each, source=None) for key, each in memory.disks.items()}
         node.state.save_memory(replace(memory, disks=disks))
     rest = Rule(name="rest", match=ANYWHERE, limits=SLIP, override=overrides)
-    node.rules = Rules((rest,), revision="b" * 64)
+    node.rules = Rules(rules=(rest,), revision="b" * 64)
     if not overrides:
         cloud.types["gold"] = None
         cloud.refresh()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import domain_xml
 from tests.unit.agent.reconcile.test_undo import Person
 from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, uuid_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.model.approvals import digest_of_change
-from plimsoll_agent.policy import adoption
+from plimsoll_agent.policy import adoption, memory
 from plimsoll_agent.reconcile import apply, brake
 from plimsoll_agent.reconcile import run as passes
 from plimsoll_agent.reconcile.caution import Caution
@@ -24,6 +24,7 @@ from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
 from plimsoll_agent.store import clock, node_store
 from plimsoll_agent.store.record import Record
+from plimsoll_agent.util.frozen import replace
 from tests import depth
 from tests.fakes import FakeGuest
 from tests.unit import node
@@ -375,7 +376,7 @@ PLANTED = {
         2, _planting(node_store, name="settled", does=lambda *_, **__: ([], {})), _died_after_a_write
     ),
     "what was put is forgotten": Bug(
-        3, _planting(node_store, name="remembered_after", does=lambda _change, remembered, _now: remembered)
+        3, _planting(memory, name="remembered_after", does=lambda _change, remembered, _now: remembered)
     ),
     "what was put on a full disk is forgotten": Bug(
         3,

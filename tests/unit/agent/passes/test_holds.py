@@ -60,11 +60,11 @@ def restart(node: Node, *, from_persistent: bool) -> FakeGuest:
 # --- the last word
 
 
-EXEMPT = Rules((Rule(name="x", match=Match(), manage=False),))
+EXEMPT = Rules(rules=(Rule(name="x", match=Match(), manage=False),))
 
 
 def test_a_hold_says_who_why_and_until_when_and_ends_with_its_last_moment() -> None:
-    hold = Hold(a_disk().named, None, NOON - HOUR, NOON, "ann", "a test")
+    hold = Hold(disk=a_disk().named, limits=None, since=NOON - HOUR, until=NOON, by="ann", why="a test")
     assert hold.reason.facts == {"why": "a test", "by": "ann", "until": "2026-11-20T12:00:00+00:00"}
     assert active_holds({"a": hold}, NOON - timedelta(seconds=1)) == {"a": hold}
     assert active_holds({"a": hold}, NOON) == {}

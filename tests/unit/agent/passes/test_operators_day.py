@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests import depth
 from tests.fakes import FakeGuest
 from tests.unit.clouds import a_catalogue, a_server, a_spec, a_type, orders_for
@@ -100,7 +100,7 @@ class Cloud:
     def _refresh(self, node: Node) -> None:
         met = node.state.load_attachments()
         types = {name: a_type(name, spec) for name, spec in self.specs.items()}
-        node.rules = Rules(self.rules, revision=digest_of_change(repr(self.rules), Limits()))
+        node.rules = Rules(rules=self.rules, revision=digest_of_change(repr(self.rules), Limits()))
         node.catalogue = a_catalogue(
             *[spec for spec in self.specs.values() if spec is not None],
             types=list(types.values()),
@@ -111,7 +111,7 @@ class Cloud:
         node.orders = self.orders
 
     def _revision(self, node: Node) -> str:
-        return revision_of(Situation(node.now, node.rules, catalogue=node.catalogue))
+        return revision_of(Situation(now=node.now, rules=node.rules, catalogue=node.catalogue))
 
     def has(self, target: str) -> set[int]:
         guests = [each for node in self.nodes for each in node.hypervisor.by_uuid.values()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from plimsoll_agent.policy.memory import releasing, remembered_after
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
 from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.util.frozen import replace
 from tests.unit import told
 from tests.unit.agent.passes.test_catalogue import ANYWHERE, LOST, Cloud, a_cloud, actual, id_of, settled
 from tests.unit.clouds import a_type, orders_for
@@ -110,7 +110,7 @@ def test_limits_of_a_spec_that_is_gone_are_kept_and_reported(
 @pytest.mark.parametrize(
     ("rules", "origin"),
     [
-        (Rules((Rule(name="all", match=ANYWHERE, limits=POOR),), revision="b" * 64), 'rule "all"'),
+        (Rules(rules=(Rule(name="all", match=ANYWHERE, limits=POOR),), revision="b" * 64), 'rule "all"'),
         (Rules(default=POOR, revision="b" * 64), "the default"),
     ],
     ids=["rule", "default"],

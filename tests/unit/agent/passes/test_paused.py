@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from plimsoll_agent.cli.undo import Undo
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor
 from tests.unit.node import guest, set_by_hand
 from tests.unit.person import Person, Terminal

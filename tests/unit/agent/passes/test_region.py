@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from tests.unit.enforcing import KNOWN, settings
 from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, own_disk, uuid_of
 from tests.unit.regionfile import a_key, keep_region_file
@@ -33,7 +33,7 @@ from tests.unit.values import NOON
 HELD = Limits(total_iops_sec=90)
 DAY = timedelta(days=1)
 VOLUME = a_volume(0).volume_id or ""
-PAUSE = RegionPause(NOON, NOON + DAY, "root (ann)", "Ceph moves")
+PAUSE = RegionPause(since=NOON, until=NOON + DAY, by="root (ann)", why="Ceph moves")
 
 
 def a_hold(disk: str, limits: Limits | None = HELD, until: timedelta = DAY) -> RegionHold:
@@ -152,7 +152,7 @@ def test_while_orders_are_unknown_a_disk_without_limits_gets_its_first_ones(tmp_
 def test_while_orders_are_unknown_no_group_is_written_where_one_of_its_disks_would_be_raised(tmp_path: Path) -> None:
     group = replace(LESS, group_name="all")
     node = Node(tmp_path, guest(0, a_volume(0, replace(group, total_iops_sec=100)), a_volume(1)))
-    node.rules = Rules((Rule(name="all", match=Match(pool=("*",)), limits=group, override=True),))
+    node.rules = Rules(rules=(Rule(name="all", match=Match(pool=("*",)), limits=group, override=True),))
     node.orders_unknown = UNKNOWN
     assert codes(node.run(yes=True)) == [Code.ORDERS_UNKNOWN] * 2, "to join the group would raise the other one"
     assert node.hypervisor.writes == []
@@ -355,7 +355,7 @@ def approved_rules(digest: str, *remove: str, until: timedelta = DAY) -> Orders:
 def test_rules_that_the_region_approved_of_pass_the_brake_of_every_node_that_has_them(node: Node, of: str) -> None:
     node.rules = Rules(default=SLIP, revision="b" * 64)
     assert node.run().braked is not None
-    digest = revision_of(Situation(node.now, node.rules)) if of == "revision" else node.rules.revision
+    digest = revision_of(Situation(now=node.now, rules=node.rules)) if of == "revision" else node.rules.revision
     for other in (approved_rules("c" * 64), approved_rules(digest, until=timedelta()), Orders()):
         node.orders = other
         assert node.run().braked is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,13 +26,14 @@ from plimsoll_agent.policy.adoption import (
     with_marks,
     without_guests,
 )
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 
 HOUR = timedelta(hours=1)
 DEFAULT, SPEC = Limits(total_iops_sec=250), Limits(total_iops_sec=3000)
 LOWER, HIGHER = Limits(total_iops_sec=100), Limits(total_iops_sec=9000)
-HELD = MarkedHold(LOWER, NOON - HOUR, NOON + HOUR, "ann", "noisy")
-MARK = Mark(DEFAULT, NOON - HOUR, DEFAULT, enforced=True)
+HELD = MarkedHold(limits=LOWER, since=NOON - HOUR, until=NOON + HOUR, by="ann", why="noisy")
+MARK = Mark(desired=DEFAULT, since=NOON - HOUR, applied=DEFAULT, enforced=True)
 UNKNOWN = Unknown(because(Code.TIMED_OUT, detail="x"))
 
 
@@ -49,7 +49,9 @@ def held_here(limits: Limits | None = LOWER, **other: Any) -> Hold:
 
 
 WHO: Mapping[str, Any] = {"by": "bob", "why": "of before"}
-OF_BEFORE = Remembered(SPEC, NOON - 9 * HOUR, NOON - HOUR, SPEC, "1:1:elsewhere")
+OF_BEFORE = Remembered(
+    desired=SPEC, since=NOON - 9 * HOUR, seen=NOON - HOUR, applied=SPEC, attachment="1:1:elsewhere"
+)
 
 
 # --- limits
@@ -61,11 +63,11 @@ def test_limits_that_plimsoll_put_on_the_other_node_are_its_own_here() -> None:
     taken = adopted([disk], {}, {}, NOON).memory
     assert taken == {
         disk.key: Remembered(
-            DEFAULT,
-            NOON - HOUR,
-            NOON,
-            DEFAULT,
-            disk.attachment,
+            desired=DEFAULT,
+            since=NOON - HOUR,
+            seen=NOON,
+            applied=DEFAULT,
+            attachment=disk.attachment,
             restore_to=SPEC,
             foreign=True,
             enforced=True,
@@ -175,7 +177,7 @@ def test_a_hold_follows_where_the_disk_is_as_the_mark_says_or_it_only_lowers(
 ) -> None:
     disk = marked(replace(MARK, applied=applied, hold=replace(HELD, limits=hold)), actual)
     taken = adopted([disk], {}, {}, NOON)
-    came = Hold(disk.named, hold, NOON - HOUR, NOON + HOUR, "ann", "noisy")
+    came = Hold(disk=disk.named, limits=hold, since=NOON - HOUR, until=NOON + HOUR, by="ann", why="noisy")
     assert taken.came == ((came,) if follows else ())
     assert taken.holds == ({disk.key: came} if follows else {})
     assert [note.code for note in taken.notes] == ([] if follows else [Code.HOLD_NOT_ADOPTED])
@@ -193,7 +195,9 @@ def test_a_hold_longer_than_any_that_can_be_added_does_not_follow() -> None:
 
 
 def test_a_hold_that_has_ended_on_the_way_leaves_what_to_go_back_to() -> None:
-    disk = marked(Mark(None, NOON, LOWER, restore_to=SPEC, hold=replace(HELD, until=NOON)), LOWER)
+    disk = marked(
+        Mark(desired=None, since=NOON, applied=LOWER, restore_to=SPEC, hold=replace(HELD, until=NOON)), LOWER
+    )
     taken = adopted([disk], {}, {}, NOON)
     assert (taken.holds, taken.came, taken.notes) == ({}, (), ())
     assert taken.memory[disk.key].restore_to == SPEC
@@ -213,7 +217,15 @@ def test_a_guest_that_comes_back_with_another_hold_has_that_one() -> None:
 
 def test_a_guest_that_comes_back_with_the_hold_that_it_left_with_is_not_told_of() -> None:
     disk = marked(replace(MARK, hold=HELD))
-    here = Hold(disk.named, LOWER, HELD.since, HELD.until, HELD.by, HELD.why, ignore_health=True)
+    here = Hold(
+        disk=disk.named,
+        limits=LOWER,
+        since=HELD.since,
+        until=HELD.until,
+        by=HELD.by,
+        why=HELD.why,
+        ignore_health=True,
+    )
     taken = adopted([disk], {disk.key: replace(OF_BEFORE, seen=NOON)}, {disk.key: here}, NOON)
     assert (taken.holds, taken.came, taken.went) == ({disk.key: here}, (), ())
 
@@ -241,7 +253,9 @@ def test_each_disk_is_judged_by_itself() -> None:
         unsaved.key: replace(OF_BEFORE, attachment=unsaved.attachment, applied=LOWER),
         same.key: replace(OF_BEFORE, seen=HELD.since + HOUR / 2),
     }
-    left_with = Hold(same.named, HELD.limits, HELD.since, HELD.until, HELD.by, HELD.why)
+    left_with = Hold(
+        disk=same.named, limits=HELD.limits, since=HELD.since, until=HELD.until, by=HELD.by, why=HELD.why
+    )
     holds = {held.key: held_here(), same.key: left_with}
     taken = adopted([unknown, here, unsaved, held, same, news], memory, holds, NOON)
     assert taken.memory.keys() == {unsaved.key, held.key, same.key, news.key}
@@ -291,7 +305,10 @@ def test_a_mark_that_is_for_a_later_pass_is_not_remembered_as_known() -> None:
 # --- what is written
 
 
-LATER = (Later(NOON + timedelta(hours=1), SPEC, "gold"), Later(NOON + timedelta(hours=2), None))
+LATER = (
+    Later(at=NOON + timedelta(hours=1), limits=SPEC, by_type="gold"),
+    Later(at=NOON + timedelta(hours=2), limits=None),
+)
 
 
 def test_what_was_adopted_is_written_as_it_was() -> None:
@@ -304,7 +321,7 @@ def test_what_was_adopted_is_written_as_it_was() -> None:
 
 
 def test_a_disk_of_which_nothing_is_desired_or_put_has_no_mark() -> None:
-    nothing = Remembered(None, NOON, NOON, None, "a")
+    nothing = Remembered(desired=None, since=NOON, seen=NOON, applied=None, attachment="a")
     assert mark_for(None, None) is None
     assert mark_for(nothing, None) is None
     assert marks_to_write([a_disk()], {a_disk().key: nothing}, {}) == {}
@@ -321,15 +338,20 @@ def test_whatever_is_known_of_a_disk_is_told(what: Mapping[str, Any]) -> None:
 
 def test_a_hold_follows_a_disk_of_which_nothing_else_is_known() -> None:
     hold = held_here(ignore_health=True)
-    expected = MarkedHold(hold.limits, hold.since, hold.until, hold.by, hold.why)
-    assert mark_for(None, hold) == Mark(None, hold.since, None, hold=expected)
+    expected = MarkedHold(limits=hold.limits, since=hold.since, until=hold.until, by=hold.by, why=hold.why)
+    assert mark_for(None, hold) == Mark(desired=None, since=hold.since, applied=None, hold=expected)
 
 
 def test_a_guests_marks_are_written_together_and_only_where_they_differ() -> None:
-    ours = Remembered(DEFAULT, NOON, NOON, DEFAULT, "a")
+    ours = Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment="a")
     mine = a_disk(volume_id=None, image="x_disk", pool="vms")
     disks = [a_disk(), mine]
-    both = Marks({VOLUME: Mark(DEFAULT, NOON, DEFAULT), "vms/x_disk": Mark(DEFAULT, NOON, DEFAULT)})
+    both = Marks(
+        {
+            VOLUME: Mark(desired=DEFAULT, since=NOON, applied=DEFAULT),
+            "vms/x_disk": Mark(desired=DEFAULT, since=NOON, applied=DEFAULT),
+        }
+    )
     memory = {disk.key: ours for disk in disks}
     assert marks_to_write(disks, memory, {}) == {mine.guest.uuid: both}
     written = [replace(disk, guest=a_guest(marks=both)) for disk in disks]
@@ -341,7 +363,7 @@ def test_a_guests_marks_are_written_together_and_only_where_they_differ() -> Non
 
 
 def test_a_guest_that_does_not_answer_or_is_on_the_move_keeps_its_marks() -> None:
-    ours = Remembered(DEFAULT, NOON, NOON, DEFAULT, "a")
+    ours = Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment="a")
     disks = [a_disk(), a_disk(volume_id=None, actual=UNKNOWN)]
     other = a_disk(a_guest(uuid="another"))
     memory = {disk.key: ours for disk in (*disks, other)}
@@ -349,7 +371,7 @@ def test_a_guest_that_does_not_answer_or_is_on_the_move_keeps_its_marks() -> Non
 
 
 def test_the_memory_knows_the_marks_that_were_written_and_of_other_guests_those_that_they_have() -> None:
-    ours = Remembered(DEFAULT, NOON, NOON, DEFAULT, a_disk().attachment)
+    ours = Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment=a_disk().attachment)
     disk, without, other = a_disk(), a_disk(volume_id="new"), marked(MARK)
     other = replace(other, guest=replace(other.guest, uuid="another"))
     elsewhere = {"a/b": ours}
@@ -364,7 +386,7 @@ def test_the_memory_knows_the_marks_that_were_written_and_of_other_guests_those_
 
 def test_where_nothing_can_be_saved_guests_that_were_changed_are_marked_with_the_holds_that_they_have() -> None:
     hold = held_here()
-    ours = Remembered(DEFAULT, NOON, NOON, DEFAULT, "a")
+    ours = Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment="a")
     disk = a_disk()
     other = a_disk(a_guest(uuid="another"))
     memory, holds = {disk.key: ours, other.key: ours}, {disk.key: hold, "another/disk": hold}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.policy.clamp import at_least, at_most
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import MOST, examples, pairs_of_limits, possible_limits, possible_numbers
 
 INFINITE = float("inf")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -27,6 +26,7 @@ from plimsoll_agent.policy.decide import (
 )
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, a_disk, a_guest, a_situation
 
 SILENT = NoOpinion(because(Code.NO_DEFAULT))
@@ -64,7 +64,9 @@ def test_a_disk_of_which_nobody_speaks_is_left_alone_and_not_released() -> None:
 
 def test_what_is_remembered_is_of_one_attachment_or_came_back_with_the_definition() -> None:
     disk = a_disk()
-    remembered = Remembered(WANTS.limits, NOON, NOON, WANTS.limits, disk.attachment)
+    remembered = Remembered(
+        desired=WANTS.limits, since=NOON, seen=NOON, applied=WANTS.limits, attachment=disk.attachment
+    )
     situation = a_situation(memory={disk.key: remembered})
     again = a_guest(run="4")
     assert situation.ours(disk) is remembered
@@ -93,7 +95,7 @@ def floor(name: str, limits: Limits, match: Match = HERE) -> Rule:
 
 def bounded(*rules: Rule, said: Answer = WANTS) -> tuple[Answer, list[tuple[str, Code]]]:
     """What comes of an answer, and the trail after it."""
-    decision = decide(a_disk(), a_situation(Rules(rules)), (source("a", said),))
+    decision = decide(a_disk(), a_situation(Rules(rules=rules)), (source("a", said),))
     return decision.desired, [(step.asked, step.answer.reason.code) for step in decision.trail[1:]]
 
 
@@ -182,8 +184,8 @@ def test_a_rule_without_an_opinion_has_a_reason() -> None:
 
 HAD, OTHER = WANTS.limits, Limits(total_iops_sec=9)
 LIMITED = a_disk(actual=HAD, defined=HAD)
-KEPT = Remembered(HAD, NOON, NOON, None, "of before", enforced=True)
-PUT = Remembered(OTHER, NOON, NOON, HAD, LIMITED.attachment)
+KEPT = Remembered(desired=HAD, since=NOON, seen=NOON, applied=None, attachment="of before", enforced=True)
+PUT = Remembered(desired=OTHER, since=NOON, seen=NOON, applied=HAD, attachment=LIMITED.attachment)
 NOT_ASKED = NoOpinion(because(Code.NO_CATALOGUE_SOURCE))
 
 
@@ -257,7 +259,7 @@ def test_a_release_is_for_the_type_of_the_disk(
 
 
 def test_a_hold_has_the_last_word_and_what_the_sources_said_stays_known() -> None:
-    hold = Hold(LIMITED.named, OTHER, NOON, NOON + timedelta(hours=1), "ann", "a test")
+    hold = Hold(disk=LIMITED.named, limits=OTHER, since=NOON, until=NOON + timedelta(hours=1), by="ann", why="a test")
     as_it_is = replace(hold, limits=None)
     situation = a_situation()
     for said in (WANTS, UNKNOWN, SILENT):
@@ -309,7 +311,7 @@ def until(hours: int, number: int, name: str = "rule", **match: tuple[str, ...])
 
 def ahead(*rules: Rule) -> list[tuple[int, object]]:
     """After how many hours, and what then; the default is 1000."""
-    situation = a_situation(Rules(rules, default=Limits(total_iops_sec=1000)))
+    situation = a_situation(Rules(rules=rules, default=Limits(total_iops_sec=1000)))
     decision = decide(a_disk(), situation, SOURCES)
     assert [later.at for later in decision.later] == [at for at, _ in decision.ahead]
     return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change, change_for
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, SIX, a_disk, a_situation, examples, pairs_of_limits, possible_limits
 
 LOWER, RAISE, REMOVE = Direction.LOWER, Direction.RAISE, Direction.REMOVE
@@ -370,7 +370,7 @@ def test_a_limit_is_too_low_where_it_is_set_or_lowered_below_the_lowest(
 
 
 def decided(answer: Answer) -> Decision:
-    return Decision(answer, ())
+    return Decision(desired=answer, trail=())
 
 
 def wants(limits: Limits = DESIRED) -> Decision:
@@ -383,7 +383,9 @@ def change(disk: Disk, remembered: Remembered | None = None, decision: Decision 
 
 
 def remembered(disk: Disk, limits: Limits = DESIRED, **other: Any) -> Remembered:
-    return replace(Remembered(limits, NOON, NOON, limits, disk.attachment), **other)
+    return replace(
+        Remembered(desired=limits, since=NOON, seen=NOON, applied=limits, attachment=disk.attachment), **other
+    )
 
 
 def test_a_change_goes_from_what_qemu_has_to_what_is_desired() -> None:

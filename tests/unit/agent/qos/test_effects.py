@@ -35,7 +35,7 @@ def test_volumes_that_change_are_counted_by_what_comes_of_their_size() -> None:
     there = cinder(1, 1, 1, 2, 5, 10, keys={"total_iops_sec_per_gb": "60", "total_iops_sec_per_gb_min": "100"})
     assert found(there, gold(PER_GB)) == (
         Effect(
-            "gold",
+            type="gold",
             changed=3,
             unchanged=3,
             median=Change(5, Limits(total_iops_sec=300), Limits(total_iops_sec=150)),

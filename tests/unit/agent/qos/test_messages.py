@@ -25,10 +25,16 @@ LIVE = Live(
         "idle": QosSpec("i2", "idle", "front-end", {}),
     },
     types={
-        "gold": LiveType("t1", "gold", "silver", "", True, {"a": "1"}),
-        "bronze": LiveType("t2", "bronze", "silver", "slow\n", True, {}),
-        "old": LiveType("t3", "old", None, "", True, {}),
-        "__DEFAULT__": LiveType("t4", "__DEFAULT__", None, "", True, {}),
+        "gold": LiveType(
+            id="t1", name="gold", qos_spec="silver", description="", public=True, extra_specs={"a": "1"}
+        ),
+        "bronze": LiveType(
+            id="t2", name="bronze", qos_spec="silver", description="slow\n", public=True, extra_specs={}
+        ),
+        "old": LiveType(id="t3", name="old", qos_spec=None, description="", public=True, extra_specs={}),
+        "__DEFAULT__": LiveType(
+            id="t4", name="__DEFAULT__", qos_spec=None, description="", public=True, extra_specs={}
+        ),
     },
     default="__DEFAULT__",
 )
@@ -95,9 +101,9 @@ def test_what_became_of_a_step_stands_behind_it(how: How, detail: str, expected:
 def test_the_type_that_loses_most_comes_first_and_bytes_are_exact_on_request() -> None:
     half, all_of_it, tenth = (Limits(total_bytes_sec=number * 2**20) for number in (45, 100, 10))
     effects = [
-        Effect("raised", 1, 0, Change(1, half, all_of_it)),
-        Effect("halved", 1, 0, Change(1, all_of_it, half)),
-        Effect("cut", 1, 0, Change(1, all_of_it, tenth)),
+        Effect(type="raised", changed=1, unchanged=0, median=Change(1, half, all_of_it)),
+        Effect(type="halved", changed=1, unchanged=0, median=Change(1, all_of_it, half)),
+        Effect(type="cut", changed=1, unchanged=0, median=Change(1, all_of_it, tenth)),
     ]
     told = list(words.effect_lines(effects, Manner()))
     assert [(line.text.split(":")[0], line.severity) for line in told] == [
@@ -110,12 +116,15 @@ def test_the_type_that_loses_most_comes_first_and_bytes_are_exact_on_request() -
     assert exact.text.endswith("total_bytes_sec 104857600 → 10485760 (to 10 %)")
 
 
-IDLE = Effect("idle", 0, 0, None)
+IDLE = Effect(type="idle", changed=0, unchanged=0, median=None)
 
 
 def effect(changed: int, unchanged: int, before: Limits | Unknown | None, after: Limits | Unknown | None) -> str:
     refused = changed if isinstance(after, Unknown) else 0
-    effects = [Effect("gold", changed, unchanged, Change(100, before, after), refused), IDLE]
+    effects = [
+        Effect(type="gold", changed=changed, unchanged=unchanged, median=Change(100, before, after), refused=refused),
+        IDLE,
+    ]
     (line,) = words.effect_lines(effects, Manner())
     return line.text
 
@@ -128,7 +137,10 @@ def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
         effect(1, 1, few, None),
         effect(2, 0, few, Limits()),
         effect(2, 0, few, unusable),
-        *(line.text for line in words.effect_lines([Effect("gold", 0, 3, None)], Manner())),
+        *(
+            line.text
+            for line in words.effect_lines([Effect(type="gold", changed=0, unchanged=3, median=None)], Manner())
+        ),
         *(line.text for line in words.effect_lines([IDLE], Manner())),
         *words.effect_lines([], Manner()),
     ] == [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 
@@ -34,12 +33,13 @@ from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.node import DEFAULT, a_volume, guest
 from tests.unit.values import NOON
 
 WHY = because(Code.NODE_DEFAULT)
-SITUATION = Situation(NOON, Rules(default=DEFAULT, revision="1f" * 32), {})
+SITUATION = Situation(now=NOON, rules=Rules(default=DEFAULT, revision="1f" * 32), memory={})
 
 
 class FakeLedger(NodeStore):
@@ -112,11 +112,21 @@ def planned(disk: Disk, after: Limits) -> Outcome:
     before = disk.actual
     assert isinstance(before, Limits)
     change = Change(disk, before, after, direction(before, after), WHY, Code.DESIRED_CHANGED)
-    return Outcome(disk, Decision(Desired(after, WHY), ()), change, Result(Kind.PLANNED, WHY))
+    return Outcome(
+        disk=disk,
+        decision=Decision(desired=Desired(after, WHY), trail=()),
+        change=change,
+        result=Result(Kind.PLANNED, WHY),
+    )
 
 
 def right(disk: Disk) -> Outcome:
-    return Outcome(disk, Decision(Desired(Limits(), WHY), ()), None, Result(Kind.IN_SYNC, WHY))
+    return Outcome(
+        disk=disk,
+        decision=Decision(desired=Desired(Limits(), WHY), trail=()),
+        change=None,
+        result=Result(Kind.IN_SYNC, WHY),
+    )
 
 
 @pytest.fixture
@@ -222,7 +232,9 @@ def test_results_that_cannot_be_recorded_are_noted_with_the_cause(bench: Bench) 
 
 def test_marks_are_written_unless_the_node_is_paused(bench: Bench) -> None:
     disk = bench.disks[0]
-    memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment)}
+    memory = {
+        disk.key: Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment=disk.attachment)
+    }
     marks = bench.applier.marks(bench.disks, memory)
     assert marks == marks_to_write(bench.disks, memory, {})
     bench.stopped = because(Code.PAUSED, file="f", why="")
@@ -238,7 +250,9 @@ def test_a_guest_that_has_missed_a_deadline_is_asked_for_no_mark(bench: Bench) -
     refuses(bench, hangs())
     bench.apply(targets=("vda",))
     disk = bench.disks[1]
-    memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment)}
+    memory = {
+        disk.key: Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment=disk.attachment)
+    }
     marks = bench.applier.marks(bench.disks, memory)
     assert marks
     bench.hypervisor.calls.clear()
@@ -247,7 +261,10 @@ def test_a_guest_that_has_missed_a_deadline_is_asked_for_no_mark(bench: Bench) -
 
 
 def test_where_the_memory_cannot_be_saved_only_guests_that_were_changed_are_marked(bench: Bench) -> None:
-    memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment) for disk in bench.disks}
+    memory = {
+        disk.key: Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment=disk.attachment)
+        for disk in bench.disks
+    }
     assert bench.applier.marks(bench.disks, memory, saved=False) == {}
     disks = [outcome.disk for outcome in bench.apply(targets=("vda",))]
     assert bench.applier.marks(disks, memory, saved=False) == marks_to_write(disks, memory, {})
@@ -311,7 +328,9 @@ def test_under_another_version_nothing_is_written_after_a_write_that_does_not_re
     )
     assert len(bench.told) == 4, "each outcome is told once"
     disk = bench.disks[2]
-    memory = {disk.key: Remembered(DEFAULT, NOON, NOON, DEFAULT, disk.attachment)}
+    memory = {
+        disk.key: Remembered(desired=DEFAULT, since=NOON, seen=NOON, applied=DEFAULT, attachment=disk.attachment)
+    }
     assert bench.applier.marks(bench.disks, memory) == {}, "marks are writes too"
 
 

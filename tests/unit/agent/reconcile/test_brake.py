@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -29,6 +28,7 @@ from plimsoll_agent.reconcile.outcome import Braked, Counted, Edit, Kind, Mode, 
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import Given
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, hangs
 from tests.unit import told
 from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
@@ -42,7 +42,7 @@ BRONZE_DISKS = Match(pool=("bronze",))
 
 
 def rules(bronze: Limits = BRONZE, gold: Limits = GOLD, of: str = AAA) -> Rules:
-    return Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=bronze),), default=gold, revision=of)
+    return Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=bronze),), default=gold, revision=of)
 
 
 def a_fresh_node(directory: Path, bronze: int, of: int, start: Rules | None = None) -> Node:
@@ -112,7 +112,9 @@ def test_a_rule_that_cuts_30_of_100_disks_to_a_hundredth_changes_none_of_them(no
     assert stop is not None
     edits = (Edit("bronze", "total_iops_sec", 3000, 30, 30, "rule"),)
     told = {"alone": stop.alone, "edits": edits, "left": (0.01,)}
-    assert stop == Braked(BBB, None, stop.keys, of=100, removed=0, raised=0, lowered=30, **told)
+    assert stop == Braked(
+        revision=BBB, catalogue=None, keys=stop.keys, of=100, removed=0, raised=0, lowered=30, **told
+    )
     assert codes(report).count(Code.BRAKED) == kinds(report).count("deferred") == len(stop.keys) == 30
     waiting = next(outcome.result for outcome in report.outcomes if outcome.result.reason.code is Code.BRAKED)
     assert waiting.reason.facts == {"revision": BBB, "disks": 30, "of": 100}
@@ -129,7 +131,8 @@ def test_edits_are_named_by_where_an_operator_makes_them() -> None:
     }
     before, after = Limits(total_iops_sec=70), Limits(total_iops_sec=7, group_name="g")
     found = [
-        LargeChange(name, before, after, Counted.LOWERED, 0.1, reason, reason) for name, reason in reasons.items()
+        LargeChange(key=name, before=before, after=after, how=Counted.LOWERED, left=0.1, alone=reason, reason=reason)
+        for name, reason in reasons.items()
     ]
     stop = braked(found, a_situation(), Brake(), disks=len(found), whole=True)
     assert stop is not None
@@ -166,7 +169,7 @@ def test_an_approval_lets_just_these_rules_through(node: Node) -> None:
 def test_an_approval_is_used_up_by_the_pass_that_goes_through_with_it(tmp_path: Path) -> None:
     """The same rules may want something else under other circumstances, which nobody has seen."""
     here = Rule(name="here", match=Match(cluster=(FSID,)), limits=GOLD)
-    node = a_node(tmp_path, 0, 20, start=Rules((here,), default=SLIP, revision=AAA))
+    node = a_node(tmp_path, 0, 20, start=Rules(rules=(here,), default=SLIP, revision=AAA))
     node.approve(AAA)
     assert kinds(node.run()) == ["in-sync"] * 20
     node.ceph.known = Clusters((Cluster(Path("ceph.conf"), GUEST, frozenset({"127.0.0.1"})),))
@@ -384,7 +387,7 @@ def test_an_approval_is_of_a_revision_or_of_one_disk_and_of_removals_only_where_
 
 def test_a_disk_that_is_retyped_or_extended_counts_for_the_number_only(tmp_path: Path) -> None:
     """Under the same rules it is no slip in a line; another pool stands for what a type or a size changes."""
-    start = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
+    start = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
     node = a_node(tmp_path, 0, 20, start=start)
 
     def move(*numbers: int) -> None:
@@ -399,7 +402,7 @@ def test_a_disk_that_is_retyped_or_extended_counts_for_the_number_only(tmp_path:
 
 
 def test_guest_by_guest_the_last_hour_counts_too(tmp_path: Path) -> None:
-    start = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
+    start = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
     node = a_node(tmp_path, 0, 20, start=start)
 
     assert [moved(node, number) for number in range(5)] == [None] * 5
@@ -420,7 +423,7 @@ def test_a_disk_that_is_new_under_rules_that_the_node_goes_by_is_not_asked_about
 
 
 def test_a_disk_with_limits_that_is_met_under_new_rules_is_weighed_against_these(tmp_path: Path) -> None:
-    override = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP, override=True),), revision=AAA)
+    override = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP, override=True),), revision=AAA)
     node = Node(tmp_path, guest(1, a_volume(1, BRONZE, pool="bronze")), rules=override)
     for _ in range(2):
         assert stopped(node.run()) == (1, 1)
@@ -428,7 +431,7 @@ def test_a_disk_with_limits_that_is_met_under_new_rules_is_weighed_against_these
 
 
 def test_a_disk_that_did_not_answer_before_anything_was_desired_is_weighed_when_it_does(tmp_path: Path) -> None:
-    override = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP, override=True),), revision=AAA)
+    override = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP, override=True),), revision=AAA)
     node = Node(tmp_path, guest(1, a_volume(1, BRONZE, pool="bronze")), rules=Rules(revision=CCC))
     node.run()
     node.rules = override
@@ -444,7 +447,7 @@ def test_the_stated_end_of_a_rule_is_no_slip_unless_something_was_edited_with_it
     ends = NOON + timedelta(minutes=7)  # after the first pass
     sale = Rule(name="sale", match=Match(), until=ends, **{word: GOLD})  # type: ignore[arg-type]
     bound = Rule(name="all", match=Match(), limits=Limits(total_iops_sec=90000))
-    start = Rules((sale, bound), revision=AAA)
+    start = Rules(rules=(sale, bound), revision=AAA)
     for edited in (True, False):
         directory = tmp_path / str(edited)
         directory.mkdir()
@@ -460,7 +463,7 @@ def at_night(until: timedelta, *others: Rule) -> Rules:
     rule = Rule(
         name="night", match=BRONZE_DISKS, limits=Limits(total_iops_sec=2000), override=True, until=NOON + until
     )
-    return Rules((rule, *others), default=GOLD, revision=BBB)
+    return Rules(rules=(rule, *others), default=GOLD, revision=BBB)
 
 
 def of_bronze(number: int | None) -> Rule:
@@ -485,7 +488,7 @@ def test_a_slip_beneath_a_rule_that_has_an_end_is_stopped_before_that_end(
         comes = None if node.now >= (end := NOON + timedelta(minutes=22)) else end.isoformat()
         (why,) = report.braked.alone.values()
         assert (why.facts["percent"], why.facts.get("from")) == (percent, comes)
-    node.rules = Rules((of_bronze(slip),), default=GOLD, revision="d" * 64)
+    node.rules = Rules(rules=(of_bronze(slip),), default=GOLD, revision="d" * 64)
     assert stopped(node.run()) == (1, 3), "whoever clears away the rule that has ended does not approve of the slip"
     node.approve("d" * 64, remove=True)
     node.run()
@@ -511,7 +514,7 @@ def test_a_rule_in_the_place_of_another_with_an_end_does_not_hide_what_was_befor
     later = replace(
         node.rules.rules[0], name="later", limits=Limits(total_iops_sec=1500), until=NOON + timedelta(minutes=17)
     )
-    node.rules = Rules((later, of_bronze(200)), default=GOLD, revision=CCC)
+    node.rules = Rules(rules=(later, of_bronze(200)), default=GOLD, revision=CCC)
     for _ in range(3):
         assert (stopped(node.run()), bronze(node)) == ((1, 3), {Limits(total_iops_sec=2000)}), "200 of 3000"
 
@@ -520,7 +523,7 @@ def test_a_disk_that_a_rule_left_alone_is_weighed_against_what_it_has_now(tmp_pa
     """What was desired before that is of old; others may have given it more meanwhile."""
     node = a_node(tmp_path, 1, 3)
     alone = Rule(name="alone", match=BRONZE_DISKS, manage=False)
-    node.rules = Rules((alone, *rules().rules), default=GOLD, revision=BBB)
+    node.rules = Rules(rules=(alone, *rules().rules), default=GOLD, revision=BBB)
     node.run()
     (disk,) = bronze_disks(node)
     set_by_hand(disk, Limits(total_iops_sec=90000))
@@ -533,14 +536,14 @@ def test_a_disk_that_a_rule_left_alone_is_weighed_against_what_it_has_now(tmp_pa
 
 def test_what_the_gate_keeps_back_counts_for_the_last_hour_too(tmp_path: Path) -> None:
     """It is what is desired from then on: the next pass takes it for no change."""
-    node = a_node(tmp_path, 0, 20, start=Rules((of_bronze(9000),), default=GOLD, revision=AAA))
+    node = a_node(tmp_path, 0, 20, start=Rules(rules=(of_bronze(9000),), default=GOLD, revision=AAA))
     node.ceph.raised = ("SLOW_OPS",)
 
     assert [moved(node, number) for number in range(6)] == [None] * 5 + [(1, 20)]
 
 
 def test_guests_that_left_are_no_part_of_the_node(tmp_path: Path) -> None:
-    start = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
+    start = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
     node = a_node(tmp_path, 0, 60, start=start)
     for number in range(20, 60):
         del node.hypervisor.by_uuid[uuid_of(number)]
@@ -569,7 +572,7 @@ def test_a_revision_is_not_judged_by_a_pass_that_could_not_weigh_most_of_the_dis
 ) -> None:
     """Else all of them would be new to the next pass."""
     override = Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP, override=True)
-    node = a_fresh_node(tmp_path, unknown, 20, Rules((override,), default=GOLD, revision=AAA))
+    node = a_fresh_node(tmp_path, unknown, 20, Rules(rules=(override,), default=GOLD, revision=AAA))
     for disk in bronze_disks(node):
         set_by_hand(disk, BRONZE)
     guests = [node.hypervisor.by_uuid[uuid_of(number)] for number in range(unknown)]
@@ -972,7 +975,7 @@ def bronze_disks(node: Node) -> list[FakeDisk]:
 
 UNLIMITED, CUT_A_LITTLE, MORE = Limits(), Limits(total_iops_sec=3000), Limits(total_iops_sec=9000)
 HANGS = Unknown(because(Code.TIMED_OUT))
-DESIRED = Remembered(GOLD, NOON, NOON, GOLD, None, enforced=True)
+DESIRED = Remembered(desired=GOLD, since=NOON, seen=NOON, applied=GOLD, attachment=None, enforced=True)
 OBSERVED = replace(DESIRED, applied=None, enforced=False)
 BY_RULE = because(Code.RULE, rule="all")
 
@@ -997,7 +1000,9 @@ def braked_for(
     """What the brake stops where it stops all that is large, None where the change of the disk is not."""
     disk = a_disk(actual=actual)
     change = Change(disk, GOLD, SLIP, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED) if changes else None
-    outcome = Outcome(disk, Decision(desired, ()), change, Result(Kind.PLANNED, BY_RULE))  # type: ignore[arg-type]
+    outcome = Outcome(
+        disk=disk, decision=Decision(desired=desired, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
+    )  # type: ignore[arg-type]
     memory = {disk.key: remembered} if remembered else {}
     present = replace(a_situation(memory=memory), catalogue=catalogue, **situation)
     brake = Brake(disks=0, percent=0)
@@ -1072,10 +1077,10 @@ def test_each_disk_of_a_throttle_group_is_weighed_by_its_part(
     disks = [a_disk(volume_id=f"v{number}", actual=limits) for number, limits in enumerate(before)]
     outcomes = [
         Outcome(
-            disk,
-            Decision(Desired(limits, BY_RULE), ()),
-            None if was == limits else Change(disk, was, limits, direction(was, limits), BY_RULE, Code.RULE),
-            Result(Kind.PLANNED, BY_RULE),
+            disk=disk,
+            decision=Decision(desired=Desired(limits, BY_RULE), trail=()),
+            change=None if was == limits else Change(disk, was, limits, direction(was, limits), BY_RULE, Code.RULE),
+            result=Result(Kind.PLANNED, BY_RULE),
         )
         for disk, was, limits in zip(disks, before, after, strict=True)
     ]
@@ -1086,7 +1091,7 @@ def test_each_disk_of_a_throttle_group_is_weighed_by_its_part(
 
 
 def test_what_was_to_come_for_a_disk_anyway_is_no_change_when_it_comes_sooner() -> None:
-    to_come = replace(DESIRED, later=(Later(NOON + timedelta(hours=1), SLIP),))
+    to_come = replace(DESIRED, later=(Later(at=NOON + timedelta(hours=1), limits=SLIP),))
     assert braked_for(to_come, Desired(SLIP, BY_RULE)) is None
     assert braked_for(to_come, Desired(replace(SLIP, total_iops_sec=31), BY_RULE)) == "lowered"
 
@@ -1096,9 +1101,13 @@ def test_of_several_changes_of_a_disk_the_largest_counts(now: int, later: int) -
     disk = a_disk(actual=GOLD)
     wants, ahead = Desired(own(now), BY_RULE), Desired(own(later), BY_RULE)
     change = Change(disk, GOLD, wants.limits, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
-    decision = Decision(wants, (), ahead=((NOON + timedelta(hours=1), ahead),))
+    decision = Decision(desired=wants, trail=(), ahead=((NOON + timedelta(hours=1), ahead),))
     situation = a_situation(memory={disk.key: replace(DESIRED, later=())})
-    (large,) = large_changes([Outcome(disk, decision, change, Result(Kind.PLANNED, BY_RULE))], situation, Brake())
+    (large,) = large_changes(
+        [Outcome(disk=disk, decision=decision, change=change, result=Result(Kind.PLANNED, BY_RULE))],
+        situation,
+        Brake(),
+    )
     assert large.after == own(50)
 
 
@@ -1118,20 +1127,29 @@ def test_a_disk_that_needs_no_change_counts_only_where_it_does_not_answer() -> N
 def test_what_is_written_for_now_is_no_change_of_what_is_desired() -> None:
     disk, slip = a_disk(actual=GOLD), Desired(SLIP, BY_RULE)
     change = Change(disk, GOLD, SLIP, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
-    decision = Decision(Desired(GOLD, BY_RULE), (), instead=slip)
+    decision = Decision(desired=Desired(GOLD, BY_RULE), trail=(), instead=slip)
     situation = a_situation(memory={disk.key: DESIRED})
-    assert large_changes([Outcome(disk, decision, change, Result(Kind.PLANNED, BY_RULE))], situation, Brake()) == ()
+    assert (
+        large_changes(
+            [Outcome(disk=disk, decision=decision, change=change, result=Result(Kind.PLANNED, BY_RULE))],
+            situation,
+            Brake(),
+        )
+        == ()
+    )
 
 
 def test_an_approval_counts_beside_those_of_before() -> None:
     """Of a revision that was judged, for a disk that was away then."""
     disk, slip = a_disk(actual=GOLD), Desired(SLIP, BY_RULE)
     change = Change(disk, GOLD, SLIP, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
-    outcome = Outcome(disk, Decision(slip, ()), change, Result(Kind.PLANNED, BY_RULE))
+    outcome = Outcome(
+        disk=disk, decision=Decision(desired=slip, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
+    )
     present = a_situation(memory={disk.key: replace(DESIRED, revision=AAA)})
     this, other = Approval(revision_of(present)), Approval(BBB)
     for given, before, counts in ((this, other, False), (other, this, False), (other, other, True)):
-        situation = replace(present, brake=BrakeMemory(revision_of(present), (before,)))
+        situation = replace(present, brake=BrakeMemory(judged=revision_of(present), let_through=(before,)))
         assert bool(large_changes([outcome], situation, Brake(approvals=(given,)))) is counts
 
 
@@ -1217,7 +1235,7 @@ def test_a_regions_approval_of_rules_is_for_what_rules_said_before_too(
         remembered,
         Desired(SLIP, reason),
         catalogue=a_catalogue(),
-        rules=Rules((over,), revision=AAA),
+        rules=Rules(rules=(over,), revision=AAA),
         orders=OF_RULES,
     )
     assert found == stopped

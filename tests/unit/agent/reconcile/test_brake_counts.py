@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes
 from plimsoll_agent.reconcile.outcome import Counted, Earlier, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk
 from tests.unit import told
 from tests.unit.agent.reconcile.test_brake import (
@@ -91,7 +91,9 @@ def test_a_plan_says_which_bound_a_limit_is_below(tmp_path: Path) -> None:
 def test_the_lowest_limits_are_settings(lowest: dict[str, int], alone: bool) -> None:
     disk, desired = a_disk(actual=GOLD), Desired(replace(GOLD, total_bytes_sec=100), BY_RULE)
     change = Change(disk, GOLD, desired.limits, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
-    outcome = Outcome(disk, Decision(desired, ()), change, Result(Kind.PLANNED, BY_RULE))
+    outcome = Outcome(
+        disk=disk, decision=Decision(desired=desired, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
+    )
     (large,) = large_changes([outcome], a_situation(memory={disk.key: DESIRED}), Brake(**lowest))  # type: ignore[arg-type]
     assert (large.alone is not None) is alone
 
@@ -136,7 +138,7 @@ def test_a_retype_to_a_low_limit_is_no_edit(tmp_path: Path) -> None:
 
 
 def test_retypes_to_a_limit_that_is_somewhat_lower_and_too_low_are_no_edit(tmp_path: Path) -> None:
-    start = Rules((of_bronze(9),), default=Limits(total_iops_sec=15), revision=AAA)
+    start = Rules(rules=(of_bronze(9),), default=Limits(total_iops_sec=15), revision=AAA)
     node = a_fresh_node(tmp_path, 0, 20, start)
     node.run()
     for number in range(10):
@@ -202,21 +204,21 @@ def test_first_rules_of_a_node_ask_only_where_they_are_below_what_disks_used(tmp
 
 
 def test_of_two_added_limits_one_below_what_a_disk_used_is_enough(tmp_path: Path) -> None:
-    node = a_node(tmp_path, 1, 20, Rules((of_bronze(3000),), revision=AAA))
+    node = a_node(tmp_path, 1, 20, Rules(rules=(of_bronze(3000),), revision=AAA))
     node.used = {key_of(node, number): Used(1, 200 * MIB) for number in range(20)}
     node.rules = replace(node.rules, default=replace(GOLD, total_bytes_sec=100 * MIB), revision=BBB)
     assert hows(node.run()) == {"added": 19}
 
 
 def test_first_limits_that_are_shared_are_no_raise(tmp_path: Path) -> None:
-    node = a_node(tmp_path, 1, 20, Rules((of_bronze(3000),), revision=AAA))
+    node = a_node(tmp_path, 1, 20, Rules(rules=(of_bronze(3000),), revision=AAA))
     node.used = {key_of(node, number): Used(1, 0) for number in range(20)}
     node.rules = replace(node.rules, default=replace(GOLD, group_name="all"), revision=BBB)
     assert stopped(node.run()) is None
 
 
 def test_first_limits_of_others_count_once_plimsoll_has_limited_a_disk(tmp_path: Path) -> None:
-    start = Rules((of_bronze(3000),), revision=AAA)
+    start = Rules(rules=(of_bronze(3000),), revision=AAA)
     node = a_node(tmp_path, 1, 20, start)
     node.rules = replace(start, default=GOLD, revision=BBB)
     report = node.run()
@@ -242,8 +244,8 @@ def test_a_disk_that_has_the_added_limit_already_does_not_count(tmp_path: Path) 
 
 
 def test_a_retype_that_adds_a_limit_is_no_edit(tmp_path: Path) -> None:
-    node = a_node(tmp_path, 0, 20, Rules((of_bronze(3000),), default=replace(GOLD, total_iops_sec=3000)))
-    start = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=WITH_BYTES),), default=BRONZE, revision=BBB)
+    node = a_node(tmp_path, 0, 20, Rules(rules=(of_bronze(3000),), default=replace(GOLD, total_iops_sec=3000)))
+    start = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=WITH_BYTES),), default=BRONZE, revision=BBB)
     node.rules = start
     node.run()
     for number in range(10):
@@ -285,9 +287,15 @@ def test_a_tenfold_raise_stops_a_single_disk_and_a_retype_does_not(
 def test_of_a_raise_now_and_a_cut_to_come_the_one_that_stops_a_disk_alone_counts() -> None:
     disk, now, then = a_disk(actual=GOLD), Limits(total_iops_sec=50000), Limits(total_iops_sec=2000)
     change = Change(disk, GOLD, now, Direction.RAISE, BY_RULE, Code.DESIRED_CHANGED)
-    decision = Decision(Desired(now, BY_RULE), (), ahead=((NOON + timedelta(hours=1), Desired(then, BY_RULE)),))
+    decision = Decision(
+        desired=Desired(now, BY_RULE), trail=(), ahead=((NOON + timedelta(hours=1), Desired(then, BY_RULE)),)
+    )
     situation = a_situation(memory={disk.key: replace(DESIRED, later=())})
-    (large,) = large_changes([Outcome(disk, decision, change, Result(Kind.PLANNED, BY_RULE))], situation, Brake())
+    (large,) = large_changes(
+        [Outcome(disk=disk, decision=decision, change=change, result=Result(Kind.PLANNED, BY_RULE))],
+        situation,
+        Brake(),
+    )
     assert (large.after, large.alone is not None) == (now, True)
 
 
@@ -304,7 +312,7 @@ def test_edits_of_an_hour_that_count_too_are_named_with_their_times(tmp_path: Pa
     for edit, revision in enumerate((BBB, CCC, "d" * 64)):
         of = Match(guest=tuple(names[: 2 * edit + 2]))
         cut = Rule(name="slow", match=of, limits=Limits(total_iops_sec=1000), override=True)
-        node.rules = Rules((cut, *rules().rules), default=GOLD, revision=revision)
+        node.rules = Rules(rules=(cut, *rules().rules), default=GOLD, revision=revision)
         report = node.run()
     stop = report.braked
     assert stop is not None
@@ -332,7 +340,7 @@ def test_earlier_changes_are_grouped_by_time_and_source_without_disks_that_count
     memory = {"a": of_rule, "b": of_rule, "c": of_type, "d": replace(DESIRED, source=Code.NODE_DEFAULT), "e": DESIRED}
     recent = dict.fromkeys("abc", late) | dict.fromkeys("def", early) | {"g": late}
     situation = replace(a_situation(memory=memory), brake=BrakeMemory(recent=recent))
-    again = LargeChange("a", GOLD, BRONZE, Counted.LOWERED, 0.4, None, BY_RULE)
+    again = LargeChange(key="a", before=GOLD, after=BRONZE, how=Counted.LOWERED, left=0.4, alone=None, reason=BY_RULE)
     stop = braked([again], situation, Brake(), disks=7, whole=True)
     assert stop is not None
     assert stop.earlier == (
@@ -348,7 +356,7 @@ def test_earlier_changes_are_grouped_by_time_and_source_without_disks_that_count
 
 
 def left_alone(match: Match, of: str) -> Rules:
-    return Rules((Rule(name="benchmarks", match=match, manage=False),), default=GOLD, revision=of)
+    return Rules(rules=(Rule(name="benchmarks", match=match, manage=False),), default=GOLD, revision=of)
 
 
 MISSPELLED = Match(pool=("bronzo",))
@@ -403,14 +411,14 @@ def test_disks_that_come_under_a_rule_that_leaves_them_alone_are_no_edit(tmp_pat
 def test_a_rule_that_leaves_disks_alone_until_an_end_counts_where_other_limits_come_then(tmp_path: Path) -> None:
     node = a_node(tmp_path, 6, 20)
     alone = Rule(name="bench", match=BRONZE_DISKS, manage=False, until=NOON + timedelta(hours=3))
-    node.rules = Rules((alone, of_bronze(2500)), default=GOLD, revision=BBB)
+    node.rules = Rules(rules=(alone, of_bronze(2500)), default=GOLD, revision=BBB)
     report = node.run()
     assert (stopped(report), hows(report)) == ((6, 20), {"unmanaged": 6})
 
 
 def test_the_region_approves_of_rules_that_leave_disks_alone_also_beside_a_catalogue(tmp_path: Path) -> None:
     override = Rule(name="bronze", match=BRONZE_DISKS, limits=BRONZE, override=True)
-    node = a_fresh_node(tmp_path, 6, 6, Rules((override,), revision=AAA))
+    node = a_fresh_node(tmp_path, 6, 6, Rules(rules=(override,), revision=AAA))
     node.catalogue = a_catalogue()
     node.run()
     node.rules = left_alone(BRONZE_DISKS, BBB)
@@ -517,7 +525,7 @@ def test_limits_that_were_left_alone_for_a_while_are_not_taken_back_later(tmp_pa
 def test_a_disk_that_had_its_limit_already_is_limited_by_plimsoll_too(tmp_path: Path) -> None:
     """It wrote nothing, but has seen it in force: the node's first limits were before."""
     override = Rule(name="bronze", match=BRONZE_DISKS, limits=BRONZE, override=True)
-    node = a_fresh_node(tmp_path, 1, 20, Rules((override,), revision=AAA))
+    node = a_fresh_node(tmp_path, 1, 20, Rules(rules=(override,), revision=AAA))
     for disk in bronze_disks(node):
         set_by_hand(disk, BRONZE)
     node.run()
@@ -546,10 +554,10 @@ def test_disks_are_alike_by_their_volume_type_or_where_it_is_unknown_by_their_po
     ]
     outcomes = [
         Outcome(
-            each,
-            Decision(Desired(WITH_BYTES, BY_RULE), ()),
-            Change(each, BRONZE, WITH_BYTES, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED),
-            Result(Kind.PLANNED, BY_RULE),
+            disk=each,
+            decision=Decision(desired=Desired(WITH_BYTES, BY_RULE), trail=()),
+            change=Change(each, BRONZE, WITH_BYTES, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED),
+            result=Result(Kind.PLANNED, BY_RULE),
         )
         for each in disks
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.passes.test_catalogue import LOST, a_cloud, present, settled
 from tests.unit.agent.reconcile.test_brake import (
     AAA,
@@ -52,7 +52,7 @@ def until(minutes: int, number: int, name: str = "night", match: Match = BRONZE_
 
 
 def edit(node: Node, revision: str, *its: Rule) -> None:
-    node.rules = Rules(its, default=GOLD, revision=revision)
+    node.rules = Rules(rules=its, default=GOLD, revision=revision)
 
 
 # --- rules that end
@@ -61,7 +61,7 @@ def edit(node: Node, revision: str, *its: Rule) -> None:
 def test_a_retype_while_a_rule_stands_is_no_edit_at_its_end(tmp_path: Path) -> None:
     silver = Rule(name="silver", match=Match(pool=("silver",)), limits=iops(250))
     night = until(17, 1500, match=Match(pool=("bronze", "silver")))
-    node = a_node(tmp_path, 1, 20, start=Rules((of_bronze(3000), silver), default=GOLD, revision=AAA))
+    node = a_node(tmp_path, 1, 20, start=Rules(rules=(of_bronze(3000), silver), default=GOLD, revision=AAA))
     edit(node, BBB, night, of_bronze(3000), silver)
     node.run()
     node.disk(0).pool = "silver"
@@ -119,9 +119,11 @@ def test_a_slip_beneath_a_rule_that_ends_with_it_or_after_it_is_stopped(tmp_path
 
 
 def test_a_rule_that_gets_an_end_is_an_edit_of_what_comes_after_it(tmp_path: Path) -> None:
-    start = Rules((of_bronze(3000),), default=SLIP, revision=AAA)
+    start = Rules(rules=(of_bronze(3000),), default=SLIP, revision=AAA)
     node = a_node(tmp_path, 20, 40, start=start)
-    node.rules = Rules((replace(start.rules[0], until=NOON + timedelta(minutes=12)),), default=SLIP, revision=BBB)
+    node.rules = Rules(
+        rules=(replace(start.rules[0], until=NOON + timedelta(minutes=12)),), default=SLIP, revision=BBB
+    )
     for _ in range(3):
         assert (stopped(node.run()), bronze(node)) == ((20, 40), {BRONZE})
 
@@ -179,7 +181,7 @@ def test_a_slip_beneath_a_rule_is_stopped_though_its_first_pass_remembered_nothi
 
 
 def test_a_rule_with_another_name_is_the_same_to_disks_that_were_met_under_it(tmp_path: Path) -> None:
-    start = Rules((until(22, 2000), of_bronze(3000)), default=GOLD, revision=AAA)
+    start = Rules(rules=(until(22, 2000), of_bronze(3000)), default=GOLD, revision=AAA)
     node = a_fresh_node(tmp_path, 20, 40, start)
     node.run()
     edit(node, BBB, until(22, 1500, "night 2"), of_bronze(3000))
@@ -203,7 +205,7 @@ def test_what_the_region_approved_of_a_spec_counts_at_the_end_of_a_rule_above_it
     node = cloud.node
     end = node.now + timedelta(minutes=17)
     night = Rule(name="night", match=Match(guest=(uuid_of(1),)), limits=iops(1000), override=True, until=end)
-    node.rules = Rules((night,), revision=BBB)
+    node.rules = Rules(rules=(night,), revision=BBB)
     assert stopped(node.run()) is None
     node.orders = orders_for(cloud.edit(a_spec("gold", total_iops_sec="30")))
     assert [stopped(node.run()) for _ in range(3)] == [None] * 3
@@ -214,7 +216,7 @@ def test_what_the_region_approved_of_a_spec_counts_at_the_end_of_a_rule_above_it
 
 
 def test_an_edit_and_a_retype_during_a_hold_are_told_apart(tmp_path: Path) -> None:
-    start = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
+    start = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=SLIP),), default=GOLD, revision=AAA)
     node = a_node(tmp_path, 0, 20, start=start)
     node.hold(0, "vda", iops(4000), timedelta(minutes=18))
     node.run()
@@ -319,7 +321,7 @@ def test_a_removal_that_is_stopped_is_not_made_by_a_reboot(tmp_path: Path, how_m
 
 
 def test_pass_by_pass_the_last_hour_counts_too(tmp_path: Path) -> None:
-    start = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=FIFTH),), default=GOLD, revision=AAA)
+    start = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=FIFTH),), default=GOLD, revision=AAA)
     node = a_node(tmp_path, 0, 25, start=start)
 
     def moved(*numbers: int) -> tuple[int, int] | None:
@@ -334,7 +336,7 @@ def test_pass_by_pass_the_last_hour_counts_too(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_is_set_back_forgets_nothing_of_the_last_hour(tmp_path: Path) -> None:
-    start = Rules((Rule(name="bronze", match=BRONZE_DISKS, limits=FIFTH),), default=GOLD, revision=AAA)
+    start = Rules(rules=(Rule(name="bronze", match=BRONZE_DISKS, limits=FIFTH),), default=GOLD, revision=AAA)
     node = a_node(tmp_path, 0, 20, start=start)
 
     assert [moved(node, number) for number in range(5)] == [None] * 5
@@ -357,7 +359,7 @@ def test_a_pass_that_knows_no_catalogue_uses_no_approval_up(tmp_path: Path) -> N
 
 
 def test_first_limits_are_no_cuts_though_disks_share_them(tmp_path: Path) -> None:
-    node = a_node(tmp_path, 12, 12, start=Rules((of_bronze(None),), default=GOLD, revision=AAA))
+    node = a_node(tmp_path, 12, 12, start=Rules(rules=(of_bronze(None),), default=GOLD, revision=AAA))
     shared = Rule(name="bronze", match=BRONZE_DISKS, limits=replace(BRONZE, group_name="all"))
     edit(node, BBB, shared)
     stop = node.run().braked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from plimsoll_agent.store.node_store import Move, NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor, hangs
 from tests.unit.node import (
     DEFAULT,
@@ -44,7 +44,7 @@ from tests.unit.values import NOON
 
 NEW = Limits(total_iops_sec=240, total_bytes_sec=104857600)
 SPEC, HELD, LOW = Limits(total_iops_sec=2000), Limits(total_iops_sec=5000), Limits(total_iops_sec=100)
-OVERRIDES = Rules((Rule(name="all", match=Match(), limits=DEFAULT, override=True),))
+OVERRIDES = Rules(rules=(Rule(name="all", match=Match(), limits=DEFAULT, override=True),))
 
 
 class Nodes:
@@ -541,7 +541,9 @@ def test_a_mark_that_was_refused_is_not_remembered_and_the_end_of_a_hold_is_reco
 
 def test_only_the_marks_that_guests_took_are_told_as_written(caplog: pytest.LogCaptureFixture) -> None:
     hypervisor = FakeHypervisor(*(guest(number) for number in range(3)))
-    marks = {uuid_of(number): Marks({"volume": Mark(DEFAULT, NOON, DEFAULT)}) for number in range(3)}
+    marks = {
+        uuid_of(number): Marks({"volume": Mark(desired=DEFAULT, since=NOON, applied=DEFAULT)}) for number in range(3)
+    }
     one_at_a_time = Bounds(at_once=1)
 
     def written(error: Exception | None = None, stop: Reason | None = None) -> list[str]:
@@ -576,7 +578,7 @@ def test_a_wave_meets_the_brake_only_where_the_next_node_desires_something_else(
     a, b, _ = nodes.all
     a.run(yes=True)
     nodes.migrate(there(a), a, b, SPEC)
-    b.rules = Rules((replace(OVERRIDES.rules[0], limits=limits),))
+    b.rules = Rules(rules=(replace(OVERRIDES.rules[0], limits=limits),))
     report = b.run()
     assert (report.braked is None) == (limits == DEFAULT)
     assert actual(b) == {DEFAULT}, "what was desired before counts until a person approves"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,13 +13,14 @@ from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired
 from plimsoll_agent.reconcile.grade import exit_status, grade
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import a_disk, a_situation
 
 WHY = because(Code.NODE_DEFAULT)
 NOTE = because(Code.NO_RECORD, detail="a full disk")
 HIDDEN = UnreachableGuest(GuestRef("u-2", "b"), because(Code.NOT_READ, detail="?"))
 GONE = UnreachableGuest(GuestRef("u-3", "c"), because(Code.NOT_FOUND, detail="?"))
-BRAKED = Braked("4f21c8", None, frozenset({"a/1"}), of=9, removed=0, raised=0, lowered=1)
+BRAKED = Braked(revision="4f21c8", catalogue=None, keys=frozenset({"a/1"}), of=9, removed=0, raised=0, lowered=1)
 BLIND = replace(a_situation(), catalogue=Unknown(because(Code.NO_CATALOGUE, detail="?")))
 
 
@@ -30,11 +30,28 @@ def graded(mode: Mode, *kinds: Kind, **other: Any) -> tuple[str, int]:
 
 
 def passed(mode: Mode, *kinds: Kind, undecided: Code | None = None, **other: Any) -> PassReport:
-    outcomes = [Outcome(a_disk(), Decision(Desired(Limits(), WHY), ()), None, Result(kind, WHY)) for kind in kinds]
+    outcomes = [
+        Outcome(
+            disk=a_disk(),
+            decision=Decision(desired=Desired(Limits(), WHY), trail=()),
+            change=None,
+            result=Result(kind, WHY),
+        )
+        for kind in kinds
+    ]
     if undecided is not None:
         why = because(undecided)
-        outcomes.append(Outcome(a_disk(), Decision(Unknown(why), ()), None, Result(Kind.UNKNOWN, why)))
-    report = PassReport(mode, Scope(), a_situation(), 1.0, tuple(outcomes), ())
+        outcomes.append(
+            Outcome(
+                disk=a_disk(),
+                decision=Decision(desired=Unknown(why), trail=()),
+                change=None,
+                result=Result(Kind.UNKNOWN, why),
+            )
+        )
+    report = PassReport(
+        mode=mode, scope=Scope(), situation=a_situation(), seconds=1.0, outcomes=tuple(outcomes), unreachable=()
+    )
     return replace(report, **other)
 
 

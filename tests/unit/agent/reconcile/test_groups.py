@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, domain_xml, hangs
 from tests.unit.agent.reconcile.test_undo import Person
 from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
@@ -485,11 +485,18 @@ def planned(there: Disk, after: Limits) -> Outcome:
     before = there.actual
     assert isinstance(before, Limits)
     change = Change(there, before, after, direction(before, after), WHY, Code.DESIRED_CHANGED)
-    return Outcome(there, Decision(Desired(after, WHY), ()), change, Result(Kind.PLANNED, WHY))
+    return Outcome(
+        disk=there,
+        decision=Decision(desired=Desired(after, WHY), trail=()),
+        change=change,
+        result=Result(Kind.PLANNED, WHY),
+    )
 
 
 def stays(there: Disk, kind: Kind = Kind.IN_SYNC) -> Outcome:
-    return Outcome(there, Decision(Desired(FREE, WHY), ()), None, Result(kind, WHY))
+    return Outcome(
+        disk=there, decision=Decision(desired=Desired(FREE, WHY), trail=()), change=None, result=Result(kind, WHY)
+    )
 
 
 def directions(*outcomes: Outcome) -> list[Direction | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, Ask, BlockingCheck, ClusterHealth, Gate
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import a_disk
 
 FSID = "4b5c8c0a-ff60-454b-a1b4-9747aa737d19"
@@ -47,7 +47,7 @@ class Ceph:
         answer = self._answers[cluster]
         if isinstance(answer, Exception):
             raise answer
-        return answer if isinstance(answer, ClusterHealth) else ClusterHealth(cluster.fsid or "", answer)
+        return answer if isinstance(answer, ClusterHealth) else ClusterHealth(fsid=cluster.fsid or "", raised=answer)
 
 
 def nobody(cluster: Cluster) -> ClusterHealth:
@@ -91,7 +91,7 @@ def test_two_clusters_are_asked_at_the_same_time() -> None:
 
     def ask(cluster: Cluster) -> ClusterHealth:
         together.wait()  # raises when the other does not come
-        return ClusterHealth(cluster.fsid or "", ())
+        return ClusterHealth(fsid=cluster.fsid or "", raised=())
 
     assert kept(ask, RAISE, a_change(Direction.REMOVE, cluster=2, image="b")) == {}
 
@@ -142,14 +142,14 @@ def test_a_silent_cluster_without_an_fsid_is_called_by_its_file() -> None:
 
 
 def test_the_health_of_another_cluster_is_not_taken_for_this_ones() -> None:
-    reasons = Gate(NODE, Ceph(first=ClusterHealth(OTHER, ()))).keeps([RAISE])
+    reasons = Gate(NODE, Ceph(first=ClusterHealth(fsid=OTHER, raised=()))).keeps([RAISE])
     assert reasons[RAISE.disk.key].code is Code.CLUSTER_UNREACHABLE
     assert OTHER in str(reasons[RAISE.disk.key].facts["detail"])
 
 
 def test_a_cluster_whose_fsid_is_in_no_file_is_taken_at_its_word() -> None:
     def ask(cluster: Cluster) -> ClusterHealth:
-        return ClusterHealth(FSID, ("POOL_FULL",))
+        return ClusterHealth(fsid=FSID, raised=("POOL_FULL",))
 
     reasons = Gate(Clusters((a_cluster(1, None),)), ask).keeps([RAISE])
     assert reasons == {RAISE.disk.key: because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="POOL_FULL")}
@@ -240,7 +240,9 @@ def test_patterns_fit_whole_names_in_their_case(pattern: str, check: str, blocks
 
 
 def unwell(check: str, count: int | None, osds: int | None) -> ClusterHealth:
-    return ClusterHealth(FSID, (check,), (), {} if count is None else {check: count}, osds)
+    return ClusterHealth(
+        fsid=FSID, raised=(check,), words=(), counts={} if count is None else {check: count}, osds=osds
+    )
 
 
 def why(text: str, check: str, count: int | None, osds: int | None = None) -> str | None:
@@ -348,7 +350,7 @@ def test_what_is_no_entry_is_refused_in_one_line(text: str, complaint: str) -> N
 
 @pytest.mark.parametrize("check", ["REQUEST_SLOW", "REQUEST_STUCK"])
 def test_slow_ops_stands_for_its_names_in_luminous_and_mimic(check: str) -> None:
-    health = ClusterHealth("fsid", (check,))
+    health = ClusterHealth(fsid="fsid", raised=(check,))
     assert BlockingCheck.read("SLOW_OPS").blocks(check, health) == check
     assert BlockingCheck.read(check).blocks(check, health) == check
     assert BlockingCheck.read("OSD_FULL").blocks(check, health) is None

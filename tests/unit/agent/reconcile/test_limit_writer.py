@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -21,6 +20,7 @@ from plimsoll_agent.reconcile.groups import may_be_in
 from plimsoll_agent.reconcile.limit_writer import Writer
 from plimsoll_agent.reconcile.observe import observe
 from plimsoll_agent.reconcile.outcome import Kind, Result, Scope
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeHypervisor, hangs
 from tests.unit.node import DEFAULT, UUIDS, a_volume, guest
 

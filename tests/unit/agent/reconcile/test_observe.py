@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from plimsoll_agent.model.limits import Limits, LimitsError, Problem
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.reconcile.observe import Observation, guests_with, observe, reason_of
 from plimsoll_agent.reconcile.outcome import Scope
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs, volume
 from tests.unit.values import VOLUME
 
@@ -120,7 +120,7 @@ def test_a_list_of_guests_that_cannot_be_had_is_raised() -> None:
 
 
 def test_a_node_without_guests_is_empty_and_not_an_error() -> None:
-    assert look(FakeHypervisor()) == Observation((), ())
+    assert look(FakeHypervisor()) == Observation(disks=(), unreachable=())
 
 
 def test_guests_stay_in_the_order_of_their_list_whoever_answers_first() -> None:
@@ -188,7 +188,7 @@ def test_a_guest_without_rbd_disks_is_asked_for_nothing_more() -> None:
     bare = guest(1)
     bare.disks.clear()
     hypervisor = FakeHypervisor(bare)
-    assert look(hypervisor, sizes=True) == Observation((), (), guests=1, other_disks={UUIDS[1]: ()})
+    assert look(hypervisor, sizes=True) == Observation(disks=(), unreachable=(), guests=1, other_disks={UUIDS[1]: ()})
     assert hypervisor.calls == ["guests", "look"]
 
 

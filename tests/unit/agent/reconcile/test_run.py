@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
 
@@ -772,7 +772,7 @@ def test_each_disk_waits_for_itself(node: Node) -> None:
     set_by_hand(node.disk(1, "vdb"), Limits())
     node.ceph.raised = UNWELL
     node.rules = Rules(
-        (Rule(name="free", match=Match(guest=("instance-00000002",)), limits=LOOSER),), default=DEFAULT
+        rules=(Rule(name="free", match=Match(guest=("instance-00000002",)), limits=LOOSER),), default=DEFAULT
     )
     assert kinds(node.run()) == ["in-sync", "changed", "deferred", "deferred"]
     assert node.ceph.asked == 1, "once for all its disks"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +32,7 @@ from plimsoll_agent.store.node_store import NodeStore, hold_event
 from plimsoll_agent.store.record import CorruptRecord, Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, hangs
 from tests.unit import told
 from tests.unit.node import FSID, Node, a_volume, codes, guest, set_by_hand, uuid_of
@@ -79,7 +80,7 @@ class Person:
         caution = node.caution(node_store)
         return run_undo(
             Wish(since, frozenset(guests), agreed),
-            Situation(node.now, node.rules, memory.disks, memory.holds, brake=memory.brake),
+            Situation(now=node.now, rules=node.rules, memory=memory.disks, holds=memory.holds, brake=memory.brake),
             hypervisor=node.hypervisor,
             sources=SOURCES,
             record=Record(node.state.record),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +18,7 @@ from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.rules.loader import parse
 from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.util.frozen import names, replace
 from tests.fuzz.targets.rules import rules_or_faults
 from tests.unit.values import PROJECT, examples, examples_of, possible_limits
 
@@ -29,7 +29,7 @@ UNCOMMENTED = re.sub(r"^#(?! ?$| \S)", "", SAMPLE.read_text(encoding="utf-8"), f
 # --- any text
 
 
-_MATCH = tuple(field.name for field in fields(Match))
+_MATCH = names(Match)
 _EFFECTS = ("limits", "ceiling", "floor", "manage", "override", "boot_volume_by_flavor")
 _RULE = ("name", "match", *_EFFECTS, "until", "reason")
 _SWITCHES = ("boot_volume_by_flavor",)
@@ -144,7 +144,7 @@ def _rule(draw: st.DrawFn, name: str) -> Rule:
 def _files(draw: st.DrawFn) -> Rules:
     rules = [draw(_rule(f"rule {number}")) for number in range(draw(st.integers(1, 3)))]
     default = draw(st.none() | possible_limits().map(lambda limits: replace(limits, group_name=None)))
-    return Rules(tuple(rules), default)
+    return Rules(rules=tuple(rules), default=default)
 
 
 def _limits_data(limits: Limits) -> object:
@@ -259,7 +259,7 @@ def test_a_dropped_key_is_a_fault_or_is_all_that_is_missing(rules: Rules, data: 
     assert left.default == rules.default
     dropped = {"reason": "why"}.get(str(path[2]), path[2])
     for index, (got, had) in enumerate(zip(left.rules, rules.rules, strict=True)):
-        differ = {f.name for f in fields(Rule) if getattr(got, f.name) != getattr(had, f.name)}
+        differ = {name for name in names(Rule) if getattr(got, name) != getattr(had, name)}
         assert differ <= ({dropped} if index == path[1] else set())
 
 
@@ -277,7 +277,7 @@ def test_a_file_that_was_cut_off_is_a_fault_or_says_no_more_than_what_is_left_of
         assert end not in ends
         return
     if end in ends:
-        assert left == Rules(rules.rules[: ends.index(end) + 1], rules.default)
+        assert left == Rules(rules=rules.rules[: ends.index(end) + 1], default=rules.default)
     assert _limits_left(left.default, rules.default)
     count = len(left.rules)
     assert left.rules[: count - 1] == rules.rules[: max(count - 1, 0)]

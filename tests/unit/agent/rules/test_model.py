@@ -207,6 +207,6 @@ def test_a_rule_that_only_measures_is_no_word_on_limits(
     others: tuple[Rule, ...], default: Limits | None, boot: bool
 ) -> None:
     disk = a_disk(root=boot)
-    without = decide(disk, a_situation(Rules(others, default)), SOURCES)
+    without = decide(disk, a_situation(Rules(rules=others, default=default)), SOURCES)
     for rules in ((MEASURED, *others), (*others, MEASURED)):
-        assert decide(disk, a_situation(Rules(rules, default)), SOURCES) == without
+        assert decide(disk, a_situation(Rules(rules=rules, default=default)), SOURCES) == without

@@ -21,7 +21,7 @@ LAST = Moment(NOON, "first", 1000.0)
 def clocks(
     wall: datetime, uptime: timedelta, boot: str = "first", synchronised: Callable[[], bool] = lambda: False
 ) -> Clocks:
-    return Clocks(wall, boot, 1000.0 + uptime.total_seconds(), synchronised)
+    return Clocks(wall=wall, boot=boot, uptime=1000.0 + uptime.total_seconds(), synchronised=synchronised)
 
 
 def never() -> bool:

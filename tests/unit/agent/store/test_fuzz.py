@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.store.state import Given, Memory, State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.fuzz.targets.memory import judge
 from tests.unit.damage import damaged, each_damage
 from tests.unit.values import NOON, OF_0_1_0, a_disk, examples_of
@@ -26,28 +26,37 @@ TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_le
 DISK = a_disk()
 OTHER = a_disk(volume_id=None, image="disk", pool="vms")
 THEIRS = Remembered(
-    TIGHT,
-    NOON,
-    NOON,
-    Limits(read_iops_sec=9, group_name="g"),
-    "3:2:volumes/v",
-    Limits(write_iops_sec=7),
-    True,
-    3,
-    NOON,
+    desired=TIGHT,
+    since=NOON,
+    seen=NOON,
+    applied=Limits(read_iops_sec=9, group_name="g"),
+    attachment="3:2:volumes/v",
+    restore_to=Limits(write_iops_sec=7),
+    foreign=True,
+    reverts=3,
+    reverted_at=NOON,
     enforced=True,
     by_type="gold",
     by_rules=("night",),
     revision="a1b2c3",
 )
 MEMORY = Memory(
-    {
+    disks={
         DISK.key: THEIRS,
         OTHER.key: replace(THEIRS, desired=None, applied=None, restore_to=None, reverts=0, reverted_at=None),
     },
-    {
-        DISK.key: Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore"),
-        OTHER.key: Hold(OTHER.named, None, NOON, NOON + timedelta(hours=2), "root", "left alone"),
+    holds={
+        DISK.key: Hold(
+            disk=DISK.named,
+            limits=TIGHT,
+            since=NOON,
+            until=NOON + timedelta(hours=2),
+            by="root (ann)",
+            why="a restore",
+        ),
+        OTHER.key: Hold(
+            disk=OTHER.named, limits=None, since=NOON, until=NOON + timedelta(hours=2), by="root", why="left alone"
+        ),
     },
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
@@ -18,17 +18,18 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.store.memory_file import Memory
 from plimsoll_agent.store.merge import merged, merged_attachments
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import GUEST, NOON, a_disk
 
 DISK = a_disk()
 KEY = DISK.key
-HOLD = Hold(DISK.named, None, NOON, NOON + timedelta(hours=2), "ann", "a restore")
-GIVEN = Acknowledgement(DISK.named, NOON, NOON + timedelta(days=2), "ann", "known")
+HOLD = Hold(disk=DISK.named, limits=None, since=NOON, until=NOON + timedelta(hours=2), by="ann", why="a restore")
+GIVEN = Acknowledgement(disk=DISK.named, since=NOON, until=NOON + timedelta(days=2), by="ann", why="known")
 LATER = NOON + timedelta(minutes=5)
 
 
 def entry(iops: int) -> Remembered:
-    return Remembered(Limits(total_iops_sec=iops), NOON, NOON, None, None)
+    return Remembered(desired=Limits(total_iops_sec=iops), since=NOON, seen=NOON, applied=None, attachment=None)
 
 
 OLD, OURS, THEIRS = entry(100), entry(200), entry(300)
@@ -66,7 +67,7 @@ def test_a_disk_is_as_whoever_had_its_guest_left_it(
 
 
 def disks(one: Remembered | None) -> Memory:
-    return Memory({} if one is None else {KEY: one})
+    return Memory(disks={} if one is None else {KEY: one})
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_the_brake_counts_the_changes_of_both_and_keeps_a_stop(
 
 
 def test_attachments_that_another_pass_found_stay() -> None:
-    a, b = Attachment("a", NOON), Attachment("b", NOON)
+    a, b = Attachment(mark="a", since=NOON), Attachment(mark="b", since=NOON)
     ours, stored = Attachments({f"{GUEST}/a": a}, {GUEST: a}), Attachments({"other/b": b}, {"other": b})
     both = Attachments({**ours.volumes, **stored.volumes}, {**ours.guests, **stored.guests})
     assert merged_attachments(Attachments(), ours, stored, ()) == both
@@ -143,7 +144,7 @@ class Pass:
 @given(st.lists(st.tuples(st.sampled_from(["node", "a", "b", "hold", "end"]), st.integers(0, 2)), max_size=30))
 def test_whatever_the_order_nothing_is_lost(steps: list[tuple[str, int]]) -> None:
     """Passes over the node one at a time, over guests each alone at its guest; holds only where no guest pass is."""
-    stored, running, expected, holds = Memory(dict.fromkeys(KEYS, entry(1))), [], dict.fromkeys(KEYS, 1), {}  # type: ignore[var-annotated]
+    stored, running, expected, holds = Memory(disks=dict.fromkeys(KEYS, entry(1))), [], dict.fromkeys(KEYS, 1), {}  # type: ignore[var-annotated]
     for stamp, (what, choice) in enumerate(steps, start=2):
         busy = {one.guest for one in running}
         if what == "hold":

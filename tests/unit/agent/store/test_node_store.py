@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,16 +31,29 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import Given, Memory, State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, a_situation
 
 BEFORE = NOON - timedelta(hours=1)
 UNLIMITED = Limits()
 LIMITS = Limits(total_iops_sec=250)
 OTHERS = Limits(total_iops_sec=9)
-LATER = (Later(NOON + timedelta(hours=1), OTHERS, "gold", Code.QOS_SPEC), Later(NOON + timedelta(hours=2), None))
+LATER = (
+    Later(at=NOON + timedelta(hours=1), limits=OTHERS, by_type="gold", source=Code.QOS_SPEC),
+    Later(at=NOON + timedelta(hours=2), limits=None),
+)
 DISK = a_disk(actual=LIMITS, defined=LIMITS)
 SILENT = Unknown(because(Code.TIMED_OUT))
-OURS = Remembered(LIMITS, NOON, NOON, LIMITS, DISK.attachment, enforced=True, revision="aaaaaa", later=None)
+OURS = Remembered(
+    desired=LIMITS,
+    since=NOON,
+    seen=NOON,
+    applied=LIMITS,
+    attachment=DISK.attachment,
+    enforced=True,
+    revision="aaaaaa",
+    later=None,
+)
 ALL = pytest.mark.parametrize("everything", [True, False])
 
 
@@ -59,20 +71,20 @@ def an_open(
     """A change that was under way when its pass was killed."""
     how = direction(before, after)
     return RecordedChange(
-        id_,
-        BEFORE,
-        "root",
-        disk.named,
-        disk.attachment,
-        before,
-        after,
-        how,
-        reason,
-        cause,
-        "aaaaaa",
-        None,
-        None,
-        None,
+        id=id_,
+        at=BEFORE,
+        by="root",
+        disk=disk.named,
+        attachment=disk.attachment,
+        before=before,
+        after=after,
+        direction=how,
+        reason=reason,
+        cause=cause,
+        revision="aaaaaa",
+        result=None,
+        result_at=None,
+        detail=None,
     )
 
 
@@ -138,7 +150,15 @@ def test_each_of_many_changes_has_its_own_end() -> None:
     assert ours == {DISK.key: OURS}
 
 
-OLD = Remembered(LIMITS, BEFORE, BEFORE, LIMITS, DISK.attachment, enforced=True, revision="aaaaaa")
+OLD = Remembered(
+    desired=LIMITS,
+    since=BEFORE,
+    seen=BEFORE,
+    applied=LIMITS,
+    attachment=DISK.attachment,
+    enforced=True,
+    revision="aaaaaa",
+)
 
 
 def took(change: RecordedChange, old: Remembered | None, disk: Disk = DISK) -> Remembered:
@@ -245,7 +265,7 @@ def node_store(tmp_path: Path) -> NodeStore:
     return NodeStore(State(tmp_path), "root (ann)")
 
 
-STANDING = Hold(DISK.named, OTHERS, BEFORE, NOON + timedelta(hours=1), "ann", "a test")
+STANDING = Hold(disk=DISK.named, limits=OTHERS, since=BEFORE, until=NOON + timedelta(hours=1), by="ann", why="a test")
 
 
 def a_change(disk: Disk = DISK, reason: Reason = DEFAULT, after: Limits = LIMITS) -> Change:
@@ -261,7 +281,7 @@ def test_a_change_of_a_killed_pass_is_settled_by_the_next_and_ours(node_store: N
     node_store.intend([a_change()], BEFORE, "aaaaaa")
     assert node_store.settle([DISK], a_situation(), everything=True) == {DISK.key: OURS}
     assert results(tmp_path) == [("root (ann)", None, None)], "open, until it is remembered"
-    node_store.remember(Memory({DISK.key: OURS}), NOON)
+    node_store.remember(Memory(disks={DISK.key: OURS}), NOON)
     node_store.conclude([], NOON)
     assert results(tmp_path) == [("root (ann)", "took", NOON.isoformat())]
     assert node_store.settle([DISK], a_situation(), everything=True) == {}, "once"
@@ -325,7 +345,7 @@ def test_a_hold_that_moves_with_its_guest_is_recorded_as_one_that_began_or_ended
     node_store.note_moves([(STANDING, move)], NOON)
     event, _ = sorted(record_query.entries(Record(record), Selection()), key=lambda entry: -entry.id)
     reason = replace(STANDING.reason, facts={**STANDING.reason.facts, "moved": move.value})
-    assert event == RecordedEvent(2, NOON, "root (ann)", what, DISK.named, reason)
+    assert event == RecordedEvent(id=2, at=NOON, by="root (ann)", what=what, disk=DISK.named, reason=reason)
 
 
 def test_what_goes_into_the_record_is_told(tmp_path: Path) -> None:
@@ -358,11 +378,13 @@ ENDED_HOLD, OTHER_HOLD = replace(STANDING, until=NOON), replace(STANDING, disk=N
 
 
 def test_a_hold_that_ended_goes_once_the_record_says_so(node_store: NodeStore, tmp_path: Path) -> None:
-    node_store.remember(Memory({DISK.key: OURS}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}), NOON)
+    node_store.remember(Memory(disks={DISK.key: OURS}, holds={DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}), NOON)
     state = State(tmp_path)
-    assert state.load_memory() == Memory({DISK.key: OURS}, {NEIGHBOUR.key: OTHER_HOLD})
+    assert state.load_memory() == Memory(disks={DISK.key: OURS}, holds={NEIGHBOUR.key: OTHER_HOLD})
     _, ended = record_query.entries(Record(state.record), Selection())
-    assert ended == RecordedEvent(2, NOON, "root (ann)", Happening.HOLD_ENDED, DISK.named, ENDED_HOLD.reason)
+    assert ended == RecordedEvent(
+        id=2, at=NOON, by="root (ann)", what=Happening.HOLD_ENDED, disk=DISK.named, reason=ENDED_HOLD.reason
+    )
 
 
 def test_the_end_of_a_hold_is_recorded_once_however_often_its_pass_remembers(
@@ -370,7 +392,7 @@ def test_the_end_of_a_hold_is_recorded_once_however_often_its_pass_remembers(
 ) -> None:
     other = replace(ENDED_HOLD, disk=NEIGHBOUR.named)
     for _ in range(3):
-        node_store.remember(Memory({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: other}), NOON)
+        node_store.remember(Memory(disks={}, holds={DISK.key: ENDED_HOLD, NEIGHBOUR.key: other}), NOON)
     events = list(record_query.entries(Record(State(tmp_path).record), Selection()))
     ended = [each.disk for each in events if isinstance(each, RecordedEvent) and each.what is Happening.HOLD_ENDED]
     assert sorted(ended, key=str) == sorted([DISK.named, NEIGHBOUR.named], key=str)
@@ -379,8 +401,8 @@ def test_the_end_of_a_hold_is_recorded_once_however_often_its_pass_remembers(
 def test_a_hold_that_ended_stays_while_the_record_cannot_say_so(node_store: NodeStore, tmp_path: Path) -> None:
     state = State(tmp_path)
     state.record.mkdir()
-    node_store.remember(Memory({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}), NOON)
-    assert state.load_memory() == Memory({}, {DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD})
+    node_store.remember(Memory(disks={}, holds={DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD}), NOON)
+    assert state.load_memory() == Memory(disks={}, holds={DISK.key: ENDED_HOLD, NEIGHBOUR.key: OTHER_HOLD})
     (note,) = node_store.notes
     assert note.code is Code.NO_RECORD
     assert str(state.record) in str(note.facts["detail"])
@@ -390,19 +412,19 @@ def test_a_guest_that_something_else_changed_since_is_neither_changed_nor_settle
     node_store: NodeStore, tmp_path: Path
 ) -> None:
     state = State(tmp_path)
-    node_store.remember(Memory({DISK.key: OURS}), NOON)
+    node_store.remember(Memory(disks={DISK.key: OURS}), NOON)
     node_store.intend([a_change()], BEFORE, "aaaaaa")
     passing, another = NodeStore(state, "a pass"), NodeStore(state, "another")
     for store in (passing, another):
         assert store.recall(NOON, read_only=False).disks == {DISK.key: OURS}
     later = replace(OURS, seen=OURS.seen + timedelta(minutes=5))
-    another.remember(Memory({DISK.key: later}), NOON)
+    another.remember(Memory(disks={DISK.key: later}), NOON)
     passing.lock_unsettled(lambda _: True)
     assert passing.settle([DISK], a_situation(), everything=True) == {}
     assert passing.lock([GUEST]) == {GUEST: Code.CHANGED_SINCE}
     assert another.lock([GUEST]) == {GUEST: Code.GUEST_BUSY}
-    passing.remember(Memory({DISK.key: replace(OURS, reverts=7)}), NOON)
-    assert state.load_memory() == Memory({DISK.key: later})
+    passing.remember(Memory(disks={DISK.key: replace(OURS, reverts=7)}), NOON)
+    assert state.load_memory() == Memory(disks={DISK.key: later})
     passing.locks.close()
 
     third = NodeStore(state, "a third")
@@ -461,7 +483,7 @@ def test_attachments_are_known_by_the_boot_and_by_what_plimsoll_put_there(tmp_pa
     as_met = node_store.attachments([a_disk()], unknown, ())
     assert as_met == sight([a_disk()], Attachments(), {}, NOON, boot="b1")
     later = replace(unknown, attachments=as_met, now=NOON + timedelta(minutes=5))
-    ours = Remembered(LIMITS, NOON, NOON, LIMITS, VOLUME_DISK.attachment)
+    ours = Remembered(desired=LIMITS, since=NOON, seen=NOON, applied=LIMITS, attachment=VOLUME_DISK.attachment)
     assert node_store.attachments([VOLUME_DISK], replace(later, memory={DISK.key: ours}), ()) == as_met
     for memory in ({}, {DISK.key: replace(ours, applied=None)}):
         others = node_store.attachments([VOLUME_DISK], replace(later, memory=memory), ())
@@ -480,9 +502,9 @@ def test_only_sightings_that_are_news_are_told(node_store: NodeStore, tmp_path: 
 
 
 def test_what_is_remembered_is_in_the_state(node_store: NodeStore, tmp_path: Path) -> None:
-    node_store.remember(Memory({DISK.key: OURS}, {DISK.key: STANDING}), NOON)
-    assert State(tmp_path).load_memory() == Memory({DISK.key: OURS}, {DISK.key: STANDING})
-    assert node_store.recall(NOON, read_only=True) == Memory({DISK.key: OURS}, {DISK.key: STANDING})
+    node_store.remember(Memory(disks={DISK.key: OURS}, holds={DISK.key: STANDING}), NOON)
+    assert State(tmp_path).load_memory() == Memory(disks={DISK.key: OURS}, holds={DISK.key: STANDING})
+    assert node_store.recall(NOON, read_only=True) == Memory(disks={DISK.key: OURS}, holds={DISK.key: STANDING})
 
 
 def test_a_ledger_without_its_directory_raises_a_state_error_whatever_it_is_to_keep(tmp_path: Path) -> None:
@@ -508,7 +530,14 @@ def test_a_memory_that_is_lost_is_made_of_what_the_record_says_was_put_actual(no
     put_on_record(node_store, a_change(after=OTHERS), result=Ending.REFUSED)
     assert node_store.recall(NOON, read_only=False).disks == {
         DISK.key: Remembered(
-            LIMITS, BEFORE, NOON, LIMITS, attachment=None, enforced=True, revision="aaaaaa", later=None
+            desired=LIMITS,
+            since=BEFORE,
+            seen=NOON,
+            applied=LIMITS,
+            attachment=None,
+            enforced=True,
+            revision="aaaaaa",
+            later=None,
         )
     }
     assert node_store.notes == []
@@ -516,7 +545,7 @@ def test_a_memory_that_is_lost_is_made_of_what_the_record_says_was_put_actual(no
 
 def test_limits_by_hand_and_a_specs_word_are_told_from_others_in_the_record(node_store: NodeStore) -> None:
     put_on_record(node_store, a_change(reason=because(Code.COMMAND_LINE)))
-    by_hand = Remembered(None, BEFORE, NOON, LIMITS, attachment=None, later=None)
+    by_hand = Remembered(desired=None, since=BEFORE, seen=NOON, applied=LIMITS, attachment=None, later=None)
     assert node_store.recall(NOON, read_only=False).disks == {DISK.key: by_hand}
     put_on_record(node_store, a_change(reason=SPEC))
     by_spec = replace(by_hand, desired=LIMITS, enforced=True, by_type="gold", revision="aaaaaa")
@@ -580,13 +609,13 @@ def test_what_was_approved_is_told_until_it_is_used_up(node_store: NodeStore, tm
 
 # --- the memory after a pass
 
-WANTS = Decision(Desired(LIMITS, DEFAULT), ())
-LEAVES = Decision(Unmanaged(because(Code.NO_LIMIT)), ())
-UNKNOWN = Decision(Unknown(because(Code.IMPOSSIBLE)), ())
-HELD = Decision(Desired(OTHERS, HOLD), (), aside=WANTS.desired)
-HELD_UNKNOWN = Decision(Desired(OTHERS, HOLD), (), aside=UNKNOWN.desired)
+WANTS = Decision(desired=Desired(LIMITS, DEFAULT), trail=())
+LEAVES = Decision(desired=Unmanaged(because(Code.NO_LIMIT)), trail=())
+UNKNOWN = Decision(desired=Unknown(because(Code.IMPOSSIBLE)), trail=())
+HELD = Decision(desired=Desired(OTHERS, HOLD), trail=(), aside=WANTS.desired)
+HELD_UNKNOWN = Decision(desired=Desired(OTHERS, HOLD), trail=(), aside=UNKNOWN.desired)
 SPEC = because(Code.QOS_SPEC, type="gold", spec="gold-iops", consumer="front-end")
-BY_SPEC = Decision(Desired(LIMITS, SPEC), ())
+BY_SPEC = Decision(desired=Desired(LIMITS, SPEC), trail=())
 
 
 def after(
@@ -606,13 +635,22 @@ def after(
     if applied is not None and decision is not None:
         change = replace(a_change(disk, decision.desired.reason, applied), before=disk.actual)
     puts = {} if change is None else {DISK.key: change}
-    sight = Findings(decided, puts, unseen, {DISK.key} if braked else (), enforcing, "aaaaaa")
+    sight = Findings(
+        decided=decided,
+        applied=puts,
+        unseen=unseen,
+        braked={DISK.key} if braked else (),
+        enforcing=enforcing,
+        revision="aaaaaa",
+    )
     kept = remembering(a_situation(memory=memory), sight)
     assert kept.keys() <= {DISK.key}
     return kept.get(DISK.key)
 
 
-FRESH = Remembered(LIMITS, NOON, NOON, None, DISK.attachment, enforced=True, revision="aaaaaa")
+FRESH = Remembered(
+    desired=LIMITS, since=NOON, seen=NOON, applied=None, attachment=DISK.attachment, enforced=True, revision="aaaaaa"
+)
 
 
 def test_a_disk_that_is_new_is_remembered_with_what_is_desired_and_not_claimed() -> None:
@@ -635,7 +673,7 @@ def test_a_claim_outlives_passes_that_put_nothing_and_gives_way_to_a_new_one() -
 
 
 def test_limits_by_hand_are_put_and_not_taken_for_what_the_sources_want() -> None:
-    by_hand = Decision(Desired(LIMITS, because(Code.COMMAND_LINE)), ())
+    by_hand = Decision(desired=Desired(LIMITS, because(Code.COMMAND_LINE)), trail=())
     others = replace(OLD, desired=OTHERS, applied=OTHERS)
     assert after(by_hand, others, applied=LIMITS) == replace(others, seen=NOON, applied=LIMITS)
 
@@ -666,7 +704,15 @@ def test_a_disk_just_met_of_which_nobody_can_tell_is_not_remembered_as_one_witho
 @pytest.mark.parametrize("decision", [WANTS, LEAVES])
 def test_a_disk_attached_anew_with_other_limits_is_not_taken_for_the_old_one(decision: Decision) -> None:
     again = replace(DISK, node="9", defined=OTHERS, actual=OTHERS)
-    fresh = Remembered(LIMITS, BEFORE, NOON, None, again.attachment, enforced=True, revision="aaaaaa")
+    fresh = Remembered(
+        desired=LIMITS,
+        since=BEFORE,
+        seen=NOON,
+        applied=None,
+        attachment=again.attachment,
+        enforced=True,
+        revision="aaaaaa",
+    )
     assert after(decision, OLD, disk=again) == fresh, "but what was desired of it is still known"
 
 
@@ -692,14 +738,16 @@ def test_a_guest_that_is_away_keeps_its_claim_for_30_days_and_not_its_attachment
 
 def test_a_disk_that_its_guest_has_no_more_is_forgotten() -> None:
     neighbour = a_disk(volume_id=None, image="another")
-    kept = remembering(a_situation(memory={DISK.key: OLD}), Findings([(neighbour, LEAVES)], {}, ()))
+    kept = remembering(
+        a_situation(memory={DISK.key: OLD}), Findings(decided=[(neighbour, LEAVES)], applied={}, unseen=())
+    )
     assert kept.keys() == {neighbour.key}
 
 
 def test_guests_are_told_apart_by_their_whole_uuid() -> None:
-    other = Remembered(LIMITS, BEFORE, BEFORE, None, "1:1:volumes/x")
+    other = Remembered(desired=LIMITS, since=BEFORE, seen=BEFORE, applied=None, attachment="1:1:volumes/x")
     memory = {DISK.key: OLD, f"{GUEST}0/volumes/x": other}
-    kept = remembering(a_situation(memory=memory), Findings([], {}, (GUEST,)))
+    kept = remembering(a_situation(memory=memory), Findings(decided=[], applied={}, unseen=(GUEST,)))
     assert kept == {DISK.key: OLD, f"{GUEST}0/volumes/x": replace(other, attachment=None)}
 
 
@@ -741,7 +789,7 @@ def test_what_the_sources_want_during_a_hold_counts_as_the_brake_has_seen_it() -
 def test_a_specs_own_word_is_remembered_as_one_and_no_other(reason: Reason, by_type: str | None) -> None:
     """What the region approved of is one spec's word for another's, not what rules made of them."""
     for old in (OLD, replace(OLD, by_type="gold")):
-        new = after(Decision(Desired(LIMITS, reason), ()), old)
+        new = after(Decision(desired=Desired(LIMITS, reason), trail=()), old)
         assert new == replace(OLD, seen=NOON, by_type=by_type, by_rules=reason.rules), (
             "desired since then, by another"
         )
@@ -780,12 +828,14 @@ def test_of_a_disk_attached_anew_it_stays_known_what_was_desired_and_nothing_of_
 
 
 def test_a_guest_on_the_move_is_remembered_as_it_was_and_its_neighbours_as_they_are() -> None:
-    mark = Mark(LIMITS, BEFORE, LIMITS)
+    mark = Mark(desired=LIMITS, since=BEFORE, applied=LIMITS)
     arriving = a_disk(a_guest(uuid="b", marks=Marks({VOLUME: mark})), actual=SILENT)
     new = a_disk(a_guest(uuid="c", marks=Marks({VOLUME: mark})), actual=SILENT)
     hanging = a_disk(a_guest(uuid="d", marks=Marks({VOLUME: mark})), actual=SILENT)
     old, known = replace(OLD, attachment="1:1:of before"), replace(OLD, attachment=hanging.attachment)
-    seen = Findings([(each, WANTS) for each in (arriving, new, hanging, DISK)], {}, (), revision="aaaaaa")
+    seen = Findings(
+        decided=[(each, WANTS) for each in (arriving, new, hanging, DISK)], applied={}, unseen=(), revision="aaaaaa"
+    )
     kept = remembering(a_situation(memory={arriving.key: old, hanging.key: known}), seen)
     assert kept == {arriving.key: old, hanging.key: replace(known, seen=NOON), DISK.key: FRESH}
 
@@ -806,7 +856,7 @@ def test_a_release_stands_after_a_change_that_took_unless_a_person_undid_somethi
 
 
 def test_a_rule_that_ends_management_ends_what_was_desired_but_not_whose_limits_they_are() -> None:
-    ends = Decision(Unmanaged(because(Code.RULE_UNMANAGES, rule="r")), ())
+    ends = Decision(desired=Unmanaged(because(Code.RULE_UNMANAGES, rule="r")), trail=())
     old = replace(OLD, by_type="gold", by_rules=("night",))
     unmanaged = replace(OLD, seen=NOON, desired=None, enforced=False, revision=None)
     assert after(ends, old) == unmanaged
@@ -825,7 +875,7 @@ def test_the_kind_of_source_is_remembered_until_another_one_says_something() -> 
     assert source_of(after(LEAVES, old)) is Code.RULE
     assert source_of(after(BY_SPEC, old, braked=True)) is Code.RULE
     assert source_of(after(LEAVES, old, disk=replace(DISK, node="9", defined=OTHERS, actual=OTHERS))) is Code.RULE
-    ends = Decision(Unmanaged(because(Code.RULE_UNMANAGES, rule="r")), ())
+    ends = Decision(desired=Unmanaged(because(Code.RULE_UNMANAGES, rule="r")), trail=())
     assert source_of(after(ends, old)) is Code.RULE_UNMANAGES
     old = replace(old, applied=OTHERS)
     assert source_of(took(an_open(reason=SPEC), old)) is Code.QOS_SPEC
@@ -841,7 +891,7 @@ def test_the_kind_of_source_of_lost_memory_is_what_the_record_says(node_store: N
 
 def test_of_a_disk_that_does_not_answer_it_counts_what_is_desired_if_something_was_before() -> None:
     hangs = replace(DISK, actual=SILENT)
-    other = Decision(Desired(OTHERS, DEFAULT), ())
+    other = Decision(desired=Desired(OTHERS, DEFAULT), trail=())
     assert after(other, OLD, disk=hangs) == replace(OLD, desired=OTHERS, since=NOON, seen=NOON)
     first = replace(OLD, desired=None, enforced=False)
     assert after(other, first, disk=hangs) == replace(first, seen=NOON)
@@ -850,7 +900,7 @@ def test_of_a_disk_that_does_not_answer_it_counts_what_is_desired_if_something_w
 # --- released limits, and what was desired before a rule with an end
 
 GOLD_DISK = replace(DISK, volume_type="gold")
-GONE = Decision(Desired(UNLIMITED, because(Code.RELEASED, type="gold")), ())
+GONE = Decision(desired=Desired(UNLIMITED, because(Code.RELEASED, type="gold")), trail=())
 
 
 def test_a_release_is_of_the_type_that_the_disk_has_now() -> None:
@@ -869,7 +919,7 @@ def test_a_release_stands_until_a_source_has_an_opinion() -> None:
         "the origin of the limits stays known"
     )
     assert source_of(new) is Code.QOS_SPEC
-    for stays in (UNKNOWN, Decision(Desired(OTHERS, because(Code.COMMAND_LINE)), ()), HELD_UNKNOWN):
+    for stays in (UNKNOWN, Decision(desired=Desired(OTHERS, because(Code.COMMAND_LINE)), trail=()), HELD_UNKNOWN):
         stood = after(stays, replace(OLD, released="gold"))
         assert stood is not None
         assert stood.released == "gold", stays
@@ -906,7 +956,9 @@ def test_after_a_hold_the_limits_are_whose_they_were_before_it(
 ) -> None:
     held = replace(OLD, applied=OTHERS, restore_to=LIMITS, foreign=foreign)
     disk = a_disk(actual=OTHERS, defined=LIMITS) if written else DISK
-    back = after(Decision(Desired(LIMITS, ENDED), ()), held, disk=disk, applied=LIMITS if written else None)
+    back = after(
+        Decision(desired=Desired(LIMITS, ENDED), trail=()), held, disk=disk, applied=LIMITS if written else None
+    )
     assert back == replace(OLD, seen=NOON, applied=applied)
 
 
@@ -958,7 +1010,10 @@ def test_what_an_enforcing_pass_had_actual_is_known_as_kept() -> None:
 def test_somebody_elses_hand_is_counted_while_the_same_is_desired() -> None:
     def reverts(old: Remembered, cause: Code = Code.EXTERNAL_CHANGE) -> tuple[int, object]:
         change = replace(a_change(), cause=cause)
-        new = remembering(a_situation(memory={DISK.key: old}), Findings([(DISK, WANTS)], {DISK.key: change}, ()))
+        new = remembering(
+            a_situation(memory={DISK.key: old}),
+            Findings(decided=[(DISK, WANTS)], applied={DISK.key: change}, unseen=()),
+        )
         return new[DISK.key].reverts, new[DISK.key].reverted_at
 
     twice = replace(OLD, reverts=2, reverted_at=BEFORE)

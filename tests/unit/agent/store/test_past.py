@@ -36,20 +36,20 @@ def a_row(
     disk = a_disk(a_guest(uuid=uuid_of(number), run=run))
     at = NOON + timedelta(minutes=id_ if minutes is None else minutes)
     return RecordedChange(
-        id_,
-        at,
-        "root",
-        disk.named,
-        disk.attachment,
-        before,
-        after,
-        direction(before, after),
-        code or because(Code.NODE_DEFAULT),
-        Code.DESIRED_CHANGED,
-        None,
-        result,
-        None if result is None else at,
-        None,
+        id=id_,
+        at=at,
+        by="root",
+        disk=disk.named,
+        attachment=disk.attachment,
+        before=before,
+        after=after,
+        direction=direction(before, after),
+        reason=code or because(Code.NODE_DEFAULT),
+        cause=Code.DESIRED_CHANGED,
+        revision=None,
+        result=result,
+        result_at=None if result is None else at,
+        detail=None,
     )
 
 

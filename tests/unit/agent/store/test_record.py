@@ -9,7 +9,6 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import SCHEMA_VERSION, CorruptRecord, Record
 from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.nobody import as_nobody
 from tests.unit.values import GUEST, NOON, OF_0_1_0, PROJECT, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
@@ -43,7 +43,13 @@ def a_change(disk: Disk = DISK, after: Limits = LIMITS, **other: object) -> Chan
 
 
 def an_event(disk: Disk | None = None, at: datetime = NOON, what: Happening = Happening.PAUSED) -> Event:
-    return Event(at, "ann", what, because(Code.OPERATOR, why="maintenance"), None if disk is None else disk.named)
+    return Event(
+        at=at,
+        by="ann",
+        what=what,
+        reason=because(Code.OPERATOR, why="maintenance"),
+        disk=None if disk is None else disk.named,
+    )
 
 
 @pytest.fixture
@@ -591,8 +597,8 @@ def test_what_an_operator_did_is_kept_with_the_names_of_the_disk(record: Record)
     record.note([an_event(DISK, what=Happening.HOLD_ADDED), an_event(at=LATER)])
     _, held, paused = record_query.entries(record, Selection())
     reason = because(Code.OPERATOR, why="maintenance")
-    assert held == RecordedEvent(2, NOON, "ann", Happening.HOLD_ADDED, DISK.named, reason)
-    assert paused == RecordedEvent(3, LATER, "ann", Happening.PAUSED, None, reason)
+    assert held == RecordedEvent(id=2, at=NOON, by="ann", what=Happening.HOLD_ADDED, disk=DISK.named, reason=reason)
+    assert paused == RecordedEvent(id=3, at=LATER, by="ann", what=Happening.PAUSED, disk=None, reason=reason)
 
 
 @pytest.mark.parametrize("use", [_intend, _note])

@@ -76,8 +76,8 @@ def test_a_clock_that_is_set_back_by_a_day_makes_no_pause_of_a_day() -> None:
 
 
 def test_notes_are_kept(tmp_path: Path) -> None:
-    region = LastRegion("https://x/y", 5, "ab", '"e"', None, NOW)
-    notes = Notes(2, NOW, "down", region)
+    region = LastRegion(where="https://x/y", generation=5, digest="ab", etag='"e"', modified=None, asked=NOW)
+    notes = Notes(failures=2, until=NOW, trouble="down", region=region)
     directory = RefreshDir(tmp_path)
     directory.save_notes(notes)
     assert directory.load_notes() == notes

@@ -140,7 +140,9 @@ def test_what_undo_would_put_back_is_the_same_before_and_after(tmp_path: Path) -
             actual[number] = after if result in (Ending.DONE, Ending.TOOK) else actual[number]
             if change.reason.code in (Code.HOLD, Code.HOLD_ENDED):
                 what = Happening.HOLD_ADDED if change.reason.code is Code.HOLD else Happening.HOLD_ENDED
-                record.note([Event(NOON + day * DAY, "ann", what, change.reason, disk(number).named)])
+                record.note(
+                    [Event(at=NOON + day * DAY, by="ann", what=what, reason=change.reason, disk=disk(number).named)]
+                )
         moments = [NOON + day * DAY + timedelta(hours=1) for day in range(40)]
         before = {moment: undone(record, moment) for moment in moments}
         all_of_them = len(in_it(record))
@@ -161,10 +163,10 @@ def undone(record: Record, since: datetime) -> list[Past]:
 
 def test_events_go_with_their_time_but_the_first_and_the_end_of_the_last_hold_of_a_disk_stay(record: Record) -> None:
     named = disk(0).named
-    record.note([Event(NOON, "ann", Happening.PAUSED, because(Code.OPERATOR, why="w"))])
+    record.note([Event(at=NOON, by="ann", what=Happening.PAUSED, reason=because(Code.OPERATOR, why="w"))])
     for hour, what in enumerate((Happening.HOLD_ADDED, Happening.HOLD_ENDED) * 3):
-        record.note([Event(NOON + timedelta(hours=hour), "ann", what, None, named)])
-    record.note([Event(NOON + 40 * DAY, "ann", Happening.RESUMED, None)])
+        record.note([Event(at=NOON + timedelta(hours=hour), by="ann", what=what, reason=None, disk=named)])
+    record.note([Event(at=NOON + 40 * DAY, by="ann", what=Happening.RESUMED, reason=None)])
     record.retain(MONTH, NOON + 41 * DAY)
     assert [entry.id for entry in in_it(record)] == [1, 8, 9]
     assert record.since() == NOON + timedelta(hours=5)

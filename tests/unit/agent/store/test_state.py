@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -36,12 +35,19 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import SCHEMA_VERSION
 from plimsoll_agent.store.state import Busy, CorruptState, Given, Memory, State, StateError
 from plimsoll_agent.util import files
+from plimsoll_agent.util.frozen import replace
 from tests.unit.nobody import NOBODY, as_nobody
 from tests.unit.values import GUEST, NOON, OF_0_1_0, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
 KEY = f"{GUEST}/{VOLUME}"
 TIGHT = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30, total_bytes_sec=104857600)
-OLD = Remembered(TIGHT, NOON, NOON + timedelta(minutes=5), Limits(read_iops_sec=9, group_name="g"), "3:2:volumes/v")
+OLD = Remembered(
+    desired=TIGHT,
+    since=NOON,
+    seen=NOON + timedelta(minutes=5),
+    applied=Limits(read_iops_sec=9, group_name="g"),
+    attachment="3:2:volumes/v",
+)
 FOUGHT = replace(
     OLD,
     restore_to=Limits(write_iops_sec=7),
@@ -57,8 +63,10 @@ FOUGHT = replace(
 )
 SOON = NOON + timedelta(hours=1)
 DISK = a_disk()
-HOLD = Hold(DISK.named, TIGHT, NOON, NOON + timedelta(hours=2), "root (ann)", "a restore")
-MEMORY = Memory({KEY: OLD}, {DISK.key: HOLD}, BrakeMemory("a1b2c3", recent={KEY: NOON}))
+HOLD = Hold(
+    disk=DISK.named, limits=TIGHT, since=NOON, until=NOON + timedelta(hours=2), by="root (ann)", why="a restore"
+)
+MEMORY = Memory(disks={KEY: OLD}, holds={DISK.key: HOLD}, brake=BrakeMemory(judged="a1b2c3", recent={KEY: NOON}))
 APPROVAL = Given(Approval("0123456789abcdef" * 4, remove=True), "root (ann)", NOON)
 OTHER = Given(Approval("0123456789abcdef"), "ann", NOON)
 
@@ -144,24 +152,32 @@ def test_a_node_without_files_remembers_nothing_and_nothing_is_approved(state: S
 def test_what_is_remembered_is_read_back(state: State) -> None:
     left_alone = a_disk(a_guest(uuid=VOLUME, project=None), volume_id=None, image="näme\n\ud83d")
     memory = Memory(
-        {
+        disks={
             KEY: OLD,
             f"{GUEST}/vms/disk": FOUGHT,
             f"{GUEST}/vms/other": replace(OLD, applied=None, desired=Limits(), restore_to=Limits()),
             f"{GUEST}/vms/never": replace(OLD, applied=Limits(), desired=None),
             f"{GUEST}/vms/näme\n\ud83d": replace(OLD, attachment=None),
-            f"{GUEST}/vms/later": replace(OLD, later=(Later(NOON, TIGHT, "gold"), Later(SOON, None))),
+            f"{GUEST}/vms/later": replace(
+                OLD, later=(Later(at=NOON, limits=TIGHT, by_type="gold"), Later(at=SOON, limits=None))
+            ),
             f"{GUEST}/vms/unsure": replace(OLD, later=None),
         },
-        {DISK.key: HOLD, left_alone.key: replace(HOLD, disk=left_alone.named, limits=None, ignore_health=True)},
-        BrakeMemory("a1b2c3", (APPROVAL.approval, OTHER.approval), "d4e5f6", {KEY: NOON}),
+        holds={DISK.key: HOLD, left_alone.key: replace(HOLD, disk=left_alone.named, limits=None, ignore_health=True)},
+        brake=BrakeMemory(
+            judged="a1b2c3", let_through=(APPROVAL.approval, OTHER.approval), stopped="d4e5f6", recent={KEY: NOON}
+        ),
     )
     state.save_memory(memory)
     assert state.load_memory() == memory
 
 
 def test_the_source_of_what_is_desired_later_is_remembered(state: State) -> None:
-    state.save_memory(Memory({KEY: replace(OLD, later=(Later(NOON, TIGHT, None, Code.NODE_DEFAULT),))}))
+    state.save_memory(
+        Memory(
+            disks={KEY: replace(OLD, later=(Later(at=NOON, limits=TIGHT, by_type=None, source=Code.NODE_DEFAULT),))}
+        )
+    )
     memory = state.load_memory()
     assert memory is not None
     assert [each.source for each in memory.disks[KEY].later or ()] == [Code.NODE_DEFAULT]
@@ -173,14 +189,16 @@ def test_limits_of_any_kind_are_remembered_as_they_are(
     scratch: State, desired: Limits, applied: Limits | None
 ) -> None:
     hold = replace(HOLD, limits=applied)
-    memory = Memory({KEY: replace(OLD, desired=desired, applied=applied, restore_to=applied)}, {DISK.key: hold})
+    memory = Memory(
+        disks={KEY: replace(OLD, desired=desired, applied=applied, restore_to=applied)}, holds={DISK.key: hold}
+    )
     scratch.save_memory(memory)
     assert scratch.load_memory() == memory
 
 
 def test_times_keep_their_moment_and_their_fractions(state: State) -> None:
     since = datetime(2026, 3, 29, 1, 59, 59, 999999, timezone(timedelta(hours=2)))
-    state.save_memory(Memory({KEY: replace(OLD, since=since, reverted_at=since)}))
+    state.save_memory(Memory(disks={KEY: replace(OLD, since=since, reverted_at=since)}))
     memory = state.load_memory()
     assert memory is not None
     assert memory.disks[KEY].since == memory.disks[KEY].reverted_at == since
@@ -464,7 +482,7 @@ def keep(state: State) -> None:
 
 
 def see(state: State) -> None:
-    state.save_attachments(Attachments({f"{GUEST}/{VOLUME}": Attachment("a1b2", NOON)}))
+    state.save_attachments(Attachments({f"{GUEST}/{VOLUME}": Attachment(mark="a1b2", since=NOON)}))
 
 
 FILES: dict[str, Callable[[State], None]] = {
@@ -640,12 +658,12 @@ def test_what_was_seen_longest_ago_is_forgotten_where_all_of_it_is_too_long(
 ) -> None:
     """Tenants who make guests all day do not fill the memory until no pass can read it."""
     disks = {f"{minutes}/v": replace(OLD, seen=NOON + timedelta(minutes=minutes)) for minutes in (30, 10, 20)}
-    state.save_memory(Memory(disks, MEMORY.holds))
-    assert state.load_memory() == Memory(disks, MEMORY.holds)
+    state.save_memory(Memory(disks=disks, holds=MEMORY.holds))
+    assert state.load_memory() == Memory(disks=disks, holds=MEMORY.holds)
     line = next(len(line) for line in state.memory.read_text().splitlines() if '"10/v"' in line)
     monkeypatch.setattr("plimsoll_agent.store.memory_file.MOST_REMEMBERED", 2 * line)
-    state.save_memory(Memory(disks, MEMORY.holds))
-    assert state.load_memory() == Memory({key: disks[key] for key in ("30/v", "20/v")}, MEMORY.holds)
+    state.save_memory(Memory(disks=disks, holds=MEMORY.holds))
+    assert state.load_memory() == Memory(disks={key: disks[key] for key in ("30/v", "20/v")}, holds=MEMORY.holds)
 
 
 def test_a_long_entry_without_room_costs_no_shorter_one(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -655,10 +673,10 @@ def test_a_long_entry_without_room_costs_no_shorter_one(state: State, monkeypatc
         f"{minutes}/v": replace(OLD, seen=NOON + timedelta(minutes=minutes), by_rules=rules * (minutes == 20))
         for minutes in (30, 20, 10)
     }
-    state.save_memory(Memory(disks))
+    state.save_memory(Memory(disks=disks))
     line = next(len(line) for line in state.memory.read_text().splitlines() if '"10/v"' in line)
     monkeypatch.setattr("plimsoll_agent.store.memory_file.MOST_REMEMBERED", 2 * line)
-    state.save_memory(Memory(disks))
+    state.save_memory(Memory(disks=disks))
     assert state.load_memory().disks == {key: disks[key] for key in ("30/v", "10/v")}
 
 

@@ -58,7 +58,9 @@ def test_few_that_are_alike_are_all_shown() -> None:
 
 
 def test_colour_is_around_what_is_said_in_words_too() -> None:
-    line = DiskLine("-", ("g", "", "vda"), "250 IOPS → unlimited (removed)", "default", Severity.CUT)
+    line = DiskLine(
+        sign="-", names=("g", "", "vda"), what="250 IOPS → unlimited (removed)", why="default", severity=Severity.CUT
+    )
     for width in (None, 80):
         (plain,), (coloured,) = (laid_out([line], Terminal(width, colour)) for colour in (False, True))
         assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
@@ -82,7 +84,13 @@ def test_a_word_wider_than_the_terminal_is_broken_rather_than_lost() -> None:
 @pytest.mark.parametrize("width", range(1, 13))
 def test_the_narrowest_terminal_gets_all_words(width: int) -> None:
     some = [
-        DiskLine("~", ("instance-00000001", "web", "vda"), "3000 → 30 IOPS", "failed: rejected: x", Severity.CUT),
+        DiskLine(
+            sign="~",
+            names=("instance-00000001", "web", "vda"),
+            what="3000 → 30 IOPS",
+            why="failed: rejected: x",
+            severity=Severity.CUT,
+        ),
         TextLine("30 of 100 disks deferred", Severity.CUT, head="BRAKE"),
         CommandLine("if intended", "plimsoll approve 0123456789abcdef --reason TEXT"),
     ]

@@ -5,20 +5,34 @@ from __future__ import annotations
 import argparse
 import io
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
 from plimsoll_agent.messages.plan import DiskLine, Severity
 from plimsoll_agent.terminal.telling import TellsDisks
+from plimsoll_agent.util.frozen import replace
 from tests.unit.person import Person, Terminal
 
 LINES = {
-    "done": DiskLine("+", ("", "", ""), "unlimited → 250 IOPS", "default; done in {} ms", Severity.SET),
-    "removed": DiskLine("-", ("", "", ""), "250 IOPS → unlimited", "default; done in {} ms", Severity.CUT),
-    "failed": DiskLine("!", ("", "", ""), "unlimited → 250 IOPS", "failed: rejected: cannot be set", Severity.CUT),
-    "timed out": DiskLine("?", ("", "", ""), "unlimited → 250 IOPS", "unknown: no answer", Severity.UNKNOWN),
-    "deferred": DiskLine("!", ("", "", ""), "unlimited → 250 IOPS", "deferred: paused", Severity.LOWERED),
+    "done": DiskLine(
+        sign="+", names=("", "", ""), what="unlimited → 250 IOPS", why="default; done in {} ms", severity=Severity.SET
+    ),
+    "removed": DiskLine(
+        sign="-", names=("", "", ""), what="250 IOPS → unlimited", why="default; done in {} ms", severity=Severity.CUT
+    ),
+    "failed": DiskLine(
+        sign="!",
+        names=("", "", ""),
+        what="unlimited → 250 IOPS",
+        why="failed: rejected: cannot be set",
+        severity=Severity.CUT,
+    ),
+    "timed out": DiskLine(
+        sign="?", names=("", "", ""), what="unlimited → 250 IOPS", why="unknown: no answer", severity=Severity.UNKNOWN
+    ),
+    "deferred": DiskLine(
+        sign="!", names=("", "", ""), what="unlimited → 250 IOPS", why="deferred: paused", severity=Severity.LOWERED
+    ),
 }
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from plimsoll_agent.top import keys as key_map
 from plimsoll_agent.top.keys import Explained, Pane, Shape, View, keys, press, settled
+from plimsoll_agent.util.frozen import replace
 
 ROWS = [f"row-{number}" for number in range(35)]
 
@@ -35,7 +34,7 @@ def test_a_key_that_came_in_part_is_waited_for(sent: str, more: bool) -> None:
 
 def pressed(*sent: str, rows: list[str] | None = None, view: View | None = None, pane: int = 0) -> View | None:
     now = view or View()
-    shape = Shape(ROWS if rows is None else rows, 10, min(pane, 5), pane)
+    shape = Shape(rows=ROWS if rows is None else rows, page=10, pane_page=min(pane, 5), pane_lines=pane)
     for key in sent:
         after = press(settled(now, shape), key, shape)
         if after is None:
@@ -112,18 +111,18 @@ def test_the_page_follows_the_cursor() -> None:
 def test_the_cursor_follows_its_disk() -> None:
     view = pressed("down", "down")
     assert view is not None
-    shape = Shape(list(reversed(ROWS)), 10)
+    shape = Shape(rows=list(reversed(ROWS)), page=10)
     assert (settled(view, shape).at, settled(view, shape).first) == (32, 23)
 
 
 def test_a_cursor_that_was_not_moved_stays_on_the_first_row() -> None:
-    assert settled(View(), Shape(list(reversed(ROWS)), 10)) == View()
+    assert settled(View(), Shape(rows=list(reversed(ROWS)), page=10)) == View()
 
 
 def test_a_cursor_whose_disk_went_away_stays_where_it_was() -> None:
     view = pressed("down", "down")
     assert view is not None
-    assert settled(view, Shape([row for row in ROWS if row != "row-2"], 10)).at == 2
+    assert settled(view, Shape(rows=[row for row in ROWS if row != "row-2"], page=10)).at == 2
 
 
 def test_no_row_is_no_place_for_a_cursor_or_an_explanation() -> None:

@@ -6,7 +6,6 @@ import io
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
@@ -23,6 +22,7 @@ from plimsoll_agent.top.keys import Explained, Pane, View
 from plimsoll_agent.top.live import Shown, screen
 from plimsoll_agent.top.rows import Planned
 from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
 from tests.unit.values import NOON
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from plimsoll_agent.model.limits import Limits
@@ -13,6 +11,7 @@ from plimsoll_agent.model.usage import Usage, unreachable
 from plimsoll_agent.reconcile.outcome import Kind, Result
 from plimsoll_agent.top.rows import SORTS, Planned, Row, Wrong, rows
 from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
 from tests.unit.values import NOON
 
@@ -131,7 +130,7 @@ def test_limits_by_a_size_that_top_does_not_read_are_those_of_the_last_pass() ->
     planned = desiring(Unknown(because(Code.SIZE_UNKNOWN, spec="gold-iops")), FREE.disk)
     outcome = planned.outcomes[FREE.disk.key]
     assert row_of(FREE, planned).desired_unknown
-    ours = Remembered(NODE_LIMITS, NOON, NOON, None, FREE.disk.attachment)
+    ours = Remembered(desired=NODE_LIMITS, since=NOON, seen=NOON, applied=None, attachment=FREE.disk.attachment)
     remembered = replace(outcome, decision=replace(outcome.decision, ours=ours))
     row = row_of(FREE, Planned({FREE.disk.key: remembered}))
     assert (row.wrong, row.desired) == (Wrong.UNLIMITED, NODE_LIMITS)

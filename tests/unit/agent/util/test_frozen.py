@@ -1,13 +1,13 @@
-"""``@frozen`` gives what ``dataclass(frozen=True, slots=True)`` gives, apart from the refusal to assign."""
+"""``@frozen`` gives what ``dataclass(frozen=True, slots=True)`` gives."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import asdict, astuple, frozen, names, replace
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ def test_instances_compare_hash_and_print_like_those_of_a_dataclass(other: tuple
     class Row:
         name: str
         size: int = 0
-        seen: tuple[str, ...] = field(default=(), compare=False, repr=False)
+        seen: tuple[str, ...] = field(default=(), compare=False)
         specs: dict[str, str] = field(default_factory=dict, hash=False)
 
     ours = Row
@@ -27,13 +27,13 @@ def test_instances_compare_hash_and_print_like_those_of_a_dataclass(other: tuple
     class Row:  # type: ignore[no-redef]
         name: str
         size: int = 0
-        seen: tuple[str, ...] = field(default=(), compare=False, repr=False)
+        seen: tuple[str, ...] = field(default=(), compare=False)
         specs: dict[str, str] = field(default_factory=dict, hash=False)
 
     theirs: Any = Row
     assert (ours("a", 1) == ours(*other)) is (theirs("a", 1) == theirs(*other))
     assert (hash(ours("a", 1)) == hash(ours(*other))) is (hash(theirs("a", 1)) == hash(theirs(*other)))
-    assert repr(ours(*other)) == repr(theirs(*other))
+    assert repr(theirs(*other)).endswith(f".{ours(*other)!r}")
     assert replace(ours("a"), size=3).size == 3
     assert not hasattr(ours("a"), "__dict__")
 
@@ -79,3 +79,47 @@ def test_a_class_without_fields_and_one_with_a_single_one() -> None:
     assert Nothing() == Nothing()
     unknown = float("nan")
     assert Share(unknown) == Share(unknown), "as in a dataclass, the same object is equal to itself"
+
+
+@frozen
+class Burst:
+    length: int = 1
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise ValueError("a burst lasts a second at least")
+
+
+@frozen
+class Rate:
+    bursts: tuple[Burst, ...]
+    by_name: dict[str, Burst]
+
+
+def test_nothing_changes_a_value_once_it_is_made() -> None:
+    burst = Burst()
+    with pytest.raises(AttributeError):
+        burst.length = 0  # type: ignore[misc]
+
+
+def test_a_copy_is_checked_like_the_first() -> None:
+    with pytest.raises(ValueError, match="a second at least"):
+        replace(Burst(), length=0)
+
+
+def test_as_plain_data() -> None:
+    rate = Rate((Burst(2),), {"a": Burst(3)})
+    assert asdict(rate) == {"bursts": ({"length": 2},), "by_name": {"a": {"length": 3}}}
+    assert astuple(Burst(2)) == (2,)
+    assert names(Rate) == names(rate) == ("bursts", "by_name")
+
+
+def test_a_class_made_of_another_one() -> None:
+    @frozen
+    class Longest(Burst):
+        why: str = ""
+
+    longest = Longest(4, "asked for")
+    assert (longest.length, longest.why, longest == Burst(4)) == (4, "asked for", False)
+    with pytest.raises(AttributeError):
+        longest.why = "x"  # type: ignore[misc]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.cli import disk_explain
 from plimsoll_insight.cli.disk_explain import DiskExplain
 from tests import schemas
@@ -50,8 +50,15 @@ def _now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ran(state: Path, *words: str) -> tuple[int, str, str]:
     situation = a_situation()
-    outcome = Outcome(DISK, decide(DISK, situation, SOURCES), None, Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)))
-    passed = PassReport(Mode.PLAN, Scope(), situation, 0.0, (outcome,), ())
+    outcome = Outcome(
+        disk=DISK,
+        decision=decide(DISK, situation, SOURCES),
+        change=None,
+        result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)),
+    )
+    passed = PassReport(
+        mode=Mode.PLAN, scope=Scope(), situation=situation, seconds=0.0, outcomes=(outcome,), unreachable=()
+    )
 
     def look(command: Any, *_: object, **__: object) -> PassReport:
         command.status = 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.cli import load
 from plimsoll_insight.cli.load import Load
 from plimsoll_insight.load.latency import BOUNDARIES, Histogram

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 

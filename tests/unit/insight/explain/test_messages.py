@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.terminal.base import limits_from
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import find
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.forecast.failures import Failure, by_counts
 from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
 from plimsoll_insight.forecast.ranges import Range, exactly
@@ -33,7 +32,7 @@ def near(found: Range | None, low: float, high: float) -> bool:
 
 
 def of(**changed: object) -> Forecast:
-    return forecast(HOST, dataclasses.replace(KNOWN, **changed))  # type: ignore[arg-type]
+    return forecast(HOST, replace(KNOWN, **changed))  # type: ignore[arg-type]
 
 
 def test_the_network_of_the_host_bounds_recovery() -> None:
@@ -108,8 +107,8 @@ def test_what_is_unknown_is_asked_for_and_no_zero(unknown: str, figure: str, opt
 def test_without_the_time_away_all_objects_may_be_missing_in_memory() -> None:
     # 10 OSDs of 4 GiB: 100 logs of 3000 entries, and 3 copies that may each miss 300 objects, are less than a fifth.
     assert near(of(away=None).memory, 10 * (4 << 30), 12 * (4 << 30))
-    many = dataclasses.replace(HOST, objects=exactly(3e8))
-    found = forecast(many, dataclasses.replace(KNOWN, away=None))
+    many = replace(HOST, objects=exactly(3e8))
+    found = forecast(many, replace(KNOWN, away=None))
     assert near(found.memory, 10 * (4 << 30), 10 * ((4 << 30) + 3e5 * 1000 + 3e7 * 3 * 600))
 
 

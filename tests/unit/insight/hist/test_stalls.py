@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import tracemalloc
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.hist.flows import Flow, of_histogram
 from plimsoll_insight.hist.percentiles import Interval, Latency
 from plimsoll_insight.hist.scale import Scale
@@ -178,7 +178,7 @@ def test_a_log_is_read_only_for_the_parts_of_the_time_that_it_is_of(
     read = []
 
     def counted(part: Part) -> Part:
-        return dataclasses.replace(part, flows=lambda *time: read.append(part.name) or part.flows(*time))
+        return replace(part, flows=lambda *time: read.append(part.name) or part.flows(*time))
 
     asked = study([counted(part) for part in parts_of(tmp_path)], 1000, FRACTIONS, lambda *_: None)
     assert sum(each.interval.completed for each in asked.rows(None)) == 100
@@ -299,7 +299,7 @@ def test_in_any_number_of_parts_a_log_is_parsed_once_but_for_their_borders(
             read += len(flow.end_ms)
             yield flow
 
-    asked = study([dataclasses.replace(part, flows=counted)], 1000, FRACTIONS, lambda *_: None)
+    asked = study([replace(part, flows=counted)], 1000, FRACTIONS, lambda *_: None)
     assert sum(each.interval.completed for each in asked.rows(None)) == len(times)
     assert read < 2 * len(times)
 

@@ -89,7 +89,7 @@ def test_a_guest_that_is_read_late_in_each_round_is_in_the_interval_that_has_mos
 
 def test_a_reading_that_is_told_twice_counts_once() -> None:
     disk, tally = a_disk(), Tally()
-    used = Usage(disk, Reading(1.0, BlockStats(0, 0, 0, 0)), Rates(0, 10, 0, 10 * KIB, 1.0))
+    used = Usage(disk=disk, reading=Reading(1.0, BlockStats(0, 0, 0, 0)), rates=Rates(0, 10, 0, 10 * KIB, 1.0))
     tally.add([used])
     tally.add([used])
     assert tally.whole.requests["write"] == 10
@@ -97,7 +97,7 @@ def test_a_reading_that_is_told_twice_counts_once() -> None:
 
 def test_a_disk_whose_counters_are_unknown_is_no_idle_one() -> None:
     tally = Tally()
-    tally.add([Usage(a_disk(), reason=because(Code.NOT_SENT, detail="busy"))])
+    tally.add([Usage(disk=a_disk(), reason=because(Code.NOT_SENT, detail="busy"))])
     assert (len(tally.unknown), tally.did) == (1, {})
 
 
@@ -115,7 +115,13 @@ def test_disks_are_summed_by_what_is_asked_for() -> None:
     ]
     tally = Tally()
     for number, disk in enumerate(disks, 1):
-        tally.add([Usage(disk, Reading(number, BlockStats(0, 0, 0, 0)), Rates(0, 10 * number, 0, 0, 1.0))])
+        tally.add(
+            [
+                Usage(
+                    disk=disk, reading=Reading(number, BlockStats(0, 0, 0, 0)), rates=Rates(0, 10 * number, 0, 0, 1.0)
+                )
+            ]
+        )
 
     def by(what: str) -> dict[str, tuple[int, int]]:
         return {each.name: (each.disks, each.did.requests["write"]) for each in tally.by(key_of(what))}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.slow.images import Owner, UnreadableImages, owner, parsed, path
 
 VOLUME, SERVER = "6665c608-001a-4ea4-a2eb-d491b58efc11", "5c9b0f6e-3f0e-4a51-9a44-7f0f9a1d2b77"

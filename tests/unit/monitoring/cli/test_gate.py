@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,11 +12,12 @@ from plimsoll_agent.adapters import container
 from plimsoll_agent.errors import Unreachable, UsageError
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.cli.gate import GateCommand
 from plimsoll_probes.cli.base import now
 from tests import schemas
 from tests.unit.lastpasses import a_last_disk, a_last_pass
-from tests.unit.probes.cli.test_status import Here
+from tests.unit.monitoring.cli.test_status import Here
 
 VERSION = "1.2.3"
 

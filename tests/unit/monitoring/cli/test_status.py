@@ -6,7 +6,6 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, UnreachableGuest
 from plimsoll_agent.rules.model import Probing
 from plimsoll_agent.store.state import Given, State
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.cli.status import Status
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
@@ -370,7 +370,9 @@ def test_a_broken_promise_and_a_failed_probe_are_told(here: Here) -> None:
 
 def test_a_probe_that_was_due_twice_and_put_off_is_late(here: Here) -> None:
     here.passed(good())
-    target = Planned(Guest(uuid_of(3), "instance-00000003", "1"), "/var/tmp", node="node1", probing=HOURLY)
+    target = Planned(
+        Guest(uuid=uuid_of(3), name="instance-00000003", run="1"), "/var/tmp", None, node="node1", probing=HOURLY
+    )
     here.history.chosen([target], here.now - timedelta(hours=3))
     waits = {"guest_uuid": uuid_of(3), "guest_name": "instance-00000003", "directory": "/var/tmp"}
     here.history.postpone(Postponed(**waits, at=here.now, node="node1", why=Why.UNHEALTHY, facts={"detail": "x"}))

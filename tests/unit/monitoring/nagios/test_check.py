@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +24,7 @@ from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.rules.model import Probing
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.nagios import check
 from plimsoll_monitoring.nagios.wording import output
 from plimsoll_monitoring.node.health import figures_of_pass, judge
@@ -308,7 +308,11 @@ def test_a_broken_promise_is_a_warning_with_its_guest_and_its_number(state: Stat
 
 def test_a_probe_whose_timer_died_is_a_warning(state: State, run: Run) -> None:
     target = Planned(
-        Guest(GUEST, "instance-0000002a", "1"), "/srv", "canaries", node="n", probing=Probing(timedelta(minutes=10))
+        Guest(uuid=GUEST, name="instance-0000002a", run="1"),
+        "/srv",
+        "canaries",
+        node="n",
+        probing=Probing(timedelta(minutes=10)),
     )
     History(state.probes).chosen([target], datetime.now(UTC) - timedelta(minutes=21))
     ran = run("probe")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import SHIPPED, Level, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.node.gate import LASTING, Asked, Tolerance, faults
 from plimsoll_monitoring.node.status import NodeStatus
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass

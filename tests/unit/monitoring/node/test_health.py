@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +15,7 @@ from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, Thresholds, checked_range
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.node import health
 from plimsoll_monitoring.node.figures import figures_of_probes
 from plimsoll_monitoring.node.health import Figure, figures_of_daemon, figures_of_pass, judge
@@ -33,7 +33,7 @@ NEVER = Thresholds("", "")
 
 
 def level(name: str, value: float | None, thresholds: Thresholds | None = None) -> Level:
-    (finding,) = judge([Figure(name, value)], {name: thresholds or SHIPPED[name]}).findings
+    (finding,) = judge([Figure(name=name, value=value)], {name: thresholds or SHIPPED[name]}).findings
     return finding.level
 
 
@@ -86,9 +86,9 @@ def test_what_nobody_watches_may_stay_unknown() -> None:
 
 
 def test_what_nobody_knows_is_worse_than_a_warning_and_better_than_critical() -> None:
-    some = [Figure("paused", 1), Figure("pass_age", None)]
+    some = [Figure(name="paused", value=1), Figure(name="pass_age", value=None)]
     assert judge(some, SHIPPED).level is Level.UNKNOWN
-    judgement = judge([*some, Figure("catalogue_age", 86401)], SHIPPED)
+    judgement = judge([*some, Figure(name="catalogue_age", value=86401)], SHIPPED)
     assert judgement.level is Level.CRITICAL
     assert [finding.figure.name for finding in judgement.findings] == ["catalogue_age", "pass_age", "paused"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from plimsoll_agent.reconcile.grade import Grade, exit_status
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.alerts.files import alerts_of
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.nagios import check
@@ -341,7 +342,7 @@ class Seen:
 
 def _rules() -> Rules:
     rule = Rule(name="hands off", match=Match(guest=(UNMANAGED,)), manage=False)
-    return Rules((rule,), default=DEFAULT, revision="a" * 64)
+    return Rules(rules=(rule,), default=DEFAULT, revision="a" * 64)
 
 
 def _volumes(number: int, some: Some) -> Sequence[object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import SHIPPED
 from plimsoll_agent.reconcile.outcome import UnreachableGuest
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.node.gate import Asked
 from plimsoll_monitoring.node.status import NodeStatus
 from plimsoll_monitoring.node.until_healthy import Gate, World, after_passes
@@ -84,7 +84,7 @@ class Node:
 
 
 def gate(node: Node, wait: int = 25) -> Gate:
-    world = World(node, node.look, node.now, node.sleep)
+    world = World(units=node, look=node.look, now=node.now, sleep=node.sleep)
     return after_passes(world, Asked("0.1.1"), timedelta(seconds=wait))
 
 
@@ -126,7 +126,7 @@ def test_in_a_container_whose_daemon_makes_no_pass_no_systemd_is_asked_why() -> 
             raise AssertionError(unit)
 
     node = WithoutSystemd(daemon=True, seconds=None)
-    world = World(node, node.look, node.now, node.sleep, node.reload_daemon)
+    world = World(units=node, look=node.look, now=node.now, sleep=node.sleep, reload_daemon=node.reload_daemon)
     (text,) = words(after_passes(world, Asked("0.1.1"), timedelta()))
     assert text.endswith("; plimsoll daemon: no output")
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region.answers import Series
 from plimsoll_monitoring.region.probes import By, Probed, kept_ratio, proving, questions, rows

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from plimsoll_agent.monitor.thresholds import MEASURE, SHIPPED, Level, Thresholds
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.node.health import Figure, JudgedFigure, Judgement
 from plimsoll_monitoring.region.problems import MOST, RegionProblem, problems
 from tests.unit.monitoring.region.test_status import HOUR, NOW, Series, series, status
@@ -204,7 +204,10 @@ def test_figures_that_are_unknown_are_told_as_such() -> None:
 
 def test_an_unknown_number_of_disks_behind_is_told_beside_one_of_the_brake() -> None:
     unknown = [
-        JudgedFigure(MEASURE[name], Figure(name, None), SHIPPED[name], Level.UNKNOWN) for name in ("braked", "behind")
+        JudgedFigure(
+            measure=MEASURE[name], figure=Figure(name=name, value=None), thresholds=SHIPPED[name], level=Level.UNKNOWN
+        )
+        for name in ("braked", "behind")
     ]
     judgement = Judgement(tuple(unknown))
     region = status()

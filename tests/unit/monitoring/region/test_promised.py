@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region.answers import Series
 from plimsoll_monitoring.region.promised import UNITS, By, Over, Place, Row, grouped, row_questions, rows

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from plimsoll_agent.monitor.thresholds import SHIPPED, Level, Thresholds
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region import messages, serialize
 from plimsoll_monitoring.region import status as fleet_status

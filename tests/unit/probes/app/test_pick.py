@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.rules import loader
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.app.pick import Picked, picked
 from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, hangs
 from tests.unit.node import guest, uuid_of

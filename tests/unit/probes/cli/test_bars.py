@@ -56,7 +56,7 @@ def progress(
     seconds: float | None = 30,
     number: int = 1,
 ) -> Progress:
-    target = Target(Guest(uuid_of(number), f"g{number}", "1", display_name=name), "/mnt")
+    target = Target(Guest(uuid=uuid_of(number), name=f"g{number}", run="1", display_name=name), "/mnt", None)
     return Progress(target, phase, JobName.READ if phase is Phase.RUNNING else None, elapsed, seconds)
 
 

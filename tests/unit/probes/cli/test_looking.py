@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.rules.model import Probing
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.cli import looking
 from plimsoll_probes.cli.looking import ProbeHistory, ProbeList
 from plimsoll_probes.cli.one import ProbeCompare, ProbeShow
@@ -449,7 +449,7 @@ def test_broken_rules_stop_the_timetable_with_a_sentence(shell: Shell, caplog: p
 
 
 def a_target(number: int = 1, every: timedelta = timedelta(hours=1), **other: Any) -> Planned:
-    its_guest = Guest(uuid_of(number), f"g{number}", "1")
+    its_guest = Guest(uuid=uuid_of(number), name=f"g{number}", run="1")
     return Planned(its_guest, "/srv", "canaries", node="node1", probing=Probing(every), **other)
 
 

@@ -7,13 +7,13 @@ import os
 import re
 import stat
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.cli import report
 from plimsoll_probes.cli.report import ProbeReport
 from plimsoll_probes.model.finding import Why

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.cli.run import ProbeRun
 from plimsoll_probes.execute import runner
 from plimsoll_probes.guest import qga_exec

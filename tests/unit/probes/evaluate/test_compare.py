@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.evaluate.compare import Then, compare
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.histogram import Histogram

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.evaluate.verdict import judge
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import Histogram, bucket_of

@@ -61,7 +61,9 @@ def test_more_than_plimsoll_set_is_over_the_limit_though_libvirt_knows_of_none(w
     disk = world.guest.qemu.disks["vdb"]
     disk.actual = disk.defined = Limits()
     attached = world.hypervisor.survey(UUID).disks[0]
-    world.memory[attached.key] = Remembered(LIMIT, NOW, NOW, LIMIT, attached.attachment)
+    world.memory[attached.key] = Remembered(
+        desired=LIMIT, since=NOW, seen=NOW, applied=LIMIT, attachment=attached.attachment
+    )
     world.guest.operations = 15000
     world.probe()
     assert findings(world) == [(JobName.READ, Verdict.OVER_LIMIT, Why.NOT_SET)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from plimsoll_agent.model.hypervisor import BlockStats, Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, ClusterHealth, Gate
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.execute.witness import Look, Watch, Witness
 from plimsoll_probes.model.finding import Trouble, Why
 from plimsoll_probes.model.result import Circumstances, Counted, Health
@@ -48,7 +48,7 @@ class World:
         self.hypervisor = Counting(self.guest)
         self.now = 100.0
         self.asked: list[Cluster] = []
-        self.said: Callable[[], ClusterHealth] = lambda: ClusterHealth(FSID, ())
+        self.said: Callable[[], ClusterHealth] = lambda: ClusterHealth(fsid=FSID, raised=())
         self.known: tuple[Cluster, ...] = (CLUSTER,)
         self.blocking = BLOCKING_CHECKS
         self.memory: dict[str, Remembered] = {}
@@ -204,9 +204,13 @@ def test_what_plimsoll_put_there_is_promised_whatever_libvirt_believes(world: Wo
     witness = world.witness()
     disk = witness.look().disks[0]
     assert witness.promised(disk) == LIMIT
-    world.memory[disk.key] = Remembered(OTHER, NOON, NOON, OTHER, disk.attachment)
+    world.memory[disk.key] = Remembered(
+        desired=OTHER, since=NOON, seen=NOON, applied=OTHER, attachment=disk.attachment
+    )
     assert world.witness().promised(disk) == OTHER
-    world.memory[disk.key] = Remembered(OTHER, NOON, NOON, None, disk.attachment)
+    world.memory[disk.key] = Remembered(
+        desired=OTHER, since=NOON, seen=NOON, applied=None, attachment=disk.attachment
+    )
     assert world.witness().promised(disk) == LIMIT
 
 
@@ -253,11 +257,17 @@ def test_each_cluster_is_asked_once_however_many_disks_are_on_it(world: World) -
 @pytest.mark.parametrize(
     ("said", "against"),
     [
-        (ClusterHealth(FSID, ()), None),
-        (ClusterHealth(FSID, ("POOL_NEAR_FULL",), ("1 pool",)), None),
-        (ClusterHealth(FSID, ("OSD_DOWN",), ("1 osds down",), {"OSD_DOWN": 1}, 100), None),
-        (ClusterHealth(FSID, ("OSD_DOWN",), ("2 osds down",), {"OSD_DOWN": 2}, 100), "OSD_DOWN (2 of 100 OSDs)"),
-        (ClusterHealth(FSID, ("PG_BACKFILL_FULL", "X")), "PG_BACKFILL_FULL"),
+        (ClusterHealth(fsid=FSID, raised=()), None),
+        (ClusterHealth(fsid=FSID, raised=("POOL_NEAR_FULL",), words=("1 pool",)), None),
+        (
+            ClusterHealth(fsid=FSID, raised=("OSD_DOWN",), words=("1 osds down",), counts={"OSD_DOWN": 1}, osds=100),
+            None,
+        ),
+        (
+            ClusterHealth(fsid=FSID, raised=("OSD_DOWN",), words=("2 osds down",), counts={"OSD_DOWN": 2}, osds=100),
+            "OSD_DOWN (2 of 100 OSDs)",
+        ),
+        (ClusterHealth(fsid=FSID, raised=("PG_BACKFILL_FULL", "X")), "PG_BACKFILL_FULL"),
         (DeadlineExceeded("no answer"), "the cluster's health is unknown: no answer"),
     ],
 )
@@ -291,7 +301,7 @@ def test_a_disk_on_a_cluster_that_nobody_knows_is_not_well(world: World) -> None
 
 
 def test_another_cluster_that_answers_does_not_vouch_for_this_one(world: World) -> None:
-    world.said = lambda: ClusterHealth("00000000-0000-0000-0000-000000000000", ())
+    world.said = lambda: ClusterHealth(fsid="00000000-0000-0000-0000-000000000000", raised=())
     witness = world.witness()
     assert witness.health(witness.look().disks[0]).raised is None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import Circumstances, Flow, Health, Measured

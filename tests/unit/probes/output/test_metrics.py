@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import ceil, inf
 from pathlib import Path
@@ -17,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll_agent.monitor.prometheus_text import Family, text
 from plimsoll_agent.rules.model import Objective
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import BUCKETS, LAST, Histogram, bucket_of, edges
 from plimsoll_probes.model.job import JobName

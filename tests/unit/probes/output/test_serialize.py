@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta, timezone
 from typing import Any
 
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.evaluate.compare import compare
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.histogram import Histogram

@@ -9,7 +9,6 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective, Probing
 from plimsoll_agent.store import database as database_module
 from plimsoll_agent.store.state import PROBES, PROBES_SHOWN, State, StateError
+from plimsoll_agent.util.frozen import names, replace
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import BUCKETS, Histogram
 from plimsoll_probes.model.job import Job, JobName
@@ -130,13 +130,12 @@ results = st.builds(
     node=_names,
     subject=st.builds(
         Subject,
-        **{field.name: _maybe for field in fields(Subject)}
-        | dict.fromkeys(("guest_uuid", "guest_name", "directory"), _names),
+        **dict.fromkeys(names(Subject), _maybe) | dict.fromkeys(("guest_uuid", "guest_name", "directory"), _names),
     ),
     job=st.builds(
         Job,
         name=st.sampled_from(JobName),
-        **{field.name: _counts for field in fields(Job) if field.name != "name"},
+        **{name: _counts for name in names(Job) if name != "name"},
     ),
     started=_times,
     ended=_times,
@@ -701,7 +700,9 @@ def test_a_sum_that_cannot_be_read_begins_anew_and_costs_no_result(
 
 def a_target(directory: str = "/var/tmp", uuid: str = GUEST, hours: float = 6) -> Planned:
     probing = Probing(timedelta(hours=hours), ("read", "mixed"))
-    return Planned(Guest(uuid, "instance-00000001", "1"), directory, "canaries", node="node1", probing=probing)
+    return Planned(
+        Guest(uuid=uuid, name="instance-00000001", run="1"), directory, "canaries", node="node1", probing=probing
+    )
 
 
 def test_what_is_chosen_is_read_back_with_how_often_and_since_when(history: History) -> None:

@@ -40,8 +40,8 @@ def _generated(draw: st.DrawFn) -> str:
         )
         for number, letter in enumerate("abcd"[: draw(st.integers(0, 4))])
     }
-    hold = MarkedHold(draw(possible_limits()), NOON, NOON, "ann", "<&>'")
-    mark = Mark(draw(possible_limits()), NOON, draw(st.none() | possible_limits()), hold=hold)
+    hold = MarkedHold(limits=draw(possible_limits()), since=NOON, until=NOON, by="ann", why="<&>'")
+    mark = Mark(desired=draw(possible_limits()), since=NOON, applied=draw(st.none() | possible_limits()), hold=hold)
     marks = draw(st.sampled_from([None, Marks({VOLUME: mark}).xml]))
     name = draw(st.sampled_from(["web", "<&>'", "🚢"]))
     return domain_xml(FakeGuest("instance-1", GUEST, disks, display_name=name, marks=marks))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, d
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.policy.sources.cinder import per_gib, qos_spec
 from plimsoll_agent.rules.model import Match, Rule
+from plimsoll_agent.util.frozen import replace
 from tests.unit.clouds import a_catalogue, a_spec, a_type, knowing, met
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 
@@ -60,7 +60,7 @@ def test_attach_time_limits_that_a_catalogue_overrules_stand_in_the_trail(applie
     disk = a_disk(defined=had, actual=had)
     situation = knowing(cloud(None, seen=met(disk)), met(disk), DEFAULTS)
     if applied is not None:
-        mine = Remembered(HOLD, NOON, NOON, applied, disk.attachment)
+        mine = Remembered(desired=HOLD, since=NOON, seen=NOON, applied=applied, attachment=disk.attachment)
         situation = replace(situation, memory={disk.key: mine})
     decision = decide(disk, situation, SOURCES)
     assert isinstance(decision.desired, Desired)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Unmanaged, 
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.policy.sources.flavor import disk_quota
 from plimsoll_agent.rules.model import Match, Rule
+from plimsoll_agent.util.frozen import replace
 from tests.unit.clouds import a_catalogue, a_server, a_spec, a_type, knowing, met
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +14,7 @@ from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, NoOpinion, Unmanaged, decide
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, a_disk, a_situation
 
 HERE, ELSEWHERE = Match(pool=("volumes",)), Match(pool=("elsewhere",))
@@ -35,7 +35,7 @@ def exempt(name: str, match: Match = HERE) -> Rule:
 
 
 def decision(*rules: Rule, disk: Disk | None = None, memory: Any = None, **other: Any) -> Decision:
-    return decide(disk or a_disk(), a_situation(Rules(rules, **other), memory), SOURCES)
+    return decide(disk or a_disk(), a_situation(Rules(rules=rules, **other), memory), SOURCES)
 
 
 def desired(*rules: Rule, **other: Any) -> Limits:
@@ -137,7 +137,9 @@ EARLIER = "an earlier run of the guest"
 def test_a_limit_is_ours_only_where_we_enforced_it(
     limits: Limits, enforced: bool, attachment: str, ours: bool
 ) -> None:
-    remembered = Remembered(limits, NOON, NOON, limits if enforced else None, attachment)
+    remembered = Remembered(
+        desired=limits, since=NOON, seen=NOON, applied=limits if enforced else None, attachment=attachment
+    )
     answer = decision(disk=ATTACHED, memory={ATTACHED.key: remembered}, default=C).desired
     assert isinstance(answer, Desired if ours else Unmanaged)
 
@@ -150,7 +152,9 @@ def test_a_definition_that_cannot_be_read_is_unknown_and_gets_no_default() -> No
 
 
 def test_during_a_hold_the_sources_speak_of_what_was_there_before_it() -> None:
-    held = Remembered(None, NOON, NOON, C, ATTACHED.attachment, restore_to=OWN, foreign=True)
+    held = Remembered(
+        desired=None, since=NOON, seen=NOON, applied=C, attachment=ATTACHED.attachment, restore_to=OWN, foreign=True
+    )
     disk = replace(ATTACHED, defined=C, actual=C)
     before = {disk.key: replace(held, restore_to=Limits())}
     assert desired(default=A, disk=disk, memory=before) == A, "there was no limit of others"
@@ -170,7 +174,9 @@ def test_a_rule_that_has_ended_is_as_if_it_were_not_there() -> None:
 
 
 def test_limits_that_a_source_desired_that_is_gone_are_orphaned_and_others_are_not() -> None:
-    ours = Remembered(OWN, NOON, NOON, OWN, ATTACHED.attachment, source=Code.RULE)
+    ours = Remembered(
+        desired=OWN, since=NOON, seen=NOON, applied=OWN, attachment=ATTACHED.attachment, source=Code.RULE
+    )
     assert left_alone(disk=ATTACHED, memory={ATTACHED.key: ours}) is Code.ORPHANED
     for other in (replace(ours, desired=None), replace(ours, source=None), replace(ours, source=Code.QOS_SPEC)):
         assert left_alone(disk=ATTACHED, memory={ATTACHED.key: other}) is Code.NO_LIMIT, "Cinder is not asked here"
@@ -207,8 +213,8 @@ def test_limits_by_hand_are_said_to_be() -> None:
 
 
 def test_limits_by_hand_are_added_to_the_rules_not_put_in_their_place() -> None:
-    rules = Rules((exempt("x"),), default=C)
-    assert rules.with_command_line(A) == Rules((exempt("x"),), default=C, command_line=A)
+    rules = Rules(rules=(exempt("x"),), default=C)
+    assert rules.with_command_line(A) == Rules(rules=(exempt("x"),), default=C, command_line=A)
 
 
 # --- the trail

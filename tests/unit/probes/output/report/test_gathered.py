@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import JobName

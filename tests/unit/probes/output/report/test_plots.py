@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.histogram import BUCKETS, LAST, edges
 from plimsoll_probes.model.result import Circumstances, ProbeResult
 from plimsoll_probes.output.report import drawing, plots
