@@ -7,7 +7,13 @@ It compares a disk's desired limits with those desired last, or without any with
 - after an edit of rules or catalogue, every removal, every cut to a tenth or less, every raise to ten times as much
   or more, and every limit that is lower than any sane one, whatever their number.
 
-``plimsoll approve`` approves a revision, or the change of one disk.
+``plimsoll approve`` approves a revision, or the change of one disk. Why it is as it is:
+
+- It compares what is desired with what was desired, so a guest that came back with other limits, or a limit that was
+  removed behind plimsoll, is no edit and is corrected at once.
+- It counts the large changes of the last hour: many passes over one guest each would otherwise pass below it.
+- A stopped revision stays stopped until it is approved or edited again, though fewer disks may be left to change.
+- Whether a raise is large is asked of what the disks really used, which is read only then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""One pass over the node: observe, decide, apply, report."""
+"""One pass over the node: observe, decide, apply, report. Why its parts are as they are:
+
+- Guests with a change whose end is unknown are locked before they are observed: the late write of another pass would
+  look like an external change. All others are locked only when a change is planned, so that passes run side by side.
+- Even for one guest it observes the whole node until a pass over the node has judged the revision of rules and
+  catalogue: the brake counts the disks of a node, not of a scope.
+- What defers a change comes after the decision, never into it: each disk tells what is desired, and why it waits.
+- Ceph is asked last, and only of the clusters of changes that are left: a pass without changes depends on no cluster.
+- The memory is saved before the results are recorded (``keep``): what a killed pass did not remember is still open in
+  the record, and the next pass finds out how it ended.
+"""
 
 from __future__ import annotations
 
