@@ -26,7 +26,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from plimsoll_agent.app.audit import to_journal
-from plimsoll_agent.store.entries import Conclusion, Event, Happening, Ending
+from plimsoll_agent.model.entries import Conclusion, Event, Happening, Ending
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.store.record import Record
 from tests.unit.agent.store.test_record import NOON, a_change
