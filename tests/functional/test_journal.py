@@ -34,7 +34,7 @@ record = Record(Path(sys.argv[1]), to_journal)
 (id_,) = record.intend([a_change()], NOON, "root (ann)")
 record.conclude([Conclusion(id_, Ending.REFUSED, "not\\nso")], NOON)
 why = because(Code.OPERATOR, why="moving racks")
-record.note([Event(NOON, "ann", Happening.PAUSED, why)])
+record.note([Event(at=NOON, by="ann", what=Happening.PAUSED, reason=why)])
 """
 
 
