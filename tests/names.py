@@ -49,7 +49,6 @@ LEFT: Mapping[str, int] = {
     "insight/plimsoll_insight/forecast": 42,
     "insight/plimsoll_insight/hist": 73,
     "insight/plimsoll_insight/load": 25,
-    "insight/plimsoll_insight/slow": 127,
     "monitoring/plimsoll_monitoring": 1,
     "monitoring/plimsoll_monitoring/adapters": 6,
     "monitoring/plimsoll_monitoring/alerts": 49,

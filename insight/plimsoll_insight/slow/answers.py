@@ -19,10 +19,10 @@ def is_some(count: OsdCount) -> bool:
     return bool(count.total or count.least or count.stalls)
 
 
-def answer_of(found: Read, counts: Counts, unanswered: Sequence[str] = ()) -> Answer:
-    """``unanswered``: what of a running cluster is unknown."""
+def answer_of(reading: Read, counts: Counts, unknown: Sequence[str] = ()) -> Answer:
+    """``unknown``: what of a running cluster is unknown."""
     if counts.by_monitor.number or counts.by_monitor.stalls or any(is_some(each) for each in counts.osds.values()):
         return Answer.SOME
-    if found.missed or unanswered or not found.telling:
+    if reading.missed or unknown or not reading.telling:
         return Answer.CANNOT_TELL
     return Answer.NONE

@@ -186,9 +186,9 @@ class _Walk:
 
     def maybe(self, text: bytes) -> NDArray[np.bool_]:
         """Whether it is there."""
-        found = np.asarray(self.here(len(text)) == text)
-        self.at = self.at + len(text) * found
-        return found
+        is_there = np.asarray(self.here(len(text)) == text)
+        self.at = self.at + len(text) * is_there
+        return is_there
 
     def run(self, marks: Callable[[_Words], _Words], least: int = 1) -> _Numbers:
         """Bytes of a kind: how many."""
@@ -347,7 +347,7 @@ def _requests(
     if None in names:
         is_plain = np.array([each is not None for each in names])[states]
         which, states = which[is_plain], states[is_plain]
-    found = Requests(
+    usual = Requests(
         [each or "" for each in names],
         time[which],
         osd[which],
@@ -361,11 +361,11 @@ def _requests(
     others = np.delete(np.arange(len(starts)), which)
     before = others - np.arange(len(others))
     slices = zip(before.tolist(), starts[others].tolist(), ends[others].tolist(), strict=True)
-    return found, [(number, lines[start:end]) for number, start, end in slices]
+    return usual, [(number, lines[start:end]) for number, start, end in slices]
 
 
 def _cut(text: bytes, begins: _Numbers, lengths: _Numbers) -> NDArray[np.bytes_]:
     """So many bytes of each, none of them of more than ``_LONGEST_WORD``."""
-    found = _Walk(text, begins).here(_LONGEST_WORD)
-    found.view("<u8").reshape(-1, _LONGEST_WORD // 8)[:] &= _BEGINS[lengths]
-    return found
+    words = _Walk(text, begins).here(_LONGEST_WORD)
+    words.view("<u8").reshape(-1, _LONGEST_WORD // 8)[:] &= _BEGINS[lengths]
+    return words

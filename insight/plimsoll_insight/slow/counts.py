@@ -122,24 +122,24 @@ class Sums:
     stalls: bool = False
     """BlueStore of OSDs that no line names was slow."""
 
-    def add(self, told: Blamed) -> None:
-        self.number = max(self.number, told.number, len(told.osds))
-        self.oldest = max(self.oldest, told.oldest, told.age)
-        self.osds.update(told.osds)
-        self.others |= told.others
-        self.begin = told.time if self.begin is None else min(self.begin, told.time)
-        if self.end is None or told.time >= self.end:
-            self.end = told.time
-            if self.cleared is not None and told.time > self.cleared:
+    def add(self, report: Blamed) -> None:
+        self.number = max(self.number, report.number, len(report.osds))
+        self.oldest = max(self.oldest, report.oldest, report.age)
+        self.osds.update(report.osds)
+        self.others |= report.others
+        self.begin = report.time if self.begin is None else min(self.begin, report.time)
+        if self.end is None or report.time >= self.end:
+            self.end = report.time
+            if self.cleared is not None and report.time > self.cleared:
                 self.cleared = None
 
     def merge(self, other: Sums) -> None:
         self.stalls |= other.stalls
         if other.begin is None or other.end is None:
             return
-        told = Blamed(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
-        self.add(replace(told, time=other.begin))
-        self.add(told)
+        report = Blamed(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
+        self.add(replace(report, time=other.begin))
+        self.add(report)
         if other.cleared is not None:
             self.clear(other.cleared)
 
@@ -180,13 +180,13 @@ class Tellers:
 
     def each(self, ids: Sequence[bytes], osds: Sequence[int]) -> list[int | None]:
         """The first one of each request before this OSD tells of it; None where there is none."""
-        found: list[int | None] = []
-        while len(found) < len(ids):
+        firsts: list[int | None] = []
+        while len(firsts) < len(ids):
             if len(self._new) >= _REQUESTS:
                 self._old, self._new = self._new, {}
-            part = slice(len(found), len(found) + _REQUESTS - len(self._new))
-            found += self._each(ids[part], osds[part])
-        return found
+            part = slice(len(firsts), len(firsts) + _REQUESTS - len(self._new))
+            firsts += self._each(ids[part], osds[part])
+        return firsts
 
     def _each(self, ids: Sequence[bytes], osds: Sequence[int]) -> Sequence[int | None]:
         digests = [*map(hash, ids)]
@@ -196,11 +196,11 @@ class Tellers:
                     self._new.setdefault(digest, self._old[digest])
         own = [*map(add, osds, range(self._next, self._next + len(ids) * _EACH, _EACH))]
         self._next += len(ids) * _EACH
-        told = [*map(self._new.setdefault, digests, own)]
-        if told == own:
+        firsts = [*map(self._new.setdefault, digests, own)]
+        if firsts == own:
             return [None] * len(ids)
         # An OSD may be -1 or -2.
-        return [None if one == mine else (one + 2) % _EACH - 2 for one, mine in zip(told, own, strict=True)]
+        return [None if one == mine else (one + 2) % _EACH - 2 for one, mine in zip(firsts, own, strict=True)]
 
 
 class Intervals:
@@ -309,10 +309,10 @@ class Counts:
         return self.by_pool.of_all
 
     def osd(self, number: int) -> OsdCount:
-        found = self.osds.get(number)
-        if found is None:
-            found = self.osds[number] = OsdCount()
-        return found
+        count = self.osds.get(number)
+        if count is None:
+            count = self.osds[number] = OsdCount()
+        return count
 
     def add(self, event: Event, *, is_repeated: bool = False) -> None:
         """``is_repeated``: an OSD that crashes prints it again; the first time may not be there."""
@@ -411,19 +411,19 @@ class Counts:
             self._slow(event.osd, event.state, 1, event.time)
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
-    def add_all(self, told: Requests) -> None:
+    def add_all(self, requests: Requests) -> None:
         """The same as ``add`` of each of them, at least one."""
-        from plimsoll_insight.slow.columns import numbers  # needs NumPy, which ``told`` is made of
+        from plimsoll_insight.slow.columns import numbers  # needs NumPy, which ``requests`` are made of
 
-        for osd, _, ages in told.by_osd():
+        for osd, _, ages in requests.by_osd():
             self._age(osd, float(ages.max()))
-        self._seen(float(told.times.min()))
-        self._seen(float(told.times.max()))
-        osds = told.osds.tolist()
-        tellers = self._tellers.each(told.ids.tolist(), osds)
-        first = told
+        self._seen(float(requests.times.min()))
+        self._seen(float(requests.times.max()))
+        osds = requests.osds.tolist()
+        tellers = self._tellers.each(requests.ids.tolist(), osds)
+        first = requests
         if tellers.count(None) < len(tellers):
-            first = told.chosen([teller is None for teller in tellers])
+            first = requests.chosen([teller is None for teller in tellers])
         images = zip(first.images.tolist(), first.image_pools.tolist(), strict=True)
         for (image, pool), number in Counter(images).items():
             self._image(image.decode(), pool, number)
@@ -443,7 +443,7 @@ class Counts:
             self._singly[osd].extend(times.tolist())
         if tellers.count(None) < len(tellers):
             again = [teller not in (None, osd) for teller, osd in zip(tellers, osds, strict=True)]
-            for event in told.chosen(again).each():
+            for event in requests.chosen(again).each():
                 self._request(event)
 
     def _has_sum(self, osd: int, time: float) -> bool:
@@ -490,40 +490,40 @@ class Counts:
                 if gap <= _PAUSE:
                     self.osd(event.osd).twice += min(before.number, event.number)
                 before = None
-        told = self._singly.pop(event.osd, None) if before is None else None
-        singly = sum(event.time - time <= _PAUSE for time in told or ())
-        grown = event.number - (before.number if before else singly)
-        if grown <= 0:
+        times = self._singly.pop(event.osd, None) if before is None else None
+        singly = sum(event.time - time <= _PAUSE for time in times or ())
+        growth = event.number - (before.number if before else singly)
+        if growth <= 0:
             return
         rises = {
             state: number - (before.states.get(state, 0) if before else 0) for state, number in event.states.items()
         }
-        left = grown
+        rest = growth
         # A request that changes its state is not a new one: the states that rose most have the new ones.
         for state, rise in sorted(rises.items(), key=lambda each: -each[1]):
-            new = min(rise, left)
+            new = min(rise, rest)
             if new > 0:
                 self._blame(event.osd, of_state(state), new, event.time)
                 self._slow(event.osd, state, new, event.time)
-                left -= new
+                rest -= new
         for pool, number in event.pools.items():
-            new = max(min(grown, number - (before.pools.get(pool, 0) if before else 0)), 0)
+            new = max(min(growth, number - (before.pools.get(pool, 0) if before else 0)), 0)
             self.by_pool.add(event.osd, pool, new)
-            self.by_pool.add(event.osd, "other pools", grown - new)
+            self.by_pool.add(event.osd, "other pools", growth - new)
 
     def _oldest(self, event: Oldest) -> None:
         osd, id = event.osd, event.operation.id
         before = self._latest_reported.get(osd)
         self._latest_reported[osd] = event
-        known = self._oldest_of.setdefault(osd, {})
-        is_known = id in known
+        oldest = self._oldest_of.setdefault(osd, {})
+        is_known = id in oldest
         count = self.osd(osd)
         if before is not None and self._is_paused(osd, event.time - before.time) and not is_known:
             self._begun[osd] = (event, before, self._highest.get(osd, 0))
             if event.time - before.time > _PAUSE:
                 self._highest[osd] = 0
             before = None
-        elif osd in self._begun and known.get(id, event.time) <= self._begun[osd][1].time:
+        elif osd in self._begun and oldest.get(id, event.time) <= self._begun[osd][1].time:
             # As long as one request is slow, there was no time without one: the count had not begun again.
             again, last, highest = self._begun.pop(osd)
             same = min(again.number, last.number)
@@ -532,17 +532,17 @@ class Counts:
             if again.time - last.time > _PAUSE:
                 count.reported_least -= min(highest, self._highest[osd])
                 self._highest[osd] = max(highest, self._highest[osd])
-        grown = event.number - (before.number if before else 0)
-        if grown > 0:
-            count.reported += grown
-            self.reported.add(event.time, osd, grown)
+        growth = event.number - (before.number if before else 0)
+        if growth > 0:
+            count.reported += growth
+            self.reported.add(event.time, osd, growth)
         more = event.number - self._highest.get(osd, 0)
         if more > 0:
             count.reported_least += more
             self._highest[osd] = event.number
-        if len(known) >= _MOST_OLDEST and not is_known:
-            del known[next(iter(known))]
-        known.setdefault(id, event.time)
+        if len(oldest) >= _MOST_OLDEST and not is_known:
+            del oldest[next(iter(oldest))]
+        oldest.setdefault(id, event.time)
         if self._once(id, "oldest"):
             self._image(event.operation.image, event.operation.image_pool)
 
@@ -588,25 +588,27 @@ def _is_same(before: SlowCount, now: SlowCount) -> bool:
 
 def together(*sources: Counts) -> Counts:
     """Logs of all kinds as one: a request that two tell of is in each, so of each OSD the larger count of it."""
-    found = Counts(sources[0].width)
-    chosen: dict[int, Counts] = {}
+    whole = Counts(sources[0].width)
+    choice: dict[int, Counts] = {}
     reporting: dict[int, Counts] = {}
     """Of OSDs whose requests no other line has."""
     for osd in sorted({osd for source in sources for osd in (*source.osds, *source.by_state.of)}):
         of_osd = {source: source.osds.get(osd, OsdCount()) for source in sources}
-        source = chosen[osd] = max(sources, key=lambda each: (of_osd[each].total, each.by_state.number(osd)))
+        source = choice[osd] = max(sources, key=lambda each: (of_osd[each].total, each.by_state.number(osd)))
         more, unknown, twice = of_osd[source], 0, of_osd[source].twice
         if osd in source.by_state.of:
-            found.by_state.of[osd] = source.by_state.of[osd]
+            whole.by_state.of[osd] = source.by_state.of[osd]
         elif not more.total:
             reporting[osd] = max(sources, key=lambda each: of_osd[each].reported)
             unknown = of_osd[reporting[osd]].reported
             twice += unknown - of_osd[reporting[osd]].reported_least
-            found.by_state.add(osd, UNKNOWN, unknown)
-        pooled = max(sources, key=lambda each: (each is source and osd in each.by_pool.of, each.by_pool.number(osd)))
-        if osd in pooled.by_pool.of:
-            found.by_pool.of[osd] = pooled.by_pool.of[osd]
-        found.osds[osd] = replace(
+            whole.by_state.add(osd, UNKNOWN, unknown)
+        of_pools = max(
+            sources, key=lambda each: (each is source and osd in each.by_pool.of, each.by_pool.number(osd))
+        )
+        if osd in of_pools.by_pool.of:
+            whole.by_pool.of[osd] = of_pools.by_pool.of[osd]
+        whole.osds[osd] = replace(
             more,
             failed=max(each.failed for each in of_osd.values()),
             boot=max(each.boot for each in of_osd.values()),
@@ -618,26 +620,26 @@ def together(*sources: Counts) -> Counts:
             stalls=max(each.stalls for each in of_osd.values()),
             is_named=any(each.is_named for each in of_osd.values()),
         )
-    found.blamed = _of_chosen([(source.blamed, source, chosen) for source in sources])
-    found.bins = _of_chosen(
+    whole.blamed = _of_chosen([(source.blamed, source, choice) for source in sources])
+    whole.bins = _of_chosen(
         [
-            *((source.bins, source, chosen) for source in sources),
+            *((source.bins, source, choice) for source in sources),
             *((source.reported, source, reporting) for source in sources),
         ]
     )
     for source in sources:
-        found.by_monitor.merge(source.by_monitor)
-        found.images |= source.images
-        found.pool_of_image |= source.pool_of_image
-    found.first = min((source.first for source in sources if source.first is not None), default=None)
-    found.last = max((source.last for source in sources if source.last is not None), default=None)
-    return found
+        whole.by_monitor.merge(source.by_monitor)
+        whole.images |= source.images
+        whole.pool_of_image |= source.pool_of_image
+    whole.first = min((source.first for source in sources if source.first is not None), default=None)
+    whole.last = max((source.last for source in sources if source.last is not None), default=None)
+    return whole
 
 
 def _of_chosen(each: Sequence[tuple[Intervals, Counts, Mapping[int, Counts]]]) -> Intervals:
     """Of intervals, each of a source, those of the OSDs for which that source is chosen."""
-    found = Intervals(max(intervals.width for intervals, _, _ in each), _MOST_BY_OSD)
-    for intervals, source, chosen in each:
-        counts = intervals.as_wide_as(found.width)
-        found.counts.update({key: count for key, count in counts.items() if chosen.get(key[1]) is source})
-    return found
+    whole = Intervals(max(intervals.width for intervals, _, _ in each), _MOST_BY_OSD)
+    for intervals, source, choice in each:
+        counts = intervals.as_wide_as(whole.width)
+        whole.counts.update({key: count for key, count in counts.items() if choice.get(key[1]) is source})
+    return whole

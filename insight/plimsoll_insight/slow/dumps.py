@@ -56,14 +56,14 @@ def dumped(text: bytes, osd: int | None, where: str, clock: Clock) -> list[Dump]
     """All documents in a file. ``osd`` is whose they are, where no line before them says so. Raises
     ``UnreadableLog``, and ``Nobodys``.
     """
-    found: list[Dump] = []
-    for label, told in _documents(text.decode("utf-8", "replace")):
-        found += _dumps(told, osd if label is None else label, where, clock)
-    if not found and osd is None:
+    dumps: list[Dump] = []
+    for label, document in _documents(text.decode("utf-8", "replace")):
+        dumps += _dumps(document, osd if label is None else label, where, clock)
+    if not dumps and osd is None:
         raise Nobodys
-    if not found:
+    if not dumps:
         raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops")
-    return found
+    return dumps
 
 
 def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
@@ -73,36 +73,38 @@ def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
     while (begin := _BEGINS.search(text, place)) is not None and tries < _MOST_TRIES:
         tries += 1
         try:
-            told, end = decoder.raw_decode(text, begin.start())
+            document, end = decoder.raw_decode(text, begin.start())
         except (ValueError, RecursionError):
-            told, end = None, begin.end()
+            document, end = None, begin.end()
         names = _LABEL.findall(text, place, begin.start())
         label = int(names[-1]) if names else label
-        if isinstance(told, dict | list) and told:
-            yield label, told
+        if isinstance(document, dict | list) and document:
+            yield label, document
             tries = 0
         place = end
 
 
-def _dumps(told: Any, osd: int | None, where: str, clock: Clock) -> Iterator[Dump]:
-    if isinstance(told, list):
-        logged = [each for each in told if isinstance(each, dict) and "stamp" in each and "message" in each]
-        if logged:
-            yield Dump(events=tuple(_logged(logged, clock)))
+def _dumps(document: Any, osd: int | None, where: str, clock: Clock) -> Iterator[Dump]:
+    if isinstance(document, list):
+        entries = [each for each in document if isinstance(each, dict) and "stamp" in each and "message" in each]
+        if entries:
+            yield Dump(events=tuple(_logged(entries, clock)))
             return
-        for each in told:
+        for each in document:
             if isinstance(each, dict):
                 yield from _dumps(each, _named(each, osd), where, clock)
         return
-    checks = told.get("checks", told["health"].get("checks") if isinstance(told.get("health"), dict) else None)
+    checks = document.get(
+        "checks", document["health"].get("checks") if isinstance(document.get("health"), dict) else None
+    )
     if isinstance(checks, dict):
         yield Dump(events=tuple(_checks(checks, clock)))
-    elif any(name in told for name in _OPERATIONS):
+    elif any(name in document for name in _OPERATIONS):
         if osd is None:
             raise Nobodys
-        yield Dump(requests(json.dumps(told).encode(), osd, where, clock))
+        yield Dump(requests(json.dumps(document).encode(), osd, where, clock))
     else:
-        for name, each in told.items():
+        for name, each in document.items():
             if isinstance(each, dict | list) and (number := osd_of_file(str(name))) is not None:
                 yield from _dumps(each, number, where, clock)
 
@@ -111,18 +113,18 @@ def _logged(entries: Sequence[Mapping[str, Any]], clock: Clock) -> Iterator[Even
     """Of ``ceph log last`` as JSON."""
     for each in entries:
         line = f"{each['stamp']} {each.get('name')} (x) 0 : cluster [WRN] {each['message']}"[:10_000]
-        found = event(line.encode("utf-8", "replace"), None, clock)
-        if found is not None:
-            yield found
+        log_event = event(line.encode("utf-8", "replace"), None, clock)
+        if log_event is not None:
+            yield log_event
 
 
-def _named(told: Mapping[str, Any], osd: int | None) -> int | None:
+def _named(fields: Mapping[str, Any], osd: int | None) -> int | None:
     for name in ("osd", "daemon", "name", "id", "who"):
-        value = told.get(name)
+        value = fields.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and name in ("osd", "id"):
             return value
-        if isinstance(value, str) and (found := _LABEL.search(value)):
-            return int(found[1])
+        if isinstance(value, str) and (match := _LABEL.search(value)):
+            return int(match[1])
     return osd
 
 
@@ -131,57 +133,59 @@ def _checks(checks: Mapping[str, Any], clock: Clock) -> Iterator[Event]:
     for check in checks.values():
         if not isinstance(check, dict):
             continue
-        told = [check.get("summary"), *(check.get("detail") or ())]
-        for message in (each.get("message") for each in told if isinstance(each, dict)):
-            found = event(str(message)[:10_000].encode("utf-8", "replace"), None, clock)
-            if found is not None:
-                yield found
+        parts = [check.get("summary"), *(check.get("detail") or ())]
+        for message in (each.get("message") for each in parts if isinstance(each, dict)):
+            health_event = event(str(message)[:10_000].encode("utf-8", "replace"), None, clock)
+            if health_event is not None:
+                yield health_event
 
 
 def requests(text: bytes, osd: int, where: str, clock: Clock) -> list[SlowRequest]:
     """Those that are slow. Raises ``UnreadableLog``."""
     try:
-        told = json.loads(text)
-        operations = next(told[name] for name in _OPERATIONS if name in told)
-        least = _least(told)
+        document = json.loads(text)
+        operations = next(document[name] for name in _OPERATIONS if name in document)
+        least = _least(document)
         return [each for each in (_request(one, osd, clock) for one in operations) if each.age >= least]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, StopIteration) as error:
         raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops") from error
 
 
-def _least(told: Mapping[str, Any]) -> float:
+def _least(document: Mapping[str, Any]) -> float:
     """Seconds that a request takes to be slow. What an OSD calls blocked, or slow, is that."""
-    if "threshold to keep" in told or "complaint_time" in told or "num_blocked_ops" in told:
+    if "threshold to keep" in document or "complaint_time" in document or "num_blocked_ops" in document:
         return 0.0
-    return _THRESHOLD if any(name in told for name in ("size", "duration", "duration to keep", "num_ops")) else 0.0
+    return (
+        _THRESHOLD if any(name in document for name in ("size", "duration", "duration to keep", "num_ops")) else 0.0
+    )
 
 
 def is_full(text: bytes) -> bool:
     """Whether the OSD may have forgotten some: it remembers 20. Of text that ``requests`` has read."""
-    told = json.loads(text)
-    return bool(len(told.get("Ops", ())) >= told.get("num to keep", float("inf")))
+    document = json.loads(text)
+    return bool(len(document.get("Ops", ())) >= document.get("num to keep", float("inf")))
 
 
-def _request(told: Mapping[str, Any], osd: int, clock: Clock) -> SlowRequest:
+def _request(entry: Mapping[str, Any], osd: int, clock: Clock) -> SlowRequest:
     """``age`` grows after the request has ended; ``duration`` is how long it took."""
-    kind, inside = ("", told["description"])
-    if match := _DESCRIPTION.fullmatch(told["description"]):
+    kind, inside = ("", entry["description"])
+    if match := _DESCRIPTION.fullmatch(entry["description"]):
         kind, inside = match[1], match[2]
-    of_type = told["type_data"]
+    of_type = entry["type_data"]
     # Until Jewel a list: the flag, the client, and the events.
     steps = of_type.get("events", ()) if isinstance(of_type, dict) else next(
         (each for each in reversed(of_type) if isinstance(each, list)), ()
     )  # fmt: skip
     events = [(clock.time(each["time"].encode()), str(each["event"])) for each in steps]
-    begun, duration = clock.time(told["initiated_at"].encode()), float(told.get("duration", told.get("age")))
+    begin, duration = clock.time(entry["initiated_at"].encode()), float(entry.get("duration", entry.get("age")))
     if not 0 <= duration < _LONGEST:
         raise ValueError("no duration")
-    peers = tuple(_late(events, begun + duration))
-    state = REPLICAS if peers else _slowest(events, begun + duration) or UNKNOWN
+    peers = tuple(_late(events, begin + duration))
+    state = REPLICAS if peers else _slowest(events, begin + duration) or UNKNOWN
     one = operation(kind.encode(), inside.encode())
     # Here waits for replicas are those after the OSD's own commit.
     blame = Blame.REPLICA if state == REPLICAS else None
-    return SlowRequest(begun, osd, state[:100], duration, peers, one, tells_locks=True, blame=blame)
+    return SlowRequest(begin, osd, state[:100], duration, peers, one, tells_locks=True, blame=blame)
 
 
 def _late(events: Sequence[tuple[float, str]], end: float) -> Iterator[int]:
@@ -190,25 +194,27 @@ def _late(events: Sequence[tuple[float, str]], end: float) -> Iterator[int]:
 
     Where an answer does not name who gave it, the only replica is meant; of several, none is blamed.
     """
-    asked: list[int] = []
+    peers: list[int] = []
     when: dict[str, float] = {}
     answers: list[tuple[int | None, float]] = []
     for time, text in events:
         if waiting := _WAITING.search(text):
-            asked = [int(number) for number in waiting[1].split(",") if number]
+            peers = [int(number) for number in waiting[1].split(",") if number]
             when["asked"] = time
-        elif answered := _ANSWERED.match(text):
-            answers.append((int(answered[1]) if answered[1] else None, time))
+        elif answer := _ANSWERED.match(text):
+            answers.append((int(answer[1]) if answer[1] else None, time))
         elif text == "op_commit":
             when.setdefault(text, time)
-    if not asked:
+    if not peers:
         return
     own = when.get("op_commit", end) - when["asked"]
-    open_ = len(answers) < len(asked) and "op_commit" in when
-    for peer in asked:
-        took = [time - when["asked"] for who, time in answers if who == peer or (who is None and len(asked) == 1)]
-        named = any(who is not None for who, _ in answers) or len(asked) == 1
-        if (took and took[0] > max(2 * own, 1.0)) or (not took and open_ and named and end - when["op_commit"] > own):
+    open_ = len(answers) < len(peers) and "op_commit" in when
+    for peer in peers:
+        took = [time - when["asked"] for who, time in answers if who == peer or (who is None and len(peers) == 1)]
+        tells_who = any(who is not None for who, _ in answers) or len(peers) == 1
+        if (took and took[0] > max(2 * own, 1.0)) or (
+            not took and open_ and tells_who and end - when["op_commit"] > own
+        ):
             yield peer
 
 
@@ -219,18 +225,18 @@ def _slowest(events: Sequence[tuple[float, str]], end: float) -> str:
     which of them where neither has answered to the end.
     """
     steps: list[tuple[float, str]] = []
-    asked = answers = 0
-    committed = False
+    replicas = answers = 0
+    is_committed = False
     commits = any(text == "op_commit" for _, text in events)
     times = [*(time for time, _ in events[1:]), end]
     for (time, text), later in zip(events, times, strict=True):
         if waiting := _WAITING.search(text):
-            asked = len([number for number in waiting[1].split(",") if number])
+            replicas = len([number for number in waiting[1].split(",") if number])
         answers += bool(_ANSWERED.match(text))
-        committed |= text == "op_commit"
-        if asked and text not in ("commit_sent", "done") and (answers < asked or not committed):
-            own = "waiting for its own disk" if commits or answers >= asked else UNKNOWN
-            name = REPLICAS if committed else own
+        is_committed |= text == "op_commit"
+        if replicas and text not in ("commit_sent", "done") and (answers < replicas or not is_committed):
+            own = "waiting for its own disk" if commits or answers >= replicas else UNKNOWN
+            name = REPLICAS if is_committed else own
             steps.append((later - time, name))
         else:
             steps.append((later - time, LOCKS if "rw locks" in text else text))

@@ -257,18 +257,18 @@ class Clock:
 
 def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     """What the line says; None if that is not understood. ``osd`` is whose log it is, None for the cluster's."""
-    told = unwrapped(line)
-    if told.is_repeated:
+    entry = unwrapped(line)
+    if entry.is_repeated:
         return _KNOWN
-    return said(told, osd if told.osd is None else told.osd, clock)
+    return said(entry, osd if entry.osd is None else entry.osd, clock)
 
 
-def said(told: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
+def said(entry: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
     """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
-    line = told.text
+    line = entry.text
     try:
-        time = clock.time(line) if told.is_dated else clock.around(told.head)
-        cluster = _CLUSTER.match(line) if told.is_dated else None
+        time = clock.time(line) if entry.is_dated else clock.around(entry.head)
+        cluster = _CLUSTER.match(line) if entry.is_dated else None
         if cluster is not None:
             if cluster[1] == b"mds":
                 return _KNOWN
@@ -281,10 +281,10 @@ def said(told: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
         if own and osd is not None:
             return _said(time, osd, own[2], clock)
         if own:  # a monitor's says what the cluster's log says, too
-            found = _said(time, None, own[2], clock)
-            if isinstance(found, Blamed | Changed):
-                return Retold(found)
-            return found if isinstance(found, Stalls | Known) else None
+            report = _said(time, None, own[2], clock)
+            if isinstance(report, Blamed | Changed):
+                return Retold(report)
+            return report if isinstance(report, Stalls | Known) else None
         store = _STORE.search(line)
         if store:
             directory = _DIRECTORY.search(line[: store.start()])
@@ -303,24 +303,24 @@ def _summed(words: bytes) -> tuple[int, Mapping[str, int], Mapping[str, int]] | 
 
 def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | None:
     if osd is not None:
-        found = _of_one(time, osd, words, clock)
-        if found is not None:
-            return found
+        own = _of_one(time, osd, words, clock)
+        if own is not None:
+            return own
     health = _HEALTH.search(words)
     if health and not _OF_OTHERS.search(words):
         return _by_monitor(time, words, health)
     have = _HAVE.search(words)
     if have:
         return Blamed(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
-    observed = _OBSERVED.search(words)
-    if observed:
-        return Stalls(time, (_osd(observed[1]),))
+    stall = _OBSERVED.search(words)
+    if stall:
+        return Stalls(time, (_osd(stall[1]),))
     if _EXPERIENCING.search(words) and b"cleared" not in words:
         return Stalls(time, ())
     for pattern, what in ((_FAILED, "failed"), (_BOOT, "boot"), (_RUNNING, "wrongly down")):
-        changed = pattern.search(words)
-        if changed:
-            return Changed(time, _osd(changed[1]), what)
+        change = pattern.search(words)
+        if change:
+            return Changed(time, _osd(change[1]), what)
     if _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
         return _KNOWN
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_CEPH) else None
@@ -331,8 +331,8 @@ def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
 
     A first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one.
     """
-    named = health[3] or health[4]
-    daemons = [(b"osd", each) for each in named.split(b",") if each] if named else _DAEMON.findall(health[5] or b"")
+    names = health[3] or health[4]
+    daemons = [(b"osd", each) for each in names.split(b",") if each] if names else _DAEMON.findall(health[5] or b"")
     osds = tuple(dict.fromkeys(_osd(name) for kind, name in daemons if kind == b"osd"))
     oldest = float(health[2])
     is_detail = health[3] is None and b" ops are blocked > " in health[0]
@@ -340,10 +340,10 @@ def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
         return _KNOWN
     age = oldest if len(daemons) == 1 else 0.0
     others = len(osds) < len(daemons)
-    found = Blamed(time, osds, age, max(int(health[1]), 1), oldest, others)
+    report = Blamed(time, osds, age, max(int(health[1]), 1), oldest, others)
     if words.lstrip().startswith(b"Health check cleared"):
-        return Cleared(time, found)
-    return Retold(found) if _AGAIN.search(words) else found
+        return Cleared(time, report)
+    return Retold(report) if _AGAIN.search(words) else report
 
 
 def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
@@ -377,19 +377,19 @@ def _request(
 @lru_cache(maxsize=4096)
 def state_of(state: bytes) -> tuple[str, tuple[OSD, ...], Blame | None]:
     """The words of a state, the peers that it names, and whom it blames; None where the words tell."""
-    peers, answered = _PEERS.search(state), _SUB_OP.match(state)
-    named = tuple(_osd(each) for each in peers[1].split(b",") if each) if peers else ()
-    name = REPLICAS if peers or answered else state[:100].strip().decode("utf-8", "replace")
+    peers, answer = _PEERS.search(state), _SUB_OP.match(state)
+    numbers = tuple(_osd(each) for each in peers[1].split(b",") if each) if peers else ()
+    name = REPLICAS if peers or answer else state[:100].strip().decode("utf-8", "replace")
     # Who has an answer of one replica waits for another one, or for its own disk.
-    return name, named, Blame.UNKNOWN if answered else None
+    return name, numbers, Blame.UNKNOWN if answer else None
 
 
 def _oldest(time: float, line: bytes, osd: OSD | None) -> Event | None:
-    found = _METRICS.search(line)
-    whose = osd if found is None or found[1] is None else _osd(found[1])
-    if not found or whose is None:
+    match = _METRICS.search(line)
+    whose = osd if match is None or match[1] is None else _osd(match[1])
+    if not match or whose is None:
         return None if b"osd." in line else _KNOWN
-    return Oldest(time, whose, int(found[2]), operation(found[3], found[4]))
+    return Oldest(time, whose, int(match[2]), operation(match[3], match[4]))
 
 
 def _osd(number: bytes) -> OSD:
@@ -401,10 +401,10 @@ def _osd(number: bytes) -> OSD:
 
 def operation(kind: bytes, inside: bytes) -> Operation:
     """``osd_op(client.4140.0:39903 1.3 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head [write …] … e20)``"""
-    found, group, image = _ID.search(inside), _PG.search(inside), _IMAGE.search(inside)
+    match, group, image = _ID.search(inside), _PG.search(inside), _IMAGE.search(inside)
     pool = int(group[1]) if group else None
     return Operation(
-        found[1] if found else inside[:64],
+        match[1] if match else inside[:64],
         kind.startswith(_REPLICA),
         pool,
         (image[2] or image[3]).decode() if image and not _PING.search(inside) else None,
@@ -449,9 +449,9 @@ def lines(block: bytes, longest: int | None = None, places: Sequence[int] | None
     """The lines of interest in a block that ends with a newline, each up to its ``longest`` bytes; ``places`` are
     those of words of interest, where they are known.
     """
-    found, end = [], 0
+    texts, end = [], 0
     for place in places_in(block) if places is None else places:
         if place >= end:
             start, end = block.rfind(b"\n", 0, place) + 1, block.find(b"\n", place)
-            found.append(block[start:end][:longest])
-    return found
+            texts.append(block[start:end][:longest])
+    return texts

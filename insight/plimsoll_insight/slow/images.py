@@ -34,7 +34,7 @@ class Owner:
 
 def parsed(text: str, where: str) -> dict[str, str]:
     """Names by ids, out of lines ``ID IMAGE`` or ``ID POOL/IMAGE``. Raises ``UnreadableImages``."""
-    found = {}
+    names = {}
     for number, line in enumerate(text.splitlines(), 1):
         id, _, name = line.strip().partition(" ")
         if not id:
@@ -43,8 +43,8 @@ def parsed(text: str, where: str) -> dict[str, str]:
             raise UnreadableImages(
                 f"{where}:{number}: {printable(line[:60])} (write ID IMAGE, as 102afe660f2 volume-…)"
             )
-        found[id] = name.strip()
-    return found
+        names[id] = name.strip()
+    return names
 
 
 def owner(path: str, disks: Sequence[LastDisk]) -> Owner:
@@ -52,10 +52,10 @@ def owner(path: str, disks: Sequence[LastDisk]) -> Owner:
     saw, else by its name. These disks have no namespace: an image in one is theirs if just one has its pool and name.
     """
     *pool, name = path.split("/")
-    found = [disk for disk in disks if disk.named.image == name and pool[:1] in ([], [disk.named.pool])]
-    if found and (len(pool) < 2 or len(found) == 1):
-        named = found[0].named
-        return Owner(named.volume_id, found[0].server, named.guest_name, named.guest_uuid)
+    same = [disk for disk in disks if disk.named.image == name and pool[:1] in ([], [disk.named.pool])]
+    if same and (len(pool) < 2 or len(same) == 1):
+        identity = same[0].named
+        return Owner(identity.volume_id, same[0].server, identity.guest_name, identity.guest_uuid)
     volume, server = _VOLUME.fullmatch(name), _OF_NOVA.fullmatch(name)
     return Owner(volume[1] if volume else None, uuid=server[1] if server else None)
 

@@ -43,12 +43,12 @@ def over_time(counts: Counts, tree: Tree | None) -> OverTime:
     width = max(counts.bins.width, counts.blamed.width)
     while len({interval for interval, _ in counts.bins.as_wide_as(width)}) > _MOST:
         width *= 2
-    all_, blamed = counts.bins.as_wide_as(width), counts.blamed.as_wide_as(width)
+    all_, of_osds = counts.bins.as_wide_as(width), counts.blamed.as_wide_as(width)
     requests: Counter[int] = Counter()
     osds: dict[int, Counter[int]] = {}
     for (interval, _), number in all_.items():
         requests[interval] += number
-    for (interval, osd), number in blamed.items():
+    for (interval, osd), number in of_osds.items():
         osds.setdefault(interval, Counter())[osd] += number
     return OverTime(width, [
         Interval(each * width, requests[each], osds.get(each, {}), _hosts(osds.get(each, {}), tree))
@@ -57,8 +57,8 @@ def over_time(counts: Counts, tree: Tree | None) -> OverTime:
 
 
 def _hosts(osds: Mapping[int, int], tree: Tree | None) -> Mapping[str, int]:
-    found: Counter[str] = Counter()
+    hosts: Counter[str] = Counter()
     for osd, number in osds.items():
         if tree and osd in tree.bucket_of:
-            found[tree.bucket_of[osd].name] += number
-    return found
+            hosts[tree.bucket_of[osd].name] += number
+    return hosts

@@ -24,11 +24,11 @@ def settled(requests: Sequence[SlowRequest]) -> list[SlowRequest]:
         own = each.operation.is_replica or (each.blame or of_state(each.state)) is Blame.OWN
         for slow in each.peers or ((each.osd,) if own else ()):
             spans.setdefault(slow, {}).setdefault(each.osd, []).append(_span(each))
-    waiting = {slow: [_joined(found) for found in of.values()] for slow, of in spans.items()}
+    waiting = {slow: [_joined(of_osd) for of_osd in of.values()] for slow, of in spans.items()}
 
     def number(osd: int, span: _Span) -> int:
         """Of OSDs that waited for it at least half of that time."""
-        return sum(2 * _both(span, found) >= span[1] - span[0] for found in waiting.get(osd, ()))
+        return sum(2 * _both(span, wait) >= span[1] - span[0] for wait in waiting.get(osd, ()))
 
     return [
         replace(
@@ -44,19 +44,19 @@ def _span(request: SlowRequest) -> _Span:
 
 
 def _joined(spans: Iterable[_Span]) -> list[_Span]:
-    found: list[_Span] = []
+    union: list[_Span] = []
     for begin, end in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if union and begin <= union[-1][1]:
+            union[-1] = (union[-1][0], max(end, union[-1][1]))
         else:
-            found.append((begin, end))
-    return found
+            union.append((begin, end))
+    return union
 
 
-def _both(span: _Span, joined: Sequence[_Span]) -> float:
-    first = max(bisect_right(joined, span[0], key=lambda each: each[0]) - 1, 0)
+def _both(span: _Span, union: Sequence[_Span]) -> float:
+    first = max(bisect_right(union, span[0], key=lambda each: each[0]) - 1, 0)
     whole = 0.0
-    for begin, end in joined[first:]:
+    for begin, end in union[first:]:
         if begin >= span[1]:
             break
         whole += max(min(end, span[1]) - max(begin, span[0]), 0.0)

@@ -19,19 +19,19 @@ class UnreadablePools(PlimsollError):
 def parsed(text: str, where: str) -> dict[int, str]:
     """By their numbers. Raises ``UnreadablePools``."""
     try:
-        found = _of_json(text) if text.lstrip().startswith(("{", "[")) else _of_text(text)
+        names = _of_json(text) if text.lstrip().startswith(("{", "[")) else _of_text(text)
     except (ValueError, KeyError, TypeError, RecursionError):
-        found = {}
-    if not found:
+        names = {}
+    if not names:
         raise UnreadablePools(f"{where}: not the output of ceph osd lspools or ceph osd dump")
-    return found
+    return names
 
 
 def _of_json(text: str) -> dict[int, str]:
-    told = json.loads(text)
-    if isinstance(told, dict):
-        return {int(each["pool"]): str(each["pool_name"]) for each in told["pools"]}
-    return {int(each["poolnum"]): str(each["poolname"]) for each in told}
+    document = json.loads(text)
+    if isinstance(document, dict):
+        return {int(each["pool"]): str(each["pool_name"]) for each in document["pools"]}
+    return {int(each["poolnum"]): str(each["poolname"]) for each in document}
 
 
 def _of_text(text: str) -> dict[int, str]:

@@ -131,68 +131,68 @@ class _Counting:
     them changes how they do.
     """
 
-    def __init__(self, found: Read) -> None:
-        self._found = found
+    def __init__(self, reading: Read) -> None:
+        self._reading = reading
         self._waiting: list[Requests] = []
         self._number = 0
 
-    def add(self, told: _Said | Requests) -> None:
-        if isinstance(told, _Said):
-            if not told.is_own:
+    def add(self, piece: _Said | Requests) -> None:
+        if isinstance(piece, _Said):
+            if not piece.is_own:
                 self.finish()
-            self._found.counts(is_own=told.is_own).add(told.event, is_repeated=told.is_repeated)
+            self._reading.counts(is_own=piece.is_own).add(piece.event, is_repeated=piece.is_repeated)
             return
-        self._waiting.append(told)
-        self._number += len(told.times)
+        self._waiting.append(piece)
+        self._number += len(piece.times)
         if self._number >= _AT_ONCE or len(self._waiting) >= _MOST_PARTS:
             self.finish()
 
     def finish(self) -> None:
         if self._waiting:
-            self._found.cluster.add_all(self._waiting[0].together(self._waiting))
+            self._reading.cluster.add_all(self._waiting[0].together(self._waiting))
         self._waiting, self._number = [], 0
 
 
-def read(paths: Sequence[Path], progress: Callable[[int], None], found: Read) -> Read:
+def read(paths: Sequence[Path], progress: Callable[[int], None], reading: Read) -> Read:
     """All files in the order of time, as counts need it: a line that two files have comes twice at once, and counts
     once. Raises ``UnreadableLog``.
     """
-    begins = {path: _first_time(path, found.clock) for path in paths}
+    begins = {path: _first_time(path, reading.clock) for path in paths}
     waiting = sorted(paths, key=lambda path: begins[path] or 0.0, reverse=True)
     heap: list[tuple[float, int, _Said | Requests, Iterator[_Said | Requests]]] = []
     number = 0
-    is_small = len(paths) > 1 or not found.is_all_asked
+    is_small = len(paths) > 1 or not reading.is_all_asked
     size = _SMALL_BLOCK if is_small else _BLOCK
 
-    def push(told: Iterator[_Said | Requests], at: float, number: int) -> None:
-        for each in told:
+    def push(pieces: Iterator[_Said | Requests], at: float, number: int) -> None:
+        for each in pieces:
             time = each.event.time if isinstance(each, _Said) else float(each.times[0])
-            heapq.heappush(heap, (time or at, number, each, told))
+            heapq.heappush(heap, (time or at, number, each, pieces))
             return
 
-    counting = _Counting(found)
+    counting = _Counting(reading)
     while waiting or heap:
         while waiting and (not heap or ((begins[waiting[-1]] or 0.0) <= heap[0][0] and len(heap) < _MOST_OPEN)):
             path = waiting.pop()
             number += 1
-            push(_file(path, begins[path], found, progress, size), 0.0, number)
+            push(_file(path, begins[path], reading, progress, size), 0.0, number)
         if not heap:
             continue
-        at, which, told, rest = heapq.heappop(heap)
-        if isinstance(told, _Said):
-            counting.add(told)
+        at, which, piece, rest = heapq.heappop(heap)
+        if isinstance(piece, _Said):
+            counting.add(piece)
             push(rest, at, which)
             continue
         # Only those before whatever another file says.
         next_ = min(heap[0][0] if heap else inf, begins[waiting[-1]] or 0.0 if waiting else inf)
-        now, later = told.split(next_)
+        now, later = piece.split(next_)
         counting.add(now)
         if later is None:
             push(rest, float(now.times[-1]), which)
         else:
             heapq.heappush(heap, (float(later.times[0]), which, later, rest))
     counting.finish()
-    return found
+    return reading
 
 
 def _first_time(path: Path, clock: Clock) -> float | None:
@@ -209,24 +209,24 @@ def _first_time(path: Path, clock: Clock) -> float | None:
 
 def time_of(line: bytes, clock: Clock) -> float | None:
     """None where it has none."""
-    told = unwrapped(line)
-    used, guessed, until = clock.is_used, clock.is_guessed, clock.until
+    entry = unwrapped(line)
+    was_used, was_guessed, until = clock.is_used, clock.is_guessed, clock.until
     try:
-        if told.is_dated:
-            return clock.time(told.text)
-        time = clock.around(told.head or line)
-        return None if clock.is_guessed and not guessed else time
+        if entry.is_dated:
+            return clock.time(entry.text)
+        time = clock.around(entry.head or line)
+        return None if clock.is_guessed and not was_guessed else time
     except ValueError:
         return None
     finally:
-        clock.is_used, clock.is_guessed, clock.until = used, guessed, until
+        clock.is_used, clock.is_guessed, clock.until = was_used, was_guessed, until
 
 
 def _file(
-    path: Path, begin: float | None, found: Read, progress: Callable[[int], None], size: int
+    path: Path, begin: float | None, reading: Read, progress: Callable[[int], None], size: int
 ) -> Iterator[_Said | Requests]:
     """Its lines of interest."""
-    before, is_of_interest, latest = found.bytes, False, 0.0
+    before, is_of_interest, latest = reading.bytes, False, 0.0
     owner = _Owner(osd_of_file(path.name), is_of_mds=bool(_OF_MDS.search(path.name.encode())))
     mtime = path.stat().st_mtime
     begins = b""
@@ -234,56 +234,57 @@ def _file(
         begins = stream.read(_BEGIN)
     form = form_of(begins)
     place = 0
-    if found.since is not None and begin is not None and form == "lines":
-        place = _place(path, found.since - _MARGIN, found.clock)
+    if reading.since is not None and begin is not None and form == "lines":
+        place = _place(path, reading.since - _MARGIN, reading.clock)
     with opened(path, place=place) as stream:
-        blocks = _blocks(stream, found, progress, size, form)
+        blocks = _blocks(stream, reading, progress, size, form)
         waiting: list[bytes] = []
         for block in blocks:
-            if found.until is not None and form == "lines":
-                first = time_of(block[: block.find(b"\n")][:600], found.clock)
-                if first is not None and first > found.until + _MARGIN:
+            if reading.until is not None and form == "lines":
+                first = time_of(block[: block.find(b"\n")][:600], reading.clock)
+                if first is not None and first > reading.until + _MARGIN:
                     break
-            if found.since is not None:
-                latest = max(latest, _last_time(block, found.clock) or latest)
+            if reading.since is not None:
+                latest = max(latest, _last_time(block, reading.clock) or latest)
             places = places_in(block)
             is_of_interest |= bool(places)
             if len(places) >= _MANY and (columns := _columns(block)):
-                yield from owner.all_said(_usual(waiting, found.clock), found, mtime)
+                yield from owner.all_said(_usual(waiting, reading.clock), reading, mtime)
                 waiting = []
-                yield from owner.all_said(columns.of_block(block, places, _LONGEST, found.clock), found, mtime)
+                yield from owner.all_said(columns.of_block(block, places, _LONGEST, reading.clock), reading, mtime)
                 continue
             waiting += lines(block, _LONGEST, places)
             if sum(map(len, waiting)) >= size:
-                yield from owner.all_said(_usual(waiting, found.clock), found, mtime)
+                yield from owner.all_said(_usual(waiting, reading.clock), reading, mtime)
                 waiting = []
-        yield from owner.all_said(_usual(waiting, found.clock), found, mtime)
-        yield from owner.left(found)
+        yield from owner.all_said(_usual(waiting, reading.clock), reading, mtime)
+        yield from owner.left(reading)
     name = printable(str(path))
     if begin is not None and (
-        (found.since is not None and latest < found.since) or (found.until is not None and begin > found.until)
+        (reading.since is not None and latest < reading.since)
+        or (reading.until is not None and begin > reading.until)
     ):
-        found.outside.append(name)
+        reading.outside.append(name)
         return
     if owner.is_nobodys:
-        found.nobodys.append(name)
+        reading.nobodys.append(name)
     if not is_of_interest and begin is None and not _TELLING.search(begins):
-        (found.empty if found.bytes == before else found.foreign).append(name)
+        (reading.empty if reading.bytes == before else reading.foreign).append(name)
     elif (
         owner.understood
         or owner.missed
         or (_TELLING.search(begins) and not (_AUDIT.search(begins) and not _other(begins)))
     ):
-        found.telling += 1
+        reading.telling += 1
     else:
-        found.silent.append(name)
+        reading.silent.append(name)
 
 
 def _usual(lines: Sequence[bytes], clock: Clock) -> _Parted:
     """By columns where there are many."""
     if len(lines) >= _MANY and (columns := _columns(*lines)):
-        found: _Parted = columns.requests(lines, clock)
-        return found
+        parts: _Parted = columns.requests(lines, clock)
+        return parts
     return None, [(0, line) for line in lines]
 
 
@@ -297,10 +298,10 @@ def _columns(*texts: bytes) -> ModuleType | None:
     return None
 
 
-def _asked(usual: Requests, found: Read) -> Iterator[Requests]:
-    asked = usual if found.is_all_asked else usual.chosen([*map(found.is_asked, usual.times.tolist())])
-    if len(asked.times):
-        yield asked
+def _asked(usual: Requests, reading: Read) -> Iterator[Requests]:
+    requests = usual if reading.is_all_asked else usual.chosen([*map(reading.is_asked, usual.times.tolist())])
+    if len(requests.times):
+        yield requests
 
 
 def _last_time(block: bytes, clock: Clock) -> float | None:
@@ -317,25 +318,27 @@ def _other(begin: bytes) -> bool:
     return bool(re.search(rb" : cluster (?:\[|\d)|log_channel\(cluster\)", begin))
 
 
-def _blocks(stream: BinaryIO, found: Read, progress: Callable[[int], None], size: int, form: str) -> Iterator[bytes]:
+def _blocks(
+    stream: BinaryIO, reading: Read, progress: Callable[[int], None], size: int, form: str
+) -> Iterator[bytes]:
     """Whole lines; of other forms, its entries as lines."""
     if form != "lines":
-        kept: list[bytes] = []
-        for line in plain((line for block in _whole(stream, found, progress, size) for line in
+        parts: list[bytes] = []
+        for line in plain((line for block in _whole(stream, reading, progress, size) for line in
                            block.splitlines(keepends=True)), form):  # fmt: skip
-            kept.append(line if line.endswith(b"\n") else line + b"\n")
-            if len(kept) >= 1000:
-                yield b"".join(kept)
-                kept = []
-        yield b"".join(kept)
+            parts.append(line if line.endswith(b"\n") else line + b"\n")
+            if len(parts) >= 1000:
+                yield b"".join(parts)
+                parts = []
+        yield b"".join(parts)
         return
-    yield from _whole(stream, found, progress, size)
+    yield from _whole(stream, reading, progress, size)
 
 
-def _whole(stream: BinaryIO, found: Read, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
+def _whole(stream: BinaryIO, reading: Read, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
     rest, is_cut = b"", False
     while block := stream.read(size):
-        found.bytes += len(block)
+        reading.bytes += len(block)
         end = block.rfind(b"\n") + 1
         if end:
             begin = block.find(b"\n") + 1 if is_cut else 0
@@ -346,7 +349,7 @@ def _whole(stream: BinaryIO, found: Read, progress: Callable[[int], None], size:
             rest += block
         if len(rest) > _LONGEST:
             rest, is_cut = b"", True
-        progress(found.bytes)
+        progress(reading.bytes)
     if rest and not is_cut:
         yield rest + b"\n"
 
@@ -385,62 +388,66 @@ class _Owner:
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
-    def all_said(self, lines: _Parted, found: Read, until: float) -> Iterator[_Said | Requests]:
+    def all_said(self, lines: _Parted, reading: Read, until: float) -> Iterator[_Said | Requests]:
         """What lines of a file that was written ``until`` then say."""
         usual, others = lines
-        done = 0
+        first = 0
         for number, line in others:
-            found.clock.until = until
-            told = unwrapped(line)
-            if told.osd is None and (self._is_of_mds or _OF_MDS.search(told.head)) and not _BY_OSD.match(told.text):
+            reading.clock.until = until
+            entry = unwrapped(line)
+            if (
+                entry.osd is None
+                and (self._is_of_mds or _OF_MDS.search(entry.head))
+                and not _BY_OSD.match(entry.text)
+            ):
                 continue  # its requests are those of files
-            osd = told.osd if told.osd is not None else self._of.get(told.who, self._by_name)
-            event = said(told, osd, found.clock)
-            if usual is not None and number > done and (event is None or isinstance(event, _InOrder)):
-                yield from _asked(usual.part(done, number), found)
-                done = number
-            is_own = not told.is_dated or bool(_OWN.search(told.text))
-            if isinstance(event, Oldest) and told.who not in self._of:
-                self._of[told.who] = event.osd
-                for waiting in self._waiting.pop(told.who, ()):
-                    yield from self._kept(waiting, event.osd, found)
+            osd = entry.osd if entry.osd is not None else self._of.get(entry.who, self._by_name)
+            event = said(entry, osd, reading.clock)
+            if usual is not None and number > first and (event is None or isinstance(event, _InOrder)):
+                yield from _asked(usual.part(first, number), reading)
+                first = number
+            is_own = not entry.is_dated or bool(_OWN.search(entry.text))
+            if isinstance(event, Oldest) and entry.who not in self._of:
+                self._of[entry.who] = event.osd
+                for waiting in self._waiting.pop(entry.who, ()):
+                    yield from self._kept(waiting, event.osd, reading)
             if event is None and is_own and osd is None and self._number < _MOST_WAITING:
                 self._number += 1
-                self._waiting[told.who].append(line)
+                self._waiting[entry.who].append(line)
                 continue
-            yield from self._told(event, line, found, is_own=is_own, is_repeated=told.is_repeated)
+            yield from self._told(event, line, reading, is_own=is_own, is_repeated=entry.is_repeated)
         if usual is not None:
             self.understood += len(usual.times)
-            yield from _asked(usual.part(done), found)
+            yield from _asked(usual.part(first), reading)
 
-    def left(self, found: Read) -> Iterator[_Said]:
+    def left(self, reading: Read) -> Iterator[_Said]:
         """Those of which no line of the same process tells whose they are."""
         osds = set(self._of.values())
         whose = osds.pop() if len(osds) == 1 else None
         for waiting in self._waiting.values():
             for line in waiting:
-                yield from self._kept(line, whose, found)
+                yield from self._kept(line, whose, reading)
 
-    def _kept(self, line: bytes, osd: int | None, found: Read) -> Sequence[_Said]:
-        told = unwrapped(line)
-        event = said(told, NOBODY if osd is None else osd, found.clock)
+    def _kept(self, line: bytes, osd: int | None, reading: Read) -> Sequence[_Said]:
+        entry = unwrapped(line)
+        event = said(entry, NOBODY if osd is None else osd, reading.clock)
         if osd is None and isinstance(event, _InOrder):
             self.is_nobodys = True
-        return self._told(event, line, found, is_own=True, is_repeated=told.is_repeated)
+        return self._told(event, line, reading, is_own=True, is_repeated=entry.is_repeated)
 
     def _told(
-        self, event: Event | None, line: bytes, found: Read, *, is_own: bool, is_repeated: bool
+        self, event: Event | None, line: bytes, reading: Read, *, is_own: bool, is_repeated: bool
     ) -> Sequence[_Said]:
         """Counts it, but for what counts in order."""
         if event is None:
-            found.missed += 1
+            reading.missed += 1
             self.missed += 1
-            if len(found.examples) < _SHOWN:
-                found.examples.append(printable(line[:200].decode("utf-8", "replace")))
+            if len(reading.examples) < _SHOWN:
+                reading.examples.append(printable(line[:200].decode("utf-8", "replace")))
             return ()
         self.understood += type(event) is not Known
-        if isinstance(event, Known) or found.is_asked(event.time):
+        if isinstance(event, Known) or reading.is_asked(event.time):
             if isinstance(event, _InOrder):
                 return (_Said(event, is_own, is_repeated),)
-            found.counts(is_own=is_own).add(event, is_repeated=is_repeated)
+            reading.counts(is_own=is_own).add(event, is_repeated=is_repeated)
         return ()

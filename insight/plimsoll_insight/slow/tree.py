@@ -54,25 +54,25 @@ class Tree:
 
     def types(self) -> list[str]:
         """From root to host."""
-        found: dict[str, None] = {}
+        types: dict[str, None] = {}
         for bucket in self.bucket_of.values():
-            found.update(dict.fromkeys(type for type, _ in bucket.path))
-        return list(found)
+            types.update(dict.fromkeys(type for type, _ in bucket.path))
+        return list(types)
 
     def alike(self) -> dict[tuple[tuple[str, str], str], list[int]]:
         """The OSDs of each root and device class: only these can be compared."""
-        found: dict[tuple[tuple[str, str], str], list[int]] = {}
+        osds: dict[tuple[tuple[str, str], str], list[int]] = {}
         for osd, bucket in self.bucket_of.items():
-            found.setdefault((bucket.path[0], self.class_of.get(osd, "")), []).append(osd)
-        return found
+            osds.setdefault((bucket.path[0], self.class_of.get(osd, "")), []).append(osd)
+        return osds
 
     def buckets(self) -> dict[Bucket, list[int]]:
         """All OSDs below each bucket; a bucket comes before those in it."""
-        found: dict[Bucket, list[int]] = {}
+        below: dict[Bucket, list[int]] = {}
         for osd, bucket in self.bucket_of.items():
             for depth in range(1, len(bucket.path) + 1):
-                found.setdefault(Bucket(bucket.path[:depth]), []).append(osd)
-        return found
+                below.setdefault(Bucket(bucket.path[:depth]), []).append(osd)
+        return below
 
 
 def parsed(text: str, where: str) -> Tree:
@@ -108,8 +108,8 @@ def _of_text(text: str) -> Iterator[tuple[int, Bucket, str]]:
             above.append((indent, (row["type"], row["name"])))
 
 
-def _of_json(told: Mapping[str, Any]) -> Iterator[tuple[int, Bucket, str]]:
-    nodes = {node["id"]: node for node in told["nodes"]}
+def _of_json(document: Mapping[str, Any]) -> Iterator[tuple[int, Bucket, str]]:
+    nodes = {node["id"]: node for node in document["nodes"]}
     inside = {child for node in nodes.values() for child in node.get("children", ())}
 
     def below(id: int, path: tuple[tuple[str, str], ...]) -> Iterator[tuple[int, Bucket, str]]:

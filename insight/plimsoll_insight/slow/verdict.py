@@ -67,61 +67,63 @@ class OfOsd:
 Verdict = OfBucket | OfOsd | None
 
 
-def verdict(blamed: Mapping[tuple[int, int], int], tree: Tree | None) -> Verdict:
-    """``blamed``: the requests of each OSD that has any, by interval: ``(interval, OSD)``."""
-    if sum(blamed.values()) < LEAST:
+def verdict(counts: Mapping[tuple[int, int], int], tree: Tree | None) -> Verdict:
+    """``counts``: the requests of each OSD that has any, by interval: ``(interval, OSD)``."""
+    if sum(counts.values()) < LEAST:
         return None
     sums: Counter[int] = Counter()
-    for (_, osd), number in blamed.items():
+    for (_, osd), number in counts.items():
         sums[osd] += number
     if tree is None:
-        return _osd(blamed, sums, list(sums), max(len(sums), _SMALLEST), max(len(sums), _SMALLEST), "")
+        return _osd(counts, sums, list(sums), max(len(sums), _SMALLEST), max(len(sums), _SMALLEST), "")
     return _bucket(sums, tree) or max(
         filter(None, (
-            _osd(blamed, sums, osds, len(osds), len(tree.osds), kind) for (_, kind), osds in tree.alike().items()
+            _osd(counts, sums, osds, len(osds), len(tree.osds), kind) for (_, kind), osds in tree.alike().items()
         )),
-        key=lambda found: found.number,
+        key=lambda each: each.number,
         default=None,
     )  # fmt: skip
 
 
-def _bucket(blamed: Mapping[int, int], tree: Tree) -> OfBucket | None:
+def _bucket(sums: Mapping[int, int], tree: Tree) -> OfBucket | None:
     buckets = tree.buckets()
     types = Counter(bucket.type for bucket in buckets)
-    found = []
+    candidates = []
     for (root, kind), osds in tree.alike().items():
         of_kind = set(osds)
         for bucket, below in buckets.items():
             inside = [osd for osd in below if osd in of_kind]
             if bucket.path[0] != root or not inside or len(inside) == len(osds):
                 continue
-            slowest = _slowest(blamed, osds, max(ceil(SLOWEST * len(osds)), len(inside)))
+            slowest = _slowest(sums, osds, max(ceil(SLOWEST * len(osds)), len(inside)))
             hit = [osd for osd in inside if osd in slowest]
             if len(hit) < 2 or 2 * len(hit) < len(inside):
                 continue
             chance = min(tail(len(osds), len(inside), len(slowest), len(hit)) * types[bucket.type], 1.0)
             if chance < CHANCE:
-                worst = max(hit, key=lambda osd: blamed[osd])
-                found.append(OfBucket(bucket, kind, len(hit), len(inside), len(slowest), len(osds), chance, worst))
+                worst = max(hit, key=lambda osd: sums[osd])
+                candidates.append(
+                    OfBucket(bucket, kind, len(hit), len(inside), len(slowest), len(osds), chance, worst)
+                )
     # Of a rack with one host both are as likely: the host says more.
-    return min(found, key=lambda each: (each.chance, -len(each.bucket.path)), default=None)
+    return min(candidates, key=lambda each: (each.chance, -len(each.bucket.path)), default=None)
 
 
-def _slowest(blamed: Mapping[int, int], osds: Sequence[int], number: int) -> set[int]:
+def _slowest(sums: Mapping[int, int], osds: Sequence[int], number: int) -> set[int]:
     """At most so many: of several that are even, none is slower than the others."""
-    with_any = sorted((blamed[osd] for osd in osds if blamed.get(osd)), reverse=True)
+    with_any = sorted((sums[osd] for osd in osds if sums.get(osd)), reverse=True)
     beyond = with_any[number] if len(with_any) > number else 0
-    return {osd for osd in osds if blamed.get(osd, 0) > beyond}
+    return {osd for osd in osds if sums.get(osd, 0) > beyond}
 
 
-def tail(all: int, inside: int, drawn: int, hit: int) -> float:
-    """The chance that at least ``hit`` of ``drawn`` OSDs, drawn from ``all``, are among ``inside`` ones."""
-    ways = sum(comb(inside, k) * comb(all - inside, drawn - k) for k in range(hit, min(inside, drawn) + 1))
-    return ways / comb(all, drawn)
+def tail(all: int, inside: int, draws: int, hit: int) -> float:
+    """The chance that at least ``hit`` of ``draws`` OSDs, drawn from ``all``, are among ``inside`` ones."""
+    ways = sum(comb(inside, k) * comb(all - inside, draws - k) for k in range(hit, min(inside, draws) + 1))
+    return ways / comb(all, draws)
 
 
 def _osd(
-    blamed: Mapping[tuple[int, int], int],
+    counts: Mapping[tuple[int, int], int],
     sums: Mapping[int, int],
     alike: Sequence[int],
     osds: int,
@@ -137,29 +139,29 @@ def _osd(
     most, following = sums[worst], sums[order[1]] if len(order) > 1 else 0
     if most < LEAST or most < _TIMES * following:
         return None
-    of_alike = {key: number for key, number in blamed.items() if key[1] in among}
-    led, any_ = leaders(of_alike), Counter(osd for _, osd in of_alike)
+    of_alike = {key: number for key, number in counts.items() if key[1] in among}
+    leads, any_ = leaders(of_alike), Counter(osd for _, osd in of_alike)
     chance = min(
         at_least(times[worst], sum(times.values()), 1 / osds)
-        for times in (led, any_)
+        for times in (leads, any_)
         if times[worst] >= _INTERVALS or times is any_
     )
     if any_[worst] < _INTERVALS or 2 * chance * all >= CHANCE:
         return None
-    return OfOsd(worst, kind, most, sum(sums[osd] for osd in order), following, any_[worst], led[worst])
+    return OfOsd(worst, kind, most, sum(sums[osd] for osd in order), following, any_[worst], leads[worst])
 
 
-def leaders(blamed: Mapping[tuple[int, int], int]) -> Counter[int]:
+def leaders(counts: Mapping[tuple[int, int], int]) -> Counter[int]:
     """The intervals that each OSD leads."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for (interval, osd), number in blamed.items():
-        first_two = found.setdefault(interval, [])
+    by_interval: dict[int, list[tuple[int, int]]] = {}
+    for (interval, osd), number in counts.items():
+        first_two = by_interval.setdefault(interval, [])
         first_two.append((number, osd))
         first_two.sort(reverse=True)
         del first_two[2:]
     return Counter(
         first_two[0][1]
-        for first_two in found.values()
+        for first_two in by_interval.values()
         if len(first_two) == 1 or first_two[0][0] >= _TIMES * first_two[1][0]
     )
 

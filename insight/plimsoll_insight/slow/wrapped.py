@@ -79,12 +79,12 @@ _THREAD = re.compile(_STAMP.replace(rb"(?:\.", rb"(?:[.,]") + rb" ([0-9a-f]{5,16
 def unwrapped(line: bytes) -> Wrapped:
     """A line of any form."""
     begin = line[:600]
-    found = _DATED.search(begin)
-    dated = found is not None
-    if found is None:
-        found = _UNDATED.search(begin)
-        dated = found is None and _STAMPED.match(line) is not None
-    start = found.start() if found else 0
+    stamp = _DATED.search(begin)
+    is_dated = stamp is not None
+    if stamp is None:
+        stamp = _UNDATED.search(begin)
+        is_dated = stamp is None and _STAMPED.match(line) is not None
+    start = stamp.start() if stamp else 0
     head = line[:start]
     text = line[start:]
     ident = _IDENT.search(head)
@@ -93,22 +93,22 @@ def unwrapped(line: bytes) -> Wrapped:
     osd = _osd_of(ident[1]) if ident else int(pod[1]) if pod else None
     if file and osd is None:
         osd = osd_of_file(file[1].rpartition(b"/")[2].decode("utf-8", "replace"))
-    thread = _THREAD.match(text) if dated and not (ident and ident[2]) else None
+    thread = _THREAD.match(text) if is_dated and not (ident and ident[2]) else None
     who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
-    return Wrapped(text, dated, head, osd, who, bool(head and REPEATED.search(head)))
+    return Wrapped(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)))
 
 
 def _osd_of(name: bytes) -> int | None:
-    found = _OSD_IN.findall(name)
-    return int(found[-1]) if found else None
+    numbers = _OSD_IN.findall(name)
+    return int(numbers[-1]) if numbers else None
 
 
 def osd_of_file(name: str) -> int | None:
     """``ceph-osd.5.log``; not the year of ``osd-2024-08-20.log``."""
-    found = re.search(
+    match = re.search(
         r"osd[.@-]?(?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", name, re.IGNORECASE
     )
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None
 
 
 def time_around(head: bytes, zone: Any, until: float | None) -> tuple[float, bool]:
@@ -131,11 +131,11 @@ def time_around(head: bytes, zone: Any, until: float | None) -> tuple[float, boo
         last = datetime.fromtimestamp(until, zone) + timedelta(days=1)
         for year in range(last.year, last.year - 9, -1):
             try:
-                found = datetime(year, month, day, int(syslog[3]), int(syslog[4]), int(syslog[5]), tzinfo=zone)
+                time = datetime(year, month, day, int(syslog[3]), int(syslog[4]), int(syslog[5]), tzinfo=zone)
             except ValueError:
                 continue  # the 29th of February
-            if found <= last:
-                return found.timestamp() + float(syslog[6] or 0), True
+            if time <= last:
+                return time.timestamp() + float(syslog[6] or 0), True
     unix = _UNIX.search(head)
     if unix:
         return float(unix[1]), False
@@ -166,9 +166,9 @@ def plain(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
         yield from _joined(lines)
     elif form == "json":
         for line in lines:
-            told = _of_json(line.strip(b"\x1e \r\n").removeprefix(b"data:").strip())
-            if told is not None:
-                yield from _entry(told)
+            fields = _of_json(line.strip(b"\x1e \r\n").removeprefix(b"data:").strip())
+            if fields is not None:
+                yield from _entry(fields)
             elif line.strip():
                 yield line
     elif form == "pretty":
@@ -198,10 +198,10 @@ def _of_json(line: bytes) -> Mapping[str, Any] | None:
     if not line.startswith(b"{") or not line.endswith((b"}", b"},")):
         return None
     try:
-        told = json.loads(line.rstrip(b","))
+        fields = json.loads(line.rstrip(b","))
     except (ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) and any(name in told for name in _MESSAGES) else None
+    return fields if isinstance(fields, dict) and any(name in fields for name in _MESSAGES) else None
 
 
 def _pretty(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -211,9 +211,9 @@ def _pretty(lines: Iterable[bytes]) -> Iterator[bytes]:
             parts = []
         parts.append(line)
         if line.startswith(b"}"):
-            told = _of_json(b"".join(parts).strip())
-            if told is not None:
-                yield from _entry(told)
+            fields = _of_json(b"".join(parts).strip())
+            if fields is not None:
+                yield from _entry(fields)
             parts = []
         elif sum(map(len, parts[-2:])) > _MOST or len(parts) > 1000:
             parts = []
@@ -221,27 +221,27 @@ def _pretty(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def _fields(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
     """Of ``journalctl -o export`` and ``-o verbose``. A message of several lines is cut to its first one."""
-    told: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for line in lines:
         line = line.rstrip(b"\r\n")
         if form == "verbose":
             if _VERBOSE.match(line):
-                yield from _entry(told)
-                told = {"head": line}
+                yield from _entry(fields)
+                fields = {"head": line}
             elif (field := _FIELD.fullmatch(line)) is not None:
-                told.setdefault(field[1].decode(), field[2][:_MOST].decode("utf-8", "replace"))
+                fields.setdefault(field[1].decode(), field[2][:_MOST].decode("utf-8", "replace"))
         elif not line:
-            yield from _entry(told)
-            told = {}
+            yield from _entry(fields)
+            fields = {}
         else:
             name, equals, value = line.partition(b"=")
             if equals and len(name) <= 64:
-                told.setdefault(name.decode("utf-8", "replace"), value[:_MOST].decode("utf-8", "replace"))
-    yield from _entry(told)
+                fields.setdefault(name.decode("utf-8", "replace"), value[:_MOST].decode("utf-8", "replace"))
+    yield from _entry(fields)
 
 
-def _entry(told: Mapping[str, Any]) -> Iterator[bytes]:
-    message = next((told[name] for name in _MESSAGES if told.get(name)), None)
+def _entry(fields: Mapping[str, Any]) -> Iterator[bytes]:
+    message = next((fields[name] for name in _MESSAGES if fields.get(name)), None)
     if isinstance(message, list):  # as journald writes what is no UTF-8
         try:
             message = bytes(message).decode("utf-8", "replace")
@@ -250,29 +250,29 @@ def _entry(told: Mapping[str, Any]) -> Iterator[bytes]:
     if not isinstance(message, str):
         return
     text = message.strip("\n")[:_MOST].replace("\n", " ").encode("utf-8", "replace")
-    time = _time(told)
-    speaker = told.get("CEPH_NAME")
-    if isinstance(speaker, str) and told.get("CEPH_CHANNEL") and re.fullmatch(r"\w{1,20}\.[\w.-]{1,200}", speaker):
+    time = _time(fields)
+    speaker = fields.get("CEPH_NAME")
+    if isinstance(speaker, str) and fields.get("CEPH_CHANNEL") and re.fullmatch(r"\w{1,20}\.[\w.-]{1,200}", speaker):
         # Of the cluster's log: a monitor wrote it, and whose words they are has a field.
         name = speaker.encode()
-        yield b"%s %s (%s) 0 : %s [WRN] %s\n" % (time, name, name, str(told["CEPH_CHANNEL"])[:20].encode(), text)
+        yield b"%s %s (%s) 0 : %s [WRN] %s\n" % (time, name, name, str(fields["CEPH_CHANNEL"])[:20].encode(), text)
         return
-    names = [str(told[name]) for name in _BY_NAME if isinstance(told.get(name), str)]
-    kubernetes = told.get("kubernetes")
+    names = [str(fields[name]) for name in _BY_NAME if isinstance(fields.get(name), str)]
+    kubernetes = fields.get("kubernetes")
     if isinstance(kubernetes, dict):
         names.insert(0, str(kubernetes.get("pod_name", "")))
     who = next((name for name in names if _osd_of(name.encode()) is not None), names[0] if names else "-")
-    pid = str(told.get("_PID", told.get("SYSLOG_PID", "")))
+    pid = str(fields.get("_PID", fields.get("SYSLOG_PID", "")))
     head = re.sub(r"\s", "_", who[:200]) + (f"[{pid}]" if pid.isdigit() else "")
     yield b"%s - %s: %s\n" % (time, head.encode("utf-8", "replace"), text)
 
 
-def _time(told: Mapping[str, Any]) -> bytes:
+def _time(fields: Mapping[str, Any]) -> bytes:
     """As ISO 8601; of ``-o verbose`` the line above the entry."""
-    if "head" in told:
-        return bytes(told["head"]).partition(b"[")[0].strip()
+    if "head" in fields:
+        return bytes(fields["head"]).partition(b"[")[0].strip()
     for name in _TIMES:
-        value = str(told.get(name, ""))
+        value = str(fields.get(name, ""))
         if value.isdigit() and 15 <= len(value) <= 17:
             return datetime.fromtimestamp(int(value) / 1e6, UTC).isoformat().encode()
         if _ISO.match(value.encode("utf-8", "replace")):
