@@ -47,7 +47,6 @@ LEFT: Mapping[str, int] = {
     "insight/plimsoll_insight/drill": 62,
     "insight/plimsoll_insight/explain": 85,
     "insight/plimsoll_insight/forecast": 42,
-    "insight/plimsoll_insight/hist": 73,
     "insight/plimsoll_insight/load": 25,
     "monitoring/plimsoll_monitoring": 1,
     "monitoring/plimsoll_monitoring/adapters": 6,

@@ -103,9 +103,9 @@ def survey(source: Source) -> Extent:
     if source.path.suffix == ".fz":
         raise NoHistograms(f"{_shown(source)}: {_INFLATE.format(_shown(source))}")
     if _is_json(source):
-        found, runtime = _json(source)
-        seen = frozenset(flow.direction for flow in found)
-        return Extent(0, runtime, runtime, frozenset({_whole()}), (), Unread(), seen)
+        flows, runtime = _json(source)
+        present = frozenset(flow.direction for flow in flows)
+        return Extent(0, runtime, runtime, frozenset({_whole()}), (), Unread(), present)
     first = last = None
     scales: set[Scale] = set()
     directions: set[int] = set()
@@ -203,7 +203,7 @@ class Log:
     def __init__(self, source: Source, extent: Extent) -> None:
         self._source, self._extent = source, extent
         start = extent.begin_ms
-        self._begin = _Mark(float("-inf"), 0, tuple(_Known(start, left) for left in extent.rows))
+        self._begin = _Mark(float("-inf"), 0, tuple(_Known(start, rows) for rows in extent.rows))
         self._mark = self._begin
 
     def flows(self, begin_ms: float, next_ms: float, end_ms: float) -> Iterator[Flow]:
@@ -215,21 +215,21 @@ class Log:
             return
         next_ms, end_ms = next_ms - self._source.offset_ms, end_ms - self._source.offset_ms
         mark = self._mark if self._mark.next_ms <= begin_ms else self._begin
-        known = _copies(mark.known)
+        states = _copies(mark.known)
         with opened(self._source.path, lambda _: None, mark.place) as stream:
             reader = Reader(stream)
             place = -1
-            added = _Added()
+            differences = _Added()
             for records in reader:
                 if self._extent.is_subtracted:
-                    records = added(records)
+                    records = differences(records)
                 if reader.place != place and self._extent.is_ordered and not self._extent.is_subtracted:
                     place = reader.place
-                    if all(each.end_ms <= next_ms for each in known):
-                        self._mark = _Mark(next_ms + self._source.offset_ms, mark.place + place, _copies(known))
-                    if all(each.is_past(end_ms) for each in known):
+                    if all(each.end_ms <= next_ms for each in states):
+                        self._mark = _Mark(next_ms + self._source.offset_ms, mark.place + place, _copies(states))
+                    if all(each.is_past(end_ms) for each in states):
                         return
-                for direction, state in enumerate(known):
+                for direction, state in enumerate(states):
                     rows = np.flatnonzero(records.direction == direction)
                     if len(rows):
                         yield from _windows(records, direction, rows, state, self._extent.interval_ms, self._source)
@@ -270,17 +270,17 @@ class _Mark:
     known: tuple[_Known, ...]
 
 
-def _copies(known: Iterable[_Known]) -> tuple[_Known, ...]:
-    return tuple(replace(each) for each in known)
+def _copies(states: Iterable[_Known]) -> tuple[_Known, ...]:
+    return tuple(replace(each) for each in states)
 
 
 def _windows(
-    records: Records, direction: int, rows: Ints, known: _Known, interval: int, source: Source
+    records: Records, direction: int, rows: Ints, state: _Known, interval: int, source: Source
 ) -> Iterator[Flow]:
     end = records.time_ms[rows].astype(np.float64)
-    previous = max(known.end_ms, end[0] - interval) if known.is_first else known.end_ms
+    previous = max(state.end_ms, end[0] - interval) if state.is_first else state.end_ms
     begin = np.minimum(np.concatenate(([previous], end[:-1])), end)
-    known.end_ms, known.is_first, known.left = float(end[-1]), False, known.left - len(rows)
+    state.end_ms, state.is_first, state.left = float(end[-1]), False, state.left - len(rows)
     mine = (records.direction == direction)[records.row]
     window = (np.cumsum(records.direction == direction) - 1)[records.row[mine]]
     column, count = records.column[mine], records.count[mine]  # copies
@@ -301,36 +301,36 @@ def _windows(
         began = end[row] - records.scale.midpoints()[column[slowest]] / 1e6
         until[row] = np.where((begin[row] < began) & (began < until[row]), began, until[row])
         others = np.bincount(window, count * (column < longest), len(rows))[row] > 0
-        known.late_ends = np.concatenate((known.late_ends, end[row]))
-        known.late_since = np.concatenate((known.late_since, np.where(others, until[row], begin[row])))
-    if len(known.late_ends) and (saturated := np.flatnonzero(column == longest)).size:
-        yield from _held(records.scale, direction, end, np.where(late, end, begin), window, saturated, count, known,
+        state.late_ends = np.concatenate((state.late_ends, end[row]))
+        state.late_since = np.concatenate((state.late_since, np.where(others, until[row], begin[row])))
+    if len(state.late_ends) and (overflow := np.flatnonzero(column == longest)).size:
+        yield from _held(records.scale, direction, end, np.where(late, end, begin), window, overflow, count, state,
                          offset)  # fmt: skip
-    recent = known.late_ends >= known.end_ms - _longest_ms(records.scale)
-    known.late_ends, known.late_since = known.late_ends[recent], known.late_since[recent]
+    recent = state.late_ends >= state.end_ms - _longest_ms(records.scale)
+    state.late_ends, state.late_since = state.late_ends[recent], state.late_since[recent]
     yield Flow(records.scale, direction, begin + offset, until + offset, window, column, count)
 
 
 def _held(
-    scale: Scale, direction: int, end: Floats, done: Floats, window: Ints, saturated: Ints, count: Ints,
-    known: _Known, offset: int,
+    scale: Scale, direction: int, end: Floats, completions: Floats, window: Ints, overflow: Ints, count: Ints,
+    state: _Known, offset: int,
 ) -> Iterator[Flow]:  # fmt: skip
     """Takes requests of the last bucket out of ``count`` that waited while a row was late: since the last completion
     before it, until its end or, of a row after it, the begin of that.
     """
-    row = window[saturated]
+    row = window[overflow]
     # Of the late rows, the first that ended while the request waited: it waited for this long at least.
-    at_least = done[row] - _longest_ms(scale)
-    found = np.searchsorted(np.maximum.accumulate(known.late_ends), at_least)
-    inside = found < len(known.late_ends)
-    found = np.minimum(found, len(known.late_ends) - 1)
-    inside &= known.late_ends[found] <= end[row]
-    saturated, row = saturated[inside], row[inside]
-    since = np.minimum(known.late_since[found], at_least)[inside]
-    at = done[row] + offset
+    at_least = completions[row] - _longest_ms(scale)
+    place = np.searchsorted(np.maximum.accumulate(state.late_ends), at_least)
+    inside = place < len(state.late_ends)
+    place = np.minimum(place, len(state.late_ends) - 1)
+    inside &= state.late_ends[place] <= end[row]
+    overflow, row = overflow[inside], row[inside]
+    since = np.minimum(state.late_since[place], at_least)[inside]
+    at = completions[row] + offset
     columns = np.full(len(row), scale.columns - 1)
-    yield Flow(scale, direction, at, at, np.arange(len(row)), columns, count[saturated], since + offset)
-    count[saturated] = 0
+    yield Flow(scale, direction, at, at, np.arange(len(row)), columns, count[overflow], since + offset)
+    count[overflow] = 0
 
 
 def _longest_ms(scale: Scale) -> float:
@@ -351,9 +351,9 @@ def _interval(steps: list[int], first: int) -> int:
     if not steps:
         return first if 0 < first < _EPOCH_MS else 1000
     # After a stall each request has a row; more than half of the time such rows cover little of it.
-    ordered = np.sort(np.array(steps))
-    covered = np.cumsum(np.minimum(ordered, first if 0 < first < _EPOCH_MS else ordered[-1]))
-    return int(ordered[np.searchsorted(covered, covered[-1] / 2)])
+    lengths = np.sort(np.array(steps))
+    coverage = np.cumsum(np.minimum(lengths, first if 0 < first < _EPOCH_MS else lengths[-1]))
+    return int(lengths[np.searchsorted(coverage, coverage[-1] / 2)])
 
 
 # --- fio's JSON+
@@ -401,23 +401,23 @@ def _document(text: str) -> Mapping[str, Any]:
     fio may print lines of errors first (its issue 1685), and text for people before and after.
     """
     decoder, place = json.JSONDecoder(), 0
-    found: Mapping[str, Any] | None = None
+    last: Mapping[str, Any] | None = None
     while (begin := _DOCUMENT.search(text, place)) is not None:
         try:
-            told, place = decoder.raw_decode(text, begin.end() - 1)
+            document, place = decoder.raw_decode(text, begin.end() - 1)
         except ValueError:
             place = begin.end()
             continue
-        if isinstance(told, dict) and ("jobs" in told or "client_stats" in told):
-            found = told
-    if found is None:
+        if isinstance(document, dict) and ("jobs" in document or "client_stats" in document):
+            last = document
+    if last is None:
         raise ValueError("no document")
-    return found
+    return last
 
 
-def _jobs(told: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _jobs(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Those of ``fio --client`` without the sum of all, which is there where there are several."""
-    jobs = [*(told.get("jobs") or ()), *(told.get("client_stats") or ())]
+    jobs = [*(document.get("jobs") or ()), *(document.get("client_stats") or ())]
     alone = [job for job in jobs if job.get("jobname") != "All clients"]
     return alone or jobs
 
@@ -431,9 +431,9 @@ def _bins(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
 
 
-def _flows_of(told: Mapping[str, Any]) -> tuple[list[Flow], int]:
-    found, longest = [], 0
-    for job in _jobs(told):
+def _flows_of(document: Mapping[str, Any]) -> tuple[list[Flow], int]:
+    flows, longest = [], 0
+    for job in _jobs(document):
         for number, direction in enumerate(DIRECTIONS):
             part = job.get(direction) or {}
             bins = _bins(part)
@@ -441,13 +441,13 @@ def _flows_of(told: Mapping[str, Any]) -> tuple[list[Flow], int]:
                 runtime = int(part["runtime"])
                 latency = Histogram.from_midpoints({int(middle): count for middle, count in bins.items()})
                 if latency.buckets and 0 < runtime < _EPOCH_MS:
-                    found.append(of_histogram(number, 0, runtime, latency))
+                    flows.append(of_histogram(number, 0, runtime, latency))
                     longest = max(longest, runtime)
-    if not found and any(_bins(job.get("mixed") or {}) for job in _jobs(told)):
+    if not flows and any(_bins(job.get("mixed") or {}) for job in _jobs(document)):
         raise _Together("mixed")
-    if not found:
+    if not flows:
         raise ValueError("no bins")
-    return found, longest
+    return flows, longest
 
 
 def _shown(source: Source) -> str:

@@ -64,9 +64,9 @@ ALL = "all"
 
 
 def intervals(
-    timeline: Timeline, wanted: int, fractions: Sequence[Fraction], present: Sequence[int], *, together: bool
+    timeline: Timeline, count: int, fractions: Sequence[Fraction], present: Sequence[int], *, together: bool
 ) -> Iterator[Interval]:
-    """The first ``wanted`` intervals of each direction that is ``present``, and of all ``together``."""
+    """The first ``count`` intervals of each direction that is ``present``, and of all ``together``."""
     tables = [(DIRECTIONS[each], timeline.done[each], timeline.waiting(each)) for each in present]
     if together:
         tables.append(
@@ -77,9 +77,9 @@ def intervals(
             )
         )
     clock, edges = timeline.clock, timeline.scale.edges()
-    for number in range(wanted):
-        for direction, done, waiting in tables:
-            yield _interval(direction, clock.begin_ms + number * clock.width_ms, clock.width_ms, done[number],
+    for number in range(count):
+        for direction, counts, waiting in tables:
+            yield _interval(direction, clock.begin_ms + number * clock.width_ms, clock.width_ms, counts[number],
                             float(waiting[number]), edges, fractions)  # fmt: skip
 
 
@@ -95,11 +95,11 @@ def _interval(
     rising = np.cumsum(counts)
     whole = float(rising[-1])
     if whole < _NEGLIGIBLE:
-        waited = waiting if waiting > _NEGLIGIBLE else 0.0
-        return Interval(begin, begin + width, direction, 0.0, (None,) * len(fractions), None, 0.0, waited)
-    told = tuple(_at(rank(whole, fraction), rising, edges) for fraction in fractions)
+        queue = waiting if waiting > _NEGLIGIBLE else 0.0
+        return Interval(begin, begin + width, direction, 0.0, (None,) * len(fractions), None, 0.0, queue)
+    percentiles = tuple(_at(rank(whole, fraction), rising, edges) for fraction in fractions)
     slowest = _bucket(int(np.flatnonzero(counts > _NEGLIGIBLE)[-1]), edges)
-    return Interval(begin, begin + width, direction, whole, told, slowest, float(counts[-1]), waiting)
+    return Interval(begin, begin + width, direction, whole, percentiles, slowest, float(counts[-1]), waiting)
 
 
 def rank(whole: float, fraction: Fraction) -> float:
@@ -125,17 +125,17 @@ def bucket_from(lower: float, edges: Floats) -> Latency | None:
     return None if lower < 0 else _bucket(int(np.searchsorted(edges, lower)), edges)
 
 
-def bound_of(logged: Iterable[Scale], told: Scale) -> tuple[float, float]:
+def bound_of(scales: Iterable[Scale], target: Scale) -> tuple[float, float]:
     """The most that a percentile differs from the exact one: as a share of it, or nanoseconds where that is more.
 
     Half a column: below fio's 128th bucket all are as wide, above a share of their time. Logs of another unit are
     off by half a column of theirs, and by half of the column that its middle is in.
     """
-    share = _half(told)
-    least = told.unit * (1 << told.coarseness) / 2
-    for scale in logged:
-        if scale.unit != told.unit:
-            share = max(share, _half(scale) + _half(told))
+    share = _half(target)
+    least = target.unit * (1 << target.coarseness) / 2
+    for scale in scales:
+        if scale.unit != target.unit:
+            share = max(share, _half(scale) + _half(target))
             least = max(least, scale.unit * (1 << scale.coarseness) / 2)
     return share, least
 

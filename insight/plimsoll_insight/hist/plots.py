@@ -48,57 +48,57 @@ class Chart:
     """Of each interval, the requests of each row of the heat map."""
 
 
-def drawn(kind: str, asked: Study, rows: Iterable[Row], heat: Heat, sentences: Sequence[str]) -> bytes:
+def drawn(kind: str, study: Study, rows: Iterable[Row], heat: Heat, sentences: Sequence[str]) -> bytes:
     """The file. Raises ``UsageError`` for more intervals than a screen has columns."""
-    if asked.clock.number > MOST_INTERVALS:
+    if study.clock.number > MOST_INTERVALS:
         raise UsageError(
-            f"--plot: {asked.clock.number} intervals are more than a screen can show, at most {MOST_INTERVALS};"
+            f"--plot: {study.clock.number} intervals are more than a screen can show, at most {MOST_INTERVALS};"
             " give a longer --interval"
         )
     charts = list(_charts(rows, heat))
     latencies = _range(charts)
     if kind == ".html":
-        return _page(asked, charts, latencies, sentences)
+        return _page(study, charts, latencies, sentences)
 
     def draw(figure: Figure) -> None:
         parts = figure.subfigures(len(charts), 1, squeeze=False)[:, 0]
         for part, chart in zip(parts, charts, strict=True):
-            _draw(part, chart, asked, latencies)
+            _draw(part, chart, study, latencies)
 
     height = 1.5 * _HEIGHT * len(charts)
     return png(draw, height, 1.6 * _WIDTH) if kind == ".png" else themed_svg(draw, height, 1.6 * _WIDTH)
 
 
 def _charts(rows: Iterable[Row], heat: Heat) -> Iterable[Chart]:
-    merged = [row.interval for row in rows if row.whose == ALL]
+    intervals = [row.interval for row in rows if row.whose == ALL]
     counts = heat.counts
     for number, direction in enumerate(DIRECTIONS):
-        mine = [interval for interval in merged if interval.direction == direction]
+        mine = [interval for interval in intervals if interval.direction == direction]
         if mine:
             yield Chart(direction, mine, counts[number].tolist())
 
 
-def _page(asked: Study, charts: Sequence[Chart], latencies: tuple[float, float], sentences: Sequence[str]) -> bytes:
+def _page(study: Study, charts: Sequence[Chart], latencies: tuple[float, float], sentences: Sequence[str]) -> bytes:
     def svg(chart: Chart) -> bytes:
-        return themed_svg(lambda figure: _draw(figure, chart, asked, latencies), 1.4 * _HEIGHT, _WIDTH)
+        return themed_svg(lambda figure: _draw(figure, chart, study, latencies), 1.4 * _HEIGHT, _WIDTH)
 
-    return page(f"Latency over time, {plural(len(asked.parts), 'log')}", sentences, [
+    return page(f"Latency over time, {plural(len(study.parts), 'log')}", sentences, [
         (f"Percentiles of {chart.direction} latency over time, and a heat map", svg(chart)) for chart in charts
     ])  # fmt: skip
 
 
-def _draw(figure: FigureBase, chart: Chart, asked: Study, latencies: tuple[float, float]) -> None:
+def _draw(figure: FigureBase, chart: Chart, study: Study, latencies: tuple[float, float]) -> None:
     percentiles, heat, colours = figure.subplots(3, 1, height_ratios=(14, 14, 0.7), gridspec_kw=_MARGINS)
-    _percentiles(percentiles, chart, asked, latencies)
+    _percentiles(percentiles, chart, study, latencies)
     _heat(heat, colours, chart, latencies)
-    _time((percentiles, heat), asked)
+    _time((percentiles, heat), study)
 
 
-def _percentiles(axes: Axes, chart: Chart, asked: Study, latencies: tuple[float, float]) -> None:
+def _percentiles(axes: Axes, chart: Chart, study: Study, latencies: tuple[float, float]) -> None:
     axes.set_title(f"{chart.direction}: percentiles")
     edges = range(len(chart.intervals) + 1)
     axes.set_yscale("log")
-    for number, fraction in reversed(list(enumerate(asked.fractions[: len(_STYLES)]))):
+    for number, fraction in reversed(list(enumerate(study.fractions[: len(_STYLES)]))):
         colour, style = _STYLES[number]
         seconds = [_seconds(interval.percentiles[number]) for interval in chart.intervals]
         axes.stairs(seconds, edges, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.3,
@@ -151,17 +151,17 @@ def _seconds(latency: Latency | None) -> float:
     return BEYOND if latency.upper is None else latency.middle / SECOND
 
 
-def _time(panels: Sequence[Axes], asked: Study) -> None:
+def _time(panels: Sequence[Axes], study: Study) -> None:
     for axes in panels:
-        axes.set_xlim(0, asked.clock.number)
+        axes.set_xlim(0, study.clock.number)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.xaxis.set_major_formatter(FuncFormatter(_label(asked) if axes is panels[-1] else lambda *_: ""))
+        axes.xaxis.set_major_formatter(FuncFormatter(_label(study) if axes is panels[-1] else lambda *_: ""))
 
 
-def _label(asked: Study) -> Callable[[float, object], str]:
+def _label(study: Study) -> Callable[[float, object], str]:
     def label(place: float, _: object) -> str:
-        milliseconds = asked.clock.begin_ms + place * asked.clock.width_ms
-        if asked.is_of_epoch:
+        milliseconds = study.clock.begin_ms + place * study.clock.width_ms
+        if study.is_of_epoch:
             return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%H:%M:%S}"
         return f"{milliseconds / 1000:g} s"
 

@@ -14,18 +14,20 @@ from plimsoll_probes.model.result import ProbeResult
 
 def part_of(result: ProbeResult) -> Part | None:
     """None where no request completed."""
-    measured = result.measured
-    if measured is None or not measured.operations:
+    measurement = result.measured
+    if measurement is None or not measurement.operations:
         return None
     begin = round(result.started.timestamp() * 1000)
-    length = max(round(measured.seconds * 1000), 1)
+    length = max(round(measurement.seconds * 1000), 1)
 
     def flows(*_: float) -> Iterator[Flow]:
-        for direction, flow in measured.flows:
+        for direction, flow in measurement.flows:
             if flow.latency.buckets:
                 yield of_histogram(DIRECTIONS.index(direction), begin, begin + length, flow.latency)
 
-    directions = frozenset(DIRECTIONS.index(direction) for direction, flow in measured.flows if flow.latency.buckets)
+    directions = frozenset(
+        DIRECTIONS.index(direction) for direction, flow in measurement.flows if flow.latency.buckets
+    )
     extent = Extent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), (), Unread(), directions)
     subject = result.subject
     return Part(f"result {result.id}", subject.guest_name, subject.volume_type or "", extent, 0, flows)

@@ -72,15 +72,15 @@ class Reader:
 
     def __iter__(self) -> Iterator[Records]:
         rest = b""
-        taken = 0
+        offset = 0
         while block := self._stream.read(BLOCK):
-            taken += len(block)
+            offset += len(block)
             if self._within:
                 _, newline, block = block.partition(b"\n")
                 self._within = not newline
             whole, newline, rest = (rest + block).rpartition(b"\n")
             if newline:
-                self.place = taken - len(rest) - len(whole) - len(newline)
+                self.place = offset - len(rest) - len(whole) - len(newline)
                 yield from self._records(whole + newline)
             if len(rest) > LONGEST:
                 self._line += 1
@@ -146,8 +146,8 @@ class _Rows:
         value, digits = _numbers(data, begins)
         # Where each number stood, were all of one digit: then column n begins at 3n.
         surplus = np.concatenate(([0], np.cumsum(digits - 1)))
-        done = np.cumsum(number)
-        before, after = surplus[done - number], surplus[done]
+        until = np.cumsum(number)
+        before, after = surplus[until - number], surplus[until]
         place = begins - surplus[:-1] - (bins - before)[row]
         length = self._ends - bins - (after - before) + 2
         sound = (length % 3 == 0) & np.array([head is not None for head in self._heads])
@@ -160,8 +160,8 @@ class _Rows:
         """The columns of rows that have no other characters and as many separators as numbers; else 0."""
         separators = np.where(columns > 0, columns + 2, 0)
         comma = data == _COMMA
-        known = np.count_nonzero(comma) + np.count_nonzero(space) + np.count_nonzero(data - np.uint8(_ZERO) <= 9)
-        if known + self.lines + self.short == len(data) and (
+        plain = np.count_nonzero(comma) + np.count_nonzero(space) + np.count_nonzero(data - np.uint8(_ZERO) <= 9)
+        if plain + self.lines + self.short == len(data) and (
             np.count_nonzero(comma[:-1] & space[1:]) == separators.sum()
         ):
             return columns

@@ -80,5 +80,5 @@ def places(scale: Scale, target: Scale) -> NDArray[np.int64]:
     """
     if scale.unit == target.unit:
         return np.arange(scale.columns, dtype=np.int64) >> (target.coarseness - scale.coarseness)
-    found = np.searchsorted(target.edges(), scale.midpoints(), side="right") - 1
-    return np.minimum(found, target.columns - 1).astype(np.int64)
+    columns = np.searchsorted(target.edges(), scale.midpoints(), side="right") - 1
+    return np.minimum(columns, target.columns - 1).astype(np.int64)

@@ -43,7 +43,7 @@ class Chosen:
     """A shell pattern, and by how much the times of its files are moved."""
 
 
-def sources(given: Iterable[Path], chosen: Chosen) -> list[Source]:
+def sources(paths: Iterable[Path], choice: Chosen) -> list[Source]:
     """A file is taken as it is. Of a directory, what has the name of a histogram log; JSON only where there is none,
     since fio tells of the same requests in both; ``lat`` and ``slat`` only where there is no ``clat`` of them.
 
@@ -51,8 +51,8 @@ def sources(given: Iterable[Path], chosen: Chosen) -> list[Source]:
     before ``_clat_hist``.
     Raises ``UsageError``.
     """
-    found = []
-    for path in given:
+    logs = []
+    for path in paths:
         if stat.S_ISDIR(_status(path).st_mode):
             below = _files(path)
             inside = _one_kind(_matching(_LOG, below)) or _matching(_JSON, below)
@@ -60,11 +60,11 @@ def sources(given: Iterable[Path], chosen: Chosen) -> list[Source]:
                 raise UsageError(
                     f"{_shown(path)}: no histogram logs in it; they are named NAME_clat_hist.N.log, or NAME.json"
                 )
-            found += [_source(each, _guest(each, path), chosen) for each in inside]
+            logs += [_source(each, _guest(each, path), choice) for each in inside]
         else:
-            found.append(_source(path, _guest(path, path.parent), chosen))
-    _refuse_twice([source.path for source in found])
-    return found
+            logs.append(_source(path, _guest(path, path.parent), choice))
+    _refuse_twice([source.path for source in logs])
+    return logs
 
 
 def _status(path: Path) -> os.stat_result:
@@ -91,11 +91,11 @@ def _files(top: Path) -> list[Path]:
 def _one_kind(logs: list[Path]) -> list[Path]:
     """Of latencies of the same requests, those that fio counts from the submission to the completion."""
     kinds: dict[tuple[Path, str, str, str | None], set[str]] = {}
-    told = [(path, match) for path in logs if (match := _LOG.fullmatch(path.name))]
-    for path, match in told:
+    matches = [(path, match) for path in logs if (match := _LOG.fullmatch(path.name))]
+    for path, match in matches:
         kinds.setdefault(_run(path, match), set()).add(match["kind"])
-    best = {run: next(each for each in ("clat", "lat", "slat") if each in seen) for run, seen in kinds.items()}
-    return [path for path, match in told if best[_run(path, match)] == match["kind"]]
+    best = {run: next(each for each in ("clat", "lat", "slat") if each in names) for run, names in kinds.items()}
+    return [path for path, match in matches if best[_run(path, match)] == match["kind"]]
 
 
 def _run(path: Path, match: re.Match[str]) -> tuple[Path, str, str, str | None]:
@@ -109,18 +109,18 @@ def is_of_client(path: Path) -> bool:
 
 
 def _refuse_twice(paths: Iterable[Path]) -> None:
-    seen: dict[object, Path] = {}
+    first: dict[object, Path] = {}
     for path in paths:
         status = _status(path)
-        unpacked = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
-        keys = ((status.st_dev, status.st_ino), unpacked.absolute())
+        plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+        keys = ((status.st_dev, status.st_ino), plain.absolute())
         for same in keys:
-            if same in seen:
+            if same in first:
                 raise UsageError(
-                    f"{_shown(path)} has the requests of {_shown(seen[same])}, which would count twice;"
+                    f"{_shown(path)} has the requests of {_shown(first[same])}, which would count twice;"
                     " give one of the two"
                 )
-        seen.update(dict.fromkeys(keys, path))
+        first.update(dict.fromkeys(keys, path))
 
 
 def _shown(path: Path) -> str:
@@ -142,10 +142,10 @@ def _guest(path: Path, top: Path) -> str:
     return (match and match["guest"]) or path.name
 
 
-def _source(path: Path, guest: str, chosen: Chosen) -> Source:
+def _source(path: Path, guest: str, choice: Chosen) -> Source:
     def meant(pattern: str) -> bool:
         return fnmatchcase(guest, pattern) or fnmatchcase(path.name, pattern)
 
-    group = next((name for name, pattern in chosen.groups.items() if meant(pattern)), "others")
-    offset = next((moved for pattern, moved in chosen.offsets_ms.items() if meant(pattern)), 0)
+    group = next((name for name, pattern in choice.groups.items() if meant(pattern)), "others")
+    offset = next((shift for pattern, shift in choice.offsets_ms.items() if meant(pattern)), 0)
     return Source(path, guest, group, offset)

@@ -64,24 +64,24 @@ class Rows:
     def __init__(self, clock: Clock, scale: Scale, percentiles: int) -> None:
         self._width, self._edges = clock.width_ms, scale.edges()
         self._size = 6 + percentiles
-        self._told: dict[str | None, array[float]] = {ALL: array("d")}
+        self._numbers: dict[str | None, array[float]] = {ALL: array("d")}
 
-    def add(self, whose: str | None, told: Iterable[Interval]) -> None:
-        mine = self._told.setdefault(whose, array("d"))
-        for each in told:
+    def add(self, whose: str | None, more: Iterable[Interval]) -> None:
+        mine = self._numbers.setdefault(whose, array("d"))
+        for each in more:
             latencies = (each.slowest, *each.percentiles)
             mine.extend((each.begin_ms, _NAMES.index(each.direction), each.completed, each.saturated, each.waiting))
             mine.extend(-1.0 if latency is None else latency.lower for latency in latencies)
 
     def __iter__(self) -> Iterator[Row]:
-        for whose in (*(each for each in self._told if each is not ALL), ALL):
-            numbers = self._told[whose]
+        for whose in (*(each for each in self._numbers if each is not ALL), ALL):
+            numbers = self._numbers[whose]
             for place in range(0, len(numbers), self._size):
-                begin, direction, completed, saturated, waiting, *lowers = numbers[place : place + self._size]
+                begin, direction, completions, overflow, waiting, *lowers = numbers[place : place + self._size]
                 slowest, *percentiles = (bucket_from(lower, self._edges) for lower in lowers)
                 name, end = _NAMES[int(direction)], begin + self._width
                 yield Row(
-                    whose, Interval(begin, end, name, completed, tuple(percentiles), slowest, saturated, waiting)
+                    whose, Interval(begin, end, name, completions, tuple(percentiles), slowest, overflow, waiting)
                 )
 
 
@@ -102,29 +102,29 @@ class Study:
 
     def spans(self, key: Callable[[Part], str] | None) -> dict[str | None, tuple[float, float]]:
         """When the logs of each that ``key`` names, and of all, begin and end, in ms."""
-        found: dict[str | None, tuple[float, float]] = {}
+        spans: dict[str | None, tuple[float, float]] = {}
         for part in self.parts:
             for whose in (ALL, *([key(part)] if key else [])):
-                begin, end = found.get(whose, (part.begin_ms, part.end_ms))
-                found[whose] = min(begin, part.begin_ms), max(end, part.end_ms)
-        return found
+                begin, end = spans.get(whose, (part.begin_ms, part.end_ms))
+                spans[whose] = min(begin, part.begin_ms), max(end, part.end_ms)
+        return spans
 
-    def rows(self, key: Callable[[Part], str] | None, seen: Callable[[Timeline, int], None] | None = None) -> Rows:
+    def rows(self, key: Callable[[Part], str] | None, watch: Callable[[Timeline, int], None] | None = None) -> Rows:
         """Of each that ``key`` names and of all, in the order of time; without a key only of all. Each has the
         directions of its parts and, where the study has several, these together.
 
-        ``seen`` is given the completions of all, part after part of the time, and how many intervals of each count.
+        ``watch`` is given the completions of all, part after part of the time, and how many intervals of each count.
         Raises ``UsageError`` where there would be too many.
         """
-        named = sorted(self.parts, key=key) if key else list(self.parts)
-        self._refuse_many(1 + (len(set(map(key, named))) if key else 0))
-        found = Rows(self.clock, self.scale, len(self.fractions))
+        parts = sorted(self.parts, key=key) if key else list(self.parts)
+        self._refuse_many(1 + (len(set(map(key, parts))) if key else 0))
+        rows = Rows(self.clock, self.scale, len(self.fractions))
         clocks = list(self.clock.parts(self.scale, len(_directions(self.parts))))
-        for number, (clock, wanted) in enumerate(clocks):
+        for number, (clock, count) in enumerate(clocks):
             whole = Timeline(clock, self.scale)
-            time = clock.begin_ms, clock.part(0, wanted).end_ms, clock.end_ms
-            read = number * len(named)
-            for whose, members in groupby(named, key=key or (lambda _: "")):
+            time = clock.begin_ms, clock.part(0, count).end_ms, clock.end_ms
+            read = number * len(parts)
+            for whose, members in groupby(parts, key=key or (lambda _: "")):
                 mine = []
                 timeline = Timeline(clock, self.scale) if key else whole
                 for part in members:
@@ -133,18 +133,18 @@ class Study:
                         for flow in part.flows(*time):
                             timeline.add(flow)
                     read += 1
-                    self.progress(read, len(clocks) * len(named))
+                    self.progress(read, len(clocks) * len(parts))
                 if key:
-                    found.add(whose, self._intervals(timeline, wanted, mine))
+                    rows.add(whose, self._intervals(timeline, count, mine))
                     whole.merge(timeline)
-            found.add(ALL, self._intervals(whole, wanted, self.parts))
-            if seen is not None:
-                seen(whole, wanted)
-        return found
+            rows.add(ALL, self._intervals(whole, count, self.parts))
+            if watch is not None:
+                watch(whole, count)
+        return rows
 
-    def _intervals(self, timeline: Timeline, wanted: int, parts: Iterable[Part]) -> Iterator[Interval]:
+    def _intervals(self, timeline: Timeline, count: int, parts: Iterable[Part]) -> Iterator[Interval]:
         together = len(_directions(self.parts)) > 1
-        return intervals(timeline, wanted, self.fractions, _directions(parts), together=together)
+        return intervals(timeline, count, self.fractions, _directions(parts), together=together)
 
     def _refuse_many(self, whose: int) -> None:
         directions = len(_directions(self.parts))
@@ -161,19 +161,19 @@ class Study:
 
 
 class Whole:
-    """All requests of a study, whenever they completed: its ``add`` is a ``seen`` of ``Study.rows``."""
+    """All requests of a study, whenever they completed: its ``add`` is a ``watch`` of ``Study.rows``."""
 
-    def __init__(self, asked: Study) -> None:
-        self._asked = asked
-        self._line = Timeline(Clock(asked.clock.begin_ms, asked.clock.number * asked.clock.width_ms, 1), asked.scale)
+    def __init__(self, of: Study) -> None:
+        self._study = of
+        self._line = Timeline(Clock(of.clock.begin_ms, of.clock.number * of.clock.width_ms, 1), of.scale)
 
-    def add(self, seen: Timeline, wanted: int) -> None:
-        self._line.done[:, 0] += seen.done[:, :wanted].sum(axis=1)
+    def add(self, part: Timeline, count: int) -> None:
+        self._line.done[:, 0] += part.done[:, :count].sum(axis=1)
 
     def told(self) -> list[Interval]:
         """One for each direction, and where there are several, one for all; how many waited is not in it."""
-        present = _directions(self._asked.parts)
-        return list(intervals(self._line, 1, self._asked.fractions, present, together=len(present) > 1))
+        present = _directions(self._study.parts)
+        return list(intervals(self._line, 1, self._study.fractions, present, together=len(present) > 1))
 
 
 def _directions(parts: Iterable[Part]) -> list[int]:
@@ -224,6 +224,6 @@ def seconds_of(interval: Interval, span: tuple[float, float]) -> float:
 
 def stalls(rows: Iterable[Row]) -> list[list[Interval]]:
     """Of all requests together: consecutive intervals in which some waited and none completed."""
-    merged = groupby((row.interval for row in rows if row.whose == ALL), key=lambda each: each.begin_ms)
-    together = (deque(directions, maxlen=1)[0] for _, directions in merged)
-    return [list(run) for stalled, run in groupby(together, key=lambda each: each.is_stalled) if stalled]
+    groups = groupby((row.interval for row in rows if row.whose == ALL), key=lambda each: each.begin_ms)
+    together = (deque(directions, maxlen=1)[0] for _, directions in groups)
+    return [list(run) for is_stall, run in groupby(together, key=lambda each: each.is_stalled) if is_stall]

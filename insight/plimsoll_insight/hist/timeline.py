@@ -42,8 +42,8 @@ class Clock:
         tail = self._tail()
         most = max(CELLS // (scale.columns * max(directions, 1)) - tail, tail)
         for first in range(0, self.number, most):
-            wanted = min(most, self.number - first)
-            yield self.part(first, min(wanted + tail, self.number - first)), wanted
+            count = min(most, self.number - first)
+            yield self.part(first, min(count + tail, self.number - first)), count
 
     def _tail(self) -> int:
         return int(_LONGEST_MS // self.width_ms) + 2
@@ -78,10 +78,10 @@ class Timeline:
             share = np.where(length > 0, inside / np.where(length > 0, length, 1), interval == last)
             share[(interval > last) | (interval < 0) | (interval >= self.clock.number)] = 0
             weight = share[flow.window]
-            counted = weight > 0
-            if counted.any():
-                place = interval[flow.window[counted]] * self.scale.columns + column[counted]
-                np.add.at(flat, place, flow.count[counted] * weight[counted])
+            has_weight = weight > 0
+            if has_weight.any():
+                place = interval[flow.window[has_weight]] * self.scale.columns + column[has_weight]
+                np.add.at(flat, place, flow.count[has_weight] * weight[has_weight])
         if flow.since_ms is not None:
             since = (flow.since_ms - self.clock.begin_ms) / self.clock.width_ms
             self._hold(flow.direction, since[flow.window], end[flow.window], last[flow.window], column, flow.count)
@@ -89,19 +89,19 @@ class Timeline:
     def _hold(self, direction: int, since: Floats, until: Floats, interval: Ints, column: Ints, count: Ints) -> None:
         """These waited from ``since`` to ``until``, not as long as their columns say."""
         number = self.clock.number
-        waited = np.zeros(number + 2)
+        changes = np.zeros(number + 2)
         for moment, weight in ((since, count), (until, -count)):
             inside = np.clip(moment, 0, number)
             place = np.floor(inside).astype(np.int64)
-            np.add.at(waited, place, weight * (place + 1 - inside))
-            np.add.at(waited, place + 1, weight * (inside - place))
-        self._held[direction] += np.cumsum(waited)[:number]
+            np.add.at(changes, place, weight * (place + 1 - inside))
+            np.add.at(changes, place + 1, weight * (inside - place))
+        self._held[direction] += np.cumsum(changes)[:number]
         here = (interval >= 0) & (interval < number)
         latency = self._latency()[column[here]]
         for back in range(int(latency.max(initial=-1)) + 2):
-            told = count[here] * (_before(1.0 - back, latency) - _before(-float(back), latency))
+            share = count[here] * (_before(1.0 - back, latency) - _before(-float(back), latency))
             place = interval[here] - back
-            np.add.at(self._held[direction], place[place >= 0], -told[place >= 0])
+            np.add.at(self._held[direction], place[place >= 0], -share[place >= 0])
 
     def merge(self, other: Timeline) -> None:
         """Adds the requests of another, of the same clock and scale."""
@@ -123,20 +123,20 @@ class Timeline:
         number = self.clock.number
         latency = self._latency()
         reach = min(int(latency[-1]) + 2, number)
-        waited = np.zeros(number)
+        requests = np.zeros(number)
         for first in range(0, reach, _BACKS):
             backs = np.arange(first, min(first + _BACKS, reach))
             before = _before(1.0 - np.append(backs, backs[-1] + 1)[:, None], latency)
-            told = self.done[direction] @ (before[:-1] - before[1:]).T
+            shares = self.done[direction] @ (before[:-1] - before[1:]).T
             for back in backs:
-                waited[: number - back] += told[back:, back - first]
-        waited += self._held[direction]
-        return waited.clip(0)
+                requests[: number - back] += shares[back:, back - first]
+        requests += self._held[direction]
+        return requests.clip(0)
 
 
 def _before(moment: float | Floats, latency: Floats) -> Floats:
     def half_square(value: Floats) -> Floats:
         return np.maximum(value, 0) ** 2 / 2
 
-    fixed = half_square(np.array(moment - 1)) - half_square(np.array(moment))
-    return half_square(moment + latency) - half_square(moment + latency - 1) + fixed
+    constant = half_square(np.array(moment - 1)) - half_square(np.array(moment))
+    return half_square(moment + latency) - half_square(moment + latency - 1) + constant
