@@ -34,13 +34,13 @@ class Compared:
         return self.measured / nearest - 1 if nearest else float("inf")
 
 
-def compared(told: Any, found: Results, incident: Incident) -> list[Compared]:
-    """Of the first failure in ``told``, all figures that both have. Raises ``UnreadableForecast``."""
+def compared(forecast: Any, results: Results, incident: Incident) -> list[Compared]:
+    """Of the first failure in ``forecast``, all figures that both have. Raises ``UnreadableForecast``."""
     try:
-        row = told[0]
+        row = forecast[0]
         both = [
-            Compared(figure, Range(float(row[figure]["low"]), float(row[figure]["high"])), measured)
-            for figure, measured in _measured(found, incident)
+            Compared(figure, Range(float(row[figure]["low"]), float(row[figure]["high"])), value)
+            for figure, value in _measured(results, incident)
             if row[figure] is not None
         ]
     except UNREADABLE as error:
@@ -48,9 +48,9 @@ def compared(told: Any, found: Results, incident: Incident) -> list[Compared]:
     return both
 
 
-def _measured(found: Results, incident: Incident) -> Iterator[tuple[str, float]]:
+def _measured(results: Results, incident: Incident) -> Iterator[tuple[str, float]]:
     recovery = [
-        figures for figures in found.figures
+        figures for figures in results.figures
         if figures.span.phase is Phase.RECOVERY and incident.begin <= figures.span.begin < incident.last
     ]  # fmt: skip
     length = sum(figures.span.end - figures.span.begin for figures in recovery)

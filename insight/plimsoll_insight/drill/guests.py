@@ -35,9 +35,9 @@ class GuestDisks:
     def __call__(self) -> Iterator[Line]:
         self._sampler.ask()
         usages = self._sampler.sample().usages
-        found = [each for each in usages if self._is_new(each)]
+        new = [each for each in usages if self._is_new(each)]
         time = self._now()
-        for usage in found:
+        for usage in new:
             if usage.disk.key not in self._numbers:
                 number = self._numbers[usage.disk.key] = len(self._numbers)
                 guest = usage.disk.guest
@@ -46,7 +46,7 @@ class GuestDisks:
         if self._stalls is not None:
             # One that was not asked in this round is new in none, and still there.
             self._stalls.only({self._numbers[each.disk.key] for each in usages if each.disk.key in self._numbers})
-        yield time, done_line(self._done(time, found))
+        yield time, done_line(self._done(time, new))
 
     def _is_new(self, usage: Usage) -> bool:
         """A guest that was not asked in this round still has the reading of the one before."""
@@ -56,28 +56,28 @@ class GuestDisks:
         self._read[usage.disk.key] = usage.reading.at
         return usage.reading.at != before
 
-    def _done(self, time: float, found: list[Usage]) -> Done:
-        done = Done(time, [], [], [], [], [], [])
-        waited = all = 0.0
-        timed = True
-        for usage in found:
+    def _done(self, time: float, usages: list[Usage]) -> Done:
+        sample = Done(time, [], [], [], [], [], [])
+        wait = all = 0.0
+        is_timed = True
+        for usage in usages:
             number, rates = self._numbers[usage.disk.key], usage.rates
             if rates is None or usage.reading is None:
                 if usage.reason is not None:
-                    done.unknown.append(number)
+                    sample.unknown.append(number)
                 continue
             requests = round((rates.read_iops + rates.write_iops) * rates.seconds)
             if self._stalls is not None:
                 self._stalls.saw(number, self._epoch(usage.reading.at), served=requests > 0)
             if not requests:
                 continue
-            done.numbers.append(number)
-            done.ends.append(self._epoch(usage.reading.at) - time)
-            done.seconds.append(rates.seconds)
-            done.requests.append(requests)
-            done.latency.append(None if rates.latency is None else round(rates.latency * _MICROSECONDS))
+            sample.numbers.append(number)
+            sample.ends.append(self._epoch(usage.reading.at) - time)
+            sample.seconds.append(rates.seconds)
+            sample.requests.append(requests)
+            sample.latency.append(None if rates.latency is None else round(rates.latency * _MICROSECONDS))
             all += requests / rates.seconds
-            timed = timed and rates.latency is not None
-            waited += requests / rates.seconds * (rates.latency or 0.0)
-        self.iops, self.latency = all, waited / all if all and timed else None
-        return done
+            is_timed = is_timed and rates.latency is not None
+            wait += requests / rates.seconds * (rates.latency or 0.0)
+        self.iops, self.latency = all, wait / all if all and is_timed else None
+        return sample

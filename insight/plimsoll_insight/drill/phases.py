@@ -57,23 +57,23 @@ class Phases:
     """IOPS before the trouble; None is unknown."""
 
 
-def find(iops: Sequence[float], states: Sequence[Status | None], waited: Sequence[float]) -> Phases:
-    """By second; unknown are NaN and None. ``waited``: how long the requests that ended in it took, all added."""
+def find(iops: Sequence[float], states: Sequence[Status | None], waits: Sequence[float]) -> Phases:
+    """By second; unknown are NaN and None. ``waits``: how long the requests that ended in it took, all added."""
     normal, least = _normal(iops, states)
     machine = _Machine(iops, states, normal, least)
     phases = machine.settled([machine.next(second) for second in range(len(iops))])
-    spans = _joined([_judged(span, states, waited) for span in _spans(phases)])
+    spans = _joined([_judged(span, states, waits) for span in _spans(phases)])
     return Phases(tuple(_spans([span.phase for span in spans for _ in range(span.begin, span.end)])), normal)
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
     """Guests may be served again some seconds before the cluster tells of the OSD that is down: one incident."""
-    found = list(spans)
-    for number in range(1, len(found) - 1):
-        before, span, after = found[number - 1 : number + 2]
+    whole = list(spans)
+    for number in range(1, len(whole) - 1):
+        before, span, after = whole[number - 1 : number + 2]
         if span.phase is Phase.NORMAL and before.phase is Phase.OUTAGE and span.end - span.begin < BRIEF:
-            found[number] = Span(after.phase, span.begin, span.end)
-    return found
+            whole[number] = Span(after.phase, span.begin, span.end)
+    return whole
 
 
 def _spans(phases: Sequence[Phase]) -> list[Span]:
@@ -86,18 +86,18 @@ def _spans(phases: Sequence[Phase]) -> list[Span]:
     return spans
 
 
-def _judged(span: Span, states: Sequence[Status | None], waited: Sequence[float]) -> Span:
+def _judged(span: Span, states: Sequence[Status | None], waits: Sequence[float]) -> Span:
     """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
     none ended until the end of the recording, the cluster had a minute to find trouble.
     """
     if span.phase is not Phase.OUTAGE:
         return span
-    seen = [state for state in states[span.begin : span.end + SETTLED] if state is not None]
-    if any(state.up < state.osds or state.unclean or state.slow != 0 for state in seen):
+    answers = [state for state in states[span.begin : span.end + SETTLED] if state is not None]
+    if any(state.up < state.osds or state.unclean or state.slow != 0 for state in answers):
         return span
     if span.end == len(states) and span.end - span.begin < UNSEEN:
         return span
-    if sum(waited[span.end - 1 : span.end + BACK]) >= (span.end - span.begin) / 2:
+    if sum(waits[span.end - 1 : span.end + BACK]) >= (span.end - span.begin) / 2:
         return span
     return Span(Phase.NORMAL, span.begin, span.end)
 
@@ -158,7 +158,7 @@ class _Machine:
         if rises:
             self._returned = second
             return Phase.RETURN, second
-        lost = self._for(second, LOST, self._is_lost)
+        is_lost = self._for(second, LOST, self._is_lost)
         match self._phase:
             case Phase.OUTAGE:
                 if self._for(second, BACK, self._is_served):
@@ -179,7 +179,7 @@ class _Machine:
                 if self._for(second, SETTLED, self._is_lost):
                     return Phase.OUTAGE, second - SETTLED + 1
             case _:  # normal, or one more OSD is down
-                if lost:
+                if is_lost:
                     return Phase.OUTAGE, self._nothing_since(second - LOST + 1)
                 if falls or (state is not None and self._phase is Phase.NORMAL and state.unclean):
                     is_down = state is not None and (falls or state.up < state.osds)

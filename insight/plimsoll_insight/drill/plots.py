@@ -61,9 +61,9 @@ class _Part:
     draw: Callable[[Figure], None]
 
 
-def drawn(kind: str, found: Results, title: str, sentences: Sequence[str], tables: Sequence[Table]) -> bytes:
+def drawn(kind: str, results: Results, title: str, sentences: Sequence[str], tables: Sequence[Table]) -> bytes:
     """The file."""
-    parts = list(_parts(found))
+    parts = list(_parts(results))
     if kind == ".html":
         svgs = [(part.words, themed_svg(part.draw, part.height)) for part in parts]
         return page(title, sentences, svgs, tables)
@@ -78,36 +78,36 @@ def drawn(kind: str, found: Results, title: str, sentences: Sequence[str], table
     return png(draw, height, width) if kind == ".png" else themed_svg(draw, height, width)
 
 
-def _parts(found: Results) -> Iterator[_Part]:
-    yield _Part("Latency above, IOPS below, over time, with the phases", _HEIGHT, partial(_service, found))
-    if found.recording.statuses:
-        yield _Part("The cluster: placement groups and degraded copies", _HEIGHT, partial(_cluster, found))
-    rows = len(found.recording.disks)
+def _parts(results: Results) -> Iterator[_Part]:
+    yield _Part("Latency above, IOPS below, over time, with the phases", _HEIGHT, partial(_service, results))
+    if results.recording.statuses:
+        yield _Part("The cluster: placement groups and degraded copies", _HEIGHT, partial(_cluster, results))
+    rows = len(results.recording.disks)
     if rows > 1:
         height = min(_ABOVE + _BELOW + _ROW * max(rows, 4), _HIGHEST)
-        yield _Part("Requests of each disk", height, partial(_disks, found, height))
+        yield _Part("Requests of each disk", height, partial(_disks, results, height))
 
 
-def _service(found: Results, figure: Figure) -> None:
+def _service(results: Results, figure: Figure) -> None:
     above, below = figure.subplots(2, 1, height_ratios=(1, 1), gridspec_kw=_margins(_HEIGHT))
-    seconds = found.seconds
-    _shaded(found, (above, below))
-    times = _times(found)
+    seconds = results.seconds
+    _shaded(results, (above, below))
+    times = _times(results)
     above.set_title("latency", pad=4)
     lines = [
         (name, {"color": COLOURS[colour], "linestyle": style, "linewidth": 1.1}, line)
-        for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), _percentiles(found), strict=False)
+        for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), _percentiles(results), strict=False)
     ]
-    if found.recording.probed:
-        lines.append(("probes, p99", {"color": COLOURS["limit"], "linewidth": 1.6}, _probed(found)))
-    known = np.concatenate([line[~np.isnan(line)] for _, _, line in lines] or [np.zeros(0)])
-    if not len(known):
+    if results.recording.probed:
+        lines.append(("probes, p99", {"color": COLOURS["limit"], "linewidth": 1.6}, _probed(results)))
+    values = np.concatenate([line[~np.isnan(line)] for _, _, line in lines] or [np.zeros(0)])
+    if not len(values):
         instead(above, "unknown: no request was timed")
     else:
         above.set_yscale("log")
         for name, style, line in lines:
             _steps(above, times, line, label=name, **style)
-        latency_axis(above, float(known.min()) / 1.5, max(float(known.max()) * 1.5, float(known.min()) * 20))
+        latency_axis(above, float(values.min()) / 1.5, max(float(values.max()) * 1.5, float(values.min()) * 20))
         _named(above)
     below.set_title("IOPS", pad=4)
     if not seconds.watches or np.isnan(seconds.iops).all():
@@ -116,18 +116,18 @@ def _service(found: Results, figure: Figure) -> None:
         _steps(below, times, seconds.iops, color=COLOURS["p50"], linewidth=1.1)
         below.set_ylim(0, 1.08 * max(float(np.nanmax(seconds.iops)), 1.0))
         _grid(below)
-        if found.phases.normal is not None:
-            below.axhline(found.phases.normal, color=COLOURS["faint"], linewidth=0.8, linestyle="--")
-    _marked(found, (above, below))
-    _time_axes(found, (above, below))
-    _key(found, figure)
+        if results.phases.normal is not None:
+            below.axhline(results.phases.normal, color=COLOURS["faint"], linewidth=0.8, linestyle="--")
+    _marked(results, (above, below))
+    _time_axes(results, (above, below))
+    _key(results, figure)
 
 
-def _cluster(found: Results, figure: Figure) -> None:
+def _cluster(results: Results, figure: Figure) -> None:
     above, below = figure.subplots(2, 1, gridspec_kw=_margins(_HEIGHT))
-    _shaded(found, (above, below))
-    times = _times(found)
-    states = found.seconds.states
+    _shaded(results, (above, below))
+    times = _times(results)
+    states = results.seconds.states
     counts: tuple[tuple[Axes, str, Sequence[tuple[str, str, str, Callable[[Status], float]]]], ...] = (
         (above, "placement groups", (("p50", "-", "not in sync", lambda state: state.unclean),
                                      ("limit", "-", "peering", lambda state: state.peering))),
@@ -142,44 +142,44 @@ def _cluster(found: Results, figure: Figure) -> None:
         axes.set_ylim(bottom=0)
         _grid(axes)
         _named(axes)
-    _marked(found, (above, below))
-    _time_axes(found, (above, below))
-    _key(found, figure)
+    _marked(results, (above, below))
+    _time_axes(results, (above, below))
+    _key(results, figure)
 
 
-def _disks(found: Results, height: float, figure: Figure) -> None:
+def _disks(results: Results, height: float, figure: Figure) -> None:
     """Of each disk, what it did against the most that it did in a column; those that did nothing stay blank."""
-    axes = figure.subplots(gridspec_kw=_margins(height, 0.26 if _names(found) else 0.06))
+    axes = figure.subplots(gridspec_kw=_margins(height, 0.26 if _names(results) else 0.06))
     axes.set_title("requests of each disk, against its most", pad=4)
-    seconds = found.seconds
+    seconds = results.seconds
     width = -(-seconds.number // _MOST_COLUMNS)
     edges = np.arange(0, seconds.number, width)
-    done = np.add.reduceat(seconds.done, edges, axis=1)
-    most = done.max(axis=1, keepdims=True)
-    parts = np.divide(done, most, out=np.full(done.shape, np.nan), where=most > 0)
+    sums = np.add.reduceat(seconds.done, edges, axis=1)
+    most = sums.max(axis=1, keepdims=True)
+    parts = np.divide(sums, most, out=np.full(sums.shape, np.nan), where=most > 0)
     parts[parts <= 0] = np.nan
     mesh = axes.pcolormesh(
-        _times(found)[[*edges, seconds.number]], range(len(parts) + 1), parts, cmap=HEAT, norm=LogNorm(0.02, 1),
+        _times(results)[[*edges, seconds.number]], range(len(parts) + 1), parts, cmap=HEAT, norm=LogNorm(0.02, 1),
         rasterized=True,
     )  # fmt: skip
     mesh.set_edgecolor("none")
     axes.invert_yaxis()
-    if _names(found):
-        names = [printable(found.recording.disks[number].words) for number in sorted(found.recording.disks)]
+    if _names(results):
+        names = [printable(results.recording.disks[number].words) for number in sorted(results.recording.disks)]
         axes.set_yticks([number + 0.5 for number in range(len(names))], labels=[name[-22:] for name in names])
         axes.tick_params(axis="y", labelsize=7, length=0)
     else:
         axes.set_yticks([])
-    _time_axes(found, (axes,))
+    _time_axes(results, (axes,))
 
 
-def _names(found: Results) -> bool:
-    return len(found.recording.disks) <= _NAMED_ROWS
+def _names(results: Results) -> bool:
+    return len(results.recording.disks) <= _NAMED_ROWS
 
 
-def _margins(height: float, left: float = 0.14) -> dict[str, float]:
+def _margins(height: float, margin: float = 0.14) -> dict[str, float]:
     """Around panels, in parts of a figure so high, with a key above them."""
-    return {"left": left, "right": 0.97, "top": 1 - _ABOVE / height, "bottom": _BELOW / height, "hspace": 0.3}
+    return {"left": margin, "right": 0.97, "top": 1 - _ABOVE / height, "bottom": _BELOW / height, "hspace": 0.3}
 
 
 def _steps(axes: Axes, times: Floats, values: Floats, **style: Any) -> None:
@@ -198,14 +198,14 @@ def _named(axes: Axes) -> None:
                 handlelength=2.0, borderaxespad=0)  # fmt: skip
 
 
-def _times(found: Results) -> Floats:
+def _times(results: Results) -> Floats:
     """Edges of seconds, in seconds of the day in which the recording began: so ticks are at round times."""
-    return found.recording.began % _DAY + np.arange(found.seconds.number + 1, dtype=np.float64)
+    return results.recording.began % _DAY + np.arange(results.seconds.number + 1, dtype=np.float64)
 
 
-def _percentiles(found: Results) -> Floats:
+def _percentiles(results: Results) -> Floats:
     """p50, p99 and the slowest of each second, in seconds."""
-    seconds = found.seconds
+    seconds = results.seconds
     if not len(seconds.at):
         return np.zeros((0, seconds.number))
     second = np.clip(seconds.at, 0, seconds.number - 1).astype(int)
@@ -216,16 +216,16 @@ def _percentiles(found: Results) -> Floats:
     each, first = np.unique(second, return_index=True)
     last = np.append(first[1:], len(second))
     for row, fraction in enumerate((FRACTIONS[0], FRACTIONS[-1])):
-        wanted = rising[first] + fraction * (rising[last] - rising[first])
-        lines[row, each] = latency[np.clip(np.searchsorted(rising, wanted) - 1, first, last - 1)]
+        ranks = rising[first] + fraction * (rising[last] - rising[first])
+        lines[row, each] = latency[np.clip(np.searchsorted(rising, ranks) - 1, first, last - 1)]
     lines[-1, each] = latency[last - 1]
     return lines
 
 
-def _probed(found: Results) -> Floats:
+def _probed(results: Results) -> Floats:
     """The p99 of the probe that waited longest, in seconds, for each second of its job."""
-    recording = found.recording
-    line = np.full(found.seconds.number, np.nan)
+    recording = results.recording
+    line = np.full(results.seconds.number, np.nan)
     for job in recording.probed:
         quantile = Histogram(job.latency).quantile(FRACTIONS[-1], job.slowest)
         if quantile is not None:
@@ -234,22 +234,22 @@ def _probed(found: Results) -> Floats:
     return line
 
 
-def _shaded(found: Results, panels: Sequence[Axes]) -> None:
-    times = _times(found)
-    for span in found.phases.spans:
+def _shaded(results: Results, panels: Sequence[Axes]) -> None:
+    times = _times(results)
+    for span in results.phases.spans:
         if span.phase in _SHADES:
             colour, alpha = _SHADES[span.phase]
             for axes in panels:
                 axes.axvspan(times[span.begin], times[span.end], color=colour, alpha=alpha, linewidth=0, zorder=0)
 
 
-def _marked(found: Results, panels: Sequence[Axes]) -> None:
+def _marked(results: Results, panels: Sequence[Axes]) -> None:
     """What operators did as full lines, what the cluster did as dotted ones."""
-    recording = found.recording
+    recording = results.recording
     begin = recording.began % _DAY - recording.began
-    happened = [line.time for line in recording.events if any(word in line.text for word in _HAPPENED)]
+    times = [line.time for line in recording.events if any(word in line.text for word in _HAPPENED)]
     for axes in panels:
-        for time in happened:
+        for time in times:
             axes.axvline(begin + time, color=COLOURS["faint"], linewidth=0.7, linestyle=":")
         for note in (*recording.marks, *recording.changes):
             axes.axvline(begin + note.time, color=COLOURS["ink"], linewidth=0.9)
@@ -258,8 +258,8 @@ def _marked(found: Results, panels: Sequence[Axes]) -> None:
                            xytext=(1, -8), textcoords="offset points", annotation_clip=True)  # fmt: skip
 
 
-def _time_axes(found: Results, panels: Sequence[Axes]) -> None:
-    times = _times(found)
+def _time_axes(results: Results, panels: Sequence[Axes]) -> None:
+    times = _times(results)
     whole = times[-1] - times[0]
     step = next((each for each in _STEPS if whole <= each * _MOST_TICKS), _DAY)
     form = "%H:%M:%S" if step < 60 else "%H:%M"
@@ -274,8 +274,8 @@ def _time_axes(found: Results, panels: Sequence[Axes]) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(label if axes is panels[-1] else lambda *_: ""))
 
 
-def _key(found: Results, figure: Figure) -> None:
-    phases = [phase for phase in _SHADES if any(span.phase is phase for span in found.phases.spans)]
+def _key(results: Results, figure: Figure) -> None:
+    phases = [phase for phase in _SHADES if any(span.phase is phase for span in results.phases.spans)]
     patches = [Patch(color=_SHADES[phase][0], alpha=_SHADES[phase][1], label=phase.value, linewidth=0)
                for phase in phases]  # fmt: skip
     if patches:

@@ -172,19 +172,19 @@ def status_line(status: Status) -> dict[str, object]:
     return {"ceph": asdict(status)}
 
 
-def done_line(done: Done) -> dict[str, object]:
+def done_line(sample: Done) -> dict[str, object]:
     columns = {
-        "n": done.numbers,
-        "e": [round(each, 2) for each in done.ends],
-        "s": [round(each, 3) for each in done.seconds],
-        "r": done.requests,
-        "l": done.latency,
+        "n": sample.numbers,
+        "e": [round(each, 2) for each in sample.ends],
+        "s": [round(each, 3) for each in sample.seconds],
+        "r": sample.requests,
+        "l": sample.latency,
     }
-    return {"disks": {**columns, **({"u": done.unknown} if done.unknown else {})}}
+    return {"disks": {**columns, **({"u": sample.unknown} if sample.unknown else {})}}
 
 
-def probed_line(probed: Probed) -> dict[str, object]:
-    return {"probe": probed.guest, "since": round(probed.began, 3), "b": probed.latency, "slowest": probed.slowest}
+def probed_line(job: Probed) -> dict[str, object]:
+    return {"probe": job.guest, "since": round(job.began, 3), "b": job.latency, "slowest": job.slowest}
 
 
 def read(path: Path) -> Recording:
@@ -193,14 +193,14 @@ def read(path: Path) -> Recording:
         recording = _head(path, next(lines, b""))
         for line in lines:
             try:
-                told = json.loads(line)
-                time = float(told["t"])
-                _add(recording, time, told)
+                entry = json.loads(line)
+                time = float(entry["t"])
+                _add(recording, time, entry)
             except UNREADABLE:
                 recording.damaged += 1
                 continue
-            if recording.ended is None or "end" in told:  # what is marked later makes it no longer
-                recording.last = max(recording.last, time if _WATCHED & told.keys() else 0.0)
+            if recording.ended is None or "end" in entry:  # what is marked later makes it no longer
+                recording.last = max(recording.last, time if _WATCHED & entry.keys() else 0.0)
     _sort(recording)
     return recording
 
@@ -222,9 +222,9 @@ def merged(recordings: Sequence[Recording]) -> Recording:
     for part, each in enumerate(recordings):
         of = {number: numbers.setdefault(name, len(numbers)) for number, name in each.disks.items()}
         whole.parts.append(sorted(of.values()))
-        for done in each.done:
-            known = [of[number] for number in done.numbers], [of[number] for number in done.unknown]
-            whole.done.append(replace(done, numbers=known[0], unknown=known[1], part=part))
+        for sample in each.done:
+            both = [of[number] for number in sample.numbers], [of[number] for number in sample.unknown]
+            whole.done.append(replace(sample, numbers=both[0], unknown=both[1], part=part))
         events |= {(line.time, line.who, line.number): line for line in each.events}
         for name in ("statuses", "changes", "marks", "gaps", "probed", "stores"):
             getattr(whole, name).extend(getattr(each, name))
@@ -268,8 +268,8 @@ def _head(path: Path, line: bytes) -> Recording:
     raise RecordingError(f"{path}: has format {version}, this plimsoll knows {VERSION} and before")
 
 
-def _add(recording: Recording, time: float, told: Mapping[str, Any]) -> None:
-    match told:
+def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
+    match entry:
         case {"ceph": of}:
             recording.statuses.append((time, Status(**{**of, "checks": tuple(of["checks"])})))
         case {"disks": of}:

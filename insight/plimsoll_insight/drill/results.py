@@ -118,12 +118,12 @@ def results(recording: Recording) -> Results:
 
 def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float | None) -> PhaseFigures:
     rates = seconds.iops[span.begin : span.end]
-    known = rates[~np.isnan(rates)]
-    iops = float(known.mean()) if len(known) else None
+    values = rates[~np.isnan(rates)]
+    iops = float(values.mean()) if len(values) else None
     inside = (seconds.at >= span.begin) & (seconds.at < span.end)
     latencies = _weighted(seconds.latency[inside], seconds.weight[inside])
     peering, unknown = _integral(recording, span.begin, span.end, lambda state: state.peering)
-    degraded, _ = _integral(recording, span.begin, span.end, lambda state: state.degraded)
+    degradation, _ = _integral(recording, span.begin, span.end, lambda state: state.degraded)
     is_known = unknown < span.end - span.begin
     return PhaseFigures(
         span,
@@ -134,7 +134,7 @@ def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float |
         float(seconds.latency[inside].max()) / 1e6 if inside.any() else None,
         _probed(span, recording),
         peering if is_known else None,
-        degraded if is_known else None,
+        degradation if is_known else None,
     )
 
 
@@ -160,11 +160,11 @@ def _weighted(latency: object, weight: object) -> tuple[float | None, ...]:
 
 def _integral(recording: Recording, begin: float, end: float, of: Callable[[Status], float]) -> tuple[float, float]:
     """Over these seconds: each status counts until the next one. And how long is unknown."""
-    whole = known = 0.0
+    whole = seconds = 0.0
     for length, state, _ in _answers(recording, begin, end):
-        known += length
+        seconds += length
         whole += length * of(state)
-    return whole, max(end - begin - known, 0.0)
+    return whole, max(end - begin - seconds, 0.0)
 
 
 def _answers(recording: Recording, begin: float, end: float) -> Iterator[tuple[float, Status, Status | None]]:
@@ -218,16 +218,16 @@ def _incident(spans: Sequence[Span], has_ended: bool, recording: Recording, seco
     before = max((state.up for _, state in recording.statuses[:1]), default=0)
     down = next((time for time, state in within if state.up < before), None)
     outage = next((span for span in spans if span.phase is Phase.OUTAGE), None)
-    returned = next((span for span in spans if span.phase is Phase.RETURN), None)
+    return_span = next((span for span in spans if span.phase is Phase.RETURN), None)
     served_again = outage is not None and outage.end < seconds.number
-    recovering = [state for time, state in within if returned is not None and time >= returned.end - 1]
+    recovering = [state for time, state in within if return_span is not None and time >= return_span.end - 1]
     return Incident(
         begin,
         end if has_ended else None,
         end,
         None if down is None else max(down - begin, 0.0),
         float(outage.end - begin) if outage is not None and served_again else None,
-        float(end - returned.begin) if returned is not None and has_ended else None,
+        float(end - return_span.begin) if return_span is not None and has_ended else None,
         peering,
         _peering_range(recording, begin, end),
         _integral(recording, begin, end, lambda state: state.inactive)[0],
@@ -246,16 +246,16 @@ def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int
     if first.phase is not Phase.NORMAL or first.end - first.begin < _LEAST_NORMAL:
         return 0, []
     busy = 0
-    found: list[Stall] = []
+    stalls: list[Stall] = []
     for number, disk in recording.disks.items():
-        done, known = seconds.done[number], seconds.known[number]
-        usual = done[first.begin : first.end][known[first.begin : first.end]]
+        requests, is_known = seconds.done[number], seconds.known[number]
+        usual = requests[first.begin : first.end][is_known[first.begin : first.end]]
         if len(usual) < _LEAST_NORMAL or (usual > 0).mean() < _BUSY:
             continue
         busy += 1
-        without = np.flatnonzero(known & (done < SERVED) & (np.arange(len(done)) >= first.end))
+        without = np.flatnonzero(is_known & (requests < SERVED) & (np.arange(len(requests)) >= first.end))
         for run in np.split(without, np.flatnonzero(np.diff(without) > 1) + 1):
             if len(run) >= STALL:
                 until = int(run[-1]) + 1
-                found.append(Stall(disk, int(run[0]), None if until >= seconds.number else until, until))
-    return busy, sorted(found, key=lambda each: (-each.seconds, each.begin))
+                stalls.append(Stall(disk, int(run[0]), None if until >= seconds.number else until, until))
+    return busy, sorted(stalls, key=lambda each: (-each.seconds, each.begin))

@@ -48,32 +48,32 @@ def by_second(recording: Recording) -> Seconds:
     number = max(ceil(recording.last - recording.began - _ROUNDING), 1)
     late = max(_LATE, _LATE * recording.interval)
     disks = max(recording.disks, default=-1) + 1
-    done = np.zeros((disks, number))
-    covered = np.zeros((disks, number))
+    counts = np.zeros((disks, number))
+    coverage = np.zeros((disks, number))
     at: list[Floats] = []
     latency: list[Floats] = []
     weight: list[Floats] = []
     before: dict[int, float] = {}
-    watched = [np.isin(np.arange(disks), part) for part in recording.parts] or [np.ones(disks, dtype=bool)]
+    masks = [np.isin(np.arange(disks), part) for part in recording.parts] or [np.ones(disks, dtype=bool)]
     for one in recording.done:
         end = one.time - recording.began
         if one.part in before and 0 < end - before[one.part] <= late:
-            _cover(covered, watched[one.part], before[one.part], end, one.unknown)
+            _cover(coverage, masks[one.part], before[one.part], end, one.unknown)
         before[one.part] = end
         if not one.numbers:
             continue
         rows, seconds = np.array(one.numbers), np.array(one.seconds)
         requests, ends = np.array(one.requests, dtype=float), end + np.array(one.ends)
         near = seconds <= late
-        _spread(done, rows[near], ends[near], seconds[near], requests[near])
-        timed = np.array([each is not None for each in one.latency])
-        at.append(ends[timed])
+        _spread(counts, rows[near], ends[near], seconds[near], requests[near])
+        has_latency = np.array([each is not None for each in one.latency])
+        at.append(ends[has_latency])
         latency.append(np.array([each for each in one.latency if each is not None], dtype=float))
-        weight.append(requests[timed])
-    known = covered > 0.5
-    iops = np.where(known, done, 0.0).sum(axis=0)
+        weight.append(requests[has_latency])
+    is_known = coverage > 0.5
+    iops = np.where(is_known, counts, 0.0).sum(axis=0)
     if disks:
-        iops[known.mean(axis=0) < _ENOUGH] = np.nan
+        iops[is_known.mean(axis=0) < _ENOUGH] = np.nan
     else:
         iops[:] = np.nan
     states: list[Status | None] = [None] * number
@@ -82,25 +82,25 @@ def by_second(recording: Recording) -> Seconds:
         for second in range(max(first, 0), min(int(first + late) + 1, number)):
             states[second] = status
     times, took, requests = _joined(at), _joined(latency), _joined(weight)
-    waited = np.zeros(number)
-    np.add.at(waited, np.clip(times, 0, number - 1).astype(int), took * requests / _MICROSECONDS)
-    return Seconds(iops, done, known, times, took, requests, waited, states, bool(disks))
+    waits = np.zeros(number)
+    np.add.at(waits, np.clip(times, 0, number - 1).astype(int), took * requests / _MICROSECONDS)
+    return Seconds(iops, counts, is_known, times, took, requests, waits, states, bool(disks))
 
 
 def _joined(parts: list[Floats]) -> Floats:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _cover(covered: Floats, watched: NDArray[np.bool_], begin: float, end: float, unknown: list[int]) -> None:
-    rows = watched
+def _cover(coverage: Floats, mask: NDArray[np.bool_], begin: float, end: float, unknown: list[int]) -> None:
+    rows = mask
     if unknown:
-        rows = watched.copy()
+        rows = mask.copy()
         rows[unknown] = False
-    for second in range(max(int(begin), 0), min(int(end), covered.shape[1] - 1) + 1):
-        covered[rows, second] += max(min(end, second + 1) - max(begin, second), 0)
+    for second in range(max(int(begin), 0), min(int(end), coverage.shape[1] - 1) + 1):
+        coverage[rows, second] += max(min(end, second + 1) - max(begin, second), 0)
 
 
-def _spread(done: Floats, rows: NDArray[np.int_], ends: Floats, seconds: Floats, requests: Floats) -> None:
+def _spread(counts: Floats, rows: NDArray[np.int_], ends: Floats, seconds: Floats, requests: Floats) -> None:
     """Evenly over the time of each."""
     if not len(rows):
         return
@@ -109,5 +109,5 @@ def _spread(done: Floats, rows: NDArray[np.int_], ends: Floats, seconds: Floats,
     for step in range(int((np.floor(ends).astype(int) - first).max()) + 1):
         second = first + step
         part = np.clip(np.minimum(ends, second + 1) - np.maximum(begins, second), 0, None) / seconds
-        inside = (second >= 0) & (second < done.shape[1]) & (part > 0)
-        np.add.at(done, (rows[inside], second[inside]), (requests * part)[inside])
+        inside = (second >= 0) & (second < counts.shape[1]) & (part > 0)
+        np.add.at(counts, (rows[inside], second[inside]), (requests * part)[inside])

@@ -43,9 +43,9 @@ class Sources:
     def _run(self, name: str, source: Source) -> None:
         due = self._clock()
         while not self._over.is_set() and self.failure is None:
-            asked = self._clock()
+            begin = self._clock()
             try:
-                self._ask(name, source, asked)
+                self._ask(name, source, begin)
             except RecordingError as error:
                 self.failure = error
                 return
@@ -53,7 +53,7 @@ class Sources:
             due += self._interval * (1 + max(0, (self._clock() - due) // self._interval))
             self._over.wait(max(due - self._clock(), 0))
 
-    def _ask(self, name: str, source: Source, asked: float) -> None:
+    def _ask(self, name: str, source: Source, begin: float) -> None:
         """Raises ``RecordingError``."""
         try:
             lines = list(source())
@@ -70,5 +70,5 @@ class Sources:
             self.silent.pop(name, None)
             return
         if not self._over.is_set():
-            self._writer.write(self._clock(), {"gap": name, "since": round(asked, 3), "why": why[:300]})
+            self._writer.write(self._clock(), {"gap": name, "since": round(begin, 3), "why": why[:300]})
             self.silent[name] = why

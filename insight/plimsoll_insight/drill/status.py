@@ -78,8 +78,8 @@ class LogLine:
 def status(text: str) -> Status:
     """Of ``ceph status`` as JSON, since Luminous. Raises ``Rejected``."""
     try:
-        told = json.loads(text)
-        osds, groups, checks = told["osdmap"], told["pgmap"], told["health"]["checks"]
+        document = json.loads(text)
+        osds, groups, checks = document["osdmap"], document["pgmap"], document["health"]["checks"]
         osds = osds.get("osdmap", osds)  # before Octopus
         return Status(
             osds=int(osds["num_osds"]),
@@ -103,16 +103,16 @@ def _slow(checks: Mapping[str, Any]) -> int | None:
 
     A first report of Tentacle has ``0 slow ops, oldest one blocked for 6 sec``: of at least one.
     """
-    raised = [checks[name] for name in _SLOW if name in checks]
-    words = [str(check["summary"]["message"]).split(" ")[0] for check in raised]
+    alarms = [checks[name] for name in _SLOW if name in checks]
+    words = [str(check["summary"]["message"]).split(" ")[0] for check in alarms]
     return sum(max(int(word), 1) for word in words) if all(word.isdigit() for word in words) else None
 
 
 def log(text: str) -> list[LogLine]:
     """Of ``ceph log last`` as JSON. Raises ``Rejected``."""
     try:
-        told = json.loads(text)
-        if not isinstance(told, list):
+        entries = json.loads(text)
+        if not isinstance(entries, list):
             raise ValueError("not a list")
         return [
             LogLine(
@@ -122,7 +122,7 @@ def log(text: str) -> list[LogLine]:
                 str(each["priority"]).strip("[]")[:10],
                 printable(str(each["message"]).strip())[:_LONGEST],
             )
-            for each in told
+            for each in entries
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Rejected(f"ceph log last cannot be read: {type(error).__name__}: {str(error)[:100]}") from error
