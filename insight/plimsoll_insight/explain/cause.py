@@ -147,7 +147,7 @@ def find(evidence: Evidence) -> Finding:
     still = _node_still_from(readings)
     verdicts[still:] = [(each, is_slow or None) for each, is_slow in verdicts[still:]]
     slow = [each for each, is_slow in verdicts if is_slow]
-    known, total = sum(is_slow is not None for _, is_slow in verdicts), len(verdicts)
+    certain, total = sum(is_slow is not None for _, is_slow in verdicts), len(verdicts)
     unread = tuple(around.unread(verdicts))
     if _passes(slow) < LEAST_SLOW and all(each.read and not each.unanswered for each in slow):
         why = None
@@ -157,16 +157,16 @@ def find(evidence: Evidence) -> Finding:
             why = Unexplained.STANDS_STILL
         elif still < len(verdicts):
             why = Unexplained.NODE_STANDS_STILL
-        elif usual is None and known * 2 < total and any(each.latency is not None for each in intervals):
+        elif usual is None and certain * 2 < total and any(each.latency is not None for each in intervals):
             why = Unexplained.NO_USUAL
-        elif known * 2 < total or not known:
+        elif certain * 2 < total or not certain:
             why = Unexplained.TOO_LITTLE
         elif _passes([each for each, is_slow in verdicts if is_slow is not None]) < LEAST_KNOWN:
             why = Unexplained.FEW_PASSES
         elif intervals[-1].observed is not None and not intervals[-1].read:
             why = Unexplained.NOT_READ
         cause = Cause.UNKNOWN if why else Cause.NOT_SLOW
-        return Finding(cause, why, (), len(slow), known, total, unread=unread)
+        return Finding(cause, why, (), len(slow), certain, total, unread=unread)
     of_cause: dict[Cause | Unexplained, list[Interval]] = {}
     for each in slow:
         of_cause.setdefault(around.cause(each), []).append(each)
@@ -174,10 +174,12 @@ def find(evidence: Evidence) -> Finding:
     most = max(of_cause, key=lambda cause: (len(of_cause[cause]), -first.index(cause)))
     theirs = tuple(of_cause[most])
     if isinstance(most, Unexplained):
-        return Finding(Cause.UNKNOWN, most, theirs, len(slow), known, total, unread=unread)
-    named = [around.dominant(each) for each in theirs] if most is Cause.NEIGHBOUR else []
+        return Finding(Cause.UNKNOWN, most, theirs, len(slow), certain, total, unread=unread)
+    neighbours = [around.dominant(each) for each in theirs] if most is Cause.NEIGHBOUR else []
     checks = Counter(check for each in theirs for check in around.new(each)) if most is Cause.CLUSTER else Counter()
-    return Finding(most, None, theirs, len(slow), known, total, _usual_one(named), tuple(sorted(checks)), unread)
+    return Finding(
+        most, None, theirs, len(slow), certain, total, _usual_one(neighbours), tuple(sorted(checks)), unread
+    )
 
 
 def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float | None:
@@ -288,8 +290,8 @@ class _Around:
 
     def __init__(self, calm: Sequence[Interval], usual: float | None) -> None:
         self._usual = usual
-        raised = Counter(check for each in calm for check in each.raised or ())
-        self._always = {check for check, number in raised.items() if number * 2 > len(calm)}
+        checks = Counter(check for each in calm for check in each.raised or ())
+        self._always = {check for check, number in checks.items() if number * 2 > len(calm)}
         rates: dict[tuple[str, str], list[float]] = {}
         for each in calm:
             most: dict[tuple[str, str], float] = {}
@@ -312,18 +314,18 @@ class _Around:
             following = [each for _, later in runs[number + 1 :] for each in later]
             after = following[0] if following else None
             if kind is _Run.PAUSED:
-                judged = [(each, _by_latency(each, self._usual) if each.operations else False) for each in run]
+                verdicts = [(each, _by_latency(each, self._usual) if each.operations else False) for each in run]
             elif kind is _Run.REQUESTS:
-                judged = [(each, _by_latency(each, self._usual)) for each in run]
+                verdicts = [(each, _by_latency(each, self._usual)) for each in run]
             elif kind is _Run.UNREAD:
-                judged = list(self._without_reading(before, run, after, late))
+                verdicts = list(self._without_reading(before, run, after, late))
             else:
-                judged = [
-                    (each, waited if waited or not each.operations else _by_latency(each, self._usual))
-                    for each, waited in self._without_requests(before, run, following, late, never_rests)
+                verdicts = [
+                    (each, wait if wait or not each.operations else _by_latency(each, self._usual))
+                    for each, wait in self._without_requests(before, run, following, late, never_rests)
                 ]
-                judged = [(each, is_slow if each.read else is_slow or None) for each, is_slow in judged]
-            yield from ((each, True if each.unanswered and self.new(each) else is_slow) for each, is_slow in judged)
+                verdicts = [(each, is_slow if each.read else is_slow or None) for each, is_slow in verdicts]
+            yield from ((each, True if each.unanswered and self.new(each) else is_slow) for each, is_slow in verdicts)
 
     def without_overdue(self, intervals: Sequence[Interval], seconds: float) -> list[Interval]:
         """While a check is raised the last reading tells nothing once the next one is overdue."""
@@ -337,35 +339,35 @@ class _Around:
             for each in intervals
         ]
 
-    def unread(self, judged: Sequence[tuple[Interval, bool | None]]) -> Iterator[Interval]:
+    def unread(self, verdicts: Sequence[tuple[Interval, bool | None]]) -> Iterator[Interval]:
         """Without a reading while requests may have waited."""
         after: Interval | None = None
-        found = list[Interval]()
-        for each, is_slow in reversed(judged):
+        intervals = list[Interval]()
+        for each, is_slow in reversed(verdicts):
             if each.read:
                 after = each
             if is_slow is not None or (each.read and not each.unanswered):
                 continue
             if self.new(each) or each.unanswered or (each.raised is None and self._slow_by_others(after)):
-                found.append(each)
-        yield from reversed(found)
+                intervals.append(each)
+        yield from reversed(intervals)
 
     def _slow_by_others(self, one: Interval | None) -> bool:
         """Its requests took long, and not by its limit."""
-        held = one is not None and one.share is not None and one.share >= AT_LIMIT_RATIO
-        return one is not None and not held and bool(_by_latency(one, self._usual))
+        at_limit = one is not None and one.share is not None and one.share >= AT_LIMIT_RATIO
+        return one is not None and not at_limit and bool(_by_latency(one, self._usual))
 
     def _without_reading(
         self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float
     ) -> Iterator[tuple[Interval, bool | None]]:
         """``before`` and ``after`` are next to it: ``after`` compares with the reading of ``before``."""
-        raised = [each for each in (*run, after) if each is not None and self.new(each)]
-        waited = bool(before is not None and before.operations and self._slow_by_others(after))
-        waited = waited or any(each.unanswered for each in run)
-        soon = bool(raised and before is not None and raised[0].at - before.at <= late)
+        with_checks = [each for each in (*run, after) if each is not None and self.new(each)]
+        has_waits = bool(before is not None and before.operations and self._slow_by_others(after))
+        has_waits = has_waits or any(each.unanswered for each in run)
+        soon = bool(with_checks and before is not None and with_checks[0].at - before.at <= late)
         for each in run:
-            if raised and waited and (self.new(each) or (soon and each.at < raised[0].at)):
-                yield replace(each, raised=tuple(sorted({*(each.raised or ()), *self.new(raised[0])}))), True
+            if with_checks and has_waits and (self.new(each) or (soon and each.at < with_checks[0].at)):
+                yield replace(each, raised=tuple(sorted({*(each.raised or ()), *self.new(with_checks[0])}))), True
             else:
                 yield each, None
 
@@ -380,26 +382,32 @@ class _Around:
         """``before`` is the interval next to it, ``following`` are all after it."""
         after = following[0] if following else None
         had_requests = before is not None and bool(before.operations)
-        raised = [each for each in (*run, after) if each is not None and self.new(each)]
-        waited: bool | None = None
-        wait = bool(raised and before is not None and had_requests and raised[0].at - before.at <= late)
+        with_checks = [each for each in (*run, after) if each is not None and self.new(each)]
+        has_waits: bool | None = None
+        wait = bool(with_checks and before is not None and had_requests and with_checks[0].at - before.at <= late)
         if wait and before is not None:
-            waited = self._waited(before, run, following, late)
-        rested: bool | None = False if had_requests else None
+            has_waits = self._waited(before, run, following, late)
+        default: bool | None = False if had_requests else None
         """Of an interval with a check: whether it was slow, where nothing can have waited from before."""
-        if never_rests and not raised and before is not None and before.operations and self._slow_by_others(after):
-            waited = self._waited(before, run, following, late)
+        if (
+            never_rests
+            and not with_checks
+            and before is not None
+            and before.operations
+            and self._slow_by_others(after)
+        ):
+            has_waits = self._waited(before, run, following, late)
         for each in run:
-            if waited and not raised:
+            if has_waits and not with_checks:
                 yield each, True
-            elif wait and (self.new(each) or each.at < raised[0].at):
-                if waited and not self.new(each):
-                    each = replace(each, raised=(*(each.raised or ()), *sorted(self.new(raised[0]))))
-                yield each, waited
+            elif wait and (self.new(each) or each.at < with_checks[0].at):
+                if has_waits and not self.new(each):
+                    each = replace(each, raised=(*(each.raised or ()), *sorted(self.new(with_checks[0]))))
+                yield each, has_waits
             elif self.new(each):
-                yield each, rested
+                yield each, default
             else:
-                rested = False
+                default = False
                 yield each, None if each.raised is None else False
 
     def _waited(
@@ -413,8 +421,8 @@ class _Around:
             last = max((each.at for each in run if self.new(each)), default=None)
             if last is not None and run[-1].at - last > late:
                 return False
-            told = {check for each in run for check in self.new(each)}
-            return True if told & set(STOPPED) else None
+            checks = {check for each in run for check in self.new(each)}
+            return True if checks & set(STOPPED) else None
         if after.paused and not after.operations:
             return False if after.latency is None else None
         number = took = 0.0
@@ -425,8 +433,8 @@ class _Around:
             if each.share is not None and each.share >= AT_LIMIT_RATIO:
                 return None
             # There may be as many flushes as other requests, with a latency and not among the operations.
-            ended = 2 * each.operations * (_time(each) - since)
-            number, took, since = number + ended, took + ended * each.latency, _time(each)
+            requests = 2 * each.operations * (_time(each) - since)
+            number, took, since = number + requests, took + requests * each.latency, _time(each)
             if each.operations >= HARDLY * (before.operations or 0.0):
                 break
         if after.latency is None:
@@ -449,10 +457,10 @@ class _Around:
             return Cause.CLUSTER
         if (slow.of_node_disks or 0) >= LEAST_OF_NODE and _slow(slow.of_node, self._usual):
             return Unexplained.NODE
-        used = 0.0 if slow.share is None or slow.burst else slow.share
-        if used >= IN_BURSTS:
+        usage = 0.0 if slow.share is None or slow.burst else slow.share
+        if usage >= IN_BURSTS:
             return Cause.LIMIT
-        return Unexplained.BURSTS if used >= PERHAPS_IN_BURSTS else Unexplained.ALONE
+        return Unexplained.BURSTS if usage >= PERHAPS_IN_BURSTS else Unexplained.ALONE
 
     def new(self, slow: Interval) -> set[str]:
         """The checks that are not raised always."""
@@ -460,20 +468,20 @@ class _Around:
 
     def dominant(self, slow: Interval) -> Neighbour | None:
         own = {"operations": slow.operations, "bytes": slow.bytes}
-        found = [
+        candidates = [
             one
             for one in slow.neighbours
             if one.share >= DOMINANT
             and one.rate > (own[one.unit] or 0.0)
             and one.rate >= MORE * self._rates.get((one.place.value, one.unit), 0.0)
         ]
-        return max(found, key=lambda one: one.share, default=None)
+        return max(candidates, key=lambda one: one.share, default=None)
 
 
-def _usual_one(named: Sequence[Neighbour | None]) -> Neighbour | None:
+def _usual_one(neighbours: Sequence[Neighbour | None]) -> Neighbour | None:
     """The guest that is named most often, where its share was largest."""
-    uuids = Counter(one.uuid for one in named if one)
+    uuids = Counter(one.uuid for one in neighbours if one)
     if not uuids:
         return None
     ((uuid, _),) = uuids.most_common(1)
-    return max((one for one in named if one and one.uuid == uuid), key=lambda one: one.share)
+    return max((one for one in neighbours if one and one.uuid == uuid), key=lambda one: one.share)

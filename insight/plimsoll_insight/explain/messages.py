@@ -67,9 +67,9 @@ def stall_lines(stalls: Sequence[Stall]) -> Iterator[str]:
 def disk_lines(
     disk: ExplainedDisk,
     finding: Finding,
-    probed: Mapping[str, int] | None,
+    probes: Mapping[str, int] | None,
     names: Mapping[str, str],
-    unexplained: Mapping[Unexplained, str] = UNEXPLAINED,
+    reasons: Mapping[Unexplained, str] = UNEXPLAINED,
 ) -> Iterator[str]:
     """The first names the disk, the last is the tenant's sentence. ``names`` has those of other guests, by UUID."""
     intervals = disk.evidence.intervals
@@ -82,14 +82,14 @@ def disk_lines(
         yield f"  {_minute(change.at)}: limit {_change(change.before, change.after)}{why}"
     for at in disk.reverted:
         yield f"  {_minute(at)}: an external change was reverted"
-    for held in disk.held:
-        yield f"  held by an operator: {_between(*held)}"
+    for hold in disk.held:
+        yield f"  held by an operator: {_between(*hold)}"
     yield from (f"  {line}" for line in _unread_lines(disk, finding))
     yield f"  {_load_words(intervals)}"
     if not _idle(intervals):
         yield f"  {_latency_words(disk, finding)}"
-    yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probed)}"
-    yield f"  Cause: {cause_words(disk, finding, names, unexplained)}"
+    yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probes)}"
+    yield f"  Cause: {cause_words(disk, finding, names, reasons)}"
     if finding.cause in _NEXT:
         limit = next((each.limit for each in finding.slow if each.limit), None)
         others = {name: value for name, value in (disk.limits or {}).items() if name != limit}
@@ -100,12 +100,12 @@ def disk_lines(
 
 
 def cause_words(
-    disk: ExplainedDisk, finding: Finding, names: Mapping[str, str], unexplained: Mapping[Unexplained, str]
+    disk: ExplainedDisk, finding: Finding, names: Mapping[str, str], reasons: Mapping[Unexplained, str]
 ) -> str:
     """``its own limit, 500 IOPS; between 2026-11-22 14:00 and 15:20 UTC, 12 of 15 slow intervals; …``."""
     words = CAUSES[finding.cause]
     if finding.unexplained:
-        words += f": {unexplained[finding.unexplained]}"
+        words += f": {reasons[finding.unexplained]}"
     if finding.cause is Cause.LIMIT:
         words += f", {_limit_words(finding.slow).removeprefix('its ')}"
     if finding.raised:
@@ -117,8 +117,8 @@ def cause_words(
         words += f": {printable(who)} did {percent(one.share)} of all {unit} of the {one.place.value}"
     if finding.slow:
         words += f"; {_between(*_span(disk, finding))}, {len(finding.slow)} of {finding.all_slow} slow intervals"
-    known = percent(finding.known / finding.total) if finding.total else "0 %"
-    return f"{words}; known {known} of the time"
+    share = percent(finding.known / finding.total) if finding.total else "0 %"
+    return f"{words}; known {share} of the time"
 
 
 def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
@@ -134,17 +134,17 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
         return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
     between = f"{_share_of_span(disk, finding)}{_between(*_span(disk, finding))}"
     if finding.cause is Cause.LIMIT:
-        used = median(each.share or 0.0 for each in finding.slow)
-        if used < AT_LIMIT_RATIO:
-            of_limit = f"{percent(used)} of {_limit_words(finding.slow)} on average, more in bursts,"
+        usage = median(each.share or 0.0 for each in finding.slow)
+        if usage < AT_LIMIT_RATIO:
+            of_limit = f"{percent(usage)} of {_limit_words(finding.slow)} on average, more in bursts,"
             return f"Your {whose} used {of_limit} {between}."
         return f"Your {whose} used all of {_limit_words(finding.slow)} {between}."
     took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
-    ended = sum(each.latency is not None for each in finding.slow)
-    took = took if 2 * ended > len(finding.slow) else None
+    completions = sum(each.latency is not None for each in finding.slow)
+    took = took if 2 * completions > len(finding.slow) else None
     words = f"requests took {seconds_words(took or 0.0)} on average"
     if took is None:
-        words = f"{'hardly any' if ended else 'no'} requests were completed"
+        words = f"{'hardly any' if completions else 'no'} requests were completed"
         words = words if all(each.read for each in finding.slow) else "requests waited"
     instead = f" instead of {seconds_words(usual)}" if took is not None and usual is not None else ""
     if finding.cause is Cause.CLUSTER:
@@ -191,16 +191,16 @@ def _change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 
 def _limit_words(slow: Sequence[Interval]) -> str:
     """``its 3,000 IOPS``: the limit that was used up most often."""
-    named = Counter((each.limit, each.allowed) for each in slow if each.limit)
-    if not named:
+    limits = Counter((each.limit, each.allowed) for each in slow if each.limit)
+    if not limits:
         return "its limit"
-    ((limit, allowed), _), *_ = named.most_common(1)
-    if limit is None or allowed is None:
+    ((limit, amount), _), *_ = limits.most_common(1)
+    if limit is None or amount is None:
         return "its limit"
     if "_iops_" in limit:
         scope = "" if limit.startswith("total") else f"{limit.partition('_')[0]} "
-        return f"its {allowed:,.0f} {scope}IOPS"
-    return f"its {short_limits(Limits.from_mapping({limit: round(allowed)}))}"
+        return f"its {amount:,.0f} {scope}IOPS"
+    return f"its {short_limits(Limits.from_mapping({limit: round(amount)}))}"
 
 
 def _idle(intervals: Sequence[Interval]) -> bool:
@@ -216,14 +216,14 @@ def _load_words(intervals: Sequence[Interval]) -> str:
     if not rates:
         return "load: unknown"
     words = f"load: {fmean(rates):.0f} IOPS on average, {max(rates):.0f} at most"
-    done = [(each.operations, each.bytes) for each in intervals if each.operations and each.bytes is not None]
-    if done:
-        size = sum(size or 0.0 for _, size in done) / sum(number for number, _ in done)
+    loads = [(each.operations, each.bytes) for each in intervals if each.operations and each.bytes is not None]
+    if loads:
+        size = sum(size or 0.0 for _, size in loads) / sum(number for number, _ in loads)
         words += f", of {short_size(round(size))} each"
     if not shares:
         return f"{words}; no limit is known that it could be at"
-    held = [each for each in intervals if each.share is not None and each.share >= AT_LIMIT_RATIO]
-    words += f"; at limit for {percent(len(held) / len(shares))} of the time"
+    at_limit = [each for each in intervals if each.share is not None and each.share >= AT_LIMIT_RATIO]
+    words += f"; at limit for {percent(len(at_limit) / len(shares))} of the time"
     return f"{words}, most used {percent(max(shares))}"
 
 
@@ -253,36 +253,36 @@ def _unread_lines(disk: ExplainedDisk, finding: Finding) -> Iterator[str]:
     paused.
     """
     silent = [each for each in disk.evidence.intervals if each.unanswered]
-    paused = [each for each in disk.evidence.intervals if each.paused]
+    pauses = [each for each in disk.evidence.intervals if each.paused]
     for words, intervals in (
         ("the guest did not answer", silent),
         ("no reading while its requests may have waited", [each for each in finding.unread if not each.unanswered]),
-        ("a person paused the guest", paused),
+        ("a person paused the guest", pauses),
     ):
         if intervals:
             checks = sorted({check for each in intervals for check in each.raised or ()})
-            named = f"; raised then: {printable(', '.join(checks))}" if checks else ""
+            more = f"; raised then: {printable(', '.join(checks))}" if checks else ""
             when = _between(intervals[0].at - disk.evidence.seconds, intervals[-1].at)
-            yield f"{words}: {plural(len(intervals), 'interval')} {when}{named}"
+            yield f"{words}: {plural(len(intervals), 'interval')} {when}{more}"
 
 
 def _cluster_words(intervals: Sequence[Interval]) -> str:
-    known = [each for each in intervals if each.raised is not None]
-    if not known:
+    answers = [each for each in intervals if each.raised is not None]
+    if not answers:
         return "cluster: health unknown"
-    times = Counter(check for each in known for check in each.raised or ())
+    times = Counter(check for each in answers for check in each.raised or ())
     if not times:
-        return f"cluster: no check raised (known {percent(len(known) / len(intervals))} of the time)"
-    raised = (f"{printable(check)} for {percent(number / len(known))}" for check, number in times.most_common())
-    return f"cluster: {', '.join(raised)} of the time"
+        return f"cluster: no check raised (known {percent(len(answers) / len(intervals))} of the time)"
+    parts = (f"{printable(check)} for {percent(number / len(answers))}" for check, number in times.most_common())
+    return f"cluster: {', '.join(parts)} of the time"
 
 
-def _probe_words(probed: Mapping[str, int] | None) -> str:
-    if probed is None:
+def _probe_words(probes: Mapping[str, int] | None) -> str:
+    if probes is None:
         return "unknown"
-    return ", ".join(f"{number} {printable(verdict)}" for verdict, number in sorted(probed.items())) or "none"
+    return ", ".join(f"{number} {printable(verdict)}" for verdict, number in sorted(probes.items())) or "none"
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None

@@ -85,40 +85,40 @@ def evidence(
     What is usual is the lower quartile over all of these passes, as for the region: the median disk of its type here.
     """
     alike = {key for key, name in types.items() if name == disk.volume_type} | {disk.key}
-    medians, numbers, found = list[float](), list[int](), list[Interval]()
+    medians, numbers, readings = list[float](), list[int](), list[Interval]()
     for one in past:
         waits = [each.latency for key, each in one.disks.items() if key in alike and each.latency is not None]
         if waits:
             medians.append(median(waits))
             numbers.append(len(waits))
         if one.at >= since:
-            found.append(_past_interval(one, disk, alike))
-    known = [number for number, each in enumerate(found) if each.operations is not None]
-    found = found[known[0] :] if known else []
-    gaps = [later.at - each.at for each, later in pairwise(found)]
+            readings.append(_past_interval(one, disk, alike))
+    places = [number for number, each in enumerate(readings) if each.operations is not None]
+    readings = readings[places[0] :] if places else []
+    gaps = [later.at - each.at for each, later in pairwise(readings)]
     seconds = median(gaps) if gaps else 300.0
     usual = quantiles(medians, n=4, method="inclusive")[0] if len(medians) > 1 else None
-    intervals = [*_without_gaps(found, seconds)]
+    intervals = [*_without_gaps(readings, seconds)]
     # What was due since then, or soon: passes may have stopped.
     for late in range(1, min(int((now.timestamp() - intervals[-1].at) / seconds), _MOST_MISSING) if intervals else 0):
-        intervals.append(Interval(found[-1].at + late * seconds))
+        intervals.append(Interval(readings[-1].at + late * seconds))
     return Evidence(seconds, tuple(intervals), usual_of(usual, numbers, LEAST_OF_NODE))
 
 
-def _without_gaps(found: Sequence[Interval], seconds: float) -> Iterator[Interval]:
+def _without_gaps(readings: Sequence[Interval], seconds: float) -> Iterator[Interval]:
     """With intervals of which nothing is known where there was no pass."""
-    for each, later in pairwise(found):
+    for each, later in pairwise(readings):
         yield each
         for number in range(1, min(round((later.at - each.at) / seconds), _MOST_MISSING)):
             yield Interval(each.at + number * seconds)
-    yield from found[-1:]
+    yield from readings[-1:]
 
 
 def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interval:
     own, actual = one.disks.get(disk.key), disk.actual
-    unanswered, paused = disk.guest.uuid in one.unanswered, disk.guest.uuid in one.paused
+    is_hung, is_paused = disk.guest.uuid in one.unanswered, disk.guest.uuid in one.paused
     if own is None:
-        return Interval(one.at.timestamp(), unanswered=unanswered, paused=paused)
+        return Interval(one.at.timestamp(), unanswered=is_hung, paused=is_paused)
     others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
     waits = [each.latency for each in others.values() if each.latency is not None]
     of_type = [each.latency for key, each in others.items() if key in alike and each.latency is not None]
@@ -136,7 +136,7 @@ def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interva
         of_node=median(waits) if waits else None,
         of_node_disks=len(waits),
         neighbours=tuple(_busiest(rates, disk.guest.uuid)),
-        paused=paused,
+        paused=is_paused,
     )
 
 
@@ -155,48 +155,48 @@ def _busiest(rates_of: Mapping[str, Mapping[str, float]], guest: str) -> Iterato
             yield idle(Place.NODE, unit)
 
 
-def lines(found: NodeEvidence, asked: str) -> Iterator[str]:
-    """In words; ``asked`` is the duration that was typed."""
-    yield f"In the last {asked}, by the passes and the record of this node:"
-    yield from (f"  {printable(complaint)}" for complaint in found.complaints)
-    if found.entries is not None:
-        yield from (f"  {time_words(entry.at)}  {entry_words(entry)}" for entry in found.entries)
-        if not found.entries:
-            yield f"  no change of its limits since {minute(found.since)} in this node's record"
-    yield from (f"  {line}" for line in (*_console_lines(found), *_now_lines(found)))
-    if found.explained.evidence.intervals:
-        first = datetime.fromtimestamp(found.explained.evidence.intervals[0].at, UTC)
+def lines(facts: NodeEvidence, duration: str) -> Iterator[str]:
+    """In words; ``duration`` is the one that was typed."""
+    yield f"In the last {duration}, by the passes and the record of this node:"
+    yield from (f"  {printable(complaint)}" for complaint in facts.complaints)
+    if facts.entries is not None:
+        yield from (f"  {time_words(entry.at)}  {entry_words(entry)}" for entry in facts.entries)
+        if not facts.entries:
+            yield f"  no change of its limits since {minute(facts.since)} in this node's record"
+    yield from (f"  {line}" for line in (*_console_lines(facts), *_now_lines(facts)))
+    if facts.explained.evidence.intervals:
+        first = datetime.fromtimestamp(facts.explained.evidence.intervals[0].at, UTC)
         yield f"  what passes measured of it is kept since {minute(first)}"
-    _, *told = disk_lines(found.explained, found.finding, found.probes, _names(found), _UNEXPLAINED)
-    yield from told
-    guest = printable(found.explained.guest_uuid)
-    yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} --since {asked}"
+    _, *rest = disk_lines(facts.explained, facts.finding, facts.probes, _names(facts), _UNEXPLAINED)
+    yield from rest
+    guest = printable(facts.explained.guest_uuid)
+    yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} --since {duration}"
 
 
-def _names(found: NodeEvidence) -> dict[str, str]:
+def _names(facts: NodeEvidence) -> dict[str, str]:
     """Of the guests in the last pass, by UUID."""
-    disks = () if found.last is None else found.last.disks
+    disks = () if facts.last is None else facts.last.disks
     return {each.named.guest_uuid: each.server or each.named.guest_name for each in disks}
 
 
-def _console_lines(found: NodeEvidence) -> Iterator[str]:
-    console = found.console
+def _console_lines(facts: NodeEvidence) -> Iterator[str]:
+    console = facts.console
     if console is None:
         return
     if console.trouble is not None:
         yield f"its console cannot be read ({printable(console.trouble)}): it is unknown whether it stalled"
-    for kind, stalls in _recent(found).items():
+    for kind, stalls in _recent(facts).items():
         number = plural(stalls.lines, "line")
         yield f"its kernel reported {kind.value}: {number} since its console is read, the last {minute(stalls.last)}"
 
 
-def _recent(found: NodeEvidence) -> dict[StallKind, Stalls]:
-    known = {} if found.console is None else found.console.stalls
-    return {kind: stalls for kind, stalls in known.items() if stalls.last >= found.since}
+def _recent(facts: NodeEvidence) -> dict[StallKind, Stalls]:
+    by_kind = {} if facts.console is None else facts.console.stalls
+    return {kind: stalls for kind, stalls in by_kind.items() if stalls.last >= facts.since}
 
 
-def _now_lines(found: NodeEvidence) -> Iterator[str]:
-    last, disk = found.last, found.disk
+def _now_lines(facts: NodeEvidence) -> Iterator[str]:
+    last, disk = facts.last, facts.disk
     if last is None or disk is None:
         yield "last pass: unknown: no pass over the whole node has seen this disk"
         return
@@ -205,33 +205,33 @@ def _now_lines(found: NodeEvidence) -> Iterator[str]:
     if disk.gated:
         yield "its change is deferred: its cluster is unhealthy, or its health unknown"
     if disk.rates is None:
-        when = ago(last.ended, found.now)
+        when = ago(last.ended, facts.now)
         yield f"last pass, {when}: its use is unknown, which needs two readings of QEMU's counters"
 
 
-def data(found: NodeEvidence) -> dict[str, object]:
+def data(facts: NodeEvidence) -> dict[str, object]:
     """The same as plain data."""
-    console = found.console
+    console = facts.console
     return {
-        "since": found.since.isoformat(),
-        "entries": None if found.entries is None else [entry_data(entry) for entry in found.entries],
+        "since": facts.since.isoformat(),
+        "entries": None if facts.entries is None else [entry_data(entry) for entry in facts.entries],
         "held_until": None
-        if found.disk is None or found.disk.held_until is None
-        else found.disk.held_until.isoformat(),
-        "probes": None if found.probes is None else dict(found.probes),
+        if facts.disk is None or facts.disk.held_until is None
+        else facts.disk.held_until.isoformat(),
+        "probes": None if facts.probes is None else dict(facts.probes),
         "console": None
         if console is None
         else {
             "state": console.state.value,
             "stalls": {
                 kind.value: {"lines": stalls.lines, "last": stalls.last.isoformat()}
-                for kind, stalls in _recent(found).items()
+                for kind, stalls in _recent(facts).items()
             },
         },
-        "disk": disk_data(found.explained, found.finding, _names(found)),
-        "complaints": list(found.complaints),
+        "disk": disk_data(facts.explained, facts.finding, _names(facts)),
+        "complaints": list(facts.complaints),
     }
 
 
-def verdicts(told: Sequence[str]) -> dict[str, int]:
-    return dict(sorted(Counter(told).items()))
+def verdicts(values: Sequence[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))

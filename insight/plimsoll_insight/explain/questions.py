@@ -103,24 +103,24 @@ class ExplainedDisk:
 # --- which guest
 
 
-def guests(ask: Ask, selection: Selection, asked: str, seconds: int) -> list[FoundGuest]:
+def guests(ask: Ask, selection: Selection, term: str, seconds: int) -> list[FoundGuest]:
     """The servers that a UUID, a volume's ID or a name stands for, by the first of these that finds one: tenants
     choose names. Of each the facts of a node of now, if there is one. Raises ``PlimsollError``.
     """
-    by_volume = _last(metrics.DISK_INFO, selection, "volume", [asked], seconds)
+    by_volume = _last(metrics.DISK_INFO, selection, "volume", [term], seconds)
 
     def named(name: str, values: Sequence[str]) -> list[FoundGuest]:
         last = _last(metrics.GUEST_INFO, selection, name, values, seconds)
         now = f"{metrics.GUEST_INFO}{selection.matchers(any_of(name, values))}"
-        found = {label(series, "uuid"): series for series in ask(f"{now} or on (uuid) {last}")}
-        return [_found(found[uuid]) for uuid in sorted(found)]
+        latest = {label(series, "uuid"): series for series in ask(f"{now} or on (uuid) {last}")}
+        return [_found(latest[uuid]) for uuid in sorted(latest)]
 
-    if one := named("uuid", [asked]):
+    if one := named("uuid", [term]):
         return one
     if uuids := sorted({label(series, "uuid") for series in ask(by_volume)}):
         return named("uuid", uuids)
-    found = {guest.uuid: guest for name in ("server", "domain") for guest in named(name, [asked])}
-    return [found[uuid] for uuid in sorted(found)]
+    servers = {guest.uuid: guest for name in ("server", "domain") for guest in named(name, [term])}
+    return [servers[uuid] for uuid in sorted(servers)]
 
 
 def _found(series: Series) -> FoundGuest:
@@ -154,16 +154,16 @@ def disks(
     for line in sorted(info, key=lambda line: max(line.values)):
         if volume is None or label(line, "volume") == volume:
             targets[label(line, "target_device")] = line
-    shared = _Around(ask, over, guest, stays, region, span.step)
-    measured = _Own(over, own, stays, span.step)
-    found = []
+    around = _Around(ask, over, guest, stays, region, span.step)
+    readings = _Own(over, own, stays, span.step)
+    explanations = []
     for target in sorted(targets):
         facts = targets[target]
         present = [at for line in info if label(line, "target_device") == target for at in line.values]
         steps = [at for at in times if min(present) <= at <= max(present)]
-        shared_by = shared.of(facts)
-        intervals = tuple(shared_by(measured.at(target, at_node.get(at), at)) for at in steps)
-        found.append(
+        shared_by = around.of(facts)
+        intervals = tuple(shared_by(readings.at(target, at_node.get(at), at)) for at in steps)
+        explanations.append(
             ExplainedDisk(
                 guest_uuid=guest.uuid,
                 disk=target,
@@ -171,28 +171,28 @@ def disks(
                 volume_type=label(facts, "volume_type"),
                 pool=label(facts, "pool"),
                 cluster=label(facts, "cluster"),
-                evidence=Evidence(float(span.step), intervals, shared.usual(label(facts, "volume_type"))),
-                limits=measured.limits(target, at_node, steps),
-                changes=tuple(measured.changes(target, at_node, steps)),
-                reverted=tuple(measured.reverted(target, at_node, steps)),
-                held=tuple(measured.held(target, steps)),
+                evidence=Evidence(float(span.step), intervals, around.usual(label(facts, "volume_type"))),
+                limits=readings.limits(target, at_node, steps),
+                changes=tuple(readings.changes(target, at_node, steps)),
+                reverted=tuple(readings.reverted(target, at_node, steps)),
+                held=tuple(readings.held(target, steps)),
             )
         )
-    return found, stays
+    return explanations, stays
 
 
 def _where(info: Iterable[Line], times: Sequence[float]) -> dict[float, NodeKey]:
     """By time the node; of two that have the guest the later one, since the last metrics of the old one stay."""
-    seen: dict[NodeKey, set[float]] = defaultdict(set)
+    times_of: dict[NodeKey, set[float]] = defaultdict(set)
     for line in info:
-        seen[key_of(line)] |= line.values.keys()
-    found: dict[float, NodeKey] = {}
+        times_of[key_of(line)] |= line.values.keys()
+    nodes: dict[float, NodeKey] = {}
     since: dict[NodeKey, float] = {}
     for at in times:
-        since = {node: since.get(node, at) for node, its in seen.items() if at in its}
+        since = {node: since.get(node, at) for node, its in times_of.items() if at in its}
         if since:
-            found[at] = max(since, key=lambda node: since[node])
-    return found
+            nodes[at] = max(since, key=lambda node: since[node])
+    return nodes
 
 
 def _stays(where: Mapping[float, NodeKey]) -> list[Stay]:
@@ -232,8 +232,8 @@ class _Own:
         self._held = over(each(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS, own, *_DISK))
 
     def at(self, target: str, node: NodeKey | None, at: float) -> Interval:
-        observed = None if node is None else self._observed.get(node, {}).get(at)
-        if node is None or observed is None or at - observed >= STALE:
+        read_at = None if node is None else self._observed.get(node, {}).get(at)
+        if node is None or read_at is None or at - read_at >= STALE:
             return Interval(at)
         key = node, target
         shares = {
@@ -253,19 +253,19 @@ class _Own:
             allowed=None if limit is None else limits.get(limit),
             burst=f"{limit}_max" in limits,
             latency=_value(self._latency, key, at),
-            observed=observed,
+            observed=read_at,
             unanswered=at in self._hung.get(node, ()),
             paused=at in self._paused.get(node, ()),
         )
 
     def _set(self, key: tuple[NodeKey, str], at: float) -> dict[str, int] | None:
         """Its actual limits then; None is unknown."""
-        found = {
+        limits = {
             label(line, "parameter"): int(line.values[at]) for line in self._limits.get(key, ()) if at in line.values
         }
-        if not found and _value(self._unlimited, key, at) is None:
+        if not limits and _value(self._unlimited, key, at) is None:
             return None
-        return {one.name: found[one.name] for one in PARAMETERS if one.name in found}
+        return {one.name: limits[one.name] for one in PARAMETERS if one.name in limits}
 
     def limits(self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]) -> dict[str, int] | None:
         every = (self._set((nodes[at], target), at) for at in reversed(steps) if at in nodes)
@@ -297,9 +297,9 @@ class _Own:
 
     def held(self, target: str, steps: Sequence[float]) -> Iterator[tuple[float, float]]:
         lines = [line for line in self._held if label(line, "target_device") == target]
-        for held, run in groupby(steps, key=lambda at: any(line.values.get(at, 0.0) > at for line in lines)):
+        for is_held, run in groupby(steps, key=lambda at: any(line.values.get(at, 0.0) > at for line in lines)):
             times = list(run)
-            if held:
+            if is_held:
                 yield times[0], times[-1]
 
 
@@ -336,11 +336,11 @@ class _Around:
             matchers = braces(self._region, equal("volume_type", volume_type))
             usual = self._ask(f"max(quantile_over_time(0.25, {metrics.LATENCY_MEDIAN}{matchers}[{_USUAL}]))")
             counts = _only(self._over(f"max({metrics.LATENCY_COUNT}{matchers})"))
-            known = next((series.known for series in usual), None)
+            value = next((series.known for series in usual), None)
             self._types[volume_type] = (
                 _only(self._over(f"max({metrics.LATENCY_MEDIAN}{matchers})")),
                 counts,
-                usual_of(known, list(counts.values()), LEAST_OF_TYPE),
+                usual_of(value, list(counts.values()), LEAST_OF_TYPE),
             )
         return self._types[volume_type]
 
@@ -348,19 +348,19 @@ class _Around:
         """Adds what was around a disk with these labels."""
         medians, counts, _ = self._of_type(label(facts, "volume_type"))
         place = label(facts, "cluster"), label(facts, "pool")
-        pools, raised = self._pool(*place), self._raised(place[0])
+        pools, checks = self._pool(*place), self._raised(place[0])
         region = key_of(facts)[0]
 
         def added(one: Interval) -> Interval:
             disks = _whole(counts.get(one.at))
             # Of a disk that is alone it would be its own.
             of_type = None if disks == 1 else _known(medians.get(one.at))
-            known = replace(one, of_type=of_type, of_type_disks=disks, raised=raised(one.at))
+            interval = replace(one, of_type=of_type, of_type_disks=disks, raised=checks(one.at))
             if one.node is None:
-                return known
+                return interval
             node = region, one.node
             return replace(
-                known,
+                interval,
                 of_node=_known(self._of_node.get(node, {}).get(one.at)),
                 of_node_disks=_whole(self._of_node_disks.get(node, {}).get(one.at)),
                 neighbours=tuple(self._neighbours(node, pools, one.at)),
@@ -379,27 +379,27 @@ class _Around:
             )
             for place, lines, sums in lines_of:
                 whole = sums.get(at)
-                told = [
+                rates = [
                     (label(line, "uuid"), rate) for line in lines if (rate := _known(line.values.get(at))) is not None
                 ]
-                busy = [(uuid, rate) for uuid, rate in told if rate and uuid != self._guest.uuid]
+                busy = [(uuid, rate) for uuid, rate in rates if rate and uuid != self._guest.uuid]
                 if whole:
                     yield from (Neighbour(uuid, place, unit, rate, min(1.0, rate / whole)) for uuid, rate in busy)
                 # A node's lines are of other guests alone, a pool's of the three busiest.
-                if whole is not None and not busy and (told or place is Place.NODE):
+                if whole is not None and not busy and (rates or place is Place.NODE):
                     yield idle(place, unit)
 
     def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[Line], Mapping[float, float]]]:
         if (cluster, pool) not in self._pools:
             matchers = braces(self._region, equal("cluster", cluster), equal("pool", pool))
-            found = {}
+            by_unit = {}
             for unit in metrics.UNITS:
                 of_nodes = each(metrics.POOL_AVERAGE[unit], matchers, *_PLACE, "volume_type")
-                found[unit] = (
+                by_unit[unit] = (
                     list(self._over(f"max by (uuid) ({metrics.BUSIEST_GUESTS[unit]}{matchers})")),
                     _only(self._over(f"sum({of_nodes})")),
                 )
-            self._pools[cluster, pool] = found
+            self._pools[cluster, pool] = by_unit
         return self._pools[cluster, pool]
 
     def _is_of(self, line: Line, cluster: str) -> bool:
@@ -417,7 +417,7 @@ class _Around:
                 for line in self._over(f"max by (name, region, cluster) {active}")
                 if self._is_of(line, cluster) and _tells(label(line, "name"))
             ]
-            told = [
+            statuses = [
                 line
                 for line in self._over("max by (region, cluster) (ceph_health_status)")
                 if self._is_of(line, cluster)
@@ -429,9 +429,9 @@ class _Around:
             )
 
             def raised(at: float) -> tuple[str, ...] | None:
-                found = [label(line, "name") for line in checks if at in line.values]
-                found += [GATE for line in gates if at in line.values]
-                return tuple(found) if found or any(at in line.values for line in told) else None
+                labels = [label(line, "name") for line in checks if at in line.values]
+                labels += [GATE for line in gates if at in line.values]
+                return tuple(labels) if labels or any(at in line.values for line in statuses) else None
 
             self._health[cluster] = raised
         return self._health[cluster]
@@ -440,29 +440,29 @@ class _Around:
 def stalls(over: Over, guest: FoundGuest) -> list[Stall]:
     """In order of time; none also where consoles are not read. Raises ``PlimsollError``."""
     matchers = braces(equal("region", guest.region) if guest.region else "", equal("uuid", guest.uuid))
-    found = []
+    increases = []
     for line in over(each(metrics.GUEST_STALL_LINES_TOTAL, matchers, "kind")):
         counts = sorted(line.values.items())
         for (_, before), (at, now) in pairwise(counts):
             if now > before:
-                found.append(Stall(at, label(line, "kind"), round(now - before)))
-    return sorted(found, key=lambda stall: (stall.at, stall.kind))
+                increases.append(Stall(at, label(line, "kind"), round(now - before)))
+    return sorted(increases, key=lambda stall: (stall.at, stall.kind))
 
 
 def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> dict[str, str]:
     """What other guests in the guest's region are called, by UUID. Raises ``PlimsollError``."""
-    wanted = sorted(set(uuids))
-    if not wanted:
+    others = sorted(set(uuids))
+    if not others:
         return {}
-    told = ask(_last(metrics.GUEST_INFO, Selection(region=guest.region or None), "uuid", wanted, seconds))
-    return {label(series, "uuid"): label(series, "server") or label(series, "domain") for series in told}
+    answer = ask(_last(metrics.GUEST_INFO, Selection(region=guest.region or None), "uuid", others, seconds))
+    return {label(series, "uuid"): label(series, "server") or label(series, "domain") for series in answer}
 
 
 def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
     """Runs of probes on these nodes by their verdict. Raises ``PlimsollError``."""
     nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
-    told = ask(f"sum by (verdict) ({increased(metrics.PROBE_RUNS_TOTAL, braces(nodes), f'{seconds}s')}) > 0")
-    return {label(series, "verdict"): max(1, round(series.value)) for series in told}
+    answer = ask(f"sum by (verdict) ({increased(metrics.PROBE_RUNS_TOTAL, braces(nodes), f'{seconds}s')}) > 0")
+    return {label(series, "verdict"): max(1, round(series.value)) for series in answer}
 
 
 def _within(metric: str, step: int) -> str:
@@ -479,10 +479,10 @@ def _by_disk(lines: Iterable[Line]) -> dict[tuple[NodeKey, str], Mapping[float, 
 
 
 def _lines_by_disk(lines: Iterable[Line]) -> dict[tuple[NodeKey, str], list[Line]]:
-    found: dict[tuple[NodeKey, str], list[Line]] = defaultdict(list)
+    by_disk: dict[tuple[NodeKey, str], list[Line]] = defaultdict(list)
     for line in lines:
-        found[key_of(line), label(line, "target_device")].append(line)
-    return found
+        by_disk[key_of(line), label(line, "target_device")].append(line)
+    return by_disk
 
 
 def _by_node(lines: Iterable[Line]) -> dict[NodeKey, Mapping[float, float]]:
@@ -494,9 +494,9 @@ def _only(lines: Sequence[Line]) -> Mapping[float, float]:
 
 
 def _value(
-    found: Mapping[tuple[NodeKey, str], Mapping[float, float]], key: tuple[NodeKey, str], at: float
+    series: Mapping[tuple[NodeKey, str], Mapping[float, float]], key: tuple[NodeKey, str], at: float
 ) -> float | None:
-    return _known(found.get(key, {}).get(at))
+    return _known(series.get(key, {}).get(at))
 
 
 def _known(value: float | None) -> float | None:

@@ -15,7 +15,7 @@ def data(
     guest: FoundGuest,
     stays: Sequence[Stay],
     disks: Iterable[tuple[ExplainedDisk, Finding]],
-    probed: Mapping[str, int],
+    probes: Mapping[str, int],
     stalls: Iterable[Stall],
     names: Mapping[str, str],
 ) -> dict[str, object]:
@@ -27,7 +27,7 @@ def data(
         "project": guest.project or None,
         "project_name": guest.project_name or None,
         "nodes": [{"node": stay.node[1], "since": _time(stay.since), "until": _time(stay.until)} for stay in stays],
-        "probes": dict(probed),
+        "probes": dict(probes),
         "stalls": [{"at": _time(stall.at), "kind": stall.kind, "lines": stall.lines} for stall in stalls],
         "disks": [disk_data(disk, finding, names) for disk, finding in disks],
     }
