@@ -18,13 +18,13 @@ LOG_TARGET, LOG_MOST, LOG_LEAST = 300_000, 10_000, 250
 osd_min_pg_log_entries since Octopus)."""
 
 
-def degraded_share(domains: int, lost: int, copies: int) -> float:
-    """The share of placement groups with a copy in ``lost`` of ``domains`` failure domains of one size.
+def degraded_share(domains: int, losses: int, copies: int) -> float:
+    """The share of placement groups with a copy in ``losses`` of ``domains`` failure domains of one size.
 
-    CRUSH places the ``copies`` in different domains, each choice as likely: 1 - C(domains - lost, copies) /
+    CRUSH places the ``copies`` in different domains, each choice as likely: 1 - C(domains - losses, copies) /
     C(domains, copies). Of one lost domain that is copies / domains: all of three, 30 % of ten, 15 % of twenty.
     """
-    return 1 - math.comb(domains - lost, copies) / math.comb(domains, copies)
+    return 1 - math.comb(domains - losses, copies) / math.comb(domains, copies)
 
 
 def degraded_write(write: float, whole: float) -> float:

@@ -25,9 +25,9 @@ class UnreadablePlacement(PlimsollError):
 class UnknownBucket(PlimsollError):
     """The CRUSH map has no such bucket, type or OSD."""
 
-    def __init__(self, name: str, known: Collection[str]) -> None:
+    def __init__(self, name: str, names: Collection[str]) -> None:
         super().__init__(f"the CRUSH map has no {name}")
-        self.name, self.known = name, known
+        self.name, self.known = name, names
 
 
 @frozen
@@ -53,28 +53,33 @@ class Failure:
 
 
 def by_counts(
-    domains: int, lost: int, copies: int, objects: Range | None, per_domain: int | None, groups: float = USUAL_GROUPS
+    domains: int,
+    losses: int,
+    copies: int,
+    objects: Range | None,
+    per_domain: int | None,
+    groups: float = USUAL_GROUPS,
 ) -> Failure:
     """Of failure domains of one size, whose OSDs have so many placement groups each. Raises ``ValueError``."""
-    if not 0 < lost < domains or copies > domains:
-        raise ValueError(f"{lost} of {domains} failure domains cannot be lost with {copies} copies")
-    share = arithmetic.degraded_share(domains, lost, copies)
+    if not 0 < losses < domains or copies > domains:
+        raise ValueError(f"{losses} of {domains} failure domains cannot be lost with {copies} copies")
+    share = arithmetic.degraded_share(domains, losses, copies)
     return Failure(
-        f"{lost} of {domains} domains",
+        f"{losses} of {domains} domains",
         exactly(share),
         objects=None if objects is None else Range(share * objects.low, share * objects.high),
-        osds=None if per_domain is None else lost * per_domain,
-        hosts=lost,
-        hosts_left=domains - lost,
-        left=None if per_domain is None else (domains - lost) * per_domain,
+        osds=None if per_domain is None else losses * per_domain,
+        hosts=losses,
+        hosts_left=domains - losses,
+        left=None if per_domain is None else (domains - losses) * per_domain,
         recovering=()
         if per_domain is None
-        else spread(lost * per_domain, (domains - lost) * per_domain, copies, groups),
+        else spread(losses * per_domain, (domains - losses) * per_domain, copies, groups),
     )
 
 
-def spread(lost: int, stay: int | None, copies: int, groups: float) -> tuple[Group, ...]:
-    return tuple(evenly(lost, stay, copies, max(1, min(int(groups), _MOST_SPREAD // lost))))
+def spread(losses: int, stay: int | None, copies: int, groups: float) -> tuple[Group, ...]:
+    return tuple(evenly(losses, stay, copies, max(1, min(int(groups), _MOST_SPREAD // losses))))
 
 
 @frozen
@@ -111,35 +116,35 @@ class Placement:
         number: dict[int, int] = {}
         for pool, _ in self.groups:
             number[pool] = number.get(pool, 0) + 1
-        all_objects = degraded = stopped = 0.0
-        held = touched = 0
+        all_objects = degraded_objects = stopped_objects = 0.0
+        copies = hit = 0
         recovering: list[tuple[tuple[int, ...], float, bool]] = []
         for pool, on in self.groups:
             of = self.pools.get(pool)
             if of is None:
                 raise UnreadablePlacement(f"pool {pool} has placement groups and is not in ceph df")
             each = of.objects / number[pool]
-            gone = sum(osd in osds for osd in on)
+            missing = sum(osd in osds for osd in on)
             all_objects += each
-            held += gone
-            touched += gone > 0
-            degraded += each if gone else 0.0
-            stopped += each if gone and len(on) - gone < of.least else 0.0
-            if gone and each:
-                recovering.append((on, each, len(on) - gone >= of.least))
-        share = degraded / all_objects if all_objects else touched / max(len(self.groups), 1)
+            copies += missing
+            hit += missing > 0
+            degraded_objects += each if missing else 0.0
+            stopped_objects += each if missing and len(on) - missing < of.least else 0.0
+            if missing and each:
+                recovering.append((on, each, len(on) - missing >= of.least))
+        share = degraded_objects / all_objects if all_objects else hit / max(len(self.groups), 1)
         return Failure(
             name,
             exactly(share),
-            exactly(stopped / all_objects) if all_objects else None,
-            exactly(degraded),
+            exactly(stopped_objects / all_objects) if all_objects else None,
+            exactly(degraded_objects),
             len(osds),
             hosts,
             len(tree.osds) - len(osds),
             _hosts(tree, tree.osds) - hosts,
-            exactly(held / len(osds)),
+            exactly(copies / len(osds)),
             tuple(
-                Group(on, frozenset(osds).intersection(on), each / degraded, can_wait)
+                Group(on, frozenset(osds).intersection(on), each / degraded_objects, can_wait)
                 for on, each, can_wait in recovering
             ),
         )
@@ -147,9 +152,9 @@ class Placement:
 
 def each_of(type: str, tree: Tree, placement: Placement) -> Iterator[Failure]:
     """If each bucket of this type failed, or each ``osd``. Raises ``UnknownBucket``."""
-    known = [*tree.types(), "osd"]
-    if type not in known:
-        raise UnknownBucket(type, known)
+    types = [*tree.types(), "osd"]
+    if type not in types:
+        raise UnknownBucket(type, types)
     for bucket, osds in tree.buckets().items():
         if bucket.type == type:
             yield placement.lost(bucket.name, set(osds), tree)
@@ -166,8 +171,8 @@ def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
     for name in names:
         if name not in by_name:
             raise UnknownBucket(name, by_name)
-    lost = set().union(*(by_name[name] for name in names))
-    return placement.lost(", ".join(names), lost, tree)
+    union = set().union(*(by_name[name] for name in names))
+    return placement.lost(", ".join(names), union, tree)
 
 
 def _hosts(tree: Tree, osds: Collection[int]) -> int:
@@ -179,8 +184,8 @@ def placement(groups: str, details: str, usage: str) -> Placement:
     ``UnreadablePlacement``.
     """
     try:
-        told = json.loads(groups)
-        rows = told["pg_stats"] if isinstance(told, dict) else told
+        document = json.loads(groups)
+        rows = document["pg_stats"] if isinstance(document, dict) else document
         on = [(int(row["pgid"].partition(".")[0]), tuple(map(int, row["acting"]))) for row in rows]
         stats = {int(pool["id"]): pool["stats"] for pool in json.loads(usage)["pools"]}
         pools = {number: pool for each in json.loads(details) for number, pool in _pool(each, stats)}
@@ -191,8 +196,8 @@ def placement(groups: str, details: str, usage: str) -> Placement:
     return Placement(on, pools)
 
 
-def _pool(told: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> Iterator[tuple[int, Pool]]:
-    number = int(told["pool_id"] if "pool_id" in told else told["pool"])
+def _pool(entry: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> Iterator[tuple[int, Pool]]:
+    number = int(entry["pool_id"] if "pool_id" in entry else entry["pool"])
     of = stats[number]
-    stored = of["stored"] if "stored" in of else of["bytes_used"]  # before Nautilus that was without copies
-    yield number, Pool(int(told["size"]), int(told["min_size"]), int(of["objects"]), int(stored))
+    size = of["stored"] if "stored" in of else of["bytes_used"]  # before Nautilus that was without copies
+    yield number, Pool(int(entry["size"]), int(entry["min_size"]), int(of["objects"]), int(size))

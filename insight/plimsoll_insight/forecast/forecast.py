@@ -77,14 +77,14 @@ class _Lacking(Exception):
         self.options = options
 
 
-def _all(**needed: Range | None) -> list[Range]:
+def _all(**inputs: Range | None) -> list[Range]:
     """In their order. Raises ``_Lacking``, with all that is unknown."""
-    if lacking := tuple(f"--{name.replace('_', '-')}" for name, value in needed.items() if value is None):
+    if lacking := tuple(f"--{name.replace('_', '-')}" for name, value in inputs.items() if value is None):
         raise _Lacking(lacking)
-    return [value for value in needed.values() if value is not None]
+    return [value for value in inputs.values() if value is not None]
 
 
-def forecast(failure: Failure, known: Inputs) -> Forecast:
+def forecast(failure: Failure, inputs: Inputs) -> Forecast:
     unknown: dict[str, tuple[str, ...]] = {}
 
     def of(name: str, figure: Callable[[], Range]) -> Range | None:
@@ -94,80 +94,80 @@ def forecast(failure: Failure, known: Inputs) -> Forecast:
             unknown[name] = tuple(dict.fromkeys(lacking.options))
             return None
 
-    bounds = _bounds(failure, known)
-    elsewhere = _elsewhere(failure, known)
+    bounds = _bounds(failure, inputs)
+    elsewhere = _elsewhere(failure, inputs)
     return Forecast(
         failure=failure,
-        detect=known.detect,
-        service=of("service", lambda: _service(failure, known)),
-        iops_share=of("iops_share", lambda: _iops_share(failure, known)),
-        iops=of("iops", lambda: _iops(failure, known)),
-        stale=of("stale", lambda: _stale(failure, known)),
-        objects_sec=of("objects_sec", lambda: _slowest(failure, known, bounds)),
+        detect=inputs.detect,
+        service=of("service", lambda: _service(failure, inputs)),
+        iops_share=of("iops_share", lambda: _iops_share(failure, inputs)),
+        iops=of("iops", lambda: _iops(failure, inputs)),
+        stale=of("stale", lambda: _stale(failure, inputs)),
+        objects_sec=of("objects_sec", lambda: _slowest(failure, inputs, bounds)),
         bound=min(bounds, key=lambda name: (bounds[name].high, bounds[name].low), default=None),
-        clean=of("clean", lambda: _clean(failure, known, bounds)),
-        rebuild=of("rebuild", lambda: ratio(_all(objects=failure.objects)[0], _slowest(failure, known, elsewhere))),
-        memory=of("memory", lambda: _memory(failure, known)),
-        beyond_log=_beyond_log(failure, known),
+        clean=of("clean", lambda: _clean(failure, inputs, bounds)),
+        rebuild=of("rebuild", lambda: ratio(_all(objects=failure.objects)[0], _slowest(failure, inputs, elsewhere))),
+        memory=of("memory", lambda: _memory(failure, inputs)),
+        beyond_log=_beyond_log(failure, inputs),
         unknown=unknown,
     )
 
 
-def _service(failure: Failure, known: Inputs) -> Range:
-    write, whole = _all(write_latency=known.write_latency, object_latency=known.object_latency)
+def _service(failure: Failure, inputs: Inputs) -> Range:
+    write, whole = _all(write_latency=inputs.write_latency, object_latency=inputs.object_latency)
     return rising(arithmetic.mean_service, failure.share, write, whole)
 
 
-def _iops_share(failure: Failure, known: Inputs) -> Range:
-    write, whole = _all(write_latency=known.write_latency, object_latency=known.object_latency)
+def _iops_share(failure: Failure, inputs: Inputs) -> Range:
+    write, whole = _all(write_latency=inputs.write_latency, object_latency=inputs.object_latency)
 
-    def share(degraded: float, write: float, whole: float) -> float:
-        return arithmetic.served_share(write, arithmetic.mean_service(degraded, write, whole))
+    def share(part: float, write: float, whole: float) -> float:
+        return arithmetic.served_share(write, arithmetic.mean_service(part, write, whole))
 
     # It rises with the time of a write, and falls with that of an object and with the share.
     return Range(share(failure.share.high, write.low, whole.high), share(failure.share.low, write.high, whole.low))
 
 
-def _iops(failure: Failure, known: Inputs) -> Range:
+def _iops(failure: Failure, inputs: Inputs) -> Range:
     write, whole, usual = _all(
-        write_latency=known.write_latency, object_latency=known.object_latency, write_iops=known.write_iops
+        write_latency=inputs.write_latency, object_latency=inputs.object_latency, write_iops=inputs.write_iops
     )
     del write, whole
-    return times(usual, _iops_share(failure, known))
+    return times(usual, _iops_share(failure, inputs))
 
 
-def _stale(failure: Failure, known: Inputs) -> Range:
+def _stale(failure: Failure, inputs: Inputs) -> Range:
     """At most one object a write, wherever it goes; at least what a stream of writes fills, one after another."""
-    if known.stale is not None:
-        return known.stale
+    if inputs.stale is not None:
+        return inputs.stale
     objects, iops, away, size = _all(
-        objects=failure.objects, write_iops=known.write_iops, away=known.away, object_size=known.object_size
+        objects=failure.objects, write_iops=inputs.write_iops, away=inputs.away, object_size=inputs.object_size
     )
     # Of an object and its writes: those whose placement group has a lost copy.
     writes = times(times(iops, away), failure.share)
-    follow = writes.low * min(known.write_size / size.high, 1.0)
+    follow = writes.low * min(inputs.write_size / size.high, 1.0)
     return Range(min(follow, objects.low), arithmetic.written_objects(writes.high, objects.high))
 
 
-def _bounds(failure: Failure, known: Inputs) -> dict[str, Range]:
+def _bounds(failure: Failure, inputs: Inputs) -> dict[str, Range]:
     """Objects a second that can return to sync, by what bounds them, of those bounds that are known."""
-    bounds = _hardware(known, failure.hosts, failure.osds)
-    if known.recovery_active is not None and known.object_latency is not None and failure.recovering:
-        bounds["settings"] = _by_settings(failure, known, known.recovery_active, known.object_latency)
+    bounds = _hardware(inputs, failure.hosts, failure.osds)
+    if inputs.recovery_active is not None and inputs.object_latency is not None and failure.recovering:
+        bounds["settings"] = _by_settings(failure, inputs, inputs.recovery_active, inputs.object_latency)
     return bounds
 
 
-def _elsewhere(failure: Failure, known: Inputs) -> dict[str, Range]:
+def _elsewhere(failure: Failure, inputs: Inputs) -> dict[str, Range]:
     """The same where all copies are made on the OSDs that stay."""
-    bounds = _hardware(known, failure.hosts_left, failure.left)
-    if known.recovery_active is not None and known.object_latency is not None and failure.left and known.copies:
-        sleep, places = known.recovery_sleep or exactly(0.0), known.max_backfills or exactly(1.0)
+    bounds = _hardware(inputs, failure.hosts_left, failure.left)
+    if inputs.recovery_active is not None and inputs.object_latency is not None and failure.left and inputs.copies:
+        sleep, places = inputs.recovery_sleep or exactly(0.0), inputs.max_backfills or exactly(1.0)
         # Each group takes a place of its primary, and one of each of its other OSDs. Where each takes what is free,
         # half of the most are under way at least.
-        fast = Pace(2 * known.object_latency.low, sleep.low, known.recovery_active.high, places.high)
-        slow = Pace(2 * known.object_latency.high, sleep.high, known.recovery_active.low, places.low)
+        fast = Pace(2 * inputs.object_latency.low, sleep.low, inputs.recovery_active.high, places.high)
+        slow = Pace(2 * inputs.object_latency.high, sleep.high, inputs.recovery_active.low, places.low)
         bounds["settings"] = times(
-            exactly(failure.left), Range(_of_each(slow, known.copies.high) / 2, _of_each(fast, known.copies.low))
+            exactly(failure.left), Range(_of_each(slow, inputs.copies.high) / 2, _of_each(fast, inputs.copies.low))
         )
     return bounds
 
@@ -177,22 +177,22 @@ def _of_each(pace: Pace, copies: float) -> float:
     return min(pace.places / max(copies - 1, 1) * pace.rate(1), pace.rate(int(pace.places)))
 
 
-def _hardware(known: Inputs, hosts: int | None, osds: int | None) -> dict[str, Range]:
+def _hardware(inputs: Inputs, hosts: int | None, osds: int | None) -> dict[str, Range]:
     bounds: dict[str, Range] = {}
-    if known.object_size is not None:
-        if known.network is not None and hosts:
-            bounds["network"] = times(ratio(known.network, known.object_size), exactly(hosts))
-        if known.disk is not None and osds:
-            bounds["disk"] = times(ratio(known.disk, known.object_size), exactly(osds))
+    if inputs.object_size is not None:
+        if inputs.network is not None and hosts:
+            bounds["network"] = times(ratio(inputs.network, inputs.object_size), exactly(hosts))
+        if inputs.disk is not None and osds:
+            bounds["disk"] = times(ratio(inputs.disk, inputs.object_size), exactly(osds))
     return bounds
 
 
-def _by_settings(failure: Failure, known: Inputs, active: Range, whole: Range) -> Range:
+def _by_settings(failure: Failure, inputs: Inputs, active: Range, whole: Range) -> Range:
     try:
-        missing = _stale(failure, known)
+        missing = _stale(failure, inputs)
     except _Lacking:
         missing = failure.objects or exactly(1.0)
-    sleep, places = known.recovery_sleep or exactly(0.0), known.max_backfills or exactly(1.0)
+    sleep, places = inputs.recovery_sleep or exactly(0.0), inputs.max_backfills or exactly(1.0)
     fast = Pace(2 * whole.low, sleep.low, active.high, places.high)
     slow = Pace(2 * whole.high, sleep.high, active.low, places.low)
     # More missing objects may leave the OSDs that returned out of their groups, which is slower or faster.
@@ -203,48 +203,48 @@ def _by_settings(failure: Failure, known: Inputs, active: Range, whole: Range) -
     return Range(min(rates), max(rates))
 
 
-def _beyond_log(failure: Failure, known: Inputs) -> float | None:
+def _beyond_log(failure: Failure, inputs: Inputs) -> float | None:
     try:
-        most = _stale(failure, known).high * max((group.part for group in failure.recovering), default=0.0)
+        most = _stale(failure, inputs).high * max((group.part for group in failure.recovering), default=0.0)
     except _Lacking:
         return None
-    groups = failure.groups or known.pgs_per_osd
-    entries = known.log_entries if groups is None else _log_entries(groups, known)
+    groups = failure.groups or inputs.pgs_per_osd
+    entries = inputs.log_entries if groups is None else _log_entries(groups, inputs)
     return entries.low if entries is not None and most > entries.low else None
 
 
-def _log_entries(groups: Range, known: Inputs) -> Range:
+def _log_entries(groups: Range, inputs: Inputs) -> Range:
     """By Ceph's defaults for so many groups of an OSD, where no others are known."""
-    return known.log_entries or Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
+    return inputs.log_entries or Range(arithmetic.log_entries(groups.high), arithmetic.log_entries(groups.low))
 
 
-def _clean(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
-    took = ratio(_stale(failure, known), _slowest(failure, known, bounds))
-    for more in (known.peering, known.status_delay):
+def _clean(failure: Failure, inputs: Inputs, bounds: Mapping[str, Range]) -> Range:
+    took = ratio(_stale(failure, inputs), _slowest(failure, inputs, bounds))
+    for more in (inputs.peering, inputs.status_delay):
         took = added(took, more or exactly(0.0))
     return took
 
 
-def _slowest(failure: Failure, known: Inputs, bounds: Mapping[str, Range]) -> Range:
+def _slowest(failure: Failure, inputs: Inputs, bounds: Mapping[str, Range]) -> Range:
     if bounds:
         return least(list(bounds.values()))
-    if failure.osds is None and (known.disk or known.recovery_active):
+    if failure.osds is None and (inputs.disk or inputs.recovery_active):
         raise _Lacking(("--osds-per-domain",))
     raise _Lacking(("--network", "--disk", "--recovery-active"))
 
 
-def _memory(failure: Failure, known: Inputs) -> Range:
+def _memory(failure: Failure, inputs: Inputs) -> Range:
     osds = None if failure.osds is None else exactly(failure.osds)
     memory, osds_, groups, objects, copies = _all(
-        osd_memory=known.osd_memory,
+        osd_memory=inputs.osd_memory,
         osds_per_domain=osds,
-        pgs_per_osd=failure.groups or known.pgs_per_osd,
+        pgs_per_osd=failure.groups or inputs.pgs_per_osd,
         objects=failure.objects,
-        copies=known.copies,
+        copies=inputs.copies,
     )
-    entries = _log_entries(groups, known)
+    entries = _log_entries(groups, inputs)
     try:
-        stale = _stale(failure, known).high
+        stale = _stale(failure, inputs).high
     except _Lacking:
         stale = objects.high
     missing = stale / osds_.high * copies.high

@@ -30,14 +30,14 @@ def exactly(value: float) -> Range:
 
 def over(values: Iterable[float]) -> Range:
     """From the least of them to the most. Raises ``ValueError`` where there is none."""
-    known = list(values)
-    return Range(min(known), max(known))
+    numbers = list(values)
+    return Range(min(numbers), max(numbers))
 
 
 def over_all(each: Iterable[Range | None]) -> Range | None:
     """From the least end of those that are known to the most; None where none is."""
-    known = [one for one in each if one is not None]
-    return Range(min(one.low for one in known), max(one.high for one in known)) if known else None
+    ranges = [one for one in each if one is not None]
+    return Range(min(one.low for one in ranges), max(one.high for one in ranges)) if ranges else None
 
 
 def rising(function: Callable[..., float], *each: Range) -> Range:

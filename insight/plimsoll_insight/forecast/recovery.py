@@ -68,7 +68,7 @@ def seconds(groups: Sequence[Group], objects: float, pace: Pace) -> float:
     of = [group.recovering(group.part * objects) for group in groups]
     for number, (primary, _) in enumerate(of):
         queues.setdefault(primary, deque()).append(number)
-    left = [group.part * objects for group in groups]
+    remainder = [group.part * objects for group in groups]
     own: Counter[int] = Counter()
     others: Counter[int] = Counter()
     asking: list[int] = []
@@ -90,30 +90,31 @@ def seconds(groups: Sequence[Group], objects: float, pace: Pace) -> float:
             return time
         at_once = Counter(of[number][0] for number in running)
         speed = {primary: pace.rate(groups) / groups for primary, groups in at_once.items()}
-        step = min(left[number] / speed[of[number][0]] for number in running)
+        step = min(remainder[number] / speed[of[number][0]] for number in running)
         time += step
         for number in tuple(running):
             primary, rest = of[number]
-            left[number] -= step * speed[primary]
-            if left[number] <= 1e-9 * objects:
+            remainder[number] -= step * speed[primary]
+            if remainder[number] <= 1e-9 * objects:
                 running.remove(number)
                 own[primary] -= 1
                 others.subtract(rest)
                 free.add(primary)
 
 
-def evenly(lost: int, stay: int | None, copies: int, groups: int) -> list[Group]:
-    """Of a cluster of which only the numbers are known: each of the ``lost`` OSDs has so many groups, is the primary
-    of one in ``copies`` of them, and shares each with the next of those that ``stay``, or with one without others.
+def evenly(losses: int, stay: int | None, copies: int, groups: int) -> list[Group]:
+    """Of a cluster of which only the numbers are known: each of the ``losses`` OSDs has so many groups, is the
+    primary of one in ``copies`` of them, and shares each with the next of those that ``stay``, or with one without
+    others.
     """
-    partners = cycle(range(lost, lost + stay)) if stay else count(lost)
-    made = []
+    partners = cycle(range(losses, losses + stay)) if stay else count(losses)
+    layout = []
     for number in range(groups):
-        for osd in range(lost):
+        for osd in range(losses):
             with_it = [next(partners) for _ in range(copies - 1)]
             with_it.insert(number % copies, osd)
-            made.append(Group(tuple(with_it), frozenset((osd,)), 1 / (lost * groups)))
-    return made
+            layout.append(Group(tuple(with_it), frozenset((osd,)), 1 / (losses * groups)))
+    return layout
 
 
 def per_second(groups: Sequence[Group], objects: float, pace: Pace) -> float:

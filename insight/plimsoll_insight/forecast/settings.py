@@ -83,7 +83,7 @@ class Osd:
 
 def known_by(osds: Sequence[Osd], groups: Range | None) -> Inputs:
     """What these OSDs have, as ranges. Raises ``UnreadableSettings``."""
-    known = Inputs(
+    inputs = Inputs(
         recovery_active=over(osd.active for osd in osds),
         recovery_sleep=over(osd.sleep for osd in osds),
         max_backfills=over(osd.places for osd in osds),
@@ -91,9 +91,9 @@ def known_by(osds: Sequence[Osd], groups: Range | None) -> Inputs:
         detect=over_all(osd.detect for osd in osds),
     )
     if groups is None:
-        return known
+        return inputs
     ends = [osd.log_entries(each) for osd in osds for each in (groups.low, groups.high)]
-    return replace(known, log_entries=over(ends))
+    return replace(inputs, log_entries=over(ends))
 
 
 def usual() -> Inputs:
@@ -131,8 +131,8 @@ def values(text: str, of: str) -> Values:
 def osd(text: str, metadata: str, number: int) -> Osd:
     """Of ``ceph config show-with-defaults osd.N`` and ``ceph osd metadata N``. Raises ``UnreadableSettings``."""
     try:
-        told: Mapping[str, Any] = json.loads(metadata)
-        turns = [str(told[name]) == "1" for name in ("rotational", "journal_rotational")]
+        document: Mapping[str, Any] = json.loads(metadata)
+        turns = [str(document[name]) == "1" for name in ("rotational", "journal_rotational")]
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableSettings(f"ceph osd metadata {number}: not the JSON that it prints") from error
     return Osd(values(text, f"osd.{number}"), *turns)
@@ -153,8 +153,8 @@ class Counters:
 def counters(text: str, number: int) -> Counters:
     """Of ``ceph tell osd.N perf dump``. Raises ``UnreadableSettings``."""
     try:
-        told = json.loads(text)
-        write, states = told["osd"]["op_w_latency"], told["recoverystate_perf"]
+        document = json.loads(text)
+        write, states = document["osd"]["op_w_latency"], document["recoverystate_perf"]
         took = sum(float(states[f"{step}_latency"]["sum"]) for step in _STEPS)
         return Counters(_from_mean(float(write["sum"]), write), _from_mean(took, states["peering_latency"], SLOWEST))
     except (ValueError, KeyError, TypeError) as error:
