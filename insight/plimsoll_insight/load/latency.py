@@ -59,10 +59,10 @@ class Histogram:
     def quantile(self, fraction: float) -> Quantile | None:
         """As ``plimsoll_probes.model.histogram`` has it; above the first interval off by an eighth at most."""
         rank = ceil(Fraction(str(fraction)) * self.count)
-        counted = 0
+        rising = 0
         for lower, upper, number in self.intervals:
-            counted += number
-            if counted >= rank:
+            rising += number
+            if rising >= rank:
                 return Quantile(lower, upper, lower if upper is None else (lower + upper) // 2)
         return None
 
@@ -102,10 +102,12 @@ def devices(answer: Any) -> list[Device]:
 
 
 def _device(entry: Mapping[str, Any]) -> Device:
-    found = {way: entry["stats"][name] for way, name in DIRECTIONS.items() if name in entry["stats"]}
-    ours = len(found) == len(DIRECTIONS) and all(tuple(one["boundaries"]) == BOUNDARIES for one in found.values())
-    latencies = {way: _histogram(one["bins"]) for way, one in found.items()} if ours else None
-    return Device(text(entry["qdev"]), latencies, bool(found) and not ours)
+    histograms = {way: entry["stats"][name] for way, name in DIRECTIONS.items() if name in entry["stats"]}
+    ours = len(histograms) == len(DIRECTIONS) and all(
+        tuple(one["boundaries"]) == BOUNDARIES for one in histograms.values()
+    )
+    latencies = {way: _histogram(one["bins"]) for way, one in histograms.items()} if ours else None
+    return Device(text(entry["qdev"]), latencies, bool(histograms) and not ours)
 
 
 def _histogram(bins: Sequence[int]) -> Histogram:
@@ -114,9 +116,9 @@ def _histogram(bins: Sequence[int]) -> Histogram:
     return Histogram(tuple(map(count, bins)))
 
 
-def device_of(disk: Disk, found: Iterable[Device]) -> Device | None:
+def device_of(disk: Disk, candidates: Iterable[Device]) -> Device | None:
     """QEMU names a device by its path, ``/machine/peripheral/ALIAS``, with ``/virtio-backend`` for virtio."""
-    return next((each for each in found if disk.alias and disk.alias in each.path.split("/")), None)
+    return next((each for each in candidates if disk.alias and disk.alias in each.path.split("/")), None)
 
 
 def merged(each: Iterable[Latencies]) -> Latencies:
@@ -146,9 +148,11 @@ def load(state: State) -> list[Guest]:
 
 def save(state: State, guests: Iterable[Guest]) -> None:
     """Raises ``StateError``."""
-    kept = [{"uri": guest.uri, "uuid": guest.uuid} for guest in dict.fromkeys(guests)]
-    if kept:
-        files.save(state.histograms, json.dumps({"version": HISTOGRAMS.version, "guests": kept}) + "\n", StateError)
+    entries = [{"uri": guest.uri, "uuid": guest.uuid} for guest in dict.fromkeys(guests)]
+    if entries:
+        files.save(
+            state.histograms, json.dumps({"version": HISTOGRAMS.version, "guests": entries}) + "\n", StateError
+        )
         return
     try:
         state.histograms.unlink(missing_ok=True)
@@ -183,9 +187,9 @@ class Histograms:
             if Guest(self._uri, uuid) not in before:
                 self._untouched.add(Guest(self._uri, uuid))
             try:
-                found = devices(self._qemu.monitor(uuid, _QUERY))
+                current = devices(self._qemu.monitor(uuid, _QUERY))
                 for disk in of_guest:
-                    self._set_one(disk, device_of(disk, found))
+                    self._set_one(disk, device_of(disk, current))
             except PlimsollError as error:
                 self.complaints.append(f"{of_guest[0].guest.name}: latencies not measured: {error}")
 
@@ -202,29 +206,29 @@ class Histograms:
 
     def read(self) -> dict[str, Latencies]:
         """What QEMU counted since, by the key of the disk."""
-        known: dict[str, Latencies] = {}
+        latencies: dict[str, Latencies] = {}
         for uuid, disks in self._set.items():
             try:
-                found = devices(self._qemu.monitor(uuid, _QUERY))
+                current = devices(self._qemu.monitor(uuid, _QUERY))
             except PlimsollError as error:
                 self.complaints.append(f"{disks[0].guest.name}: latencies unknown: {error}")
                 continue
             for disk in disks:
-                device = device_of(disk, found)
+                device = device_of(disk, current)
                 if device is None or device.latencies is None:
                     self.complaints.append(
                         f"{disk.guest.name} {disk.target}: latencies unknown: its histograms are gone"
                     )
                 else:
-                    known[disk.key] = device.latencies
-        return known
+                    latencies[disk.key] = device.latencies
+        return latencies
 
     def remove(self) -> list[str]:
         """Remove those of every guest in the file; returns the guests that had some. Raises ``StateError``."""
-        kept, had = [], []
+        rest, had = [], []
         for guest in load(self._state):
             if guest.uri != self._uri:
-                kept.append(guest)
+                rest.append(guest)
                 continue
             if guest in self._untouched:
                 continue
@@ -239,6 +243,6 @@ class Histograms:
                 self.complaints.append(
                     f"{guest.uuid}: latency histograms not removed: {error}; the next plimsoll load tries again"
                 )
-                kept.append(guest)
-        save(self._state, kept)
+                rest.append(guest)
+        save(self._state, rest)
         return list(dict.fromkeys(had))

@@ -90,11 +90,11 @@ class RegionLoad:
 
 def first_questions(selection: Selection) -> dict[str, str]:
     nodes = selection.matchers()
-    observed = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)
+    moment = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)
     return {
         "nodes": each(_PASSES, nodes),
         "aggregates": without_disks(nodes),
-        "stale": f"{each(_PASSES, nodes)} unless on (region, instance) (time() - {observed} < {STALE})",
+        "stale": f"{each(_PASSES, nodes)} unless on (region, instance) (time() - {moment} < {STALE})",
     }
 
 
@@ -122,21 +122,21 @@ def of_region(
     )
     over = _Over(matchers, seconds)
     whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, over)})") for what, unit in UNITS.items()}
-    found = {what: ask(_ranked(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
-    keys = sorted({_key(by, series) for answer in found.values() for series in answer})
-    named: dict[Key, dict[str, str]] = {}
+    answers = {what: ask(_ranked(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
+    keys = sorted({_key(by, series) for answer in answers.values() for series in answer})
+    facts: dict[Key, dict[str, str]] = {}
     stalls: dict[Key, float] = {}
     if by in (By.VOLUME, By.GUEST) and keys:
         few = Selection(region=region, nodes=tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
-        found = {what: ask(_summed(by, unit, few, over)) for what, unit in UNITS.items()}
+        answers = {what: ask(_summed(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = increased(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
-        named = _named(ask, by, few, seconds)
+        facts = _named(ask, by, few, seconds)
     elif by is By.PROJECT:
-        named = _named(ask, by, matchers, seconds)
+        facts = _named(ask, by, matchers, seconds)
     last = f"max by (project) ({metrics.PROJECT_STALLED_TIMESTAMP_SECONDS}{matchers}) >= time() - {seconds}"
-    stalled = {label(series, "project"): series.value for series in ask(last)}
-    did = _did(by, found)
+    last_stalls = {label(series, "project"): series.value for series in ask(last)}
+    did = _did(by, answers)
     total = _did(None, whole).get((), Did())
     rows = []
     for key in keys:
@@ -145,14 +145,14 @@ def of_region(
         rows.append(
             Row(
                 region,
-                {**named.get(key, {}), **labels},
+                {**facts.get(key, {}), **labels},
                 did.get(key, Did()),
                 None if lines_of is None else round(lines_of),
-                stalled.get(key[0]) if by is By.PROJECT and key[0] else None,
+                last_stalls.get(key[0]) if by is By.PROJECT and key[0] else None,
             )
         )
     rows.sort(key=lambda row: -row.largest(total))
-    return RegionLoad(region, total, tuple(rows), _number(ask, by, over, rows), len(stalled))
+    return RegionLoad(region, total, tuple(rows), _number(ask, by, over, rows), len(last_stalls))
 
 
 @frozen
@@ -195,25 +195,25 @@ def _summed(by: By, unit: str, matchers: str, over: _Over) -> str:
 
 def _ranked(by: By, unit: str, matchers: str, over: _Over, top: int) -> str:
     """The highest of each direction; all types and projects, which are few."""
-    summed = _summed(by, unit, matchers, over)
-    return f"topk by (direction) ({top}, {summed})" if by in (By.VOLUME, By.GUEST) else summed
+    sums = _summed(by, unit, matchers, over)
+    return f"topk by (direction) ({top}, {sums})" if by in (By.VOLUME, By.GUEST) else sums
 
 
 def _named(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str, str]]:
     """The names of now, else the last ones; of a project with several names any."""
-    found: dict[Key, dict[str, str]] = {}
+    by_key: dict[Key, dict[str, str]] = {}
     of_guest: dict[str, dict[str, str]] = {}
-    for metric, common, taken in _FACTS[by]:
-        labels = f"{common}, {', '.join(taken)}"
+    for metric, common, names in _FACTS[by]:
+        labels = f"{common}, {', '.join(names)}"
         now = f"max by ({labels}) ({metric}{matchers})"
         last = f"max by ({labels}) (last_over_time({metric}{matchers}[{seconds}s]))"
         for series in ask(f"{now} or on ({common}) {last}"):
-            values = {name: label(series, name) for name in taken}
+            values = {name: label(series, name) for name in names}
             if by is By.VOLUME and common == "uuid":
                 of_guest[label(series, "uuid")] = values
             else:
-                found[_key(by, series)] = values
-    return {key: {**of_guest.get(key[0], {}), **values} for key, values in found.items()}
+                by_key[_key(by, series)] = values
+    return {key: {**of_guest.get(key[0], {}), **values} for key, values in by_key.items()}
 
 
 def _number(ask: Ask, by: By, over: _Over, rows: Sequence[Row]) -> int:
@@ -225,13 +225,13 @@ def _number(ask: Ask, by: By, over: _Over, rows: Sequence[Row]) -> int:
 
 
 def _did(by: By | None, answers: Mapping[str, Iterable[Series]]) -> dict[Key, Did]:
-    found: dict[Key, Did] = {}
+    by_key: dict[Key, Did] = {}
     for what, answer in answers.items():
         for series in answer:
-            did = found.setdefault(() if by is None else _key(by, series), Did())
+            did = by_key.setdefault(() if by is None else _key(by, series), Did())
             counts: Counter[str] = getattr(did, what)
             counts[label(series, "direction")] += round(series.known or 0.0)
-    return found
+    return by_key
 
 
 def _key(by: By, series: Series) -> Key:

@@ -31,11 +31,11 @@ class Did:
         """What was done between two readings of the counters."""
         for direction in DIRECTIONS:
             requests = round(getattr(rates, f"{direction}_iops") * rates.seconds)
-            done = round(getattr(rates, f"{direction}_bytes") * rates.seconds)
+            size = round(getattr(rates, f"{direction}_bytes") * rates.seconds)
             self.requests[direction] += requests
-            self.bytes[direction] += done
+            self.bytes[direction] += size
             if requests:
-                power = max((done // requests).bit_length() - 1, 0)
+                power = max((size // requests).bit_length() - 1, 0)
                 self.sizes[direction][min(power, _LARGEST)] += requests
 
     def divided(self, parts: int) -> Iterator[Did]:
@@ -43,11 +43,11 @@ class Did:
         for part in range(parts):
             did = Did()
             for direction in DIRECTIONS:
-                whole, done = self.requests[direction], self.bytes[direction]
+                whole, size = self.requests[direction], self.bytes[direction]
                 before, after = whole * part // parts, whole * (part + 1) // parts
                 if after > before:
                     did.requests[direction] = after - before
-                    did.bytes[direction] = done * after // whole - done * before // whole
+                    did.bytes[direction] = size * after // whole - size * before // whole
                     did.sizes[direction] = Counter(dict.fromkeys(self.sizes[direction], after - before))
             yield did
 
@@ -138,13 +138,13 @@ class Tally:
 
     def by(self, key: Callable[[Disk], str]) -> list[Share]:
         """The sums, those with most requests first."""
-        found: dict[str, Did] = {}
+        sums: dict[str, Did] = {}
         number: Counter[str] = Counter()
         for disk_key, did in self.did.items():
             name = key(self.disks[disk_key])
-            found.setdefault(name, Did()).merge(did)
+            sums.setdefault(name, Did()).merge(did)
             number[name] += 1
-        shares = [Share(name, number[name], did) for name, did in found.items()]
+        shares = [Share(name, number[name], did) for name, did in sums.items()]
         return sorted(shares, key=lambda each: (-sum(each.did.requests.values()), each.name))
 
     @property
@@ -175,11 +175,11 @@ def heaviest(
     total = getattr(whole, what)[direction]
     if not total:
         return None
-    found = 0
+    part = 0
     for number, amount in enumerate(sorted((getattr(did, what)[direction] for did in each), reverse=True), 1):
-        found += amount
-        if found >= least * total:
-            return number, min(found / total, 1.0)
+        part += amount
+        if part >= least * total:
+            return number, min(part / total, 1.0)
     return None
 
 
