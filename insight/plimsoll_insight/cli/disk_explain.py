@@ -70,7 +70,7 @@ def _back(since: str) -> timedelta:
         raise UsageError(f"--since: {error}") from error
 
 
-def _evidence(settings: Settings, asked: Disk, back: timedelta) -> NodeEvidence:
+def _evidence(settings: Settings, this_disk: Disk, back: timedelta) -> NodeEvidence:
     state, complaints = state_of(settings), list[str]()
     now = now_of(state)
     since = now - back
@@ -87,20 +87,22 @@ def _evidence(settings: Settings, asked: Disk, back: timedelta) -> NodeEvidence:
             return node.verdicts([each.finding.verdict.value for each in history.runs(since=since)])
 
     record = Record(state.record)
-    entries = read(lambda: record_query.newest(record, Selection(disk=asked.key, since=since), _MOST_ENTRIES))
+    entries = read(lambda: record_query.newest(record, Selection(disk=this_disk.key, since=since), _MOST_ENTRIES))
     last = read(lambda: pass_summary_file.load(state))
     ran, consoles = read(probes), read(lambda: consoles_file.load(state))
     types = {} if last is None else {each.named.key: each.volume_type for each in last.disks}
-    past = read(lambda: node.evidence(usage_history.passes(state), asked, types, since, now)) or Evidence(300.0, ())
+    past = read(lambda: node.evidence(usage_history.passes(state), this_disk, types, since, now)) or Evidence(
+        300.0, ()
+    )
     return NodeEvidence(
         since,
         now,
         None if entries is None else tuple(entries),
         last,
-        None if last is None else next((each for each in last.disks if each.named.key == asked.key), None),
+        None if last is None else next((each for each in last.disks if each.named.key == this_disk.key), None),
         ran,
-        None if consoles is None else consoles.guests.get(asked.guest.uuid),
-        node.explained(asked, past),
+        None if consoles is None else consoles.guests.get(this_disk.guest.uuid),
+        node.explained(this_disk, past),
         cause.find(past),
         tuple(complaints),
     )

@@ -53,11 +53,11 @@ class DrillCompare(LocalCommand, Listing):
         return COLUMNS, [row for path in parsed_args.files for row in _rows(path, found_of(path))]
 
 
-def _rows(path: Path, found: Results) -> Iterator[tuple[object, ...]]:
-    for incident in found.incidents:
-        stalls = [one for one in found.stalls if incident.begin <= one.begin < incident.last]
-        begin = datetime.fromtimestamp(found.recording.began + incident.begin, UTC)
-        lengths = {phase: _length(phase, found, incident) for phase in PHASES}
+def _rows(path: Path, results: Results) -> Iterator[tuple[object, ...]]:
+    for incident in results.incidents:
+        stalls = [one for one in results.stalls if incident.begin <= one.begin < incident.last]
+        begin = datetime.fromtimestamp(results.recording.began + incident.begin, UTC)
+        lengths = {phase: _length(phase, results, incident) for phase in PHASES}
         yield (
             str(path),
             Shown(begin.isoformat(timespec="milliseconds"), second(begin)),
@@ -69,36 +69,36 @@ def _rows(path: Path, found: Results) -> Iterator[tuple[object, ...]]:
             len(stalls),
             _seconds(float(sum(one.seconds for one in stalls))),
             *(_seconds(lengths[phase]) for phase in PHASES[1:]),
-            *(_shown(_iops(phase, found, incident), iops_words) for phase in PHASES),
-            *(_shown(_p99(phase, found, incident), lambda value: latency_words(value * 1e9)) for phase in PHASES),
+            *(_shown(_iops(phase, results, incident), iops_words) for phase in PHASES),
+            *(_shown(_p99(phase, results, incident), lambda value: latency_words(value * 1e9)) for phase in PHASES),
         )
 
 
-def _of(phase: str, found: Results, incident: Incident) -> list[Any]:
+def _of(phase: str, results: Results, incident: Incident) -> list[Any]:
     """Of the normal ones, that before it."""
     if phase == "normal":
-        return [each for each in found.figures if each.span.phase == phase and each.span.end <= incident.begin][-1:]
+        return [each for each in results.figures if each.span.phase == phase and each.span.end <= incident.begin][-1:]
     return [
-        each for each in found.figures
+        each for each in results.figures
         if each.span.phase == phase and incident.begin <= each.span.begin < incident.last
     ]  # fmt: skip
 
 
-def _length(phase: str, found: Results, incident: Incident) -> float | None:
-    return float(sum(each.span.end - each.span.begin for each in _of(phase, found, incident))) or None
+def _length(phase: str, results: Results, incident: Incident) -> float | None:
+    return float(sum(each.span.end - each.span.begin for each in _of(phase, results, incident))) or None
 
 
-def _iops(phase: str, found: Results, incident: Incident) -> float | None:
-    known = [(each.iops, each.span.end - each.span.begin) for each in _of(phase, found, incident)
+def _iops(phase: str, results: Results, incident: Incident) -> float | None:
+    parts = [(each.iops, each.span.end - each.span.begin) for each in _of(phase, results, incident)
              if each.iops is not None]  # fmt: skip
-    length = sum(seconds for _, seconds in known)
-    return sum(iops * seconds for iops, seconds in known) / length if length else None
+    length = sum(seconds for _, seconds in parts)
+    return sum(iops * seconds for iops, seconds in parts) / length if length else None
 
 
-def _p99(phase: str, found: Results, incident: Incident) -> float | None:
+def _p99(phase: str, results: Results, incident: Incident) -> float | None:
     """Of several parts of a phase, the worst."""
     return max(
-        (each.latency[-1] for each in _of(phase, found, incident) if each.latency[-1] is not None), default=None
+        (each.latency[-1] for each in _of(phase, results, incident) if each.latency[-1] is not None), default=None
     )
 
 

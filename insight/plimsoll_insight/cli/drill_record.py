@@ -130,18 +130,18 @@ class DrillRecord(NodeCommand):
             sources = Sources(writer, each, interval, now)
 
             def beyond() -> list[str]:
-                known = None if CLUSTER in sources.silent else cluster.last
-                return [] if stalls is None or disks is None else _stalled(stalls.beyond(now(), known), disks)
+                status = None if CLUSTER in sources.silent else cluster.last
+                return [] if stalls is None or disks is None else _stalled(stalls.beyond(now(), status), disks)
 
-            stalled = self._watch(sources, stop.wait, length, interval, cluster, disks, beyond)
-            writer.write(now(), {"end": "stalled" if stalled else "stopped" if stop.is_set() else "over"})
+            lines = self._watch(sources, stop.wait, length, interval, cluster, disks, beyond)
+            writer.write(now(), {"end": "stalled" if lines else "stopped" if stop.is_set() else "over"})
         for name in each:
             if name not in (CHANGES, LOG) and name not in sources.answered:
                 raise Unreachable(f"{name}: never answered: {sources.silent.get(name, 'no reason')}")
-        if stalls is not None and not stalled and not stalls.any_busy:
-            stalled = ["no disk of a guest was busy, so none could have stalled (--until-stalled): start a load"]
-        self.app.stderr.writelines(f"{line}\n" for line in stalled)
-        return 3 if stalled else 0
+        if stalls is not None and not lines and not stalls.any_busy:
+            lines = ["no disk of a guest was busy, so none could have stalled (--until-stalled): start a load"]
+        self.app.stderr.writelines(f"{line}\n" for line in lines)
+        return 3 if lines else 0
 
     def _probes(
         self,
@@ -188,12 +188,12 @@ class DrillRecord(NodeCommand):
     ) -> list[str]:
         """What ``beyond`` told, which ends it. Raises ``RecordingError`` where the file cannot be written."""
         stderr, began = self.app.stderr, time.monotonic()
-        stalled: list[str] = []
+        lines: list[str] = []
         sources.start()
         try:
-            while sources.failure is None and not (stalled := beyond()):
-                left = interval if length is None else min(interval, began + length - time.monotonic())
-                if left <= 0 or wait(left):
+            while sources.failure is None and not (lines := beyond()):
+                rest = interval if length is None else min(interval, began + length - time.monotonic())
+                if rest <= 0 or wait(rest):
                     break
                 if stderr.isatty():
                     stderr.write(f"\r\x1b[K{progress(time.monotonic() - began, sources.silent, cluster, disks)}")
@@ -205,7 +205,7 @@ class DrillRecord(NodeCommand):
                 stderr.flush()
         if sources.failure is not None:
             raise sources.failure
-        return stalled
+        return lines
 
 
 def _bound(parsed_args: argparse.Namespace, interval: float) -> float:
@@ -218,8 +218,8 @@ def _bound(parsed_args: argparse.Namespace, interval: float) -> float:
     return bound
 
 
-def _stalled(found: Mapping[int, float], disks: GuestDisks) -> list[str]:
-    names = ((disks.names[number], length) for number, length in sorted(found.items()))
+def _stalled(lengths: Mapping[int, float], disks: GuestDisks) -> list[str]:
+    names = ((disks.names[number], length) for number, length in sorted(lengths.items()))
     return [f"{printable(name.words)} has completed no request for {length:.0f} s" for name, length in names]
 
 

@@ -73,24 +73,24 @@ class DrillReport(LocalCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        found = found_of(*parsed_args.files)
-        compared = _compared(parsed_args.forecast, found)
-        facts, sentences = _facts(found), [*_sentences(found), *_compared_words(compared)]
+        results = found_of(*parsed_args.files)
+        comparison = _compared(parsed_args.forecast, results)
+        facts, sentences = _facts(results), [*_sentences(results), *_compared_words(comparison)]
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.drill import plots
                 from plimsoll_insight.figures.page import Table
             heads = [column.head for column in COLUMNS]
-            rows = [[cell.human_readable() for cell in _cells(each, found)] for each in found.figures]
-            tables = [Table("Phases", heads, rows), Table("What happened", ("UTC", "what"), _happened(found))]
-            title = f"Drill on {printable(found.recording.node)}, {_day(found)}"
+            rows = [[cell.human_readable() for cell in _cells(each, results)] for each in results.figures]
+            tables = [Table("Phases", heads, rows), Table("What happened", ("UTC", "what"), _happened(results))]
+            title = f"Drill on {printable(results.recording.node)}, {_day(results)}"
             words = [*(f"{name[0].upper()}{name[1:]}: {value}." for name, value in facts.items()), *sentences]
-            drawn = plots.drawn(parsed_args.plot.suffix, found, title, words, tables)
-            files.save(parsed_args.plot, drawn, PlimsollError)
+            image = plots.drawn(parsed_args.plot.suffix, results, title, words, tables)
+            files.save(parsed_args.plot, image, PlimsollError)
             sentences.append(f"Drawn: {parsed_args.plot}")
-        self.table = COLUMNS, [_cells(each, found) for each in found.figures]
+        self.table = COLUMNS, [_cells(each, results) for each in results.figures]
         self.closing = sentences
-        return self.page(parsed_args, facts, data(found, compared))
+        return self.page(parsed_args, facts, data(results, comparison))
 
 
 def found_of(*paths: Path) -> Results:
@@ -102,18 +102,18 @@ def found_of(*paths: Path) -> Results:
     return results(merged([read(path) for path in paths]))
 
 
-def _compared(path: Path | None, found: Results) -> list[Compared]:
+def _compared(path: Path | None, results: Results) -> list[Compared]:
     if path is None:
         return []
     from plimsoll_insight.drill.comparison import UnreadableForecast, compared
 
-    if not found.incidents:
+    if not results.incidents:
         raise PlimsollError("--forecast: nothing failed in this recording")
-    told = decoding.load(path, _MOST_FORECAST, lambda told: told, UnreadableForecast, follow=True)
-    if told is None:
+    forecast = decoding.load(path, _MOST_FORECAST, lambda document: document, UnreadableForecast, follow=True)
+    if forecast is None:
         raise UnreadableForecast(f"{path}: no such file")
     try:
-        return compared(told, found, found.incidents[0])
+        return compared(forecast, results, results.incidents[0])
     except UnreadableForecast as error:
         raise UnreadableForecast(f"{path}: {error}") from error
 
@@ -121,21 +121,21 @@ def _compared(path: Path | None, found: Results) -> list[Compared]:
 # --- for people
 
 
-def _facts(found: Results) -> dict[str, str]:
-    recording = found.recording
+def _facts(results: Results) -> dict[str, str]:
+    recording = results.recording
     facts = {
-        "recorded": f"on {printable(recording.node)} from {_moment(found, 0)} for {found.seconds.number} s"
+        "recorded": f"on {printable(recording.node)} from {_moment(results, 0)} for {results.seconds.number} s"
         + ("" if recording.ended else ", without an end"),
-        "normal": "unknown" if found.phases.normal is None else f"{iops_words(found.phases.normal)} IOPS",
+        "normal": "unknown" if results.phases.normal is None else f"{iops_words(results.phases.normal)} IOPS",
     }
     if recording.stores:
         first, most = (f"{size / 2**20:.0f} MiB" for size in (recording.stores[0], max(recording.stores)))
         facts["monitor's store"] = f"{first} at first, {most} at most"
-    if not found.incidents:
+    if not results.incidents:
         facts["incidents"] = "none"
-    for number, incident in enumerate(found.incidents, 1):
-        of = "" if len(found.incidents) == 1 else f" {number}"
-        facts[f"incident{of}"] = f"{_moment(found, incident.begin)}, " + (
+    for number, incident in enumerate(results.incidents, 1):
+        of = "" if len(results.incidents) == 1 else f" {number}"
+        facts[f"incident{of}"] = f"{_moment(results, incident.begin)}, " + (
             "not over" if incident.end is None else f"over after {incident.end - incident.begin} s"
         )
         facts[f"detected{of}"] = _after(incident.detect)
@@ -152,38 +152,38 @@ def _facts(found: Results) -> dict[str, str]:
     return facts
 
 
-def _sentences(found: Results) -> Iterator[str]:
-    if found.stalls:
-        guests = {stall.disk.uuid for stall in found.stalls}
-        longest = found.stalls[0].seconds
+def _sentences(results: Results) -> Iterator[str]:
+    if results.stalls:
+        guests = {stall.disk.uuid for stall in results.stalls}
+        longest = results.stalls[0].seconds
         yield (
-            f"{plural(len(found.stalls), 'stall')} of {plural(len(guests), 'guest')}, of"
-            f" {plural(found.busy, 'busy disk')}: {sum(stall.seconds for stall in found.stalls)} s in all,"
+            f"{plural(len(results.stalls), 'stall')} of {plural(len(guests), 'guest')}, of"
+            f" {plural(results.busy, 'busy disk')}: {sum(stall.seconds for stall in results.stalls)} s in all,"
             f" the longest {longest} s."
         )
-        yield from (_stall(stall, found) for stall in found.stalls[:_STALLS_TOLD])
-        if len(found.stalls) > _STALLS_TOLD:
-            yield f"{len(found.stalls) - _STALLS_TOLD} more stalls; -f json has all."
-    elif found.busy:
-        yield f"None of {plural(found.busy, 'busy disk')} stalled."
-    if found.unknown >= 1 and found.recording.statuses:
-        yield f"Unknown: Ceph did not answer for {found.unknown:.0f} s of {found.seconds.number} s."
-    if found.recording.damaged:
-        yield f"{plural(found.recording.damaged, 'line')} of the recording not understood, and left out."
+        yield from (_stall(stall, results) for stall in results.stalls[:_STALLS_TOLD])
+        if len(results.stalls) > _STALLS_TOLD:
+            yield f"{len(results.stalls) - _STALLS_TOLD} more stalls; -f json has all."
+    elif results.busy:
+        yield f"None of {plural(results.busy, 'busy disk')} stalled."
+    if results.unknown >= 1 and results.recording.statuses:
+        yield f"Unknown: Ceph did not answer for {results.unknown:.0f} s of {results.seconds.number} s."
+    if results.recording.damaged:
+        yield f"{plural(results.recording.damaged, 'line')} of the recording not understood, and left out."
 
 
-def _stall(stall: Stall, found: Results) -> str:
-    lasted = f"{stall.seconds} s" if stall.end is not None else f"{stall.seconds} s and longer"
-    return f"Stalled: {printable(stall.disk.words)} at {_clock(found, stall.begin)} for {lasted}."
+def _stall(stall: Stall, results: Results) -> str:
+    length = f"{stall.seconds} s" if stall.end is not None else f"{stall.seconds} s and longer"
+    return f"Stalled: {printable(stall.disk.words)} at {_clock(results, stall.begin)} for {length}."
 
 
-def _compared_words(compared: Sequence[Compared]) -> Iterator[str]:
-    for one in compared:
+def _compared_words(comparison: Sequence[Compared]) -> Iterator[str]:
+    for one in comparison:
         words = _words_of(one.figure)
         low, high = words(one.forecast.low), words(one.forecast.high)
-        told = low if low == high else f"{low} to {high}"
+        range_words = low if low == high else f"{low} to {high}"
         off = "within it" if not one.error else f"{_signed(one.error)} beyond it"
-        yield f"Forecast: {_COMPARED[one.figure]} {told}; measured {words(one.measured)}, {off}."
+        yield f"Forecast: {_COMPARED[one.figure]} {range_words}; measured {words(one.measured)}, {off}."
 
 
 def _words_of(figure: str) -> Callable[[float], str]:
@@ -194,11 +194,11 @@ def _words_of(figure: str) -> Callable[[float], str]:
     return (lambda value: f"{value:.1f} s") if figure in ("detect", "clean") else lambda value: f"{value:.1f}"
 
 
-def _cells(figures: PhaseFigures, found: Results) -> tuple[Shown, ...]:
+def _cells(figures: PhaseFigures, results: Results) -> tuple[Shown, ...]:
     span = figures.span
     return (
         Shown(span.phase.value, span.phase.value),
-        Shown(_iso(found, span.begin), _clock(found, span.begin)),
+        Shown(_iso(results, span.begin), _clock(results, span.begin)),
         Shown(span.end - span.begin, f"{span.end - span.begin} s"),
         _shown(figures.iops, iops_words),
         _shown(figures.change, _signed),
@@ -214,9 +214,9 @@ def _shown(value: float | None, words: Callable[[float], str]) -> Shown:
     return Shown(None if value is None else float(f"{value:.6g}"), NOTHING if value is None else words(value))
 
 
-def _happened(found: Results) -> list[tuple[str, str]]:
-    recording = found.recording
-    told = [
+def _happened(results: Results) -> list[tuple[str, str]]:
+    recording = results.recording
+    events = [
         *((note.time, f"{number}. {note.text} ({note.by})") for number, note in enumerate(recording.marks, 1)),
         *((note.time, f"plimsoll: {note.text}") for note in recording.changes),
         *((line.time, f"{line.who}: {line.text}") for line in recording.events),
@@ -225,25 +225,25 @@ def _happened(found: Results) -> list[tuple[str, str]]:
             for gap in recording.gaps
         ),
     ]
-    rows = [(f"{datetime.fromtimestamp(time, UTC):%H:%M:%S}", printable(words)) for time, words in sorted(told)]
+    rows = [(f"{datetime.fromtimestamp(time, UTC):%H:%M:%S}", printable(words)) for time, words in sorted(events)]
     more = len(rows) - _EVENTS_SHOWN
     return [*rows[:_EVENTS_SHOWN], *([("", f"{more} more; the recording has all")] if more > 0 else [])]
 
 
-def _day(found: Results) -> str:
-    return f"{datetime.fromtimestamp(found.recording.began, UTC):%Y-%m-%d}"
+def _day(results: Results) -> str:
+    return f"{datetime.fromtimestamp(results.recording.began, UTC):%Y-%m-%d}"
 
 
-def _moment(found: Results, at: float) -> str:
-    return second(datetime.fromtimestamp(found.recording.began + at, UTC))
+def _moment(results: Results, at: float) -> str:
+    return second(datetime.fromtimestamp(results.recording.began + at, UTC))
 
 
-def _clock(found: Results, at: float) -> str:
-    return f"{datetime.fromtimestamp(found.recording.began + at, UTC):%H:%M:%S}"
+def _clock(results: Results, at: float) -> str:
+    return f"{datetime.fromtimestamp(results.recording.began + at, UTC):%H:%M:%S}"
 
 
-def _iso(found: Results, at: float) -> str:
-    return datetime.fromtimestamp(found.recording.began + at, UTC).isoformat(timespec="milliseconds")
+def _iso(results: Results, at: float) -> str:
+    return datetime.fromtimestamp(results.recording.began + at, UTC).isoformat(timespec="milliseconds")
 
 
 def _after(seconds: float | None, words: str = "") -> str:
@@ -261,48 +261,48 @@ def _signed(change: float) -> str:
 # --- for programs
 
 
-def data(found: Results, compared: Sequence[Compared] = ()) -> dict[str, object]:
+def data(results: Results, comparison: Sequence[Compared] = ()) -> dict[str, object]:
     """As ``docs/html/schemas/drill-report.json`` has it."""
-    recording = found.recording
+    recording = results.recording
     return {
         "node": recording.node,
-        "begin": _iso(found, 0),
-        "seconds": found.seconds.number,
+        "begin": _iso(results, 0),
+        "seconds": results.seconds.number,
         "ended": recording.ended,
-        "normal_iops": _rounded(found.phases.normal),
-        "unknown_seconds": _rounded(found.unknown),
+        "normal_iops": _rounded(results.phases.normal),
+        "unknown_seconds": _rounded(results.unknown),
         "phases": [
             {
                 str(column): cell.machine_readable()
-                for column, cell in zip(COLUMNS, _cells(each, found), strict=True)
+                for column, cell in zip(COLUMNS, _cells(each, results), strict=True)
             }
-            for each in found.figures
+            for each in results.figures
         ],
-        "incidents": [_incident_data(incident, found) for incident in found.incidents],
+        "incidents": [_incident_data(incident, results) for incident in results.incidents],
         "mon_store_bytes": (
             {"first": recording.stores[0], "most": max(recording.stores)} if recording.stores else None
         ),
-        "busy_disks": found.busy,
+        "busy_disks": results.busy,
         "stalls": [
             {
                 "guest": stall.disk.guest, "guest_uuid": stall.disk.uuid, "disk": stall.disk.target,
-                "begin": _iso(found, stall.begin), "seconds": stall.seconds, "ended": stall.end is not None,
+                "begin": _iso(results, stall.begin), "seconds": stall.seconds, "ended": stall.end is not None,
             }
-            for stall in found.stalls
+            for stall in results.stalls
         ],
         "marks": [{"time": _iso_of(note.time), "text": note.text, "by": note.by} for note in recording.marks],
         "forecast": [
             {"figure": one.figure, "low": one.forecast.low, "high": one.forecast.high,
              "measured": _rounded(one.measured), "error": _rounded(one.error)}
-            for one in compared
+            for one in comparison
         ],
     }  # fmt: skip
 
 
-def _incident_data(incident: Incident, found: Results) -> dict[str, Any]:
+def _incident_data(incident: Incident, results: Results) -> dict[str, Any]:
     return {
-        "begin": _iso(found, incident.begin),
-        "end": None if incident.end is None else _iso(found, incident.end),
+        "begin": _iso(results, incident.begin),
+        "end": None if incident.end is None else _iso(results, incident.end),
         "detect_seconds": _rounded(incident.detect),
         "serve_seconds": _rounded(incident.serve),
         "recover_seconds": _rounded(incident.recover),

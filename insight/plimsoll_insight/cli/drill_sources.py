@@ -28,10 +28,10 @@ class ClusterStatus:
         self.last: Status | None = None
 
     def __call__(self) -> Iterator[Line]:
-        asked = self._now()
+        begin = self._now()
         self.last = self.cluster.status()
         # It is of some time between the question and the answer.
-        yield (asked + self._now()) / 2, status_line(self.last)
+        yield (begin + self._now()) / 2, status_line(self.last)
 
 
 class ClusterLog:
@@ -46,18 +46,18 @@ class ClusterLog:
             key = line.time, line.who, line.number
             if line.time >= self._since and key not in self._seen:
                 self._seen.add(key)
-                told = asdict(line)
-                yield told.pop("time"), {"event": told}
+                fields = asdict(line)
+                yield fields.pop("time"), {"event": fields}
 
 
 def changes(following: Following) -> Source:
     """plimsoll's own, since the first question."""
-    begun = False
+    is_begun = False
 
     def ask() -> Iterator[Line]:
-        nonlocal begun
-        if not begun:
-            begun = True
+        nonlocal is_begun
+        if not is_begun:
+            is_begun = True
             for _ in following.start(1):
                 pass
         for entry, _ in following.new():

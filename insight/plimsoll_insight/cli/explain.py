@@ -41,12 +41,12 @@ class RegionExplain(RegionCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
-        asked, span = _asked(parsed_args.what), _span(parsed_args.since)
+        term, span = _asked(parsed_args.what), _span(parsed_args.since)
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         prometheus = self.connected(parsed_args, settings)
-        found = questions.guests(prometheus.query, selection, asked, span.seconds)
-        guest = self._one(found, asked, parsed_args.since)
-        volume = asked if asked not in (guest.uuid, guest.server, guest.name) else None
+        servers = questions.guests(prometheus.query, selection, term, span.seconds)
+        guest = self._one(servers, term, parsed_args.since)
+        volume = term if term not in (guest.uuid, guest.server, guest.name) else None
 
         def over(promql: str) -> Sequence[Line]:
             return prometheus.over(promql, span.seconds, span.step)
@@ -61,19 +61,19 @@ class RegionExplain(RegionCommand, Page):
             span,
         )
         if not disks:
-            raise self._nothing(asked, parsed_args.since)
-        probed = questions.probed(prometheus.query, stays, span.seconds)
+            raise self._nothing(term, parsed_args.since)
+        probes = questions.probed(prometheus.query, stays, span.seconds)
         stalls = questions.stalls(over, guest)
         specs = _specs(settings)
         disks = [replace(disk, qos_spec=specs.get(disk.volume_type, "")) for disk in disks]
-        explained = [(disk, cause.find(disk.evidence)) for disk in disks]
-        neighbours = (finding.neighbour.uuid for _, finding in explained if finding.neighbour)
+        findings = [(disk, cause.find(disk.evidence)) for disk in disks]
+        neighbours = (finding.neighbour.uuid for _, finding in findings if finding.neighbour)
         names = questions.names(prometheus.query, guest, neighbours, span.seconds)
         self.warned(prometheus)
         self._lines = [messages.head(guest, stays), *messages.stall_lines(stalls)]
-        for disk, finding in explained:
-            self._lines += messages.disk_lines(disk, finding, probed, names)
-        return self.page(parsed_args, {}, serialize.data(guest, stays, explained, probed, stalls, names))
+        for disk, finding in findings:
+            self._lines += messages.disk_lines(disk, finding, probes, names)
+        return self.page(parsed_args, {}, serialize.data(guest, stays, findings, probes, stalls, names))
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
@@ -83,17 +83,17 @@ class RegionExplain(RegionCommand, Page):
         write_lines(self.app.stdout, self._lines)
         return 0
 
-    def _one(self, found: Sequence[FoundGuest], asked: str, since: str) -> FoundGuest:
-        if not found:
-            raise self._nothing(asked, since)
-        if len(found) > 1:
-            uuids = ", ".join(printable(guest.uuid) for guest in found)
-            raise UsageError(f"{printable(asked)} stands for {len(found)} servers; give the UUID of one: {uuids}")
-        return found[0]
+    def _one(self, servers: Sequence[FoundGuest], term: str, since: str) -> FoundGuest:
+        if not servers:
+            raise self._nothing(term, since)
+        if len(servers) > 1:
+            uuids = ", ".join(printable(guest.uuid) for guest in servers)
+            raise UsageError(f"{printable(term)} stands for {len(servers)} servers; give the UUID of one: {uuids}")
+        return servers[0]
 
-    def _nothing(self, asked: str, since: str) -> UsageError:
+    def _nothing(self, term: str, since: str) -> UsageError:
         return UsageError(
-            f"{self._name}: no metrics of a server or volume {printable(asked)} in the last {since}; see plimsoll"
+            f"{self._name}: no metrics of a server or volume {printable(term)} in the last {since}; see plimsoll"
             " region disks, or give a longer --since (nodes with [metrics] detail = aggregate have none)"
         )
 
@@ -101,13 +101,13 @@ class RegionExplain(RegionCommand, Page):
 def _specs(settings: Settings) -> dict[str, str]:
     """The QoS spec of each volume type, by their names, where this machine has a catalogue."""
     try:
-        known = catalogue.load(settings.catalogue.directory)
+        current = catalogue.load(settings.catalogue.directory)
     except CatalogueError:
-        known = None
-    if known is None:
+        current = None
+    if current is None:
         return {}
-    specs = {id: spec.name for id, spec in known.specs.items()}
-    return {each.name: specs.get(each.qos_spec or "", "") for each in known.types.values()}
+    specs = {id: spec.name for id, spec in current.specs.items()}
+    return {each.name: specs.get(each.qos_spec or "", "") for each in current.types.values()}
 
 
 def _asked(text: str) -> str:

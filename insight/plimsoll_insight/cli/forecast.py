@@ -89,7 +89,7 @@ class ForecastList(LocalCommand, Listing):
         what.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
                           help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
         what.add_argument("--id", default="admin", help="the client that asks it; default: admin")
-        known = parser.add_argument_group("what is known")
+        facts = parser.add_argument_group("what is known")
         for option, unit, words in (
             ("--copies", "NUMBER", "of each object"),
             ("--objects", "NUMBER", "in the whole cluster"),
@@ -119,63 +119,63 @@ class ForecastList(LocalCommand, Listing):
             ("--pgs-per-osd", "NUMBER", "placement groups of an OSD"),
             ("--log-entries", "NUMBER", "of a placement group; default: as Ceph has it since Octopus"),
         ):
-            known.add_argument(option, metavar=unit, help=words)
+            facts.add_argument(option, metavar=unit, help=words)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        known = _inputs(parsed_args)
+        inputs = _inputs(parsed_args)
         if sum(map(bool, (parsed_args.domains, parsed_args.degraded, parsed_args.live))) != 1:
             raise UsageError("give one of --domains N, --degraded P and --live")
         if parsed_args.live:
-            found, known, told = self._live(parsed_args, known)
+            cases, inputs, notes = self._live(parsed_args, inputs)
         else:
-            found, told = _by_counts(parsed_args, known), ()
-            known = _filled(known, settings.usual())
-        each = [forecast(failure, known) for failure in found]
+            cases, notes = _by_counts(parsed_args, inputs), ()
+            inputs = _filled(inputs, settings.usual())
+        each = [forecast(failure, inputs) for failure in cases]
         unknown = list(_unknown(each))
         if not any(_figures(one) for one in each) and not parsed_args.live:
             raise UsageError(unknown[0] if unknown else "nothing to forecast")
-        self.closing = (*unknown, *_taken(parsed_args, known), *told, *_assumed(known, each))
+        self.closing = (*unknown, *_taken(parsed_args, inputs), *notes, *_assumed(inputs, each))
         if parsed_args.formatter != "table":
             self.app.stderr.writelines(f"{line}\n" for line in unknown)
         return COLUMNS, [_cells(one) for one in each]
 
-    def _live(self, parsed_args: argparse.Namespace, known: Inputs) -> tuple[list[Failure], Inputs, tuple[str, ...]]:
+    def _live(self, parsed_args: argparse.Namespace, inputs: Inputs) -> tuple[list[Failure], Inputs, tuple[str, ...]]:
         if bool(parsed_args.each) == bool(parsed_args.lose):
             raise UsageError("--live needs --each TYPE or --lose NAME, and not both")
         cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, _DEADLINE)
-        osd_map, placed = cluster.map(), cluster.placement()
-        found = _on_the_tree(parsed_args, osd_map.tree, placed)
-        asked = _some(osd_map.up)
-        read, more = self._read_settings(cluster, asked, over_all([failure.groups for failure in found]))
-        size = exactly(placed.object_bytes) if placed.object_bytes and not parsed_args.object_size else None
-        filled = _filled(
-            replace(known, object_size=size or known.object_size, status_delay=self._status_delay(cluster)),
-            replace(read, copies=placed.copies),
+        osd_map, placement = cluster.map(), cluster.placement()
+        cases = _on_the_tree(parsed_args, osd_map.tree, placement)
+        sample = _some(osd_map.up)
+        read, more = self._read_settings(cluster, sample, over_all([failure.groups for failure in cases]))
+        size = exactly(placement.object_bytes) if placement.object_bytes and not parsed_args.object_size else None
+        complete = _filled(
+            replace(inputs, object_size=size or inputs.object_size, status_delay=self._status_delay(cluster)),
+            replace(read, copies=placement.copies),
         )
-        told = (*_told(known, read, [f"osd.{osd}" for osd in asked]), *more)
+        notes = (*_told(inputs, read, [f"osd.{osd}" for osd in sample]), *more)
         if osd_map.down:
-            told = (*told, f"{plural(len(osd_map.down), 'OSD')} down already: what was on them is in no figure.")
-        return found, _filled(filled, settings.usual()), told
+            notes = (*notes, f"{plural(len(osd_map.down), 'OSD')} down already: what was on them is in no figure.")
+        return cases, _filled(complete, settings.usual()), notes
 
     def _read_settings(
-        self, cluster: LiveCluster, asked: Sequence[int], groups: Range | None
+        self, cluster: LiveCluster, sample: Sequence[int], groups: Range | None
     ) -> tuple[Inputs, list[str]]:
         """Of these OSDs; what cannot be had stays unknown, with a line on it. And what else is to be told."""
         read, more = Inputs(), []
         try:
-            osds = [cluster.osd_settings(osd) for osd in asked]
-            read = settings.known_by(osds, groups) if asked else read
+            osds = [cluster.osd_settings(osd) for osd in sample]
+            read = settings.known_by(osds, groups) if sample else read
             if any(osd.has_mclock for osd in osds):
                 more.append("osd_op_queue is mclock_scheduler: its profile may let recovery take longer.")
         except PlimsollError as error:
             self.app.stderr.write(f"The settings of OSDs are unknown: {error}\n")
         try:
-            measured = settings.measured_by([cluster.counters(osd) for osd in asked])
+            measurement = settings.measured_by([cluster.counters(osd) for osd in sample])
         except PlimsollError as error:
             self.app.stderr.write(f"The times of writes and of peering are unknown: {error}\n")
             return read, more
-        return _filled(read, measured), more
+        return _filled(read, measurement), more
 
     def _status_delay(self, cluster: LiveCluster) -> Range | None:
         try:
@@ -185,43 +185,43 @@ class ForecastList(LocalCommand, Listing):
             return None
 
 
-def _filled(known: Inputs, by: Inputs) -> Inputs:
+def _filled(inputs: Inputs, by: Inputs) -> Inputs:
     """Where it is unknown, with the other."""
-    names = [name for name in fields_of(Inputs) if getattr(known, name) is None]
-    return replace(known, **{name: getattr(by, name) for name in names})
+    names = [name for name in fields_of(Inputs) if getattr(inputs, name) is None]
+    return replace(inputs, **{name: getattr(by, name) for name in names})
 
 
 def _some(osds: Sequence[int]) -> list[int]:
     """The first, one in the middle and the last: each takes a second to ask."""
-    chosen = sorted(osds)
-    return sorted({chosen[0], chosen[len(chosen) // 2], chosen[-1]}) if chosen else []
+    order = sorted(osds)
+    return sorted({order[0], order[len(order) // 2], order[-1]}) if order else []
 
 
-def _told(known: Inputs, read: Inputs, osds: Sequence[str]) -> tuple[str, ...]:
+def _told(inputs: Inputs, read: Inputs, osds: Sequence[str]) -> tuple[str, ...]:
     """What was taken from these OSDs, as it was not given."""
     words = [
         words(value)
         for name, words in _READ.items()
-        if getattr(known, name) is None and (value := getattr(read, name)) is not None
+        if getattr(inputs, name) is None and (value := getattr(read, name)) is not None
     ]
     return (f"Of {_listed(osds, 'and')}: {', '.join(words)}.",) if words else ()
 
 
-def _on_the_tree(parsed_args: argparse.Namespace, tree: Tree, placed: failures.Placement) -> list[Failure]:
+def _on_the_tree(parsed_args: argparse.Namespace, tree: Tree, placement: failures.Placement) -> list[Failure]:
     """Raises ``UsageError``."""
     try:
         if parsed_args.lose:
-            return [failures.together(parsed_args.lose, tree, placed)]
-        found = list(failures.each_of(parsed_args.each, tree, placed))
+            return [failures.together(parsed_args.lose, tree, placement)]
+        cases = list(failures.each_of(parsed_args.each, tree, placement))
     except failures.UnknownBucket as error:
         option = "--lose" if parsed_args.lose else "--each"
         raise UsageError(f"{option}: {error}; {meant(error.name, error.known)}") from error
-    if len(found) > _MOST_ROWS:
-        raise UsageError(f"--each {parsed_args.each}: {len(found)} rows are too many; give --lose NAME")
-    return found
+    if len(cases) > _MOST_ROWS:
+        raise UsageError(f"--each {parsed_args.each}: {len(cases)} rows are too many; give --lose NAME")
+    return cases
 
 
-def _by_counts(parsed_args: argparse.Namespace, known: Inputs) -> list[Failure]:
+def _by_counts(parsed_args: argparse.Namespace, inputs: Inputs) -> list[Failure]:
     """Raises ``UsageError``."""
     objects = _ranged("--objects", parsed_args.objects, _number)
     per_domain = _whole("--osds-per-domain", parsed_args.osds_per_domain)
@@ -235,31 +235,31 @@ def _by_counts(parsed_args: argparse.Namespace, known: Inputs) -> list[Failure]:
                 osds=per_domain,
                 hosts=1,
                 recovering=()
-                if per_domain is None or known.copies is None
-                else failures.spread(per_domain, None, int(known.copies.low), _usual_groups(known)),
+                if per_domain is None or inputs.copies is None
+                else failures.spread(per_domain, None, int(inputs.copies.low), _usual_groups(inputs)),
             )
             for share in shares
         ]
-    if known.copies is None:
+    if inputs.copies is None:
         raise UsageError("--domains needs --copies: how many each object has")
-    if not known.copies.is_exact or known.copies.low != int(known.copies.low):
+    if not inputs.copies.is_exact or inputs.copies.low != int(inputs.copies.low):
         raise UsageError("--copies: with --domains a whole number")
-    found = []
+    cases = []
     for word in parsed_args.domains.split(","):
         domains = _whole("--domains", word.strip()) or 0
         try:
-            found.append(
+            cases.append(
                 failures.by_counts(
-                    domains, parsed_args.lost, int(known.copies.low), objects, per_domain, _usual_groups(known)
+                    domains, parsed_args.lost, int(inputs.copies.low), objects, per_domain, _usual_groups(inputs)
                 )
             )
         except ValueError as error:
             raise UsageError(f"--domains {word}: {error}") from error
-    return found
+    return cases
 
 
-def _usual_groups(known: Inputs) -> float:
-    return known.pgs_per_osd.high if known.pgs_per_osd else failures.USUAL_GROUPS
+def _usual_groups(inputs: Inputs) -> float:
+    return inputs.pgs_per_osd.high if inputs.pgs_per_osd else failures.USUAL_GROUPS
 
 
 def _part(objects: Range | None, share: float) -> Range | None:
@@ -355,8 +355,8 @@ def _percent(text: str) -> float:
 
 
 def _figures(one: Forecast) -> list[Range]:
-    found = (one.service, one.objects_sec, one.clean, one.rebuild, one.memory)
-    return [each for each in found if each is not None]
+    ranges = (one.service, one.objects_sec, one.clean, one.rebuild, one.memory)
+    return [each for each in ranges if each is not None]
 
 
 def _unknown(each: Sequence[Forecast]) -> Iterator[str]:
@@ -378,22 +378,22 @@ def _listed(words: Sequence[str], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def _taken(parsed_args: argparse.Namespace, known: Inputs) -> Iterator[str]:
+def _taken(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[str]:
     """What was taken for known without being told."""
-    taken = []
-    if not parsed_args.object_size and known.object_size is not None:
-        taken.append(f"objects of {_bytes(known.object_size.low)}")
-    if not parsed_args.write_size and known.write_iops is not None and known.away is not None:
-        taken.append(f"writes of {_bytes(known.write_size)}")
-    if not parsed_args.live and not parsed_args.max_backfills and known.recovery_active is not None:
-        taken.append("osd_max_backfills 1")
-    if taken:
-        yield f"Taken: {', '.join(taken)}."
-
-
-def _assumed(known: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
     parts = []
-    if any(one.clean for one in each) and known.peering is settings.PEERING:  # not one that is as long
+    if not parsed_args.object_size and inputs.object_size is not None:
+        parts.append(f"objects of {_bytes(inputs.object_size.low)}")
+    if not parsed_args.write_size and inputs.write_iops is not None and inputs.away is not None:
+        parts.append(f"writes of {_bytes(inputs.write_size)}")
+    if not parsed_args.live and not parsed_args.max_backfills and inputs.recovery_active is not None:
+        parts.append("osd_max_backfills 1")
+    if parts:
+        yield f"Taken: {', '.join(parts)}."
+
+
+def _assumed(inputs: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
+    parts = []
+    if any(one.clean for one in each) and inputs.peering is settings.PEERING:  # not one that is as long
         parts.append(f"peering takes {_in_words(settings.PEERING, _long)}")
     if any(one.memory for one in each):
         parts.append(f"{ENTRY:.0f} B of memory for an entry of a log, {MISSING:.0f} B for a missing object")
@@ -456,15 +456,15 @@ def _count(value: float) -> str:
 def _long(value: float) -> str:
     """``38 s``, ``12 min``, ``3.4 h``."""
     unit, size = next((unit, size) for unit, size, below in _TIMES if value < below)
-    scaled = value / size
-    return f"{scaled:.1f} {unit}" if scaled < 9.95 else f"{scaled:.0f} {unit}"
+    number = value / size
+    return f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
 
 
 def _bytes(value: float) -> str:
     for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if value >= size:
-            scaled = value / size
-            return f"{scaled:.0f} {unit}" if scaled >= 9.95 or scaled == int(scaled) else f"{scaled:.1f} {unit}"
+            number = value / size
+            return f"{number:.0f} {unit}" if number >= 9.95 or number == int(number) else f"{number:.1f} {unit}"
     return f"{value:.0f} B"
 
 

@@ -98,22 +98,22 @@ class Hist(LocalCommand, Listing):
             self.app.stderr.writelines(f"{line}\n" for line in unread)
         if not parts:
             raise UsageError("--probes: no probe completed a request since then; see: plimsoll probe history")
-        asked = studies.study(parts, width, fractions, self._progress)
+        study = studies.study(parts, width, fractions, self._progress)
         by = "group" if parsed_args.group else parsed_args.by
-        whole = studies.Whole(asked)
+        whole = studies.Whole(study)
         if parsed_args.plot is None:
-            rows = asked.rows(_key(by), whole.add)
-            self.closing = (*_closing(asked, rows, whole), *unread)
+            rows = study.rows(_key(by), whole.add)
+            self.closing = (*_closing(study, rows, whole), *unread)
         else:
-            rows = _plotted(parsed_args.plot, asked, _key(by), unread, whole)
-            self.closing = (*_closing(asked, rows, whole), *unread, f"Drawn: {parsed_args.plot}")
-        spans = asked.spans(_key(by))
-        return _columns(fractions, by), (_cells(row, asked, by, spans[row.whose]) for row in rows)
+            rows = _plotted(parsed_args.plot, study, _key(by), unread, whole)
+            self.closing = (*_closing(study, rows, whole), *unread, f"Drawn: {parsed_args.plot}")
+        spans = study.spans(_key(by))
+        return _columns(fractions, by), (_cells(row, study, by, spans[row.whose]) for row in rows)
 
-    def _progress(self, done: int, whole: int) -> None:
+    def _progress(self, count: int, whole: int) -> None:
         stderr = self.app.stderr
         if stderr.isatty():
-            stderr.write(f"\r{done} of {plural(whole, 'log')} read" if done < whole else "\r\x1b[K")
+            stderr.write(f"\r{count} of {plural(whole, 'log')} read" if count < whole else "\r\x1b[K")
             stderr.flush()
 
     def _probed(self, parsed_args: argparse.Namespace) -> list[Part]:
@@ -121,25 +121,25 @@ class Hist(LocalCommand, Listing):
 
         since = moment_of("--probes", parsed_args.probes, datetime.now(UTC))
         with history_of(self.settings(parsed_args)) as history:
-            found = [part_of(result) for result in history.runs(since=since)]
-        return [part for part in found if part is not None]
+            parts = [part_of(result) for result in history.runs(since=since)]
+        return [part for part in parts if part is not None]
 
 
 def _plotted(
-    path: Path, asked: Study, key: Callable[[Part], str] | None, unread: Sequence[str], whole: Whole
+    path: Path, study: Study, key: Callable[[Part], str] | None, unread: Sequence[str], whole: Whole
 ) -> Rows:
     with plotting(path):
         from plimsoll_insight.hist import plots
         from plimsoll_insight.hist.heat import Heat
-    heat = Heat(asked.scale)
+    heat = Heat(study.scale)
 
-    def seen(timeline: Timeline, wanted: int) -> None:
-        heat.add(timeline, wanted)
-        whole.add(timeline, wanted)
+    def watch(timeline: Timeline, count: int) -> None:
+        heat.add(timeline, count)
+        whole.add(timeline, count)
 
-    rows = asked.rows(key, seen)
-    sentences = [*_closing(asked, rows, whole), *unread]
-    files.save(path, plots.drawn(path.suffix, asked, rows, heat, sentences), PlimsollError)
+    rows = study.rows(key, watch)
+    sentences = [*_closing(study, rows, whole), *unread]
+    files.save(path, plots.drawn(path.suffix, study, rows, heat, sentences), PlimsollError)
     return rows
 
 
@@ -160,24 +160,24 @@ def _logged(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]:
         pattern: _milliseconds("--offset", text)
         for pattern, text in (_pair("--offset", text) for text in parsed_args.offset)
     }
-    found, errors = [], []
+    parts, errors = [], []
     for source in sources(parsed_args.paths, Chosen(groups, offsets)):
         try:
-            found.append(part(source))
+            parts.append(part(source))
         except UnreadableLog as error:
             errors.append(error)
-    if errors and not found:
+    if errors and not parts:
         raise errors[0]
     unread += [f"Not counted: {error}" for error in errors[:_STALLS_TOLD]]
     if len(errors) > _STALLS_TOLD:
         unread.append(f"{len(errors) - _STALLS_TOLD} more files could not be read.")
-    return found
+    return parts
 
 
 def _damages(parts: Iterable[Part]) -> list[str]:
     bad = [part for part in parts if part.extent.damaged]
-    told = [f"{part.name}: {part.extent.damaged}; what was before is counted." for part in bad[:_STALLS_TOLD]]
-    return [*told, *([f"{len(bad) - _STALLS_TOLD} more files are damaged."] if len(bad) > _STALLS_TOLD else [])]
+    lines = [f"{part.name}: {part.extent.damaged}; what was before is counted." for part in bad[:_STALLS_TOLD]]
+    return [*lines, *([f"{len(bad) - _STALLS_TOLD} more files are damaged."] if len(bad) > _STALLS_TOLD else [])]
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:
@@ -195,12 +195,12 @@ def _fractions(text: str) -> list[Fraction]:
     words = [each.strip() for each in text.split(",")]
     if not all(map(_PERCENTILE.fullmatch, words)):
         raise UsageError(f"--percentiles {text}: write numbers with commas between them, like {_PERCENTILES}")
-    found = [Fraction(each) / 100 for each in words]
-    if len(set(found)) < len(found):
+    fractions = [Fraction(each) / 100 for each in words]
+    if len(set(fractions)) < len(fractions):
         raise UsageError(f"--percentiles {text}: one is there twice")
-    if not all(0 < each <= 1 for each in found) or len(found) > _MOST_PERCENTILES:
+    if not all(0 < each <= 1 for each in fractions) or len(fractions) > _MOST_PERCENTILES:
         raise UsageError(f"--percentiles {text}: up to {_MOST_PERCENTILES} numbers above 0 and up to 100")
-    return found
+    return fractions
 
 
 def _key(by: str) -> Callable[[Part], str] | None:
@@ -231,15 +231,15 @@ def _columns(fractions: Sequence[Fraction], by: str) -> Sequence[Column]:
     )
 
 
-def _cells(row: Row, asked: Study, by: str, span: tuple[float, float]) -> tuple[object, ...]:
+def _cells(row: Row, study: Study, by: str, span: tuple[float, float]) -> tuple[object, ...]:
     from plimsoll_insight.hist.study import seconds_of
 
     interval = row.interval
     seconds = seconds_of(interval, span)
     return (
         *([] if by == "all" else [row.whose if row.whose is not None else Shown(None, "all")]),
-        _time(interval.begin_ms, asked),
-        _time(interval.end_ms, asked),
+        _time(interval.begin_ms, study),
+        _time(interval.end_ms, study),
         interval.direction,
         Shown(round(interval.completed, 3), f"{interval.completed:.0f}"),
         Shown(round(interval.completed / seconds, 3), iops_words(interval.completed / seconds)),
@@ -251,8 +251,8 @@ def _cells(row: Row, asked: Study, by: str, span: tuple[float, float]) -> tuple[
     )
 
 
-def _time(milliseconds: float, asked: Study) -> Shown:
-    if asked.is_of_epoch:
+def _time(milliseconds: float, study: Study) -> Shown:
+    if study.is_of_epoch:
         time = datetime.fromtimestamp(milliseconds / 1000, UTC)
         return Shown(time.isoformat(timespec="milliseconds"), second(time))
     return Shown(milliseconds / 1000, f"{milliseconds / 1000:.10g} s")
@@ -276,60 +276,60 @@ def _state(interval: Interval) -> Shown:
     return Shown("ok", "ok")
 
 
-def _closing(asked: Study, rows: Iterable[Row], run: Whole) -> Iterable[str]:
+def _closing(study: Study, rows: Iterable[Row], run: Whole) -> Iterable[str]:
     from plimsoll_insight.hist.percentiles import bound_of
     from plimsoll_insight.hist.study import ALL, stalls
 
     whole = sum(row.interval.completed for row in rows if row.whose == ALL and row.interval.direction != "all")
-    share, least = bound_of({scale for part in asked.parts for scale in part.extent.scales}, asked.scale)
+    share, least = bound_of({scale for part in study.parts for scale in part.extent.scales}, study.scale)
     bound = f"{100 * share:.2g} % of the exact ones"
     if least >= _TOLD_NS:
         bound += f", or {least / 1000:g} µs where that is more"
-    logs = plural(len(asked.parts), "log")
-    yield from _of_whole_run(run, asked)
+    logs = plural(len(study.parts), "log")
+    yield from _of_whole_run(run, study)
     yield f"{whole:.0f} requests in {logs}; percentiles are within {bound}."
-    found = stalls(rows)
-    for stall in found[:_STALLS_TOLD]:
-        yield _stall(stall, asked)
-    if len(found) > _STALLS_TOLD:
-        yield f"{len(found) - _STALLS_TOLD} more stalls; -f json has all intervals."
+    runs = stalls(rows)
+    for stall in runs[:_STALLS_TOLD]:
+        yield _stall(stall, study)
+    if len(runs) > _STALLS_TOLD:
+        yield f"{len(runs) - _STALLS_TOLD} more stalls; -f json has all intervals."
     if any(row.interval.is_saturated for row in rows):
         yield "saturated: fio's last bucket begins at 17.05 s and has no upper edge: these took so long, or longer."
-    yield from _lost([part.extent for part in asked.parts], asked)
+    yield from _lost([part.extent for part in study.parts], study)
 
 
-def _of_whole_run(run: Whole, asked: Study) -> Iterable[str]:
+def _of_whole_run(run: Whole, study: Study) -> Iterable[str]:
     from plimsoll_insight.hist.percentiles import name_of
 
-    begin, end = asked.spans(None)[None]
+    begin, end = study.spans(None)[None]
     seconds = max((end - begin) / 1000, 0.001)
     for each in run.told():
         if not each.completed:
             continue
-        told = [
+        parts = [
             f"{name_of(fraction)} {_latency(latency).human_readable()}"
-            for fraction, latency in zip(asked.fractions, each.percentiles, strict=True)
+            for fraction, latency in zip(study.fractions, each.percentiles, strict=True)
         ]
         rate = iops_words(each.completed / seconds)
         slowest = _latency(each.slowest).human_readable()
-        yield f"Whole run, {each.direction}: {rate} IOPS for {seconds:.10g} s; {', '.join(told)}, slowest {slowest}."
+        yield f"Whole run, {each.direction}: {rate} IOPS for {seconds:.10g} s; {', '.join(parts)}, slowest {slowest}."
 
 
-def _stall(run: Sequence[Interval], asked: Study) -> str:
-    begin, end = (_time(each, asked).human_readable() for each in (run[0].begin_ms, run[-1].end_ms))
+def _stall(run: Sequence[Interval], study: Study) -> str:
+    begin, end = (_time(each, study).human_readable() for each in (run[0].begin_ms, run[-1].end_ms))
     most = max(interval.waiting for interval in run)
     return f"Stalled: no request completed from {begin} to {end}; up to {most:.0f} waited."
 
 
-def _of_servers(asked: Study) -> Iterable[str]:
+def _of_servers(study: Study) -> Iterable[str]:
     """What a server of fio did to the rows that it sent."""
-    undone = [part.name for part in asked.parts if part.extent.is_subtracted]
+    undone = [part.name for part in study.parts if part.extent.is_subtracted]
     if undone:
         yield (
             f"{plural(len(undone), 'log')} of fio --client: each row had the row two before in it, as fio's server"
             " subtracts in place; it is taken out."
         )
-    doubtful = [part.name for part in asked.parts if part.extent.may_be_subtracted]
+    doubtful = [part.name for part in study.parts if part.extent.may_be_subtracted]
     if doubtful:
         yield (
             f"{doubtful[0]}{f' and {len(doubtful) - 1} more' if len(doubtful) > 1 else ''}: of fio --client, whose"
@@ -337,17 +337,17 @@ def _of_servers(asked: Study) -> Iterable[str]:
         )
 
 
-def _lost(extents: Sequence[Extent], asked: Study) -> Iterable[str]:
+def _lost(extents: Sequence[Extent], study: Study) -> Iterable[str]:
     interval = max((extent.interval_ms for extent in extents if sum(extent.rows) > 1), default=0)
     if interval:
         yield (
             "fio never logs its last interval: up to"
             f" {interval / 1000:.3g} s at the end of each log are not in these figures (fio's JSON has them)."
         )
-    yield from _of_servers(asked)
+    yield from _of_servers(study)
     incomplete = sum(extent.unread.incomplete for extent in extents)
     if incomplete:
         yield f"{plural(incomplete, 'log')} ended in the middle of a line, which is left out."
-    bad = [(part.name, part.extent.unread) for part in asked.parts if part.extent.unread.lines]
+    bad = [(part.name, part.extent.unread) for part in study.parts if part.extent.unread.lines]
     for name, unread in bad[:_STALLS_TOLD]:
         yield f"{name}: {plural(unread.lines, 'line')} not understood and left out, the first is line {unread.first}."

@@ -91,22 +91,22 @@ class Load(NodeCommand, Listing):
             began = datetime.now(UTC)
             tally = Tally(Intervals(time.monotonic(), interval) if by == "time" else None)
             histograms = Histograms(hypervisor, state, settings.uri)
-            known: Mapping[str, Latencies] = {}
+            latencies: Mapping[str, Latencies] = {}
             if parsed_args.latency:
                 with self._locked(state):
                     self._remove_leftovers(histograms)
                     try:
-                        chosen: Sequence[Disk] = ()
-                        for left in self._watch(sampler, tally, length, interval, stop):
-                            if left and not chosen:
-                                chosen = _chosen(tally, parsed_args.top)
-                                self._measure(histograms, chosen)
-                        if parsed_args.top and not chosen:
+                        disks: Sequence[Disk] = ()
+                        for rounds in self._watch(sampler, tally, length, interval, stop):
+                            if rounds and not disks:
+                                disks = _chosen(tally, parsed_args.top)
+                                self._measure(histograms, disks)
+                        if parsed_args.top and not disks:
                             histograms.complaints.append(
                                 "latencies not measured: no disk did anything before the last interval; give a longer"
                                 " --for, or --guest without --top"
                             )
-                        known = histograms.read()
+                        latencies = histograms.read()
                     finally:
                         histograms.remove()
             else:
@@ -127,7 +127,7 @@ class Load(NodeCommand, Listing):
         rows = [_cells(each, whole, tally, by) for each in shares[: parsed_args.top]]
         if not parsed_args.latency:
             return _columns(by), rows
-        cells = [_latency_cells(each, tally, by, known) for each in shares]
+        cells = [_latency_cells(each, tally, by, latencies) for each in shares]
         return (*_columns(by), *LATENCY_COLUMNS), [(*row, *more) for row, more in zip(rows, cells, strict=False)]
 
     def _watch(self, sampler: Sampler, tally: Tally, length: float, interval: float, stop: Event) -> Iterator[int]:
@@ -138,11 +138,11 @@ class Load(NodeCommand, Listing):
             sampler.ask()
             tally.add(sampler.sample().usages)
             yield rounds - number
-            ended = number == rounds
-            if not ended and stderr.isatty():
+            is_last = number == rounds
+            if not is_last and stderr.isatty():
                 stderr.write(f"\r{number * interval:.0f} s of {length:.0f} s")
                 stderr.flush()
-            if ended or stop.wait(max(began + (number + 1) * interval - time.monotonic(), 0)):
+            if is_last or stop.wait(max(began + (number + 1) * interval - time.monotonic(), 0)):
                 break
         if stderr.isatty():
             stderr.write("\r\x1b[K")
@@ -163,8 +163,8 @@ class Load(NodeCommand, Listing):
             )
         if disks:
             names = ", ".join(sorted({printable(disk.guest.name) for disk in disks}))
-            marked = "libvirt marks these guests as tainted (custom-monitor) until they stop"
-            self.app.stderr.write(f"--latency uses QEMU's monitor: {marked}: {names}\n")
+            warning = "libvirt marks these guests as tainted (custom-monitor) until they stop"
+            self.app.stderr.write(f"--latency uses QEMU's monitor: {warning}: {names}\n")
             histograms.set(disks)
 
     def _remove_leftovers(self, histograms: Histograms) -> None:
@@ -175,8 +175,10 @@ class Load(NodeCommand, Listing):
             self.app.stderr.write(f"{error}; histograms that it named stay until their guests stop\n")
             return
         if had:
-            left = f"Removed the latency histograms that an earlier plimsoll load left in {plural(len(had), 'guest')}"
-            self.app.stderr.write(f"{left}: {', '.join(map(printable, had))}\n")
+            words = (
+                f"Removed the latency histograms that an earlier plimsoll load left in {plural(len(had), 'guest')}"
+            )
+            self.app.stderr.write(f"{words}: {', '.join(map(printable, had))}\n")
 
     def _try_leftovers(self, state: State, histograms: Histograms) -> None:
         """Unless another load is measuring them."""
@@ -241,12 +243,12 @@ def side_cells(did: Did, whole: Did, seconds: float) -> list[Shown]:
     """The cells of these columns."""
     cells = []
     for direction in DIRECTIONS:
-        requests, done, size = _did_cells(did, direction, seconds)
+        requests, throughput, size = _did_cells(did, direction, seconds)
         cells += [
             _part(share_of(did, whole, "requests", direction)),
             requests,
             _part(share_of(did, whole, "bytes", direction)),
-            done,
+            throughput,
             size,
         ]
     return cells
@@ -301,10 +303,10 @@ TIME_COLUMNS = (
 
 def _over_time(intervals: Intervals, began: datetime, top: int | None) -> Iterator[tuple[object, ...]]:
     """None if no disk did anything; of ``top``, those with most requests, in the order of time."""
-    found = list(enumerate(intervals.each()))
-    if not any(any(did.requests.values()) for _, did in found):
+    parts = list(enumerate(intervals.each()))
+    if not any(any(did.requests.values()) for _, did in parts):
         return
-    busiest = sorted(found, key=lambda each: -sum(each[1].requests.values()))[:top]
+    busiest = sorted(parts, key=lambda each: -sum(each[1].requests.values()))[:top]
     length = timedelta(seconds=intervals.seconds)
     for number, did in sorted(busiest, key=lambda each: each[0]):
         begin = began + number * length
@@ -327,8 +329,8 @@ LATENCY_COLUMNS = (
 )
 
 
-def _latency_cells(share: Share, tally: Tally, by: str, known: Mapping[str, Latencies]) -> list[Shown]:
-    of = [known[key] for key, disk in tally.disks.items() if key in known and key_of(by)(disk) == share.name]
+def _latency_cells(share: Share, tally: Tally, by: str, by_key: Mapping[str, Latencies]) -> list[Shown]:
+    of = [by_key[key] for key, disk in tally.disks.items() if key in by_key and key_of(by)(disk) == share.name]
     latencies = merged(of)
     cells = []
     for way, quantiles in _SHOWN.items():
@@ -388,10 +390,10 @@ def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str, whose: str
     """How few make a quarter of the load; ``of`` is how many there are: "96 active", "96 in r1"."""
     for direction, verb in (("write", "written"), ("read", "read")):
         requests = heaviest(did, whole, "requests", direction)
-        done = heaviest(did, whole, "bytes", direction)
+        volume = heaviest(did, whole, "bytes", direction)
         if requests is not None:
             number, part = requests
-            also = "" if done is None else f", {percent(done[1])} of bytes {verb} from {done[0]}"
+            also = "" if volume is None else f", {percent(volume[1])} of bytes {verb} from {volume[0]}"
             yield f"{percent(part)} of {whose}{direction}s come from {plural(number, one)} of {of}{also}."
 
 

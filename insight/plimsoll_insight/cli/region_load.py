@@ -122,7 +122,7 @@ def _columns(by: By, several: bool) -> list[Column]:
 
 
 def _cells(row: Row, load: RegionLoad, by: By, seconds: int) -> list[object]:
-    found: Mapping[str, object] = {
+    values: Mapping[str, object] = {
         "region": _name(row.region),
         "volume": Shown(row.labels.get("volume") or None, row.labels.get("volume") or "(own disk)"),
         "guest": _name(row.labels.get("domain")),
@@ -133,7 +133,7 @@ def _cells(row: Row, load: RegionLoad, by: By, seconds: int) -> list[object]:
     }
     names = _columns(by, several=True)
     sides = side_cells(row.did, load.whole, seconds)
-    cells = [found.get(name, _name(row.labels.get(name))) for name in names[: -len(sides)]]
+    cells = [values.get(name, _name(row.labels.get(name))) for name in names[: -len(sides)]]
     return [*cells, *sides]
 
 

@@ -32,7 +32,7 @@ from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settled
 from plimsoll_insight.slow.reading import Read, read
 from plimsoll_insight.slow.tree import Tree, parsed
-from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, verdict
+from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, judge
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file
 
 if TYPE_CHECKING:
@@ -109,48 +109,52 @@ class Slow(LocalCommand, Listing):
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.slow import plots
-        found = Read.nothing(Clock(_zone(parsed_args.timezone)), width)
+        reading = Read.nothing(Clock(_zone(parsed_args.timezone)), width)
         now = datetime.now(UTC)
         since = moment_of("--since", parsed_args.since, now) if parsed_args.since else None
         until = moment_of("--until", parsed_args.until, now) if parsed_args.until else None
         if since and until and until <= since:
             raise UsageError("--until: must be after --since")
-        found.since, found.until = (each.timestamp() if each else None for each in (since, until))
+        reading.since, reading.until = (each.timestamp() if each else None for each in (since, until))
         tree = parsed(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
-        named = pools.parsed(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
+        pool_names = (
+            pools.parsed(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
+        )
         names = (
             images.parsed(_text(parsed_args.images, "--images"), str(parsed_args.images))
             if parsed_args.images
             else {}
         )
         unknown: Sequence[str] = ()
-        unanswered: Sequence[str] = ()
+        gaps: Sequence[str] = ()
         if parsed_args.live:
             from plimsoll_insight.adapters.cluster import LiveCluster
 
             _must_be_there(parsed_args.ceph_conf, "--ceph-conf: ")
             cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
-            of_cluster, unanswered, unknown = self._live(cluster, found, since or moment_of("--since", _SINCE, now))
-            unknown = (*unanswered, *unknown)
+            of_cluster, gaps, unknown = self._live(cluster, reading, since or moment_of("--since", _SINCE, now))
+            unknown = (*gaps, *unknown)
             tree = tree or of_cluster
         else:
-            self._logged(parsed_args.logs, found)
-        counts = together(found.cluster, found.own, found.dumped)
+            self._logged(parsed_args.logs, reading)
+        counts = together(reading.cluster, reading.own, reading.dumped)
         if parsed_args.live and parsed_args.by in ("pool", "image"):
-            named = named or cluster.pools()
+            pool_names = pool_names or cluster.pools()
         if parsed_args.live and parsed_args.by == "image":
-            names, untold = self._images(cluster, counts, named, names)
+            names, untold = self._images(cluster, counts, pool_names, names)
             unknown = (*unknown, *untold)
-        said = verdict(counts.blamed.counts, tree)
-        answer = answer_of(found, counts, unanswered)
-        unknown = (*unknown, *_unknown(found, counts))
-        zone = _zone_words(found.clock, parsed_args.timezone)
-        self.closing = (*_closing(counts, tree, said, is_complete=not unknown), *unknown, *zone)
+        verdict = judge(counts.blamed.counts, tree)
+        answer = answer_of(reading, counts, gaps)
+        unknown = (*unknown, *_unknown(reading, counts))
+        zone = _zone_words(reading.clock, parsed_args.timezone)
+        self.closing = (*_closing(counts, tree, verdict, is_complete=not unknown), *unknown, *zone)
         if parsed_args.plot is not None:
-            drawn = plots.drawn(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
-            files.save(parsed_args.plot, drawn, PlimsollError)
+            image = plots.drawn(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
+            files.save(parsed_args.plot, image, PlimsollError)
             self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
-        if parsed_args.by == "pool" and any(isinstance(pool, int) and pool not in named for pool in counts.pools):
+        if parsed_args.by == "pool" and any(
+            isinstance(pool, int) and pool not in pool_names for pool in counts.pools
+        ):
             self.closing = (*self.closing, "A pool with a number may be one of those with a name: --pools tells.")
         if parsed_args.by in ("image", "pool") and counts.osds:
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
@@ -158,7 +162,7 @@ class Slow(LocalCommand, Listing):
             self.empty = " ".join(("No slow requests in what is known.", *unknown))
         if answer is Answer.SOME and not counts.requests:
             # No view but the tree has a row of them.
-            self.empty = " ".join((*_closing(counts, tree, said, is_complete=False), *unknown))
+            self.empty = " ".join((*_closing(counts, tree, verdict, is_complete=False), *unknown))
         if answer is Answer.SOME and not counts.osds:
             # Monitors have a sum, and no line names an OSD.
             why = " ".join((*_by_monitor(counts), *_look_at(counts, None)))
@@ -167,7 +171,7 @@ class Slow(LocalCommand, Listing):
                 rows = [(answer.value, why, _NAMES)]
                 return (Column("answer"), Column("reason"), Column("next")), rows
         if answer is Answer.CANNOT_TELL:
-            next_ = _next(found, live=parsed_args.live)
+            next_ = _next(reading, live=parsed_args.live)
             self.status = CannotTell.exit_status
             self.empty = f"{self.empty} So it cannot be told whether there are any. Next: {next_}"
             if not counts.osds:
@@ -185,16 +189,16 @@ class Slow(LocalCommand, Listing):
             )
         match parsed_args.by:
             case "tree":
-                return _on_the_tree(counts, tree, said, answer, parsed_args)
+                return _on_the_tree(counts, tree, verdict, answer, parsed_args)
             case "time":
                 return _by_time(counts, tree)
             case "pool":
                 by_name = Counter[str]()
                 for pool, number in counts.pools.items():
-                    by_name[named.get(pool, f"pool {pool}") if isinstance(pool, int) else pool] += number
+                    by_name[pool_names.get(pool, f"pool {pool}") if isinstance(pool, int) else pool] += number
                 return _by("pool", by_name)
             case "image":
-                return _by_image(counts, named, names, self._last_disks(parsed_args))
+                return _by_image(counts, pool_names, names, self._last_disks(parsed_args))
             case _:
                 return _by("state", counts.states)
 
@@ -210,97 +214,97 @@ class Slow(LocalCommand, Listing):
         return ()
 
     def _images(
-        self, cluster: LiveCluster, counts: Counts, named: Mapping[int, str], names: Mapping[str, str]
+        self, cluster: LiveCluster, counts: Counts, pool_names: Mapping[int, str], names: Mapping[str, str]
     ) -> tuple[dict[str, str], list[str]]:
         """``POOL/IMAGE`` by id, of the images with most requests; and what is unknown."""
-        found, end = dict(names), time.monotonic() + _ALL_IMAGES
-        wanted = [id for id, _ in counts.images.most_common(_MOST_IMAGES) if id in counts.pool_of_image]
-        wanted = [id for id in wanted if id not in found and counts.pool_of_image[id] in named]
-        failed: list[PlimsollError] = []
+        paths, end = dict(names), time.monotonic() + _ALL_IMAGES
+        ids = [id for id, _ in counts.images.most_common(_MOST_IMAGES) if id in counts.pool_of_image]
+        ids = [id for id in ids if id not in paths and counts.pool_of_image[id] in pool_names]
+        errors: list[PlimsollError] = []
 
         def ask(id: str) -> str | PlimsollError:
-            pool = named[counts.pool_of_image[id]]
+            pool = pool_names[counts.pool_of_image[id]]
             try:
                 return f"{pool}/{cluster.image(pool, id, end)}"
             except PlimsollError as error:
                 return error
 
-        for id, told in side_by_side(ask, wanted, _AT_ONCE):
-            if isinstance(told, PlimsollError):
-                failed.append(told)
+        for id, answer in side_by_side(ask, ids, _AT_ONCE):
+            if isinstance(answer, PlimsollError):
+                errors.append(answer)
             else:
-                found[id] = told
-        return found, [f"{plural(len(failed), 'image')} without a name: {failed[0]}."] if failed else []
+                paths[id] = answer
+        return paths, [f"{plural(len(errors), 'image')} without a name: {errors[0]}."] if errors else []
 
-    def _logged(self, paths: Sequence[Path], found: Read) -> None:
+    def _logged(self, paths: Sequence[Path], reading: Read) -> None:
         for path in paths:
             _must_be_there(path, "")
         _refuse_twice(paths)
         jsons = [path for path in paths if _is_json(path)]
-        read([path for path in paths if path not in jsons], self._progress, found)
-        if len(found.foreign) == len(paths):
+        read([path for path in paths if path not in jsons], self._progress, reading)
+        if len(reading.foreign) == len(paths):
             raise UnreadableLog(
-                f"{found.foreign[0]}: no line begins as in a log of Ceph; give ceph.log or ceph-osd.N.log"
+                f"{reading.foreign[0]}: no line begins as in a log of Ceph; give ceph.log or ceph-osd.N.log"
             )
         requests: list[SlowRequest] = []
         for path in jsons:
-            found.clock.until = path.stat().st_mtime
+            reading.clock.until = path.stat().st_mtime
             with opened(path) as stream:
                 text = stream.read(_LARGEST_FILE)
             try:
-                for dump in dumps.dumped(text, osd_of_file(path.name), printable(str(path)), found.clock):
+                for dump in dumps.dumped(text, osd_of_file(path.name), printable(str(path)), reading.clock):
                     requests += dump.requests
                     for event in dump.events:
-                        found.cluster.add(event)
+                        reading.cluster.add(event)
             except dumps.Nobodys:
                 raise UsageError(f"{path}: whose is it? its name must have osd.N") from None
-            found.telling += 1
+            reading.telling += 1
         for request in settled(requests):
-            if _is_within(request, found):
-                found.dumped.add(request)
+            if _is_within(request, reading):
+                reading.dumped.add(request)
         self._progress(None)
 
-    def _live(self, cluster: LiveCluster, found: Read, since: datetime) -> tuple[Tree, list[str], list[str]]:
+    def _live(self, cluster: LiveCluster, reading: Read, since: datetime) -> tuple[Tree, list[str], list[str]]:
         """The tree, of whom there is no answer, and what else is unknown. Raises ``PlimsollError``, also where no OSD
         answers.
         """
         map = cluster.map()
-        failed: dict[int, PlimsollError] = {}
+        errors: dict[int, PlimsollError] = {}
         full: list[int] = []
         requests: list[SlowRequest] = []
         end = time.monotonic() + _ALL_OSDS
 
         def ask(osd: int) -> Remembered | PlimsollError:
             try:
-                return cluster.requests(osd, end, found.clock)
+                return cluster.requests(osd, end, reading.clock)
             except PlimsollError as error:
                 return error
 
-        for number, (osd, told) in enumerate(side_by_side(ask, map.up, _AT_ONCE), 1):
-            if isinstance(told, PlimsollError):
-                failed[osd] = told
+        for number, (osd, answer) in enumerate(side_by_side(ask, map.up, _AT_ONCE), 1):
+            if isinstance(answer, PlimsollError):
+                errors[osd] = answer
             else:
-                recent = [request for request in told.requests if request.time + request.age >= since.timestamp()]
+                recent = [request for request in answer.requests if request.time + request.age >= since.timestamp()]
                 requests += recent
-                if told.is_full and len(recent) == len(told.requests):
+                if answer.is_full and len(recent) == len(answer.requests):
                     full.append(osd)
             self._say(f"{number} of {len(map.up)} OSDs asked")
         self._say("")
         for request in settled(requests):
-            found.dumped.add(request)
-        if len(failed) == len(map.up):
-            why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(failed.items())[:1])
+            reading.dumped.add(request)
+        if len(errors) == len(map.up):
+            why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(errors.items())[:1])
             raise Unreachable(f"no OSD answered ({len(map.up)} up, {len(map.down)} down){why and f'; {why}'}")
-        found.telling += 1
-        unanswered, unknown = [], []
-        if failed:
-            osd, error = min(failed.items())
-            unanswered.append(f"No answer from, and not counted: {_osds(failed)}; osd.{osd}: {error}.")
+        reading.telling += 1
+        gaps, unknown = [], []
+        if errors:
+            osd, error = min(errors.items())
+            gaps.append(f"No answer from, and not counted: {_osds(errors)}; osd.{osd}: {error}.")
         if map.down:
             unknown.append(f"Down, and not asked: {_osds(map.down)}.")
         if full:
             unknown.append(f"{_osds(full)} may have had more: an OSD remembers no more than its last 20 or so.")
-        return map.tree, unanswered, unknown
+        return map.tree, gaps, unknown
 
     def _progress(self, read: int | None) -> None:
         self._say("" if read is None else f"{read >> 20} MiB read")
@@ -324,10 +328,10 @@ def _must_be_there(path: Path, option: str) -> None:
 
 def _refuse_twice(paths: Sequence[Path]) -> None:
     """A file that is given by two names would count twice."""
-    seen: dict[tuple[int, int], Path] = {}
+    first: dict[tuple[int, int], Path] = {}
     for path in paths:
         status = path.stat()
-        same = seen.setdefault((status.st_dev, status.st_ino), path)
+        same = first.setdefault((status.st_dev, status.st_ino), path)
         if same is not path:
             raise UsageError(f"{path} is {same}, and would count twice; give one of the two")
 
@@ -340,9 +344,11 @@ def _is_json(path: Path) -> bool:
     return begin.lstrip().startswith(b"{") or dumps.is_dump(begin)
 
 
-def _is_within(request: SlowRequest, found: Read) -> bool:
+def _is_within(request: SlowRequest, reading: Read) -> bool:
     end = request.time + request.age
-    return (found.since is None or end >= found.since) and (found.until is None or request.time <= found.until)
+    return (reading.since is None or end >= reading.since) and (
+        reading.until is None or request.time <= reading.until
+    )
 
 
 def _text(path: Path, option: str) -> str:
@@ -359,12 +365,10 @@ def _zone(name: str | None) -> tzinfo:
         raise UsageError(f"--timezone {name}: no such zone; write it as Europe/Berlin or UTC") from error
 
 
-def _zone_words(clock: Clock, given: str | None) -> Sequence[str]:
+def _zone_words(clock: Clock, zone: str | None) -> Sequence[str]:
     if not clock.is_used:
         return ()
-    return (
-        f"Times without a zone were read as {given or 'UTC'}{'' if given else '; --timezone gives another one'}.",
-    )
+    return (f"Times without a zone were read as {zone or 'UTC'}{'' if zone else '; --timezone gives another one'}.",)
 
 
 # --- rows
@@ -390,10 +394,10 @@ _FIGURES = (
 
 
 def _on_the_tree(
-    counts: Counts, tree: Tree | None, said: Verdict, answer: Answer, parsed_args: argparse.Namespace
+    counts: Counts, tree: Tree | None, verdict: Verdict, answer: Answer, parsed_args: argparse.Namespace
 ) -> tuple[Sequence[Column], list[Sequence[object]]]:
-    shown = _top(counts, parsed_args.top) if parsed_args.top else counts
-    rows = list(_rows(shown, tree or Tree({}), everything=parsed_args.all))
+    top = _top(counts, parsed_args.top) if parsed_args.top else counts
+    rows = list(_rows(top, tree or Tree({}), everything=parsed_args.all))
     if parsed_args.formatter == "csv":
         types = tree.types() if tree else []
         branches = [dict(path) for path, _, _ in rows]
@@ -402,7 +406,7 @@ def _on_the_tree(
             (
                 *(branch.get(type) for type in types),
                 None if osd == NOBODY else osd,
-                *_cells(count, path, osd, said, answer),
+                *_cells(count, path, osd, verdict, answer),
             )
             for branch, (path, osd, count) in zip(branches, rows, strict=True)
         ]
@@ -411,7 +415,7 @@ def _on_the_tree(
     figures = [_STALLS if has_stalls and each == _STALLS else each for each in _FIGURES]
     heads = [Column("name"), Column("type", long=True), *figures]
     return heads, [
-        (_name(path, osd), "osd" if osd is not None else path[-1][0], *_cells(count, path, osd, said, answer))
+        (_name(path, osd), "osd" if osd is not None else path[-1][0], *_cells(count, path, osd, verdict, answer))
         for path, osd, count in rows
     ]
 
@@ -419,10 +423,10 @@ def _on_the_tree(
 def _top(counts: Counts, number: int) -> Counts:
     """Only the OSDs that have most."""
     order = sorted(counts.osds, key=lambda osd: (-max(counts.osds[osd].total, counts.osds[osd].least), osd))
-    found = Counts(counts.width)
-    found.osds = {osd: counts.osds[osd] for osd in order[:number]}
-    found.by_monitor = counts.by_monitor
-    return found
+    top = Counts(counts.width)
+    top.osds = {osd: counts.osds[osd] for osd in order[:number]}
+    top.by_monitor = counts.by_monitor
+    return top
 
 
 def _rows(
@@ -432,9 +436,9 @@ def _rows(
     buckets = tree.buckets()
     for bucket, osds in buckets.items():
         sum_ = _sum([counts.osds[osd] for osd in osds if osd in counts.osds])
-        told = counts.by_monitor
-        if told.osds and not told.others and told.osds <= set(osds):
-            sum_.at_once = max(sum_.at_once, told.number)
+        monitor = counts.by_monitor
+        if monitor.osds and not monitor.others and monitor.osds <= set(osds):
+            sum_.at_once = max(sum_.at_once, monitor.number)
         if everything or _has_any(sum_):
             yield bucket.path, None, sum_
         for osd in sorted(each for each in osds if tree.bucket_of[each] == bucket):
@@ -485,9 +489,9 @@ def _name(path: Sequence[tuple[str, str]], osd: int | None) -> Shown:
 
 
 def _cells(
-    count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, said: Verdict, answer: Answer
+    count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, verdict: Verdict, answer: Answer
 ) -> tuple[object, ...]:
-    named = _is_named(path, osd, said)
+    is_named = _is_named(path, osd, verdict)
     return (
         *(
             Shown(number, "?" if number is None else str(number or NOTHING))
@@ -502,17 +506,17 @@ def _cells(
             count.stalls, count.failed, count.boot, count.wrongly_down,
         )),
         Shown(round(count.worst_age, 3) or None, f"{count.worst_age:.0f} s" if count.worst_age else NOTHING),
-        Shown(named, "stands out" if named else NOTHING, Tone.CRITICAL if named else None),
+        Shown(is_named, "stands out" if is_named else NOTHING, Tone.CRITICAL if is_named else None),
         (Answer.SOME if is_some(count) else answer if answer is Answer.CANNOT_TELL else Answer.NONE).value,
     )  # fmt: skip
 
 
-def _is_named(path: Sequence[tuple[str, str]], osd: int | None, said: Verdict) -> bool:
-    match said:
+def _is_named(path: Sequence[tuple[str, str]], osd: int | None, verdict: Verdict) -> bool:
+    match verdict:
         case OfOsd():
-            return osd == said.osd
+            return osd == verdict.osd
         case OfBucket():
-            return osd is None and tuple(path) == said.bucket.path
+            return osd is None and tuple(path) == verdict.bucket.path
         case _:
             return False
 
@@ -587,21 +591,21 @@ def _moment(seconds: float, width: float = MINUTE) -> Shown:
 # --- sentences
 
 
-def _closing(counts: Counts, tree: Tree | None, said: Verdict, *, is_complete: bool) -> Iterator[str]:
+def _closing(counts: Counts, tree: Tree | None, verdict: Verdict, *, is_complete: bool) -> Iterator[str]:
     if counts.first is not None and counts.last is not None:
         begin, end = (minute(datetime.fromtimestamp(each, UTC)) for each in (counts.first, counts.last))
         if counts.requests or not (counts.by_monitor.number or any(each.stalls for each in counts.osds.values())):
             yield f"{_requests(counts)} from {begin} to {end}."
     yield from _most_of(counts, tree)
     yield from _by_monitor(counts)
-    yield _sentence(said, counts, is_complete=is_complete)
+    yield _sentence(verdict, counts, is_complete=is_complete)
     if tree is None:
         yield "Without --tree no host or rack can stand out."
     else:
         unknown = sorted(set(counts.osds) - set(tree.osds) - {NOBODY})
         if unknown:
             yield f"Not in the tree: {_osds(unknown)}."
-    yield from _look_at(counts, said)
+    yield from _look_at(counts, verdict)
 
 
 def _requests(counts: Counts) -> str:
@@ -637,30 +641,32 @@ def _most_of(counts: Counts, tree: Tree | None) -> Iterator[str]:
 
 
 def _by_monitor(counts: Counts) -> Iterator[str]:
-    told = counts.by_monitor
-    if not told.number or told.begin is None or told.end is None:
+    monitor = counts.by_monitor
+    if not monitor.number or monitor.begin is None or monitor.end is None:
         return
-    known = sum(each.total for each in counts.osds.values())
-    if known >= told.number and all(counts.osds[osd].total for osd in told.osds if osd in counts.osds):
+    total = sum(each.total for each in counts.osds.values())
+    if total >= monitor.number and all(counts.osds[osd].total for osd in monitor.osds if osd in counts.osds):
         return
-    begin, end = (second(datetime.fromtimestamp(each, UTC)) for each in (told.begin, told.cleared or told.end))
-    whose = f" of {_osds(told.osds)}" if told.osds else ""
-    whose += " and of other daemons" if told.others else ""
-    cleared = ", when they had ended" if told.cleared is not None else ""
-    oldest = f"; the oldest one for {told.oldest:.0f} s" if told.oldest else ""
-    yield f"Monitors: at least {told.number} at once{whose}, from {begin} to {end}{cleared}{oldest}."
+    begin, end = (
+        second(datetime.fromtimestamp(each, UTC)) for each in (monitor.begin, monitor.cleared or monitor.end)
+    )
+    whose = f" of {_osds(monitor.osds)}" if monitor.osds else ""
+    whose += " and of other daemons" if monitor.others else ""
+    end_words = ", when they had ended" if monitor.cleared is not None else ""
+    oldest = f"; the oldest one for {monitor.oldest:.0f} s" if monitor.oldest else ""
+    yield f"Monitors: at least {monitor.number} at once{whose}, from {begin} to {end}{end_words}{oldest}."
 
 
-def _look_at(counts: Counts, said: Verdict) -> Iterator[str]:
+def _look_at(counts: Counts, verdict: Verdict) -> Iterator[str]:
     """What to look at next."""
-    stalled = [osd for osd, each in counts.osds.items() if each.stalls]
-    if counts.by_monitor.stalls and not stalled:
+    osds = [osd for osd, each in counts.osds.items() if each.stalls]
+    if counts.by_monitor.stalls and not osds:
         yield "BlueStore of OSDs that no line names was slow itself."
-    if stalled:
-        yield f"BlueStore of {_osds(stalled)} was slow itself: look at the disk (smartctl, dmesg, iostat)."
+    if osds:
+        yield f"BlueStore of {_osds(osds)} was slow itself: look at the disk (smartctl, dmesg, iostat)."
     have = {osd: max(each.total, each.least) for osd, each in counts.osds.items() if each.total or each.least}
     untold = sum(each.waits + each.unknown + max(each.least - each.total, 0) for each in counts.osds.values())
-    if have and said is None and 2 * untold >= sum(have.values()):
+    if have and verdict is None and 2 * untold >= sum(have.values()):
         worst = max(have, key=lambda osd: have[osd])
         name = f"osd.{worst}" if worst != NOBODY else "osd.N"
         yield (
@@ -669,24 +675,24 @@ def _look_at(counts: Counts, said: Verdict) -> Iterator[str]:
         )
 
 
-def _unknown(found: Read, counts: Counts) -> Iterator[str]:
+def _unknown(reading: Read, counts: Counts) -> Iterator[str]:
     """What the figures do not have in them."""
-    if found.foreign:
-        yield f"Not a log of Ceph: {_few(found.foreign)}."
-    if found.outside:
-        yield f"No line is of that time: {_few(found.outside)}."
-    if found.silent:
-        yield f"No log of the cluster, an OSD or a leading monitor: {_few(found.silent)}."
-    if found.empty and not found.bytes:
-        yield f"{found.empty[0]} is empty."
-    if found.nobodys:
-        yield f"No line and no name tells whose it is: {_few(found.nobodys)}; name it ceph-osd.N.log."
+    if reading.foreign:
+        yield f"Not a log of Ceph: {_few(reading.foreign)}."
+    if reading.outside:
+        yield f"No line is of that time: {_few(reading.outside)}."
+    if reading.silent:
+        yield f"No log of the cluster, an OSD or a leading monitor: {_few(reading.silent)}."
+    if reading.empty and not reading.bytes:
+        yield f"{reading.empty[0]} is empty."
+    if reading.nobodys:
+        yield f"No line and no name tells whose it is: {_few(reading.nobodys)}; name it ceph-osd.N.log."
     untold = [osd for osd, each in counts.osds.items() if each.unknown and 2 * each.unknown >= each.total]
     if untold:
         yield f"No line tells the state of the requests of {_osds(untold)}: they may wait for other OSDs."
-    if found.missed:
-        yield f"{plural(found.missed, 'line')} about slow requests not understood; the first: {found.examples[0]}"
-    if found.clock.is_guessed:
+    if reading.missed:
+        yield f"{plural(reading.missed, 'line')} about slow requests not understood; the first: {reading.examples[0]}"
+    if reading.clock.is_guessed:
         yield "Lines without a time were taken as of when their file was written."
 
 
@@ -695,10 +701,10 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def _next(found: Read, *, live: bool) -> str:
+def _next(reading: Read, *, live: bool) -> str:
     if live:
         return "ask the OSDs that did not answer again, or give ceph.log."
-    if found.missed:
+    if reading.missed:
         return "give the cluster's log (ceph.log) too, or the journal as journalctl -o short-iso prints it."
     return "give ceph.log, or ceph-osd.N.log of the OSDs, of the time in question."
 
@@ -713,20 +719,21 @@ def _osds(osds: Iterable[int]) -> str:
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def _sentence(said: Verdict, counts: Counts, *, is_complete: bool) -> str:
-    kind = f"{said.device_class} " if said is not None and said.device_class else ""
-    match said:
+def _sentence(verdict: Verdict, counts: Counts, *, is_complete: bool) -> str:
+    kind = f"{verdict.device_class} " if verdict is not None and verdict.device_class else ""
+    match verdict:
         case OfBucket():
             return (
-                f"{said.bucket.type} {said.bucket.name} stands out: {said.inside} of its {said.osds} {kind}OSDs are"
-                f" among the {said.slowest} slowest of {said.all}, by chance in less than {_percent(said.chance)} of"
-                f" clusters. Look at the {said.bucket.type}, not at osd.{said.worst} alone."
+                f"{verdict.bucket.type} {verdict.bucket.name} stands out: {verdict.inside} of its {verdict.osds}"
+                f" {kind}OSDs are among the {verdict.slowest} slowest of {verdict.all}, by chance in less than"
+                f" {_percent(verdict.chance)} of clusters. Look at the {verdict.bucket.type}, not at"
+                f" osd.{verdict.worst} alone."
             )
         case OfOsd():
             return (
-                f"osd.{said.osd} stands out: {said.number} of the {plural(said.all, 'request')} that {kind}OSDs may"
-                f" have caused are its own, the next OSD has {said.next}. They lie in"
-                f" {_intervals(said.intervals, counts.blamed.width)}, and it leads in {said.led}."
+                f"osd.{verdict.osd} stands out: {verdict.number} of the {plural(verdict.all, 'request')} that"
+                f" {kind}OSDs may have caused are its own, the next OSD has {verdict.next}. They lie in"
+                f" {_intervals(verdict.intervals, counts.blamed.width)}, and it leads in {verdict.led}."
             )
         case _:
             if sum(each.blamed for each in counts.osds.values()) < LEAST:

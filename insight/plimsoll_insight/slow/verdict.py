@@ -67,7 +67,7 @@ class OfOsd:
 Verdict = OfBucket | OfOsd | None
 
 
-def verdict(counts: Mapping[tuple[int, int], int], tree: Tree | None) -> Verdict:
+def judge(counts: Mapping[tuple[int, int], int], tree: Tree | None) -> Verdict:
     """``counts``: the requests of each OSD that has any, by interval: ``(interval, OSD)``."""
     if sum(counts.values()) < LEAST:
         return None

@@ -11,7 +11,7 @@ from math import comb
 import pytest
 
 from plimsoll_insight.slow.tree import Bucket, Tree
-from plimsoll_insight.slow.verdict import OfBucket, OfOsd, Verdict, at_least, leaders, tail, verdict
+from plimsoll_insight.slow.verdict import OfBucket, OfOsd, Verdict, at_least, judge, leaders, tail
 from tests import depth
 
 CLUSTERS = depth.count(quick=100, landing=400, soak=10_000)
@@ -36,7 +36,7 @@ def drawn(chance: random.Random, rate: float) -> int:
 def named(osds: int, each: int, rate: Callable[[random.Random, int], float], seed: str) -> list[object]:
     chance, tree = random.Random(seed), tree_of(osds, each)
     return [
-        verdict(Counter(
+        judge(Counter(
             (chance.randrange(60), osd) for osd in range(osds) for _ in range(drawn(chance, rate(chance, osd)))
         ), tree)
         for _ in range(CLUSTERS)
@@ -45,7 +45,7 @@ def named(osds: int, each: int, rate: Callable[[random.Random, int], float], see
 
 def at_once(blamed: Mapping[int, int], tree: Tree | None, minutes: int = 20) -> Verdict:
     """As many in each of so many minutes."""
-    return verdict({(minute, osd): number for osd, number in blamed.items() for minute in range(minutes)}, tree)
+    return judge({(minute, osd): number for osd, number in blamed.items() for minute in range(minutes)}, tree)
 
 
 @pytest.mark.parametrize(("osds", "each"), SIZES)
@@ -131,7 +131,7 @@ def test_where_slow_requests_come_in_bursts_at_random_osds_hardly_any_is_named(
             osd, begin = chance.randrange(osds), chance.randrange(86_400)
             for _ in range(chance.randint(1, 12)):
                 blamed[int(begin + chance.uniform(0, longest)) // interval, osd] += 1
-        found += verdict(blamed, tree) is not None
+        found += judge(blamed, tree) is not None
     assert found <= CLUSTERS // 100
 
 
