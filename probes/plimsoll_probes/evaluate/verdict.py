@@ -27,8 +27,8 @@ Edge = Literal["low", "high"]
 
 def judge(
     job: Job,
-    measured: Measured,
-    counted: Counted | None,
+    measurement: Measured,
+    counts: Counted | None,
     circumstances: Circumstances,
     objective: Objective | None,
     tolerance: float,
@@ -43,8 +43,8 @@ def judge(
     verdict has the facts ``saturated`` (latencies beyond fio's buckets) and ``unfinished`` (requests that never
     ended) where there are any.
     """
-    finding = _disturbed(circumstances) or _judged(job, measured, counted, circumstances, objective, tolerance)
-    return replace(finding, facts={**finding.facts, **_never_hidden(measured)})
+    finding = _disturbed(circumstances) or _judged(job, measurement, counts, circumstances, objective, tolerance)
+    return replace(finding, facts={**finding.facts, **_never_hidden(measurement)})
 
 
 def _disturbed(circumstances: Circumstances) -> Finding | None:
@@ -61,22 +61,22 @@ def _disturbed(circumstances: Circumstances) -> Finding | None:
 
 def _judged(
     job: Job,
-    measured: Measured,
-    counted: Counted | None,
+    measurement: Measured,
+    counts: Counted | None,
     circumstances: Circumstances,
     objective: Objective | None,
     tolerance: float,
 ) -> Finding:
-    missed = _missed(job, measured, objective)
-    promised, actual = circumstances.promised, circumstances.before
-    if promised is None or actual is None or circumstances.after is None:
-        return missed or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": _unknown(circumstances)})
-    run = _Run(job, measured, counted, promised, actual, tolerance)
-    return run.over_limit() or run.short(missed) or run.beside_its_wait(missed) or run.kept()
+    miss = _missed(job, measurement, objective)
+    promise, actual = circumstances.promised, circumstances.before
+    if promise is None or actual is None or circumstances.after is None:
+        return miss or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": _unknown(circumstances)})
+    run = _Run(job, measurement, counts, promise, actual, tolerance)
+    return run.over_limit() or run.short(miss) or run.beside_its_wait(miss) or run.kept()
 
 
-def _never_hidden(measured: Measured) -> dict[str, object]:
-    facts = {"saturated": measured.latency.saturated, "unfinished": measured.unfinished}
+def _never_hidden(measurement: Measured) -> dict[str, object]:
+    facts = {"saturated": measurement.latency.saturated, "unfinished": measurement.unfinished}
     return {name: number for name, number in facts.items() if number}
 
 
@@ -116,7 +116,7 @@ class _Run:
             return Finding(Verdict.OVER_LIMIT, Why.TOO_MUCH, facts)
         return None
 
-    def short(self, missed: Finding | None) -> Finding | None:
+    def short(self, miss: Finding | None) -> Finding | None:
         """Less than the limits allow, with no cause but the cluster.
 
         It counts the actual limits, and the promised ones where those are lower: the cluster causes neither a limit
@@ -136,23 +136,23 @@ class _Run:
             edge, bound = "high", self._most_used("high") or bound
         if _busy(self.measured):
             return _guest_busy(self.measured)
-        if (needed := self._in_flight() / self._pace(edge)) < SHALLOW:
-            facts = {"in_flight": self._in_flight(), "needed": needed}
-            return missed or Finding(Verdict.INCONCLUSIVE, Why.TOO_SHALLOW, facts)
-        if shared := self.promised.group_name or self.actual.group_name:
-            return missed or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": f"group_name {shared}"})
+        if (depth := self._in_flight() / self._pace(edge)) < SHALLOW:
+            facts = {"in_flight": self._in_flight(), "needed": depth}
+            return miss or Finding(Verdict.INCONCLUSIVE, Why.TOO_SHALLOW, facts)
+        if group := self.promised.group_name or self.actual.group_name:
+            return miss or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": f"group_name {group}"})
         parameter = bound.parameter.name + ("_max" if edge == "high" and bound.bursts else "")
         return Finding(Verdict.SHORT, Why.CLUSTER_SHORT, _facts(parameter, getattr(bound, edge), self._taken(bound)))
 
-    def beside_its_wait(self, missed: Finding | None) -> Finding | None:
+    def beside_its_wait(self, miss: Finding | None) -> Finding | None:
         """The missed objective; with the fact ``wait`` where waiting for the limit alone takes longer than that."""
-        if missed is None or missed.why is not Why.OBJECTIVE_MISSED or not self._bounds():
-            return missed
+        if miss is None or miss.why is not Why.OBJECTIVE_MISSED or not self._bounds():
+            return miss
         # Little's law: requests in flight ÷ requests a second.
-        wait, objective = self._in_flight() / self._pace("low"), missed.facts["objective"]
+        wait, objective = self._in_flight() / self._pace("low"), miss.facts["objective"]
         if not isinstance(objective, float) or wait < objective:
-            return missed
-        return replace(missed, facts={**missed.facts, "wait": wait})
+            return miss
+        return replace(miss, facts={**miss.facts, "wait": wait})
 
     def kept(self) -> Finding:
         bound = self._most_used("low")
@@ -161,7 +161,7 @@ class _Run:
         return Finding(Verdict.KEPT, Why.WITHIN, _facts(bound.parameter.name, bound.high, self._taken(bound)))
 
     def _witnesses(self, *, over: bool = False) -> Iterator[tuple[float, Load]]:
-        read, write, seen = self.measured.read, self.measured.write, self.counted
+        read, write, counts = self.measured.read, self.measured.write, self.counted
         yield (
             self.measured.seconds,
             Load(
@@ -171,14 +171,14 @@ class _Run:
                 write_bytes=write.bytes if write else 0,
             ),
         )
-        if seen is not None:
+        if counts is not None:
             yield (
-                seen.seconds,
+                counts.seconds,
                 Load(
-                    read_operations=0 if over else seen.read_operations,
-                    write_operations=0 if over else seen.write_operations,
-                    read_bytes=seen.read_bytes,
-                    write_bytes=seen.write_bytes,
+                    read_operations=0 if over else counts.read_operations,
+                    write_operations=0 if over else counts.write_operations,
+                    read_bytes=counts.read_bytes,
+                    write_bytes=counts.write_bytes,
                 ),
             )
 
@@ -227,25 +227,25 @@ def _fullest(limits: Limits, seconds: float, load: Load) -> tuple[float, Bound |
     return max(every, key=lambda each: each[0], default=(0.0, None))
 
 
-def _facts(parameter: str, allowed: float, done: float) -> dict[str, object]:
-    return {"parameter": parameter, "allowed": allowed, "done": done}
+def _facts(parameter: str, limit: float, rate: float) -> dict[str, object]:
+    return {"parameter": parameter, "allowed": limit, "done": rate}
 
 
 # --- latencies
 
 
-def _missed(job: Job, measured: Measured, objective: Objective | None) -> Finding | None:
+def _missed(job: Job, measurement: Measured, objective: Objective | None) -> Finding | None:
     """The missed objective with the lowest quantile: it concerns the most requests."""
-    miss = None if objective is None else next(_misses(job, measured, objective), None)
+    miss = None if objective is None else next(_misses(job, measurement, objective), None)
     if miss is None:
         return None
-    return _guest_busy(measured) if _busy(measured) else Finding(Verdict.SLOW, Why.OBJECTIVE_MISSED, miss)
+    return _guest_busy(measurement) if _busy(measurement) else Finding(Verdict.SLOW, Why.OBJECTIVE_MISSED, miss)
 
 
-def _misses(job: Job, measured: Measured, objective: Objective) -> Iterator[dict[str, object]]:
+def _misses(job: Job, measurement: Measured, objective: Objective) -> Iterator[dict[str, object]]:
     """All missed objectives, by quantile. A latency counts as the lower bound of fio's bucket; the slowest is exact.
     Where no request of a direction ended, all of them took as long as the run."""
-    flows = dict(measured.flows)
+    flows = dict(measurement.flows)
     slowest: tuple[tuple[float | None, float], ...] = (
         () if objective.slowest is None else ((None, objective.slowest),)
     )
@@ -253,7 +253,7 @@ def _misses(job: Job, measured: Measured, objective: Objective) -> Iterator[dict
         for direction in job.shares:
             flow = flows.get(direction)
             if flow is None:
-                least = took = measured.seconds * _SECOND if measured.unfinished else 0
+                least = took = measurement.seconds * _SECOND if measurement.unfinished else 0
             elif part is None:
                 least = took = flow.latency_max
             else:
@@ -268,9 +268,9 @@ def _misses(job: Job, measured: Measured, objective: Objective) -> Iterator[dict
                 }
 
 
-def _busy(measured: Measured) -> bool:
-    return measured.cpu_busy is not None and measured.cpu_busy > BUSY
+def _busy(measurement: Measured) -> bool:
+    return measurement.cpu_busy is not None and measurement.cpu_busy > BUSY
 
 
-def _guest_busy(measured: Measured) -> Finding:
-    return Finding(Verdict.INCONCLUSIVE, Why.GUEST_BUSY, {"busy": measured.cpu_busy})
+def _guest_busy(measurement: Measured) -> Finding:
+    return Finding(Verdict.INCONCLUSIVE, Why.GUEST_BUSY, {"busy": measurement.cpu_busy})
