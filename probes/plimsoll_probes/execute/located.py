@@ -17,20 +17,20 @@ _MOST = 0.95
 
 
 def located(
-    disks: Sequence[Disk], premises: Premises, before: Reading | None, after: Reading | None, filled: int
+    disks: Sequence[Disk], premises: Premises, before: Reading | None, after: Reading | None, size: int
 ) -> Disk:
     """The disk that the file is on: the one on which QEMU counted the file's bytes while the guest wrote it.
 
     Where several disks had as many written, or QEMU's counters are unknown, what the guest reports decides: first the
     serial, of which virtio shows 20 characters, then the name. Raises ``Trouble``.
     """
-    written = _written(disks, before, after)
-    meant = [disk for disk in disks if written is None or written.get(disk.target, 0) >= filled * _MOST]
-    by_serial = [disk for disk in meant if disk.volume_id and premises.serial == disk.volume_id[:20]]
-    by_name = [disk for disk in meant if disk.target == premises.device]
-    for found in (by_serial, by_name, meant):
-        if len(found) == 1:
-            return found[0]
+    writes = _written(disks, before, after)
+    candidates = [disk for disk in disks if writes is None or writes.get(disk.target, 0) >= size * _MOST]
+    by_serial = [disk for disk in candidates if disk.volume_id and premises.serial == disk.volume_id[:20]]
+    by_name = [disk for disk in candidates if disk.target == premises.device]
+    for group in (by_serial, by_name, candidates):
+        if len(group) == 1:
+            return group[0]
     raise Trouble(Why.NO_DISK, directory=premises.directory, device=premises.device)
 
 

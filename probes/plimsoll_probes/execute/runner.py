@@ -95,15 +95,15 @@ class Desk:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def job(self, name: JobName) -> Job:
-        asked = self.settings
+        settings = self.settings
         return Job(
             name,
-            seconds=asked.seconds,
-            file_size=asked.file_size,
-            block_size=asked.block_size,
-            io_depth=asked.io_depth,
-            processes=asked.processes,
-            read_percent=asked.read_percent,
+            seconds=settings.seconds,
+            file_size=settings.file_size,
+            block_size=settings.block_size,
+            io_depth=settings.io_depth,
+            processes=settings.processes,
+            read_percent=settings.read_percent,
         )
 
     def postponed(self, target: Target, why: Why, facts: Mapping[str, object]) -> Postponed:
@@ -125,12 +125,12 @@ class Desk:
 
     def phase(self, target: Target, phase: Phase, job: JobName | None, seconds: float | None) -> Callable[[], None]:
         """Begin a phase; returns the function to call regularly while it lasts. It raises ``Stopped``."""
-        begun = self.clock()
+        begin = self.clock()
 
         def tell() -> None:
             if self.stop.is_set():
                 raise Stopped
-            self.tell(Progress(target, phase, job, self.clock() - begun, seconds))
+            self.tell(Progress(target, phase, job, self.clock() - begin, seconds))
 
         tell()
         return tell
@@ -183,8 +183,8 @@ class GuestProbe:
             healths = witness.healths(disks)
             if self.heeds_health and (detail := witness.against(healths.values())) is not None:
                 raise Trouble(Why.UNHEALTHY, detail=detail)
-            with self.admission.slot(names) as held:
-                self._probe(target, jobs, witness, disks, healths, held)
+            with self.admission.slot(names) as slot:
+                self._probe(target, jobs, witness, disks, healths, slot)
 
     def _probe(
         self,
@@ -193,7 +193,7 @@ class GuestProbe:
         witness: Witness,
         disks: Sequence[Disk],
         healths: Mapping[Cluster | None, Health],
-        held: Held,
+        slot: Held,
     ) -> None:
         desk, size = self.desk, self.desk.settings.file_size
 
@@ -208,7 +208,7 @@ class GuestProbe:
             premises,
         ):
             before = witness.read(disks)
-            _fill(desk, target, session, held)
+            _fill(desk, target, session, slot)
             disk = located(disks, premises, before, witness.read(disks), size)
             ground = Ground(
                 session,
@@ -220,7 +220,7 @@ class GuestProbe:
                 lambda: witness.health(disk),
                 lambda health: witness.against([health]) if self.heeds_health else None,
             )
-            _all_jobs(desk, target, ground, held, jobs)
+            _all_jobs(desk, target, ground, slot, jobs)
 
 
 @frozen
@@ -238,23 +238,23 @@ class HereProbe:
         return _told(self.desk, target, jobs, lambda: self._run(target, jobs))
 
     def _run(self, target: Target, jobs: Sequence[JobName]) -> None:
-        unwatched = _Unwatched(Circumstances(promised=self.limits, before=self.limits, after=self.limits))
+        watch = _Unwatched(Circumstances(promised=self.limits, before=self.limits, after=self.limits))
         with (
-            self.slot() as held,
+            self.slot() as slot,
             _session(self.desk, target, self.shell, self.shell) as (session, premises),
         ):
-            _fill(self.desk, target, session, held)
+            _fill(self.desk, target, session, slot)
             ground = Ground(
                 session,
                 premises,
                 subject_of(target, None),
                 objective=None,
-                watch=lambda _: unwatched,
+                watch=lambda _: watch,
                 health=None,
                 health_now=lambda: None,
                 against=lambda _: None,
             )
-            _all_jobs(self.desk, target, ground, held, jobs)
+            _all_jobs(self.desk, target, ground, slot, jobs)
 
 
 @frozen
@@ -272,14 +272,14 @@ class _Unwatched:
 
 def _told(desk: Desk, target: Target, jobs: Sequence[JobName], work: Callable[[], None]) -> Postponed | None:
     """Do the work; an error before the first job becomes the result of each job."""
-    started = desk.now()
+    start = desk.now()
     try:
         work()
     except Trouble as trouble:
         if trouble.why in _NOT_BEGUN:
             return desk.postponed(target, trouble.why, trouble.facts)
         for name in jobs:
-            _without_result(desk, target, subject_of(target, None), name, started, trouble)
+            _without_result(desk, target, subject_of(target, None), name, start, trouble)
     return None
 
 
@@ -296,20 +296,20 @@ def _session(desk: Desk, target: Target, shell: Shell, cleaner: Shell) -> Iterat
         Session(cleaner, directory, name, **bounds).clean()
 
 
-def _fill(desk: Desk, target: Target, session: Session, held: Held) -> None:
+def _fill(desk: Desk, target: Target, session: Session, slot: Held) -> None:
     size = desk.settings.file_size
-    held.ensure(desk.longest_fill())
+    slot.ensure(desk.longest_fill())
     session.fill(size, desk.phase(target, Phase.FILLING, None, None))
 
 
-def _all_jobs(desk: Desk, target: Target, ground: Ground, held: Held, names: Sequence[JobName]) -> None:
+def _all_jobs(desk: Desk, target: Target, ground: Ground, slot: Held, names: Sequence[JobName]) -> None:
     fatal: Why | None = None
     for name in names:
         if fatal is not None:
             not_reached = Trouble(Why.NOT_REACHED, after=fatal.value)
             _without_result(desk, target, ground.subject, name, desk.now(), not_reached)
             continue
-        held.ensure(desk.longest_job())
+        slot.ensure(desk.longest_job())
         result = _one_job(desk, target, ground, desk.job(name))
         # After a freeze that ended in time there is a result, useless but with the file still there.
         fatal = result.finding.why if result.finding.why in _FATAL and result.measured is None else None
@@ -319,11 +319,11 @@ def _all_jobs(desk: Desk, target: Target, ground: Ground, held: Held, names: Seq
 
 
 def _one_job(desk: Desk, target: Target, ground: Ground, job: Job) -> ProbeResult:
-    started = desk.now()
-    measured: Measured | None = None
-    counted: Counted | None = None
+    start = desk.now()
+    measurement: Measured | None = None
+    counts: Counted | None = None
     circumstances = Circumstances()
-    progress, begun = desk.phase(target, Phase.RUNNING, job.name, job.seconds), desk.clock()
+    progress, since = desk.phase(target, Phase.RUNNING, job.name, job.seconds), desk.clock()
     try:
         watch = ground.watch(job)
 
@@ -332,16 +332,16 @@ def _one_job(desk: Desk, target: Target, ground: Ground, job: Job) -> ProbeResul
             watch.tell()
 
         try:
-            measured, frozen = ground.session.run(job, ground.premises, tell)
+            measurement, frozen = ground.session.run(job, ground.premises, tell)
         except Trouble as trouble:
             with suppress(Trouble):  # the run's own error is reported
                 frozen = trouble.why is Why.FROZEN or bool(trouble.facts.get("frozen"))
-                counted, circumstances = watch.end(frozen=frozen)
+                counts, circumstances = watch.end(frozen=frozen)
             raise
-        passed = desk.clock() - begun
-        counted, circumstances = watch.end(frozen=frozen)
-        finding = _unbelievable(measured, counted, job, passed) or judge(
-            job, measured, counted, circumstances, ground.objective, desk.settings.tolerance
+        duration = desk.clock() - since
+        counts, circumstances = watch.end(frozen=frozen)
+        finding = _unbelievable(measurement, counts, job, duration) or judge(
+            job, measurement, counts, circumstances, ground.objective, desk.settings.tolerance
         )
     except Trouble as trouble:
         finding = _finding(trouble)
@@ -353,11 +353,11 @@ def _one_job(desk: Desk, target: Target, ground: Ground, job: Job) -> ProbeResul
             node=desk.node,
             subject=ground.subject,
             job=job,
-            started=started,
+            started=start,
             ended=desk.now(),
             finding=finding,
-            measured=measured,
-            counted=counted,
+            measured=measurement,
+            counted=counts,
             circumstances=circumstances,
             objective=ground.objective,
             rule=target.rule,
@@ -367,14 +367,14 @@ def _one_job(desk: Desk, target: Target, ground: Ground, job: Job) -> ProbeResul
 
 
 def _without_result(
-    desk: Desk, target: Target, subject: Subject, name: JobName, started: datetime, trouble: Trouble
+    desk: Desk, target: Target, subject: Subject, name: JobName, start: datetime, trouble: Trouble
 ) -> ProbeResult:
     return desk.keep(
         ProbeResult(
             node=desk.node,
             subject=subject,
             job=desk.job(name),
-            started=started,
+            started=start,
             ended=desk.now(),
             finding=_finding(trouble),
             rule=target.rule,
@@ -390,12 +390,12 @@ def _finding(trouble: Trouble) -> Finding:
     return Finding(Verdict.FAILED, trouble.why, trouble.facts)
 
 
-def _unbelievable(measured: Measured, counted: Counted | None, job: Job, passed: float) -> Finding | None:
+def _unbelievable(measurement: Measured, counts: Counted | None, job: Job, duration: float) -> Finding | None:
     """Whether what the guest reports contradicts what QEMU counted on its disk, or the time that it had."""
-    if not job.seconds - _OFF <= measured.seconds <= passed + _OFF:
-        detail = f"fio reports a run of {measured.seconds:.1f} s, which took {passed:.1f} s"
+    if not job.seconds - _OFF <= measurement.seconds <= duration + _OFF:
+        detail = f"fio reports a run of {measurement.seconds:.1f} s, which took {duration:.1f} s"
         return Finding(Verdict.FAILED, Why.NONSENSE, {"detail": detail})
-    if counted is None or counted.operations + _AT_THE_ENDS >= measured.operations * _BORNE_OUT:
+    if counts is None or counts.operations + _AT_THE_ENDS >= measurement.operations * _BORNE_OUT:
         return None
-    facts = {"said": measured.operations, "counted": counted.operations}
+    facts = {"said": measurement.operations, "counted": counts.operations}
     return Finding(Verdict.FAILED, Why.CONTRADICTED, facts)

@@ -71,9 +71,9 @@ class SteadyProbe:
         with self._using:
             premises, self._premises = self._premises or self._begun(), None
             began = self._now()
-            measured, _ = self._session(self._shell).run(JOB, premises)
+            measurement, _ = self._session(self._shell).run(JOB, premises)
             self._premises = premises
-        flows = [flow for flow in (measured.read, measured.write) if flow is not None]
+        flows = [flow for flow in (measurement.read, measurement.write) if flow is not None]
         latency = Histogram.merged(flow.latency for flow in flows)
         return Run(began, self._now(), latency, max((flow.latency_max for flow in flows), default=0))
 

@@ -67,16 +67,16 @@ class Witness:
         except PlimsollError as error:
             raise Trouble(Why.UNREACHABLE, detail=str(error)) from error
         disks = tuple(typed(self.gate.clusters.placed(disk), self._situation) for disk in survey.disks)
-        told = survey.actual if survey.movement is Movement.STAYS else {}
-        actual = {disk.target: told.get(disk.target) for disk in disks}
-        known = {target: limits if isinstance(limits, Limits) else None for target, limits in actual.items()}
-        return Look(disks, known, survey.movement)
+        answers = survey.actual if survey.movement is Movement.STAYS else {}
+        actual = {disk.target: answers.get(disk.target) for disk in disks}
+        by_target = {target: limits if isinstance(limits, Limits) else None for target, limits in actual.items()}
+        return Look(disks, by_target, survey.movement)
 
     def read(self, disks: Sequence[Disk]) -> Reading | None:
         """The counters of these disks; None where they are unknown."""
         try:
-            told = self._hypervisor.block_stats(self._uuid, [disk.target for disk in disks])
-            return Reading(self.clock(), dict(told))
+            stats = self._hypervisor.block_stats(self._uuid, [disk.target for disk in disks])
+            return Reading(self.clock(), dict(stats))
         except PlimsollError:
             return None
 
@@ -95,10 +95,10 @@ class Witness:
                 None, f"no ceph.conf of this node names the monitors {', '.join(disk.monitors) or '(none)'}"
             )
         try:
-            said = self.gate.health(cluster)
+            answer = self.gate.health(cluster)
         except PlimsollError as error:
             return Health(None, str(error))
-        return Health(said.raised, "; ".join(said.words), self.gate.blocks(said))
+        return Health(answer.raised, "; ".join(answer.words), self.gate.blocks(answer))
 
     def healths(self, disks: Sequence[Disk]) -> dict[Cluster | None, Health]:
         """The health of all clusters that have these disks."""
@@ -136,13 +136,13 @@ class Watch:
         self._counts = True
         self._read()
         after = self._witness.look()
-        moved = {self._before.movement, after.movement} != {Movement.STAYS}
+        has_moved = {self._before.movement, after.movement} != {Movement.STAYS}
         return self._counted(), Circumstances(
             promised=self._witness.promised(self._disk),
             before=self._actual(self._before),
             after=self._actual(after),
             frozen=frozen,
-            moved=moved,
+            moved=has_moved,
         )
 
     def _actual(self, look: Look) -> Limits | None:
@@ -163,23 +163,23 @@ class Watch:
         if len(self._readings) < 2 or not self._counts:
             return None
         first, last = self._readings[0], self._readings[-1]
-        done = self._stats(last).since(self._stats(first))
+        sums = self._stats(last).since(self._stats(first))
         # A restarted guest counts from 0, and at the end it may have counted more than before: so step by step.
         steps = (self._stats(other).since(self._stats(one)) for one, other in pairwise(self._readings))
-        if done is None or None in steps:
+        if sums is None or None in steps:
             return None
         return Counted(
             seconds=last.at - first.at,
-            read_operations=done.read_requests,
-            write_operations=done.write_requests,
-            read_bytes=done.read_bytes,
-            write_bytes=done.write_bytes,
+            read_operations=sums.read_requests,
+            write_operations=sums.write_requests,
+            read_bytes=sums.read_bytes,
+            write_bytes=sums.write_bytes,
             last_rate=self._last_rate(),
         )
 
     def _last_rate(self) -> float | None:
-        begun = self._readings[0].at
-        part = [one for one in self._readings if _LAST_PART <= (one.at - begun) / self._seconds <= 1.0]
+        begin = self._readings[0].at
+        part = [one for one in self._readings if _LAST_PART <= (one.at - begin) / self._seconds <= 1.0]
         if len(part) < 2 or part[-1].at - part[0].at < _EVERY:
             return None
         return (self._operations(part[-1]) - self._operations(part[0])) / (part[-1].at - part[0].at)
