@@ -52,7 +52,6 @@ LEFT: Mapping[str, int] = {
     "monitoring/plimsoll_monitoring/node": 75,
     "monitoring/plimsoll_monitoring/region": 82,
     "probes/plimsoll_probes/cli": 60,
-    "probes/plimsoll_probes/guest": 46,
     "probes/plimsoll_probes/output": 41,
     "probes/plimsoll_probes/output/report": 42,
     "probes/plimsoll_probes/store": 35,

@@ -38,16 +38,16 @@ class GuestShell:
         try:
             step = next(conversation)
             while True:
-                said: str | PlimsollError = ""
+                answer: str | PlimsollError = ""
                 if isinstance(step, Ask):
                     try:
-                        said = self._ask(step.request, step.seconds)
+                        answer = self._ask(step.request, step.seconds)
                     except PlimsollError as error:
-                        said = error
+                        answer = error
                 else:
                     tell()
                     self._sleep(step.seconds)
-                step = conversation.send(Answer(said, self._clock()))
-        except StopIteration as ended:
-            result: Result = ended.value
+                step = conversation.send(Answer(answer, self._clock()))
+        except StopIteration as stop:
+            result: Result = stop.value
             return result

@@ -96,7 +96,7 @@ def parse(text: str, job: Job, *, engine: str, cpu_busy: float | None = None) ->
         if not _VERSION.fullmatch(version):
             raise ValueError("not a version of fio")
         flows: dict[str, Flow] = {}
-        begun = ended = milliseconds = 0
+        starts = ends = milliseconds = 0
         for direction in ("read", "write"):
             side = group[direction]
             total, flow = _number(side["total_ios"]), _flow(side)
@@ -104,7 +104,7 @@ def parse(text: str, job: Job, *, engine: str, cpu_busy: float | None = None) ->
                 raise ValueError(f"{flow.operations} requests ended of {total}")
             if total and direction not in job.shares:
                 raise ValueError(f"{direction}s in a {job.name} job")
-            begun, ended = begun + total, ended + flow.operations
+            starts, ends = starts + total, ends + flow.operations
             milliseconds = max(milliseconds, _number(side["runtime"]))
             if flow.operations:
                 flows[direction] = flow
@@ -118,7 +118,7 @@ def parse(text: str, job: Job, *, engine: str, cpu_busy: float | None = None) ->
         seconds=milliseconds / 1000,
         read=flows.get("read"),
         write=flows.get("write"),
-        unfinished=begun - ended,
+        unfinished=starts - ends,
         fio=version,
         engine=engine,
         cpu_busy=cpu_busy,
@@ -162,5 +162,5 @@ def nonsense(detail: str) -> Trouble:
 
 def bounded(text: str) -> str:
     """Text of a guest in one short line, without control characters."""
-    kept = "".join(sign if sign.isprintable() else " " for sign in text[: 4 * DETAIL_MAX])
-    return " ".join(kept.split())[:DETAIL_MAX]
+    line = "".join(sign if sign.isprintable() else " " for sign in text[: 4 * DETAIL_MAX])
+    return " ".join(line.split())[:DETAIL_MAX]

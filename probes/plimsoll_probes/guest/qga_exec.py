@@ -91,16 +91,16 @@ def capabilities() -> Conversation[None]:
     try:
         yield from _not_frozen()
         info = _object((yield from _told("guest-info")), "guest-info")
-        enabled = _commands(info)
+        commands = _commands(info)
         for command in ("guest-exec", "guest-exec-status"):
-            if command not in enabled:
+            if command not in commands:
                 detail = _shown(f"there is no {command} in version {info.get('version')} of the agent")
                 raise Trouble(Why.NOT_SUPPORTED, detail=detail)
-            if not enabled[command]:
+            if not commands[command]:
                 # A freeze disables all commands, and may have begun since the first request.
                 yield from _not_frozen()
                 raise Trouble(Why.EXEC_FORBIDDEN, detail=f"{command} is disabled")
-        if enabled.get("guest-get-osinfo"):
+        if commands.get("guest-get-osinfo"):
             yield from _not_windows()
     except PlimsollError as error:
         raise _trouble(error) from error
@@ -118,14 +118,14 @@ def execute(
     that is too long for the agent.
     """
     path, *words = limited(argv, seconds)
-    given = {"input-data": base64.b64encode(stdin).decode()} if stdin else {}
-    pid = yield from _started({"path": path, "arg": words, "capture-output": True, **given})
+    extra = {"input-data": base64.b64encode(stdin).decode()} if stdin else {}
+    pid = yield from _started({"path": path, "arg": words, "capture-output": True, **extra})
     limit = math.ceil(seconds)
     end, soon = now + limit + KILL_AFTER + SLACK, now + lasts
     frozen = False
-    refused = 0
+    refusals = 0
     last: PlimsollError | None = None
-    lost = False  # an answer, perhaps with the result: the agent returns a result only once
+    is_lost = False  # an answer, perhaps with the result: the agent returns a result only once
     pause = _FIRST_PAUSE
     while True:
         before, now = now, (yield Wait(pause)).now
@@ -138,23 +138,23 @@ def execute(
         except AgentRefused as error:
             last = error
             frozen = True  # only a freeze disables guest-exec-status for a time
-            refused = 0 if (yield from _still_frozen()) else refused + 1
-            if refused > 1:  # the first time, the freeze may have ended since
-                why = yield from _refused(error, lost=lost)
+            refusals = 0 if (yield from _still_frozen()) else refusals + 1
+            if refusals > 1:  # the first time, the freeze may have ended since
+                why = yield from _refused(error, lost=is_lost)
                 if why is not None:
                     raise why from error
         except (NoAgent, AgentGarbled, NotFound, Trouble) as error:
             raise _trouble(error) from error
         except AgentAway as error:
-            last, lost = error, False  # a restarted agent has no record of the program
+            last, is_lost = error, False  # a restarted agent has no record of the program
         except NotSent as error:
             last = error
         except PlimsollError as error:
-            last, lost = error, True
+            last, is_lost = error, True
         else:
             if ran is not None:
                 return replace(ran, frozen=frozen)
-            last, refused = None, 0
+            last, refusals = None, 0
 
 
 def _started(arguments: Mapping[str, object]) -> Conversation[int]:
@@ -186,12 +186,12 @@ def _refused(error: AgentRefused, *, lost: bool) -> Conversation[Trouble | None]
     say the same in a freeze as of a forbidden command.
     """
     try:
-        enabled = _commands(_object((yield from _told("guest-info")), "guest-info"))
+        commands = _commands(_object((yield from _told("guest-info")), "guest-info"))
     except DeadlineExceeded:
         return None
     except PlimsollError as other:
         return _trouble(error if isinstance(other, AgentRefused) else other)
-    if not enabled.get("guest-exec-status"):
+    if not commands.get("guest-exec-status"):
         return _trouble(error)
     if lost:
         detail = "the answer with the result was lost, and the agent returns a result only once"
@@ -208,23 +208,23 @@ def _overdue(last: PlimsollError | None, limit: int) -> Trouble:
 
 def _ended(status: object, pid: int) -> Ran | None:
     """How the program ended; None while it runs."""
-    told = _object(status, "guest-exec-status")
-    if _number(told, "pid", 1, _LARGEST_PID, default=pid) != pid:
+    fields = _object(status, "guest-exec-status")
+    if _number(fields, "pid", 1, _LARGEST_PID, default=pid) != pid:
         raise _nonsense("the status is of another program")
-    has_code, has_signal = "exitcode" in told, "signal" in told
-    if not _flag(told, "exited"):
+    has_code, has_signal = "exitcode" in fields, "signal" in fields
+    if not _flag(fields, "exited"):
         if has_code or has_signal:
             raise _nonsense("a running program has an exit code")
         return None
     if has_code == has_signal:
         raise _nonsense("a program that ended must have either an exit code or a signal")
-    if _flag(told, "out-truncated", default=False) or _flag(told, "err-truncated", default=False):
+    if _flag(fields, "out-truncated", default=False) or _flag(fields, "err-truncated", default=False):
         raise _nonsense("the program's output was longer than the agent keeps")
     return Ran(
-        status=_number(told, "exitcode", 0, 255) if has_code else None,
-        signal=_number(told, "signal", 1, _LARGEST_SIGNAL) if has_signal else None,
-        out=_data(told, "out-data"),
-        err=_data(told, "err-data"),
+        status=_number(fields, "exitcode", 0, 255) if has_code else None,
+        signal=_number(fields, "signal", 1, _LARGEST_SIGNAL) if has_signal else None,
+        out=_data(fields, "out-data"),
+        err=_data(fields, "err-data"),
     )
 
 
@@ -236,12 +236,12 @@ def _not_frozen() -> Conversation[None]:
 def _is_frozen() -> Conversation[bool]:
     """Whether file systems are frozen; False where the agent has no such command or forbids it."""
     try:
-        told = yield from _told("guest-fsfreeze-status")
+        status = yield from _told("guest-fsfreeze-status")
     except AgentRefused:
         return False
-    if told not in ("thawed", "frozen"):
+    if status not in ("thawed", "frozen"):
         raise _nonsense("guest-fsfreeze-status is neither thawed nor frozen")
-    return told == "frozen"
+    return status == "frozen"
 
 
 def _still_frozen() -> Conversation[bool]:
@@ -256,10 +256,10 @@ def _still_frozen() -> Conversation[bool]:
 
 def _not_windows() -> Conversation[None]:
     try:
-        told = _object((yield from _told("guest-get-osinfo")), "guest-get-osinfo")
+        system = _object((yield from _told("guest-get-osinfo")), "guest-get-osinfo")
     except AgentRefused:
         return
-    if told.get("id") == "mswindows":
+    if system.get("id") == "mswindows":
         raise Trouble(Why.NOT_SUPPORTED, detail="the guest runs Windows")
 
 
@@ -268,16 +268,16 @@ def _commands(info: Mapping[str, object]) -> dict[str, bool]:
     commands = info.get("supported_commands")
     if not isinstance(commands, list):
         raise _nonsense("guest-info lists no commands")
-    enabled: dict[str, bool] = {}
+    states: dict[str, bool] = {}
     for command in commands:
-        told = _object(command, "a command of guest-info")
-        name = told.get("name")
+        entry = _object(command, "a command of guest-info")
+        name = entry.get("name")
         if not isinstance(name, str):
             raise _nonsense("guest-info lists a command without a name")
-        if name in enabled:
+        if name in states:
             raise _nonsense(f"guest-info lists {name} twice")
-        enabled[name] = _flag(told, "enabled")
-    return enabled
+        states[name] = _flag(entry, "enabled")
+    return states
 
 
 def _told(command: str) -> Conversation[object]:
@@ -301,44 +301,44 @@ def _returned(answer: Answer) -> object:
     if (parts := answer.text.count(",")) > _MOST_PARTS:
         raise _nonsense(f"an answer of {parts} parts")
     try:
-        told = json.loads(answer.text, object_pairs_hook=_once_each)
+        document = json.loads(answer.text, object_pairs_hook=_once_each)
     except (ValueError, RecursionError) as error:
         raise _nonsense("an answer that is not JSON") from error
-    whole = _object(told, "an answer")
+    whole = _object(document, "an answer")
     if "return" not in whole:
         raise _nonsense('an answer without "return"')
     return whole["return"]
 
 
 def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return mapping
 
 
-def _object(told: object, what: str) -> dict[str, object]:
-    if not isinstance(told, dict):
+def _object(value: object, what: str) -> dict[str, object]:
+    if not isinstance(value, dict):
         raise _nonsense(f"{what} is not an object")
-    return told
+    return value
 
 
-def _number(told: Mapping[str, object], key: str, least: int, most: int, default: int | None = None) -> int:
-    value = told.get(key, default)
+def _number(fields: Mapping[str, object], key: str, least: int, most: int, default: int | None = None) -> int:
+    value = fields.get(key, default)
     if type(value) is not int or not least <= value <= most:  # a bool is an int, too
         raise _nonsense(f"{key} is not a number from {least} to {most}")
     return value
 
 
-def _flag(told: Mapping[str, object], key: str, default: bool | None = None) -> bool:
-    value = told.get(key, default)
+def _flag(fields: Mapping[str, object], key: str, default: bool | None = None) -> bool:
+    value = fields.get(key, default)
     if not isinstance(value, bool):
         raise _nonsense(f"{key} is neither true nor false")
     return value
 
 
-def _data(told: Mapping[str, object], key: str) -> bytes:
-    value = told.get(key, "")
+def _data(fields: Mapping[str, object], key: str) -> bytes:
+    value = fields.get(key, "")
     if not isinstance(value, str):
         raise _nonsense(f"{key} is not text")
     try:

@@ -79,31 +79,31 @@ class Session:
 
     def look(self, file_size: int) -> Premises:
         """Remove what earlier sessions left; returns what the guest has. ``Trouble`` where it lacks something."""
-        said, ran = self._ask("look", seconds=self.grace)
-        if ran.status == 0 and not said:  # seen of the agents of QEMU 10 and 11, after a request of another client
+        answers, ran = self._ask("look", seconds=self.grace)
+        if ran.status == 0 and not answers:  # seen of the agents of QEMU 10 and 11, after a request of another client
             raise nonsense("the agent loses the output of programs; restart it")
-        missing = said.get("missing", ())
+        missing = answers.get("missing", ())
         if "fio" in missing:
             raise Trouble(Why.NO_FIO)
         if missing:
             raise Trouble(Why.NOT_SUPPORTED, detail=bounded(f"no {', no '.join(missing)}"))
-        filesystem = _one(said, "filesystem", _WORD)
-        if not said.get("device", ("",))[0]:
+        filesystem = _one(answers, "filesystem", _WORD)
+        if not answers.get("device", ("",))[0]:
             raise Trouble(Why.NO_DISK, directory=self.directory, device=filesystem)
-        free = _number(said, "free") * 1024
-        needed = file_size + self.keep_free
-        if free < needed:
-            raise Trouble(Why.NO_SPACE, directory=self.directory, free=free, needed=needed)
-        engines = _one(said, "engines", None).split()
+        free = _number(answers, "free") * 1024
+        need = file_size + self.keep_free
+        if free < need:
+            raise Trouble(Why.NO_SPACE, directory=self.directory, free=free, needed=need)
+        engines = _one(answers, "engines", None).split()
         if not all(_WORD.fullmatch(engine) for engine in engines):
             raise nonsense("not a list of engines")
         return Premises(
             directory=self.directory,
             engines=tuple(engines),
-            cpus=_both(said),
-            device=_one(said, "device", _WORD),
-            serial=_one(said, "serial", _SERIAL).strip(),
-            size=_number(said, "sectors") * 512,
+            cpus=_both(answers),
+            device=_one(answers, "device", _WORD),
+            serial=_one(answers, "serial", _SERIAL).strip(),
+            size=_number(answers, "sectors") * 512,
             filesystem=filesystem,
             free=free,
         )
@@ -111,10 +111,10 @@ class Session:
     def fill(self, file_size: int, tell: Callable[[], None] = lambda: None) -> None:
         """Make the directory, and write the whole file, so that no run allocates space."""
         seconds = longest_fill(file_size, self.grace) - KILL
-        said, ran = self._ask("fill", str(file_size), str(seconds), seconds=seconds + KILL, tell=tell)
-        if _stopped(said, ran):
+        answers, ran = self._ask("fill", str(file_size), str(seconds), seconds=seconds + KILL, tell=tell)
+        if _stopped(answers, ran):
             raise Trouble(Why.FILL_UNFINISHED, seconds=seconds)
-        _fio_ended_well(said, ran)
+        _fio_ended_well(answers, ran)
 
     def run(self, job: Job, premises: Premises, tell: Callable[[], None] = lambda: None) -> tuple[Measured, bool]:
         """The job's result, and whether the guest's file systems were frozen during the run.
@@ -125,7 +125,7 @@ class Session:
         engine = best_engine(premises.engines)
         text = job_file(job, "data", premises.cpus, engine)
         seconds = job.seconds + self.grace
-        said, ran = self._ask(
+        answers, ran = self._ask(
             "run",
             str(seconds),
             premises.device,
@@ -134,16 +134,16 @@ class Session:
             stdin=text.encode(),
             tell=tell,
         )
-        if _stopped(said, ran):
+        if _stopped(answers, ran):
             # Unknown where the script was ended before it could count.
-            done, in_flight = _counted(said) if "disk_after" in said else (None, None)
-            raise Trouble(Why.UNFINISHED, seconds=seconds, done=done, unfinished=in_flight, frozen=ran.frozen)
-        _fio_ended_well(said, ran)
-        size = _number(said, "bytes")
+            completions, in_flight = _counted(answers) if "disk_after" in answers else (None, None)
+            raise Trouble(Why.UNFINISHED, seconds=seconds, done=completions, unfinished=in_flight, frozen=ran.frozen)
+        _fio_ended_well(answers, ran)
+        size = _number(answers, "bytes")
         if not 0 < size <= COMPRESSED_MAX:
             raise nonsense(f"a result of {size} bytes")
         result, frozen = self._result(size)
-        return parse(unpacked(result), job, engine=engine, cpu_busy=_busy(said)), ran.frozen or frozen
+        return parse(unpacked(result), job, engine=engine, cpu_busy=_busy(answers)), ran.frozen or frozen
 
     def _result(self, size: int) -> tuple[bytes, bool]:
         result, frozen = b"", False
@@ -162,10 +162,10 @@ class Session:
         On a stalled disk files remain. They are removed when the disk works again, or by the next session.
         """
         try:
-            said, _ = self._ask("clean", seconds=self.grace)
+            answers, _ = self._ask("clean", seconds=self.grace)
         except Trouble:
             return False
-        return said.get("clean") == ("yes",)
+        return answers.get("clean") == ("yes",)
 
     def _ask(
         self,
@@ -186,13 +186,13 @@ class Session:
             if not equals or not _KEY.fullmatch(key):
                 raise nonsense(f"the line {line}")
             lines.setdefault(key, []).append(value)
-        said = {key: tuple(values) for key, values in lines.items()}
-        match said.get("trouble", ()):
+        answers = {key: tuple(values) for key, values in lines.items()}
+        match answers.get("trouble", ()):
             case ("not-writable",):
                 raise Trouble(Why.NOT_WRITABLE, directory=self.directory, detail=bounded(_text(ran.err)))
             case ("gone",):
                 raise _gone()
-        return said, ran
+        return answers, ran
 
     def _script(
         self,
@@ -252,22 +252,22 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def _stopped(said: Mapping[str, Sequence[str]], ran: Ran) -> bool:
-    return said.get("stopped") == ("yes",) or _ended_by_timeout(ran)
+def _stopped(answers: Mapping[str, Sequence[str]], ran: Ran) -> bool:
+    return answers.get("stopped") == ("yes",) or _ended_by_timeout(ran)
 
 
 def _ended_by_timeout(ran: Ran) -> bool:
     return ran.status in _TIMED_OUT or ran.signal == SIGKILL
 
 
-def _fio_ended_well(said: Mapping[str, Sequence[str]], ran: Ran) -> None:
-    status = _number(said, "exit")
+def _fio_ended_well(answers: Mapping[str, Sequence[str]], ran: Ran) -> None:
+    status = _number(answers, "exit")
     if status:
         raise Trouble(Why.FIO_FAILED, detail=bounded(_text(ran.err)) or f"exit status {status}")
 
 
-def _one(said: Mapping[str, Sequence[str]], key: str, pattern: re.Pattern[str] | None) -> str:
-    values = said.get(key, ())
+def _one(answers: Mapping[str, Sequence[str]], key: str, pattern: re.Pattern[str] | None) -> str:
+    values = answers.get(key, ())
     if len(values) != 1:
         raise nonsense(f"{len(values)} answers to {key}")
     if pattern is not None and not pattern.fullmatch(values[0]):
@@ -275,51 +275,51 @@ def _one(said: Mapping[str, Sequence[str]], key: str, pattern: re.Pattern[str] |
     return values[0]
 
 
-def _number(said: Mapping[str, Sequence[str]], key: str) -> int:
-    return int(_one(said, key, _NUMBER))
+def _number(answers: Mapping[str, Sequence[str]], key: str) -> int:
+    return int(_one(answers, key, _NUMBER))
 
 
-def _numbers(said: Mapping[str, Sequence[str]], key: str, least: int) -> list[int]:
-    words = _one(said, key, None).split()
+def _numbers(answers: Mapping[str, Sequence[str]], key: str, least: int) -> list[int]:
+    words = _one(answers, key, None).split()
     if not least <= len(words) <= 20 or not all(_NUMBER.fullmatch(word) for word in words):
         raise nonsense(f"{key} {' '.join(words)}")
     return [int(word) for word in words]
 
 
-def _counted(said: Mapping[str, Sequence[str]]) -> tuple[int, int]:
+def _counted(answers: Mapping[str, Sequence[str]]) -> tuple[int, int]:
     """Requests of the disk that ended during the run, and those in flight at the end."""
-    reads, writes, _ = _numbers(said, "disk_before", 3)[:3]
-    reads_after, writes_after, in_flight = _numbers(said, "disk_after", 3)[:3]
-    done = reads_after - reads + writes_after - writes
-    if done < 0:
+    reads, writes, _ = _numbers(answers, "disk_before", 3)[:3]
+    reads_after, writes_after, in_flight = _numbers(answers, "disk_after", 3)[:3]
+    completions = reads_after - reads + writes_after - writes
+    if completions < 0:
         raise nonsense("counters of the disk that went down")
-    return done, in_flight
+    return completions, in_flight
 
 
-def _busy(said: Mapping[str, Sequence[str]]) -> float | None:
+def _busy(answers: Mapping[str, Sequence[str]]) -> float | None:
     """proc(5): user nice system idle iowait irq softirq steal; user and nice include the fields after these."""
-    before, after = _numbers(said, "cpu_before", 5)[:8], _numbers(said, "cpu_after", 5)[:8]
-    passed = [later - earlier for earlier, later in zip(before, after, strict=False)]
-    if sum(passed) <= 0:
+    before, after = _numbers(answers, "cpu_before", 5)[:8], _numbers(answers, "cpu_after", 5)[:8]
+    ticks = [later - earlier for earlier, later in zip(before, after, strict=False)]
+    if sum(ticks) <= 0:
         return None
     # The kernel's iowait may decrease.
-    return min(max(1 - (passed[3] + passed[4]) / sum(passed), 0.0), 1.0)
+    return min(max(1 - (ticks[3] + ticks[4]) / sum(ticks), 0.0), 1.0)
 
 
-def _both(said: Mapping[str, Sequence[str]]) -> str | None:
+def _both(answers: Mapping[str, Sequence[str]]) -> str | None:
     """CPUs that are online and allowed: a container may use fewer than the machine has."""
-    if "online" not in said or "allowed" not in said:
+    if "online" not in answers or "allowed" not in answers:
         return None
-    both = _cpus(_one(said, "online", _CPUS)) & _cpus(_one(said, "allowed", _CPUS))
+    both = _cpus(_one(answers, "online", _CPUS)) & _cpus(_one(answers, "allowed", _CPUS))
     return _ranges(sorted(both)) or None
 
 
 def _cpus(text: str) -> set[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found.update(range(int(first), int(last or first) + 1))
-    return found
+        numbers.update(range(int(first), int(last or first) + 1))
+    return numbers
 
 
 def _ranges(cpus: Sequence[int]) -> str:
