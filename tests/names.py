@@ -54,7 +54,6 @@ LEFT: Mapping[str, int] = {
     "probes/plimsoll_probes/cli": 60,
     "probes/plimsoll_probes/output": 41,
     "probes/plimsoll_probes/output/report": 42,
-    "probes/plimsoll_probes/store": 35,
 }
 """By room: a folder of a package."""
 

@@ -168,9 +168,9 @@ class CorruptHistory(CorruptState):
 
 def readable(state: State) -> History:
     """The history, or the copy for checks where this user may not read it."""
-    own, shown = History(state.probes), History(state.probes_shown)
-    closed = own.is_there() and not os.access(own.path, os.R_OK, effective_ids=True)
-    return shown if closed and shown.is_there() else own
+    own, copy = History(state.probes), History(state.probes_shown)
+    is_closed = own.is_there() and not os.access(own.path, os.R_OK, effective_ids=True)
+    return copy if is_closed and copy.is_there() else own
 
 
 class History:
@@ -212,11 +212,11 @@ class History:
 
         Facts are kept as JSON: limits become mappings, tuples lists, and values that JSON lacks their text.
         """
-        row, counted = row_of(result), Tally.of(result)
+        row, tally = row_of(result), Tally.of(result)
 
         def work(database: sqlite3.Connection) -> int:
             id_ = int(database.execute(_insert("run", row), row).lastrowid or 0)
-            self._count(database, counted)
+            self._count(database, tally)
             return id_
 
         return self._written(work)
@@ -229,16 +229,16 @@ class History:
             row = row_of_tally(tally.after(earlier))
         database.execute(_insert("tally", row), row)
 
-    def postpone(self, postponed: Postponed) -> None:
+    def postpone(self, postponement: Postponed) -> None:
         """Keep it, unless a later one of the same guest and directory is there. It stays when a probe begins."""
         row = {
-            "guest_uuid": postponed.guest_uuid,
-            "directory": postponed.directory,
-            "guest_name": postponed.guest_name,
-            "at": stamp(postponed.at),
-            "node": postponed.node,
-            "why": postponed.why.value,
-            "facts": as_json(postponed.facts),
+            "guest_uuid": postponement.guest_uuid,
+            "directory": postponement.directory,
+            "guest_name": postponement.guest_name,
+            "at": stamp(postponement.at),
+            "node": postponement.node,
+            "why": postponement.why.value,
+            "facts": as_json(postponement.facts),
         }
         upsert = (
             "INSERT INTO postponed VALUES (:guest_uuid, :directory, :guest_name, :at, :node, :why, :facts)"
@@ -257,10 +257,10 @@ class History:
             return
 
         def work(database: sqlite3.Connection) -> None:
-            known = self._sound(database.execute("SELECT * FROM chosen").fetchall(), chosen_of)
-            since = {each.key: each.since for each in known}
-            gone = "DELETE FROM chosen WHERE guest_uuid NOT IN (SELECT value FROM json_each(?))"
-            database.execute(gone, (as_json([*unsure]),))
+            before = self._sound(database.execute("SELECT * FROM chosen").fetchall(), chosen_of)
+            since = {each.key: each.since for each in before}
+            delete = "DELETE FROM chosen WHERE guest_uuid NOT IN (SELECT value FROM json_each(?))"
+            database.execute(delete, (as_json([*unsure]),))
             for target in targets:
                 row = row_of_chosen(ChosenTarget.of(target, since.get(target.key, now), now))
                 database.execute(_insert("chosen", row), row)
@@ -276,22 +276,22 @@ class History:
         if not self._database.is_there():
             return 0
         oldest = {"before": stamp(now - timedelta(days=keep_days))}
-        removed = 0
+        total = 0
         for part in (
             lambda database: self._fold(database, oldest),
             lambda database: _remove_old(database, oldest),
             lambda database: _remove_surplus(database, keep_mib * 2**20),
         ):
-            while (gone := self._written(part)) > 0:
-                removed += gone
+            while (deletions := self._written(part)) > 0:
+                total += deletions
                 time.sleep(_PAUSE)
         free = self._database.shrink(_PAGES)
         while free:
             time.sleep(_PAUSE)
-            if (left := self._database.shrink(_PAGES)) >= free:
+            if (rest := self._database.shrink(_PAGES)) >= free:
                 break
-            free = left
-        return removed
+            free = rest
+        return total
 
     def _fold(self, database: sqlite3.Connection, oldest: Mapping[str, str]) -> int:
         """Add tallies of gone guests to those without a name. Returns 0: it removes no run."""
@@ -312,10 +312,10 @@ class History:
             "chosen": self._rows("SELECT * FROM chosen", {}),
         }
 
-        def copy(shown: sqlite3.Connection, _: Path | None) -> None:
+        def copy(database: sqlite3.Connection, _: Path | None) -> None:
             for table, rows in tables.items():
                 for row in rows:
-                    shown.execute(_insert(table, dict(row)), dict(row))
+                    database.execute(_insert(table, dict(row)), dict(row))
 
         self._shown.replace(copy)
         self._database.close_to_others()
@@ -332,25 +332,25 @@ class History:
 
     def mended(self, look: Callable[[], _T]) -> _T:
         """Read, after a corrupt file was set aside. For commands that write later; others leave a corrupt file."""
-        found = self._database.identity()
+        identity = self._database.identity()
         try:
             return look()
         except CorruptHistory as error:
-            self._set_aside(found, error)
+            self._set_aside(identity, error)
             return look()
 
-    def _set_aside(self, found: Identity | None, error: CorruptHistory) -> None:
+    def _set_aside(self, identity: Identity | None, error: CorruptHistory) -> None:
         """Set the file aside, unless another process has just done so."""
         with self._database.plainly(), suppress(FileNotFoundError), self.path.open("rb") as corrupt:
             try:
                 locks.lock_open(corrupt.fileno(), _PATIENCE)
             except BlockingIOError as busy:
-                said = f"{self.path}: is corrupt, and locked by another program; see fuser -v for which"
-                raise StateError(said) from busy
-            held = os.fstat(corrupt.fileno())
-            if found == (held.st_dev, held.st_ino) == self._database.identity():
-                kept = self._database.set_aside()
-                LOG.warning("%s: it is kept as %s, and a new history begun", error, kept.name)
+                message = f"{self.path}: is corrupt, and locked by another program; see fuser -v for which"
+                raise StateError(message) from busy
+            status = os.fstat(corrupt.fileno())
+            if identity == (status.st_dev, status.st_ino) == self._database.identity():
+                copy = self._database.set_aside()
+                LOG.warning("%s: it is kept as %s, and a new history begun", error, copy.name)
 
     # --- reading
 
@@ -392,9 +392,9 @@ class History:
             " ORDER BY guest_uuid, directory, job, started",
             {"guest": guest, "since": stamp(since), "until": stamp(until)},
         )
-        begun = self._sound(rows, lambda row: (text(row[0]), text(row[1]), time_of(row[2])))
+        starts = self._sound(rows, lambda row: (text(row[0]), text(row[1]), time_of(row[2])))
         gaps: dict[str, list[timedelta]] = {}
-        for (guest, job, earlier), (other, another, later) in pairwise(begun):
+        for (guest, job, earlier), (other, another, later) in pairwise(starts):
             if (guest, job) == (other, another):
                 gaps.setdefault(guest, []).append(later - earlier)
         return {guest: median_low(those) for guest, those in gaps.items()}
@@ -470,15 +470,15 @@ class History:
                 "until": stamp(result.started),
             },
         )
-        begun = {result.finding.verdict: result.started}  # the result may not be in the history yet
-        kept = None
-        for verdict, started in self._sound(rows, lambda row: (Verdict(row[0]), time_of(row[1]))):
+        starts = {result.finding.verdict: result.started}  # the result may not be in the history yet
+        last_good = None
+        for verdict, start in self._sound(rows, lambda row: (Verdict(row[0]), time_of(row[1]))):
             if verdict in GOOD:
-                kept = started
+                last_good = start
                 break
-            begun[verdict] = started
-        first = min((begun[verdict] for verdict in _BAD if verdict in begun), default=begun.get(Verdict.FAILED))
-        return None if first is None else (first, kept)
+            starts[verdict] = start
+        first = min((starts[verdict] for verdict in _BAD if verdict in starts), default=starts.get(Verdict.FAILED))
+        return None if first is None else (first, last_good)
 
     def _results(self, query: str, parameters: Mapping[str, object]) -> list[ProbeResult]:
         return list(self._sound(self._rows(query, parameters), result_of))
@@ -516,10 +516,10 @@ def _remove_surplus(database: sqlite3.Connection, keep: int) -> int:
         int(database.execute(f"PRAGMA {name}").fetchone()[0])
         for name in ("page_count", "freelist_count", "page_size")
     )
-    used = (pages - free) * size
-    if used <= keep:
+    usage = (pages - free) * size
+    if usage <= keep:
         return 0
     (runs,) = database.execute("SELECT count(*) FROM run").fetchone()
-    most = min(math.ceil(runs * (used - keep) / used), _BATCH)
+    most = min(math.ceil(runs * (usage - keep) / usage), _BATCH)
     surplus = "DELETE FROM run WHERE id IN (SELECT id FROM run ORDER BY started, id LIMIT ?)"
     return database.execute(surplus, (most,)).rowcount

@@ -37,8 +37,8 @@ from plimsoll_probes.store.tally import Promised, Sums, Tally
 
 
 def row_of(result: ProbeResult) -> dict[str, object]:
-    measured = result.measured
-    timed = measured is not None and measured.seconds > 0
+    measurement = result.measured
+    has_time = measurement is not None and measurement.seconds > 0
     return {
         "session": result.session,
         "node": result.node,
@@ -50,12 +50,12 @@ def row_of(result: ProbeResult) -> dict[str, object]:
         "verdict": result.finding.verdict.value,
         "why": result.finding.why.value,
         "facts": as_json(result.finding.facts),
-        "iops": measured.iops if measured and timed else None,
-        "bytes_sec": measured.bytes / measured.seconds if measured and timed else None,
+        "iops": measurement.iops if measurement and has_time else None,
+        "bytes_sec": measurement.bytes / measurement.seconds if measurement and has_time else None,
         "detail": as_json(
             {
                 "job": {name: value for name, value in asdict(result.job).items() if name != "name"},
-                "measured": None if measured is None else _measured_data(measured),
+                "measured": None if measurement is None else _measured_data(measurement),
                 "counted": None if result.counted is None else asdict(result.counted),
                 "circumstances": _circumstances_data(result.circumstances),
                 "objective": None if result.objective is None else asdict(result.objective),
@@ -74,15 +74,15 @@ def _plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-def _measured_data(measured: Measured) -> dict[str, object]:
+def _measured_data(measurement: Measured) -> dict[str, object]:
     return {
-        "seconds": measured.seconds,
-        "read": _flow_data(measured.read),
-        "write": _flow_data(measured.write),
-        "unfinished": measured.unfinished,
-        "fio": measured.fio,
-        "engine": measured.engine,
-        "cpu_busy": measured.cpu_busy,
+        "seconds": measurement.seconds,
+        "read": _flow_data(measurement.read),
+        "write": _flow_data(measurement.write),
+        "unfinished": measurement.unfinished,
+        "fio": measurement.fio,
+        "engine": measurement.engine,
+        "cpu_busy": measurement.cpu_busy,
     }
 
 
@@ -137,7 +137,7 @@ def row_of_tally(tally: Tally) -> dict[str, object]:
         "runs": as_json({verdict.value: count for verdict, count in sums.runs.items()}),
         "read": as_json(_spans(sums.latency.get("read", Histogram()))),
         "write": as_json(_spans(sums.latency.get("write", Histogram()))),
-        "promised": as_json([[quantile, *astuple(promised)] for quantile, promised in sums.promised.items()]),
+        "promised": as_json([[quantile, *astuple(promise)] for quantile, promise in sums.promised.items()]),
     }
 
 
@@ -207,8 +207,8 @@ def tally_of(row: sqlite3.Row) -> Tally:
             {Verdict(name): count(runs) for name, runs in _facts(row["runs"]).items()},
             {direction: histogram for direction, histogram in latency.items() if histogram.buckets},
             {
-                number(quantile): Promised(count(requests), count(missed))
-                for quantile, requests, missed in json.loads(text(row["promised"]))
+                number(quantile): Promised(count(requests), count(misses))
+                for quantile, requests, misses in json.loads(text(row["promised"]))
             },
         ),
     )
@@ -298,8 +298,8 @@ def _objective(value: Any) -> Objective:
 
 
 def _health(value: Any) -> Health:
-    raised, detail = value
-    return Health(maybe(partial(several, text), raised), text(detail))
+    checks, detail = value
+    return Health(maybe(partial(several, text), checks), text(detail))
 
 
 def _facts(value: object) -> dict[str, object]:

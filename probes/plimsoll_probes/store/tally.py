@@ -43,12 +43,12 @@ class Sums:
 
     @classmethod
     def of(cls, result: ProbeResult) -> Sums:
-        runs, measured = {result.finding.verdict: 1}, result.measured
-        if measured is None or result.finding.verdict is Verdict.FAILED or result.finding.why in _DISTURBED:
+        runs, measurement = {result.finding.verdict: 1}, result.measured
+        if measurement is None or result.finding.verdict is Verdict.FAILED or result.finding.why in _DISTURBED:
             return cls(runs)
-        latency = {direction: flow.latency for direction, flow in measured.flows if flow.latency.buckets}
-        stuck = 0 if set(result.job.shares) <= set(latency) else measured.unfinished
-        return cls(runs, latency, _promised(result.objective, measured, stuck))
+        latency = {direction: flow.latency for direction, flow in measurement.flows if flow.latency.buckets}
+        pending = 0 if set(result.job.shares) <= set(latency) else measurement.unfinished
+        return cls(runs, latency, _promised(result.objective, measurement, pending))
 
     def plus(self, other: Sums) -> Sums:
         return Sums(
@@ -76,14 +76,14 @@ class Sums:
         return total
 
 
-def _promised(objective: Objective | None, measured: Measured, stuck: int) -> dict[float, Promised]:
-    """``stuck`` requests are of a direction in which none ended: they took as long as the run."""
-    latency, promised = measured.latency, {}
+def _promised(objective: Objective | None, measurement: Measured, pending: int) -> dict[float, Promised]:
+    """``pending`` requests are of a direction in which none ended: they took as long as the run."""
+    latency, promises = measurement.latency, {}
     for quantile, seconds in () if objective is None else objective.quantiles:
-        waited = stuck if measured.seconds > seconds else 0
-        missed = latency.count - latency.surely_within(round(seconds * _SECOND))
-        promised[quantile] = Promised(latency.count + stuck, missed + waited)
-    return promised
+        late = pending if measurement.seconds > seconds else 0
+        misses = latency.count - latency.surely_within(round(seconds * _SECOND))
+        promises[quantile] = Promised(latency.count + pending, misses + late)
+    return promises
 
 
 @frozen
