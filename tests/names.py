@@ -53,7 +53,6 @@ LEFT: Mapping[str, int] = {
     "monitoring/plimsoll_monitoring/region": 82,
     "probes/plimsoll_probes/cli": 60,
     "probes/plimsoll_probes/output": 41,
-    "probes/plimsoll_probes/output/report": 42,
 }
 """By room: a folder of a package."""
 

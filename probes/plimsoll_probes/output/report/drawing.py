@@ -50,8 +50,8 @@ _STYLE: Any = {
 
 def themed_svg(draw: Callable[[Figure], None], height: float, width: float = WIDTH) -> bytes:
     """On no paper, and with the colours of the reader's theme."""
-    drawn = _drawn(draw, (width, height), "svg", transparent=True, metadata={"Date": None, "Creator": None})
-    svg = drawn.decode()
+    image = _drawn(draw, (width, height), "svg", transparent=True, metadata={"Date": None, "Creator": None})
+    svg = image.decode()
     for name, light in COLOURS.items():
         svg = svg.replace(light, f"var(--{name})")
     return svg.replace('<style type="text/css">', f'<style type="text/css">{palette.css()}', 1).encode()

@@ -162,32 +162,32 @@ def gather(
     results: Iterable[ProbeResult],
     span: Span,
     intervals: Mapping[str, timedelta],
-    planned: Mapping[str, timedelta],
+    plans: Mapping[str, timedelta],
 ) -> Gathered:
     """``results`` come newest first; none is kept, since not all may fit into memory.
 
-    ``intervals`` is how far apart the runs of a guest (uuid) are, ``planned`` how far the rules want them.
+    ``intervals`` is how far apart the runs of a guest (uuid) are, ``plans`` how far the rules want them.
     """
     nodes: dict[str, None] = {}
     verdicts: Counter[Verdict] = Counter()
     types: dict[str | None, _Curve] = {}
     guests: dict[str, _Guest] = {}
     columns: dict[int, list[int]] = {}
-    unproved: list[Run] = []
+    without_verdict: list[Run] = []
     for result in results:
         verdict, column = result.finding.verdict, span.column_of(result.started)
         nodes[result.node] = None
         verdicts[verdict] += 1
         uuid = result.subject.guest_uuid
         if uuid not in guests:
-            guests[uuid] = _Guest(result, span, intervals.get(uuid), planned.get(uuid))
+            guests[uuid] = _Guest(result, span, intervals.get(uuid), plans.get(uuid))
         if guests[uuid].add(result, column) and verdict in UNJUDGED:
-            unproved.append(run_of(result))
+            without_verdict.append(run_of(result))
         if verdict in UNJUDGED:
             continue
-        counted = columns.setdefault(column, [0, 0])
-        counted[0] += 1
-        counted[1] += verdict in BROKEN
+        counts = columns.setdefault(column, [0, 0])
+        counts[0] += 1
+        counts[1] += verdict in BROKEN
         types.setdefault(result.subject.volume_type, _Curve()).add(result, column)
     return Gathered(
         span=span,
@@ -199,43 +199,43 @@ def gather(
         ),
         guests=tuple(sorted((guest.closed() for guest in guests.values()), key=_order)),
         columns=tuple(Column(number, *columns[number]) for number in sorted(columns)),
-        unproved=tuple(unproved),
+        unproved=tuple(without_verdict),
     )
 
 
 def curve(results: Iterable[ProbeResult], span: Span) -> Curve:
     """The curve of the conclusive results."""
-    taken = _Curve()
+    builder = _Curve()
     for result in results:
         if result.finding.verdict not in UNJUDGED:
-            taken.add(result, span.column_of(result.started))
-    return taken.closed()
+            builder.add(result, span.column_of(result.started))
+    return builder.closed()
 
 
 def run_of(result: ProbeResult) -> Run:
-    measured = result.measured
+    measurement = result.measured
     return Run(
         replace(result, measured=None, counted=None),
-        None if measured is None else measured.iops,
+        None if measurement is None else measurement.iops,
         allowed_iops(result),
-        None if measured is None else measured.latency.quantile(0.99, measured.latency_max),
+        None if measurement is None else measurement.latency.quantile(0.99, measurement.latency_max),
     )
 
 
 def allowed_iops(result: ProbeResult) -> float | None:
     """As for the verdict: by the actual limits, or by the promised ones where those are lower."""
-    promised, actual = result.circumstances.promised, result.circumstances.before
-    if promised is None or actual is None:
+    promise, actual = result.circumstances.promised, result.circumstances.before
+    if promise is None or actual is None:
         return None
-    paces = (_pace(promised, result.job), _pace(actual, result.job))
+    paces = (_pace(promise, result.job), _pace(actual, result.job))
     return min((pace for pace in paces if pace is not None), default=None)
 
 
 @lru_cache(maxsize=1024)
 def _pace(limits: Limits, job: Job) -> float | None:
     """Requests a second that the limits allow without a burst."""
-    reached = reach(limits, job, 1)
-    return None if reached is None else reached.low
+    bounds = reach(limits, job, 1)
+    return None if bounds is None else bounds.low
 
 
 # --- sums
@@ -266,8 +266,8 @@ class _Curve:
         cell = self._cells.setdefault(column, _Cell())
         _count(result, cell.counts)
         cell.slowest = max(cell.slowest, result.measured.latency_max)
-        if allowed := allowed_iops(result):
-            cell.shares.append(result.measured.iops / allowed)
+        if limit := allowed_iops(result):
+            cell.shares.append(result.measured.iops / limit)
 
     def closed(self) -> Curve:
         return Curve(self.runs, len(self._guests), tuple(self._points()), self._objective)
@@ -350,13 +350,11 @@ class _Mark:
 
 
 class _Guest:
-    def __init__(
-        self, newest: ProbeResult, span: Span, interval: timedelta | None, planned: timedelta | None
-    ) -> None:
+    def __init__(self, newest: ProbeResult, span: Span, interval: timedelta | None, plan: timedelta | None) -> None:
         self._newest = run_of(newest)
         self._span = span
-        self._interval = interval or planned or span.apart or _UNPLANNED
-        self._old = span.until - 2 * max(self._interval, planned or _UNPLANNED)
+        self._interval = interval or plan or span.apart or _UNPLANNED
+        self._old = span.until - 2 * max(self._interval, plan or _UNPLANNED)
         self._seen: set[tuple[str, JobName]] = set()
         self._series: dict[tuple[str, JobName], _Series] = {}
         self._unjudged = 0
@@ -385,27 +383,27 @@ class _Guest:
 
     def closed(self) -> Guest:
         old = self._old
-        ordered = sorted(
+        series = sorted(
             self._series.values(),
             key=lambda each: (_ORDER[each.standing(old)], each.told.severity, -each.bad / each.judged),
         )
-        worst = ordered[0] if ordered else _Series(self._newest)
-        standing = worst.standing(old) if ordered else Standing.UNKNOWN
-        alike = [each.newest for each in ordered[1:] if each.standing(old) is standing and each.broken is not None]
-        well = [each.well_since for each in ordered if each.broken and each.well_since is not None]
+        worst = series[0] if series else _Series(self._newest)
+        standing = worst.standing(old) if series else Standing.UNKNOWN
+        alike = [each.newest for each in series[1:] if each.standing(old) is standing and each.broken is not None]
+        well = [each.well_since for each in series if each.broken and each.well_since is not None]
         since = max(well) if standing is Standing.RECOVERED else None
-        if standing in _WELL and all(each.newest.result.started < old for each in ordered):
+        if standing in _WELL and all(each.newest.result.started < old for each in series):
             standing = Standing.LAST_WELL
-        told = worst.told
+        worst_run = worst.told
         if self._failed and standing not in (Standing.BROKEN, Standing.OVER, Standing.LAST_BAD):
-            standing, since, (told, *alike) = Standing.FAILING, None, self._failed
+            standing, since, (worst_run, *alike) = Standing.FAILING, None, self._failed
         return Guest(
             uuid=self._newest.result.subject.guest_uuid,
             standing=standing,
-            worst=told,
+            worst=worst_run,
             others=tuple(dict.fromkeys(each.result.job.name for each in alike)),
-            judged=sum(each.judged for each in ordered),
-            broken=sum(each.bad for each in ordered),
+            judged=sum(each.judged for each in series),
+            broken=sum(each.bad for each in series),
             unjudged=self._unjudged,
             p99=_histogram(self._counts).quantile(0.99),
             well_since=since,

@@ -25,28 +25,28 @@ MEANINGS: Mapping[Verdict, str] = {
 }
 
 
-def headline(gathered: Gathered) -> str:
+def headline(summary: Gathered) -> str:
     """The summary in one sentence. What was judged long ago is apart from what is known of now."""
-    of = {standing: len(gathered.standing(standing)) for standing in Standing}
-    if not gathered.runs:
+    of = {standing: len(summary.standing(standing)) for standing in Standing}
+    if not summary.runs:
         return "No probes in this time"
-    now, failing = _now(of, len(gathered.guests)), of[Standing.FAILING]
-    if failing and failing < len(gathered.guests):
+    now, failing = _now(of, len(summary.guests)), of[Standing.FAILING]
+    if failing and failing < len(summary.guests):
         now += f"; {failing} not measured: {'its probe' if failing == 1 else 'their probes'} failed"
     if not of[Standing.LAST_BAD]:
         return now
-    begun = max(guest.worst.result.started for guest in gathered.standing(Standing.LAST_BAD))
-    age, unit, *_ = durations.words(gathered.span.until - begun).split(" ")
+    last = max(guest.worst.result.started for guest in summary.standing(Standing.LAST_BAD))
+    age, unit, *_ = durations.words(summary.span.until - last).split(" ")
     longer = " or longer" if of[Standing.LAST_BAD] > 1 else ""
     return f"{now}; {of[Standing.LAST_BAD]} last known bad, {age} {unit} ago{longer}"
 
 
 def _now(of: Mapping[Standing, int], guests: int) -> str:
-    broken, over, well = of[Standing.BROKEN], of[Standing.OVER], of[Standing.RECOVERED] + of[Standing.KEPT]
+    bad, over, well = of[Standing.BROKEN], of[Standing.OVER], of[Standing.RECOVERED] + of[Standing.KEPT]
     every = plural(guests, "guest")
-    if broken:
+    if bad:
         more = f", {over} {_get(over)} more" if over else ""
-        return f"{broken} of {every} {'does' if broken == 1 else 'do'} not get what was promised{more}"
+        return f"{bad} of {every} {'does' if bad == 1 else 'do'} not get what was promised{more}"
     if over:
         return f"{over} of {every} {_get(over)} more than was promised"
     if well == guests:
@@ -62,27 +62,27 @@ def _now(of: Mapping[Standing, int], guests: int) -> str:
     )
 
 
-def details(gathered: Gathered, postponed: int, late: int) -> Iterator[str]:
+def details(summary: Gathered, postponements: int, late: int) -> Iterator[str]:
     """Sentences with the details of the headline."""
-    broken = gathered.standing(Standing.BROKEN)
-    short = sum(guest.worst.verdict is Verdict.SHORT for guest in broken)
-    slow = len(broken) - short
+    bad = summary.standing(Standing.BROKEN)
+    short = sum(guest.worst.verdict is Verdict.SHORT for guest in bad)
+    slow = len(bad) - short
     if short:
         yield f"{short} {_get(short)} less than the limits allow (short)."
     if slow:
         yield f"{slow} {_get(slow)} answers more slowly than the objective allows (slow)."
-    if broken and (over := len(gathered.standing(Standing.OVER))):
+    if bad and (over := len(summary.standing(Standing.OVER))):
         yield f"{over} more {_get(over)} more than was promised (over-limit)."
-    if recovered := len(gathered.standing(Standing.RECOVERED)):
-        yield f"{recovered} recovered."
-    if free := len(gathered.standing(Standing.UNLIMITED)):
+    if better := len(summary.standing(Standing.RECOVERED)):
+        yield f"{better} recovered."
+    if free := len(summary.standing(Standing.UNLIMITED)):
         yield f"{free} {'has' if free == 1 else 'have'} no limit, so nothing is promised."
-    if unknown := len(gathered.standing(Standing.UNKNOWN)):
+    if unknown := len(summary.standing(Standing.UNKNOWN)):
         yield f"{unknown} could not be judged: no conclusive run."
-    if well := len(gathered.standing(Standing.LAST_WELL)):
+    if well := len(summary.standing(Standing.LAST_WELL)):
         yield f"{well} {'was' if well == 1 else 'were'} well, but not judged lately."
-    if postponed:
-        yield f"{plural(postponed, 'probe')} {'is' if postponed == 1 else 'are'} postponed."
+    if postponements:
+        yield f"{plural(postponements, 'probe')} {'is' if postponements == 1 else 'are'} postponed."
     if late:
         yield f"{plural(late, 'probe')} {'is' if late == 1 else 'are'} overdue."
 
@@ -106,7 +106,7 @@ ADVICE = (
 )
 
 
-def rest_words(gathered: Gathered) -> str:
+def rest_words(summary: Gathered) -> str:
     """The state of the guests that never were in trouble."""
     says = {
         Standing.KEPT: "always got what was promised",
@@ -114,17 +114,17 @@ def rest_words(gathered: Gathered) -> str:
         Standing.UNKNOWN: "could not be judged",
         Standing.LAST_WELL: "not judged lately",
     }
-    parts = [f"{number} {words}" for each, words in says.items() if (number := len(gathered.standing(each)))]
+    parts = [f"{number} {words}" for each, words in says.items() if (number := len(summary.standing(each)))]
     return f"Of the others: {', '.join(parts)}." if parts else "There are no others."
 
 
-def left_words(left: int, standing: Standing) -> str:
+def left_words(rest: int, standing: Standing) -> str:
     """Guests that a table leaves out, by their state."""
     if standing is Standing.RECOVERED:
-        return f"{left} more {'was' if left == 1 else 'were'} in trouble and {_are(left)} well again."
+        return f"{rest} more {'was' if rest == 1 else 'were'} in trouble and {_are(rest)} well again."
     if standing is Standing.LAST_BAD:
-        return f"{left} more {'was' if left == 1 else 'were'} in trouble when last judged."
-    return f"{left} more {_are(left)} in trouble now."
+        return f"{rest} more {'was' if rest == 1 else 'were'} in trouble when last judged."
+    return f"{rest} more {_are(rest)} in trouble now."
 
 
 def _are(number: int) -> str:

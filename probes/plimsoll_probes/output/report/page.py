@@ -99,7 +99,7 @@ class Waiting:
     """Overdue targets that were not postponed."""
 
 
-def page(gathered: Gathered, waiting: Waiting, read: Reader, made: Made) -> str:
+def page(summary: Gathered, waiting: Waiting, read: Reader, origin: Made) -> str:
     """The whole page as text."""
     environment = Environment(
         loader=PackageLoader("plimsoll_probes.output.report", "."),
@@ -109,48 +109,48 @@ def page(gathered: Gathered, waiting: Waiting, read: Reader, made: Made) -> str:
         lstrip_blocks=True,
     )
     environment.filters["unbroken"] = _unbroken
-    failing = {guest.uuid for guest in gathered.standing(Standing.FAILING)}
-    unproved = _unproved(
+    failing = {guest.uuid for guest in summary.standing(Standing.FAILING)}
+    without_verdict = _unproved(
         run
-        for run in gathered.unproved
+        for run in summary.unproved
         if run.verdict is not Verdict.FAILED or run.result.subject.guest_uuid not in failing
     )
-    told = [guest for guest in gathered.guests if guest.standing is not Standing.UNKNOWN]
-    trouble = gathered.standing(*_TROUBLE)
-    slowest = sorted(told, key=lambda guest: -guest.p99.lower if guest.p99 else 0)
-    shown = [guest for guest in trouble if guest.judged][:MOST_CARDS] or slowest[:_CALM_CARDS]
-    curves = [_curve(guest, read, gathered.span) for guest in shown]
-    types = gathered.types[:MOST_TYPES]
+    guests = [guest for guest in summary.guests if guest.standing is not Standing.UNKNOWN]
+    trouble = summary.standing(*_TROUBLE)
+    slowest = sorted(guests, key=lambda guest: -guest.p99.lower if guest.p99 else 0)
+    cards = [guest for guest in trouble if guest.judged][:MOST_CARDS] or slowest[:_CALM_CARDS]
+    curves = [_curve(guest, read, summary.span) for guest in cards]
+    types = summary.types[:MOST_TYPES]
     ranges = Ranges.of([*(each for _, each in types), *curves])
     return environment.get_template("page.html.j2").render(
-        headline=messages.headline(gathered),
-        details=list(messages.details(gathered, len(waiting.postponed), len(waiting.late))),
-        mood=_mood(gathered),
+        headline=messages.headline(summary),
+        details=list(messages.details(summary, len(waiting.postponed), len(waiting.late))),
+        mood=_mood(summary),
         colours=palette.css(),
-        made=replace(made, node=printable(made.node)),
-        nodes=[printable(node) for node in gathered.nodes] or [printable(made.node)],
-        span=messages.span_words(gathered.span),
-        only=_only(made),
-        runs=gathered.runs,
-        judged=gathered.judged,
-        guests=len(gathered.guests),
-        nothing=messages.nothing_words(made.guest, made.job, gathered.span),
+        made=replace(origin, node=printable(origin.node)),
+        nodes=[printable(node) for node in summary.nodes] or [printable(origin.node)],
+        span=messages.span_words(summary.span),
+        only=_only(origin),
+        runs=summary.runs,
+        judged=summary.judged,
+        guests=len(summary.guests),
+        nothing=messages.nothing_words(origin.guest, origin.job, summary.span),
         advice=messages.ADVICE,
-        verdicts=_verdicts(gathered.verdicts, judged=True),
-        unjudged=_verdicts(gathered.verdicts, judged=False),
-        tables=[each for each in (_table(gathered, read.streak, *each) for each in _TABLES) if each["rows"]],
-        rest=messages.rest_words(gathered),
-        timeline=_timeline(gathered, told),
-        types=[_type(name, each, gathered, ranges) for name, each in types],
-        types_left=len(gathered.types) - MOST_TYPES,
-        cards=[_card(guest, each, gathered.span, ranges) for guest, each in zip(shown, curves, strict=True)],
+        verdicts=_verdicts(summary.verdicts, judged=True),
+        unjudged=_verdicts(summary.verdicts, judged=False),
+        tables=[each for each in (_table(summary, read.streak, *each) for each in _TABLES) if each["rows"]],
+        rest=messages.rest_words(summary),
+        timeline=_timeline(summary, guests),
+        types=[_type(name, each, summary, ranges) for name, each in types],
+        types_left=len(summary.types) - MOST_TYPES,
+        cards=[_card(guest, each, summary.span, ranges) for guest, each in zip(cards, curves, strict=True)],
         cards_are_worst=bool(trouble),
         cards_left=max(0, len(trouble) - MOST_CARDS),
         waiting=_waiting(waiting)[:_MOST_ASIDE],
         waiting_left=len(_waiting(waiting)) - _MOST_ASIDE,
-        unproved=unproved[:_MOST_ASIDE],
-        unproved_left=len(unproved) - _MOST_ASIDE,
-        column=messages.column_words(gathered.span),
+        unproved=without_verdict[:_MOST_ASIDE],
+        unproved_left=len(without_verdict) - _MOST_ASIDE,
+        column=messages.column_words(summary.span),
     )
 
 
@@ -160,26 +160,26 @@ def _unbroken(text: str) -> Markup:
     return Markup("").join(one.format(part) if at % 2 else part for at, part in enumerate(_ONE.split(text)))
 
 
-def _mood(gathered: Gathered) -> str:
+def _mood(summary: Gathered) -> str:
     """The colour beside the headline."""
-    if gathered.standing(*_BAD):
+    if summary.standing(*_BAD):
         return "bad"
-    if gathered.standing(Standing.FAILING, Standing.LAST_BAD):
+    if summary.standing(Standing.FAILING, Standing.LAST_BAD):
         return "unknown"
-    return "good" if gathered.standing(Standing.KEPT, Standing.RECOVERED) else "unknown"
+    return "good" if summary.standing(Standing.KEPT, Standing.RECOVERED) else "unknown"
 
 
-def _only(made: Made) -> str | None:
-    parts = [f"guest {printable(made.guest)}"] if made.guest else []
-    parts += [f"job {made.job}"] if made.job else []
+def _only(origin: Made) -> str | None:
+    parts = [f"guest {printable(origin.guest)}"] if origin.guest else []
+    parts += [f"job {origin.job}"] if origin.job else []
     return ", ".join(parts) or None
 
 
 def _verdicts(counts: Counter[Verdict], *, judged: bool) -> list[dict[str, object]]:
     """The most urgent first; judged ones with their share of all judged runs."""
     urgent_first = sorted(Verdict, key=SEVERITY.__getitem__, reverse=True)
-    chosen = [verdict for verdict in urgent_first if (verdict in UNJUDGED) is not judged]
-    whole = sum(counts[verdict] for verdict in chosen)
+    group = [verdict for verdict in urgent_first if (verdict in UNJUDGED) is not judged]
+    whole = sum(counts[verdict] for verdict in group)
     return [
         {
             "name": verdict.value,
@@ -188,7 +188,7 @@ def _verdicts(counts: Counter[Verdict], *, judged: bool) -> list[dict[str, objec
             "meaning": messages.MEANINGS[verdict],
             "bar": _mark(verdict),
         }
-        for verdict in chosen
+        for verdict in group
     ]
 
 
@@ -201,21 +201,21 @@ def _mark(verdict: Verdict) -> _Bar:
 
 
 def _table(
-    gathered: Gathered,
+    summary: Gathered,
     streak_of: Callable[[ProbeResult], Streak | None],
     name: str,
     title: str,
     standings: tuple[Standing, ...],
 ) -> dict[str, object]:
     """Guests in one state, the worst first."""
-    guests = gathered.standing(*standings)
-    left = len(guests) - MOST_WORST
+    guests = summary.standing(*standings)
+    rest = len(guests) - MOST_WORST
     return {
         "name": name,
         "title": title,
         "number": len(guests),
-        "rows": [_row(guest, streak_of, gathered.span) for guest in guests[:MOST_WORST]],
-        "left": messages.left_words(left, standings[0]) if left > 0 else "",
+        "rows": [_row(guest, streak_of, summary.span) for guest in guests[:MOST_WORST]],
+        "left": messages.left_words(rest, standings[0]) if rest > 0 else "",
     }
 
 
@@ -268,16 +268,16 @@ def _card(guest: Guest, each: Curve, span: Span, ranges: Ranges) -> dict[str, ob
     }
 
 
-def _type(name: str | None, each: Curve, gathered: Gathered, ranges: Ranges) -> dict[str, object]:
-    shown = _type_name(name)
-    guests = [guest for guest in gathered.standing(*_NOW) if guest.worst.result.subject.volume_type == name]
+def _type(name: str | None, each: Curve, summary: Gathered, ranges: Ranges) -> dict[str, object]:
+    title = _type_name(name)
+    guests = [guest for guest in summary.standing(*_NOW) if guest.worst.result.subject.volume_type == name]
     return {
-        "name": shown,
+        "name": title,
         "runs": plural(each.runs, "run"),
         "guests": plural(each.guests, "guest"),
         "trouble": len(guests),
-        "image": _image(type_svg(each, gathered.span, ranges)),
-        "alt": f"{shown}: IOPS beside the limit, percentiles of latency and a heat map of it over time",
+        "image": _image(type_svg(each, summary.span, ranges)),
+        "alt": f"{title}: IOPS beside the limit, percentiles of latency and a heat map of it over time",
     }
 
 
@@ -289,9 +289,9 @@ def _image(svg: bytes) -> str:
 # --- the timeline
 
 
-def _timeline(gathered: Gathered, guests: Sequence[Guest]) -> dict[str, object]:
-    span = gathered.span
-    shown = guests[:MOST_LINES]
+def _timeline(summary: Gathered, guests: Sequence[Guest]) -> dict[str, object]:
+    span = summary.span
+    first = guests[:MOST_LINES]
     urgent = (*_NOW, Standing.LAST_BAD)
     return {
         "begin": span.begin,
@@ -299,12 +299,12 @@ def _timeline(gathered: Gathered, guests: Sequence[Guest]) -> dict[str, object]:
         "scale": messages.scale(span),
         "all": [
             bar
-            for column in gathered.columns
+            for column in summary.columns
             for bar in _parts(column.number, column.broken / column.judged, column.broken, column.judged)
         ],
-        "lines": [_line(guest) for guest in shown if guest.standing in urgent],
-        "calm": [_line(guest) for guest in shown if guest.standing not in urgent],
-        "left": len(guests) - len(shown),
+        "lines": [_line(guest) for guest in first if guest.standing in urgent],
+        "calm": [_line(guest) for guest in first if guest.standing not in urgent],
+        "left": len(guests) - len(first),
     }
 
 
@@ -316,11 +316,11 @@ def _line(guest: Guest) -> dict[str, object]:
     }
 
 
-def _parts(column: int, part: float, broken: int, judged: int) -> list[_Bar]:
-    title = f"{broken} of {judged} runs not kept"
+def _parts(column: int, part: float, bad: int, runs: int) -> list[_Bar]:
+    title = f"{bad} of {runs} runs not kept"
     return [
         _Bar(column, 1, 20 * part, 20 * (1 - part), Verdict.KEPT.value, title),
-        *([_Bar(column, 1, 0, 20 * part, Verdict.SHORT.value, title)] if broken else []),
+        *([_Bar(column, 1, 0, 20 * part, Verdict.SHORT.value, title)] if bad else []),
     ]
 
 

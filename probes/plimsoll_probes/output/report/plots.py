@@ -57,10 +57,10 @@ class Ranges:
         slowest = max((point.slowest for point in points), default=0) / SECOND
         beyond = 3 * BEYOND if max(rows) == row_of(LAST) else 0.0
         objectives = [each.objective for each in curves if each.objective is not None]
-        promised = [seconds for each in objectives for _, seconds in each.quantiles]
-        promised += [each.slowest for each in objectives if each.slowest is not None]
-        top = max(1.3 * slowest, beyond, edge_of(max(rows) + 1) / SECOND, *(1.3 * each for each in promised))
-        low = min(edge_of(min(rows)) / SECOND, *(each / 1.3 for each in promised), top / 20)
+        targets = [seconds for each in objectives for _, seconds in each.quantiles]
+        targets += [each.slowest for each in objectives if each.slowest is not None]
+        top = max(1.3 * slowest, beyond, edge_of(max(rows) + 1) / SECOND, *(1.3 * each for each in targets))
+        low = min(edge_of(min(rows)) / SECOND, *(each / 1.3 for each in targets), top / 20)
         return cls(min(_MOST_SHARE, max(1.3, 1.1 * most)), (low, top))
 
 
@@ -96,11 +96,11 @@ def guest_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
 
 def _shares(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> None:
     axes.set_title("IOPS, of what the limits allow")
-    told = [(span.middle(point.column), *point.shares) for point in points if point.shares is not None]
-    if not told:
+    rows = [(span.middle(point.column), *point.shares) for point in points if point.shares is not None]
+    if not rows:
         instead(axes, "no limit, or limits unknown")
         return
-    times, least, middle, most = zip(*told, strict=True)
+    times, least, middle, most = zip(*rows, strict=True)
     axes.axhline(1, color=COLOURS["limit"], linestyle="--", linewidth=1)
     axes.vlines(times, least, [min(each, ranges.shares) for each in most], color=COLOURS["p50"], linewidth=2.5)
     axes.plot(times, middle, "o", color=COLOURS["ink"], markersize=3, clip_on=False)

@@ -22,8 +22,8 @@ _LENGTHS = (
 
 def usual(intervals: Iterable[timedelta]) -> timedelta:
     """The interval at which nine of ten guests are probed, or more often; 0 where there is none."""
-    sorted_ = sorted(intervals)
-    return sorted_[math.ceil(0.9 * len(sorted_)) - 1] if sorted_ else timedelta()
+    order = sorted(intervals)
+    return order[math.ceil(0.9 * len(order)) - 1] if order else timedelta()
 
 
 @frozen
