@@ -52,7 +52,6 @@ LEFT: Mapping[str, int] = {
     "monitoring/plimsoll_monitoring/node": 75,
     "monitoring/plimsoll_monitoring/region": 82,
     "probes/plimsoll_probes/cli": 60,
-    "probes/plimsoll_probes/output": 41,
 }
 """By room: a folder of a package."""
 

@@ -135,11 +135,12 @@ def verdict_words(result: ProbeResult, streak: Streak | None = None) -> str:
 
 def since_words(streak: Streak) -> str:
     """``since 2026-11-20 09:13 UTC (kept until 09:01)``."""
-    first, kept = streak
-    if kept is None:
+    first, last_good = streak
+    if last_good is None:
         return f"since {minute(first)}"
-    same_day = first.astimezone(UTC).date() == kept.astimezone(UTC).date()
-    return f"since {minute(first)} (kept until {f'{kept.astimezone(UTC):%H:%M}' if same_day else minute(kept)})"
+    same_day = first.astimezone(UTC).date() == last_good.astimezone(UTC).date()
+    until = f"{last_good.astimezone(UTC):%H:%M}" if same_day else minute(last_good)
+    return f"since {minute(first)} (kept until {until})"
 
 
 def health_words(health: Health | None) -> str:
@@ -156,20 +157,20 @@ def checks_words(health: Health | None) -> str:
     """``OSD_DOWN (1 osds down)``, or ``OSD_DOWN, PG_AVAILABILITY, PG_DEGRADED and 2 more``: for a line."""
     if health is None or not health.raised or len(health.raised) == 1:
         return health_words(health)
-    told, more = health.raised[:_MOST_CHECKS], len(health.raised) - _MOST_CHECKS
-    return ", ".join(map(printable, told)) + (f" and {more} more" if more > 0 else "")
+    checks, more = health.raised[:_MOST_CHECKS], len(health.raised) - _MOST_CHECKS
+    return ", ".join(map(printable, checks)) + (f" and {more} more" if more > 0 else "")
 
 
 def ceph_words(circumstances: Circumstances) -> str:
     """Ceph's health before and after a run; only the latter where a check was raised then."""
     before, after = map(checks_words, (circumstances.health_before, circumstances.health_after))
-    raised = circumstances.health_after is not None and circumstances.health_after.raised
-    return after if raised or before == after else f"{before} at the start, {after} at the end"
+    has_checks = circumstances.health_after is not None and circumstances.health_after.raised
+    return after if has_checks or before == after else f"{before} at the start, {after} at the end"
 
 
-def postponed_words(postponed: Postponed) -> str:
+def postponed_words(postponement: Postponed) -> str:
     """Why a due probe was not started."""
-    return f"postponed: {why_words(postponed.why, postponed.facts)}"
+    return f"postponed: {why_words(postponement.why, postponement.facts)}"
 
 
 # --- results
@@ -197,16 +198,16 @@ def result_line(result: ProbeResult, streak: Streak | None = None, bar: str = ""
     head = f"{name} {where}  {job}  {f'{bar} ' if bar else ''}"
     if result.measured is None:
         return f"{head}{verdict_words(result, streak)}"
-    measured = result.measured
-    return f"{head}{measured.seconds:.0f} s  {figures_words(measured)}   {verdict_words(result, streak)}"
+    measurement = result.measured
+    return f"{head}{measurement.seconds:.0f} s  {figures_words(measurement)}   {verdict_words(result, streak)}"
 
 
-def figures_words(measured: Measured) -> str:
+def figures_words(measurement: Measured) -> str:
     """``251 IOPS  p99 41 ms  max 66 ms``."""
-    most = measured.latency_max
-    p99, slowest = quantile_words(measured.latency.quantile(0.99, most)), latency_words(most)
-    figures = f"{iops_words(measured.iops):>5} IOPS  p99 {p99}  max {slowest}"
-    return f"{figures}  {measured.unfinished} unfinished" if measured.unfinished else figures
+    most = measurement.latency_max
+    p99, slowest = quantile_words(measurement.latency.quantile(0.99, most)), latency_words(most)
+    figures = f"{iops_words(measurement.iops):>5} IOPS  p99 {p99}  max {slowest}"
+    return f"{figures}  {measurement.unfinished} unfinished" if measurement.unfinished else figures
 
 
 def iops_words(iops: float) -> str:
@@ -274,8 +275,8 @@ def _plain(fact: object) -> str:
 
 def _limit_of(finding: Finding, circumstances: Circumstances) -> object:
     """The value of the limit of a finding; the promised one where the finding is that it is not set."""
-    promised, actual = circumstances.promised, circumstances.before
-    limits = promised if finding.why is Why.NOT_SET else actual or promised
+    promise, actual = circumstances.promised, circumstances.before
+    limits = promise if finding.why is Why.NOT_SET else actual or promise
     return getattr(limits, str(finding.facts.get("parameter")), None) or None
 
 
@@ -303,8 +304,8 @@ def _set(limits: Any) -> str:
     if limits is None:
         return "unknown limits"
     if isinstance(limits, Mapping | Limits):
-        known = limits.in_effect() if isinstance(limits, Limits) else limits
-        return ", ".join(f"{_plain(name)} {_plain(value)}" for name, value in known.items()) or "no limit"
+        values = limits.in_effect() if isinstance(limits, Limits) else limits
+        return ", ".join(f"{_plain(name)} {_plain(value)}" for name, value in values.items()) or "no limit"
     return _plain(limits) if limits else "no limit"
 
 
@@ -353,10 +354,10 @@ def _wait(facts: _Facts) -> str:
 
 
 def _measured(facts: _Facts) -> str:
-    measured = float(facts["measured"])
+    seconds = float(facts["measured"])
     # fio's last bucket has no upper edge; only the slowest request is exact.
-    beyond = facts["quantile"] not in (None, 1) and measured >= _LAST_BUCKET
-    return f"> {latency_words(_LAST_BUCKET * 10**9)}" if beyond else latency_words(measured * 10**9)
+    beyond = facts["quantile"] not in (None, 1) and seconds >= _LAST_BUCKET
+    return f"> {latency_words(_LAST_BUCKET * 10**9)}" if beyond else latency_words(seconds * 10**9)
 
 
 def _list(names: Any) -> str:
@@ -372,8 +373,8 @@ def _number(value: Any) -> int | None:
 def _stalled(facts: _Facts) -> str:
     """How many ended and how many did not, where known."""
     counts = {"done": facts.get("done"), "unfinished": facts.get("unfinished")}
-    told = [f"{int(number)} {what}" for what, number in counts.items() if number is not None]
-    return f" ({', '.join(told)})" if told else ""
+    parts = [f"{int(number)} {what}" for what, number in counts.items() if number is not None]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _count(number: Any) -> str:

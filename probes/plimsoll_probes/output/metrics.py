@@ -58,8 +58,8 @@ _Key = tuple[str, str]
 
 def families(
     latest: Iterable[ProbeResult],
-    postponed: Iterable[Postponed],
-    chosen: Iterable[ChosenTarget],
+    postponements: Iterable[Postponed],
+    targets: Iterable[ChosenTarget],
     tallies: Iterable[Tally],
     last_good: Mapping[tuple[str, str, JobName], datetime],
     *,
@@ -68,33 +68,34 @@ def families(
     by_timetable: bool,
     since: Callable[[ProbeResult], datetime | None] = lambda _: None,
 ) -> Iterator[Family]:
-    """The families that have a series. The first five arguments are what the methods of ``History`` of these names
-    return. With ``detail`` ``aggregate`` no single guest has a series; the other value is ``disk``. ``by_timetable``
-    tells a run of the timetable from one by hand; ``since`` is when the trouble that a result is in began.
+    """The families that have a series. The first five arguments are what ``latest``, ``postponed``,
+    ``chosen_targets``, ``tallies`` and ``last_good`` of ``History`` return. With ``detail`` ``aggregate`` no single
+    guest has a series; the other value is ``disk``. ``by_timetable`` tells a run of the timetable from one by hand;
+    ``since`` is when the trouble that a result is in began.
     """
-    chosen = tuple(chosen)
-    shown = _Shown(tuple(latest), {each.key: each for each in chosen}, tuple(tallies), now)
+    targets = tuple(targets)
+    view = _Shown(tuple(latest), {each.key: each for each in targets}, tuple(tallies), now)
     every: list[Family] = []
     if detail == "disk":
-        every += _of_results(shown, last_good)
-        every += _of_targets(shown, postponed)
-        every += _of_runs(_grouped(shown.tallies, shown.guest_of), ("volume_type", "probe", "domain", "uuid"))
+        every += _of_results(view, last_good)
+        every += _of_targets(view, postponements)
+        every += _of_runs(_grouped(view.tallies, view.guest_of), ("volume_type", "probe", "domain", "uuid"))
     else:
-        every += _of_runs(_grouped(shown.every_tally, lambda _: ()), ("volume_type", "probe"))
-    every += _of_objectives(shown.every_tally, shown.results)
-    every += _of_verdicts(shown, now, since)
+        every += _of_runs(_grouped(view.every_tally, lambda _: ()), ("volume_type", "probe"))
+    every += _of_objectives(view.every_tally, view.results)
+    every += _of_verdicts(view, now, since)
     # A run by hand is no promise that the timetable will be run again.
-    rounds = [now] if by_timetable and chosen else [each.seen for each in chosen]
+    rounds = [now] if by_timetable and targets else [each.seen for each in targets]
     every.append(single(metrics.PROBE_ROUND_TIMESTAMP_SECONDS, max(rounds, default=None)))
     every.append(single(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS, now))
     yield from (family for family in every if family.samples)
 
 
-def _of_verdicts(shown: _Shown, now: datetime, since: Callable[[ProbeResult], datetime | None]) -> Iterator[Family]:
+def _of_verdicts(view: _Shown, now: datetime, since: Callable[[ProbeResult], datetime | None]) -> Iterator[Family]:
     """A probed guest and directory counts once, by the worst of its jobs, however many runs a probe has."""
     by_target: dict[_Key, list[ProbeResult]] = {}
-    for result in shown.results:
-        if _is_chosen(result, shown.chosen) or now - result.ended <= COUNTED_FOR:
+    for result in view.results:
+        if _is_chosen(result, view.chosen) or now - result.ended <= COUNTED_FOR:
             by_target.setdefault(_key(result), []).append(result)
     counts: dict[str, dict[Verdict, int]] = {}
     again: dict[str, int] = {}
@@ -105,7 +106,7 @@ def _of_verdicts(shown: _Shown, now: datetime, since: Callable[[ProbeResult], da
         of_type[worst.finding.verdict] += 1
         lacking = [each for each in results if each.finding.verdict in LACKING]
         began = [(each.started, since(each)) for each in lacking]
-        again[volume_type] = again.get(volume_type, 0) + any(then and then < started for started, then in began)
+        again[volume_type] = again.get(volume_type, 0) + any(then and then < start for start, then in began)
     yield gauge(
         metrics.PROBE_TARGETS,
         [((name, verdict.value), number) for name, each in counts.items() for verdict, number in each.items()],
@@ -119,14 +120,14 @@ class _Shown:
     def __init__(
         self,
         latest: Sequence[ProbeResult],
-        chosen: Mapping[_Key, ChosenTarget],
+        targets: Mapping[_Key, ChosenTarget],
         tallies: Sequence[Tally],
         now: datetime,
     ) -> None:
-        self.chosen = chosen
+        self.chosen = targets
         self.every_tally = tallies
-        self.results = [each for each in latest if now - each.ended <= SHOWN_FOR or _is_chosen(each, chosen)]
-        guests = {uuid for uuid, _ in chosen} | {each.subject.guest_uuid for each in self.results}
+        self.results = [each for each in latest if now - each.ended <= SHOWN_FOR or _is_chosen(each, targets)]
+        guests = {uuid for uuid, _ in targets} | {each.subject.guest_uuid for each in self.results}
         guests |= {each.guest_uuid for each in tallies if now - each.last <= SHOWN_FOR}
         self.tallies = [each for each in tallies if each.guest_uuid and each.guest_uuid in guests]
         self.begun: dict[_Key, datetime] = {}
@@ -137,7 +138,7 @@ class _Shown:
         for result in sorted(self.results, key=lambda each: each.started):
             self.newest[_key(result)] = result
             self._names[result.subject.guest_uuid] = result.subject.guest_name
-        self._names |= {each.guest_uuid: each.guest_name for each in chosen.values()}
+        self._names |= {each.guest_uuid: each.guest_name for each in targets.values()}
 
     def target(self, key: _Key) -> tuple[str, str, str]:
         uuid, directory = key
@@ -151,31 +152,31 @@ def _key(result: ProbeResult) -> _Key:
     return result.subject.guest_uuid, result.subject.directory
 
 
-def _is_chosen(result: ProbeResult, chosen: Mapping[_Key, ChosenTarget]) -> bool:
-    target = chosen.get(_key(result))
+def _is_chosen(result: ProbeResult, targets: Mapping[_Key, ChosenTarget]) -> bool:
+    target = targets.get(_key(result))
     return target is not None and result.job.name in target.jobs
 
 
 # --- single guests
 
 
-def _of_targets(shown: _Shown, postponed: Iterable[Postponed]) -> Iterator[Family]:
+def _of_targets(view: _Shown, postponements: Iterable[Postponed]) -> Iterator[Family]:
     yield gauge(
-        metrics.PROBE_INFO, [((*shown.target(key), *_described(result)), 1) for key, result in shown.newest.items()]
+        metrics.PROBE_INFO, [((*view.target(key), *_described(result)), 1) for key, result in view.newest.items()]
     )
     yield gauge(
         metrics.PROBE_INTERVAL_SECONDS,
-        [(shown.target(key), each.every.total_seconds()) for key, each in shown.chosen.items()],
+        [(view.target(key), each.every.total_seconds()) for key, each in view.chosen.items()],
     )
     yield gauge(
         metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS,
-        [(shown.target(key), each.since.timestamp()) for key, each in shown.chosen.items()],
+        [(view.target(key), each.since.timestamp()) for key, each in view.chosen.items()],
     )
     yield gauge(
         metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS,
         [
-            ((*shown.target(key), each.why.value), each.at.timestamp())
-            for key, each in _still_postponed(shown, postponed)
+            ((*view.target(key), each.why.value), each.at.timestamp())
+            for key, each in _still_postponed(view, postponements)
         ],
     )
 
@@ -185,16 +186,16 @@ def _described(result: ProbeResult) -> Sequence[str | None]:
     return subject.project, subject.volume_id, subject.volume_type, subject.pool
 
 
-def _still_postponed(shown: _Shown, postponed: Iterable[Postponed]) -> Iterator[tuple[_Key, Postponed]]:
-    for each in postponed:
+def _still_postponed(view: _Shown, postponements: Iterable[Postponed]) -> Iterator[tuple[_Key, Postponed]]:
+    for each in postponements:
         key = each.guest_uuid, each.directory
-        begun = shown.begun.get(key)
-        if (key in shown.chosen or key in shown.newest) and (begun is None or begun < each.at):
+        begin = view.begun.get(key)
+        if (key in view.chosen or key in view.newest) and (begin is None or begin < each.at):
             yield key, each
 
 
-def _of_results(shown: _Shown, last_good: Mapping[tuple[str, str, JobName], datetime]) -> Iterator[Family]:
-    probes = [((*shown.target(_key(each)), each.job.name.value), each) for each in shown.results]
+def _of_results(view: _Shown, last_good: Mapping[tuple[str, str, JobName], datetime]) -> Iterator[Family]:
+    probes = [((*view.target(_key(each)), each.job.name.value), each) for each in view.results]
     sound = [
         (values, each.measured, each.finding.facts)
         for values, each in probes
@@ -204,11 +205,11 @@ def _of_results(shown: _Shown, last_good: Mapping[tuple[str, str, JobName], date
     yield gauge(metrics.PROBE_VERDICT, [((*values, each.finding.verdict.value), 1) for values, each in probes])
     yield gauge(
         metrics.PROBE_RATE["operations"],
-        [(values, _per_second(measured.operations, measured)) for values, measured, _ in sound],
+        [(values, _per_second(measurement.operations, measurement)) for values, measurement, _ in sound],
     )
     yield gauge(
         metrics.PROBE_RATE["bytes"],
-        [(values, _per_second(measured.bytes, measured)) for values, measured, _ in sound],
+        [(values, _per_second(measurement.bytes, measurement)) for values, measurement, _ in sound],
     )
     yield gauge(
         metrics.PROBE_ALLOWED_RATIO,
@@ -217,19 +218,19 @@ def _of_results(shown: _Shown, last_good: Mapping[tuple[str, str, JobName], date
     yield gauge(metrics.PROBE_LAST_TIMESTAMP_SECONDS, [(values, each.ended.timestamp()) for values, each in probes])
     yield gauge(
         metrics.PROBE_LAST_GOOD_TIMESTAMP_SECONDS,
-        [(values, ended.timestamp()) for values, ended in good if ended is not None],
+        [(values, end.timestamp()) for values, end in good if end is not None],
     )
 
 
-def _per_second(count: int, measured: Measured) -> float:
-    return number(count) / measured.seconds
+def _per_second(count: int, measurement: Measured) -> float:
+    return number(count) / measurement.seconds
 
 
 def _allowed_ratio(facts: Mapping[str, object]) -> float | None:
-    done, allowed = facts.get("done"), facts.get("allowed")
-    if not isinstance(done, int | float) or not isinstance(allowed, int | float):
+    rate, limit = facts.get("done"), facts.get("allowed")
+    if not isinstance(rate, int | float) or not isinstance(limit, int | float):
         return None
-    ratio = number(done) / number(allowed) if allowed else math.nan
+    ratio = number(rate) / number(limit) if limit else math.nan
     return ratio if math.isfinite(ratio) else None
 
 
@@ -266,14 +267,14 @@ def _of_runs(groups: _Sums, labels: Sequence[str]) -> Iterator[Family]:
 
 def _cumulative(latency: Histogram) -> dict[str, float]:
     """How many latencies are below each of ``LE``, and their number."""
-    below, counted = [0] * len(LE), 0
+    below, rising = [0] * len(LE), 0
     buckets = iter((*latency.buckets, (LAST + 1, 0)))
     index, count = next(buckets)
     for position, above in enumerate(_ABOVE):
         while index < above:
-            counted += count
+            rising += count
             index, count = next(buckets)
-        below[position] = counted
+        below[position] = rising
     return dict(zip(_LE_LABELS, map(number, (*below, latency.count)), strict=True))
 
 
@@ -289,17 +290,17 @@ def _of_objectives(tallies: Iterable[Tally], results: Iterable[ProbeResult]) -> 
             strictest[of_type] = min(seconds, strictest.get(of_type, seconds))
     rows: dict[tuple[str, float], Promised] = {}
     for tally in tallies:
-        for quantile, promised in tally.sums.promised.items():
+        for quantile, promise in tally.sums.promised.items():
             key = label(tally.volume_type), quantile
-            rows[key] = rows.get(key, Promised()).plus(promised)
-    ordered: list[tuple[tuple[str, str], float, Promised]] = [
-        ((volume_type, repr(quantile)), quantile, promised)
-        for (volume_type, quantile), promised in sorted(rows.items())
+            rows[key] = rows.get(key, Promised()).plus(promise)
+    series: list[tuple[tuple[str, str], float, Promised]] = [
+        ((volume_type, repr(quantile)), quantile, promise)
+        for (volume_type, quantile), promise in sorted(rows.items())
     ]
-    yield counter(metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL, [(key, promised.requests) for key, _, promised in ordered])
-    yield counter(metrics.PROBE_OBJECTIVE_MISSED_TOTAL, [(key, promised.missed) for key, _, promised in ordered])
+    yield counter(metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL, [(key, promise.requests) for key, _, promise in series])
+    yield counter(metrics.PROBE_OBJECTIVE_MISSED_TOTAL, [(key, promise.missed) for key, _, promise in series])
     yield gauge(
         metrics.PROBE_OBJECTIVE_BUDGET_RATIO,
-        [(key, float(1 - Fraction(str(quantile)))) for key, quantile, _ in ordered],
+        [(key, float(1 - Fraction(str(quantile)))) for key, quantile, _ in series],
     )
     yield gauge(metrics.PROBE_OBJECTIVE_SECONDS, sorted(strictest.items()))

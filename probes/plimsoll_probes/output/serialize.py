@@ -43,8 +43,8 @@ def result_data(result: ProbeResult, *, histograms: bool = False, streak: Streak
         }
     )
     if streak is not None:
-        first, kept = streak
-        data |= {"since": time_data(first), "kept_until": None if kept is None else time_data(kept)}
+        first, last_good = streak
+        data |= {"since": time_data(first), "kept_until": None if last_good is None else time_data(last_good)}
     return data
 
 
@@ -100,29 +100,29 @@ def _fact(value: Any) -> object:
             return str(value)
 
 
-def measured_data(measured: Measured, *, histograms: bool = False) -> dict[str, object]:
+def measured_data(measurement: Measured, *, histograms: bool = False) -> dict[str, object]:
     """What fio measured, by direction, and of both together where both occur."""
     flows: dict[str, object] = {
         name: {
             "operations": flow.operations,
             "bytes": flow.bytes,
-            "iops": flow.operations / measured.seconds,
-            "bytes_per_second": flow.bytes / measured.seconds,
+            "iops": flow.operations / measurement.seconds,
+            "bytes_per_second": flow.bytes / measurement.seconds,
         }
         | _latency_data(flow.latency, flow.latency_max, histograms)
-        for name, flow in measured.flows
+        for name, flow in measurement.flows
     }
-    both = _latency_data(measured.latency, measured.latency_max, False) if len(flows) == 2 else None
+    both = _latency_data(measurement.latency, measurement.latency_max, False) if len(flows) == 2 else None
     return {
-        "seconds": measured.seconds,
-        "operations": measured.operations,
-        "bytes": measured.bytes,
-        "iops": measured.iops,
-        "bytes_per_second": measured.bytes / measured.seconds,
-        "unfinished": measured.unfinished,
-        "cpu_busy": measured.cpu_busy,
-        "fio": measured.fio,
-        "engine": measured.engine,
+        "seconds": measurement.seconds,
+        "operations": measurement.operations,
+        "bytes": measurement.bytes,
+        "iops": measurement.iops,
+        "bytes_per_second": measurement.bytes / measurement.seconds,
+        "unfinished": measurement.unfinished,
+        "cpu_busy": measurement.cpu_busy,
+        "fio": measurement.fio,
+        "engine": measurement.engine,
         "read": flows.get("read"),
         "write": flows.get("write"),
         "both": both,
@@ -153,8 +153,8 @@ def quantile_data(quantile: Quantile | None) -> dict[str, object] | None:
     }
 
 
-def _counted_data(counted: Counted) -> dict[str, object]:
-    return asdict(counted)
+def _counted_data(counts: Counted) -> dict[str, object]:
+    return asdict(counts)
 
 
 def _circumstances_data(circumstances: Circumstances) -> dict[str, object]:
@@ -176,15 +176,15 @@ def _health_data(health: Health | None) -> dict[str, object] | None:
     return {"raised": None if health.raised is None else list(health.raised), "detail": health.detail}
 
 
-def postponed_data(postponed: Postponed) -> dict[str, object]:
+def postponed_data(postponement: Postponed) -> dict[str, object]:
     return {
-        "at": time_data(postponed.at),
-        "node": postponed.node,
-        "guest": postponed.guest_name,
-        "guest_uuid": postponed.guest_uuid,
-        "directory": postponed.directory,
-        "why": postponed.why.value,
-        "facts": facts_data(postponed.facts),
+        "at": time_data(postponement.at),
+        "node": postponement.node,
+        "guest": postponement.guest_name,
+        "guest_uuid": postponement.guest_uuid,
+        "directory": postponement.directory,
+        "why": postponement.why.value,
+        "facts": facts_data(postponement.facts),
     }
 
 
