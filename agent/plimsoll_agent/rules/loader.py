@@ -74,16 +74,16 @@ def check(text: str, now: datetime, lowest: Mapping[Unit, int] = LOWEST) -> Chec
 
     Limits below ``lowest`` are warnings.
     """
-    checked = schema.check(text, rules_of)
-    if checked.value is None:
-        return Checked(None, checked.faults)
-    document, rules = checked.document, checked.value
-    said = [(Severity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
-    said += [(Severity.WARNING, RemarkCode.TOO_LOW, *warning) for warning in _low(rules, lowest)]
-    said += [(Severity.NOTE, RemarkCode.EXACT_NUMBER, *note) for note in _numbers(document.value)]
+    result = schema.check(text, rules_of)
+    if result.value is None:
+        return Checked(None, result.faults)
+    document, rules = result.document, result.value
+    entries = [(Severity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
+    entries += [(Severity.WARNING, RemarkCode.TOO_LOW, *warning) for warning in _low(rules, lowest)]
+    entries += [(Severity.NOTE, RemarkCode.EXACT_NUMBER, *note) for note in _numbers(document.value)]
     remarks = (
         Remark(line=document.line_of(path), key=schema.key_of(path), text=words, code=code, severity=severity)
-        for severity, code, path, words in said
+        for severity, code, path, words in entries
     )
     return Checked(replace(rules, revision=revision_of(text)), schema.in_order(remarks))
 
@@ -95,21 +95,21 @@ def revision_of(text: str) -> str:
 
 def _written(document: Any) -> Iterator[tuple[Steps, Mapping[str, object]]]:
     """Every set of limits in a valid file, as it is written, with its path."""
-    given = document or {}
-    parts: list[tuple[Steps, Mapping[str, object]]] = [(("default",), given.get("default") or {})]
-    parts += [(("rules", index), rule) for index, rule in enumerate(given.get("rules") or ())]
+    content = document or {}
+    parts: list[tuple[Steps, Mapping[str, object]]] = [(("default",), content.get("default") or {})]
+    parts += [(("rules", index), rule) for index, rule in enumerate(content.get("rules") or ())]
     for path, part in parts:
         for name in ("limits", "ceiling", "floor"):
-            written = part.get(name)
-            if isinstance(written, Mapping):
-                yield (*path, name), written
+            limits = part.get(name)
+            if isinstance(limits, Mapping):
+                yield (*path, name), limits
 
 
 def _numbers(document: Any) -> Iterator[tuple[Steps, str]]:
     """What each number with a unit is read as."""
-    for path, written in _written(document):
+    for path, limits in _written(document):
         for parameter in PARAMETERS:
-            number = written.get(parameter.name)
+            number = limits.get(parameter.name)
             if isinstance(number, str):
                 yield (*path, parameter.name), f"{number} is {parameter.read(number)}"
 
@@ -131,14 +131,14 @@ def _low(rules: Rules, lowest: Mapping[Unit, int]) -> Iterator[tuple[Steps, str]
                 yield (*path, "size_iops_sec"), words
 
 
-def _left_out(default: Limits, written: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _left_out(default: Limits, limits: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """What the default limits and the limits of a rule do not even name, with what to write for it."""
     for unit in UNITS:
         total = f"total_{unit}_sec"
         missing = {
             part: number
             for part in (f"read_{unit}_sec", f"write_{unit}_sec")
-            if (number := getattr(default, part) or getattr(default, total)) and not {part, total} & written.keys()
+            if (number := getattr(default, part) or getattr(default, total)) and not {part, total} & limits.keys()
         }
         if len(missing) == 2 and getattr(default, total):
             missing = {total: getattr(default, total)}
@@ -152,8 +152,8 @@ def _warnings(rules: Rules, document: Any, now: datetime) -> Iterator[tuple[Rema
             words = f"until has passed ({minute(rule.until)}): the rule has no effect; remove it"
             yield RemarkCode.RULE_ENDED, ("rules", index, "until"), words
     sets = dict(_written(document))
-    for place, written in sets.items():
-        if str(written.get("group_name", "")).startswith(filter_group("")):
+    for place, limits in sets.items():
+        if str(limits.get("group_name", "")).startswith(filter_group("")):
             words = "libvirt names the groups of throttle filters so: a guest that has this one is not given it"
             yield RemarkCode.GROUP_OF_FILTERS, (*place, "group_name"), f"{words}; choose another name"
     active = [(index, rule) for index, rule in enumerate(rules.rules) if not rule.ended(now)]

@@ -151,14 +151,14 @@ class Rules:
         return replace(self, command_line=limits)
 
 
-def directory_of(written: str) -> str:
+def directory_of(text: str) -> str:
     """The directory inside guests that is written so, without needless slashes.
 
     Raises ``ValueError``; its text follows the option's name.
     """
-    if not re.fullmatch(DIRECTORY, written, re.ASCII):
+    if not re.fullmatch(DIRECTORY, text, re.ASCII):
         raise ValueError("must be an absolute path of at most 200 letters, digits and _ . - /")
-    parts = [part for part in written.split("/") if part not in ("", ".")]
+    parts = [part for part in text.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise ValueError("must not have .. in it")
     directory = "/" + "/".join(parts)

@@ -66,59 +66,59 @@ _PLACES: Mapping[str, str] = {
 
 class _Keys(Keys):
     def unknown(self, name: str) -> str:
-        shown, word = short(name, 40), name.lower()
+        key, word = short(name, 40), name.lower()
         if word in _REMOVED:
-            return f"{shown} {_REMOVED[word]}"
+            return f"{key} {_REMOVED[word]}"
         if word in _PLACES and word not in self.known:
-            return f"{shown} is not a key here; it belongs {_PLACES[word]}"
+            return f"{key} is not a key here; it belongs {_PLACES[word]}"
         if not nearest(word, self.known) and (elsewhere := nearest(word, _PLACES, cutoff=0.8)):
-            return f"{shown} is not a key here; did you mean {elsewhere}? It belongs {_PLACES[elsewhere]}"
+            return f"{key} is not a key here; did you mean {elsewhere}? It belongs {_PLACES[elsewhere]}"
         return super().unknown(name)
 
 
 _text = line(_LONGEST_TEXT)
 
 
-def _until(given: object) -> datetime:
+def _until(raw: object) -> datetime:
     # YAML's own times may lack a zone: some versions of PyYAML read them as UTC, others as local time.
     try:
-        if isinstance(given, str) and _UNTIL.fullmatch(given):
-            return datetime.fromisoformat(given.upper()).astimezone(UTC)
+        if isinstance(raw, str) and _UNTIL.fullmatch(raw):
+            return datetime.fromisoformat(raw.upper()).astimezone(UTC)
     except (ValueError, OverflowError):  # a 13th month, a year before the first
         pass
     raise Invalid(
-        f"must be a time with its zone, such as 2026-12-01T18:00:00Z or 2026-12-01T19:00:00+01:00, not {shown(given)}"
+        f"must be a time with its zone, such as 2026-12-01T18:00:00Z or 2026-12-01T19:00:00+01:00, not {shown(raw)}"
     )
 
 
 def _each(one: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
     """One value, or a list of them."""
 
-    def validate(given: object) -> tuple[str, ...]:
-        if not isinstance(given, list):
-            return (one(given),)
-        if not given:
+    def validate(raw: object) -> tuple[str, ...]:
+        if not isinstance(raw, list):
+            return (one(raw),)
+        if not raw:
             raise Invalid("is an empty list, which matches nothing")
-        return tuple(each(one, given))
+        return tuple(each(one, raw))
 
     return validate
 
 
-def _uuid(given: object) -> str:
+def _uuid(raw: object) -> str:
     """An id as Cinder and libvirt write it; dashes may be missing in the file, and capitals are allowed."""
-    value = _text(given)
+    value = _text(raw)
     if not UUID.fullmatch(value):
         raise Invalid(f"must be an id (uuid), not {shown(value)}: names are not unique, and can be changed")
     return _canonical(value)
 
 
-def _dashless(given: object) -> str:
+def _dashless(raw: object) -> str:
     """An id as Keystone writes it."""
-    return _uuid(given).replace("-", "")
+    return _uuid(raw).replace("-", "")
 
 
-def _guest(given: object) -> str:
-    value = _text(given)
+def _guest(raw: object) -> str:
+    value = _text(raw)
     return _canonical(value) if UUID.fullmatch(value) else value
 
 
@@ -141,8 +141,8 @@ _MATCH: Mapping[str, Callable[[object], tuple[str, ...]]] = {
 }
 
 
-def _match(given: object) -> Match:
-    keys = _Keys(given, _MATCH)
+def _match(raw: object) -> Match:
+    keys = _Keys(raw, _MATCH)
     if not keys.given:
         raise Invalid("is empty; limits for every disk belong under default")
     # Tenants choose the names and images of their guests: these alone must not give a guest another limit.
@@ -154,29 +154,29 @@ def _match(given: object) -> Match:
     return Match(**keys.done())
 
 
-def _number(parameter: Parameter, given: object) -> object:
+def _number(parameter: Parameter, raw: object) -> object:
     """The value of a parameter; text is a number with its unit. ``Limits`` refuses what is no whole number."""
-    if not isinstance(given, str):
-        return given
+    if not isinstance(raw, str):
+        return raw
     try:
-        return parameter.read(given)
+        return parameter.read(raw)
     except ValueError as error:
         raise Invalid(str(error)) from error
 
 
 _LIMITS: Mapping[str, Callable[[object], object]] = {
     **{parameter.name: partial(_number, parameter) for parameter in PARAMETERS},
-    "group_name": lambda given: given,
+    "group_name": lambda raw: raw,
 }
 
 
-def _limits(given: object) -> Limits:
-    if given == "unlimited":
+def _limits(raw: object) -> Limits:
+    if raw == "unlimited":
         return Limits()
-    if isinstance(given, str) and nearest(given, ["unlimited"]):
-        raise Invalid(f"must be limits or the word unlimited, not {shown(given)}; did you mean unlimited?")
+    if isinstance(raw, str) and nearest(raw, ["unlimited"]):
+        raise Invalid(f"must be limits or the word unlimited, not {shown(raw)}; did you mean unlimited?")
     values = _Keys(
-        given, _LIMITS, f"must be limits such as {{total_iops_sec: 500}}, or the word unlimited, not {shown(given)}"
+        raw, _LIMITS, f"must be limits such as {{total_iops_sec: 500}}, or the word unlimited, not {shown(raw)}"
     )
     if not values.given:
         raise Invalid("is empty; for no limit, write: limits: unlimited")
@@ -186,11 +186,11 @@ def _limits(given: object) -> Limits:
     return limits
 
 
-def _bound(given: object) -> Limits:
+def _bound(raw: object) -> Limits:
     """A ceiling or a floor."""
-    if given == "unlimited":
+    if raw == "unlimited":
         raise Invalid("unlimited is not a bound; remove it")
-    values = _Keys(given, _LIMITS, f"must be limits such as {{total_iops_sec: 500}}, not {shown(given)}")
+    values = _Keys(raw, _LIMITS, f"must be limits such as {{total_iops_sec: 500}}, not {shown(raw)}")
     if not values.given:
         raise Invalid("is empty; name what it bounds, such as total_iops_sec")
     for name in ("size_iops_sec", "group_name"):
@@ -219,30 +219,30 @@ def _possible(keys: _Keys) -> Limits:
 _SHORTEST_PERIOD, _LONGEST_PERIOD = timedelta(minutes=5), timedelta(days=366)
 
 
-def _period(given: object) -> timedelta:
-    if not isinstance(given, str):
-        raise Invalid(f"must be a duration such as 6h, 90m or 1d12h, not {shown(given)}")
+def _period(raw: object) -> timedelta:
+    if not isinstance(raw, str):
+        raise Invalid(f"must be a duration such as 6h, 90m or 1d12h, not {shown(raw)}")
     try:
-        period = durations.parse(short(given, 40))
+        period = durations.parse(short(raw, 40))
     except ValueError as error:
         raise Invalid(str(error)) from error
     if not _SHORTEST_PERIOD <= period <= _LONGEST_PERIOD:
-        raise Invalid(f"must be at least 5m and at most 366d, not {given}")
+        raise Invalid(f"must be at least 5m and at most 366d, not {raw}")
     return period
 
 
-def _directory(given: object) -> str:
-    if not isinstance(given, str):
-        raise Invalid(f"must be text, not {shown(given)}; put it in quotes")
+def _directory(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise Invalid(f"must be text, not {shown(raw)}; put it in quotes")
     try:
-        return directory_of(given)
+        return directory_of(raw)
     except ValueError as error:
-        raise Invalid(f"{error}; it is {shown(given)}") from error
+        raise Invalid(f"{error}; it is {shown(raw)}") from error
 
 
 def _once(some: Callable[[object], tuple[str, ...]]) -> Callable[[object], tuple[str, ...]]:
-    def validate(given: object) -> tuple[str, ...]:
-        values = some(given)
+    def validate(raw: object) -> tuple[str, ...]:
+        values = some(raw)
         again = [Invalid(f"{values[at]} is listed twice; remove one", path=[at]) for at in repeated(values)]
         if again:
             raise InvalidParts(again)
@@ -251,8 +251,8 @@ def _once(some: Callable[[object], tuple[str, ...]]) -> Callable[[object], tuple
     return validate
 
 
-def _probe(given: object) -> Probing:
-    keys = _Keys(given, {"every": _period, "jobs": _once(_each(one_of(JOBS))), "directory": _once(_each(_directory))})
+def _probe(raw: object) -> Probing:
+    keys = _Keys(raw, {"every": _period, "jobs": _once(_each(one_of(JOBS))), "directory": _once(_each(_directory))})
     keys.need("every", ": how often, such as every: 6h")
     values = keys.done()
     return Probing(values["every"], values.get("jobs", JOBS), values.get("directory", ()))
@@ -270,11 +270,11 @@ _LONGEST_SLOWEST = 3600
 def _time(longest: int, why: str) -> Callable[[object], float]:
     """Seconds."""
 
-    def validate(given: object) -> float:
-        found = _TIME.fullmatch(given) if isinstance(given, str) else None
-        if found is None:
-            raise Invalid(f"must be a time with its unit, such as 800us, 50ms or 1.5s, not {shown(given)}")
-        seconds = float(found[1]) * _MICROSECONDS[found[3]] / 1_000_000
+    def validate(raw: object) -> float:
+        match = _TIME.fullmatch(raw) if isinstance(raw, str) else None
+        if match is None:
+            raise Invalid(f"must be a time with its unit, such as 800us, 50ms or 1.5s, not {shown(raw)}")
+        seconds = float(match[1]) * _MICROSECONDS[match[3]] / 1_000_000
         if not seconds:
             raise Invalid("must be more than 0")
         if seconds >= longest:
@@ -290,18 +290,18 @@ _slowest_time = _time(_LONGEST_SLOWEST, "a probe does not wait longer for a requ
 
 def _share(name: str) -> float | None:
     """``p99.9`` is 0.999; None if it is not a percentile."""
-    found = _PERCENTILE.fullmatch(name)
+    match = _PERCENTILE.fullmatch(name)
     # Moving the point in the text gives the nearest float; a division may not.
-    share = float(f"{found[1]}e-2") if found else 0
+    share = float(f"{match[1]}e-2") if match else 0
     return share or None
 
 
-def _objective(given: object) -> Objective:
-    names = [name for name in given if _share(name)] if isinstance(given, dict) else []
+def _objective(raw: object) -> Objective:
+    names = [name for name in raw if _share(name)] if isinstance(raw, dict) else []
     if len(names) > _MOST_PERCENTILES:
         raise Invalid(f"has more than {_MOST_PERCENTILES} percentiles")
-    known = dict.fromkeys((*_OBJECTIVE_KEYS, *names), _quantile_time) | {"slowest": _slowest_time}
-    keys = _Keys(given, known)
+    validators = dict.fromkeys((*_OBJECTIVE_KEYS, *names), _quantile_time) | {"slowest": _slowest_time}
+    keys = _Keys(raw, validators)
     if not keys.given:
         raise Invalid("is empty; write how long requests may take, such as p99: 50ms")
     quantiles = sorted((share, name) for name in names if (share := _share(name)) and name in keys.values)
@@ -315,12 +315,12 @@ def _objective(given: object) -> Objective:
     return Objective(tuple((share, values[name]) for share, name in quantiles), values.get("slowest"))
 
 
-def _objectives(given: object) -> dict[str, Objective]:
+def _objectives(raw: object) -> dict[str, Objective]:
     """By volume type."""
-    if not isinstance(given, dict):
+    if not isinstance(raw, dict):
         raise Invalid("must be a mapping of names of volume types, each with an objective")
-    keys = _Keys(given, dict.fromkeys(given, _objective))
-    for name in given:
+    keys = _Keys(raw, dict.fromkeys(raw, _objective))
+    for name in raw:
         if len(name) > _LONGEST_TEXT:
             keys.fault(f"must be at most {_LONGEST_TEXT} characters, and is {len(name)}", name)
     return keys.done()
@@ -342,8 +342,8 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _rule(given: object) -> Rule:
-    keys = _Keys(given, _RULE)
+def _rule(raw: object) -> Rule:
+    keys = _Keys(raw, _RULE)
     for name in ("name", "match"):
         keys.need(name)
     values = keys.values
@@ -383,12 +383,12 @@ def _above(floor: Limits | None, ceiling: Limits | None) -> Iterator[tuple[str, 
         for own, other in pairs:
             yield from _exceeds(floor, ceiling, f"{own}_{unit}_sec", f"{other}_{unit}_sec")
         total, parts = f"total_{unit}_sec", [f"read_{unit}_sec", f"write_{unit}_sec"]
-        for above, promised, under, allowed in (
+        for above, low, under, high in (
             (" and ".join(parts), _sum(floor, parts), total, _sum(ceiling, [total])),
             (total, _sum(floor, [total]), " and ".join(parts), _sum(ceiling, parts)),
         ):
-            if promised > allowed > 0:
-                yield above.split()[0], f"{above} ({promised}) are above the ceiling's {under} ({allowed})"
+            if low > high > 0:
+                yield above.split()[0], f"{above} ({low}) are above the ceiling's {under} ({high})"
 
 
 def _sum(limits: Limits, names: list[str]) -> int:
@@ -398,8 +398,8 @@ def _sum(limits: Limits, names: list[str]) -> int:
 
 
 def _exceeds(floor: Limits, ceiling: Limits, own: str, other: str) -> Iterator[tuple[str, str]]:
-    allowed = getattr(ceiling, other)
-    if not allowed:
+    most = getattr(ceiling, other)
+    if not most:
         return
     # A ceiling without a burst bounds bursts too.
     top = f"{other}_max" if getattr(ceiling, f"{other}_max") else other
@@ -411,16 +411,16 @@ def _exceeds(floor: Limits, ceiling: Limits, own: str, other: str) -> Iterator[t
         yield name, f"{name} ({getattr(floor, name)}) is above the ceiling's {bound} ({getattr(ceiling, bound)})"
 
 
-def _rule_list(given: object) -> tuple[Rule, ...]:
-    if not isinstance(given, list):
+def _rule_list(raw: object) -> tuple[Rule, ...]:
+    if not isinstance(raw, list):
         raise Invalid("must be a list")
-    faults = [Invalid(f"are more than {MOST_RULES}", path=[MOST_RULES])] if len(given) > MOST_RULES else []
+    faults = [Invalid(f"are more than {MOST_RULES}", path=[MOST_RULES])] if len(raw) > MOST_RULES else []
     rules: list[Rule] = []
     try:
-        rules = each(_rule, given[:MOST_RULES])
+        rules = each(_rule, raw[:MOST_RULES])
     except Invalid as wrong:
         faults += below(wrong)
-    names = [item.get("name") if isinstance(item, dict) else None for item in given]
+    names = [item.get("name") if isinstance(item, dict) else None for item in raw]
     for index in repeated(names):
         faults.append(Invalid(f"name {shown(names[index])} is taken by an earlier rule", path=[index, "name"]))
     if faults:
@@ -428,18 +428,18 @@ def _rule_list(given: object) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _default(given: object) -> Limits:
-    keys = _Keys(given, {"limits": _limits})
+def _default(raw: object) -> Limits:
+    keys = _Keys(raw, {"limits": _limits})
     keys.need("limits")
     limits: Limits = keys.done()["limits"]
     return limits
 
 
-def rules_of(given: object) -> Rules:
+def rules_of(raw: object) -> Rules:
     """The rules in a document. Raises ``Invalid``."""
-    if given is None:
+    if raw is None:
         return Rules()
-    values = _Keys(given, {"default": _default, "rules": _rule_list, "objectives": _objectives}).done()
+    values = _Keys(raw, {"default": _default, "rules": _rule_list, "objectives": _objectives}).done()
     rules = Rules(
         rules=values.get("rules", ()), default=values.get("default"), objectives=values.get("objectives", {})
     )
@@ -451,10 +451,10 @@ def rules_of(given: object) -> Rules:
 
 def _clashing_groups(rules: Rules) -> Iterator[tuple[Steps, str]]:
     """QEMU keeps one set of limits for a group: with two sets, each pass would write both in turn."""
-    seen: dict[str, Limits] = {}
+    limits_of: dict[str, Limits] = {}
     everywhere: list[tuple[Steps, Limits | None]] = [(("default",), rules.default)]
     everywhere += [(("rules", index), rule.limits) for index, rule in enumerate(rules.rules)]
     for path, limits in everywhere:
-        if limits is not None and limits.group_name and seen.setdefault(limits.group_name, limits) != limits:
+        if limits is not None and limits.group_name and limits_of.setdefault(limits.group_name, limits) != limits:
             words = f"group_name {limits.group_name} has different limits elsewhere; a group has one set"
             yield (*path, "limits", "group_name"), words
