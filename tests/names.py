@@ -36,7 +36,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/model": 27,
     "agent/plimsoll_agent/monitor": 56,
     "agent/plimsoll_agent/policy": 63,
-    "agent/plimsoll_agent/qos": 69,
     "agent/plimsoll_agent/reconcile": 160,
     "agent/plimsoll_agent/store": 100,
     "agent/plimsoll_agent/terminal": 41,

@@ -151,10 +151,10 @@ class _Planning(_CloudCommand):
         self, declared: Declared, live: Live, steps: tuple[Step, ...], api: Cinder
     ) -> tuple[Effect, ...] | None:
         forced = qos_plan.forced(steps)
-        if not qos_effects.effects(declared, live, (), forced=forced):
+        if not qos_effects.effects(declared, live, (), deletions=forced):
             return ()
         try:
-            return qos_effects.effects(declared, live, qos_cinder.attached(api), forced=forced)
+            return qos_effects.effects(declared, live, qos_cinder.attached(api), deletions=forced)
         except PlimsollError as error:
             self.complain(f"Unknown which attached volumes change: {error}")
             return None

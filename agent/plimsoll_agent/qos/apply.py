@@ -74,18 +74,18 @@ def apply(steps: Sequence[Step], live: Live, api: Cinder) -> Iterator[Taken]:
     is unreachable or times out, no more are tried. The next plan has what is left.
     """
     client = _Client(live, api)
-    lost = ""
-    failed = False
+    trouble = ""
+    has_failed = False
     for step in steps:
-        if lost:
-            yield Taken(step, How.NOT_TRIED, lost)
-        elif failed and isinstance(step, DeleteType | DeleteSpec):
+        if trouble:
+            yield Taken(step, How.NOT_TRIED, trouble)
+        elif has_failed and isinstance(step, DeleteType | DeleteSpec):
             yield Taken(step, How.NOT_TRIED, "nothing is deleted after a step failed")
         else:
-            taken = _take(client, step)
-            yield taken
-            failed |= taken.how is not How.DONE and not isinstance(step, DeleteType | DeleteSpec)
-            lost = client.lost
+            result = _take(client, step)
+            yield result
+            has_failed |= result.how is not How.DONE and not isinstance(step, DeleteType | DeleteSpec)
+            trouble = client.lost
 
 
 def _take(client: _Client, step: Step) -> Taken:
@@ -134,18 +134,18 @@ class _Client:
             case ChangeSpec():
                 self._change(step)
             case CreateType(type):
-                given: dict[str, object] = {
+                fields: dict[str, object] = {
                     "description": type.description,
                     "is_public": type.public,
                     "extra_specs": None if type.extra_specs is None else dict(type.extra_specs),
                 }
-                words = {name: value for name, value in given.items() if value is not None}
+                words = {name: value for name, value in fields.items() if value is not None}
                 self._types[type.name] = _id(lambda: self._storage.create_type(name=type.name, **words).id)
             case ChangeType(before, description, public):
-                given = {"description": description, "is_public": public}
-                changed = {name: value for name, value in given.items() if value is not None}
+                fields = {"description": description, "is_public": public}
+                changes = {name: value for name, value in fields.items() if value is not None}
                 # Not update_type: its is_public is a POST's (findings/openstacksdk-volume-type-update.sh).
-                self._storage.put(f"/types/{before.id}", json={"volume_type": changed})
+                self._storage.put(f"/types/{before.id}", json={"volume_type": changes})
             case ChangeExtraSpecs():
                 id = self._types[step.name]
                 if step.put:  # not update_type_extra_specs, which takes no null

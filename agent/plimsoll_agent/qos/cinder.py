@@ -122,16 +122,16 @@ def _text(value: Any) -> str:
 
 
 def _by_name(what: str, values: Iterable[Named]) -> dict[str, Named]:
-    named: dict[str, Named] = {}
+    by_name: dict[str, Named] = {}
     for value in values:
         # Two requests at once can create two of a name: Cinder's check has no lock. Pages can repeat the same one.
-        there = named.setdefault(value.name, value)
+        there = by_name.setdefault(value.name, value)
         if there.id != value.id:
             raise Rejected(
                 f"Cinder: there are two {what} named {printable(value.name)} ({there.id} and {value.id}); delete or"
                 " rename one of them first"
             )
-    return named
+    return by_name
 
 
 def _default(storage: Any) -> str | None:

@@ -39,38 +39,38 @@ class Effect:
 
 
 def effects(
-    declared: Declared, live: Live, attached: Iterable[Attached], *, forced: Collection[str] = ()
+    declaration: Declared, live: Live, volumes: Iterable[Attached], *, deletions: Collection[str] = ()
 ) -> tuple[Effect, ...]:
     """The effect on each type whose spec changes, in the order of their names.
 
     ``forced`` are specs that are deleted even if types have them.
     """
-    then = _specs_then(declared, live, forced)
-    touched = {
+    then = _specs_then(declaration, live, deletions)
+    pairs = {
         name: (spec, then[name])
         for name, spec in _specs_now(live).items()
         if name in then and _nova_keys(spec) != _nova_keys(then[name])
     }
-    sizes: dict[str, Counter[int]] = {name: Counter() for name in touched}
-    for volume in attached:
-        if volume.type in touched:
+    sizes: dict[str, Counter[int]] = {name: Counter() for name in pairs}
+    for volume in volumes:
+        if volume.type in pairs:
             sizes[volume.type][volume.gib] += 1
-    return tuple(_effect(name, *touched[name], sizes[name]) for name in sorted(touched))
+    return tuple(_effect(name, *pairs[name], sizes[name]) for name in sorted(pairs))
 
 
 def _specs_now(live: Live) -> dict[str, QosSpec | None]:
     return {name: None if type.qos_spec is None else live.specs[type.qos_spec] for name, type in live.types.items()}
 
 
-def _specs_then(declared: Declared, live: Live, forced: Collection[str]) -> dict[str, QosSpec | None]:
+def _specs_then(declaration: Declared, live: Live, deletions: Collection[str]) -> dict[str, QosSpec | None]:
     """Also of types that the plan deletes: Cinder keeps those with volumes."""
     specs = dict(live.specs)
-    for name, spec in declared.specs.items():
+    for name, spec in declaration.specs.items():
         specs[name] = QosSpec(specs[name].id if name in specs else "", name, spec.consumer, spec.keys)
     then: dict[str, QosSpec | None] = {}
     for name, type in live.types.items():
-        spec_name = declared.types[name].qos_spec if name in declared.types else type.qos_spec
-        then[name] = None if spec_name is None or spec_name in forced else specs[spec_name]
+        spec_name = declaration.types[name].qos_spec if name in declaration.types else type.qos_spec
+        then[name] = None if spec_name is None or spec_name in deletions else specs[spec_name]
     return then
 
 
@@ -82,13 +82,13 @@ def _nova_keys(spec: QosSpec | None) -> Mapping[str, str | None] | None:
 def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Counter[int]) -> Effect:
     changes = {gib: Change(gib, _given(before, gib), _given(after, gib)) for gib in sizes}
     differing = sorted(gib for gib, change in changes.items() if not _same(change))
-    changed = sum(sizes[gib] for gib in differing)
+    number = sum(sizes[gib] for gib in differing)
     in_order = [gib for gib in differing for _ in range(sizes[gib])]
     return Effect(
         type=type,
-        changed=changed,
-        unchanged=sum(sizes.values()) - changed,
-        median=changes[in_order[changed // 2]] if changed else None,
+        changed=number,
+        unchanged=sum(sizes.values()) - number,
+        median=changes[in_order[number // 2]] if number else None,
         refused=sum(sizes[gib] for gib in differing if isinstance(changes[gib].after, Unknown)),
     )
 
@@ -96,8 +96,8 @@ def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Cou
 def _given(spec: QosSpec | None, gib: int) -> Given:
     if spec is None or not spec.for_nova:
         return None
-    evaluated = evaluate(spec, gib)
-    return evaluated.limits if isinstance(evaluated, Evaluated) else evaluated
+    result = evaluate(spec, gib)
+    return result.limits if isinstance(result, Evaluated) else result
 
 
 def _same(change: Change) -> bool:

@@ -90,6 +90,6 @@ def fault_words(fault: Fault) -> str:
     """One line, without its severity; control characters are replaced."""
     sentence = _SENTENCES[fault.code]
     facts = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in fault.facts.items()}
-    said = sentence(facts) if callable(sentence) else sentence.format_map(facts)
+    message = sentence(facts) if callable(sentence) else sentence.format_map(facts)
     where = f'QoS spec "{printable(fault.spec)}"'
-    return f"{where}: {said}" if fault.key is None else f"{where}, {printable(fault.key)}: {said}"
+    return f"{where}: {message}" if fault.key is None else f"{where}, {printable(fault.key)}: {message}"

@@ -90,41 +90,41 @@ def read(path: Path) -> QosFile:
 
 def parse(text: str, origin: str) -> QosFile:
     """What the text declares. Raises ``ConfigError`` with ``origin:line: key: what is wrong``, one a fault."""
-    checked = schema.check(text, _declared)
-    return QosFile(checked.good(origin), origin, checked.document)
+    result = schema.check(text, _declared)
+    return QosFile(result.good(origin), origin, result.document)
 
 
-def text_of(declared: Declared) -> str:
+def text_of(declaration: Declared) -> str:
     """The text of a file that declares exactly this, always in the same order; but a limit that has a unit in Cinder,
     where it has no effect, is read from it as the number.
 
     Raises ``ConfigError`` for what a file cannot hold: Cinder accepts names that YAML's readers would refuse.
     """
-    text: str = yaml.safe_dump(data_of(declared), sort_keys=False, allow_unicode=True, width=2**20)
+    text: str = yaml.safe_dump(data_of(declaration), sort_keys=False, allow_unicode=True, width=2**20)
     read = {
         name: replace(spec, keys={key: _digits(key, value) for key, value in spec.keys.items()})
-        for name, spec in declared.specs.items()
+        for name, spec in declaration.specs.items()
     }
-    if parse(text, "export").declared != replace(declared, specs=read):
+    if parse(text, "export").declared != replace(declaration, specs=read):
         raise ConfigError("export: a name or value in Cinder cannot be written as YAML; nothing is written")
     return text
 
 
-def data_of(declared: Declared) -> dict[str, object]:
+def data_of(declaration: Declared) -> dict[str, object]:
     """The same as plain values."""
     return {
-        "qos_specs": {name: _spec_data(spec) for name, spec in sorted(declared.specs.items())},
-        "volume_types": {name: _type_data(type) for name, type in sorted(declared.types.items())},
+        "qos_specs": {name: _spec_data(spec) for name, spec in sorted(declaration.specs.items())},
+        "volume_types": {name: _type_data(type) for name, type in sorted(declaration.types.items())},
     }
 
 
-def _declared(given: object) -> Declared:
-    if given is None:
+def _declared(raw: object) -> Declared:
+    if raw is None:
         raise Invalid("is empty; plimsoll qos export writes what Cinder has")
-    specs = given.get("qos_specs") if isinstance(given, dict) else None
+    specs = raw.get("qos_specs") if isinstance(raw, dict) else None
     type = partial(_type, specs=tuple(specs) if isinstance(specs, dict) else ())
     sections = {"qos_specs": _named(_spec, _spec_name), "volume_types": _named(type, _type_name)}
-    keys = Keys(given, {name: partial(section, name) for name, section in sections.items()})
+    keys = Keys(raw, {name: partial(section, name) for name, section in sections.items()})
     for name in sections:
         keys.need(name, f"; write {name}: {{}} for none")
     values = keys.done()
@@ -136,10 +136,10 @@ def _named(
 ) -> Callable[[str, object], dict[str, Any]]:
     """The validator of a section, a mapping by name; ``fault`` checks a name."""
 
-    def validate(section: str, given: object) -> dict[str, Any]:
-        known = {name: partial(one, name) for name in given} if isinstance(given, dict) else {}
-        keys = Keys(given, known, f"must be a mapping by name; write {section}: {{}} for none")
-        for name in known:
+    def validate(section: str, raw: object) -> dict[str, Any]:
+        validators = {name: partial(one, name) for name in raw} if isinstance(raw, dict) else {}
+        keys = Keys(raw, validators, f"must be a mapping by name; write {section}: {{}} for none")
+        for name in validators:
             if words := fault(name):
                 keys.fault(words, name)
         return keys.done()
@@ -160,8 +160,8 @@ def _spec_name(name: str) -> str | None:
     return f"{NO_SPEC} stands for no QoS spec; choose another name" if name == NO_SPEC else _type_name(name)
 
 
-def _spec(name: str, given: object) -> Spec:
-    keys = Keys(given, {"consumer": one_of([*Consumer]), "keys": _keys})
+def _spec(name: str, raw: object) -> Spec:
+    keys = Keys(raw, {"consumer": one_of([*Consumer]), "keys": _keys})
     keys.need("consumer", "; write front-end for limits in QEMU")
     keys.need("keys", "; write keys: {} for none")
     for key in keys.values.get("keys", ()):
@@ -171,8 +171,8 @@ def _spec(name: str, given: object) -> Spec:
     return Spec(name, **keys.done())
 
 
-def _keys(given: object) -> dict[str, str | None]:
-    return {key: _digits(key, value) for key, value in _texts("keys", given).items()}
+def _keys(raw: object) -> dict[str, str | None]:
+    return {key: _digits(key, value) for key, value in _texts("keys", raw).items()}
 
 
 def _digits(key: str, value: str | None) -> str | None:
@@ -183,9 +183,9 @@ def _digits(key: str, value: str | None) -> str | None:
     return str(parameter.read(value))
 
 
-def _type(name: str, given: object, specs: tuple[str, ...]) -> Type:
+def _type(name: str, raw: object, specs: tuple[str, ...]) -> Type:
     keys = Keys(
-        given,
+        raw,
         {
             "qos_spec": partial(_spec_of, specs),
             "description": _description,
@@ -197,41 +197,41 @@ def _type(name: str, given: object, specs: tuple[str, ...]) -> Type:
     return Type(name, **keys.done())
 
 
-def _spec_of(specs: tuple[str, ...], given: object) -> str | None:
-    if given == NO_SPEC:
+def _spec_of(specs: tuple[str, ...], raw: object) -> str | None:
+    if raw == NO_SPEC:
         return None
-    if not isinstance(given, str) or not given:
-        raise Invalid(f"must be the name of a QoS spec, or {NO_SPEC} for a type without one, not {shown(given)}")
-    if given not in specs:
-        near = nearest(given, [*specs, NO_SPEC])
+    if not isinstance(raw, str) or not raw:
+        raise Invalid(f"must be the name of a QoS spec, or {NO_SPEC} for a type without one, not {shown(raw)}")
+    if raw not in specs:
+        near = nearest(raw, [*specs, NO_SPEC])
         remedy = f"did you mean {short(near, 60)}?" if near else "add it there"
-        raise Invalid(f"{shown(given)} is not among the qos_specs of this file; {remedy}")
-    return given
+        raise Invalid(f"{shown(raw)} is not among the qos_specs of this file; {remedy}")
+    return raw
 
 
-def _description(given: object) -> str:
-    if not isinstance(given, str) or len(given) > _LONGEST:
+def _description(raw: object) -> str:
+    if not isinstance(raw, str) or len(raw) > _LONGEST:
         raise Invalid(f"must be text of at most {_LONGEST} characters, in quotes if it looks like a number")
-    return given
+    return raw
 
 
-def _texts(word: str, given: object) -> dict[str, str | None]:
-    known = dict.fromkeys(given, _text) if isinstance(given, dict) else {}
-    keys = Keys(given, known, f"must be a mapping; write {word}: {{}} for none")
-    for key in known:
+def _texts(word: str, raw: object) -> dict[str, str | None]:
+    validators = dict.fromkeys(raw, _text) if isinstance(raw, dict) else {}
+    keys = Keys(raw, validators, f"must be a mapping; write {word}: {{}} for none")
+    for key in validators:
         if len(key) > _LONGEST:
             keys.fault(f"a key must be at most {_LONGEST} characters", key)
     return keys.done()
 
 
-def _text(given: object) -> str | None:
-    if given is None:
+def _text(raw: object) -> str | None:
+    if raw is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, str | int):
-        raise Invalid(f"must be a whole number, or text in quotes, not {shown(given)}")
-    if len(str(given)) > _LONGEST:
-        raise Invalid(f"must be at most {_LONGEST} characters, and is {len(str(given))}")
-    return str(given)
+    if isinstance(raw, bool) or not isinstance(raw, str | int):
+        raise Invalid(f"must be a whole number, or text in quotes, not {shown(raw)}")
+    if len(str(raw)) > _LONGEST:
+        raise Invalid(f"must be at most {_LONGEST} characters, and is {len(str(raw))}")
+    return str(raw)
 
 
 def _spec_data(spec: Spec) -> dict[str, object]:

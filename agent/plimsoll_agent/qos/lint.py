@@ -144,28 +144,28 @@ def _nearest(key: str) -> str | None:
 
 def _of_base(keys: Mapping[str, str | None], base: str) -> Iterator[_Found]:
     peak, length, per_gb, minimum = f"{base}_max", f"{base}_max_length", f"{base}_per_gb", f"{base}_per_gb_min"
-    scaled = per_gb in keys
-    reckoned = (per_gb, minimum, peak) if scaled else ()
-    handed_on = (length,) if scaled else (base, peak, length)
-    values = [found for key in reckoned for found in _of_value(keys, key, cinder=True)]
-    values += [found for key in handed_on for found in _of_value(keys, key)]
+    is_scaled = per_gb in keys
+    for_cinder = (per_gb, minimum, peak) if is_scaled else ()
+    handed_on = (length,) if is_scaled else (base, peak, length)
+    values = [each for key in for_cinder for each in _of_value(keys, key, cinder=True)]
+    values += [each for key in handed_on for each in _of_value(keys, key)]
     yield from values
-    if scaled and base in keys:
+    if is_scaled and base in keys:
         yield base, LintCode.BASE_OVERWRITTEN, {"by": per_gb}
-    if not scaled and minimum in keys:
+    if not is_scaled and minimum in keys:
         yield minimum, LintCode.MIN_WITHOUT_PER_GB, {"needs": per_gb}
     if any(code in _NOT_COMPARABLE for _, code, _ in values):
         return
-    if scaled and _number(keys, peak, cinder=True):
+    if is_scaled and _number(keys, peak, cinder=True):
         yield peak, LintCode.MAX_IS_CEILING, {"by": per_gb}
-    rate, burst = (0, 0) if scaled else (_number(keys, base) or 0, _number(keys, peak) or 0)
+    rate, burst = (0, 0) if is_scaled else (_number(keys, base) or 0, _number(keys, peak) or 0)
     if burst and not rate:
         yield peak, LintCode.MAX_WITHOUT_BASE, {"needs": base}
     elif 0 < burst < rate:
         yield peak, LintCode.MAX_BELOW_BASE, {"base": base, "max": keys[peak], "limit": keys[base]}
     seconds = _number(keys, length) or 0
     if seconds > 1 and not burst:
-        yield length, LintCode.LENGTH_WITHOUT_MAX, {"needs": peak, "per_gb": per_gb if scaled else None}
+        yield length, LintCode.LENGTH_WITHOUT_MAX, {"needs": peak, "per_gb": per_gb if is_scaled else None}
     elif seconds * burst > VALUE_MAX:
         yield length, LintCode.TOO_LARGE, {"value": keys[length], "times": peak}
     elif seconds > 1:
@@ -227,9 +227,9 @@ def _of_totals(keys: Mapping[str, str | None]) -> Iterator[_Found]:
 def _of_directions(keys: Mapping[str, str | None]) -> Iterator[_Found]:
     for unit in UNITS:
         total, *parts = (f"{scope}_{unit}_sec" for scope in SCOPES)
-        named = [base for base in (total, *parts) if base in keys or f"{base}_per_gb" in keys]
-        if len(named) == 1 and named[0] != total and (speaker := _speaker(keys, named[0], "")):
-            (other,) = (part for part in parts if part != named[0])
+        bases = [base for base in (total, *parts) if base in keys or f"{base}_per_gb" in keys]
+        if len(bases) == 1 and bases[0] != total and (speaker := _speaker(keys, bases[0], "")):
+            (other,) = (part for part in parts if part != bases[0])
             yield speaker, LintCode.ONE_DIRECTION, {"other": other}
 
 
@@ -237,9 +237,9 @@ def _speaker(keys: Mapping[str, str | None], base: str, ending: str) -> str | No
     """The key that sets the limit, if one does; an unreadable value counts, since it was meant as a limit."""
     per_gb = f"{base}_per_gb"
     if per_gb in keys:
-        said = any(_number(keys, key, cinder=True) != 0 for key in (per_gb, f"{per_gb}_min") if key in keys)
+        is_set = any(_number(keys, key, cinder=True) != 0 for key in (per_gb, f"{per_gb}_min") if key in keys)
         # Beside a per-GB key there is no burst, and with a maximum of 0 no limit.
-        return per_gb if said and not ending and _number(keys, f"{base}_max", cinder=True) != 0 else None
+        return per_gb if is_set and not ending and _number(keys, f"{base}_max", cinder=True) != 0 else None
     key = f"{base}{ending}"
     return key if keys.get(key) and _number(keys, key) != 0 else None
 

@@ -78,18 +78,18 @@ def step_words(step: Step) -> str:
             return f"- {_spec(spec_name)}{'  even though a volume type has it' if force else ''}"
 
 
-def taken_line(taken: Taken) -> TextLine:
+def taken_line(result: Taken) -> TextLine:
     """The step, and its result."""
-    line = step_words(taken.step)
-    match taken.how:
+    line = step_words(result.step)
+    match result.how:
         case How.DONE:
-            return TextLine(f"{line}   done", step_line(taken.step).severity)
+            return TextLine(f"{line}   done", step_line(result.step).severity)
         case How.REFUSED:
-            return TextLine(f"{line}   not done: {taken.detail}", Severity.CUT)
+            return TextLine(f"{line}   not done: {result.detail}", Severity.CUT)
         case How.TIMED_OUT:
-            return TextLine(f"{line}   {taken.detail}: result unknown", Severity.UNKNOWN)
+            return TextLine(f"{line}   {result.detail}: result unknown", Severity.UNKNOWN)
         case How.NOT_TRIED:
-            return TextLine(f"{line}   not tried: {taken.detail}", Severity.LOWERED)
+            return TextLine(f"{line}   not tried: {result.detail}", Severity.LOWERED)
 
 
 def plan_sum(steps: Sequence[Step]) -> str:
@@ -116,10 +116,10 @@ def undeclared_line(types: Sequence[str], specs: Sequence[str], default: str | N
 
 def effect_lines(effects: Sequence[Effect], manner: Manner) -> Iterator[TextLine]:
     """A line for each type with attached volumes, the worst first."""
-    met = [effect for effect in effects if effect.changed or effect.unchanged]
-    lines = [TextLine(_effect_words(effect, manner), _effect_severity(effect)) for effect in met]
+    present = [effect for effect in effects if effect.changed or effect.unchanged]
+    lines = [TextLine(_effect_words(effect, manner), _effect_severity(effect)) for effect in present]
     yield from sorted(lines, key=lambda line: _WORST.index(line.severity))
-    if effects and not met:
+    if effects and not present:
         yield TextLine("No attached volume changes: none is of these types.")
 
 
@@ -151,13 +151,13 @@ def _effect_words(effect: Effect, manner: Manner) -> str:
     return line
 
 
-def result_line(taken: Sequence[Taken], of: int, left: Sequence[Step] | None) -> str:
-    """The result; ``left`` is the plan after it, None if unknown."""
-    line = f"{sum(one.how is How.DONE for one in taken)} of {of} {'step' if of == 1 else 'steps'} done"
-    if left is None:
+def result_line(results: Sequence[Taken], of: int, rest: Sequence[Step] | None) -> str:
+    """The result; ``rest`` is the plan after it, None if unknown."""
+    line = f"{sum(one.how is How.DONE for one in results)} of {of} {'step' if of == 1 else 'steps'} done"
+    if rest is None:
         return f"{line}."
-    if left:
-        return f"{line}; {len(left)} left: see plimsoll qos plan."
+    if rest:
+        return f"{line}; {len(rest)} left: see plimsoll qos plan."
     return f"{line}; Cinder matches the file."
 
 
@@ -182,8 +182,8 @@ def weight_words(steps: Sequence[Step], effects: Sequence[Effect] | None) -> str
     parts: list[str] = []
     if effects is None:
         parts.append("how many attached volumes get other limits is unknown")
-    elif changed := sum(effect.changed for effect in effects):
-        parts.append(f"{plural(changed, 'attached volume')} {_do('get', changed)} other limits")
+    elif volumes := sum(effect.changed for effect in effects):
+        parts.append(f"{plural(volumes, 'attached volume')} {_do('get', volumes)} other limits")
     losing = sum(isinstance(step, Disassociate) for step in steps)
     if losing:
         parts.append(
@@ -241,16 +241,16 @@ def finding_words(finding: Finding) -> str:
             return fault_words(fault)
 
 
-def review_sum(declared: Declared, findings: Sequence[Finding]) -> str:
+def review_sum(declaration: Declared, findings: Sequence[Finding]) -> str:
     """``3 QoS specs and 4 volume types, no error, 1 warning``."""
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)
     faults = f"{plural(errors or 'no', 'error')}, {plural(warnings or 'no', 'warning')}"
-    return f"{holdings(declared)}, {faults}"
+    return f"{holdings(declaration)}, {faults}"
 
 
-def holdings(declared: Declared) -> str:
-    specs, types = len(declared.specs) or "no", len(declared.types) or "no"
+def holdings(declaration: Declared) -> str:
+    specs, types = len(declaration.specs) or "no", len(declaration.types) or "no"
     return f"{plural(specs, 'QoS spec')} and {plural(types, 'volume type')}"
 
 
@@ -274,10 +274,10 @@ def _change(change: Change, manner: Manner) -> str:
     return f"{_given(change.before, manner)} → {_given(change.after, manner)}"
 
 
-def _given(given: Given, manner: Manner) -> str:
-    if given is None:
+def _given(value: Given, manner: Manner) -> str:
+    if value is None:
         return "no QoS spec for Nova"
-    return words(given.reason) if isinstance(given, Unknown) else manner.limits(given)
+    return words(value.reason) if isinstance(value, Unknown) else manner.limits(value)
 
 
 def _do(verb: str, number: int) -> str:

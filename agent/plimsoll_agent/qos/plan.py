@@ -146,24 +146,24 @@ Step = (
 )
 
 
-def plan(declared: Declared, live: Live, *, prune: bool = False, force: bool = False) -> tuple[Step, ...]:
+def plan(declaration: Declared, live: Live, *, prune: bool = False, force: bool = False) -> tuple[Step, ...]:
     """The steps from what Cinder has to what is declared.
 
     With ``prune`` what is not declared is deleted at the end: first types, since they use specs. Without ``force``
     Cinder keeps a spec that a type still has.
     """
-    steps = [*_specs(declared, live), *_types(declared, live), *_associations(declared, live)]
+    steps = [*_specs(declaration, live), *_types(declaration, live), *_associations(declaration, live)]
     if prune:
-        types, specs = undeclared(declared, live)
+        types, specs = undeclared(declaration, live)
         steps += [DeleteType(name) for name in types if name != live.default]
         steps += [DeleteSpec(name, force) for name in specs]
     return tuple(steps)
 
 
-def undeclared(declared: Declared, live: Live) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def undeclared(declaration: Declared, live: Live) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of volume types and of QoS specs that only Cinder has."""
-    types = tuple(sorted(name for name in live.types if name not in declared.types))
-    return types, tuple(sorted(name for name in live.specs if name not in declared.specs))
+    types = tuple(sorted(name for name in live.types if name not in declaration.types))
+    return types, tuple(sorted(name for name in live.specs if name not in declaration.specs))
 
 
 def forced(steps: Iterable[Step]) -> frozenset[str]:
@@ -184,23 +184,23 @@ def made(steps: Iterable[Step]) -> tuple[Spec, ...]:
 def touched(steps: Iterable[Step]) -> tuple[str, ...]:
     """The names of the QoS specs that the steps create, change or give to a type."""
     steps = tuple(steps)
-    given = (step.spec for step in steps if isinstance(step, Associate))
-    return tuple(sorted({*(spec.name for spec in made(steps)), *given}))
+    names = (step.spec for step in steps if isinstance(step, Associate))
+    return tuple(sorted({*(spec.name for spec in made(steps)), *names}))
 
 
 def impossible(steps: Iterable[Step]) -> tuple[Unknown, ...]:
     """Why no volume could be attached with a spec after the steps: such a plan must not be applied."""
-    found: dict[str, Unknown] = {}
+    unknowns: dict[str, Unknown] = {}
     for spec in made(steps):
         for gib in _SIZES if spec.as_cinders.for_nova else ():
             answer = evaluate(spec.as_cinders, gib)
             if isinstance(answer, Unknown):
-                found[spec.name] = answer
-    return tuple(found.values())
+                unknowns[spec.name] = answer
+    return tuple(unknowns.values())
 
 
-def _specs(declared: Declared, live: Live) -> Iterator[Step]:
-    for name, spec in sorted(declared.specs.items()):
+def _specs(declaration: Declared, live: Live) -> Iterator[Step]:
+    for name, spec in sorted(declaration.specs.items()):
         there = live.specs.get(name)
         if there is None:
             # A key called name can only be set later: at creation Cinder takes it for the spec's own name.
@@ -214,8 +214,8 @@ def _specs(declared: Declared, live: Live) -> Iterator[Step]:
             yield change
 
 
-def _types(declared: Declared, live: Live) -> Iterator[Step]:
-    for name, type in sorted(declared.types.items()):
+def _types(declaration: Declared, live: Live) -> Iterator[Step]:
+    for name, type in sorted(declaration.types.items()):
         there = live.types.get(name)
         if there is None:
             yield CreateType(type)
@@ -228,10 +228,10 @@ def _types(declared: Declared, live: Live) -> Iterator[Step]:
             yield ChangeExtraSpecs(name, there.extra_specs or {}, type.extra_specs)
 
 
-def _associations(declared: Declared, live: Live) -> Iterator[Step]:
+def _associations(declaration: Declared, live: Live) -> Iterator[Step]:
     """Types that get a spec come first: types that lose one attach volumes without limits from then on."""
     losing: list[Step] = []
-    for name, type in sorted(declared.types.items()):
+    for name, type in sorted(declaration.types.items()):
         there = live.types.get(name)
         has = None if there is None else there.qos_spec
         if type.qos_spec is not None and type.qos_spec != has:

@@ -48,22 +48,22 @@ class Finding:
 def numbers(file: QosFile) -> Iterator[Finding]:
     """What each number with a unit is read as."""
     for name, spec in file.declared.specs.items():
-        written = file.document.value["qos_specs"][name].get("keys") or {}
+        keys = file.document.value["qos_specs"][name].get("keys") or {}
         for key, number in spec.keys.items():
-            if number is not None and isinstance(written[key], str) and written[key] != number:
-                yield Finding(("qos_specs", name, "keys", key), Exact(written[key], number))
+            if number is not None and isinstance(keys[key], str) and keys[key] != number:
+                yield Finding(("qos_specs", name, "keys", key), Exact(keys[key], number))
 
 
-def review(declared: Declared, lowest: Mapping[Unit, int] = LOWEST) -> Iterator[Finding]:
+def review(declaration: Declared, lowest: Mapping[Unit, int] = LOWEST) -> Iterator[Finding]:
     """Limits below ``lowest`` are faults."""
-    for name, spec in declared.specs.items():
+    for name, spec in declaration.specs.items():
         for fault in lint(spec.as_cinders, lowest):
             inner = ("consumer",) if fault.key is None else ("keys", fault.key)
             yield Finding(("qos_specs", name, *inner), fault)
-    for name, type in declared.types.items():
+    for name, type in declaration.types.items():
         if type.qos_spec is None:
             yield Finding(("volume_types", name, "qos_spec"), LooseEnd.TYPE_WITHOUT_SPEC)
-    used = {type.qos_spec for type in declared.types.values()}
-    for name in declared.specs:
-        if name not in used:
+    names = {type.qos_spec for type in declaration.types.values()}
+    for name in declaration.specs:
+        if name not in names:
             yield Finding(("qos_specs", name), LooseEnd.SPEC_WITHOUT_TYPE)

@@ -28,10 +28,10 @@ FORMAT_VERSION = 1
 
 
 def plan_data(
-    steps: Sequence[Step], effects: Sequence[Effect] | None, undeclared: tuple[Sequence[str], Sequence[str]]
+    steps: Sequence[Step], effects: Sequence[Effect] | None, extras: tuple[Sequence[str], Sequence[str]]
 ) -> dict[str, object]:
     """``effects`` is None where they are unknown."""
-    types, specs = undeclared
+    types, specs = extras
     return {
         "version": FORMAT_VERSION,
         "steps": [step_data(step) for step in steps],
@@ -42,32 +42,32 @@ def plan_data(
 
 def step_data(step: Step) -> dict[str, object]:
     """``do``, ``name`` and the details of the step."""
-    told: dict[str, object]
+    fields: dict[str, object]
     match step:
         case CreateSpec(spec):
-            told = {"name": spec.name, "consumer": spec.consumer, "set": dict(spec.keys)}
+            fields = {"name": spec.name, "consumer": spec.consumer, "set": dict(spec.keys)}
         case ChangeSpec(before, after):
-            told = {"name": before.name, "consumer": after.consumer, "set": step.put, "unset": list(step.unset)}
-        case CreateType(made):
-            extra = None if made.extra_specs is None else dict(made.extra_specs)
-            told = {"name": made.name, "description": made.description, "public": made.public, "set": extra}
+            fields = {"name": before.name, "consumer": after.consumer, "set": step.put, "unset": list(step.unset)}
+        case CreateType(new):
+            extra = None if new.extra_specs is None else dict(new.extra_specs)
+            fields = {"name": new.name, "description": new.description, "public": new.public, "set": extra}
         case ChangeType(there, description, public):
-            told = {"name": there.name, "description": description, "public": public}
+            fields = {"name": there.name, "description": description, "public": public}
         case ChangeExtraSpecs(name):
-            told = {"name": name, "set": step.put, "unset": list(step.unset)}
+            fields = {"name": name, "set": step.put, "unset": list(step.unset)}
         case Associate(name, spec_name, instead_of):
-            told = {"name": name, "qos_spec": spec_name, "instead_of": instead_of}
+            fields = {"name": name, "qos_spec": spec_name, "instead_of": instead_of}
         case Disassociate(name, spec_name):
-            told = {"name": name, "qos_spec": None, "instead_of": spec_name}
+            fields = {"name": name, "qos_spec": None, "instead_of": spec_name}
         case DeleteType(name):
-            told = {"name": name}
+            fields = {"name": name}
         case DeleteSpec(name, force):
-            told = {"name": name, "force": force}
-    return {"do": _NAMES[type(step)], **told}
+            fields = {"name": name, "force": force}
+    return {"do": _NAMES[type(step)], **fields}
 
 
-def taken_data(taken: Taken) -> dict[str, object]:
-    return step_data(taken.step) | {"how": taken.how.value, "detail": taken.detail or None}
+def taken_data(result: Taken) -> dict[str, object]:
+    return step_data(result.step) | {"how": result.how.value, "detail": result.detail or None}
 
 
 def finding_data(finding: Finding, origin: str | None, line: int | None) -> dict[str, object]:
@@ -99,11 +99,11 @@ def _effect_data(effect: Effect) -> dict[str, object]:
     }
 
 
-def _given_data(given: Given) -> dict[str, object]:
+def _given_data(value: Given) -> dict[str, object]:
     """``limits`` is None where Nova gets no spec, or where no volume can be attached with it (``reason``)."""
     return {
-        "limits": given.in_effect() if isinstance(given, Limits) else None,
-        "reason": given.reason.as_record() if isinstance(given, Unknown) else None,
+        "limits": value.in_effect() if isinstance(value, Limits) else None,
+        "reason": value.reason.as_record() if isinstance(value, Unknown) else None,
     }
 
 
