@@ -30,7 +30,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/adapters": 36,
     "agent/plimsoll_agent/adapters/libvirt": 34,
     "agent/plimsoll_agent/app": 76,
-    "agent/plimsoll_agent/catalogue": 51,
     "agent/plimsoll_agent/cli": 139,
     "agent/plimsoll_agent/messages": 65,
     "agent/plimsoll_agent/model": 27,

@@ -72,7 +72,7 @@ def volume_of(key: str) -> str:
 def sight(
     disks: Sequence[Disk],
     before: Attachments,
-    applied: Mapping[str, Limits],
+    limits: Mapping[str, Limits],
     now: datetime,
     *,
     boot: str,
@@ -80,13 +80,13 @@ def sight(
 ) -> Attachments:
     """The attachments after a pass that found ``disks``; those of the guests in ``unseen`` (uuids) are unchanged.
 
-    ``applied`` is what plimsoll set on these attachments, by ``Disk.key``.
+    ``limits`` is what plimsoll set on these attachments, by ``Disk.key``.
     """
     volumes = {key: one for key, one in before.volumes.items() if guest_of(key) in unseen}
     guests = {uuid: one for uuid, one in before.guests.items() if uuid in unseen}
     for disk in disks:
         if disk.volume_id is not None:
-            volumes[disk.key] = _met(disk, before.volumes.get(disk.key), applied.get(disk.key), now, boot)
+            volumes[disk.key] = _met(disk, before.volumes.get(disk.key), limits.get(disk.key), now, boot)
         if disk.guest.extra_specs is None and disk.guest.by_nova:
             mark = _mark(boot, str(disk.guest.run))
             old = before.guests.get(disk.guest.uuid)

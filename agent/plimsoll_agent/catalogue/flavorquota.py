@@ -17,16 +17,16 @@ def quota(extra_specs: Mapping[str, str]) -> Limits | Unknown | None:
 
     ``Unknown`` where libvirt or QEMU would refuse the limits.
     """
-    given: dict[str, str] = {}
+    items: dict[str, str] = {}
     for key, value in extra_specs.items():
         # nova/virt/libvirt/imagebackend.py, Image.disk_qos, ignores what follows a second colon.
         scope = key.split(":")
         if len(scope) > 1 and scope[0] == "quota" and scope[1] in _ITEMS:
-            given[scope[1]] = value
-    if not given:
+            items[scope[1]] = value
+    if not items:
         return None
     try:
-        numbers = {_ITEMS[item]: libvirts_number(f"quota:{item}", text) or 0 for item, text in given.items()}
+        numbers = {_ITEMS[item]: libvirts_number(f"quota:{item}", text) or 0 for item, text in items.items()}
         return Limits.from_mapping(numbers)
-    except ValueError as refused:
-        return Unknown(because(Code.QUOTA_UNREADABLE, detail=str(refused)))
+    except ValueError as error:
+        return Unknown(because(Code.QUOTA_UNREADABLE, detail=str(error)))

@@ -130,13 +130,13 @@ class Orders:
 
     def bounds(self, now: datetime) -> tuple[int, int]:
         """The highest approved bounds, disks and percent; zeros without one."""
-        raised = [one for one in self.approvals if one.of is Of.BOUNDS and one.stands(now)]
-        return max((one.disks for one in raised), default=0), max((one.percent for one in raised), default=0)
+        approvals = [one for one in self.approvals if one.of is Of.BOUNDS and one.stands(now)]
+        return max((one.disks for one in approvals), default=0), max((one.percent for one in approvals), default=0)
 
     def hold(self, disk: Disk, now: datetime) -> Hold | None:
         """The hold on that disk; one for the disk of this guest has precedence over one for the volume."""
-        meant = [hold for hold in self.holds if hold.stands(now) and hold.means(disk)]
-        return min(meant, key=lambda hold: hold.disk != disk.key).on(disk) if meant else None
+        matches = [hold for hold in self.holds if hold.stands(now) and hold.means(disk)]
+        return min(matches, key=lambda hold: hold.disk != disk.key).on(disk) if matches else None
 
     def paused(self, now: datetime) -> Reason | None:
         return self.pause.reason if self.pause is not None and self.pause.stands(now) else None

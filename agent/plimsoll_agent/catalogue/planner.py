@@ -101,15 +101,15 @@ def agenda(
     unknown = sorted(id for id in marks if id not in volumes or not volumes[id].marks >= marks[id].keys())
     again: list[str] = []
     if lists:  # known volumes are read with the lists only, however often a refresh is started
-        known = sorted((volumes[id].read, id) for id in marks.keys() - set(unknown))
-        stale = any(_over(RARELY, read, now) for read, _ in known)
-        missing = [id for _, id in known if volumes[id].missing]
-        hoped = [
+        reads = sorted((volumes[id].read, id) for id in marks.keys() - set(unknown))
+        stale = any(_over(RARELY, read, now) for read, _ in reads)
+        missing = [id for _, id in reads if volumes[id].missing]
+        candidates = [
             id for id in missing if at_once or _doubled(volumes[id].read, min(marks[id].values()), now, interval)
         ]
         # One stale volume takes others along that will be stale soon: one call reads them all.
-        oldest = [id for _, id in known] if stale or at_once else []
-        again = list(dict.fromkeys(hoped + oldest))[: MOST_KNOWN if at_once else AGAIN]
+        oldest = [id for _, id in reads] if stale or at_once else []
+        again = list(dict.fromkeys(candidates + oldest))[: MOST_KNOWN if at_once else AGAIN]
     return Agenda(
         lists=lists,
         unknown=tuple(unknown[:MOST_UNKNOWN]),
@@ -123,9 +123,9 @@ def agenda(
 def _servers_due(
     catalogue: Catalogue | None, attachments: Attachments, now: datetime, interval: float, at_once: bool
 ) -> bool:
-    known = catalogue.servers if catalogue is not None else {}
+    servers = catalogue.servers if catalogue is not None else {}
     for uuid, guest in attachments.guests.items():
-        server = known.get(uuid)
+        server = servers.get(uuid)
         if server is None or guest.mark not in server.marks:
             return True
         # While a guest migrates in, Nova still shows it on the other node.
@@ -162,42 +162,42 @@ def refreshed(
     if lists is None:
         if before is None:
             raise ValueError("no lists, and no catalogue")
-        lists, issued = Lists(before.specs, before.types), before.issued
+        lists, issue_time = Lists(before.specs, before.types), before.issued
     else:
-        issued = now
+        issue_time = now
     volumes = dict(before.volumes) if before is not None else {}
     servers = dict(before.servers) if before is not None else {}
     if attachments is not None:
         volumes = dict(_volumes(volumes, answers.volumes, attachments, now))
         servers = dict(_servers(servers, answers.servers, attachments.guests, now))
-    return _numbered(before, Catalogue(0, issued, source, lists.specs, lists.types, volumes, servers))
+    return _numbered(before, Catalogue(0, issue_time, source, lists.specs, lists.types, volumes, servers))
 
 
 def _volumes(
-    before: Mapping[str, Volume], told: Mapping[str, TypeOf], attachments: Attachments, now: datetime
+    before: Mapping[str, Volume], answers: Mapping[str, TypeOf], attachments: Attachments, now: datetime
 ) -> Iterator[tuple[str, Volume]]:
     for id, marks in attachments.marks_of_volumes().items():
-        if id in told:
-            yield id, Volume(type=told[id].type, marks=frozenset(marks), read=now, missing=told[id].missing)
-        elif id in before and (kept := _kept(before[id].marks, marks)):
-            yield id, replace(before[id], marks=kept)
+        if id in answers:
+            yield id, Volume(type=answers[id].type, marks=frozenset(marks), read=now, missing=answers[id].missing)
+        elif id in before and (rest := _kept(before[id].marks, marks)):
+            yield id, replace(before[id], marks=rest)
 
 
 def _servers(
     before: Mapping[str, Server],
-    told: Mapping[str, Mapping[str, str] | None] | None,
+    answers: Mapping[str, Mapping[str, str] | None] | None,
     guests: Mapping[str, Attachment],
     now: datetime,
 ) -> Iterator[tuple[str, Server]]:
     for uuid, guest in guests.items():
         old = before.get(uuid)
-        covered = old is not None and guest.mark in old.marks
-        extra_specs = told.get(uuid) if told is not None else None
+        is_covered = old is not None and guest.mark in old.marks
+        extra_specs = answers.get(uuid) if answers is not None else None
         if extra_specs is not None:
             yield uuid, Server(extra_specs=extra_specs, marks=frozenset({guest.mark}), read=now)
-        elif old is not None and covered and (told is None or not old.missing):
+        elif old is not None and is_covered and (answers is None or not old.missing):
             yield uuid, old  # a guest's flavor does not change until it is started again
-        elif told is not None:
+        elif answers is not None:
             yield uuid, Server(extra_specs={}, marks=frozenset({guest.mark}), read=now, missing=True)
 
 
@@ -240,12 +240,12 @@ def _volumes_of(
     region: Region, before: Mapping[str, Volume], attachments: Attachments
 ) -> Iterator[tuple[str, Volume]]:
     for id, marks in attachments.marks_of_volumes().items():
-        covered = frozenset(mark for mark, since in marks.items() if since + SKEW <= region.begun)
-        if covered:
-            known = id in region.volumes
-            yield id, Volume(type=region.volumes.get(id), marks=covered, read=region.begun, missing=not known)
-        elif id in before and (kept := _kept(before[id].marks, marks)):
-            yield id, replace(before[id], marks=kept)
+        earlier = frozenset(mark for mark, since in marks.items() if since + SKEW <= region.begun)
+        if earlier:
+            is_known = id in region.volumes
+            yield id, Volume(type=region.volumes.get(id), marks=earlier, read=region.begun, missing=not is_known)
+        elif id in before and (rest := _kept(before[id].marks, marks)):
+            yield id, replace(before[id], marks=rest)
 
 
 def _kept(marks: Iterable[str], present: Iterable[str]) -> frozenset[str]:
@@ -258,8 +258,8 @@ def _servers_of(
 ) -> Iterator[tuple[str, Server]]:
     for uuid, guest in guests.items():
         old = before.get(uuid)
-        covered = old is not None and guest.mark in old.marks
-        if guest.since + SKEW <= region.begun and (uuid in region.servers or not covered):
+        is_covered = old is not None and guest.mark in old.marks
+        if guest.since + SKEW <= region.begun and (uuid in region.servers or not is_covered):
             extra_specs = region.servers.get(uuid)
             yield (
                 uuid,
@@ -270,7 +270,7 @@ def _servers_of(
                     missing=extra_specs is None,
                 ),
             )
-        elif old is not None and covered:
+        elif old is not None and is_covered:
             yield uuid, old
 
 
@@ -278,8 +278,8 @@ def _numbered(before: Catalogue | None, after: Catalogue) -> Catalogue:
     """With the generation of the one before where only times of reading changed, else with the next."""
     if before is None:
         return replace(after, generation=1)
-    changed = content(before) != content(after)
-    return replace(after, generation=before.generation + int(changed))
+    has_changed = content(before) != content(after)
+    return replace(after, generation=before.generation + int(has_changed))
 
 
 def content(catalogue: Catalogue) -> tuple[object, ...]:

@@ -42,20 +42,20 @@ class QosSpec:
         """One of ``GET /v3/{project}/qos-specs``. Raises ``ValueError`` naming what is wrong."""
         if not isinstance(value, Mapping):
             raise ValueError(f"a QoS spec is an object, not {_shown(value)}")
-        told: dict[str, str] = {}
+        words: dict[str, str] = {}
         for word in ("id", "name", "consumer"):
-            said = value.get(word)
-            if not isinstance(said, str) or not said:
+            entry = value.get(word)
+            if not isinstance(entry, str) or not entry:
                 whose = f"QoS spec {_shown(value.get('name') or value.get('id'))}"
-                raise ValueError(f"{whose}: {word} must be text, not {_shown(said)}")
-            told[word] = said
+                raise ValueError(f"{whose}: {word} must be text, not {_shown(entry)}")
+            words[word] = entry
         if "specs" not in value:  # not the same as "no keys"
-            raise ValueError(f"QoS spec {_shown(told['name'])}: specs is missing")
+            raise ValueError(f"QoS spec {_shown(words['name'])}: specs is missing")
         # Null where a spec has a consumer and nothing else (cinder/objects/qos_specs.py, _from_db_object).
         specs = {} if value["specs"] is None else value["specs"]
         if not isinstance(specs, Mapping):
-            raise ValueError(f"QoS spec {_shown(told['name'])}: specs must be an object, not {_shown(specs)}")
-        return cls(**told, keys={key: _text(told["name"], key, text) for key, text in specs.items()})
+            raise ValueError(f"QoS spec {_shown(words['name'])}: specs must be an object, not {_shown(specs)}")
+        return cls(**words, keys={key: _text(words["name"], key, text) for key, text in specs.items()})
 
     @property
     def for_nova(self) -> bool:
@@ -151,12 +151,12 @@ def _per_gb(keys: Mapping[str, str | None], base: str, gib: int) -> PerGb:
 
 def _numbers(keys: Mapping[str, str | None], arithmetic: tuple[PerGb, ...]) -> Iterator[tuple[str, int]]:
     """The keys that Nova passes on (nova/virt/libvirt/volume/volume.py, get_config)."""
-    computed = {row.parameter: row.result for row in arithmetic}
-    consumed = {f"{base}_max" for base in computed}
+    results = {row.parameter: row.result for row in arithmetic}
+    ceilings = {f"{base}_max" for base in results}
     for parameter in PARAMETERS:
-        if not parameter.nova or parameter.name in consumed:
+        if not parameter.nova or parameter.name in ceilings:
             continue
-        number = computed.get(parameter.name)  # instead of a fixed one beside it
+        number = results.get(parameter.name)  # instead of a fixed one beside it
         if number is None:
             number = libvirts_number(parameter.name, keys.get(parameter.name))
         if number is not None:
@@ -183,5 +183,5 @@ def _text(name: str, key: object, value: object) -> str | None:
 
 
 def _shown(value: object) -> str:
-    said = repr(value)
-    return said if len(said) <= 60 else f"{said[:60]}…"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

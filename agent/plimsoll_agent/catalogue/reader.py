@@ -38,8 +38,8 @@ class Gathered:
     trouble: PlimsollError | None = None
 
 
-def lists(api: CloudApi, known: Lists | None = None) -> Lists:
-    """All QoS specs and all volume types, private ones too; ``known`` are those of the catalogue.
+def lists(api: CloudApi, last: Lists | None = None) -> Lists:
+    """All QoS specs and all volume types, private ones too; ``last`` are those of the catalogue.
 
     Raises as ``CloudApi`` does, and ``Rejected`` for incomplete lists, which would remove limits.
     """
@@ -54,19 +54,20 @@ def lists(api: CloudApi, known: Lists | None = None) -> Lists:
         raise Rejected("Cinder lists no volume type, though it always has one; the catalogue is unchanged")
     if _without_spec(types, specs):  # the spec may have been created since
         specs = _specs(api)
-    if lost := _without_spec(types, specs):
+    if incomplete := _without_spec(types, specs):
         raise Rejected(
-            f"Cinder does not list the QoS spec of volume type {_shown(lost[0].name)}"
-            f"{f' and of {len(lost) - 1} more' if len(lost) > 1 else ''}, {_shown(lost[0].qos_spec or '')};"
+            f"Cinder does not list the QoS spec of volume type {_shown(incomplete[0].name)}"
+            f"{f' and of {len(incomplete) - 1} more' if len(incomplete) > 1 else ''},"
+            f" {_shown(incomplete[0].qos_spec or '')};"
             " the catalogue is unchanged"
         )
-    before = known.types if known is not None else {}
-    hidden = [type for type in types.values() if type.hidden and type.id in before and not before[type.id].hidden]
-    if hidden:
+    before = last.types if last is not None else {}
+    now_hidden = [type for type in types.values() if type.hidden and type.id in before and not before[type.id].hidden]
+    if now_hidden:
         raise Rejected(
-            f"Cinder does not show the QoS spec of volume type {_shown(hidden[0].name)}"
-            f"{f' and of {len(hidden) - 1} more' if len(hidden) > 1 else ''} any more: allow this user in its policy"
-            " volume_extension:access_types_qos_specs_id; the catalogue is unchanged"
+            f"Cinder does not show the QoS spec of volume type {_shown(now_hidden[0].name)}"
+            f"{f' and of {len(now_hidden) - 1} more' if len(now_hidden) > 1 else ''} any more: allow this user in its"
+            " policy volume_extension:access_types_qos_specs_id; the catalogue is unchanged"
         )
     return Lists(specs, types)
 
@@ -80,28 +81,28 @@ def _without_spec(types: Mapping[str, VolumeType], specs: Mapping[str, QosSpec])
     return [type for type in types.values() if type.qos_spec is not None and type.qos_spec not in specs]
 
 
-def gather(api: CloudApi, agenda: Agenda, known: Lists | None, host: str) -> Gathered:
-    """Read what the agenda lists; ``known`` are the catalogue's lists, ``host`` is this node in Nova.
+def gather(api: CloudApi, agenda: Agenda, last: Lists | None, host: str) -> Gathered:
+    """Read what the agenda lists; ``last`` are the catalogue's lists, ``host`` is this node in Nova.
 
     An error with the lists is raised. A later error ends the reading, and the answers before it count.
     """
-    asked = lists(api, known) if agenda.lists else None
-    types = (asked or known or Lists({}, {})).types
+    fresh = lists(api, last) if agenda.lists else None
+    types = (fresh or last or Lists({}, {})).types
     volumes: dict[str, TypeOf] = {}
     guests: dict[str, dict[str, str] | None] | None = None
     trouble: PlimsollError | None = None
     try:
         reader = VolumeReader(api, {type.name: type.id for type in types.values()})
-        for id, told in _told(reader, agenda.unknown, MOST_CALLS):
-            volumes[id] = told
+        for id, facts in _told(reader, agenda.unknown, MOST_CALLS):
+            volumes[id] = facts
         # For known volumes two calls are enough, unless an operator refreshes all.
-        for id, told in _told(reader, agenda.again, max(2, MOST_CALLS - reader.calls) if agenda.at_once else 2):
-            volumes[id] = told
+        for id, facts in _told(reader, agenda.again, max(2, MOST_CALLS - reader.calls) if agenda.at_once else 2):
+            volumes[id] = facts
         if agenda.servers:
             guests = dict(entry for page in server_pages(api, host) for entry in page)
     except PlimsollError as error:
         trouble = error
-    return Gathered(Answers(asked, volumes, guests), trouble)
+    return Gathered(Answers(fresh, volumes, guests), trouble)
 
 
 class VolumeReader:
@@ -126,10 +127,10 @@ class VolumeReader:
             if error.status == _NOT_FOUND:
                 return TypeOf(type=None, missing=True)
             raise
-        found, told = _parsed("a volume", lambda value: self._type_of(value["volume"]), answer)
-        if found != id:
+        volume_id, facts = _parsed("a volume", lambda value: self._type_of(value["volume"]), answer)
+        if volume_id != id:
             raise Rejected(f"Cinder answered with another volume than {id}")
-        return told
+        return facts
 
     def some(self, ids: Sequence[str]) -> dict[str, TypeOf | None]:
         """Those of the volumes that one call finds. Raises ``NotFiltered`` where Cinder does not filter.
@@ -149,10 +150,10 @@ class VolumeReader:
             if error.status == _BAD_REQUEST:
                 raise NotFiltered from error
             raise
-        found = self._types_of(_parsed("a list of volumes", lambda value: value["volumes"], answer))
-        if not found.keys() <= set(ids):
+        types = self._types_of(_parsed("a list of volumes", lambda value: value["volumes"], answer))
+        if not types.keys() <= set(ids):
             raise NotFiltered
-        return found
+        return types
 
     def pages(self) -> Iterator[dict[str, TypeOf | None]]:
         """All volumes of all projects. Raises as ``CloudApi`` does."""
@@ -199,23 +200,23 @@ class NotFiltered(Exception):
 
 def _told(reader: VolumeReader, ids: Sequence[str], calls: int) -> Iterator[tuple[str, TypeOf]]:
     """The answers about these volumes, within so many calls."""
-    left = [id for id in ids if _UUID.fullmatch(id)]
+    rest = [id for id in ids if _UUID.fullmatch(id)]
     alone: list[str] = []
-    while len(left) > 1 and calls:
-        batch, left = left[:BATCH], left[BATCH:]
+    while len(rest) > 1 and calls:
+        batch, rest = rest[:BATCH], rest[BATCH:]
         calls -= 1
         try:
-            found = reader.some(batch)
+            types = reader.some(batch)
         except NotFiltered:
-            left = batch + left
+            rest = batch + rest
             break
-        yield from ((id, told) for id, told in found.items() if told is not None)
+        yield from ((id, facts) for id, facts in types.items() if facts is not None)
         # Not found may mean not shown: a call for one volume tells which.
-        alone += [id for id in batch if id not in found]
-    for id in (alone + left)[:calls]:
-        told = reader.one(id)
-        if told is not None:
-            yield id, told
+        alone += [id for id in batch if id not in types]
+    for id in (alone + rest)[:calls]:
+        facts = reader.one(id)
+        if facts is not None:
+            yield id, facts
 
 
 def server_pages(api: CloudApi, host: str | None) -> Iterator[list[tuple[str, dict[str, str] | None]]]:

@@ -124,12 +124,14 @@ def judge(
     @cache
     def effect_of(type: str, gib: int | None) -> Effect | None:
         sizes = SIZES if gib is None else (gib,)
-        met = {_effect(_limits(before, type, size), _limits(after, type, size), factor, lowest) for size in sizes}
-        return next((effect for effect in Effect if effect in met), None)
+        outcomes = {
+            _effect(_limits(before, type, size), _limits(after, type, size), factor, lowest) for size in sizes
+        }
+        return next((effect for effect in Effect if effect in outcomes), None)
 
-    attached = [volume for volume in volumes.values() if volume.attached]
+    in_use = [volume for volume in volumes.values() if volume.attached]
     counts: dict[str, Counter[Effect]] = {}
-    for volume in attached:
+    for volume in in_use:
         if volume.type is None or volume.type not in before.types or volume.type not in after.types:
             continue
         effect = effect_of(volume.type, volume.gib)
@@ -137,18 +139,18 @@ def judge(
             counts.setdefault(volume.type, Counter())[effect] += 1
     rows = [Row(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
     rows.sort(key=lambda row: (-row.number, row.type.name, row.type.id))
-    return Judgement(rows=tuple(rows), of=len(attached), brake=brake, factor=factor, lowest=lowest)
+    return Judgement(rows=tuple(rows), of=len(in_use), brake=brake, factor=factor, lowest=lowest)
 
 
-def stopped(found: Judgement, orders: Orders, digest: str, now: datetime) -> bool:
+def stopped(judgement: Judgement, orders: Orders, digest: str, now: datetime) -> bool:
     """Whether the state with this digest must not be published without a further approval.
 
     An approval covers removals only for the types that it names.
     """
-    if not found.stops:
+    if not judgement.stops:
         return False
-    asked: list[str | None] = [None, *found.removals]
-    return not all(orders.approve(Of.SPECS, digest, now, removing=type) for type in asked)
+    removals: list[str | None] = [None, *judgement.removals]
+    return not all(orders.approve(Of.SPECS, digest, now, removing=type) for type in removals)
 
 
 def edits(before: Lists, after: Lists, type: str) -> tuple[Edit, ...]:
@@ -174,15 +176,15 @@ def _spec(lists: Lists, type: str) -> QosSpec | None:
 
 def _limits(lists: Lists, type: str, gib: int) -> Limits | Unknown | None:
     """As ``sources.cinder`` on a node: None where the type has no opinion, Unknown also where its spec is hidden."""
-    known = lists.types[type]
+    volume_type = lists.types[type]
     spec = _spec(lists, type)
-    if known.hidden or (known.qos_spec is not None and spec is None):
+    if volume_type.hidden or (volume_type.qos_spec is not None and spec is None):
         return _HIDDEN
     if spec is None or not spec.for_nova:
         return None
-    evaluated = evaluate(spec, gib)
+    result = evaluate(spec, gib)
     # A spec without a key that Nova passes on has no opinion, which here is the same as "unlimited".
-    return evaluated if isinstance(evaluated, Unknown) else evaluated.limits
+    return result if isinstance(result, Unknown) else result.limits
 
 
 def _effect(
@@ -198,14 +200,14 @@ def _effect(
     old = before or Limits()
     if new.unlimited:
         return None if old.unlimited else Effect.REMOVED
-    left, times = share_left(old, new), times_more(old, new)
-    if left <= 1 / factor:
+    share, times = share_left(old, new), times_more(old, new)
+    if share <= 1 / factor:
         return Effect.TENFOLD
     if too_low(old, new, lowest):
         return Effect.LOW
     if times >= factor:
         return Effect.MANIFOLD
-    if left < 1 / 2:
+    if share < 1 / 2:
         return Effect.CUT
     if added_limits(old, new):
         return Effect.ADDED

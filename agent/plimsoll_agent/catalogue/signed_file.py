@@ -142,21 +142,21 @@ def decode(content: bytes, where: str, *, whole: bool = True) -> Region:
         raise UnreadableRegion(f"{where}: cannot be read as a region file: {decoding.complaint(error)}") from error
 
 
-def check_fit(region: Region, digest: str, known: tuple[int, str | None], now: datetime, where: str) -> None:
-    """``known`` are the generation and the digest of the last file. Raises ``UnfitRegion``.
+def check_fit(region: Region, digest: str, last: tuple[int, str | None], now: datetime, where: str) -> None:
+    """``last`` are the generation and the digest of the last file. Raises ``UnfitRegion``.
 
     A server could send yesterday's file, which is signed too.
     """
-    check_follows(region, digest, known, where)
+    check_follows(region, digest, last, where)
     if region.valid_until is not None and now > region.valid_until:
         raise UnfitRegion(f"{where}: was valid until {minute(region.valid_until)}")
     if region.begun - now > AHEAD:
         raise UnfitRegion(f"{where}: is from the future ({minute(region.begun)}); check the clocks")
 
 
-def check_follows(region: Region, digest: str, known: tuple[int, str | None], where: str) -> None:
+def check_follows(region: Region, digest: str, last: tuple[int, str | None], where: str) -> None:
     """As ``check_fit``, at whatever time."""
-    generation, last_digest = known
+    generation, last_digest = last
     if region.generation < generation:
         raise UnfitRegion(f"{where}: is older (generation {region.generation}) than the last one ({generation})")
     if region.generation == generation and last_digest not in (None, digest):
@@ -186,13 +186,13 @@ def _whole(head: Region, envelope: Mapping[str, Any]) -> Region:
 
 
 def _by_id(entries: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_id: dict[str, Any] = {}
     for entry in several(dict, entries):
         id = text(entry["id"])
-        if id in found:
+        if id in by_id:
             raise ValueError(f"{id!r} is there twice")
-        found[id] = entry
-    return found
+        by_id[id] = entry
+    return by_id
 
 
 def _volumes(group: Any) -> dict[str, str | None]:
@@ -206,9 +206,9 @@ def _servers(group: Any) -> dict[str, Mapping[str, str] | None]:
 
 def _once_each(groups: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
     """All of them. Raises ``ValueError`` for an id in two groups: of two types, the last would count."""
-    found: dict[str, Value] = {}
+    whole: dict[str, Value] = {}
     for group in groups:
-        if again := found.keys() & group.keys():
+        if again := whole.keys() & group.keys():
             raise ValueError(f"{min(again)!r} is in two groups")
-        found |= group
-    return found
+        whole |= group
+    return whole
