@@ -49,7 +49,7 @@ class LiveCluster:
     def map(self) -> Map:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``, ``UnreadableTree``."""
         words = self._run("osd", "tree").decode("utf-8", "replace")
-        osd_tree = tree.parsed(words, "ceph osd tree")
+        osd_tree = tree.parse(words, "ceph osd tree")
         try:
             answer = json.loads(words)
             status = {
@@ -108,7 +108,7 @@ class LiveCluster:
 
     def pools(self) -> dict[int, str]:
         """By their numbers. Raises as ``map`` does."""
-        return pools.parsed(self._run("osd", "lspools").decode("utf-8", "replace"), "ceph osd lspools")
+        return pools.parse(self._run("osd", "lspools").decode("utf-8", "replace"), "ceph osd lspools")
 
     def image(self, pool: str, id: str, end: float) -> str:
         """The name of the image with this id, in this pool. Until ``end``, and raises, as ``requests``."""
@@ -117,7 +117,7 @@ class LiveCluster:
             raise DeadlineExceeded("not asked: the time for all images has ended")
         words = ("info", "--pool", pool, "--image-id", id, "--format", "json")
         argv = [self.rbd, "--conf", str(self.conf), "--id", self.client, *words]
-        answer = self._ended(f"rbd info --image-id {id}", argv, rest)
+        answer = self._run_program(f"rbd info --image-id {id}", argv, rest)
         try:
             return str(json.loads(answer)["name"])
         except (ValueError, KeyError, TypeError) as error:
@@ -127,9 +127,9 @@ class LiveCluster:
         deadline = deadline or self.deadline
         argv = [self.command, "--conf", str(self.conf), "--id", self.client]
         argv += ["--connect-timeout", str(max(1, int(deadline))), "--format", "json", *words]
-        return self._ended(f"ceph {' '.join(words)}", argv, deadline)
+        return self._run_program(f"ceph {' '.join(words)}", argv, deadline)
 
-    def _ended(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
+    def _run_program(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
         environment = {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
         run = program.run("Ceph", argv, deadline, environment=environment)
         if run.status != 0:

@@ -102,7 +102,7 @@ def _evidence(settings: Settings, this_disk: Disk, back: timedelta) -> NodeEvide
         None if last is None else next((each for each in last.disks if each.named.key == this_disk.key), None),
         ran,
         None if consoles is None else consoles.guests.get(this_disk.guest.uuid),
-        node.explained(this_disk, past),
+        node.explain(this_disk, past),
         cause.find(past),
         tuple(complaints),
     )

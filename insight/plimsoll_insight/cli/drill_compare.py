@@ -69,8 +69,8 @@ def _rows(path: Path, results: Results) -> Iterator[tuple[object, ...]]:
             len(stalls),
             _seconds(float(sum(one.seconds for one in stalls))),
             *(_seconds(lengths[phase]) for phase in PHASES[1:]),
-            *(_shown(_iops(phase, results, incident), iops_words) for phase in PHASES),
-            *(_shown(_p99(phase, results, incident), lambda value: latency_words(value * 1e9)) for phase in PHASES),
+            *(_cell(_iops(phase, results, incident), iops_words) for phase in PHASES),
+            *(_cell(_p99(phase, results, incident), lambda value: latency_words(value * 1e9)) for phase in PHASES),
         )
 
 
@@ -103,8 +103,8 @@ def _p99(phase: str, results: Results, incident: Incident) -> float | None:
 
 
 def _seconds(value: float | None) -> Shown:
-    return _shown(value, lambda seconds: f"{seconds:.0f} s")
+    return _cell(value, lambda seconds: f"{seconds:.0f} s")
 
 
-def _shown(value: float | None, words: Callable[[float], str]) -> Shown:
+def _cell(value: float | None, words: Callable[[float], str]) -> Shown:
     return Shown(None if value is None else float(f"{value:.6g}"), NOTHING if value is None else words(value))

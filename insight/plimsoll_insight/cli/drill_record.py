@@ -131,7 +131,7 @@ class DrillRecord(NodeCommand):
 
             def beyond() -> list[str]:
                 status = None if CLUSTER in sources.silent else cluster.last
-                return [] if stalls is None or disks is None else _stalled(stalls.beyond(now(), status), disks)
+                return [] if stalls is None or disks is None else _stall_lines(stalls.beyond(now(), status), disks)
 
             lines = self._watch(sources, stop.wait, length, interval, cluster, disks, beyond)
             writer.write(now(), {"end": "stalled" if lines else "stopped" if stop.is_set() else "over"})
@@ -218,7 +218,7 @@ def _bound(parsed_args: argparse.Namespace, interval: float) -> float:
     return bound
 
 
-def _stalled(lengths: Mapping[int, float], disks: GuestDisks) -> list[str]:
+def _stall_lines(lengths: Mapping[int, float], disks: GuestDisks) -> list[str]:
     names = ((disks.names[number], length) for number, length in sorted(lengths.items()))
     return [f"{printable(name.words)} has completed no request for {length:.0f} s" for name, length in names]
 

@@ -16,11 +16,11 @@ from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
-from plimsoll_insight.drill.recording import merged, read
+from plimsoll_insight.drill.recording import merge, read
 from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
-    from plimsoll_insight.drill.comparison import Compared
+    from plimsoll_insight.drill.comparison import Comparison
     from plimsoll_insight.drill.results import Incident, PhaseFigures, Results, Stall
 
 _MOST_FORECAST = 1 << 20
@@ -74,23 +74,23 @@ class DrillReport(LocalCommand, Page):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
         results = found_of(*parsed_args.files)
-        comparison = _compared(parsed_args.forecast, results)
-        facts, sentences = _facts(results), [*_sentences(results), *_compared_words(comparison)]
+        comparisons = _comparisons(parsed_args.forecast, results)
+        facts, sentences = _facts(results), [*_sentences(results), *_compared_words(comparisons)]
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.drill import plots
                 from plimsoll_insight.figures.page import Table
             heads = [column.head for column in COLUMNS]
             rows = [[cell.human_readable() for cell in _cells(each, results)] for each in results.figures]
-            tables = [Table("Phases", heads, rows), Table("What happened", ("UTC", "what"), _happened(results))]
+            tables = [Table("Phases", heads, rows), Table("What happened", ("UTC", "what"), _events(results))]
             title = f"Drill on {printable(results.recording.node)}, {_day(results)}"
             words = [*(f"{name[0].upper()}{name[1:]}: {value}." for name, value in facts.items()), *sentences]
-            image = plots.drawn(parsed_args.plot.suffix, results, title, words, tables)
+            image = plots.render(parsed_args.plot.suffix, results, title, words, tables)
             files.save(parsed_args.plot, image, PlimsollError)
             sentences.append(f"Drawn: {parsed_args.plot}")
         self.table = COLUMNS, [_cells(each, results) for each in results.figures]
         self.closing = sentences
-        return self.page(parsed_args, facts, data(results, comparison))
+        return self.page(parsed_args, facts, data(results, comparisons))
 
 
 def found_of(*paths: Path) -> Results:
@@ -99,13 +99,13 @@ def found_of(*paths: Path) -> Results:
         from plimsoll_insight.drill.results import results
     except ImportError as error:
         raise NoNumbers("drill report needs numpy: pip install 'plimsoll-agent[insight]'") from error
-    return results(merged([read(path) for path in paths]))
+    return results(merge([read(path) for path in paths]))
 
 
-def _compared(path: Path | None, results: Results) -> list[Compared]:
+def _comparisons(path: Path | None, results: Results) -> list[Comparison]:
     if path is None:
         return []
-    from plimsoll_insight.drill.comparison import UnreadableForecast, compared
+    from plimsoll_insight.drill.comparison import UnreadableForecast, compare
 
     if not results.incidents:
         raise PlimsollError("--forecast: nothing failed in this recording")
@@ -113,7 +113,7 @@ def _compared(path: Path | None, results: Results) -> list[Compared]:
     if forecast is None:
         raise UnreadableForecast(f"{path}: no such file")
     try:
-        return compared(forecast, results, results.incidents[0])
+        return compare(forecast, results, results.incidents[0])
     except UnreadableForecast as error:
         raise UnreadableForecast(f"{path}: {error}") from error
 
@@ -177,12 +177,12 @@ def _stall(stall: Stall, results: Results) -> str:
     return f"Stalled: {printable(stall.disk.words)} at {_clock(results, stall.begin)} for {length}."
 
 
-def _compared_words(comparison: Sequence[Compared]) -> Iterator[str]:
-    for one in comparison:
+def _compared_words(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    for one in comparisons:
         words = _words_of(one.figure)
         low, high = words(one.forecast.low), words(one.forecast.high)
         range_words = low if low == high else f"{low} to {high}"
-        off = "within it" if not one.error else f"{_signed(one.error)} beyond it"
+        off = "within it" if not one.error else f"{_percent_words(one.error)} beyond it"
         yield f"Forecast: {_COMPARED[one.figure]} {range_words}; measured {words(one.measured)}, {off}."
 
 
@@ -200,21 +200,21 @@ def _cells(figures: PhaseFigures, results: Results) -> tuple[Shown, ...]:
         Shown(span.phase.value, span.phase.value),
         Shown(_iso(results, span.begin), _clock(results, span.begin)),
         Shown(span.end - span.begin, f"{span.end - span.begin} s"),
-        _shown(figures.iops, iops_words),
-        _shown(figures.change, _signed),
-        *(_shown(each, lambda value: latency_words(value * 1e9)) for each in figures.latency),
-        _shown(figures.slowest, lambda value: latency_words(value * 1e9)),
-        _shown(figures.probed, lambda value: latency_words(value * 1e9)),
-        _shown(figures.peering, lambda value: f"{value:.1f}"),
-        _shown(figures.degraded, lambda value: f"{value:.0f}"),
+        _cell(figures.iops, iops_words),
+        _cell(figures.change, _percent_words),
+        *(_cell(each, lambda value: latency_words(value * 1e9)) for each in figures.latency),
+        _cell(figures.slowest, lambda value: latency_words(value * 1e9)),
+        _cell(figures.probed, lambda value: latency_words(value * 1e9)),
+        _cell(figures.peering, lambda value: f"{value:.1f}"),
+        _cell(figures.degraded, lambda value: f"{value:.0f}"),
     )
 
 
-def _shown(value: float | None, words: Callable[[float], str]) -> Shown:
+def _cell(value: float | None, words: Callable[[float], str]) -> Shown:
     return Shown(None if value is None else float(f"{value:.6g}"), NOTHING if value is None else words(value))
 
 
-def _happened(results: Results) -> list[tuple[str, str]]:
+def _events(results: Results) -> list[tuple[str, str]]:
     recording = results.recording
     events = [
         *((note.time, f"{number}. {note.text} ({note.by})") for number, note in enumerate(recording.marks, 1)),
@@ -254,14 +254,14 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 or not share else f"{100 * share:.2g} %"
 
 
-def _signed(change: float) -> str:
+def _percent_words(change: float) -> str:
     return f"{100 * change:+.0f} %" if abs(change) >= 0.005 else "0 %"
 
 
 # --- for programs
 
 
-def data(results: Results, comparison: Sequence[Compared] = ()) -> dict[str, object]:
+def data(results: Results, comparisons: Sequence[Comparison] = ()) -> dict[str, object]:
     """As ``docs/html/schemas/drill-report.json`` has it."""
     recording = results.recording
     return {
@@ -269,8 +269,8 @@ def data(results: Results, comparison: Sequence[Compared] = ()) -> dict[str, obj
         "begin": _iso(results, 0),
         "seconds": results.seconds.number,
         "ended": recording.ended,
-        "normal_iops": _rounded(results.phases.normal),
-        "unknown_seconds": _rounded(results.unknown),
+        "normal_iops": _round(results.phases.normal),
+        "unknown_seconds": _round(results.unknown),
         "phases": [
             {
                 str(column): cell.machine_readable()
@@ -293,8 +293,8 @@ def data(results: Results, comparison: Sequence[Compared] = ()) -> dict[str, obj
         "marks": [{"time": _iso_of(note.time), "text": note.text, "by": note.by} for note in recording.marks],
         "forecast": [
             {"figure": one.figure, "low": one.forecast.low, "high": one.forecast.high,
-             "measured": _rounded(one.measured), "error": _rounded(one.error)}
-            for one in comparison
+             "measured": _round(one.measured), "error": _round(one.error)}
+            for one in comparisons
         ],
     }  # fmt: skip
 
@@ -303,16 +303,16 @@ def _incident_data(incident: Incident, results: Results) -> dict[str, Any]:
     return {
         "begin": _iso(results, incident.begin),
         "end": None if incident.end is None else _iso(results, incident.end),
-        "detect_seconds": _rounded(incident.detect),
-        "serve_seconds": _rounded(incident.serve),
-        "recover_seconds": _rounded(incident.recover),
-        "peering_pg_seconds": _rounded(incident.peering),
-        "peering_pg_seconds_range": dict(zip(("low", "high"), map(_rounded, incident.peering_range), strict=True)),
-        "inactive_pg_seconds": _rounded(incident.inactive),
-        "degraded_object_seconds": _rounded(incident.degraded),
-        "degraded_share": _rounded(incident.share),
+        "detect_seconds": _round(incident.detect),
+        "serve_seconds": _round(incident.serve),
+        "recover_seconds": _round(incident.recover),
+        "peering_pg_seconds": _round(incident.peering),
+        "peering_pg_seconds_range": dict(zip(("low", "high"), map(_round, incident.peering_range), strict=True)),
+        "inactive_pg_seconds": _round(incident.inactive),
+        "degraded_object_seconds": _round(incident.degraded),
+        "degraded_share": _round(incident.share),
         "stale_copies": incident.stale,
-        "unknown_seconds": _rounded(incident.unknown),
+        "unknown_seconds": _round(incident.unknown),
     }
 
 
@@ -320,5 +320,5 @@ def _iso_of(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")

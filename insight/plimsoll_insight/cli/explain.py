@@ -41,7 +41,7 @@ class RegionExplain(RegionCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
-        term, span = _asked(parsed_args.what), _span(parsed_args.since)
+        term, span = _term(parsed_args.what), _span(parsed_args.since)
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         prometheus = self.connected(parsed_args, settings)
         servers = questions.guests(prometheus.query, selection, term, span.seconds)
@@ -62,7 +62,7 @@ class RegionExplain(RegionCommand, Page):
         )
         if not disks:
             raise self._nothing(term, parsed_args.since)
-        probes = questions.probed(prometheus.query, stays, span.seconds)
+        probes = questions.probe_runs(prometheus.query, stays, span.seconds)
         stalls = questions.stalls(over, guest)
         specs = _specs(settings)
         disks = [replace(disk, qos_spec=specs.get(disk.volume_type, "")) for disk in disks]
@@ -110,7 +110,7 @@ def _specs(settings: Settings) -> dict[str, str]:
     return {each.name: specs.get(each.qos_spec or "", "") for each in current.types.values()}
 
 
-def _asked(text: str) -> str:
+def _term(text: str) -> str:
     """Raises ``UsageError``."""
     if not text.strip() or len(text) > _LONGEST_NAME:
         raise UsageError("give a server's UUID or name, or a volume's UUID")

@@ -130,12 +130,12 @@ class ForecastList(LocalCommand, Listing):
             cases, inputs, notes = self._live(parsed_args, inputs)
         else:
             cases, notes = _by_counts(parsed_args, inputs), ()
-            inputs = _filled(inputs, settings.usual())
+            inputs = _fill(inputs, settings.usual())
         each = [forecast(failure, inputs) for failure in cases]
         unknown = list(_unknown(each))
         if not any(_figures(one) for one in each) and not parsed_args.live:
             raise UsageError(unknown[0] if unknown else "nothing to forecast")
-        self.closing = (*unknown, *_taken(parsed_args, inputs), *notes, *_assumed(inputs, each))
+        self.closing = (*unknown, *_default_words(parsed_args, inputs), *notes, *_assumptions(inputs, each))
         if parsed_args.formatter != "table":
             self.app.stderr.writelines(f"{line}\n" for line in unknown)
         return COLUMNS, [_cells(one) for one in each]
@@ -149,14 +149,14 @@ class ForecastList(LocalCommand, Listing):
         sample = _some(osd_map.up)
         read, more = self._read_settings(cluster, sample, over_all([failure.groups for failure in cases]))
         size = exactly(placement.object_bytes) if placement.object_bytes and not parsed_args.object_size else None
-        complete = _filled(
+        complete = _fill(
             replace(inputs, object_size=size or inputs.object_size, status_delay=self._status_delay(cluster)),
             replace(read, copies=placement.copies),
         )
-        notes = (*_told(inputs, read, [f"osd.{osd}" for osd in sample]), *more)
+        notes = (*_source_words(inputs, read, [f"osd.{osd}" for osd in sample]), *more)
         if osd_map.down:
             notes = (*notes, f"{plural(len(osd_map.down), 'OSD')} down already: what was on them is in no figure.")
-        return cases, _filled(complete, settings.usual()), notes
+        return cases, _fill(complete, settings.usual()), notes
 
     def _read_settings(
         self, cluster: LiveCluster, sample: Sequence[int], groups: Range | None
@@ -175,7 +175,7 @@ class ForecastList(LocalCommand, Listing):
         except PlimsollError as error:
             self.app.stderr.write(f"The times of writes and of peering are unknown: {error}\n")
             return read, more
-        return _filled(read, measurement), more
+        return _fill(read, measurement), more
 
     def _status_delay(self, cluster: LiveCluster) -> Range | None:
         try:
@@ -185,7 +185,7 @@ class ForecastList(LocalCommand, Listing):
             return None
 
 
-def _filled(inputs: Inputs, by: Inputs) -> Inputs:
+def _fill(inputs: Inputs, by: Inputs) -> Inputs:
     """Where it is unknown, with the other."""
     names = [name for name in fields_of(Inputs) if getattr(inputs, name) is None]
     return replace(inputs, **{name: getattr(by, name) for name in names})
@@ -197,14 +197,14 @@ def _some(osds: Sequence[int]) -> list[int]:
     return sorted({order[0], order[len(order) // 2], order[-1]}) if order else []
 
 
-def _told(inputs: Inputs, read: Inputs, osds: Sequence[str]) -> tuple[str, ...]:
+def _source_words(inputs: Inputs, read: Inputs, osds: Sequence[str]) -> tuple[str, ...]:
     """What was taken from these OSDs, as it was not given."""
     words = [
         words(value)
         for name, words in _READ.items()
         if getattr(inputs, name) is None and (value := getattr(read, name)) is not None
     ]
-    return (f"Of {_listed(osds, 'and')}: {', '.join(words)}.",) if words else ()
+    return (f"Of {_join(osds, 'and')}: {', '.join(words)}.",) if words else ()
 
 
 def _on_the_tree(parsed_args: argparse.Namespace, tree: Tree, placement: failures.Placement) -> list[Failure]:
@@ -223,7 +223,7 @@ def _on_the_tree(parsed_args: argparse.Namespace, tree: Tree, placement: failure
 
 def _by_counts(parsed_args: argparse.Namespace, inputs: Inputs) -> list[Failure]:
     """Raises ``UsageError``."""
-    objects = _ranged("--objects", parsed_args.objects, _number)
+    objects = _range("--objects", parsed_args.objects, _number)
     per_domain = _whole("--osds-per-domain", parsed_args.osds_per_domain)
     if parsed_args.degraded:
         shares = [_percent(word) for word in parsed_args.degraded.split(",")]
@@ -270,7 +270,7 @@ def _inputs(parsed_args: argparse.Namespace) -> Inputs:
     """Raises ``UsageError``."""
 
     def of(name: str, read: Callable[[str, str], float]) -> Range | None:
-        return _ranged(f"--{name.replace('_', '-')}", getattr(parsed_args, name), read)
+        return _range(f"--{name.replace('_', '-')}", getattr(parsed_args, name), read)
 
     write_size = of("write_size", _size)
     return Inputs(
@@ -294,7 +294,7 @@ def _inputs(parsed_args: argparse.Namespace) -> Inputs:
     )
 
 
-def _ranged(option: str, text: str | None, read: Callable[[str, str], float]) -> Range | None:
+def _range(option: str, text: str | None, read: Callable[[str, str], float]) -> Range | None:
     """Raises ``UsageError``."""
     if text is None:
         return None
@@ -368,17 +368,17 @@ def _unknown(each: Sequence[Forecast]) -> Iterator[str]:
         by_options.setdefault(options, []).append(_NAMES[figure])
     alone = "--network", "--disk", "--recovery-active"
     parts = [
-        f"{_listed(figures, 'and')}: give " + (_listed(alone, "or") if options == alone else _listed(options, "and"))
+        f"{_join(figures, 'and')}: give " + (_join(alone, "or") if options == alone else _join(options, "and"))
         for options, figures in by_options.items()
     ]
     yield f"Unknown: {'; '.join(parts)}."
 
 
-def _listed(words: Sequence[str], last: str) -> str:
+def _join(words: Sequence[str], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def _taken(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[str]:
+def _default_words(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[str]:
     """What was taken for known without being told."""
     parts = []
     if not parsed_args.object_size and inputs.object_size is not None:
@@ -391,7 +391,7 @@ def _taken(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[str]:
         yield f"Taken: {', '.join(parts)}."
 
 
-def _assumed(inputs: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
+def _assumptions(inputs: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
     parts = []
     if any(one.clean for one in each) and inputs.peering is settings.PEERING:  # not one that is as long
         parts.append(f"peering takes {_in_words(settings.PEERING, _long)}")
@@ -410,26 +410,26 @@ def _cells(one: Forecast) -> tuple[object, ...]:
     failure = one.failure
     return (
         Shown(failure.name, printable(failure.name)),
-        _shown(failure.share, _share),
-        _shown(failure.stopped, _share),
-        _shown(one.detect, _long),
-        _shown(one.service, _seconds),
-        _shown(one.iops_share, _share),
-        _shown(one.iops, iops_words),
-        _shown(failure.objects, _count),
-        _shown(one.stale, _count),
-        _shown(one.objects_sec, _count),
+        _cell(failure.share, _share),
+        _cell(failure.stopped, _share),
+        _cell(one.detect, _long),
+        _cell(one.service, _seconds),
+        _cell(one.iops_share, _share),
+        _cell(one.iops, iops_words),
+        _cell(failure.objects, _count),
+        _cell(one.stale, _count),
+        _cell(one.objects_sec, _count),
         Shown(one.bound, one.bound or NOTHING),
-        _shown(one.clean, _long),
-        _shown(one.rebuild, _long),
-        _shown(one.memory, _bytes),
+        _cell(one.clean, _long),
+        _cell(one.rebuild, _long),
+        _cell(one.memory, _bytes),
     )
 
 
-def _shown(range: Range | None, words: Callable[[float], str]) -> Shown:
+def _cell(range: Range | None, words: Callable[[float], str]) -> Shown:
     if range is None:
         return Shown(None, "?")
-    return Shown({"low": _rounded(range.low), "high": _rounded(range.high)}, _in_words(range, words))
+    return Shown({"low": _round(range.low), "high": _round(range.high)}, _in_words(range, words))
 
 
 def _in_words(range: Range, words: Callable[[float], str]) -> str:
@@ -437,7 +437,7 @@ def _in_words(range: Range, words: Callable[[float], str]) -> str:
     return low if low == high else f"{low}..{high}"
 
 
-def _rounded(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.6g}")
 
 

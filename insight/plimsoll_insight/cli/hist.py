@@ -91,7 +91,7 @@ class Hist(LocalCommand, Listing):
         if width is not None and width < 1:
             raise UsageError("--interval: at least 1ms")
         unread: list[str] = []
-        parts = self._probed(parsed_args) if parsed_args.probes else _logged(parsed_args, unread)
+        parts = self._probe_parts(parsed_args) if parsed_args.probes else _log_parts(parsed_args, unread)
         unread += _damages(parts)
         if parsed_args.formatter != "table":
             # The closing lines are not there, and the figures are not all.
@@ -105,7 +105,7 @@ class Hist(LocalCommand, Listing):
             rows = study.rows(_key(by), whole.add)
             self.closing = (*_closing(study, rows, whole), *unread)
         else:
-            rows = _plotted(parsed_args.plot, study, _key(by), unread, whole)
+            rows = _plot(parsed_args.plot, study, _key(by), unread, whole)
             self.closing = (*_closing(study, rows, whole), *unread, f"Drawn: {parsed_args.plot}")
         spans = study.spans(_key(by))
         return _columns(fractions, by), (_cells(row, study, by, spans[row.whose]) for row in rows)
@@ -116,7 +116,7 @@ class Hist(LocalCommand, Listing):
             stderr.write(f"\r{count} of {plural(whole, 'log')} read" if count < whole else "\r\x1b[K")
             stderr.flush()
 
-    def _probed(self, parsed_args: argparse.Namespace) -> list[Part]:
+    def _probe_parts(self, parsed_args: argparse.Namespace) -> list[Part]:
         from plimsoll_insight.hist.probed import part_of
 
         since = moment_of("--probes", parsed_args.probes, datetime.now(UTC))
@@ -125,9 +125,7 @@ class Hist(LocalCommand, Listing):
         return [part for part in parts if part is not None]
 
 
-def _plotted(
-    path: Path, study: Study, key: Callable[[Part], str] | None, unread: Sequence[str], whole: Whole
-) -> Rows:
+def _plot(path: Path, study: Study, key: Callable[[Part], str] | None, unread: Sequence[str], whole: Whole) -> Rows:
     with plotting(path):
         from plimsoll_insight.hist import plots
         from plimsoll_insight.hist.heat import Heat
@@ -139,15 +137,15 @@ def _plotted(
 
     rows = study.rows(key, watch)
     sentences = [*_closing(study, rows, whole), *unread]
-    files.save(path, plots.drawn(path.suffix, study, rows, heat, sentences), PlimsollError)
+    files.save(path, plots.render(path.suffix, study, rows, heat, sentences), PlimsollError)
     return rows
 
 
-def _logged(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]:
+def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]:
     """Logs that can be read; of the others a line is added to ``unread``. Raises ``UnreadableLog`` where none can."""
     from plimsoll_insight.files.packed import UnreadableLog
     from plimsoll_insight.hist.flows import Log, survey
-    from plimsoll_insight.hist.sources import Chosen, Source, sources
+    from plimsoll_insight.hist.sources import Choice, Source, sources
     from plimsoll_insight.hist.study import Part
 
     def part(source: Source) -> Part:
@@ -161,7 +159,7 @@ def _logged(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]:
         for pattern, text in (_pair("--offset", text) for text in parsed_args.offset)
     }
     parts, errors = [], []
-    for source in sources(parsed_args.paths, Chosen(groups, offsets)):
+    for source in sources(parsed_args.paths, Choice(groups, offsets)):
         try:
             parts.append(part(source))
         except UnreadableLog as error:
@@ -295,7 +293,7 @@ def _closing(study: Study, rows: Iterable[Row], run: Whole) -> Iterable[str]:
         yield f"{len(runs) - _STALLS_TOLD} more stalls; -f json has all intervals."
     if any(row.interval.is_saturated for row in rows):
         yield "saturated: fio's last bucket begins at 17.05 s and has no upper edge: these took so long, or longer."
-    yield from _lost([part.extent for part in study.parts], study)
+    yield from _losses([part.extent for part in study.parts], study)
 
 
 def _of_whole_run(run: Whole, study: Study) -> Iterable[str]:
@@ -303,7 +301,7 @@ def _of_whole_run(run: Whole, study: Study) -> Iterable[str]:
 
     begin, end = study.spans(None)[None]
     seconds = max((end - begin) / 1000, 0.001)
-    for each in run.told():
+    for each in run.intervals():
         if not each.completed:
             continue
         parts = [
@@ -337,7 +335,7 @@ def _of_servers(study: Study) -> Iterable[str]:
         )
 
 
-def _lost(extents: Sequence[Extent], study: Study) -> Iterable[str]:
+def _losses(extents: Sequence[Extent], study: Study) -> Iterable[str]:
     interval = max((extent.interval_ms for extent in extents if sum(extent.rows) > 1), default=0)
     if interval:
         yield (

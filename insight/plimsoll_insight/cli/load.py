@@ -26,7 +26,7 @@ from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util import files, locks
 from plimsoll_agent.util.text import plural, printable
-from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merged
+from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merge
 from plimsoll_insight.load.tally import (
     DIRECTIONS,
     Did,
@@ -93,13 +93,13 @@ class Load(NodeCommand, Listing):
             histograms = Histograms(hypervisor, state, settings.uri)
             latencies: Mapping[str, Latencies] = {}
             if parsed_args.latency:
-                with self._locked(state):
+                with self._lock(state):
                     self._remove_leftovers(histograms)
                     try:
                         disks: Sequence[Disk] = ()
                         for rounds in self._watch(sampler, tally, length, interval, stop):
                             if rounds and not disks:
-                                disks = _chosen(tally, parsed_args.top)
+                                disks = _busiest(tally, parsed_args.top)
                                 self._measure(histograms, disks)
                         if parsed_args.top and not disks:
                             histograms.complaints.append(
@@ -149,7 +149,7 @@ class Load(NodeCommand, Listing):
             stderr.flush()
 
     @contextmanager
-    def _locked(self, state: State) -> Iterator[None]:
+    def _lock(self, state: State) -> Iterator[None]:
         state.prepare()
         busy = Busy("another plimsoll load --latency is under way on this node; no histogram was set")
         with locks.held(state.histograms_lock, busy, StateError, "; no histogram was set"):
@@ -185,7 +185,7 @@ class Load(NodeCommand, Listing):
         try:
             if not files.exists(state.histograms):
                 return
-            with self._locked(state):
+            with self._lock(state):
                 self._remove_leftovers(histograms)
         except Busy:
             return
@@ -215,7 +215,7 @@ def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:
     return length, interval
 
 
-def _chosen(tally: Tally, top: int | None) -> list[Disk]:
+def _busiest(tally: Tally, top: int | None) -> list[Disk]:
     """All of them, or those with most requests until now; none before a disk has any."""
     if top is None:
         return list(tally.disks.values())
@@ -331,7 +331,7 @@ LATENCY_COLUMNS = (
 
 def _latency_cells(share: Share, tally: Tally, by: str, by_key: Mapping[str, Latencies]) -> list[Shown]:
     of = [by_key[key] for key, disk in tally.disks.items() if key in by_key and key_of(by)(disk) == share.name]
-    latencies = merged(of)
+    latencies = merge(of)
     cells = []
     for way, quantiles in _SHOWN.items():
         for fraction in quantiles.values():

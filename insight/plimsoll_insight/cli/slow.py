@@ -29,9 +29,9 @@ from plimsoll_insight.slow.answers import Answer, answer_of, is_some
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
 from plimsoll_insight.slow.events import NOBODY, Clock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time, width_words
-from plimsoll_insight.slow.peers import settled
-from plimsoll_insight.slow.reading import Read, read
-from plimsoll_insight.slow.tree import Tree, parsed
+from plimsoll_insight.slow.peers import settle
+from plimsoll_insight.slow.reading import Reading, read
+from plimsoll_insight.slow.tree import Tree, parse
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, judge
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file
 
@@ -109,21 +109,19 @@ class Slow(LocalCommand, Listing):
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.slow import plots
-        reading = Read.nothing(Clock(_zone(parsed_args.timezone)), width)
+        reading = Reading.nothing(Clock(_zone(parsed_args.timezone)), width)
         now = datetime.now(UTC)
         since = moment_of("--since", parsed_args.since, now) if parsed_args.since else None
         until = moment_of("--until", parsed_args.until, now) if parsed_args.until else None
         if since and until and until <= since:
             raise UsageError("--until: must be after --since")
         reading.since, reading.until = (each.timestamp() if each else None for each in (since, until))
-        tree = parsed(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
+        tree = parse(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
         pool_names = (
-            pools.parsed(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
+            pools.parse(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
         )
         names = (
-            images.parsed(_text(parsed_args.images, "--images"), str(parsed_args.images))
-            if parsed_args.images
-            else {}
+            images.parse(_text(parsed_args.images, "--images"), str(parsed_args.images)) if parsed_args.images else {}
         )
         unknown: Sequence[str] = ()
         gaps: Sequence[str] = ()
@@ -136,7 +134,7 @@ class Slow(LocalCommand, Listing):
             unknown = (*gaps, *unknown)
             tree = tree or of_cluster
         else:
-            self._logged(parsed_args.logs, reading)
+            self._read_logs(parsed_args.logs, reading)
         counts = together(reading.cluster, reading.own, reading.dumped)
         if parsed_args.live and parsed_args.by in ("pool", "image"):
             pool_names = pool_names or cluster.pools()
@@ -149,7 +147,7 @@ class Slow(LocalCommand, Listing):
         zone = _zone_words(reading.clock, parsed_args.timezone)
         self.closing = (*_closing(counts, tree, verdict, is_complete=not unknown), *unknown, *zone)
         if parsed_args.plot is not None:
-            image = plots.drawn(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
+            image = plots.render(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
             files.save(parsed_args.plot, image, PlimsollError)
             self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
         if parsed_args.by == "pool" and any(
@@ -236,7 +234,7 @@ class Slow(LocalCommand, Listing):
                 paths[id] = answer
         return paths, [f"{plural(len(errors), 'image')} without a name: {errors[0]}."] if errors else []
 
-    def _logged(self, paths: Sequence[Path], reading: Read) -> None:
+    def _read_logs(self, paths: Sequence[Path], reading: Reading) -> None:
         for path in paths:
             _must_be_there(path, "")
         _refuse_twice(paths)
@@ -252,19 +250,19 @@ class Slow(LocalCommand, Listing):
             with opened(path) as stream:
                 text = stream.read(_LARGEST_FILE)
             try:
-                for dump in dumps.dumped(text, osd_of_file(path.name), printable(str(path)), reading.clock):
+                for dump in dumps.parse(text, osd_of_file(path.name), printable(str(path)), reading.clock):
                     requests += dump.requests
                     for event in dump.events:
                         reading.cluster.add(event)
             except dumps.Nobodys:
                 raise UsageError(f"{path}: whose is it? its name must have osd.N") from None
             reading.telling += 1
-        for request in settled(requests):
+        for request in settle(requests):
             if _is_within(request, reading):
                 reading.dumped.add(request)
         self._progress(None)
 
-    def _live(self, cluster: LiveCluster, reading: Read, since: datetime) -> tuple[Tree, list[str], list[str]]:
+    def _live(self, cluster: LiveCluster, reading: Reading, since: datetime) -> tuple[Tree, list[str], list[str]]:
         """The tree, of whom there is no answer, and what else is unknown. Raises ``PlimsollError``, also where no OSD
         answers.
         """
@@ -290,7 +288,7 @@ class Slow(LocalCommand, Listing):
                     full.append(osd)
             self._say(f"{number} of {len(map.up)} OSDs asked")
         self._say("")
-        for request in settled(requests):
+        for request in settle(requests):
             reading.dumped.add(request)
         if len(errors) == len(map.up):
             why = "; ".join(f"osd.{osd}: {error}" for osd, error in sorted(errors.items())[:1])
@@ -344,7 +342,7 @@ def _is_json(path: Path) -> bool:
     return begin.lstrip().startswith(b"{") or dumps.is_dump(begin)
 
 
-def _is_within(request: SlowRequest, reading: Read) -> bool:
+def _is_within(request: SlowRequest, reading: Reading) -> bool:
     end = request.time + request.age
     return (reading.since is None or end >= reading.since) and (
         reading.until is None or request.time <= reading.until
@@ -675,7 +673,7 @@ def _look_at(counts: Counts, verdict: Verdict) -> Iterator[str]:
         )
 
 
-def _unknown(reading: Read, counts: Counts) -> Iterator[str]:
+def _unknown(reading: Reading, counts: Counts) -> Iterator[str]:
     """What the figures do not have in them."""
     if reading.foreign:
         yield f"Not a log of Ceph: {_few(reading.foreign)}."
@@ -701,7 +699,7 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def _next(reading: Read, *, live: bool) -> str:
+def _next(reading: Reading, *, live: bool) -> str:
     if live:
         return "ask the OSDs that did not answer again, or give ceph.log."
     if reading.missed:

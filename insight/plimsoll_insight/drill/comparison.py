@@ -18,7 +18,7 @@ class UnreadableForecast(PlimsollError):
 
 
 @frozen
-class Compared:
+class Comparison:
     """``figure`` is a key of the forecast's JSON."""
 
     figure: str
@@ -34,13 +34,13 @@ class Compared:
         return self.measured / nearest - 1 if nearest else float("inf")
 
 
-def compared(forecast: Any, results: Results, incident: Incident) -> list[Compared]:
+def compare(forecast: Any, results: Results, incident: Incident) -> list[Comparison]:
     """Of the first failure in ``forecast``, all figures that both have. Raises ``UnreadableForecast``."""
     try:
         row = forecast[0]
         both = [
-            Compared(figure, Range(float(row[figure]["low"]), float(row[figure]["high"])), value)
-            for figure, value in _measured(results, incident)
+            Comparison(figure, Range(float(row[figure]["low"]), float(row[figure]["high"])), value)
+            for figure, value in _measurements(results, incident)
             if row[figure] is not None
         ]
     except UNREADABLE as error:
@@ -48,7 +48,7 @@ def compared(forecast: Any, results: Results, incident: Incident) -> list[Compar
     return both
 
 
-def _measured(results: Results, incident: Incident) -> Iterator[tuple[str, float]]:
+def _measurements(results: Results, incident: Incident) -> Iterator[tuple[str, float]]:
     recovery = [
         figures for figures in results.figures
         if figures.span.phase is Phase.RECOVERY and incident.begin <= figures.span.begin < incident.last

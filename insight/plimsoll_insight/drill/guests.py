@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.top.sampler import Sampler
-from plimsoll_insight.drill.recording import DiskName, Done, done_line
+from plimsoll_insight.drill.recording import DiskName, Sample, sample_line
 from plimsoll_insight.drill.sources import Line
 from plimsoll_insight.drill.stalled import Stalls
 
@@ -46,7 +46,7 @@ class GuestDisks:
         if self._stalls is not None:
             # One that was not asked in this round is new in none, and still there.
             self._stalls.only({self._numbers[each.disk.key] for each in usages if each.disk.key in self._numbers})
-        yield time, done_line(self._done(time, new))
+        yield time, sample_line(self._sample(time, new))
 
     def _is_new(self, usage: Usage) -> bool:
         """A guest that was not asked in this round still has the reading of the one before."""
@@ -56,8 +56,8 @@ class GuestDisks:
         self._read[usage.disk.key] = usage.reading.at
         return usage.reading.at != before
 
-    def _done(self, time: float, usages: list[Usage]) -> Done:
-        sample = Done(time, [], [], [], [], [], [])
+    def _sample(self, time: float, usages: list[Usage]) -> Sample:
+        sample = Sample(time, [], [], [], [], [], [])
         wait = all = 0.0
         is_timed = True
         for usage in usages:

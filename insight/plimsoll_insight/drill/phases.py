@@ -61,12 +61,12 @@ def find(iops: Sequence[float], states: Sequence[Status | None], waits: Sequence
     """By second; unknown are NaN and None. ``waits``: how long the requests that ended in it took, all added."""
     normal, least = _normal(iops, states)
     machine = _Machine(iops, states, normal, least)
-    phases = machine.settled([machine.next(second) for second in range(len(iops))])
-    spans = _joined([_judged(span, states, waits) for span in _spans(phases)])
+    phases = machine.settle([machine.next(second) for second in range(len(iops))])
+    spans = _join([_judge(span, states, waits) for span in _spans(phases)])
     return Phases(tuple(_spans([span.phase for span in spans for _ in range(span.begin, span.end)])), normal)
 
 
-def _joined(spans: Sequence[Span]) -> list[Span]:
+def _join(spans: Sequence[Span]) -> list[Span]:
     """Guests may be served again some seconds before the cluster tells of the OSD that is down: one incident."""
     whole = list(spans)
     for number in range(1, len(whole) - 1):
@@ -86,7 +86,7 @@ def _spans(phases: Sequence[Phase]) -> list[Span]:
     return spans
 
 
-def _judged(span: Span, states: Sequence[Status | None], waits: Sequence[float]) -> Span:
+def _judge(span: Span, states: Sequence[Status | None], waits: Sequence[float]) -> Span:
     """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
     none ended until the end of the recording, the cluster had a minute to find trouble.
     """
@@ -146,7 +146,7 @@ class _Machine:
             self._back.append((since, second, self._phase))
         return self._phase
 
-    def settled(self, phases: list[Phase]) -> list[Phase]:
+    def settle(self, phases: list[Phase]) -> list[Phase]:
         for since, until, phase in self._back:
             phases[since:until] = [phase] * (until - since)
         return phases
@@ -203,12 +203,12 @@ class _Machine:
         return second
 
     def _is_lost(self, second: int) -> bool:
-        return self._served(second) is False
+        return self._is_well(second) is False
 
     def _is_served(self, second: int) -> bool:
-        return self._served(second) is True
+        return self._is_well(second) is True
 
-    def _served(self, second: int) -> bool | None:
+    def _is_well(self, second: int) -> bool | None:
         rate, state = self._iops[second], self._states[second]
         if self._normal is not None:
             return None if isnan(rate) else rate >= self._least

@@ -61,7 +61,7 @@ class _Part:
     draw: Callable[[Figure], None]
 
 
-def drawn(kind: str, results: Results, title: str, sentences: Sequence[str], tables: Sequence[Table]) -> bytes:
+def render(kind: str, results: Results, title: str, sentences: Sequence[str], tables: Sequence[Table]) -> bytes:
     """The file."""
     parts = list(_parts(results))
     if kind == ".html":
@@ -91,7 +91,7 @@ def _parts(results: Results) -> Iterator[_Part]:
 def _service(results: Results, figure: Figure) -> None:
     above, below = figure.subplots(2, 1, height_ratios=(1, 1), gridspec_kw=_margins(_HEIGHT))
     seconds = results.seconds
-    _shaded(results, (above, below))
+    _shade(results, (above, below))
     times = _times(results)
     above.set_title("latency", pad=4)
     lines = [
@@ -99,7 +99,7 @@ def _service(results: Results, figure: Figure) -> None:
         for (colour, style), name, line in zip(_LINES, ("p50", "p99", "slowest"), _percentiles(results), strict=False)
     ]
     if results.recording.probed:
-        lines.append(("probes, p99", {"color": COLOURS["limit"], "linewidth": 1.6}, _probed(results)))
+        lines.append(("probes, p99", {"color": COLOURS["limit"], "linewidth": 1.6}, _probe_line(results)))
     values = np.concatenate([line[~np.isnan(line)] for _, _, line in lines] or [np.zeros(0)])
     if not len(values):
         instead(above, "unknown: no request was timed")
@@ -108,7 +108,7 @@ def _service(results: Results, figure: Figure) -> None:
         for name, style, line in lines:
             _steps(above, times, line, label=name, **style)
         latency_axis(above, float(values.min()) / 1.5, max(float(values.max()) * 1.5, float(values.min()) * 20))
-        _named(above)
+        _legend(above)
     below.set_title("IOPS", pad=4)
     if not seconds.watches or np.isnan(seconds.iops).all():
         instead(below, "unknown: no guest was recorded")
@@ -118,14 +118,14 @@ def _service(results: Results, figure: Figure) -> None:
         _grid(below)
         if results.phases.normal is not None:
             below.axhline(results.phases.normal, color=COLOURS["faint"], linewidth=0.8, linestyle="--")
-    _marked(results, (above, below))
+    _mark(results, (above, below))
     _time_axes(results, (above, below))
     _key(results, figure)
 
 
 def _cluster(results: Results, figure: Figure) -> None:
     above, below = figure.subplots(2, 1, gridspec_kw=_margins(_HEIGHT))
-    _shaded(results, (above, below))
+    _shade(results, (above, below))
     times = _times(results)
     states = results.seconds.states
     counts: tuple[tuple[Axes, str, Sequence[tuple[str, str, str, Callable[[Status], float]]]], ...] = (
@@ -141,8 +141,8 @@ def _cluster(results: Results, figure: Figure) -> None:
             _steps(axes, times, line, color=COLOURS[colour], linestyle=style, linewidth=1.1, label=label)
         axes.set_ylim(bottom=0)
         _grid(axes)
-        _named(axes)
-    _marked(results, (above, below))
+        _legend(axes)
+    _mark(results, (above, below))
     _time_axes(results, (above, below))
     _key(results, figure)
 
@@ -193,7 +193,7 @@ def _grid(axes: Axes) -> None:
     axes.set_axisbelow(True)
 
 
-def _named(axes: Axes) -> None:
+def _legend(axes: Axes) -> None:
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4, columnspacing=0.9, handletextpad=0.4,
                 handlelength=2.0, borderaxespad=0)  # fmt: skip
 
@@ -222,7 +222,7 @@ def _percentiles(results: Results) -> Floats:
     return lines
 
 
-def _probed(results: Results) -> Floats:
+def _probe_line(results: Results) -> Floats:
     """The p99 of the probe that waited longest, in seconds, for each second of its job."""
     recording = results.recording
     line = np.full(results.seconds.number, np.nan)
@@ -234,7 +234,7 @@ def _probed(results: Results) -> Floats:
     return line
 
 
-def _shaded(results: Results, panels: Sequence[Axes]) -> None:
+def _shade(results: Results, panels: Sequence[Axes]) -> None:
     times = _times(results)
     for span in results.phases.spans:
         if span.phase in _SHADES:
@@ -243,7 +243,7 @@ def _shaded(results: Results, panels: Sequence[Axes]) -> None:
                 axes.axvspan(times[span.begin], times[span.end], color=colour, alpha=alpha, linewidth=0, zorder=0)
 
 
-def _marked(results: Results, panels: Sequence[Axes]) -> None:
+def _mark(results: Results, panels: Sequence[Axes]) -> None:
     """What operators did as full lines, what the cluster did as dotted ones."""
     recording = results.recording
     begin = recording.began % _DAY - recording.began

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll_agent.errors import Unreachable
-from plimsoll_insight.drill.recording import Probed, probed_line
+from plimsoll_insight.drill.recording import ProbeJob, job_line
 from plimsoll_insight.drill.sources import Line, Source
 from plimsoll_probes.execute.runner import Stopped
 from plimsoll_probes.execute.steady import SteadyProbe
@@ -23,6 +23,6 @@ def probing(probe: SteadyProbe, guest: str) -> Source:
             raise Unreachable(why_words(trouble.why, trouble.facts)) from trouble
         except Stopped:
             return
-        yield run.ended, probed_line(Probed(run.began, run.ended, guest, run.latency.buckets, run.slowest))
+        yield run.ended, job_line(ProbeJob(run.began, run.ended, guest, run.latency.buckets, run.slowest))
 
     return ask

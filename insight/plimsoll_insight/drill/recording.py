@@ -54,7 +54,7 @@ class DiskName:
 
 
 @frozen
-class Done:
+class Sample:
     """What disks did, each with its number. ``latency`` is the mean of a request in microseconds; None is unknown."""
 
     time: float
@@ -71,7 +71,7 @@ class Done:
 
 
 @frozen
-class Probed:
+class ProbeJob:
     """A job of a probe. ``latency``: fio's buckets with their counts; ``slowest`` in nanoseconds."""
 
     began: float
@@ -106,13 +106,13 @@ class Recording:
     node: str
     interval: float
     statuses: list[tuple[float, Status]] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
+    done: list[Sample] = field(default_factory=list)
     disks: dict[int, DiskName] = field(default_factory=dict)
     events: list[LogLine] = field(default_factory=list)
     changes: list[Note] = field(default_factory=list)
     marks: list[Note] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
-    probed: list[Probed] = field(default_factory=list)
+    probed: list[ProbeJob] = field(default_factory=list)
     stores: list[int] = field(default_factory=list)
     ended: str | None = None
     """How; None where it was cut off, or is under way."""
@@ -172,7 +172,7 @@ def status_line(status: Status) -> dict[str, object]:
     return {"ceph": asdict(status)}
 
 
-def done_line(sample: Done) -> dict[str, object]:
+def sample_line(sample: Sample) -> dict[str, object]:
     columns = {
         "n": sample.numbers,
         "e": [round(each, 2) for each in sample.ends],
@@ -183,7 +183,7 @@ def done_line(sample: Done) -> dict[str, object]:
     return {"disks": {**columns, **({"u": sample.unknown} if sample.unknown else {})}}
 
 
-def probed_line(job: Probed) -> dict[str, object]:
+def job_line(job: ProbeJob) -> dict[str, object]:
     return {"probe": job.guest, "since": round(job.began, 3), "b": job.latency, "slowest": job.slowest}
 
 
@@ -205,7 +205,7 @@ def read(path: Path) -> Recording:
     return recording
 
 
-def merged(recordings: Sequence[Recording]) -> Recording:
+def merge(recordings: Sequence[Recording]) -> Recording:
     """Of one drill: of several nodes, or one after the other of a node. A disk in several of them is one."""
     if len(recordings) == 1:
         return recordings[0]
@@ -273,7 +273,7 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
         case {"ceph": of}:
             recording.statuses.append((time, Status(**{**of, "checks": tuple(of["checks"])})))
         case {"disks": of}:
-            recording.done.append(Done(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
+            recording.done.append(Sample(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
         case {"disk": [number, guest, uuid, target]}:
             recording.disks[int(number)] = DiskName(str(guest), str(uuid), str(target))
         case {"event": {"who": who, "number": number, "level": level, "text": text}}:
@@ -284,7 +284,7 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
             recording.marks.append(Note(time, str(text), str(by)))
         case {"probe": guest, "since": since, "b": buckets, "slowest": slowest}:
             latency = Histogram(tuple((int(index), int(count)) for index, count in buckets))
-            recording.probed.append(Probed(float(since), time, str(guest), latency.buckets, int(slowest)))
+            recording.probed.append(ProbeJob(float(since), time, str(guest), latency.buckets, int(slowest)))
         case {"store": size}:
             recording.stores.append(int(size))
         case {"gap": source, "since": since, "why": why}:

@@ -121,7 +121,7 @@ def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float |
     values = rates[~np.isnan(rates)]
     iops = float(values.mean()) if len(values) else None
     inside = (seconds.at >= span.begin) & (seconds.at < span.end)
-    latencies = _weighted(seconds.latency[inside], seconds.weight[inside])
+    latencies = _percentiles(seconds.latency[inside], seconds.weight[inside])
     peering, unknown = _integral(recording, span.begin, span.end, lambda state: state.peering)
     degradation, _ = _integral(recording, span.begin, span.end, lambda state: state.degraded)
     is_known = unknown < span.end - span.begin
@@ -132,13 +132,13 @@ def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float |
         float(np.average(seconds.latency[inside], weights=seconds.weight[inside])) / 1e6 if inside.any() else None,
         latencies,
         float(seconds.latency[inside].max()) / 1e6 if inside.any() else None,
-        _probed(span, recording),
+        _probe_latency(span, recording),
         peering if is_known else None,
         degradation if is_known else None,
     )
 
 
-def _probed(span: Span, recording: Recording) -> float | None:
+def _probe_latency(span: Span, recording: Recording) -> float | None:
     """A job belongs to the phase in which its middle is."""
     inside = (
         Histogram(job.latency) for job in recording.probed
@@ -148,7 +148,7 @@ def _probed(span: Span, recording: Recording) -> float | None:
     return None if quantile is None else quantile.value / 1e9
 
 
-def _weighted(latency: object, weight: object) -> tuple[float | None, ...]:
+def _percentiles(latency: object, weight: object) -> tuple[float | None, ...]:
     values, weights = np.asarray(latency, dtype=float), np.asarray(weight, dtype=float)
     if not len(values):
         return (None,) * len(FRACTIONS)

@@ -81,13 +81,13 @@ def by_second(recording: Recording) -> Seconds:
         first = int(time - recording.began)
         for second in range(max(first, 0), min(int(first + late) + 1, number)):
             states[second] = status
-    times, took, requests = _joined(at), _joined(latency), _joined(weight)
+    times, took, requests = _join(at), _join(latency), _join(weight)
     waits = np.zeros(number)
     np.add.at(waits, np.clip(times, 0, number - 1).astype(int), took * requests / _MICROSECONDS)
     return Seconds(iops, counts, is_known, times, took, requests, waits, states, bool(disks))
 
 
-def _joined(parts: list[Floats]) -> Floats:
+def _join(parts: list[Floats]) -> Floats:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 

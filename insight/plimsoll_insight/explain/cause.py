@@ -143,7 +143,7 @@ def find(evidence: Evidence) -> Finding:
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
     readings = around.without_overdue(intervals, evidence.seconds)
-    verdicts = list(around.judged(readings, max(LATE, evidence.seconds)))
+    verdicts = list(around.judge(readings, max(LATE, evidence.seconds)))
     still = _node_still_from(readings)
     verdicts[still:] = [(each, is_slow or None) for each, is_slow in verdicts[still:]]
     slow = [each for each, is_slow in verdicts if is_slow]
@@ -302,7 +302,7 @@ class _Around:
                 rates.setdefault(key, []).append(rate)
         self._rates = {key: median(values) for key, values in rates.items() if len(values) >= LEAST_KNOWN}
 
-    def judged(self, intervals: Sequence[Interval], late: float) -> Iterator[tuple[Interval, bool | None]]:
+    def judge(self, intervals: Sequence[Interval], late: float) -> Iterator[tuple[Interval, bool | None]]:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
@@ -386,7 +386,7 @@ class _Around:
         has_waits: bool | None = None
         wait = bool(with_checks and before is not None and had_requests and with_checks[0].at - before.at <= late)
         if wait and before is not None:
-            has_waits = self._waited(before, run, following, late)
+            has_waits = self._has_waits(before, run, following, late)
         default: bool | None = False if had_requests else None
         """Of an interval with a check: whether it was slow, where nothing can have waited from before."""
         if (
@@ -396,7 +396,7 @@ class _Around:
             and before.operations
             and self._slow_by_others(after)
         ):
-            has_waits = self._waited(before, run, following, late)
+            has_waits = self._has_waits(before, run, following, late)
         for each in run:
             if has_waits and not with_checks:
                 yield each, True
@@ -410,7 +410,7 @@ class _Around:
                 default = False
                 yield each, None if each.raised is None else False
 
-    def _waited(
+    def _has_waits(
         self, before: Interval, run: Sequence[Interval], following: Sequence[Interval], late: float
     ) -> bool | None:
         """Whether there were requests that did not end in the ``run``, as the ``following`` show, in which they end:

@@ -60,7 +60,7 @@ class NodeEvidence:
     complaints: tuple[str, ...] = ()
 
 
-def explained(disk: Disk, evidence: Evidence) -> ExplainedDisk:
+def explain(disk: Disk, evidence: Evidence) -> ExplainedDisk:
     """Its changes are entries of the record."""
     actual = disk.actual if isinstance(disk.actual, Limits) else None
     return ExplainedDisk(

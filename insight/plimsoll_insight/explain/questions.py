@@ -109,21 +109,21 @@ def guests(ask: Ask, selection: Selection, term: str, seconds: int) -> list[Foun
     """
     by_volume = _last(metrics.DISK_INFO, selection, "volume", [term], seconds)
 
-    def named(name: str, values: Sequence[str]) -> list[FoundGuest]:
+    def look_up(name: str, values: Sequence[str]) -> list[FoundGuest]:
         last = _last(metrics.GUEST_INFO, selection, name, values, seconds)
         now = f"{metrics.GUEST_INFO}{selection.matchers(any_of(name, values))}"
         latest = {label(series, "uuid"): series for series in ask(f"{now} or on (uuid) {last}")}
-        return [_found(latest[uuid]) for uuid in sorted(latest)]
+        return [_guest(latest[uuid]) for uuid in sorted(latest)]
 
-    if one := named("uuid", [term]):
+    if one := look_up("uuid", [term]):
         return one
     if uuids := sorted({label(series, "uuid") for series in ask(by_volume)}):
-        return named("uuid", uuids)
-    servers = {guest.uuid: guest for name in ("server", "domain") for guest in named(name, [term])}
+        return look_up("uuid", uuids)
+    servers = {guest.uuid: guest for name in ("server", "domain") for guest in look_up(name, [term])}
     return [servers[uuid] for uuid in sorted(servers)]
 
 
-def _found(series: Series) -> FoundGuest:
+def _guest(series: Series) -> FoundGuest:
     return FoundGuest(
         label(series, "uuid"),
         label(series, "region"),
@@ -239,7 +239,7 @@ class _Own:
         shares = {
             label(line, "parameter"): line.values[at]
             for line in self._shares.get(key, ())
-            if _known(line.values.get(at)) is not None
+            if _finite(line.values.get(at)) is not None
         }
         limit = max(shares, key=lambda name: shares[name], default=None)
         limits = self._set(key, at) or {}
@@ -348,25 +348,25 @@ class _Around:
         """Adds what was around a disk with these labels."""
         medians, counts, _ = self._of_type(label(facts, "volume_type"))
         place = label(facts, "cluster"), label(facts, "pool")
-        pools, checks = self._pool(*place), self._raised(place[0])
+        pools, checks = self._pool(*place), self._checks(place[0])
         region = key_of(facts)[0]
 
-        def added(one: Interval) -> Interval:
+        def add(one: Interval) -> Interval:
             disks = _whole(counts.get(one.at))
             # Of a disk that is alone it would be its own.
-            of_type = None if disks == 1 else _known(medians.get(one.at))
+            of_type = None if disks == 1 else _finite(medians.get(one.at))
             interval = replace(one, of_type=of_type, of_type_disks=disks, raised=checks(one.at))
             if one.node is None:
                 return interval
             node = region, one.node
             return replace(
                 interval,
-                of_node=_known(self._of_node.get(node, {}).get(one.at)),
+                of_node=_finite(self._of_node.get(node, {}).get(one.at)),
                 of_node_disks=_whole(self._of_node_disks.get(node, {}).get(one.at)),
                 neighbours=tuple(self._neighbours(node, pools, one.at)),
             )
 
-        return added
+        return add
 
     def _neighbours(
         self, node: NodeKey, pools: Mapping[str, tuple[list[Line], Mapping[float, float]]], at: float
@@ -380,7 +380,9 @@ class _Around:
             for place, lines, sums in lines_of:
                 whole = sums.get(at)
                 rates = [
-                    (label(line, "uuid"), rate) for line in lines if (rate := _known(line.values.get(at))) is not None
+                    (label(line, "uuid"), rate)
+                    for line in lines
+                    if (rate := _finite(line.values.get(at))) is not None
                 ]
                 busy = [(uuid, rate) for uuid, rate in rates if rate and uuid != self._guest.uuid]
                 if whole:
@@ -408,7 +410,7 @@ class _Around:
             return label(line, "cluster") == cluster
         return label(line, "region") in ("", self._guest.region, cluster)
 
-    def _raised(self, cluster: str) -> Callable[[float], tuple[str, ...] | None]:
+    def _checks(self, cluster: str) -> Callable[[float], tuple[str, ...] | None]:
         """By time the checks that were raised; by Ceph's mgr, of which a Prometheus may have several clusters."""
         if cluster not in self._health:
             active = f"({_within('ceph_health_detail', self._step)}) == 1"
@@ -428,12 +430,12 @@ class _Around:
                 else []
             )
 
-            def raised(at: float) -> tuple[str, ...] | None:
+            def checks_at(at: float) -> tuple[str, ...] | None:
                 labels = [label(line, "name") for line in checks if at in line.values]
                 labels += [GATE for line in gates if at in line.values]
                 return tuple(labels) if labels or any(at in line.values for line in statuses) else None
 
-            self._health[cluster] = raised
+            self._health[cluster] = checks_at
         return self._health[cluster]
 
 
@@ -458,7 +460,7 @@ def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> di
     return {label(series, "uuid"): label(series, "server") or label(series, "domain") for series in answer}
 
 
-def probed(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
+def probe_runs(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
     """Runs of probes on these nodes by their verdict. Raises ``PlimsollError``."""
     nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
     answer = ask(f"sum by (verdict) ({increased(metrics.PROBE_RUNS_TOTAL, braces(nodes), f'{seconds}s')}) > 0")
@@ -496,12 +498,12 @@ def _only(lines: Sequence[Line]) -> Mapping[float, float]:
 def _value(
     series: Mapping[tuple[NodeKey, str], Mapping[float, float]], key: tuple[NodeKey, str], at: float
 ) -> float | None:
-    return _known(series.get(key, {}).get(at))
+    return _finite(series.get(key, {}).get(at))
 
 
-def _known(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
 def _whole(value: float | None) -> int | None:
-    return None if _known(value) is None else round(value or 0)
+    return None if _finite(value) is None else round(value or 0)

@@ -110,7 +110,7 @@ class Placement:
         sizes = [pool.size for pool in self.pools.values() if pool.objects]
         return Range(min(sizes), max(sizes)) if sizes else None
 
-    def lost(self, name: str, osds: Collection[int], tree: Tree) -> Failure:
+    def failure(self, name: str, osds: Collection[int], tree: Tree) -> Failure:
         """What these OSDs have. Objects are spread evenly over the placement groups of their pool."""
         hosts = _hosts(tree, osds)
         number: dict[int, int] = {}
@@ -157,10 +157,10 @@ def each_of(type: str, tree: Tree, placement: Placement) -> Iterator[Failure]:
         raise UnknownBucket(type, types)
     for bucket, osds in tree.buckets().items():
         if bucket.type == type:
-            yield placement.lost(bucket.name, set(osds), tree)
+            yield placement.failure(bucket.name, set(osds), tree)
     if type == "osd":
         for osd in sorted(tree.osds):
-            yield placement.lost(f"osd.{osd}", {osd}, tree)
+            yield placement.failure(f"osd.{osd}", {osd}, tree)
 
 
 def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
@@ -172,7 +172,7 @@ def together(names: Sequence[str], tree: Tree, placement: Placement) -> Failure:
         if name not in by_name:
             raise UnknownBucket(name, by_name)
     union = set().union(*(by_name[name] for name in names))
-    return placement.lost(", ".join(names), union, tree)
+    return placement.failure(", ".join(names), union, tree)
 
 
 def _hosts(tree: Tree, osds: Collection[int]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import field
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.failures import Failure
-from plimsoll_insight.forecast.ranges import Range, added, exactly, least, ratio, rising, times
+from plimsoll_insight.forecast.ranges import Range, add, exactly, least, ratio, rising, times
 from plimsoll_insight.forecast.recovery import Pace, per_second
 
 
@@ -221,7 +221,7 @@ def _log_entries(groups: Range, inputs: Inputs) -> Range:
 def _clean(failure: Failure, inputs: Inputs, bounds: Mapping[str, Range]) -> Range:
     took = ratio(_stale(failure, inputs), _slowest(failure, inputs, bounds))
     for more in (inputs.peering, inputs.status_delay):
-        took = added(took, more or exactly(0.0))
+        took = add(took, more or exactly(0.0))
     return took
 
 

@@ -55,7 +55,7 @@ def least(each: list[Range]) -> Range:
     return Range(min(one.low for one in each), min(one.high for one in each))
 
 
-def added(one: Range, other: Range) -> Range:
+def add(one: Range, other: Range) -> Range:
     return Range(one.low + other.low, one.high + other.high)
 
 

@@ -101,7 +101,7 @@ class NoHistograms(UnreadableLog, CannotTell):
 def survey(source: Source) -> Extent:
     """Raises ``NoHistograms``, and ``UnreadableLog`` where the file cannot be read."""
     if source.path.suffix == ".fz":
-        raise NoHistograms(f"{_shown(source)}: {_INFLATE.format(_shown(source))}")
+        raise NoHistograms(f"{_name(source)}: {_INFLATE.format(_name(source))}")
     if _is_json(source):
         flows, runtime = _json(source)
         present = frozenset(flow.direction for flow in flows)
@@ -133,7 +133,7 @@ def survey(source: Source) -> Extent:
                 steps += _steps(records)
     if first is None or last is None:
         why = damages[0] if damages else "no row of a histogram log in it; fio writes them with write_hist_log"
-        raise NoHistograms(f"{_shown(source)}: {why}")
+        raise NoHistograms(f"{_name(source)}: {why}")
     return Extent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
                   frozenset(directions), is_ordered, "".join(damages),
                   proof is not None and proof.is_proven, proof is not None and proof.is_open)  # fmt: skip
@@ -180,7 +180,7 @@ def _dense(records: Records) -> Iterator[tuple[int, Ints]]:
         yield direction, row
 
 
-class _Added:
+class _Differences:
     """Rows without what the row two before has."""
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class Log:
     def __init__(self, source: Source, extent: Extent) -> None:
         self._source, self._extent = source, extent
         start = extent.begin_ms
-        self._begin = _Mark(float("-inf"), 0, tuple(_Known(start, rows) for rows in extent.rows))
+        self._begin = _Mark(float("-inf"), 0, tuple(_State(start, rows) for rows in extent.rows))
         self._mark = self._begin
 
     def flows(self, begin_ms: float, next_ms: float, end_ms: float) -> Iterator[Flow]:
@@ -219,7 +219,7 @@ class Log:
         with opened(self._source.path, lambda _: None, mark.place) as stream:
             reader = Reader(stream)
             place = -1
-            differences = _Added()
+            differences = _Differences()
             for records in reader:
                 if self._extent.is_subtracted:
                     records = differences(records)
@@ -243,7 +243,7 @@ def of_histogram(direction: int, begin_ms: float, end_ms: float, latency: Histog
 
 
 @dataclass
-class _Known:
+class _State:
     """What the rows before tell of one direction."""
 
     end_ms: float
@@ -267,15 +267,15 @@ class _Mark:
 
     next_ms: float
     place: int
-    known: tuple[_Known, ...]
+    known: tuple[_State, ...]
 
 
-def _copies(states: Iterable[_Known]) -> tuple[_Known, ...]:
+def _copies(states: Iterable[_State]) -> tuple[_State, ...]:
     return tuple(replace(each) for each in states)
 
 
 def _windows(
-    records: Records, direction: int, rows: Ints, state: _Known, interval: int, source: Source
+    records: Records, direction: int, rows: Ints, state: _State, interval: int, source: Source
 ) -> Iterator[Flow]:
     end = records.time_ms[rows].astype(np.float64)
     previous = max(state.end_ms, end[0] - interval) if state.is_first else state.end_ms
@@ -304,16 +304,16 @@ def _windows(
         state.late_ends = np.concatenate((state.late_ends, end[row]))
         state.late_since = np.concatenate((state.late_since, np.where(others, until[row], begin[row])))
     if len(state.late_ends) and (overflow := np.flatnonzero(column == longest)).size:
-        yield from _held(records.scale, direction, end, np.where(late, end, begin), window, overflow, count, state,
+        yield from _hold(records.scale, direction, end, np.where(late, end, begin), window, overflow, count, state,
                          offset)  # fmt: skip
     recent = state.late_ends >= state.end_ms - _longest_ms(records.scale)
     state.late_ends, state.late_since = state.late_ends[recent], state.late_since[recent]
     yield Flow(records.scale, direction, begin + offset, until + offset, window, column, count)
 
 
-def _held(
+def _hold(
     scale: Scale, direction: int, end: Floats, completions: Floats, window: Ints, overflow: Ints, count: Ints,
-    state: _Known, offset: int,
+    state: _State, offset: int,
 ) -> Iterator[Flow]:  # fmt: skip
     """Takes requests of the last bucket out of ``count`` that waited while a row was late: since the last completion
     before it, until its end or, of a row after it, the begin of that.
@@ -377,7 +377,7 @@ def _json(source: Source) -> tuple[list[Flow], int]:
     with opened(source.path) as stream:
         text = stream.read(_JSON_MOST + 1)
     if len(text) > _JSON_MOST:
-        raise NoHistograms(f"{_shown(source)}: more than {_JSON_MOST >> 20} MiB of JSON")
+        raise NoHistograms(f"{_name(source)}: more than {_JSON_MOST >> 20} MiB of JSON")
     try:
         if text.count(b"{") + text.count(b"[") > _JSON_PARTS:
             raise ValueError("too many parts")
@@ -388,7 +388,7 @@ def _json(source: Source) -> tuple[list[Flow], int]:
             if isinstance(error, _Together)
             else "no latencies of fio in it; they are there with --output-format=json+"
         )
-        raise NoHistograms(f"{_shown(source)}: {why}") from error
+        raise NoHistograms(f"{_name(source)}: {why}") from error
 
 
 class _Together(ValueError):
@@ -450,7 +450,7 @@ def _flows_of(document: Mapping[str, Any]) -> tuple[list[Flow], int]:
     return flows, longest
 
 
-def _shown(source: Source) -> str:
+def _name(source: Source) -> str:
     return printable(str(source.path))
 
 

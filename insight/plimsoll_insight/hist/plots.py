@@ -48,7 +48,7 @@ class Chart:
     """Of each interval, the requests of each row of the heat map."""
 
 
-def drawn(kind: str, study: Study, rows: Iterable[Row], heat: Heat, sentences: Sequence[str]) -> bytes:
+def render(kind: str, study: Study, rows: Iterable[Row], heat: Heat, sentences: Sequence[str]) -> bytes:
     """The file. Raises ``UsageError`` for more intervals than a screen has columns."""
     if study.clock.number > MOST_INTERVALS:
         raise UsageError(
@@ -114,7 +114,7 @@ def _percentiles(axes: Axes, chart: Chart, study: Study, latencies: tuple[float,
 
 def _heat(axes: Axes, colours: Axes, chart: Chart, latencies: tuple[float, float]) -> None:
     axes.set_title("share of each interval's requests")
-    rows = _filled(chart)
+    rows = _rows(chart)
     if not rows:
         instead(axes, "no request was completed")
         colours.set_axis_off()
@@ -133,14 +133,14 @@ def _heat(axes: Axes, colours: Axes, chart: Chart, latencies: tuple[float, float
     heat_bar(axes.figure, mesh, colours)
 
 
-def _filled(chart: Chart) -> list[int]:
+def _rows(chart: Chart) -> list[int]:
     """The rows of the heat map in which there is anything."""
     return [number for number in range(len(chart.counts[0])) if any(each[number] for each in chart.counts)]
 
 
 def _range(charts: Sequence[Chart]) -> tuple[float, float]:
     """In seconds; one for all charts, so that they can be compared."""
-    rows = [row for chart in charts for row in _filled(chart)] or [1]
+    rows = [row for chart in charts for row in _rows(chart)] or [1]
     low, high = edge_of(min(rows)) / SECOND, edge_of(max(rows) + 1) / SECOND
     return low, max(high, 20 * low)
 

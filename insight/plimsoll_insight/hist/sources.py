@@ -34,7 +34,7 @@ class Source:
 
 
 @frozen
-class Chosen:
+class Choice:
     """How files are chosen from directories and put together."""
 
     groups: Mapping[str, str]
@@ -43,7 +43,7 @@ class Chosen:
     """A shell pattern, and by how much the times of its files are moved."""
 
 
-def sources(paths: Iterable[Path], choice: Chosen) -> list[Source]:
+def sources(paths: Iterable[Path], choice: Choice) -> list[Source]:
     """A file is taken as it is. Of a directory, what has the name of a histogram log; JSON only where there is none,
     since fio tells of the same requests in both; ``lat`` and ``slat`` only where there is no ``clat`` of them.
 
@@ -58,7 +58,7 @@ def sources(paths: Iterable[Path], choice: Chosen) -> list[Source]:
             inside = _one_kind(_matching(_LOG, below)) or _matching(_JSON, below)
             if not inside:
                 raise UsageError(
-                    f"{_shown(path)}: no histogram logs in it; they are named NAME_clat_hist.N.log, or NAME.json"
+                    f"{_name(path)}: no histogram logs in it; they are named NAME_clat_hist.N.log, or NAME.json"
                 )
             logs += [_source(each, _guest(each, path), choice) for each in inside]
         else:
@@ -71,14 +71,14 @@ def _status(path: Path) -> os.stat_result:
     try:
         return path.stat()
     except FileNotFoundError as error:
-        raise UsageError(f"{_shown(path)}: no such file") from error
+        raise UsageError(f"{_name(path)}: no such file") from error
     except OSError as error:
-        raise UsageError(f"{_shown(path)}: {error.strerror}") from error
+        raise UsageError(f"{_name(path)}: {error.strerror}") from error
 
 
 def _files(top: Path) -> list[Path]:
     def fail(error: OSError) -> None:
-        raise UsageError(f"{_shown(Path(error.filename))}: {error.strerror}; what is in it would not be counted")
+        raise UsageError(f"{_name(Path(error.filename))}: {error.strerror}; what is in it would not be counted")
 
     inside = [Path(directory, name) for directory, _, names in os.walk(top, onerror=fail) for name in names]
     try:
@@ -117,13 +117,13 @@ def _refuse_twice(paths: Iterable[Path]) -> None:
         for same in keys:
             if same in first:
                 raise UsageError(
-                    f"{_shown(path)} has the requests of {_shown(first[same])}, which would count twice;"
+                    f"{_name(path)} has the requests of {_name(first[same])}, which would count twice;"
                     " give one of the two"
                 )
         first.update(dict.fromkeys(keys, path))
 
 
-def _shown(path: Path) -> str:
+def _name(path: Path) -> str:
     return printable(str(path))
 
 
@@ -142,10 +142,10 @@ def _guest(path: Path, top: Path) -> str:
     return (match and match["guest"]) or path.name
 
 
-def _source(path: Path, guest: str, choice: Chosen) -> Source:
-    def meant(pattern: str) -> bool:
+def _source(path: Path, guest: str, choice: Choice) -> Source:
+    def matches(pattern: str) -> bool:
         return fnmatchcase(guest, pattern) or fnmatchcase(path.name, pattern)
 
-    group = next((name for name, pattern in choice.groups.items() if meant(pattern)), "others")
-    offset = next((shift for pattern, shift in choice.offsets_ms.items() if meant(pattern)), 0)
+    group = next((name for name, pattern in choice.groups.items() if matches(pattern)), "others")
+    offset = next((shift for pattern, shift in choice.offsets_ms.items() if matches(pattern)), 0)
     return Source(path, guest, group, offset)

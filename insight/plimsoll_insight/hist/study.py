@@ -170,7 +170,7 @@ class Whole:
     def add(self, part: Timeline, count: int) -> None:
         self._line.done[:, 0] += part.done[:, :count].sum(axis=1)
 
-    def told(self) -> list[Interval]:
+    def intervals(self) -> list[Interval]:
         """One for each direction, and where there are several, one for all; how many waited is not in it."""
         present = _directions(self._study.parts)
         return list(intervals(self._line, 1, self._study.fractions, present, together=len(present) > 1))

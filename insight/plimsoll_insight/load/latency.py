@@ -121,7 +121,7 @@ def device_of(disk: Disk, candidates: Iterable[Device]) -> Device | None:
     return next((each for each in candidates if disk.alias and disk.alias in each.path.split("/")), None)
 
 
-def merged(each: Iterable[Latencies]) -> Latencies:
+def merge(each: Iterable[Latencies]) -> Latencies:
     """The exact histograms of all of them together."""
     every = list(each)
     return {way: Histogram.merged(latencies[way] for latencies in every) for way in DIRECTIONS}

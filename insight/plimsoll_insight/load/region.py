@@ -122,18 +122,18 @@ def of_region(
     )
     over = _Over(matchers, seconds)
     whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, over)})") for what, unit in UNITS.items()}
-    answers = {what: ask(_ranked(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
+    answers = {what: ask(_highest(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
     keys = sorted({_key(by, series) for answer in answers.values() for series in answer})
     facts: dict[Key, dict[str, str]] = {}
     stalls: dict[Key, float] = {}
     if by in (By.VOLUME, By.GUEST) and keys:
         few = Selection(region=region, nodes=tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
-        answers = {what: ask(_summed(by, unit, few, over)) for what, unit in UNITS.items()}
+        answers = {what: ask(_sums(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = increased(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
-        facts = _named(ask, by, few, seconds)
+        facts = _facts(ask, by, few, seconds)
     elif by is By.PROJECT:
-        facts = _named(ask, by, matchers, seconds)
+        facts = _facts(ask, by, matchers, seconds)
     last = f"max by (project) ({metrics.PROJECT_STALLED_TIMESTAMP_SECONDS}{matchers}) >= time() - {seconds}"
     last_stalls = {label(series, "project"): series.value for series in ask(last)}
     did = _did(by, answers)
@@ -162,7 +162,7 @@ class _Over:
     matchers: str
     seconds: int
 
-    def added(self, rate: str) -> str:
+    def sum(self, rate: str) -> str:
         """What was done, by a metric of what was done in a second."""
         step = max(self.seconds // _PRESENT, 1)
         passes = f"{_PASSES}{self.matchers}[{self.seconds}s"
@@ -175,15 +175,15 @@ class _Over:
 
 def _of_nodes(unit: str, matchers: str, over: _Over) -> str:
     """What each node's disks of a type did together."""
-    return over.added(metrics.AVERAGE[unit] + matchers)
+    return over.sum(metrics.AVERAGE[unit] + matchers)
 
 
-def _summed(by: By, unit: str, matchers: str, over: _Over) -> str:
+def _sums(by: By, unit: str, matchers: str, over: _Over) -> str:
     """What each row did."""
     labels = f"{', '.join(LABELS[by])}, direction"
     if by is By.TYPE:
         return f"sum by ({labels}) ({_of_nodes(unit, matchers, over)})"
-    disks = over.added(metrics.DISK_AVERAGE[unit] + matchers)
+    disks = over.sum(metrics.DISK_AVERAGE[unit] + matchers)
     if by is not By.PROJECT:
         return f"sum by ({labels}) ({disks})"
     info = f"max by (uuid, project) (last_over_time({metrics.GUEST_INFO}{matchers}[{over.seconds}s]))"
@@ -193,13 +193,13 @@ def _summed(by: By, unit: str, matchers: str, over: _Over) -> str:
     )
 
 
-def _ranked(by: By, unit: str, matchers: str, over: _Over, top: int) -> str:
+def _highest(by: By, unit: str, matchers: str, over: _Over, top: int) -> str:
     """The highest of each direction; all types and projects, which are few."""
-    sums = _summed(by, unit, matchers, over)
+    sums = _sums(by, unit, matchers, over)
     return f"topk by (direction) ({top}, {sums})" if by in (By.VOLUME, By.GUEST) else sums
 
 
-def _named(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str, str]]:
+def _facts(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str, str]]:
     """The names of now, else the last ones; of a project with several names any."""
     by_key: dict[Key, dict[str, str]] = {}
     of_guest: dict[str, dict[str, str]] = {}

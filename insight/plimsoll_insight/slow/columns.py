@@ -113,7 +113,7 @@ class Requests:
     def part(self, begin: int, end: int | None = None) -> Requests:
         return self._of(slice(begin, end))
 
-    def chosen(self, which: Sequence[bool]) -> Requests:
+    def select(self, which: Sequence[bool]) -> Requests:
         return self if all(which) else self._of(np.array(which, np.bool_))
 
     def _of(self, which: slice | NDArray[np.bool_]) -> Requests:

@@ -13,11 +13,11 @@ from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
     UNKNOWN,
     Batch,
-    Blamed,
-    Changed,
     Cleared,
     Event,
     Oldest,
+    OsdChange,
+    Report,
     Retold,
     SlowCount,
     SlowRequest,
@@ -122,7 +122,7 @@ class Sums:
     stalls: bool = False
     """BlueStore of OSDs that no line names was slow."""
 
-    def add(self, report: Blamed) -> None:
+    def add(self, report: Report) -> None:
         self.number = max(self.number, report.number, len(report.osds))
         self.oldest = max(self.oldest, report.oldest, report.age)
         self.osds.update(report.osds)
@@ -137,7 +137,7 @@ class Sums:
         self.stalls |= other.stalls
         if other.begin is None or other.end is None:
             return
-        report = Blamed(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
+        report = Report(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
         self.add(replace(report, time=other.begin))
         self.add(report)
         if other.cleared is not None:
@@ -319,7 +319,7 @@ class Counts:
         kind = type(event)
         if kind is SlowRequest:
             self._request(event)  # type: ignore[arg-type]
-            self._seen(event.time)  # type: ignore[union-attr]
+            self._note_time(event.time)  # type: ignore[union-attr]
             return
         match event:
             case SlowCount():
@@ -332,24 +332,24 @@ class Counts:
                     self._oldest(event)
             case Batch():
                 self._batch(event)
-            case Blamed():
-                self._blamed(event)
+            case Report():
+                self._report(event)
             case Stalls():
                 self._stalls(event)
-            case Changed():
-                self._changed(event)
+            case OsdChange():
+                self._change(event)
             case Retold():
                 self.add(event.what)
                 return
             case Cleared():
                 if event.was is not None:
-                    self._blamed(event.was)
+                    self._report(event.was)
                 self.by_monitor.clear(event.time)
             case _:
                 return
-        self._seen(event.time)
+        self._note_time(event.time)
 
-    def _seen(self, time: float) -> None:
+    def _note_time(self, time: float) -> None:
         if self.first is None or self.last is None:
             self.first = self.last = time
         elif time < self.first:
@@ -362,7 +362,7 @@ class Counts:
             self._age(osd, event.age)
             self.osd(osd).at_once = max(self.osd(osd).at_once, event.number)
 
-    def _blamed(self, event: Blamed) -> None:
+    def _report(self, event: Report) -> None:
         if event.others and not event.osds:
             return  # a monitor's own: no requests to an OSD
         self.by_monitor.add(event)
@@ -417,13 +417,13 @@ class Counts:
 
         for osd, _, ages in requests.by_osd():
             self._age(osd, float(ages.max()))
-        self._seen(float(requests.times.min()))
-        self._seen(float(requests.times.max()))
+        self._note_time(float(requests.times.min()))
+        self._note_time(float(requests.times.max()))
         osds = requests.osds.tolist()
         tellers = self._tellers.each(requests.ids.tolist(), osds)
         first = requests
         if tellers.count(None) < len(tellers):
-            first = requests.chosen([teller is None for teller in tellers])
+            first = requests.select([teller is None for teller in tellers])
         images = zip(first.images.tolist(), first.image_pools.tolist(), strict=True)
         for (image, pool), number in Counter(images).items():
             self._image(image.decode(), pool, number)
@@ -431,7 +431,7 @@ class Counts:
             self.by_pool.add(osd, pool, number)
         if self._latest:
             has_sum = map(self._has_sum, first.osds.tolist(), first.times.tolist())
-            first = first.chosen([*map(not_, has_sum)])
+            first = first.select([*map(not_, has_sum)])
         for osd, state, number in numbers(first.osds, first.states):
             self.by_state.add(osd, first.names[state], number)
             self._charge(osd, of_state(first.names[state]), number)
@@ -443,7 +443,7 @@ class Counts:
             self._singly[osd].extend(times.tolist())
         if tellers.count(None) < len(tellers):
             again = [teller not in (None, osd) for teller, osd in zip(tellers, osds, strict=True)]
-            for event in requests.chosen(again).each():
+            for event in requests.select(again).each():
                 self._request(event)
 
     def _has_sum(self, osd: int, time: float) -> bool:
@@ -560,13 +560,13 @@ class Counts:
             pause = self._pause[osd] = min(pause, _MISSED * max(time, 1.0))
         return time > pause
 
-    def _changed(self, event: Changed) -> None:
+    def _change(self, event: OsdChange) -> None:
         count = self.osd(event.osd)
         name = event.what.replace(" ", "_")
         setattr(count, name, getattr(count, name) + 1)
 
     def _image(self, image: str | None, pool: int | None, number: int = 1) -> None:
-        self._named(self.images, image, number)
+        self._count_name(self.images, image, number)
         if image and image in self.images and pool is not None:
             self.pool_of_image.setdefault(image, pool)
 
@@ -576,7 +576,7 @@ class Counts:
             count.worst_age = age
 
     @staticmethod
-    def _named(counter: Counter[_Name], name: _Name | None, number: int = 1) -> None:
+    def _count_name(counter: Counter[_Name], name: _Name | None, number: int = 1) -> None:
         if name is not None and number > 0:
             counter[name if name in counter or len(counter) < _MOST_NAMES else cast(_Name, "other")] += number
 

@@ -52,7 +52,7 @@ def is_dump(begin: bytes) -> bool:
     return bool(_BEGUN.search(begin) and _DUMPED.search(begin))
 
 
-def dumped(text: bytes, osd: int | None, where: str, clock: Clock) -> list[Dump]:
+def parse(text: bytes, osd: int | None, where: str, clock: Clock) -> list[Dump]:
     """All documents in a file. ``osd`` is whose they are, where no line before them says so. Raises
     ``UnreadableLog``, and ``Nobodys``.
     """
@@ -88,11 +88,11 @@ def _dumps(document: Any, osd: int | None, where: str, clock: Clock) -> Iterator
     if isinstance(document, list):
         entries = [each for each in document if isinstance(each, dict) and "stamp" in each and "message" in each]
         if entries:
-            yield Dump(events=tuple(_logged(entries, clock)))
+            yield Dump(events=tuple(_log_events(entries, clock)))
             return
         for each in document:
             if isinstance(each, dict):
-                yield from _dumps(each, _named(each, osd), where, clock)
+                yield from _dumps(each, _osd_of(each, osd), where, clock)
         return
     checks = document.get(
         "checks", document["health"].get("checks") if isinstance(document.get("health"), dict) else None
@@ -109,7 +109,7 @@ def _dumps(document: Any, osd: int | None, where: str, clock: Clock) -> Iterator
                 yield from _dumps(each, number, where, clock)
 
 
-def _logged(entries: Sequence[Mapping[str, Any]], clock: Clock) -> Iterator[Event]:
+def _log_events(entries: Sequence[Mapping[str, Any]], clock: Clock) -> Iterator[Event]:
     """Of ``ceph log last`` as JSON."""
     for each in entries:
         line = f"{each['stamp']} {each.get('name')} (x) 0 : cluster [WRN] {each['message']}"[:10_000]
@@ -118,7 +118,7 @@ def _logged(entries: Sequence[Mapping[str, Any]], clock: Clock) -> Iterator[Even
             yield log_event
 
 
-def _named(fields: Mapping[str, Any], osd: int | None) -> int | None:
+def _osd_of(fields: Mapping[str, Any], osd: int | None) -> int | None:
     for name in ("osd", "daemon", "name", "id", "who"):
         value = fields.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and name in ("osd", "id"):

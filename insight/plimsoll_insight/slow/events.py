@@ -18,7 +18,7 @@ from operator import itemgetter
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.slow.blame import Blame
-from plimsoll_insight.slow.wrapped import Wrapped, time_around, unwrapped
+from plimsoll_insight.slow.wrapped import Entry, time_around, unwrap
 
 OSD = int
 NOBODY: OSD = -1
@@ -76,7 +76,7 @@ class Oldest:
 
 
 @frozen
-class Blamed:
+class Report:
     """OSDs with slow requests, by the monitor. ``age`` is 0 where it names several: no line says whose it is."""
 
     time: float
@@ -91,7 +91,7 @@ class Blamed:
 
 
 @frozen
-class Batch(Blamed):
+class Batch(Report):
     """An OSD tells of a few of its slow requests, and how many it has."""
 
 
@@ -105,7 +105,7 @@ class Stalls:
 
 
 @frozen
-class Changed:
+class OsdChange:
     """``failed``, ``boot`` or ``wrongly down``."""
 
     time: float
@@ -124,7 +124,7 @@ class Retold(Known):
     again after minutes or an hour, and its own log has what the cluster's has.
     """
 
-    what: Blamed | Changed
+    what: Report | OsdChange
 
 
 @frozen
@@ -132,13 +132,13 @@ class Cleared(Known):
     """A monitor: there are no slow requests any more."""
 
     time: float
-    was: Blamed | None
+    was: Report | None
 
 
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
 OTHERS = frozenset({LOCKS, REPLICAS, UNKNOWN})
 """States in which an OSD is not to blame, or it is unknown."""
-Event = SlowRequest | SlowCount | Oldest | Blamed | Stalls | Changed | Known
+Event = SlowRequest | SlowCount | Oldest | Report | Stalls | OsdChange | Known
 _KNOWN = Known()
 _MOST_OSDS = 1 << 15
 """Of a cluster: it bounds the memory that a hostile log can take."""
@@ -257,13 +257,13 @@ class Clock:
 
 def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     """What the line says; None if that is not understood. ``osd`` is whose log it is, None for the cluster's."""
-    entry = unwrapped(line)
+    entry = unwrap(line)
     if entry.is_repeated:
         return _KNOWN
-    return said(entry, osd if entry.osd is None else entry.osd, clock)
+    return event_of(entry, osd if entry.osd is None else entry.osd, clock)
 
 
-def said(entry: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
+def event_of(entry: Entry, osd: OSD | None, clock: Clock) -> Event | None:
     """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
     line = entry.text
     try:
@@ -272,17 +272,17 @@ def said(entry: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
         if cluster is not None:
             if cluster[1] == b"mds":
                 return _KNOWN
-            return _said(time, _osd(cluster[2]) if cluster[1] == b"osd" else None, cluster[3], clock)
+            return _event(time, _osd(cluster[2]) if cluster[1] == b"osd" else None, cluster[3], clock)
         if b"get_health_metrics" in line:
             return _oldest(time, line, osd)
         own = _OF_OSD.search(line)
         if own and own[1] != b"cluster":
             return _KNOWN
         if own and osd is not None:
-            return _said(time, osd, own[2], clock)
+            return _event(time, osd, own[2], clock)
         if own:  # a monitor's says what the cluster's log says, too
-            report = _said(time, None, own[2], clock)
-            if isinstance(report, Blamed | Changed):
+            report = _event(time, None, own[2], clock)
+            if isinstance(report, Report | OsdChange):
                 return Retold(report)
             return report if isinstance(report, Stalls | Known) else None
         store = _STORE.search(line)
@@ -290,18 +290,18 @@ def said(entry: Wrapped, osd: OSD | None, clock: Clock) -> Event | None:
             directory = _DIRECTORY.search(line[: store.start()])
             whose = _osd(directory[1]) if directory else osd
             return None if whose is None else Stalls(time, (whose,), float(store[1]))
-        return _said(time, osd, line, clock)
+        return _event(time, osd, line, clock)
     except ValueError:
         return None
 
 
 @lru_cache(maxsize=4096)
-def _summed(words: bytes) -> tuple[int, Mapping[str, int], Mapping[str, int]] | None:
+def _sums(words: bytes) -> tuple[int, Mapping[str, int], Mapping[str, int]] | None:
     together = _SUM.match(words)
     return (int(together[1]), _pairs(together[2]), _pairs(together[3] or b"")) if together else None
 
 
-def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | None:
+def _event(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | None:
     if osd is not None:
         own = _of_one(time, osd, words, clock)
         if own is not None:
@@ -311,7 +311,7 @@ def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | N
         return _by_monitor(time, words, health)
     have = _HAVE.search(words)
     if have:
-        return Blamed(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
+        return Report(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
     stall = _OBSERVED.search(words)
     if stall:
         return Stalls(time, (_osd(stall[1]),))
@@ -320,7 +320,7 @@ def _said(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | N
     for pattern, what in ((_FAILED, "failed"), (_BOOT, "boot"), (_RUNNING, "wrongly down")):
         change = pattern.search(words)
         if change:
-            return Changed(time, _osd(change[1]), what)
+            return OsdChange(time, _osd(change[1]), what)
     if _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
         return _KNOWN
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_CEPH) else None
@@ -340,7 +340,7 @@ def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
         return _KNOWN
     age = oldest if len(daemons) == 1 else 0.0
     others = len(osds) < len(daemons)
-    report = Blamed(time, osds, age, max(int(health[1]), 1), oldest, others)
+    report = Report(time, osds, age, max(int(health[1]), 1), oldest, others)
     if words.lstrip().startswith(b"Health check cleared"):
         return Cleared(time, report)
     return Retold(report) if _AGAIN.search(words) else report
@@ -355,14 +355,14 @@ def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
     if new:
         age = time - clock.time(new[4])
         return _request(time, osd, age, new[1] or new[3], new[2] or new[3], new[5], tells_locks=False)
-    sums = _summed(words)
+    sums = _sums(words)
     if sums:
         return SlowCount(time, osd, *sums)
     batch = _BATCH.match(words)
     if batch:
         return Batch(time, (osd,), float(batch[2]), int(batch[1]), float(batch[2]))
     wrongly = _WRONGLY.match(words)
-    return (_KNOWN if wrongly[1] else Changed(time, osd, "wrongly down")) if wrongly else None
+    return (_KNOWN if wrongly[1] else OsdChange(time, osd, "wrongly down")) if wrongly else None
 
 
 def _request(

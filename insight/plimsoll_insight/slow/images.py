@@ -32,7 +32,7 @@ class Owner:
     uuid: str | None = None
 
 
-def parsed(text: str, where: str) -> dict[str, str]:
+def parse(text: str, where: str) -> dict[str, str]:
     """Names by ids, out of lines ``ID IMAGE`` or ``ID POOL/IMAGE``. Raises ``UnreadableImages``."""
     names = {}
     for number, line in enumerate(text.splitlines(), 1):

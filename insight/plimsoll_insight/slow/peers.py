@@ -17,14 +17,14 @@ from plimsoll_insight.slow.events import SlowRequest
 _Span = tuple[float, float]
 
 
-def settled(requests: Sequence[SlowRequest]) -> list[SlowRequest]:
+def settle(requests: Sequence[SlowRequest]) -> list[SlowRequest]:
     """The same of all OSDs, without peers for which fewer OSDs wait than for the one that waits for them."""
     spans: dict[int, dict[int, list[_Span]]] = {}
     for each in requests:
         own = each.operation.is_replica or (each.blame or of_state(each.state)) is Blame.OWN
         for slow in each.peers or ((each.osd,) if own else ()):
             spans.setdefault(slow, {}).setdefault(each.osd, []).append(_span(each))
-    waiting = {slow: [_joined(of_osd) for of_osd in of.values()] for slow, of in spans.items()}
+    waiting = {slow: [_join(of_osd) for of_osd in of.values()] for slow, of in spans.items()}
 
     def number(osd: int, span: _Span) -> int:
         """Of OSDs that waited for it at least half of that time."""
@@ -43,7 +43,7 @@ def _span(request: SlowRequest) -> _Span:
     return request.time, request.time + request.age
 
 
-def _joined(spans: Iterable[_Span]) -> list[_Span]:
+def _join(spans: Iterable[_Span]) -> list[_Span]:
     union: list[_Span] = []
     for begin, end in sorted(spans):
         if union and begin <= union[-1][1]:

@@ -54,7 +54,7 @@ class _Part:
     draw: Callable[[Axes], None]
 
 
-def drawn(kind: str, over: OverTime, tree: Tree | None, sentences: Sequence[str]) -> bytes:
+def render(kind: str, over: OverTime, tree: Tree | None, sentences: Sequence[str]) -> bytes:
     """The file."""
     parts = list(_parts(chart_of(over, tree)))
     if kind == ".html":

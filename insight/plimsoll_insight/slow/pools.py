@@ -16,7 +16,7 @@ class UnreadablePools(PlimsollError):
     """A file has no names of pools."""
 
 
-def parsed(text: str, where: str) -> dict[int, str]:
+def parse(text: str, where: str) -> dict[int, str]:
     """By their numbers. Raises ``UnreadablePools``."""
     try:
         names = _of_json(text) if text.lstrip().startswith(("{", "[")) else _of_text(text)

@@ -25,11 +25,11 @@ from plimsoll_insight.slow.events import (
     Oldest,
     SlowCount,
     SlowRequest,
+    event_of,
     lines,
     places_in,
-    said,
 )
-from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrapped
+from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrap
 
 if TYPE_CHECKING:
     from plimsoll_insight.slow.columns import Requests
@@ -69,7 +69,7 @@ _AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
 
 
 @dataclass
-class Read:
+class Reading:
     """What was read: of the cluster's logs, of OSDs' own, and of what OSDs remember."""
 
     cluster: Counts
@@ -98,7 +98,7 @@ class Read:
     """Files in which slow requests would be."""
 
     @classmethod
-    def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> Read:
+    def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> Reading:
         """``width``: of an interval, in seconds."""
         return cls(Counts(width), Counts(width), Counts(width), clock or Clock())
 
@@ -118,7 +118,7 @@ _InOrder = SlowRequest | SlowCount | Oldest
 
 
 @frozen
-class _Said:
+class _Line:
     """A line of a file."""
 
     event: _InOrder
@@ -131,13 +131,13 @@ class _Counting:
     them changes how they do.
     """
 
-    def __init__(self, reading: Read) -> None:
+    def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._waiting: list[Requests] = []
         self._number = 0
 
-    def add(self, piece: _Said | Requests) -> None:
-        if isinstance(piece, _Said):
+    def add(self, piece: _Line | Requests) -> None:
+        if isinstance(piece, _Line):
             if not piece.is_own:
                 self.finish()
             self._reading.counts(is_own=piece.is_own).add(piece.event, is_repeated=piece.is_repeated)
@@ -153,20 +153,20 @@ class _Counting:
         self._waiting, self._number = [], 0
 
 
-def read(paths: Sequence[Path], progress: Callable[[int], None], reading: Read) -> Read:
+def read(paths: Sequence[Path], progress: Callable[[int], None], reading: Reading) -> Reading:
     """All files in the order of time, as counts need it: a line that two files have comes twice at once, and counts
     once. Raises ``UnreadableLog``.
     """
     begins = {path: _first_time(path, reading.clock) for path in paths}
     waiting = sorted(paths, key=lambda path: begins[path] or 0.0, reverse=True)
-    heap: list[tuple[float, int, _Said | Requests, Iterator[_Said | Requests]]] = []
+    heap: list[tuple[float, int, _Line | Requests, Iterator[_Line | Requests]]] = []
     number = 0
     is_small = len(paths) > 1 or not reading.is_all_asked
     size = _SMALL_BLOCK if is_small else _BLOCK
 
-    def push(pieces: Iterator[_Said | Requests], at: float, number: int) -> None:
+    def push(pieces: Iterator[_Line | Requests], at: float, number: int) -> None:
         for each in pieces:
-            time = each.event.time if isinstance(each, _Said) else float(each.times[0])
+            time = each.event.time if isinstance(each, _Line) else float(each.times[0])
             heapq.heappush(heap, (time or at, number, each, pieces))
             return
 
@@ -179,7 +179,7 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], reading: Read) 
         if not heap:
             continue
         at, which, piece, rest = heapq.heappop(heap)
-        if isinstance(piece, _Said):
+        if isinstance(piece, _Line):
             counting.add(piece)
             push(rest, at, which)
             continue
@@ -209,7 +209,7 @@ def _first_time(path: Path, clock: Clock) -> float | None:
 
 def time_of(line: bytes, clock: Clock) -> float | None:
     """None where it has none."""
-    entry = unwrapped(line)
+    entry = unwrap(line)
     was_used, was_guessed, until = clock.is_used, clock.is_guessed, clock.until
     try:
         if entry.is_dated:
@@ -223,8 +223,8 @@ def time_of(line: bytes, clock: Clock) -> float | None:
 
 
 def _file(
-    path: Path, begin: float | None, reading: Read, progress: Callable[[int], None], size: int
-) -> Iterator[_Said | Requests]:
+    path: Path, begin: float | None, reading: Reading, progress: Callable[[int], None], size: int
+) -> Iterator[_Line | Requests]:
     """Its lines of interest."""
     before, is_of_interest, latest = reading.bytes, False, 0.0
     owner = _Owner(osd_of_file(path.name), is_of_mds=bool(_OF_MDS.search(path.name.encode())))
@@ -258,7 +258,7 @@ def _file(
                 yield from owner.all_said(_usual(waiting, reading.clock), reading, mtime)
                 waiting = []
         yield from owner.all_said(_usual(waiting, reading.clock), reading, mtime)
-        yield from owner.left(reading)
+        yield from owner.finish(reading)
     name = printable(str(path))
     if begin is not None and (
         (reading.since is not None and latest < reading.since)
@@ -298,8 +298,8 @@ def _columns(*texts: bytes) -> ModuleType | None:
     return None
 
 
-def _asked(usual: Requests, reading: Read) -> Iterator[Requests]:
-    requests = usual if reading.is_all_asked else usual.chosen([*map(reading.is_asked, usual.times.tolist())])
+def _of_time(usual: Requests, reading: Reading) -> Iterator[Requests]:
+    requests = usual if reading.is_all_asked else usual.select([*map(reading.is_asked, usual.times.tolist())])
     if len(requests.times):
         yield requests
 
@@ -319,7 +319,7 @@ def _other(begin: bytes) -> bool:
 
 
 def _blocks(
-    stream: BinaryIO, reading: Read, progress: Callable[[int], None], size: int, form: str
+    stream: BinaryIO, reading: Reading, progress: Callable[[int], None], size: int, form: str
 ) -> Iterator[bytes]:
     """Whole lines; of other forms, its entries as lines."""
     if form != "lines":
@@ -335,7 +335,7 @@ def _blocks(
     yield from _whole(stream, reading, progress, size)
 
 
-def _whole(stream: BinaryIO, reading: Read, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
+def _whole(stream: BinaryIO, reading: Reading, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
     rest, is_cut = b"", False
     while block := stream.read(size):
         reading.bytes += len(block)
@@ -388,13 +388,13 @@ class _Owner:
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
-    def all_said(self, lines: _Parted, reading: Read, until: float) -> Iterator[_Said | Requests]:
+    def all_said(self, lines: _Parted, reading: Reading, until: float) -> Iterator[_Line | Requests]:
         """What lines of a file that was written ``until`` then say."""
         usual, others = lines
         first = 0
         for number, line in others:
             reading.clock.until = until
-            entry = unwrapped(line)
+            entry = unwrap(line)
             if (
                 entry.osd is None
                 and (self._is_of_mds or _OF_MDS.search(entry.head))
@@ -402,42 +402,42 @@ class _Owner:
             ):
                 continue  # its requests are those of files
             osd = entry.osd if entry.osd is not None else self._of.get(entry.who, self._by_name)
-            event = said(entry, osd, reading.clock)
+            event = event_of(entry, osd, reading.clock)
             if usual is not None and number > first and (event is None or isinstance(event, _InOrder)):
-                yield from _asked(usual.part(first, number), reading)
+                yield from _of_time(usual.part(first, number), reading)
                 first = number
             is_own = not entry.is_dated or bool(_OWN.search(entry.text))
             if isinstance(event, Oldest) and entry.who not in self._of:
                 self._of[entry.who] = event.osd
                 for waiting in self._waiting.pop(entry.who, ()):
-                    yield from self._kept(waiting, event.osd, reading)
+                    yield from self._recall(waiting, event.osd, reading)
             if event is None and is_own and osd is None and self._number < _MOST_WAITING:
                 self._number += 1
                 self._waiting[entry.who].append(line)
                 continue
-            yield from self._told(event, line, reading, is_own=is_own, is_repeated=entry.is_repeated)
+            yield from self._count(event, line, reading, is_own=is_own, is_repeated=entry.is_repeated)
         if usual is not None:
             self.understood += len(usual.times)
-            yield from _asked(usual.part(first), reading)
+            yield from _of_time(usual.part(first), reading)
 
-    def left(self, reading: Read) -> Iterator[_Said]:
+    def finish(self, reading: Reading) -> Iterator[_Line]:
         """Those of which no line of the same process tells whose they are."""
         osds = set(self._of.values())
         whose = osds.pop() if len(osds) == 1 else None
         for waiting in self._waiting.values():
             for line in waiting:
-                yield from self._kept(line, whose, reading)
+                yield from self._recall(line, whose, reading)
 
-    def _kept(self, line: bytes, osd: int | None, reading: Read) -> Sequence[_Said]:
-        entry = unwrapped(line)
-        event = said(entry, NOBODY if osd is None else osd, reading.clock)
+    def _recall(self, line: bytes, osd: int | None, reading: Reading) -> Sequence[_Line]:
+        entry = unwrap(line)
+        event = event_of(entry, NOBODY if osd is None else osd, reading.clock)
         if osd is None and isinstance(event, _InOrder):
             self.is_nobodys = True
-        return self._told(event, line, reading, is_own=True, is_repeated=entry.is_repeated)
+        return self._count(event, line, reading, is_own=True, is_repeated=entry.is_repeated)
 
-    def _told(
-        self, event: Event | None, line: bytes, reading: Read, *, is_own: bool, is_repeated: bool
-    ) -> Sequence[_Said]:
+    def _count(
+        self, event: Event | None, line: bytes, reading: Reading, *, is_own: bool, is_repeated: bool
+    ) -> Sequence[_Line]:
         """Counts it, but for what counts in order."""
         if event is None:
             reading.missed += 1
@@ -448,6 +448,6 @@ class _Owner:
         self.understood += type(event) is not Known
         if isinstance(event, Known) or reading.is_asked(event.time):
             if isinstance(event, _InOrder):
-                return (_Said(event, is_own, is_repeated),)
+                return (_Line(event, is_own, is_repeated),)
             reading.counts(is_own=is_own).add(event, is_repeated=is_repeated)
         return ()

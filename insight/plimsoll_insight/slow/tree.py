@@ -75,7 +75,7 @@ class Tree:
         return below
 
 
-def parsed(text: str, where: str) -> Tree:
+def parse(text: str, where: str) -> Tree:
     """Raises ``UnreadableTree``."""
     try:
         pairs = _of_json(json.loads(text)) if text.lstrip().startswith("{") else _of_text(text)

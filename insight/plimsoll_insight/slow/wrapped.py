@@ -58,7 +58,7 @@ _MESSAGES = ("MESSAGE", "log", "message", "msg", "line")
 
 
 @frozen
-class Wrapped:
+class Entry:
     """``text`` is Ceph's. ``time`` is that of what is around it, where Ceph's text has none; in seconds."""
 
     text: bytes
@@ -76,7 +76,7 @@ _STAMPED = re.compile(_STAMP + rb" ")
 _THREAD = re.compile(_STAMP.replace(rb"(?:\.", rb"(?:[.,]") + rb" ([0-9a-f]{5,16}) ")
 
 
-def unwrapped(line: bytes) -> Wrapped:
+def unwrap(line: bytes) -> Entry:
     """A line of any form."""
     begin = line[:600]
     stamp = _DATED.search(begin)
@@ -95,7 +95,7 @@ def unwrapped(line: bytes) -> Wrapped:
         osd = osd_of_file(file[1].rpartition(b"/")[2].decode("utf-8", "replace"))
     thread = _THREAD.match(text) if is_dated and not (ident and ident[2]) else None
     who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
-    return Wrapped(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)))
+    return Entry(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)))
 
 
 def _osd_of(name: bytes) -> int | None:
@@ -163,7 +163,7 @@ def form_of(begin: bytes) -> str:
 def plain(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
     """The entries of a journal or a container as lines ``TIME - NAME[PID]: MESSAGE``."""
     if form == "cri":
-        yield from _joined(lines)
+        yield from _join(lines)
     elif form == "json":
         for line in lines:
             fields = _of_json(line.strip(b"\x1e \r\n").removeprefix(b"data:").strip())
@@ -177,7 +177,7 @@ def plain(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
         yield from _fields(lines, form)
 
 
-def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+def _join(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Parts of lines that are too long for a container's log (CRI's ``P``) as one."""
     parts: list[bytes] = []
     for line in lines:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, devices, merged
+from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, devices, merge
 from tests.fuzz.refusals import assert_clear
 from tests.fuzz.targets.query_block import Answering
 
@@ -27,5 +27,5 @@ def target(data: bytes) -> None:
         assert isinstance(device.path, str)
         if device.latencies is not None:
             assert not device.others
-            assert all(histogram.count >= 0 for histogram in merged([device.latencies]).values())
+            assert all(histogram.count >= 0 for histogram in merge([device.latencies]).values())
             assert set(device.latencies) == set(DIRECTIONS)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from plimsoll_insight.drill.recording import Done, Probed, Writer, done_line, probed_line, status_line
+from plimsoll_insight.drill.recording import ProbeJob, Sample, Writer, job_line, sample_line, status_line
 from plimsoll_insight.drill.status import Status
 from plimsoll_probes.model.histogram import Histogram
 
@@ -47,7 +47,7 @@ def write(path: Path, seconds: Sequence[Second], disks: int = 1, *, end: bool = 
     for number in range(disks):
         guest = f"instance-{number:08x}"
         writer.write(BEGAN, {"disk": [number, guest, f"{number:08d}-0000-4000-8000-000000000000", "vda"]})
-    writer.write(BEGAN, done_line(Done(BEGAN, [], [], [], [], [], [])))
+    writer.write(BEGAN, sample_line(Sample(BEGAN, [], [], [], [], [], [])))
     for time, line in lines(seconds, disks):
         writer.write(BEGAN + time, line)
     if end:
@@ -64,8 +64,8 @@ def lines(seconds: Sequence[Second], disks: int) -> Iterator[tuple[float, dict[s
         if iops is not None:
             of = range(disks) if iops else ()
             latency = 1000 if iops >= 100 else 2000
-            yield number + 1.0, done_line(
-                Done(
+            yield number + 1.0, sample_line(
+                Sample(
                     number, [*of], [0.0 for _ in of], [1.0 for _ in of], [iops for _ in of],
                     [latency if disks == 1 else chance.randrange(latency, 3 * latency) for _ in of], [],
                 )
@@ -81,6 +81,6 @@ def probed(path: Path, seconds: int) -> None:
             waits = begin % 80 < 20 < begin % 80 + 5
             end = begin + (13 if waits else 5)
             samples = [chance.randrange(1_000_000, 3_000_000) for _ in range(50)] + [8_000_000_000] * waits
-            job = Probed(BEGAN + begin, BEGAN + end, guest, Histogram.of(samples).buckets, max(samples))
-            writer.write(job.ended, probed_line(job))
+            job = ProbeJob(BEGAN + begin, BEGAN + end, guest, Histogram.of(samples).buckets, max(samples))
+            writer.write(job.ended, job_line(job))
             begin = end + 0.4

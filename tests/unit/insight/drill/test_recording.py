@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_insight.drill.recording import Done, Probed, RecordingError, Writer, done_line, probed_line, read
+from plimsoll_insight.drill.recording import ProbeJob, RecordingError, Sample, Writer, job_line, read, sample_line
 from tests.unit.insight.drill.recorded import BEGAN, drill, status, write
 
 
@@ -14,12 +14,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     file = tmp_path / "drill"
     writer = Writer.begin(file, BEGAN, "node-1", 2.0)
     writer.write(BEGAN, {"disk": [0, "instance-1", "uuid", "vdb"]})
-    writer.write(BEGAN + 1, done_line(Done(0, [0], [-0.25], [1.5], [30], [None], [4])))
+    writer.write(BEGAN + 1, sample_line(Sample(0, [0], [-0.25], [1.5], [30], [None], [4])))
     writer.write(BEGAN + 0.5, {"event": {"who": "mon.a", "number": 7, "level": "INF", "text": "osd.1 boot"}})
     writer.write(BEGAN + 3, {"gap": "ceph", "since": BEGAN + 1, "why": "no answer"})
     writer.write(BEGAN + 4, {"change": "500 → 3000 IOPS"})
-    probed = Probed(BEGAN + 1.5, BEGAN + 4.5, "instance-1", ((64, 3), (900, 1)), 7_000_000)
-    writer.write(probed.ended, probed_line(probed))
+    probed = ProbeJob(BEGAN + 1.5, BEGAN + 4.5, "instance-1", ((64, 3), (900, 1)), 7_000_000)
+    writer.write(probed.ended, job_line(probed))
     writer.write(BEGAN + 4.5, {"store": 64_000_000})
     writer.write(BEGAN + 5, {"end": "stopped"})
     found = read(file)
@@ -27,7 +27,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert (found.began, found.node, found.interval, found.ended, found.last) == (
         BEGAN, "node-1", 2.0, "stopped", BEGAN + 5,
     )  # fmt: skip
-    assert found.done == [Done(BEGAN + 1, [0], [-0.25], [1.5], [30], [None], [4])]
+    assert found.done == [Sample(BEGAN + 1, [0], [-0.25], [1.5], [30], [None], [4])]
     assert found.disks[0].words == "instance-1 vdb"
     assert [(line.time, line.text) for line in found.events] == [(BEGAN + 0.5, "osd.1 boot")]
     assert [(gap.source, gap.until - gap.since, gap.why) for gap in found.gaps] == [("ceph", 2, "no answer")]

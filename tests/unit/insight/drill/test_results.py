@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plimsoll_insight.drill.comparison import UnreadableForecast, compared
+from plimsoll_insight.drill.comparison import UnreadableForecast, compare
 from plimsoll_insight.drill.phases import Phase
-from plimsoll_insight.drill.recording import Done, Probed, Recording, Writer, done_line, merged, probed_line, read
+from plimsoll_insight.drill.recording import ProbeJob, Recording, Sample, Writer, job_line, merge, read, sample_line
 from plimsoll_insight.drill.results import Results, results
 from plimsoll_probes.model.histogram import bucket_of
 from tests.unit.insight.drill.recorded import BEGAN, Second, drill, lines, status, write
@@ -121,21 +121,21 @@ def test_a_forecast_is_compared_by_what_lies_beyond_it(tmp_path: Path) -> None:
             "stale": {"low": 10, "high": 16}, "objects_sec": None, "clean": {"low": 7, "high": 7}}  # fmt: skip
     both = {
         one.figure: (round(one.measured, 3), round(one.error, 3))
-        for one in compared([told], whole, whole.incidents[0])
+        for one in compare([told], whole, whole.incidents[0])
     }
     assert both == {
         "detect": (7.2, 0), "degraded": (0.5, 0), "iops_share": (0.6, -0.25), "stale": (20, 0.25), "clean": (14, 1),
     }  # fmt: skip
     for damaged in ({}, [], [{}], [{**told, "clean": 1}]):
         with pytest.raises(UnreadableForecast, match="not the output of plimsoll forecast -f json"):
-            compared(damaged, whole, whole.incidents[0])
+            compare(damaged, whole, whole.incidents[0])
 
 
 def part(path: Path, uuid: str, begin: int, end: int, *, ceph: bool) -> Recording:
     """Of the drill from second ``begin`` until ``end``, with a disk of this guest."""
     writer = Writer.begin(path, BEGAN + begin, f"node-{uuid}", 1.0)
     writer.write(BEGAN + begin, {"disk": [0, f"instance-{uuid}", uuid, "vda"]})
-    writer.write(BEGAN + begin, done_line(Done(BEGAN, [], [], [], [], [], [])))
+    writer.write(BEGAN + begin, sample_line(Sample(BEGAN, [], [], [], [], [], [])))
     for time, line in lines(drill(), 1):
         if begin < time <= end and (ceph or "disks" in line):
             writer.write(BEGAN + time, line)
@@ -145,7 +145,7 @@ def part(path: Path, uuid: str, begin: int, end: int, *, ceph: bool) -> Recordin
 
 def test_recordings_of_several_nodes_are_one_drill(tmp_path: Path) -> None:
     both = [part(tmp_path / uuid, uuid, 0, 82, ceph=uuid == "a") for uuid in ("a", "b")]
-    whole, one = results(merged(both)), results(both[0])
+    whole, one = results(merge(both)), results(both[0])
     assert whole.phases.normal == pytest.approx(200)
     assert whole.phases.spans == one.phases.spans
     assert (whole.busy, {stall.disk.uuid for stall in whole.stalls}) == (2, {"a", "b"})
@@ -156,7 +156,7 @@ def test_recordings_of_several_nodes_are_one_drill(tmp_path: Path) -> None:
 def test_a_recording_that_goes_on_in_a_second_file_is_one_drill(tmp_path: Path) -> None:
     """Between them nothing is known."""
     parts = (("1", (0, 40)), ("2", (43, 82)))
-    whole = results(merged([part(tmp_path / name, "a", *of, ceph=True) for name, of in parts]))
+    whole = results(merge([part(tmp_path / name, "a", *of, ceph=True) for name, of in parts]))
     assert len(whole.recording.disks) == 1
     assert whole.phases.spans == found(tmp_path, drill()).phases.spans
     assert np.flatnonzero(np.isnan(whole.seconds.iops)).tolist() == [40, 41, 42]
@@ -164,7 +164,7 @@ def test_a_recording_that_goes_on_in_a_second_file_is_one_drill(tmp_path: Path) 
 
 def test_a_node_that_was_not_recorded_leaves_what_all_did_unknown(tmp_path: Path) -> None:
     both = [part(tmp_path / "a", "a", 0, 82, ceph=True), part(tmp_path / "b", "b", 0, 30, ceph=False)]
-    seconds = results(merged(both)).seconds
+    seconds = results(merge(both)).seconds
     assert np.isnan(seconds.iops).tolist() == [False] * 30 + [True] * 52
     assert seconds.known.sum(axis=1).tolist() == [82, 30]
 
@@ -174,8 +174,8 @@ def test_probes_count_for_the_phase_in_which_the_middle_of_their_job_is(tmp_path
     writer = Writer.more(tmp_path / "drill")
     slow, fast = bucket_of(9_000_000_000), bucket_of(2_000_000)
     for begin, end, buckets in ((10, 15, ((fast, 100),)), (16, 29, ((fast, 2), (slow, 1))), (29, 34, ((fast, 9),))):
-        probed = Probed(BEGAN + begin, BEGAN + end, "instance-1", buckets, 9_100_000_000)
-        writer.write(probed.ended, probed_line(probed))
+        probed = ProbeJob(BEGAN + begin, BEGAN + end, "instance-1", buckets, 9_100_000_000)
+        writer.write(probed.ended, job_line(probed))
     whole = results(read(tmp_path / "drill"))
     found = {each.span.phase: each.probed for each in whole.figures[:-1]}
     assert found[Phase.NORMAL] == found[Phase.DEGRADED] == pytest.approx(0.002, rel=0.02)

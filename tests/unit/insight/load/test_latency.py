@@ -13,7 +13,7 @@ from plimsoll_agent.errors import DeadlineExceeded, NotFound, PlimsollError, Rej
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.store.state import CorruptState, State
 from plimsoll_insight.load import latency
-from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, Guest, Histogram, Histograms, devices, merged
+from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, Guest, Histogram, Histograms, devices, merge
 from plimsoll_probes.model.histogram import Quantile, bucket_of, edges
 from tests.unit.values import GUEST, a_disk, a_guest
 
@@ -116,10 +116,10 @@ def test_a_quantile_is_the_interval_of_the_request_of_that_rank() -> None:
 def test_the_histograms_of_disks_add_up_exactly() -> None:
     one = {"read": counts(_10=3, _70=1), "write": counts(), "flush": counts(_5=2)}
     other = {"read": counts(_10=4, _71=6), "write": counts(_9=1), "flush": counts()}
-    both = merged([one, other])
+    both = merge([one, other])
     assert both == {"read": counts(_10=7, _70=1, _71=6), "write": counts(_9=1), "flush": counts(_5=2)}
     assert both["read"].intervals[0] == (BOUNDARIES[9], BOUNDARIES[10], 7)
-    assert merged([]) == {way: counts() for way in DIRECTIONS}
+    assert merge([]) == {way: counts() for way in DIRECTIONS}
 
 
 def test_only_the_disks_that_were_named_have_some_and_none_after_the_end(qemu: Qemu, histograms: Histograms) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from plimsoll_insight.slow.counts import Counts, OsdCount, together
 from plimsoll_insight.slow.events import Clock
-from plimsoll_insight.slow.reading import Read, read
+from plimsoll_insight.slow.reading import Reading, read
 
 LOGS = Path(__file__).parents[2] / "data" / "ceph-dialects"
 
@@ -112,8 +112,8 @@ SQUID = ByHand(
 )
 
 
-def counted(release: str) -> tuple[Read, Counts]:
-    found = read(sorted((LOGS / release).iterdir()), lambda _: None, Read.nothing(Clock()))
+def counted(release: str) -> tuple[Reading, Counts]:
+    found = read(sorted((LOGS / release).iterdir()), lambda _: None, Reading.nothing(Clock()))
     return found, together(found.cluster, found.own, found.dumped)
 
 

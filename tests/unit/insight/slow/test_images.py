@@ -9,7 +9,7 @@ from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import replace
-from plimsoll_insight.slow.images import Owner, UnreadableImages, owner, parsed, path
+from plimsoll_insight.slow.images import Owner, UnreadableImages, owner, parse, path
 
 VOLUME, SERVER = "6665c608-001a-4ea4-a2eb-d491b58efc11", "5c9b0f6e-3f0e-4a51-9a44-7f0f9a1d2b77"
 
@@ -57,7 +57,7 @@ def test_of_a_disk_elsewhere_the_name_tells_the_volume_or_the_guest(name: str, w
 
 
 def test_a_list_has_a_name_for_each_id() -> None:
-    assert parsed("102afe660f2 volumes/a b\n\n  10207113b231   c\n", "here") == {
+    assert parse("102afe660f2 volumes/a b\n\n  10207113b231   c\n", "here") == {
         "102afe660f2": "volumes/a b", "10207113b231": "c",
     }  # fmt: skip
     assert (path("c", "volumes"), path("vms/c", "volumes"), path("c", None), path(None, "volumes")) == (
@@ -68,4 +68,4 @@ def test_a_list_has_a_name_for_each_id() -> None:
 @pytest.mark.parametrize("line", ["102afe660f2", "volumes/a 102afe660f2", "\x1b[31m x"])
 def test_a_line_of_another_kind_is_an_error_with_its_number(line: str) -> None:
     with pytest.raises(UnreadableImages, match=r"^here:2: .*write ID IMAGE"):
-        parsed(f"102afe660f2 a\n{line}\n", "here")
+        parse(f"102afe660f2 a\n{line}\n", "here")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll_insight.slow.events import OTHERS, Operation, SlowRequest
-from plimsoll_insight.slow.peers import settled
+from plimsoll_insight.slow.peers import settle
 
 
 def request(
@@ -15,7 +15,7 @@ def request(
 
 
 def blamed(*requests: SlowRequest) -> list[tuple[int, ...]]:
-    return [each.peers for each in settled(requests)]
+    return [each.peers for each in settle(requests)]
 
 
 def test_the_one_is_blamed_for_which_more_osds_wait() -> None:

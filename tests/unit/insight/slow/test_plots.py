@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll_insight.slow import plots
 from plimsoll_insight.slow.over_time import Interval, OverTime
-from plimsoll_insight.slow.plots import chart_of, drawn
+from plimsoll_insight.slow.plots import chart_of, render
 from plimsoll_insight.slow.tree import Bucket, Tree
 
 TREE = Tree({osd: Bucket((("root", "default"), ("host", f"host-{'ba'[osd // 2]}"))) for osd in range(4)})
@@ -77,7 +77,7 @@ def test_long_names_of_hosts_stay_different(names: tuple[str, ...], shown: list[
 
 def test_a_chart_of_the_osds_with_most_says_so() -> None:
     def titles(number: int) -> list[str]:
-        svg = drawn(".svg", over(Interval(0, number, dict.fromkeys(range(number), 1), {})), None, [])
+        svg = render(".svg", over(Interval(0, number, dict.fromkeys(range(number), 1), {})), None, [])
         return [each.strip() for each in ET.fromstring(svg).itertext() if "may have caused" in each]
 
     assert titles(41) == ["the 40 OSDs that may have caused most"]
@@ -87,7 +87,7 @@ def test_a_chart_of_the_osds_with_most_says_so() -> None:
 @pytest.mark.parametrize("width", [1.0, 2.5, 60.0, 7680.0])
 def test_a_figure_has_its_words_and_times(width: float) -> None:
     chart = over(*(Interval(width * number, 2, {1: 2}, {"host-b": 2}) for number in range(100)), width=width)
-    svg = drawn(".svg", chart, TREE, [])
+    svg = render(".svg", chart, TREE, [])
     words = [each.strip() for each in ET.fromstring(svg).itertext()]
     assert "slow requests that each OSD may have caused" in words
     assert "host-b osd.1" in words
@@ -97,11 +97,11 @@ def test_a_figure_has_its_words_and_times(width: float) -> None:
 
 
 def test_a_log_without_slow_requests_is_drawn_as_that() -> None:
-    assert b"no request was slow" in drawn(".svg", over(), None, [])
+    assert b"no request was slow" in render(".svg", over(), None, [])
 
 
 def test_a_hostile_name_is_text() -> None:
     tree = Tree({1: Bucket((("root", "default"), ("host", "<script>\x1b$x$")))})
-    page = drawn(".html", over(Interval(0, 1, {1: 1}, {})), tree, ["<script>"])
+    page = render(".html", over(Interval(0, 1, {1: 1}, {})), tree, ["<script>"])
     assert b"<script>" not in page
-    assert b"\x1b" not in drawn(".svg", over(Interval(0, 1, {1: 1}, {})), tree, [])
+    assert b"\x1b" not in render(".svg", over(Interval(0, 1, {1: 1}, {})), tree, [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll_insight.slow.pools import UnreadablePools, parsed
+from plimsoll_insight.slow.pools import UnreadablePools, parse
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,10 @@ from plimsoll_insight.slow.pools import UnreadablePools, parsed
     ids=["lspools", "before Nautilus", "lspools as JSON", "dump as JSON", "dump"],
 )
 def test_each_form_has_the_names_by_number(text: str) -> None:
-    assert parsed(text, "here") == {1: "volumes", 7: "my vms"}
+    assert parse(text, "here") == {1: "volumes", 7: "my vms"}
 
 
 @pytest.mark.parametrize("text", ["", "no pools", "{}", "[1]", '{"pools": 3}', "[" * 100_000, '[{"poolnum":"x"}]'])
 def test_what_is_none_is_one_line(text: str) -> None:
     with pytest.raises(UnreadablePools, match=r"^here: not the output of ceph osd lspools or ceph osd dump$"):
-        parsed(text, "here")
+        parse(text, "here")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_insight.slow.tree import UnreadableTree, parsed
+from plimsoll_insight.slow.tree import UnreadableTree, parse
 
 JEWEL = """\
 ID WEIGHT   TYPE NAME               UP/DOWN REWEIGHT PRIMARY-AFFINITY
@@ -45,7 +45,7 @@ PATHS = {
 
 @pytest.mark.parametrize("text", [JEWEL, LUMINOUS], ids=["without CLASS", "with CLASS"])
 def test_text_with_and_without_classes(text: str) -> None:
-    tree = parsed(text, "tree.txt")
+    tree = parse(text, "tree.txt")
     assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == PATHS
     assert tree.types() == ["root", "rack", "host"]
     assert tree.class_of[12] == ("nvme" if "CLASS" in text else "")
@@ -53,20 +53,20 @@ def test_text_with_and_without_classes(text: str) -> None:
 
 def test_a_class_in_capitals_and_an_osd_outside_of_the_map() -> None:
     stray = "  3   hdd        0 osd.3                    down        0 1.00000\n"
-    tree = parsed(LUMINOUS.replace("  nvme ", "  NVMe ") + stray, "tree.txt")
+    tree = parse(LUMINOUS.replace("  nvme ", "  NVMe ") + stray, "tree.txt")
     assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == PATHS
 
 
 def test_json_of_a_real_cluster() -> None:
     text = (Path(__file__).parents[2] / "data/ceph-pacific/osd-tree.json").read_text()
-    tree = parsed(text, "osd-tree.json")
+    tree = parse(text, "osd-tree.json")
     assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == dict.fromkeys(
         (0, 1, 2), (("root", "default"), ("host", "vm"))
     )
 
 
 def test_buckets_have_all_osds_below_them_and_come_before_what_is_in_them() -> None:
-    found = {bucket.name: osds for bucket, osds in parsed(JEWEL, "").buckets().items()}
+    found = {bucket.name: osds for bucket, osds in parse(JEWEL, "").buckets().items()}
     assert found == {"default": [0, 12, 1, 2], "r1": [0, 12, 1], "ceph1-021": [0, 12], "ceph1-022": [1], "r2": [2],
                      "ceph1-023": [2]}  # fmt: skip
     assert list(found) == ["default", "r1", "ceph1-021", "ceph1-022", "r2", "ceph1-023"]
@@ -80,7 +80,7 @@ CIRCLE = '{"nodes": [{"id": -1, "type": "root", "name": "a", "children": [-1]}]}
 )
 def test_what_is_no_tree_is_one_line_that_names_the_file(text: str) -> None:
     with pytest.raises(UnreadableTree, match=r"^file: not the output of ceph osd tree"):
-        parsed(text, "file")
+        parse(text, "file")
 
 
 @pytest.mark.parametrize(("name", "hosts"), [
@@ -88,7 +88,7 @@ def test_what_is_no_tree_is_one_line_that_names_the_file(text: str) -> None:
     ("26-tree-shadow-after.txt", dict.fromkeys(range(4), "a")),
 ])  # fmt: skip
 def test_levels_by_tabs_and_without_the_shadows_of_device_classes(name: str, hosts: dict[int, str]) -> None:
-    tree = parsed((Path(__file__).parents[2] / "data/reports/slow" / name).read_text(), name)
+    tree = parse((Path(__file__).parents[2] / "data/reports/slow" / name).read_text(), name)
     assert {osd: bucket.path for osd, bucket in tree.bucket_of.items()} == {
         osd: (("root", "default"), ("host", host)) for osd, host in hosts.items()
     }
@@ -102,5 +102,5 @@ def test_shadows_in_json_are_left_out() -> None:
         {"id": -3, "name": "default~hdd", "type": "root", "children": [-4]},
         {"id": -4, "name": "a~hdd", "type": "host", "children": [0]},
     ]
-    tree = parsed(json.dumps({"nodes": nodes}), "tree")
+    tree = parse(json.dumps({"nodes": nodes}), "tree")
     assert [bucket.path for bucket in tree.bucket_of.values()] == [(("root", "default"), ("host", "a"))]
