@@ -23,7 +23,7 @@ from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules import loader
-from plimsoll_probes.schedule.targets import chosen
+from plimsoll_probes.schedule.targets import choose
 from tests.lab.playbook import Playbooks, Played, write_localhost
 
 pytestmark = pytest.mark.shared
@@ -102,7 +102,7 @@ def chosen_by_its_rule(played: Played, disks: Sequence[Disk]) -> list[tuple[str,
         result["plimsoll_canary_rule"] for _, _, result in played.results if result.get("plimsoll_canary_rule")
     )
     rules = loader.parse(json.dumps({"rules": [rule]}), "rules.yaml")
-    targets = chosen(rules, disks, datetime.now(UTC), node=HOST, default_directory="/elsewhere").targets
+    targets = choose(rules, disks, datetime.now(UTC), node=HOST, default_directory="/elsewhere").targets
     return [(target.guest.display_name or "", target.directory) for target in targets]
 
 

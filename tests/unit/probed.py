@@ -21,7 +21,7 @@ from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.health_gate import ClusterHealth, Gate
 from plimsoll_agent.rules.model import Objective, Rules
 from plimsoll_agent.util.frozen import replace
-from plimsoll_probes.adapters.slots import Held
+from plimsoll_probes.adapters.slots import Slot
 from plimsoll_probes.execute.runner import Desk, GuestProbe, Progress
 from plimsoll_probes.execute.witness import Witness
 from plimsoll_probes.guest.shell import Ran
@@ -135,7 +135,7 @@ class World:
     health: Callable[[], ClusterHealth] = lambda: WELL
     memory: dict[str, Remembered] = field(default_factory=dict)
     objective: Objective | None = None
-    held: Held = field(default_factory=Held)
+    held: Slot = field(default_factory=Slot)
     admission: Admission | None = None
     """One that never waits, unless another is given."""
     heeds_health: bool = True

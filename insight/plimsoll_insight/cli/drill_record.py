@@ -32,7 +32,7 @@ from plimsoll_insight.drill.probed import probing
 from plimsoll_insight.drill.recording import Writer
 from plimsoll_insight.drill.sources import Source, Sources
 from plimsoll_insight.drill.stalled import Stalls
-from plimsoll_probes.app.pick import agents, alone, meant, picked
+from plimsoll_probes.app.pick import agents, alone, pick, targets_of
 from plimsoll_probes.execute.steady import SteadyProbe
 from plimsoll_probes.guest.agent_shell import GuestShell
 from plimsoll_probes.model.finding import Trouble
@@ -155,7 +155,7 @@ class DrillRecord(NodeCommand):
         state = state_of(settings)
         state.prepare()
         rules = pass_context(settings, read_only=True).situation.rules
-        targets = meant(picked(hypervisor, settings, rules, datetime.now(UTC)), parsed_args.probe)
+        targets = targets_of(pick(hypervisor, settings, rules, datetime.now(UTC)), parsed_args.probe)
         stack.enter_context(alone(state))
         ask = stack.enter_context(agents(settings, len(targets) + 1))
         probes = []

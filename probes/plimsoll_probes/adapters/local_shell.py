@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from tempfile import TemporaryFile
 
 from plimsoll_agent.adapters import program
-from plimsoll_probes.guest.qga_exec import KILL_AFTER, SLACK, limited
+from plimsoll_probes.guest.qga_exec import KILL_AFTER, SLACK, under_timeout
 from plimsoll_probes.guest.shell import Ran
 from plimsoll_probes.model.finding import Trouble, Why
 
@@ -41,7 +41,7 @@ class HereShell:
             file.seek(0)
             try:
                 process = subprocess.Popen(  # noqa: S603  # a list of words, no shell
-                    limited(argv, seconds),
+                    under_timeout(argv, seconds),
                     stdin=file,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """Slots of a region: locks on etcd, through tooz, that bound how many of its nodes probe at the same time.
 
 An outage means fewer probes, never more. A slot is a named lock on a lease. Nothing renews the lease in the
-background: ``Held.ensure`` renews it just before each job, and a job begins only where the lease outlasts the job.
+background: ``Slot.ensure`` renews it just before each job, and a job begins only where the lease outlasts the job.
 So if etcd is lost during a job, ``timeout`` in the guest ends that job before another node can get the slot. The slot
 of a killed process is free when its lease ends (etcd starts all leases again after it was down itself). Without an
 answer from etcd no job begins.
@@ -46,7 +46,7 @@ def lease_for(seconds: float, deadline: float = DEADLINE, margin: float = MARGIN
     return math.ceil(seconds + margin + deadline)
 
 
-class Held:
+class Slot:
     """A slot, and the names that were taken with it. Without etcd there is nothing to renew."""
 
     def __init__(self, region: _Region | None = None) -> None:
@@ -73,7 +73,7 @@ def acquire(
     margin: float = MARGIN,
     connect: Connect | None = None,
     clock: Clock = time.monotonic,
-) -> Iterator[Held]:
+) -> Iterator[Slot]:
     """Hold one of ``count`` slots, and all of ``names``, until the end of the block.
 
     It does not wait for a slot; the caller tries again later. Only one node of the region can hold a name, such as
@@ -82,13 +82,13 @@ def acquire(
     does not answer in time; ``ConfigError`` where the settings are wrong.
     """
     if not url:
-        yield Held()
+        yield Slot()
         return
     where = _where(url)
     region = _Region(where, (connect or _connect)(url, node, deadline), ttl, deadline, margin, clock)
     try:
         region.take(count, node, names)
-        yield Held(region)
+        yield Slot(region)
     finally:
         region.close()
 

@@ -22,7 +22,7 @@ from plimsoll_agent.util import locks
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
-from plimsoll_probes.schedule.targets import Chosen, Planned, chosen
+from plimsoll_probes.schedule.targets import Choice, Planned, choose
 from plimsoll_probes.store.history import LOCK
 
 # libvirt first pings the agent, for up to 5 s.
@@ -30,10 +30,10 @@ _AGENT_DEADLINE = 25.0
 
 
 @frozen
-class Picked:
+class Pick:
     """What the rules choose, all guests of the node, and those that are unreachable."""
 
-    chosen: Chosen
+    chosen: Choice
     guests: tuple[Guest, ...]
     unreachable: tuple[UnreachableGuest, ...]
 
@@ -46,7 +46,7 @@ class Picked:
             yield f'{name}: unknown whether rule "{rule}" chooses it: {reason_words(doubt.unknown.reason)}'
 
 
-def picked(hypervisor: Hypervisor, settings: Settings, rules: Rules, now: datetime) -> Picked:
+def pick(hypervisor: Hypervisor, settings: Settings, rules: Rules, now: datetime) -> Pick:
     """Reads the guests' definitions without asking QEMU, so that a guest that hangs has a timetable too.
 
     Raises ``Unreachable``.
@@ -65,14 +65,14 @@ def picked(hypervisor: Hypervisor, settings: Settings, rules: Rules, now: dateti
     answers = [looks[guest] for guest in guests]
     disks = [disk for each in answers if not isinstance(each, UnreachableGuest) for disk in each]
     directory = settings.probe.directory
-    return Picked(
-        chosen(rules, disks, now, node=socket.gethostname(), default_directory=directory),
+    return Pick(
+        choose(rules, disks, now, node=socket.gethostname(), default_directory=directory),
         tuple({disk.guest.uuid: disk.guest for disk in disks}.values()),
         tuple(each for each in answers if isinstance(each, UnreachableGuest)),
     )
 
 
-def meant(guests: Picked, names: Sequence[str]) -> tuple[Planned, ...]:
+def targets_of(guests: Pick, names: Sequence[str]) -> tuple[Planned, ...]:
     """Targets of the guests with these names; without names, all that the rules choose.
 
     Raises ``UsageError`` for a guest that no rule chooses, ``PlimsollError`` for an unreachable one.

@@ -18,7 +18,7 @@ from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, si
 from plimsoll_probes.cli.looking import still_postponed
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
-from plimsoll_probes.output.report.gathered import Gathered, gather
+from plimsoll_probes.output.report.gathered import Summary, gather
 from plimsoll_probes.output.report.span import Span, usual
 from plimsoll_probes.schedule.late import Late, late
 from plimsoll_probes.store.history import History
@@ -75,7 +75,7 @@ class ProbeReport(HistoryCommand):
 
     def _page(
         self, history: History, begin: datetime, at: datetime, parsed_args: argparse.Namespace
-    ) -> tuple[str, Gathered]:
+    ) -> tuple[str, Summary]:
         # Its import logs at INFO that it looks for fonts, and at WARNING that it cannot cache them.
         logging.getLogger("matplotlib").setLevel(logging.ERROR)
         try:
@@ -93,7 +93,7 @@ class ProbeReport(HistoryCommand):
             gathered,
             page.Waiting(*_waiting(history, guest, span.until)),
             page.Reader(lambda uuid: paged(history, span, uuid, job), history.streak),
-            page.Made(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
+            page.Origin(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
         )
         return text, gathered
 

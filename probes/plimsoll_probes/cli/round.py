@@ -20,8 +20,8 @@ from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters import slots
-from plimsoll_probes.adapters.slots import Held
-from plimsoll_probes.app.pick import Picked
+from plimsoll_probes.adapters.slots import Slot
+from plimsoll_probes.app.pick import Pick
 from plimsoll_probes.cli.bars import Bars, Lines, Outlet
 from plimsoll_probes.execute.runner import Desk, Stopped
 from plimsoll_probes.model.finding import GOOD, Verdict
@@ -62,7 +62,7 @@ class Round:
         self.desk = Desk(socket.gethostname(), settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop)
         self.admission = Admission(self._acquire, one_per_pool=settings.probe.one_per_pool)
 
-    def keep_chosen(self, found: Picked) -> None:
+    def keep_chosen(self, found: Pick) -> None:
         """Keep which guests are chosen. Where that fails, they are probed nevertheless."""
         try:
             keep_chosen(self._history, found)
@@ -85,7 +85,7 @@ class Round:
         except PlimsollError as error:
             LOG.error("%s", error)
 
-    def _acquire(self, names: Sequence[str]) -> AbstractContextManager[Held]:
+    def _acquire(self, names: Sequence[str]) -> AbstractContextManager[Slot]:
         probe = self._settings.probe
         longest = max(self.desk.longest_job(), self.desk.longest_fill())
         return slots.acquire(
@@ -211,7 +211,7 @@ class Round:
         return 1 if verdicts <= {Verdict.FAILED} and not self._postponed else 3
 
 
-def keep_chosen(history: History, found: Picked) -> None:
+def keep_chosen(history: History, found: Pick) -> None:
     """Keep which guests are chosen; unreachable ones stay as before. Raises ``StateError``."""
     unsure = [*(each.guest.uuid for each in found.unreachable), *(each.guest.uuid for each in found.chosen.doubts)]
     now = datetime.now(UTC)

@@ -25,7 +25,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters.local_shell import HereShell
 from plimsoll_probes.app.history import history_of
-from plimsoll_probes.app.pick import Picked, agents, alone, meant, picked
+from plimsoll_probes.app.pick import Pick, agents, alone, pick, targets_of
 from plimsoll_probes.app.publish import write_metrics
 from plimsoll_probes.cli.round import Round, keep_chosen
 from plimsoll_probes.execute.runner import GuestProbe, HereProbe
@@ -135,10 +135,10 @@ class ProbeRun(NodeCommand):
         if context.complaint:
             self.app.stderr.write(f"{context.complaint}\n")
         with self.libvirt(settings) as hypervisor:
-            found = picked(hypervisor, settings, context.situation.rules, datetime.now(UTC))
+            found = pick(hypervisor, settings, context.situation.rules, datetime.now(UTC))
             for line in found.complaints:
                 self.app.stderr.write(f"{line}\n")
-            targets, status = meant(found, parsed_args.guest), 0
+            targets, status = targets_of(found, parsed_args.guest), 0
             if parsed_args.dry_run:
                 with history_of(settings) as history:
                     desired = _desired(parsed_args, settings, targets, history.last_begun)
@@ -195,7 +195,7 @@ class ProbeRun(NodeCommand):
         context: PassContext,
         hypervisor: Libvirt,
         state: State,
-        found: Picked,
+        found: Pick,
         targets: Sequence[Planned],
         jobs: tuple[JobName, ...],
     ) -> int:
@@ -220,7 +220,7 @@ class ProbeRun(NodeCommand):
 
                 def work(one: _Desired) -> Postponed | None:
                     if parsed_args.due and paused() is not None:  # paused since this run started
-                        return round_.desk.postponed(one.target, Why.PAUSED, {})
+                        return round_.desk.postpone(one.target, Why.PAUSED, {})
                     return probe.run(one.target, jobs or one.target.jobs, one.until)
 
                 round_.go(desired, lambda one: one.target, work)

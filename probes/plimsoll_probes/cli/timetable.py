@@ -20,7 +20,7 @@ from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, plural
 from plimsoll_probes.app.history import history_of
-from plimsoll_probes.app.pick import picked
+from plimsoll_probes.app.pick import pick
 from plimsoll_probes.cli.base import now
 from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.output import messages, serialize
@@ -89,7 +89,7 @@ class ProbeTimetable(NodeCommand, Listing):
         if paused is not None:
             self.app.stderr.write(f"No probe starts: {reason_words(paused)}.\n")
         with self.libvirt(settings) as hypervisor:
-            found = picked(hypervisor, settings, rules, at)
+            found = pick(hypervisor, settings, rules, at)
         for line in found.complaints:
             self.app.stderr.write(f"{line}\n")
         if found.unreachable:

@@ -43,11 +43,11 @@ def judge(
     verdict has the facts ``saturated`` (latencies beyond fio's buckets) and ``unfinished`` (requests that never
     ended) where there are any.
     """
-    finding = _disturbed(circumstances) or _judged(job, measurement, counts, circumstances, objective, tolerance)
+    finding = _disturbance(circumstances) or _judge(job, measurement, counts, circumstances, objective, tolerance)
     return replace(finding, facts={**finding.facts, **_never_hidden(measurement)})
 
 
-def _disturbed(circumstances: Circumstances) -> Finding | None:
+def _disturbance(circumstances: Circumstances) -> Finding | None:
     if circumstances.frozen:
         return Finding(Verdict.INCONCLUSIVE, Why.FROZEN)
     if circumstances.moved:
@@ -59,7 +59,7 @@ def _disturbed(circumstances: Circumstances) -> Finding | None:
     return None
 
 
-def _judged(
+def _judge(
     job: Job,
     measurement: Measured,
     counts: Counted | None,
@@ -67,7 +67,7 @@ def _judged(
     objective: Objective | None,
     tolerance: float,
 ) -> Finding:
-    miss = _missed(job, measurement, objective)
+    miss = _miss(job, measurement, objective)
     promise, actual = circumstances.promised, circumstances.before
     if promise is None or actual is None or circumstances.after is None:
         return miss or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": _unknown(circumstances)})
@@ -142,7 +142,7 @@ class _Run:
         if group := self.promised.group_name or self.actual.group_name:
             return miss or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": f"group_name {group}"})
         parameter = bound.parameter.name + ("_max" if edge == "high" and bound.bursts else "")
-        return Finding(Verdict.SHORT, Why.CLUSTER_SHORT, _facts(parameter, getattr(bound, edge), self._taken(bound)))
+        return Finding(Verdict.SHORT, Why.CLUSTER_SHORT, _facts(parameter, getattr(bound, edge), self._usage(bound)))
 
     def beside_its_wait(self, miss: Finding | None) -> Finding | None:
         """The missed objective; with the fact ``wait`` where waiting for the limit alone takes longer than that."""
@@ -158,7 +158,7 @@ class _Run:
         bound = self._most_used("low")
         if bound is None:
             return Finding(Verdict.NO_LIMIT, Why.UNLIMITED)
-        return Finding(Verdict.KEPT, Why.WITHIN, _facts(bound.parameter.name, bound.high, self._taken(bound)))
+        return Finding(Verdict.KEPT, Why.WITHIN, _facts(bound.parameter.name, bound.high, self._usage(bound)))
 
     def _witnesses(self, *, over: bool = False) -> Iterator[tuple[float, Load]]:
         read, write, counts = self.measured.read, self.measured.write, self.counted
@@ -191,12 +191,12 @@ class _Run:
     def _in_flight(self) -> int:
         return self.job.in_flight if self.measured.engine != "psync" else self.job.processes
 
-    def _taken(self, bound: Bound) -> float:
+    def _usage(self, bound: Bound) -> float:
         return max(bound.taken(load) for _, load in self._witnesses())
 
     def _share(self, bound: Bound, edge: Edge) -> float:
         of: float = getattr(bound, edge)
-        return self._taken(bound) / of
+        return self._usage(bound) / of
 
     def _most_used(self, edge: Edge) -> Bound | None:
         """The limit that the run used most; None where nothing limits this job."""
@@ -234,7 +234,7 @@ def _facts(parameter: str, limit: float, rate: float) -> dict[str, object]:
 # --- latencies
 
 
-def _missed(job: Job, measurement: Measured, objective: Objective | None) -> Finding | None:
+def _miss(job: Job, measurement: Measured, objective: Objective | None) -> Finding | None:
     """The missed objective with the lowest quantile: it concerns the most requests."""
     miss = None if objective is None else next(_misses(job, measurement, objective), None)
     if miss is None:

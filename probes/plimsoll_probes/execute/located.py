@@ -16,7 +16,7 @@ from plimsoll_probes.schedule.targets import Target
 _MOST = 0.95
 
 
-def located(
+def locate(
     disks: Sequence[Disk], premises: Premises, before: Reading | None, after: Reading | None, size: int
 ) -> Disk:
     """The disk that the file is on: the one on which QEMU counted the file's bytes while the guest wrote it.
@@ -24,7 +24,7 @@ def located(
     Where several disks had as many written, or QEMU's counters are unknown, what the guest reports decides: first the
     serial, of which virtio shows 20 characters, then the name. Raises ``Trouble``.
     """
-    writes = _written(disks, before, after)
+    writes = _writes(disks, before, after)
     candidates = [disk for disk in disks if writes is None or writes.get(disk.target, 0) >= size * _MOST]
     by_serial = [disk for disk in candidates if disk.volume_id and premises.serial == disk.volume_id[:20]]
     by_name = [disk for disk in candidates if disk.target == premises.device]
@@ -34,7 +34,7 @@ def located(
     raise Trouble(Why.NO_DISK, directory=premises.directory, device=premises.device)
 
 
-def _written(disks: Sequence[Disk], before: Reading | None, after: Reading | None) -> dict[str, int] | None:
+def _writes(disks: Sequence[Disk], before: Reading | None, after: Reading | None) -> dict[str, int] | None:
     """Bytes written by target between two readings; None where they are unknown for any disk."""
     if before is None or after is None:
         return None

@@ -17,9 +17,9 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_probes.adapters.slots import Held
+from plimsoll_probes.adapters.slots import Slot
 from plimsoll_probes.evaluate.verdict import judge
-from plimsoll_probes.execute.located import located, subject_of
+from plimsoll_probes.execute.located import locate, subject_of
 from plimsoll_probes.execute.witness import Watch, Witness
 from plimsoll_probes.guest.agent_shell import GuestShell
 from plimsoll_probes.guest.qga_exec import KILL_AFTER
@@ -106,7 +106,7 @@ class Desk:
             read_percent=settings.read_percent,
         )
 
-    def postponed(self, target: Target, why: Why, facts: Mapping[str, object]) -> Postponed:
+    def postpone(self, target: Target, why: Why, facts: Mapping[str, object]) -> Postponed:
         guest = target.guest
         return Postponed(self.now(), self.node, guest.uuid, guest.name, target.directory, why, facts)
 
@@ -170,7 +170,7 @@ class GuestProbe:
 
         A probe that could not begin until ``until`` is silently left out. Raises ``Stopped``.
         """
-        return _told(self.desk, target, jobs, lambda: self._run(target, jobs, until))
+        return _attempt(self.desk, target, jobs, lambda: self._run(target, jobs, until))
 
     def _run(self, target: Target, jobs: Sequence[JobName], until: datetime | None) -> None:
         witness = self.witness(target.guest.uuid)
@@ -193,7 +193,7 @@ class GuestProbe:
         witness: Witness,
         disks: Sequence[Disk],
         healths: Mapping[Cluster | None, Health],
-        slot: Held,
+        slot: Slot,
     ) -> None:
         desk, size = self.desk, self.desk.settings.file_size
 
@@ -209,7 +209,7 @@ class GuestProbe:
         ):
             before = witness.read(disks)
             _fill(desk, target, session, slot)
-            disk = located(disks, premises, before, witness.read(disks), size)
+            disk = locate(disks, premises, before, witness.read(disks), size)
             ground = Ground(
                 session,
                 premises,
@@ -231,14 +231,14 @@ class HereProbe:
     shell: Shell
     limits: Limits | None
     """The limits of its disk as given on the command line; None where none were given."""
-    slot: Callable[[], AbstractContextManager[Held]]
+    slot: Callable[[], AbstractContextManager[Slot]]
 
     def run(self, target: Target, jobs: Sequence[JobName]) -> Postponed | None:
         """Run the jobs as ``GuestProbe.run`` does."""
-        return _told(self.desk, target, jobs, lambda: self._run(target, jobs))
+        return _attempt(self.desk, target, jobs, lambda: self._run(target, jobs))
 
     def _run(self, target: Target, jobs: Sequence[JobName]) -> None:
-        watch = _Unwatched(Circumstances(promised=self.limits, before=self.limits, after=self.limits))
+        watch = _NoWatch(Circumstances(promised=self.limits, before=self.limits, after=self.limits))
         with (
             self.slot() as slot,
             _session(self.desk, target, self.shell, self.shell) as (session, premises),
@@ -258,7 +258,7 @@ class HereProbe:
 
 
 @frozen
-class _Unwatched:
+class _NoWatch:
     """A run that is not observed from outside."""
 
     circumstances: Circumstances
@@ -270,14 +270,14 @@ class _Unwatched:
         return None, replace(self.circumstances, frozen=frozen)
 
 
-def _told(desk: Desk, target: Target, jobs: Sequence[JobName], work: Callable[[], None]) -> Postponed | None:
+def _attempt(desk: Desk, target: Target, jobs: Sequence[JobName], work: Callable[[], None]) -> Postponed | None:
     """Do the work; an error before the first job becomes the result of each job."""
     start = desk.now()
     try:
         work()
     except Trouble as trouble:
         if trouble.why in _NOT_BEGUN:
-            return desk.postponed(target, trouble.why, trouble.facts)
+            return desk.postpone(target, trouble.why, trouble.facts)
         for name in jobs:
             _without_result(desk, target, subject_of(target, None), name, start, trouble)
     return None
@@ -296,13 +296,13 @@ def _session(desk: Desk, target: Target, shell: Shell, cleaner: Shell) -> Iterat
         Session(cleaner, directory, name, **bounds).clean()
 
 
-def _fill(desk: Desk, target: Target, session: Session, slot: Held) -> None:
+def _fill(desk: Desk, target: Target, session: Session, slot: Slot) -> None:
     size = desk.settings.file_size
     slot.ensure(desk.longest_fill())
     session.fill(size, desk.phase(target, Phase.FILLING, None, None))
 
 
-def _all_jobs(desk: Desk, target: Target, ground: Ground, slot: Held, names: Sequence[JobName]) -> None:
+def _all_jobs(desk: Desk, target: Target, ground: Ground, slot: Slot, names: Sequence[JobName]) -> None:
     fatal: Why | None = None
     for name in names:
         if fatal is not None:

@@ -57,9 +57,9 @@ class SteadyProbe:
     def begin(self) -> None:
         """Look at the guest and write the file. Raises ``Trouble``, ``Stopped``."""
         with self._using:
-            self._premises = self._begun()
+            self._premises = self._begin()
 
-    def _begun(self) -> Premises:
+    def _begin(self) -> Premises:
         self._shell.check()
         session = self._session(self._shell)
         premises = session.look(JOB.file_size)
@@ -69,7 +69,7 @@ class SteadyProbe:
     def run(self) -> Run:
         """One job; after one that failed all begins again. Raises ``Trouble``, ``Stopped``."""
         with self._using:
-            premises, self._premises = self._premises or self._begun(), None
+            premises, self._premises = self._premises or self._begin(), None
             began = self._now()
             measurement, _ = self._session(self._shell).run(JOB, premises)
             self._premises = premises

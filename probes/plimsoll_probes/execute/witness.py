@@ -137,7 +137,7 @@ class Watch:
         self._read()
         after = self._witness.look()
         has_moved = {self._before.movement, after.movement} != {Movement.STAYS}
-        return self._counted(), Circumstances(
+        return self._totals(), Circumstances(
             promised=self._witness.promised(self._disk),
             before=self._actual(self._before),
             after=self._actual(after),
@@ -159,7 +159,7 @@ class Watch:
         else:
             self._readings.append(reading)
 
-    def _counted(self) -> Counted | None:
+    def _totals(self) -> Counted | None:
         if len(self._readings) < 2 or not self._counts:
             return None
         first, last = self._readings[0], self._readings[-1]

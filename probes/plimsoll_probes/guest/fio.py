@@ -61,7 +61,7 @@ def job_file(job: Job, filename: str, cpus: str | None, engine: str) -> str:
         "runtime": str(job.seconds),
     }
     lines = []
-    for line in _packaged(f"{job.name}.fio").splitlines():
+    for line in _resource(f"{job.name}.fio").splitlines():
         key, equals, default = line.partition("=")
         value = values.get(key, default) if equals else default
         if value is not None:
@@ -70,7 +70,7 @@ def job_file(job: Job, filename: str, cpus: str | None, engine: str) -> str:
 
 
 @cache
-def _packaged(name: str) -> str:
+def _resource(name: str) -> str:
     return files("plimsoll_probes.guest.jobs").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -83,7 +83,7 @@ def parse(text: str, job: Job, *, engine: str, cpu_busy: float | None = None) ->
     """
     complaint, brace, rest = text.partition("{")
     if not brace:
-        raise Trouble(Why.FIO_FAILED, detail=bounded(complaint) or "no output")
+        raise Trouble(Why.FIO_FAILED, detail=one_line(complaint) or "no output")
     if len(text) > TEXT_MAX:
         raise nonsense(f"a result of {len(text)} characters")
     try:
@@ -91,7 +91,7 @@ def parse(text: str, job: Job, *, engine: str, cpu_busy: float | None = None) ->
         (group,) = whole["jobs"]
         error = _number(group["error"])
         if error:
-            raise Trouble(Why.FIO_FAILED, detail=bounded(f"error {error}: {complaint.strip() or 'no message'}"))
+            raise Trouble(Why.FIO_FAILED, detail=one_line(f"error {error}: {complaint.strip() or 'no message'}"))
         version = whole["fio version"]
         if not _VERSION.fullmatch(version):
             raise ValueError("not a version of fio")
@@ -157,10 +157,10 @@ def _no_number(name: str) -> None:
 
 
 def nonsense(detail: str) -> Trouble:
-    return Trouble(Why.NONSENSE, detail=bounded(detail))
+    return Trouble(Why.NONSENSE, detail=one_line(detail))
 
 
-def bounded(text: str) -> str:
+def one_line(text: str) -> str:
     """Text of a guest in one short line, without control characters."""
     line = "".join(sign if sign.isprintable() else " " for sign in text[: 4 * DETAIL_MAX])
     return " ".join(line.split())[:DETAIL_MAX]

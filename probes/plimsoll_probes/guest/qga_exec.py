@@ -74,7 +74,7 @@ Result = TypeVar("Result")
 Conversation: TypeAlias = Generator[Ask | Wait, Answer, Result]
 
 
-def limited(argv: Sequence[str], seconds: float) -> list[str]:
+def under_timeout(argv: Sequence[str], seconds: float) -> list[str]:
     """The command under timeout(1), whose busybox version takes whole seconds only.
 
     When the time is over it ends with status 124, or by signal 9 where the program ignored the first signal.
@@ -90,11 +90,11 @@ def capabilities() -> Conversation[None]:
     """
     try:
         yield from _not_frozen()
-        info = _object((yield from _told("guest-info")), "guest-info")
+        info = _object((yield from _query("guest-info")), "guest-info")
         commands = _commands(info)
         for command in ("guest-exec", "guest-exec-status"):
             if command not in commands:
-                detail = _shown(f"there is no {command} in version {info.get('version')} of the agent")
+                detail = _short(f"there is no {command} in version {info.get('version')} of the agent")
                 raise Trouble(Why.NOT_SUPPORTED, detail=detail)
             if not commands[command]:
                 # A freeze disables all commands, and may have begun since the first request.
@@ -117,9 +117,9 @@ def execute(
     still run, but no longer than timeout allows: it cannot be killed from here. Raises ``ValueError`` for a request
     that is too long for the agent.
     """
-    path, *words = limited(argv, seconds)
+    path, *words = under_timeout(argv, seconds)
     extra = {"input-data": base64.b64encode(stdin).decode()} if stdin else {}
-    pid = yield from _started({"path": path, "arg": words, "capture-output": True, **extra})
+    pid = yield from _start({"path": path, "arg": words, "capture-output": True, **extra})
     limit = math.ceil(seconds)
     end, soon = now + limit + KILL_AFTER + SLACK, now + lasts
     frozen = False
@@ -134,13 +134,13 @@ def execute(
             raise _overdue(last, limit)
         answer = yield Ask(_request("guest-exec-status", {"pid": pid}), _seconds_until(end, now))
         try:
-            ran = _ended(_returned(answer), pid)
+            ran = _outcome(_return_value(answer), pid)
         except AgentRefused as error:
             last = error
             frozen = True  # only a freeze disables guest-exec-status for a time
             refusals = 0 if (yield from _still_frozen()) else refusals + 1
             if refusals > 1:  # the first time, the freeze may have ended since
-                why = yield from _refused(error, lost=is_lost)
+                why = yield from _refusal(error, lost=is_lost)
                 if why is not None:
                     raise why from error
         except (NoAgent, AgentGarbled, NotFound, Trouble) as error:
@@ -157,7 +157,7 @@ def execute(
             last, refusals = None, 0
 
 
-def _started(arguments: Mapping[str, object]) -> Conversation[int]:
+def _start(arguments: Mapping[str, object]) -> Conversation[int]:
     """The pid of the started program. The request is not repeated: the program might run twice."""
     request = _request("guest-exec", arguments)
     if len(request) > LONGEST_REQUEST:
@@ -175,10 +175,10 @@ def _started(arguments: Mapping[str, object]) -> Conversation[int]:
 
 
 def _pid(answer: Answer) -> int:
-    return _number(_object(_returned(answer), "guest-exec"), "pid", 1, _LARGEST_PID)
+    return _number(_object(_return_value(answer), "guest-exec"), "pid", 1, _LARGEST_PID)
 
 
-def _refused(error: AgentRefused, *, lost: bool) -> Conversation[Trouble | None]:
+def _refusal(error: AgentRefused, *, lost: bool) -> Conversation[Trouble | None]:
     """Why the agent refuses the status of a program that it started, while the guest is not frozen; None where no
     answer came in time.
 
@@ -186,7 +186,7 @@ def _refused(error: AgentRefused, *, lost: bool) -> Conversation[Trouble | None]
     say the same in a freeze as of a forbidden command.
     """
     try:
-        commands = _commands(_object((yield from _told("guest-info")), "guest-info"))
+        commands = _commands(_object((yield from _query("guest-info")), "guest-info"))
     except DeadlineExceeded:
         return None
     except PlimsollError as other:
@@ -206,7 +206,7 @@ def _overdue(last: PlimsollError | None, limit: int) -> Trouble:
     return Trouble(Why.FROZEN) if isinstance(last, AgentRefused) else _trouble(last)
 
 
-def _ended(status: object, pid: int) -> Ran | None:
+def _outcome(status: object, pid: int) -> Ran | None:
     """How the program ended; None while it runs."""
     fields = _object(status, "guest-exec-status")
     if _number(fields, "pid", 1, _LARGEST_PID, default=pid) != pid:
@@ -236,7 +236,7 @@ def _not_frozen() -> Conversation[None]:
 def _is_frozen() -> Conversation[bool]:
     """Whether file systems are frozen; False where the agent has no such command or forbids it."""
     try:
-        status = yield from _told("guest-fsfreeze-status")
+        status = yield from _query("guest-fsfreeze-status")
     except AgentRefused:
         return False
     if status not in ("thawed", "frozen"):
@@ -256,7 +256,7 @@ def _still_frozen() -> Conversation[bool]:
 
 def _not_windows() -> Conversation[None]:
     try:
-        system = _object((yield from _told("guest-get-osinfo")), "guest-get-osinfo")
+        system = _object((yield from _query("guest-get-osinfo")), "guest-get-osinfo")
     except AgentRefused:
         return
     if system.get("id") == "mswindows":
@@ -280,8 +280,8 @@ def _commands(info: Mapping[str, object]) -> dict[str, bool]:
     return states
 
 
-def _told(command: str) -> Conversation[object]:
-    return _returned((yield Ask(_request(command), _SHORT_ANSWER_SECONDS)))
+def _query(command: str) -> Conversation[object]:
+    return _return_value((yield Ask(_request(command), _SHORT_ANSWER_SECONDS)))
 
 
 def _request(command: str, arguments: Mapping[str, object] | None = None) -> str:
@@ -292,7 +292,7 @@ def _seconds_until(end: float, now: float) -> int:
     return max(1, min(_ANSWER_SECONDS, int(end - now)))
 
 
-def _returned(answer: Answer) -> object:
+def _return_value(answer: Answer) -> object:
     """What the agent returned. Raises why there is no answer, or ``Trouble`` for an invalid one."""
     if isinstance(answer.text, PlimsollError):
         raise answer.text
@@ -351,22 +351,22 @@ def _trouble(error: PlimsollError) -> Trouble:
     if isinstance(error, Trouble):
         return error
     if isinstance(error, AgentRefused):
-        return Trouble(Why.EXEC_FORBIDDEN, detail=_shown(error))
+        return Trouble(Why.EXEC_FORBIDDEN, detail=_short(error))
     if isinstance(error, NoAgent):
         return Trouble(Why.AGENT_ABSENT)
     if isinstance(error, AgentAway | AgentTimedOut | NotSent):
-        return Trouble(Why.AGENT_TIMED_OUT, detail=_shown(error))
+        return Trouble(Why.AGENT_TIMED_OUT, detail=_short(error))
     if isinstance(error, AgentGarbled):
-        return Trouble(Why.NONSENSE, detail=_shown(error))
+        return Trouble(Why.NONSENSE, detail=_short(error))
     if isinstance(error, NotFound):
         return Trouble(Why.NOT_FOUND)
-    return Trouble(Why.UNREACHABLE, detail=_shown(error))
+    return Trouble(Why.UNREACHABLE, detail=_short(error))
 
 
 def _nonsense(what: str) -> Trouble:
-    return Trouble(Why.NONSENSE, detail=_shown(what))
+    return Trouble(Why.NONSENSE, detail=_short(what))
 
 
-def _shown(text: object) -> str:
+def _short(text: object) -> str:
     """The beginning of a text, in one line."""
     return printable(str(text)[:_LONGEST_DETAIL])

@@ -9,7 +9,7 @@ from importlib.resources import files
 from signal import SIGKILL
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_probes.guest.fio import TEXT_MAX, best_engine, bounded, job_file, nonsense, parse
+from plimsoll_probes.guest.fio import TEXT_MAX, best_engine, job_file, nonsense, one_line, parse
 from plimsoll_probes.guest.shell import Ran, Shell
 from plimsoll_probes.model.finding import Trouble, Why
 from plimsoll_probes.model.job import Job
@@ -86,7 +86,7 @@ class Session:
         if "fio" in missing:
             raise Trouble(Why.NO_FIO)
         if missing:
-            raise Trouble(Why.NOT_SUPPORTED, detail=bounded(f"no {', no '.join(missing)}"))
+            raise Trouble(Why.NOT_SUPPORTED, detail=one_line(f"no {', no '.join(missing)}"))
         filesystem = _one(answers, "filesystem", _WORD)
         if not answers.get("device", ("",))[0]:
             raise Trouble(Why.NO_DISK, directory=self.directory, device=filesystem)
@@ -112,7 +112,7 @@ class Session:
         """Make the directory, and write the whole file, so that no run allocates space."""
         seconds = longest_fill(file_size, self.grace) - KILL
         answers, ran = self._ask("fill", str(file_size), str(seconds), seconds=seconds + KILL, tell=tell)
-        if _stopped(answers, ran):
+        if _is_stopped(answers, ran):
             raise Trouble(Why.FILL_UNFINISHED, seconds=seconds)
         _fio_ended_well(answers, ran)
 
@@ -134,23 +134,23 @@ class Session:
             stdin=text.encode(),
             tell=tell,
         )
-        if _stopped(answers, ran):
+        if _is_stopped(answers, ran):
             # Unknown where the script was ended before it could count.
-            completions, in_flight = _counted(answers) if "disk_after" in answers else (None, None)
+            completions, in_flight = _disk_requests(answers) if "disk_after" in answers else (None, None)
             raise Trouble(Why.UNFINISHED, seconds=seconds, done=completions, unfinished=in_flight, frozen=ran.frozen)
         _fio_ended_well(answers, ran)
         size = _number(answers, "bytes")
         if not 0 < size <= COMPRESSED_MAX:
             raise nonsense(f"a result of {size} bytes")
         result, frozen = self._result(size)
-        return parse(unpacked(result), job, engine=engine, cpu_busy=_busy(answers)), ran.frozen or frozen
+        return parse(unpack(result), job, engine=engine, cpu_busy=_busy(answers)), ran.frozen or frozen
 
     def _result(self, size: int) -> tuple[bytes, bool]:
         result, frozen = b"", False
         for number in range(-(-size // PIECE)):
             ran = self._script("piece", str(number), seconds=self.grace)
             if ran.status:
-                raise _gone()
+                raise _loss()
             result, frozen = result + ran.out, frozen or ran.frozen
             if len(result) != min((number + 1) * PIECE, size):
                 raise nonsense(f"{len(result)} bytes of a result of {size}")
@@ -189,9 +189,9 @@ class Session:
         answers = {key: tuple(values) for key, values in lines.items()}
         match answers.get("trouble", ()):
             case ("not-writable",):
-                raise Trouble(Why.NOT_WRITABLE, directory=self.directory, detail=bounded(_text(ran.err)))
+                raise Trouble(Why.NOT_WRITABLE, directory=self.directory, detail=one_line(_text(ran.err)))
             case ("gone",):
-                raise _gone()
+                raise _loss()
         return answers, ran
 
     def _script(
@@ -229,7 +229,7 @@ def longest_fill(file_size: int, grace: int) -> int:
     return grace + file_size // FILL_SLOWEST + KILL
 
 
-def unpacked(data: bytes) -> str:
+def unpack(data: bytes) -> str:
     """The text of one gzip member. Raises ``Trouble`` where it is not one, or its text exceeds ``TEXT_MAX`` bytes."""
     inflate = zlib.decompressobj(wbits=31)
     try:
@@ -242,7 +242,7 @@ def unpacked(data: bytes) -> str:
         raise nonsense(f"a compressed result: {error}") from error
 
 
-def _gone() -> Trouble:
+def _loss() -> Trouble:
     return Trouble(Why.FIO_FAILED, detail="its directory was removed during the probe")
 
 
@@ -252,7 +252,7 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def _stopped(answers: Mapping[str, Sequence[str]], ran: Ran) -> bool:
+def _is_stopped(answers: Mapping[str, Sequence[str]], ran: Ran) -> bool:
     return answers.get("stopped") == ("yes",) or _ended_by_timeout(ran)
 
 
@@ -263,7 +263,7 @@ def _ended_by_timeout(ran: Ran) -> bool:
 def _fio_ended_well(answers: Mapping[str, Sequence[str]], ran: Ran) -> None:
     status = _number(answers, "exit")
     if status:
-        raise Trouble(Why.FIO_FAILED, detail=bounded(_text(ran.err)) or f"exit status {status}")
+        raise Trouble(Why.FIO_FAILED, detail=one_line(_text(ran.err)) or f"exit status {status}")
 
 
 def _one(answers: Mapping[str, Sequence[str]], key: str, pattern: re.Pattern[str] | None) -> str:
@@ -286,7 +286,7 @@ def _numbers(answers: Mapping[str, Sequence[str]], key: str, least: int) -> list
     return [int(word) for word in words]
 
 
-def _counted(answers: Mapping[str, Sequence[str]]) -> tuple[int, int]:
+def _disk_requests(answers: Mapping[str, Sequence[str]]) -> tuple[int, int]:
     """Requests of the disk that ended during the run, and those in flight at the end."""
     reads, writes, _ = _numbers(answers, "disk_before", 3)[:3]
     reads_after, writes_after, in_flight = _numbers(answers, "disk_after", 3)[:3]

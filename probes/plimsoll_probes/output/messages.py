@@ -41,7 +41,7 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
         f" see plimsoll disk show {facts.get('of') or 'GUEST DISK'} --verify"
     ),
     Why.OBJECTIVE_MISSED: lambda facts: (
-        f"{_objective(facts)} {_measured(facts)}, objective {seconds_words(facts['objective'])}{_wait(facts)}"
+        f"{_objective(facts)} {_latency(facts)}, objective {seconds_words(facts['objective'])}{_wait(facts)}"
     ),
     Why.FROZEN: "the guest's file systems were frozen during the run, as for a snapshot; wait for the next probe",
     Why.MOVED: "the guest was migrated during the run; its new node probes it from now on",
@@ -80,7 +80,7 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
     ),
     Why.FIO_FAILED: "fio failed ({detail}): run the same job in the guest by hand",
     Why.UNFINISHED: lambda facts: (
-        f"requests did not end within {seconds_words(facts['seconds'])}{_stalled(facts)}:"
+        f"requests did not end within {seconds_words(facts['seconds'])}{_stall_words(facts)}:"
         " check the cluster's slow requests"
     ),
     Why.NONSENSE: "the guest's answers are implausible ({detail}): check what runs as its agent",
@@ -353,7 +353,7 @@ def _wait(facts: _Facts) -> str:
     return f" (unreachable: at this queue depth the limit alone adds {wait})"
 
 
-def _measured(facts: _Facts) -> str:
+def _latency(facts: _Facts) -> str:
     seconds = float(facts["measured"])
     # fio's last bucket has no upper edge; only the slowest request is exact.
     beyond = facts["quantile"] not in (None, 1) and seconds >= _LAST_BUCKET
@@ -370,7 +370,7 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _stalled(facts: _Facts) -> str:
+def _stall_words(facts: _Facts) -> str:
     """How many ended and how many did not, where known."""
     counts = {"done": facts.get("done"), "unfinished": facts.get("unfinished")}
     parts = [f"{int(number)} {what}" for what, number in counts.items() if number is not None]

@@ -27,7 +27,7 @@ from plimsoll_probes.model.histogram import LAST, Histogram, bucket_of, edges, m
 from plimsoll_probes.model.job import Direction, JobName
 from plimsoll_probes.model.result import Measured, Postponed, ProbeResult
 from plimsoll_probes.schedule.targets import ChosenTarget
-from plimsoll_probes.store.tally import Promised, Sums, Tally
+from plimsoll_probes.store.tally import Promise, Sums, Tally
 
 SHOWN_FOR = timedelta(days=7)
 """How long after its last run a guest is shown that is no longer chosen."""
@@ -74,14 +74,14 @@ def families(
     ``since`` is when the trouble that a result is in began.
     """
     targets = tuple(targets)
-    view = _Shown(tuple(latest), {each.key: each for each in targets}, tuple(tallies), now)
+    view = _View(tuple(latest), {each.key: each for each in targets}, tuple(tallies), now)
     every: list[Family] = []
     if detail == "disk":
         every += _of_results(view, last_good)
         every += _of_targets(view, postponements)
-        every += _of_runs(_grouped(view.tallies, view.guest_of), ("volume_type", "probe", "domain", "uuid"))
+        every += _of_runs(_sums(view.tallies, view.guest_of), ("volume_type", "probe", "domain", "uuid"))
     else:
-        every += _of_runs(_grouped(view.every_tally, lambda _: ()), ("volume_type", "probe"))
+        every += _of_runs(_sums(view.every_tally, lambda _: ()), ("volume_type", "probe"))
     every += _of_objectives(view.every_tally, view.results)
     every += _of_verdicts(view, now, since)
     # A run by hand is no promise that the timetable will be run again.
@@ -91,7 +91,7 @@ def families(
     yield from (family for family in every if family.samples)
 
 
-def _of_verdicts(view: _Shown, now: datetime, since: Callable[[ProbeResult], datetime | None]) -> Iterator[Family]:
+def _of_verdicts(view: _View, now: datetime, since: Callable[[ProbeResult], datetime | None]) -> Iterator[Family]:
     """A probed guest and directory counts once, by the worst of its jobs, however many runs a probe has."""
     by_target: dict[_Key, list[ProbeResult]] = {}
     for result in view.results:
@@ -114,7 +114,7 @@ def _of_verdicts(view: _Shown, now: datetime, since: Callable[[ProbeResult], dat
     yield gauge(metrics.PROBE_TARGETS_BROKEN_AGAIN, [((name,), number) for name, number in again.items()])
 
 
-class _Shown:
+class _View:
     """Which results, targets and guests have series of their own, and the name of each guest."""
 
     def __init__(
@@ -160,9 +160,9 @@ def _is_chosen(result: ProbeResult, targets: Mapping[_Key, ChosenTarget]) -> boo
 # --- single guests
 
 
-def _of_targets(view: _Shown, postponements: Iterable[Postponed]) -> Iterator[Family]:
+def _of_targets(view: _View, postponements: Iterable[Postponed]) -> Iterator[Family]:
     yield gauge(
-        metrics.PROBE_INFO, [((*view.target(key), *_described(result)), 1) for key, result in view.newest.items()]
+        metrics.PROBE_INFO, [((*view.target(key), *_labels(result)), 1) for key, result in view.newest.items()]
     )
     yield gauge(
         metrics.PROBE_INTERVAL_SECONDS,
@@ -181,12 +181,12 @@ def _of_targets(view: _Shown, postponements: Iterable[Postponed]) -> Iterator[Fa
     )
 
 
-def _described(result: ProbeResult) -> Sequence[str | None]:
+def _labels(result: ProbeResult) -> Sequence[str | None]:
     subject = result.subject
     return subject.project, subject.volume_id, subject.volume_type, subject.pool
 
 
-def _still_postponed(view: _Shown, postponements: Iterable[Postponed]) -> Iterator[tuple[_Key, Postponed]]:
+def _still_postponed(view: _View, postponements: Iterable[Postponed]) -> Iterator[tuple[_Key, Postponed]]:
     for each in postponements:
         key = each.guest_uuid, each.directory
         begin = view.begun.get(key)
@@ -194,7 +194,7 @@ def _still_postponed(view: _Shown, postponements: Iterable[Postponed]) -> Iterat
             yield key, each
 
 
-def _of_results(view: _Shown, last_good: Mapping[tuple[str, str, JobName], datetime]) -> Iterator[Family]:
+def _of_results(view: _View, last_good: Mapping[tuple[str, str, JobName], datetime]) -> Iterator[Family]:
     probes = [((*view.target(_key(each)), each.job.name.value), each) for each in view.results]
     sound = [
         (values, each.measured, each.finding.facts)
@@ -240,7 +240,7 @@ _Sums = dict[tuple[str, ...], Sums]
 """By volume type, job, and the labels of the guest, if any."""
 
 
-def _grouped(tallies: Iterable[Tally], whose: Callable[[Tally], Sequence[str]]) -> _Sums:
+def _sums(tallies: Iterable[Tally], whose: Callable[[Tally], Sequence[str]]) -> _Sums:
     groups: dict[tuple[str, ...], list[Sums]] = {}
     for tally in tallies:
         key = tuple(map(label, (tally.volume_type, tally.job.value, *whose(tally))))
@@ -288,12 +288,12 @@ def _of_objectives(tallies: Iterable[Tally], results: Iterable[ProbeResult]) -> 
         for quantile, seconds in () if result.objective is None else result.objective.quantiles:
             of_type = label(result.subject.volume_type), repr(quantile)
             strictest[of_type] = min(seconds, strictest.get(of_type, seconds))
-    rows: dict[tuple[str, float], Promised] = {}
+    rows: dict[tuple[str, float], Promise] = {}
     for tally in tallies:
         for quantile, promise in tally.sums.promised.items():
             key = label(tally.volume_type), quantile
-            rows[key] = rows.get(key, Promised()).plus(promise)
-    series: list[tuple[tuple[str, str], float, Promised]] = [
+            rows[key] = rows.get(key, Promise()).plus(promise)
+    series: list[tuple[tuple[str, str], float, Promise]] = [
         ((volume_type, repr(quantile)), quantile, promise)
         for (volume_type, quantile), promise in sorted(rows.items())
     ]

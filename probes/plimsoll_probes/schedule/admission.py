@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from plimsoll_agent.model.disk import Disk
-from plimsoll_probes.adapters.slots import Held
+from plimsoll_probes.adapters.slots import Slot
 
-Acquire = Callable[[Sequence[str]], AbstractContextManager[Held]]
+Acquire = Callable[[Sequence[str]], AbstractContextManager[Slot]]
 """Takes a slot of the region and these names. Raises ``Trouble``."""
 
 
@@ -34,7 +34,7 @@ class Admission:
                 stack.enter_context(self._of(pool))
             yield tuple(f"pool:{pool}" for pool in pools)
 
-    def slot(self, names: Sequence[str]) -> AbstractContextManager[Held]:
+    def slot(self, names: Sequence[str]) -> AbstractContextManager[Slot]:
         """Take a slot without waiting. Raises ``Trouble``, ``ConfigError``."""
         return self._acquire(names)
 

@@ -77,14 +77,14 @@ class Doubt:
 
 
 @frozen
-class Chosen:
+class Choice:
     """The targets, in the order of the guests, and the doubts."""
 
     targets: tuple[Planned, ...]
     doubts: tuple[Doubt, ...]
 
 
-def chosen(rules: Rules, disks: Iterable[Disk], now: datetime, *, node: str, default_directory: str) -> Chosen:
+def choose(rules: Rules, disks: Iterable[Disk], now: datetime, *, node: str, default_directory: str) -> Choice:
     """The first rule with ``probe`` that matches any RBD disk of a guest chooses the guest.
 
     Where it is unknown whether a rule matches, it chooses nothing and becomes a doubt; the next rules are tried.
@@ -110,7 +110,7 @@ def chosen(rules: Rules, disks: Iterable[Disk], now: datetime, *, node: str, def
             unknown = next((misfit for misfit in misfits if isinstance(misfit, Unknown)), None)
             if unknown is not None:
                 doubts.append(Doubt(guest, rule.name, unknown))
-    return Chosen(tuple(targets), tuple(doubts))
+    return Choice(tuple(targets), tuple(doubts))
 
 
 def objective_for(rules: Rules, disk: Disk, now: datetime) -> Objective | None:

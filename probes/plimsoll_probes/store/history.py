@@ -219,7 +219,7 @@ class History:
             self._count(database, tally)
             return id_
 
-        return self._written(work)
+        return self._write(work)
 
     def _count(self, database: sqlite3.Connection, tally: Tally) -> None:
         """Add the tally to the row of its kind; a row that cannot be read starts again at 0."""
@@ -245,7 +245,7 @@ class History:
             " ON CONFLICT DO UPDATE SET guest_name = excluded.guest_name, at = excluded.at, node = excluded.node,"
             " why = excluded.why, facts = excluded.facts WHERE excluded.at >= at"
         )
-        self._written(lambda database: database.execute(upsert, row))
+        self._write(lambda database: database.execute(upsert, row))
 
     def chosen(self, targets: Iterable[Planned], now: datetime, unsure: Iterable[str] = ()) -> None:
         """Replace the targets of this node that the rules choose. Those that were chosen before keep their ``since``.
@@ -265,7 +265,7 @@ class History:
                 row = row_of_chosen(ChosenTarget.of(target, since.get(target.key, now), now))
                 database.execute(_insert("chosen", row), row)
 
-        self._written(work)
+        self._write(work)
 
     def prune(self, now: datetime, keep_days: int, keep_mib: int) -> int:
         """Remove runs older than so many days, then the oldest until the rest takes at most so many MiB.
@@ -282,7 +282,7 @@ class History:
             lambda database: _remove_old(database, oldest),
             lambda database: _remove_surplus(database, keep_mib * 2**20),
         ):
-            while (deletions := self._written(part)) > 0:
+            while (deletions := self._write(part)) > 0:
                 total += deletions
                 time.sleep(_PAUSE)
         free = self._database.shrink(_PAGES)
@@ -320,7 +320,7 @@ class History:
         self._shown.replace(copy)
         self._database.close_to_others()
 
-    def _written(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+    def _write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do the work in one transaction; a corrupt file is first set aside and replaced by a new one."""
 
         def write() -> _T:

@@ -31,7 +31,7 @@ from plimsoll_probes.model.result import (
     Subject,
 )
 from plimsoll_probes.schedule.targets import ChosenTarget
-from plimsoll_probes.store.tally import Promised, Sums, Tally
+from plimsoll_probes.store.tally import Promise, Sums, Tally
 
 # --- values into rows
 
@@ -207,7 +207,7 @@ def tally_of(row: sqlite3.Row) -> Tally:
             {Verdict(name): count(runs) for name, runs in _facts(row["runs"]).items()},
             {direction: histogram for direction, histogram in latency.items() if histogram.buckets},
             {
-                number(quantile): Promised(count(requests), count(misses))
+                number(quantile): Promise(count(requests), count(misses))
                 for quantile, requests, misses in json.loads(text(row["promised"]))
             },
         ),

@@ -20,14 +20,14 @@ _SECOND = 10**9
 
 
 @frozen
-class Promised:
+class Promise:
     """Requests under an objective, and those of them that may have taken longer."""
 
     requests: int = 0
     missed: int = 0
 
-    def plus(self, other: Promised) -> Promised:
-        return Promised(self.requests + other.requests, self.missed + other.missed)
+    def plus(self, other: Promise) -> Promise:
+        return Promise(self.requests + other.requests, self.missed + other.missed)
 
 
 @frozen
@@ -39,7 +39,7 @@ class Sums:
 
     runs: Mapping[Verdict, int] = field(default_factory=dict, hash=False)
     latency: Mapping[Direction, Histogram] = field(default_factory=dict, hash=False)
-    promised: Mapping[float, Promised] = field(default_factory=dict, hash=False)
+    promised: Mapping[float, Promise] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, result: ProbeResult) -> Sums:
@@ -48,7 +48,7 @@ class Sums:
             return cls(runs)
         latency = {direction: flow.latency for direction, flow in measurement.flows if flow.latency.buckets}
         pending = 0 if set(result.job.shares) <= set(latency) else measurement.unfinished
-        return cls(runs, latency, _promised(result.objective, measurement, pending))
+        return cls(runs, latency, _promises(result.objective, measurement, pending))
 
     def plus(self, other: Sums) -> Sums:
         return Sums(
@@ -63,7 +63,7 @@ class Sums:
                 for direction in (*self.latency, *other.latency)
             },
             {
-                quantile: self.promised.get(quantile, Promised()).plus(other.promised.get(quantile, Promised()))
+                quantile: self.promised.get(quantile, Promise()).plus(other.promised.get(quantile, Promise()))
                 for quantile in (*self.promised, *other.promised)
             },
         )
@@ -76,13 +76,13 @@ class Sums:
         return total
 
 
-def _promised(objective: Objective | None, measurement: Measured, pending: int) -> dict[float, Promised]:
+def _promises(objective: Objective | None, measurement: Measured, pending: int) -> dict[float, Promise]:
     """``pending`` requests are of a direction in which none ended: they took as long as the run."""
     latency, promises = measurement.latency, {}
     for quantile, seconds in () if objective is None else objective.quantiles:
         late = pending if measurement.seconds > seconds else 0
         misses = latency.count - latency.surely_within(round(seconds * _SECOND))
-        promises[quantile] = Promised(latency.count + pending, misses + late)
+        promises[quantile] = Promise(latency.count + pending, misses + late)
     return promises
 
 

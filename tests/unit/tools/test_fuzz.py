@@ -80,7 +80,7 @@ BROKEN: dict[str, tuple[str, object]] = {
         lambda name, text: int(text) if text.isdecimal() else 0,
     ),
     "events": ("plimsoll_agent.daemon.schedule.Schedule._is_echo", lambda schedule, event, now: True),
-    "fio_result": ("plimsoll_probes.guest.fio.bounded", str),
+    "fio_result": ("plimsoll_probes.guest.fio.one_line", str),
     "guest_agent": (
         "plimsoll_probes.guest.qga_exec._data",
         lambda told, key: base64.b64decode(told.get(key, "")),

@@ -50,7 +50,7 @@ _STYLE: Any = {
 
 def themed_svg(draw: Callable[[Figure], None], height: float, width: float = WIDTH) -> bytes:
     """On no paper, and with the colours of the reader's theme."""
-    image = _drawn(draw, (width, height), "svg", transparent=True, metadata={"Date": None, "Creator": None})
+    image = _render(draw, (width, height), "svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = image.decode()
     for name, light in COLOURS.items():
         svg = svg.replace(light, f"var(--{name})")
@@ -59,10 +59,10 @@ def themed_svg(draw: Callable[[Figure], None], height: float, width: float = WID
 
 def png(draw: Callable[[Figure], None], height: float, width: float = WIDTH) -> bytes:
     """On light paper."""
-    return _drawn(draw, (width, height), "png", facecolor=COLOURS["paper"])
+    return _render(draw, (width, height), "png", facecolor=COLOURS["paper"])
 
 
-def _drawn(draw: Callable[[Figure], None], size: tuple[float, float], format: str, **options: Any) -> bytes:
+def _render(draw: Callable[[Figure], None], size: tuple[float, float], format: str, **options: Any) -> bytes:
     with mpl.rc_context():
         mpl.rcdefaults()  # ignores a matplotlibrc of this machine
         mpl.rcParams.update(_STYLE)

@@ -133,7 +133,7 @@ class Column:
 
 
 @frozen
-class Gathered:
+class Summary:
     """All that the page shows of the runs. The most urgent guests come first."""
 
     span: Span
@@ -163,7 +163,7 @@ def gather(
     span: Span,
     intervals: Mapping[str, timedelta],
     plans: Mapping[str, timedelta],
-) -> Gathered:
+) -> Summary:
     """``results`` come newest first; none is kept, since not all may fit into memory.
 
     ``intervals`` is how far apart the runs of a guest (uuid) are, ``plans`` how far the rules want them.
@@ -189,7 +189,7 @@ def gather(
         counts[0] += 1
         counts[1] += verdict in BROKEN
         types.setdefault(result.subject.volume_type, _Curve()).add(result, column)
-    return Gathered(
+    return Summary(
         span=span,
         nodes=tuple(sorted(nodes)),
         verdicts=verdicts,

@@ -10,7 +10,7 @@ from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.output.messages import UNKNOWN, iops_words, share_words
-from plimsoll_probes.output.report.gathered import Gathered, Guest, Run, Standing
+from plimsoll_probes.output.report.gathered import Guest, Run, Standing, Summary
 from plimsoll_probes.output.report.span import Span
 from plimsoll_probes.schedule.late import Late
 
@@ -25,7 +25,7 @@ MEANINGS: Mapping[Verdict, str] = {
 }
 
 
-def headline(summary: Gathered) -> str:
+def headline(summary: Summary) -> str:
     """The summary in one sentence. What was judged long ago is apart from what is known of now."""
     of = {standing: len(summary.standing(standing)) for standing in Standing}
     if not summary.runs:
@@ -62,7 +62,7 @@ def _now(of: Mapping[Standing, int], guests: int) -> str:
     )
 
 
-def details(summary: Gathered, postponements: int, late: int) -> Iterator[str]:
+def details(summary: Summary, postponements: int, late: int) -> Iterator[str]:
     """Sentences with the details of the headline."""
     bad = summary.standing(Standing.BROKEN)
     short = sum(guest.worst.verdict is Verdict.SHORT for guest in bad)
@@ -106,7 +106,7 @@ ADVICE = (
 )
 
 
-def rest_words(summary: Gathered) -> str:
+def rest_words(summary: Summary) -> str:
     """The state of the guests that never were in trouble."""
     says = {
         Standing.KEPT: "always got what was promised",

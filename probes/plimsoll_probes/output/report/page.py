@@ -24,7 +24,7 @@ from plimsoll_probes.output.messages import (
     why_words,
 )
 from plimsoll_probes.output.report import messages, palette
-from plimsoll_probes.output.report.gathered import SEVERITY, UNJUDGED, Curve, Gathered, Guest, Run, Standing, curve
+from plimsoll_probes.output.report.gathered import SEVERITY, UNJUDGED, Curve, Guest, Run, Standing, Summary, curve
 from plimsoll_probes.output.report.plots import Ranges, guest_svg, type_svg
 from plimsoll_probes.output.report.span import Span
 from plimsoll_probes.schedule.late import Late
@@ -59,7 +59,7 @@ _TROUBLE = (*_NOW, Standing.LAST_BAD, Standing.RECOVERED)
 
 
 @frozen
-class Made:
+class Origin:
     """How the report was made."""
 
     node: str
@@ -99,7 +99,7 @@ class Waiting:
     """Overdue targets that were not postponed."""
 
 
-def page(summary: Gathered, waiting: Waiting, read: Reader, origin: Made) -> str:
+def page(summary: Summary, waiting: Waiting, read: Reader, origin: Origin) -> str:
     """The whole page as text."""
     environment = Environment(
         loader=PackageLoader("plimsoll_probes.output.report", "."),
@@ -110,7 +110,7 @@ def page(summary: Gathered, waiting: Waiting, read: Reader, origin: Made) -> str
     )
     environment.filters["unbroken"] = _unbroken
     failing = {guest.uuid for guest in summary.standing(Standing.FAILING)}
-    without_verdict = _unproved(
+    without_verdict = _without_verdict(
         run
         for run in summary.unproved
         if run.verdict is not Verdict.FAILED or run.result.subject.guest_uuid not in failing
@@ -160,7 +160,7 @@ def _unbroken(text: str) -> Markup:
     return Markup("").join(one.format(part) if at % 2 else part for at, part in enumerate(_ONE.split(text)))
 
 
-def _mood(summary: Gathered) -> str:
+def _mood(summary: Summary) -> str:
     """The colour beside the headline."""
     if summary.standing(*_BAD):
         return "bad"
@@ -169,7 +169,7 @@ def _mood(summary: Gathered) -> str:
     return "good" if summary.standing(Standing.KEPT, Standing.RECOVERED) else "unknown"
 
 
-def _only(origin: Made) -> str | None:
+def _only(origin: Origin) -> str | None:
     parts = [f"guest {printable(origin.guest)}"] if origin.guest else []
     parts += [f"job {origin.job}"] if origin.job else []
     return ", ".join(parts) or None
@@ -201,7 +201,7 @@ def _mark(verdict: Verdict) -> _Bar:
 
 
 def _table(
-    summary: Gathered,
+    summary: Summary,
     streak_of: Callable[[ProbeResult], Streak | None],
     name: str,
     title: str,
@@ -268,7 +268,7 @@ def _card(guest: Guest, each: Curve, span: Span, ranges: Ranges) -> dict[str, ob
     }
 
 
-def _type(name: str | None, each: Curve, summary: Gathered, ranges: Ranges) -> dict[str, object]:
+def _type(name: str | None, each: Curve, summary: Summary, ranges: Ranges) -> dict[str, object]:
     title = _type_name(name)
     guests = [guest for guest in summary.standing(*_NOW) if guest.worst.result.subject.volume_type == name]
     return {
@@ -289,7 +289,7 @@ def _image(svg: bytes) -> str:
 # --- the timeline
 
 
-def _timeline(summary: Gathered, guests: Sequence[Guest]) -> dict[str, object]:
+def _timeline(summary: Summary, guests: Sequence[Guest]) -> dict[str, object]:
     span = summary.span
     first = guests[:MOST_LINES]
     urgent = (*_NOW, Standing.LAST_BAD)
@@ -360,7 +360,7 @@ def _waiting(waiting: Waiting) -> list[dict[str, str]]:
     ]
 
 
-def _unproved(runs: Iterable[Run]) -> list[dict[str, object]]:
+def _without_verdict(runs: Iterable[Run]) -> list[dict[str, object]]:
     """A line for all jobs of a guest with the same verdict and reason."""
     alike: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:

@@ -43,14 +43,14 @@ class Span:
     @property
     def column(self) -> timedelta:
         """The shortest length with at most ``MOST_COLUMNS`` columns, and a run of each guest in each."""
-        return self._parted(MOST_COLUMNS, _ON_TIME * self.apart.total_seconds())
+        return self._part(MOST_COLUMNS, _ON_TIME * self.apart.total_seconds())
 
     @property
     def tick(self) -> timedelta:
         """The time between two labels of the scale."""
-        return max(self.column, self._parted(_MOST_TICKS))
+        return max(self.column, self._part(_MOST_TICKS))
 
-    def _parted(self, most: int, least: float = 0) -> timedelta:
+    def _part(self, most: int, least: float = 0) -> timedelta:
         # There is one more where neither end is a whole multiple.
         seconds = (self.until - self.since).total_seconds()
         enough = (length for length in _LENGTHS if length >= least and math.ceil(seconds / length) < most)

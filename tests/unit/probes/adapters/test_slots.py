@@ -15,7 +15,7 @@ import pytest
 
 from plimsoll_agent.errors import ConfigError
 from plimsoll_probes.adapters import slots
-from plimsoll_probes.adapters.slots import Held
+from plimsoll_probes.adapters.slots import Slot
 from plimsoll_probes.model.finding import Trouble, Why
 
 URL = "etcd3+http://127.0.0.1:2379"
@@ -120,7 +120,7 @@ def etcd() -> Etcd:
     return Etcd()
 
 
-def acquire(etcd: Etcd, node: str = "n1", slots_: int = 3, **more: Any) -> AbstractContextManager[Held]:
+def acquire(etcd: Etcd, node: str = "n1", slots_: int = 3, **more: Any) -> AbstractContextManager[Slot]:
     keywords: dict[str, Any] = {"ttl": TTL, "clock": lambda: etcd.now} | more
     return slots.acquire(URL, slots_, node=node, connect=lambda *_: Coordinator(etcd), **keywords)
 

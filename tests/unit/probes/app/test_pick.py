@@ -11,7 +11,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.rules import loader
 from plimsoll_agent.util.frozen import replace
-from plimsoll_probes.app.pick import Picked, picked
+from plimsoll_probes.app.pick import Pick, pick
 from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, hangs
 from tests.unit.node import guest, uuid_of
 from tests.unit.values import NOON
@@ -26,12 +26,12 @@ def rule(match: str) -> str:
 BY_PROJECT = rule(f"project: [{PROJECT}]")
 
 
-def found(hypervisor: FakeHypervisor, rules: str = BY_PROJECT, settings: Settings | None = None) -> Picked:
+def found(hypervisor: FakeHypervisor, rules: str = BY_PROJECT, settings: Settings | None = None) -> Pick:
     here = settings or replace(config.load([], []), ceph=replace(config.load([], []).ceph, conf_files=()))
-    return picked(hypervisor, here, loader.parse(rules, "rules.yaml"), NOON)
+    return pick(hypervisor, here, loader.parse(rules, "rules.yaml"), NOON)
 
 
-def names(picked_: Picked) -> list[str]:
+def names(picked_: Pick) -> list[str]:
     return [target.guest.name for target in picked_.chosen.targets]
 
 

@@ -15,8 +15,8 @@ from plimsoll_agent.model.hypervisor import BlockStats, Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.reconcile.health_gate import ClusterHealth
-from plimsoll_probes.adapters.slots import Held
-from plimsoll_probes.execute.located import located
+from plimsoll_probes.adapters.slots import Slot
+from plimsoll_probes.execute.located import locate
 from plimsoll_probes.execute.runner import HereProbe, Phase, Stopped
 from plimsoll_probes.execute.witness import Reading
 from plimsoll_probes.guest.session import Premises
@@ -205,7 +205,7 @@ def test_the_rest_waits_when_a_result_and_the_cluster_say_that_it_is_in_trouble(
     assert world.guest.verbs[-1] == "clean"
 
 
-class _Lost(Held):
+class _Lost(Slot):
     """A slot that is lost after so many jobs."""
 
     def __init__(self, times: int) -> None:
@@ -320,7 +320,7 @@ OWN = FakeDisk("6695eb01_disk", pool="vms")
 
 
 def test_the_disk_is_the_one_that_was_written_to_whatever_the_guest_calls_it() -> None:
-    found = located(
+    found = locate(
         disks(OWN, volume()), premises("sdz"), reading(vda=5, vdb=7), reading(vda=5 + 1000, vdb=7 + MIB), MIB
     )
     assert found.target == "vdb"
@@ -329,21 +329,21 @@ def test_the_disk_is_the_one_that_was_written_to_whatever_the_guest_calls_it() -
 def test_of_two_disks_that_were_written_to_the_serial_decides_and_then_the_name() -> None:
     three = disks(OWN, volume(), volume(OTHER))
     nothing, much = reading(vda=0, vdb=0, vdc=0), reading(vda=MIB, vdb=MIB, vdc=MIB)
-    assert located(three, premises("vda", VOLUME[:20]), nothing, much, MIB).volume_id == VOLUME
-    assert located(three, premises("vda", ""), nothing, much, MIB).target == "vda"
+    assert locate(three, premises("vda", VOLUME[:20]), nothing, much, MIB).volume_id == VOLUME
+    assert locate(three, premises("vda", ""), nothing, much, MIB).target == "vda"
 
 
 def test_a_serial_of_a_disk_that_nobody_wrote_to_is_a_lie() -> None:
     two = disks(OWN, volume())
-    found = located(two, premises("vdb", VOLUME[:20]), reading(vda=0, vdb=0), reading(vda=MIB, vdb=0), MIB)
+    found = locate(two, premises("vdb", VOLUME[:20]), reading(vda=0, vdb=0), reading(vda=MIB, vdb=0), MIB)
     assert found.target == "vda"
 
 
 def test_without_counters_the_guest_is_asked_and_believed_only_if_it_names_one_of_its_disks() -> None:
     two = disks(OWN, volume())
-    assert located(two, premises("sda", VOLUME[:20]), None, reading(vda=0, vdb=0), MIB).target == "vdb"
+    assert locate(two, premises("sda", VOLUME[:20]), None, reading(vda=0, vdb=0), MIB).target == "vdb"
     with pytest.raises(Trouble) as trouble:
-        located(two, premises("sda", ""), None, None, MIB)
+        locate(two, premises("sda", ""), None, None, MIB)
     assert trouble.value.why is Why.NO_DISK
 
 
@@ -357,7 +357,7 @@ def test_without_counters_the_guest_is_asked_and_believed_only_if_it_names_one_o
 )
 def test_a_machine_is_held_against_what_its_owner_says(world: World, limits: Limits | None, verdict: Verdict) -> None:
     """What nobody said is not known, which is neither kept nor unlimited."""
-    probe = HereProbe(world.desk(), Here(world.guest), limits, lambda: nullcontext(Held()))
+    probe = HereProbe(world.desk(), Here(world.guest), limits, lambda: nullcontext(Slot()))
     assert probe.run(TARGET, (JobName.READ,)) is None
     assert [result.finding.verdict for result in world.kept] == [verdict]
     assert world.guest.verbs[-1] == "clean"

@@ -24,7 +24,7 @@ from plimsoll_probes.guest.session import (
     Premises,
     Session,
     longest_fill,
-    unpacked,
+    unpack,
 )
 from plimsoll_probes.guest.shell import Ran
 from plimsoll_probes.model.finding import Trouble, Why
@@ -440,11 +440,11 @@ def test_a_piece_of_another_length_ends_the_asking(answer: bytes) -> None:
     ids=["not compressed", "cut short", "more after the end", "zlib", "no UTF-8", "too long", "nothing"],
 )
 def test_what_is_not_one_text_compressed_is_nonsense(data: bytes) -> None:
-    assert trouble(lambda: unpacked(data)).why is Why.NONSENSE
+    assert trouble(lambda: unpack(data)).why is Why.NONSENSE
 
 
 def test_a_text_of_the_longest_length_is_taken() -> None:
-    assert len(unpacked(gzip.compress(b" " * TEXT_MAX))) == TEXT_MAX
+    assert len(unpack(gzip.compress(b" " * TEXT_MAX))) == TEXT_MAX
 
 
 def test_a_bomb_costs_nothing() -> None:
@@ -453,7 +453,7 @@ def test_a_bomb_costs_nothing() -> None:
     assert len(bomb) < COMPRESSED_MAX, "it would come through"
     tracemalloc.start()
     try:
-        assert trouble(lambda: unpacked(bomb)).why is Why.NONSENSE
+        assert trouble(lambda: unpack(bomb)).why is Why.NONSENSE
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -24,7 +24,7 @@ from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.output import metrics
 from plimsoll_probes.schedule.targets import ChosenTarget
 from plimsoll_probes.store.history import History
-from plimsoll_probes.store.tally import Promised, Sums, Tally
+from plimsoll_probes.store.tally import Promise, Sums, Tally
 from tests.unit.results import MS, a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, examples
 
@@ -283,7 +283,7 @@ _histograms = st.dictionaries(st.integers(0, BUCKETS - 1), st.integers(1, 10**6)
 
 
 def a_tally(latency: Histogram, **other: Any) -> Tally:
-    sums = Sums({Verdict.KEPT: 1}, {"read": latency}, {0.99: Promised(1, 0)})
+    sums = Sums({Verdict.KEPT: 1}, {"read": latency}, {0.99: Promise(1, 0)})
     return replace(Tally.of(a_probe()), sums=sums, **other)
 
 

@@ -11,7 +11,7 @@ from itertools import permutations
 import pytest
 
 from plimsoll_agent.model.disk import Disk
-from plimsoll_probes.adapters.slots import Held
+from plimsoll_probes.adapters.slots import Slot
 from plimsoll_probes.model.finding import Trouble, Why
 from plimsoll_probes.schedule.admission import Admission
 from tests.unit.values import a_disk
@@ -26,9 +26,9 @@ class Slots:
         self.asked: list[tuple[str, ...]] = []
 
     @contextmanager
-    def __call__(self, names: Sequence[str]) -> Iterator[Held]:
+    def __call__(self, names: Sequence[str]) -> Iterator[Slot]:
         self.asked.append(tuple(names))
-        yield Held()
+        yield Slot()
 
 
 def disks(*pools: str) -> list[Disk]:

@@ -38,7 +38,7 @@ from plimsoll_probes.model.result import (
 )
 from plimsoll_probes.schedule.targets import ChosenTarget, Planned
 from plimsoll_probes.store.history import SCHEMA_VERSION, CorruptHistory, History, readable
-from plimsoll_probes.store.tally import Promised, Sums, Tally
+from plimsoll_probes.store.tally import Promise, Sums, Tally
 from tests.unit.nobody import as_nobody
 from tests.unit.results import a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, OF_0_1_0, examples_of, possible_limits
@@ -612,7 +612,7 @@ def test_what_was_counted_stays_when_its_runs_are_removed(history: History, path
     counted = history.tallies()
     assert [each.sums.runs for each in counted] == [{Verdict.KEPT: 3}]
     assert counted[0].sums.latency["read"].count == 3 * 7530
-    assert counted[0].sums.promised == {0.99: Promised(3 * 7530, 0)}
+    assert counted[0].sums.promised == {0.99: Promise(3 * 7530, 0)}
     assert counted[0].last == at(2) + timedelta(seconds=30)
     do(path, "DELETE FROM run")
     assert History(path).tallies() == counted

@@ -14,7 +14,7 @@ from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import ProbeResult
-from plimsoll_probes.store.tally import Promised, Sums, Tally
+from plimsoll_probes.store.tally import Promise, Sums, Tally
 from tests.unit.results import MS, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, examples
 
@@ -44,7 +44,7 @@ def test_latencies_that_something_else_bent_count_for_nothing(why: Why) -> None:
 def test_a_run_that_only_says_nothing_of_its_limits_counts_for_its_objective(why: Why) -> None:
     """Those that miss it are ``slow``; without those that meet it the budget would seem to burn."""
     sums = Sums.of(a_probe(finding=Finding(Verdict.INCONCLUSIVE, why), objective=P99, iops=100))
-    assert sums.promised == {0.99: Promised(3000, 0)}
+    assert sums.promised == {0.99: Promise(3000, 0)}
     assert sums.latency["read"].count == 3000
 
 
@@ -70,19 +70,19 @@ def test_of_a_failed_run_nothing_is_believed_but_that_it_failed() -> None:
 def test_what_may_have_taken_longer_than_promised_is_counted_as_that(latencies: list[int], missed: int) -> None:
     measured = a_measurement(a_flow(latencies))
     sums = Sums.of(a_probe(measured=measured, objective=P99))
-    assert sums.promised == {0.99: Promised(len(latencies), missed)}
+    assert sums.promised == {0.99: Promise(len(latencies), missed)}
 
 
 def test_a_time_that_is_a_buckets_last_nanosecond_leaves_no_doubt() -> None:
     sums = Sums.of(a_probe(measured=a_measurement(a_flow([50 * MS])), objective=Objective(((0.99, 0.050331647),))))
-    assert sums.promised == {0.99: Promised(1, 0)}
+    assert sums.promised == {0.99: Promise(1, 0)}
 
 
 def test_each_quantile_has_its_own_time_and_both_directions_count() -> None:
     measured = a_measurement(a_flow([10 * MS] * 60), a_flow([30 * MS] * 40))
     objective = Objective(((0.5, 0.02), (0.999, 0.2)), slowest=0.001)
     sums = Sums.of(a_probe(job=JobName.MIXED, measured=measured, objective=objective))
-    assert sums.promised == {0.5: Promised(100, 40), 0.999: Promised(100, 0)}
+    assert sums.promised == {0.5: Promise(100, 40), 0.999: Promise(100, 0)}
 
 
 def test_without_an_objective_nothing_was_promised() -> None:
@@ -96,12 +96,12 @@ def test_requests_of_a_disk_that_hung_from_the_first_one_on_took_as_long_as_the_
     """Else the worst outage of all would burn nothing."""
     measured = a_measurement(seconds=seconds, unfinished=8)
     sums = Sums.of(a_probe(measured=measured, objective=P99, finding=Finding(Verdict.SLOW, Why.OBJECTIVE_MISSED)))
-    assert sums.promised == {0.99: Promised(8, missed)}
+    assert sums.promised == {0.99: Promise(8, missed)}
 
 
 def test_requests_that_were_under_way_at_the_end_of_a_good_run_are_neither_good_nor_bad() -> None:
     measured = a_measurement(a_flow([MS] * 10), unfinished=8)
-    assert Sums.of(a_probe(measured=measured, objective=P99)).promised == {0.99: Promised(10, 0)}
+    assert Sums.of(a_probe(measured=measured, objective=P99)).promised == {0.99: Promise(10, 0)}
 
 
 # --- sums

@@ -14,7 +14,7 @@ from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Circumstances, ProbeResult
-from plimsoll_probes.output.report.gathered import FRACTIONS, Gathered, Standing, allowed_iops, curve, gather
+from plimsoll_probes.output.report.gathered import FRACTIONS, Standing, Summary, allowed_iops, curve, gather
 from plimsoll_probes.output.report.span import Span
 from tests.unit.results import LIMIT, MS, a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import NOON
@@ -47,7 +47,7 @@ def run(
     )
 
 
-def gathered(*runs: ProbeResult, every: timedelta = timedelta(days=1)) -> Gathered:
+def gathered(*runs: ProbeResult, every: timedelta = timedelta(days=1)) -> Summary:
     """``every`` is how often the guests are probed."""
     newest_first = sorted(runs, key=lambda each: each.started, reverse=True)
     intervals = {each.subject.guest_uuid: every for each in runs}

@@ -9,7 +9,7 @@ import pytest
 from plimsoll_probes.model.finding import Finding, Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.output.report import messages
-from plimsoll_probes.output.report.gathered import Gathered, Run, Standing
+from plimsoll_probes.output.report.gathered import Run, Standing, Summary
 from plimsoll_probes.schedule.late import Late
 from plimsoll_probes.schedule.targets import ChosenTarget
 from tests.unit.probes.output.report.test_gathered import (
@@ -28,7 +28,7 @@ from tests.unit.results import a_probe
 from tests.unit.values import GUEST, NOON
 
 
-def of_guests(*histories: tuple[Finding, ...]) -> Gathered:
+def of_guests(*histories: tuple[Finding, ...]) -> Summary:
     """One guest for each, with its findings from the oldest on."""
     return gathered(
         *(
@@ -64,7 +64,7 @@ def of_guests(*histories: tuple[Finding, ...]) -> Gathered:
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_the_headline_says_how_it_stands_of_all_guests(told: Gathered, says: str) -> None:
+def test_the_headline_says_how_it_stands_of_all_guests(told: Summary, says: str) -> None:
     assert messages.headline(told) == says
 
 
