@@ -15,7 +15,7 @@ from plimsoll_agent.qos import cinder as qos_cinder
 from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos.apply import How
 from plimsoll_agent.qos.cinder import Cinder
-from plimsoll_agent.qos.file import Declared, Spec, Type
+from plimsoll_agent.qos.file import Declaration, Spec, Type
 
 NOBODY = "00000000-0000-4000-8000-00000000abcd"
 Texts = Mapping[str, str | None]
@@ -190,7 +190,7 @@ class CinderContract:
             ),
         ]
         for specs, types in states:
-            desired = Declared(
+            desired = Declaration(
                 {name(one): Spec(name(one), consumer, keys) for one, (consumer, keys) in specs.items()},
                 {
                     name(one): Type(

@@ -12,7 +12,7 @@ import openstack.exceptions
 import pytest
 
 from lab.cloud import OpenStack
-from plimsoll_agent.catalogue.qosspec import Evaluated, QosSpec, evaluate, libvirts_number
+from plimsoll_agent.catalogue.qosspec import Evaluation, QosSpec, evaluate, libvirts_number
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.model.reason import Unknown
 from tests import depth
@@ -127,7 +127,7 @@ def test_our_limits_are_those_that_cinder_hands_out(
         if theirs is None:
             assert isinstance(ours, Unknown), (keys, size, told)
         else:
-            assert isinstance(ours, Evaluated), (keys, size, told, ours)
+            assert isinstance(ours, Evaluation), (keys, size, told, ours)
             assert ours.limits == theirs, (keys, size, told)
     assert kinds["limits"] > len(handed_out) / 2, kinds
     assert kinds["refused by Cinder"] > 0, kinds

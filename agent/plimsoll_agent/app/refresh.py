@@ -15,7 +15,7 @@ from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue.attachments import Attachments, UnreadableAttachments
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
-from plimsoll_agent.catalogue.planner import Lists, agenda, complete, due, refreshed, sliced
+from plimsoll_agent.catalogue.planner import Lists, agenda, complete, due, next_catalogue, slice_of
 from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.config.settings import CatalogueSettings, Settings
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError
@@ -112,7 +112,7 @@ def _from_cloud(
             "Nova lists none of this node's guests on host %s; set [catalogue] host to the host in nova.conf",
             host,
         )
-    found = refreshed(before, gathered.answers, met, now, source=api.name)
+    found = next_catalogue(before, gathered.answers, met, now, source=api.name)
     said = catalogue_messages.asked_line(asked, gathered.answers, found, sum(api.calls.values()))
     remarks = (catalogue_messages.hidden_words(found), catalogue_messages.hidden_flavor_words(gathered.answers))
     return Fetched(
@@ -180,7 +180,7 @@ def _from_region(
     if before is not None and before.source == shown and before.generation > known[0]:
         known = before.generation, None
     signed_file.check_fit(region, signed.digest, known, now, shown)
-    found = sliced(before, region, met, source=shown)
+    found = slice_of(before, region, met, source=shown)
     taken = LastRegion(
         where=shown,
         generation=region.generation,

@@ -86,7 +86,7 @@ def sight(
     guests = {uuid: one for uuid, one in before.guests.items() if uuid in unseen}
     for disk in disks:
         if disk.volume_id is not None:
-            volumes[disk.key] = _met(disk, before.volumes.get(disk.key), limits.get(disk.key), now, boot)
+            volumes[disk.key] = _attachment(disk, before.volumes.get(disk.key), limits.get(disk.key), now, boot)
         if disk.guest.extra_specs is None and disk.guest.by_nova:
             mark = _mark(boot, str(disk.guest.run))
             old = before.guests.get(disk.guest.uuid)
@@ -95,7 +95,7 @@ def sight(
     return Attachments(volumes, guests)
 
 
-def _met(disk: Disk, before: Attachment | None, ours: Limits | None, now: datetime, boot: str) -> Attachment:
+def _attachment(disk: Disk, before: Attachment | None, ours: Limits | None, now: datetime, boot: str) -> Attachment:
     actual = disk.actual if isinstance(disk.actual, Limits) else None
     external_changes = before.external_changes if before else 0
     mark = _mark(boot, disk.attachment, 0)

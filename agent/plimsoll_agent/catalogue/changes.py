@@ -23,12 +23,14 @@ def changed_guests(
         return frozenset() if before is after else None
     if (before.specs, before.types, before.source) != (after.specs, after.types, after.source):
         return None
-    volumes = _changed(before.volumes, after.volumes, lambda each: (each.type, each.missing, each.marks))
-    guests = _changed(before.servers, after.servers, lambda each: (each.extra_specs, each.missing, each.marks))
+    volumes = _differences(before.volumes, after.volumes, lambda each: (each.type, each.missing, each.marks))
+    guests = _differences(before.servers, after.servers, lambda each: (each.extra_specs, each.missing, each.marks))
     return frozenset({guest_of(key) for key in attachments.volumes if volume_of(key) in volumes} | guests)
 
 
-def _changed(before: Mapping[str, Entry], after: Mapping[str, Entry], data: Callable[[Entry], object]) -> set[str]:
+def _differences(
+    before: Mapping[str, Entry], after: Mapping[str, Entry], data: Callable[[Entry], object]
+) -> set[str]:
     def of(entries: Mapping[str, Entry], id: str) -> object:
         return data(entries[id]) if id in entries else None
 

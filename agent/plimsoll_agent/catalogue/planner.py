@@ -150,7 +150,7 @@ def _doubled(read: datetime, since: datetime, now: datetime, interval: float) ->
     return _over(min(max(read - since, least), RARELY), read, now)
 
 
-def refreshed(
+def next_catalogue(
     before: Catalogue | None, answers: Answers, attachments: Attachments | None, now: datetime, *, source: str
 ) -> Catalogue:
     """The catalogue after those answers, which were requested at ``now`` for these attachments.
@@ -170,7 +170,7 @@ def refreshed(
     if attachments is not None:
         volumes = dict(_volumes(volumes, answers.volumes, attachments, now))
         servers = dict(_servers(servers, answers.servers, attachments.guests, now))
-    return _numbered(before, Catalogue(0, issue_time, source, lists.specs, lists.types, volumes, servers))
+    return _with_generation(before, Catalogue(0, issue_time, source, lists.specs, lists.types, volumes, servers))
 
 
 def _volumes(
@@ -179,7 +179,7 @@ def _volumes(
     for id, marks in attachments.marks_of_volumes().items():
         if id in answers:
             yield id, Volume(type=answers[id].type, marks=frozenset(marks), read=now, missing=answers[id].missing)
-        elif id in before and (rest := _kept(before[id].marks, marks)):
+        elif id in before and (rest := _of_present(before[id].marks, marks)):
             yield id, replace(before[id], marks=rest)
 
 
@@ -201,7 +201,7 @@ def _servers(
             yield uuid, Server(extra_specs={}, marks=frozenset({guest.mark}), read=now, missing=True)
 
 
-def sliced(before: Catalogue | None, region: Region, attachments: Attachments | None, *, source: str) -> Catalogue:
+def slice_of(before: Catalogue | None, region: Region, attachments: Attachments | None, *, source: str) -> Catalogue:
     """This node's part of the region's file.
 
     Its data of a volume is valid only for attachments older than its reading: before a later one, the volume may have
@@ -244,11 +244,11 @@ def _volumes_of(
         if earlier:
             is_known = id in region.volumes
             yield id, Volume(type=region.volumes.get(id), marks=earlier, read=region.begun, missing=not is_known)
-        elif id in before and (rest := _kept(before[id].marks, marks)):
+        elif id in before and (rest := _of_present(before[id].marks, marks)):
             yield id, replace(before[id], marks=rest)
 
 
-def _kept(marks: Iterable[str], present: Iterable[str]) -> frozenset[str]:
+def _of_present(marks: Iterable[str], present: Iterable[str]) -> frozenset[str]:
     """Those of present attachments, also from before an external change."""
     return frozenset(mark for mark in marks if any(same_attachment(mark, each) for each in present))
 
@@ -274,7 +274,7 @@ def _servers_of(
             yield uuid, old
 
 
-def _numbered(before: Catalogue | None, after: Catalogue) -> Catalogue:
+def _with_generation(before: Catalogue | None, after: Catalogue) -> Catalogue:
     """With the generation of the one before where only times of reading changed, else with the next."""
     if before is None:
         return replace(after, generation=1)

@@ -41,20 +41,20 @@ class QosSpec:
     def read(cls, value: object) -> QosSpec:
         """One of ``GET /v3/{project}/qos-specs``. Raises ``ValueError`` naming what is wrong."""
         if not isinstance(value, Mapping):
-            raise ValueError(f"a QoS spec is an object, not {_shown(value)}")
+            raise ValueError(f"a QoS spec is an object, not {_short(value)}")
         words: dict[str, str] = {}
         for word in ("id", "name", "consumer"):
             entry = value.get(word)
             if not isinstance(entry, str) or not entry:
-                whose = f"QoS spec {_shown(value.get('name') or value.get('id'))}"
-                raise ValueError(f"{whose}: {word} must be text, not {_shown(entry)}")
+                whose = f"QoS spec {_short(value.get('name') or value.get('id'))}"
+                raise ValueError(f"{whose}: {word} must be text, not {_short(entry)}")
             words[word] = entry
         if "specs" not in value:  # not the same as "no keys"
-            raise ValueError(f"QoS spec {_shown(words['name'])}: specs is missing")
+            raise ValueError(f"QoS spec {_short(words['name'])}: specs is missing")
         # Null where a spec has a consumer and nothing else (cinder/objects/qos_specs.py, _from_db_object).
         specs = {} if value["specs"] is None else value["specs"]
         if not isinstance(specs, Mapping):
-            raise ValueError(f"QoS spec {_shown(words['name'])}: specs must be an object, not {_shown(specs)}")
+            raise ValueError(f"QoS spec {_short(words['name'])}: specs must be an object, not {_short(specs)}")
         return cls(**words, keys={key: _text(words["name"], key, text) for key, text in specs.items()})
 
     @property
@@ -82,7 +82,7 @@ class PerGb:
 
 
 @frozen
-class Evaluated:
+class Evaluation:
     """The limits of a spec for one size, and how those that depend on the size were computed."""
 
     limits: Limits
@@ -91,7 +91,7 @@ class Evaluated:
     """Whether it has a key that Nova passes on, even with the value 0; a spec without one has no opinion."""
 
 
-def evaluate(spec: QosSpec, gib: int) -> Evaluated | Unknown:
+def evaluate(spec: QosSpec, gib: int) -> Evaluation | Unknown:
     """The limits that a volume of ``gib`` GiB would get if it were attached now, for a spec ``for_nova``.
 
     They are those of Cinder, Nova, libvirt and QEMU, plus ``_max_length`` where QEMU would accept it. ``Unknown``
@@ -103,7 +103,7 @@ def evaluate(spec: QosSpec, gib: int) -> Evaluated | Unknown:
         limits = Limits.from_mapping(numbers)
     except ValueError as refused:
         return Unknown(because(Code.QOS_SPEC_UNREADABLE, spec=spec.name, detail=str(refused)))
-    return Evaluated(_with_lengths(spec.keys, limits), arithmetic, said=bool(numbers))
+    return Evaluation(_with_lengths(spec.keys, limits), arithmetic, said=bool(numbers))
 
 
 def cinders_number(key: str, value: str | None) -> int:
@@ -116,7 +116,7 @@ def cinders_number(key: str, value: str | None) -> int:
     try:
         return int(value)
     except ValueError:
-        raise ValueError(f"{key} must be a whole number, not {_shown(value)}") from None
+        raise ValueError(f"{key} must be a whole number, not {_short(value)}") from None
 
 
 def libvirts_number(key: str, value: str | None) -> int | None:
@@ -126,7 +126,7 @@ def libvirts_number(key: str, value: str | None) -> int | None:
     if not value:
         return None
     if not _LIBVIRTS_NUMBER.fullmatch(value):
-        raise ValueError(f"{key} must be a whole number, not {_shown(value)}")
+        raise ValueError(f"{key} must be a whole number, not {_short(value)}")
     return int(value)
 
 
@@ -176,12 +176,12 @@ def _with_lengths(keys: Mapping[str, str | None], limits: Limits) -> Limits:
 
 def _text(name: str, key: object, value: object) -> str | None:
     if not isinstance(key, str):
-        raise ValueError(f"QoS spec {_shown(name)}: a key must be text, not {_shown(key)}")
+        raise ValueError(f"QoS spec {_short(name)}: a key must be text, not {_short(key)}")
     if isinstance(value, bool) or not (value is None or isinstance(value, str | int)):
-        raise ValueError(f"QoS spec {_shown(name)}: {key} must be text or null, not {_shown(value)}")
+        raise ValueError(f"QoS spec {_short(name)}: {key} must be text or null, not {_short(value)}")
     return str(value) if isinstance(value, int) else value
 
 
-def _shown(value: object) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}…"

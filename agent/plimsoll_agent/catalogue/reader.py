@@ -47,7 +47,7 @@ def lists(api: CloudApi, last: Lists | None = None) -> Lists:
     types = {
         type.id: type
         for type in (
-            _parsed("a volume type", _type, one) for one in _all(api, "/types", "volume_types", is_public="None")
+            _parse("a volume type", _type, one) for one in _all(api, "/types", "volume_types", is_public="None")
         )
     }
     if not types:  # the default one cannot be deleted (cinder/volume/volume_types.py, destroy)
@@ -56,16 +56,16 @@ def lists(api: CloudApi, last: Lists | None = None) -> Lists:
         specs = _specs(api)
     if incomplete := _without_spec(types, specs):
         raise Rejected(
-            f"Cinder does not list the QoS spec of volume type {_shown(incomplete[0].name)}"
+            f"Cinder does not list the QoS spec of volume type {_short(incomplete[0].name)}"
             f"{f' and of {len(incomplete) - 1} more' if len(incomplete) > 1 else ''},"
-            f" {_shown(incomplete[0].qos_spec or '')};"
+            f" {_short(incomplete[0].qos_spec or '')};"
             " the catalogue is unchanged"
         )
     before = last.types if last is not None else {}
     now_hidden = [type for type in types.values() if type.hidden and type.id in before and not before[type.id].hidden]
     if now_hidden:
         raise Rejected(
-            f"Cinder does not show the QoS spec of volume type {_shown(now_hidden[0].name)}"
+            f"Cinder does not show the QoS spec of volume type {_short(now_hidden[0].name)}"
             f"{f' and of {len(now_hidden) - 1} more' if len(now_hidden) > 1 else ''} any more: allow this user in its"
             " policy volume_extension:access_types_qos_specs_id; the catalogue is unchanged"
         )
@@ -73,7 +73,7 @@ def lists(api: CloudApi, last: Lists | None = None) -> Lists:
 
 
 def _specs(api: CloudApi) -> dict[str, QosSpec]:
-    specs = (_parsed("a QoS spec", QosSpec.read, one) for one in _all(api, "/qos-specs", "qos_specs"))
+    specs = (_parse("a QoS spec", QosSpec.read, one) for one in _all(api, "/qos-specs", "qos_specs"))
     return {spec.id: spec for spec in specs}
 
 
@@ -93,10 +93,12 @@ def gather(api: CloudApi, agenda: Agenda, last: Lists | None, host: str) -> Gath
     trouble: PlimsollError | None = None
     try:
         reader = VolumeReader(api, {type.name: type.id for type in types.values()})
-        for id, facts in _told(reader, agenda.unknown, MOST_CALLS):
+        for id, facts in _read_volumes(reader, agenda.unknown, MOST_CALLS):
             volumes[id] = facts
         # For known volumes two calls are enough, unless an operator refreshes all.
-        for id, facts in _told(reader, agenda.again, max(2, MOST_CALLS - reader.calls) if agenda.at_once else 2):
+        for id, facts in _read_volumes(
+            reader, agenda.again, max(2, MOST_CALLS - reader.calls) if agenda.at_once else 2
+        ):
             volumes[id] = facts
         if agenda.servers:
             guests = dict(entry for page in server_pages(api, host) for entry in page)
@@ -127,7 +129,7 @@ class VolumeReader:
             if error.status == _NOT_FOUND:
                 return TypeOf(type=None, missing=True)
             raise
-        volume_id, facts = _parsed("a volume", lambda value: self._type_of(value["volume"]), answer)
+        volume_id, facts = _parse("a volume", lambda value: self._type_of(value["volume"]), answer)
         if volume_id != id:
             raise Rejected(f"Cinder answered with another volume than {id}")
         return facts
@@ -150,7 +152,7 @@ class VolumeReader:
             if error.status == _BAD_REQUEST:
                 raise NotFiltered from error
             raise
-        types = self._types_of(_parsed("a list of volumes", lambda value: value["volumes"], answer))
+        types = self._types_of(_parse("a list of volumes", lambda value: value["volumes"], answer))
         if not types.keys() <= set(ids):
             raise NotFiltered
         return types
@@ -165,10 +167,10 @@ class VolumeReader:
         pages = self._api.pages(
             BLOCK_STORAGE, "/volumes/detail", "volumes", {"all_tenants": "1"}, microversion=self._version
         )
-        return _chained(next(pages, []), pages)
+        return _chain(next(pages, []), pages)
 
     def _types_of(self, entries: Any) -> dict[str, TypeOf | None]:
-        return dict(_parsed("a list of volumes", lambda value: [self._type_of(one) for one in value], entries))
+        return dict(_parse("a list of volumes", lambda value: [self._type_of(one) for one in value], entries))
 
     def _in_version(self, call: Callable[[], Parsed]) -> Parsed:
         try:
@@ -198,7 +200,7 @@ class NotFiltered(Exception):
     """Cinder, or its policy, does not filter volumes by a list of ids."""
 
 
-def _told(reader: VolumeReader, ids: Sequence[str], calls: int) -> Iterator[tuple[str, TypeOf]]:
+def _read_volumes(reader: VolumeReader, ids: Sequence[str], calls: int) -> Iterator[tuple[str, TypeOf]]:
     """The answers about these volumes, within so many calls."""
     rest = [id for id in ids if _UUID.fullmatch(id)]
     alone: list[str] = []
@@ -235,7 +237,7 @@ def server_pages(api: CloudApi, host: str | None) -> Iterator[list[tuple[str, di
                     f"Nova lists more than {PAGE} guests for host {host}, so it does not filter by host: allow this"
                     " user in its policy os_compute_api:servers:allow_all_filters"
                 )
-            yield _parsed("a list of servers", lambda value: [_server(one) for one in value], page)
+            yield _parse("a list of servers", lambda value: [_server(one) for one in value], page)
     except Refused as error:
         if error.status == _NOT_ACCEPTABLE:
             raise Rejected(
@@ -268,17 +270,17 @@ def _all(api: CloudApi, path: str, key: str, **params: str) -> Iterator[Any]:
         yield from page
 
 
-def _chained(first: list[Any], rest: Iterator[list[Any]]) -> Iterator[list[Any]]:
+def _chain(first: list[Any], rest: Iterator[list[Any]]) -> Iterator[list[Any]]:
     yield first
     yield from rest
 
 
-def _shown(name: str) -> str:
+def _short(name: str) -> str:
     """At most as long as Cinder's names."""
     return printable(name[:255])
 
 
-def _parsed(what: str, parse: Callable[[Any], Parsed], value: Any) -> Parsed:
+def _parse(what: str, parse: Callable[[Any], Parsed], value: Any) -> Parsed:
     """Raises ``Rejected`` where the answer has another form."""
     try:
         return parse(value)

@@ -108,10 +108,10 @@ def encode(region: Region) -> bytes:
     sections: Mapping[str, list[str]] = {
         "specs": [_line(spec_data(spec)) for _, spec in sorted(region.specs.items())],
         "types": [_line({"id": id} | type_data(type)) for id, type in sorted(region.types.items())],
-        "volumes": [_line({"type": type, "volumes": sorted(ids)}) for type, ids in _sorted(types)],
+        "volumes": [_line({"type": type, "volumes": sorted(ids)}) for type, ids in _sort(types)],
         "servers": [
             _line({"extra_specs": None if flavor is None else json.loads(flavor), "servers": sorted(uuids)})
-            for flavor, uuids in _sorted(flavors)
+            for flavor, uuids in _sort(flavors)
         ],
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
@@ -123,7 +123,7 @@ def _line(value: object) -> str:
     return "\n " + json.dumps(value)
 
 
-def _sorted(groups: Mapping[str | None, list[str]]) -> list[tuple[str | None, list[str]]]:
+def _sort(groups: Mapping[str | None, list[str]]) -> list[tuple[str | None, list[str]]]:
     return sorted(groups.items(), key=lambda item: item[0] or "")
 
 

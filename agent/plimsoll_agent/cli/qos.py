@@ -21,10 +21,10 @@ from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos import messages as words
 from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos import review, serialize
-from plimsoll_agent.qos.apply import How, Taken
+from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.cinder import Cinder, Live
 from plimsoll_agent.qos.effects import Effect
-from plimsoll_agent.qos.file import Declared, QosFile
+from plimsoll_agent.qos.file import Declaration, QosFile
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.plan import Step
 from plimsoll_agent.qos.review import Finding
@@ -106,7 +106,7 @@ class _Planned:
         """Faults of the QoS specs that the steps create, change or give to a type."""
         specs = {name: self.file.declared.specs[name] for name in qos_plan.touched(self.steps)}
         return tuple(
-            finding for finding in review.review(Declared(specs), self.lowest) if isinstance(finding.what, Fault)
+            finding for finding in review.review(Declaration(specs), self.lowest) if isinstance(finding.what, Fault)
         )
 
     @property
@@ -148,13 +148,13 @@ class _Planning(_CloudCommand):
         return _Planned(file=file, live=live, steps=steps, effects=effects, lowest=settings.brake.lowest)
 
     def _effects(
-        self, declared: Declared, live: Live, steps: tuple[Step, ...], api: Cinder
+        self, declared: Declaration, live: Live, steps: tuple[Step, ...], api: Cinder
     ) -> tuple[Effect, ...] | None:
         forced = qos_plan.forced(steps)
         if not qos_effects.effects(declared, live, (), deletions=forced):
             return ()
         try:
-            return qos_effects.effects(declared, live, qos_cinder.attached(api), deletions=forced)
+            return qos_effects.effects(declared, live, qos_cinder.attached_volumes(api), deletions=forced)
         except PlimsollError as error:
             self.complain(f"Unknown which attached volumes change: {error}")
             return None
@@ -285,8 +285,8 @@ class QosApply(_Planning):
             self.say_data(serialize.plan_data(planned.steps, planned.effects, undeclared), parsed_args)
         return 0
 
-    def _take(self, planned: _Planned, api: Cinder, *, text: bool) -> list[Taken]:
-        taken: list[Taken] = []
+    def _take(self, planned: _Planned, api: Cinder, *, text: bool) -> list[StepResult]:
+        taken: list[StepResult] = []
         with ended_early() as interrupted:
             for one in qos_apply.apply(planned.steps, planned.live, api):
                 taken.append(one)
@@ -296,7 +296,7 @@ class QosApply(_Planning):
                     self.complain("Interrupted: no more steps. Run it again for the remaining steps.")
                     break
         for step in planned.steps[len(taken) :]:
-            taken.append(Taken(step, How.NOT_TRIED, "interrupted"))
+            taken.append(StepResult(step, How.NOT_TRIED, "interrupted"))
             if text:
                 self.tell([words.taken_line(taken[-1])])
         return taken

@@ -59,7 +59,7 @@ class How(StrEnum):
 
 
 @frozen
-class Taken:
+class StepResult:
     """A step and its result; ``detail`` is why it was not done."""
 
     step: Step
@@ -67,7 +67,7 @@ class Taken:
     detail: str = ""
 
 
-def apply(steps: Sequence[Step], live: Live, api: Cinder) -> Iterator[Taken]:
+def apply(steps: Sequence[Step], live: Live, api: Cinder) -> Iterator[StepResult]:
     """Take the steps in their order, each when the caller asks for it, so it can stop between two steps.
 
     If Cinder refuses a step, the others are still taken, except those that need it and those that delete. If Cinder
@@ -78,9 +78,9 @@ def apply(steps: Sequence[Step], live: Live, api: Cinder) -> Iterator[Taken]:
     has_failed = False
     for step in steps:
         if trouble:
-            yield Taken(step, How.NOT_TRIED, trouble)
+            yield StepResult(step, How.NOT_TRIED, trouble)
         elif has_failed and isinstance(step, DeleteType | DeleteSpec):
-            yield Taken(step, How.NOT_TRIED, "nothing is deleted after a step failed")
+            yield StepResult(step, How.NOT_TRIED, "nothing is deleted after a step failed")
         else:
             result = _take(client, step)
             yield result
@@ -88,21 +88,21 @@ def apply(steps: Sequence[Step], live: Live, api: Cinder) -> Iterator[Taken]:
             trouble = client.lost
 
 
-def _take(client: _Client, step: Step) -> Taken:
+def _take(client: _Client, step: Step) -> StepResult:
     missing = client.missing(step)
     if missing:
-        return Taken(step, How.NOT_TRIED, missing)
+        return StepResult(step, How.NOT_TRIED, missing)
     try:
         client.take(step)
     except Rejected as error:
-        return Taken(step, How.REFUSED, str(error))
+        return StepResult(step, How.REFUSED, str(error))
     except DeadlineExceeded as error:
         client.lost = "Cinder timed out in an earlier step"
-        return Taken(step, How.TIMED_OUT, str(error))
+        return StepResult(step, How.TIMED_OUT, str(error))
     except PlimsollError as error:
         client.lost = "Cinder was unreachable in an earlier step"
-        return Taken(step, How.REFUSED, str(error))
-    return Taken(step, How.DONE)
+        return StepResult(step, How.REFUSED, str(error))
+    return StepResult(step, How.DONE)
 
 
 class _Client:

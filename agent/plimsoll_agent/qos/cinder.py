@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
-from plimsoll_agent.qos.file import Declared, Spec, Type
+from plimsoll_agent.qos.file import Declaration, Spec, Type
 from plimsoll_agent.util.decoding import UNREADABLE, count
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
@@ -55,9 +55,9 @@ class Live:
     default: str | None = None
     """The name of the default type, which Cinder does not delete."""
 
-    def declared(self) -> Declared:
+    def declared(self) -> Declaration:
         """The same as a file declares it."""
-        return Declared(
+        return Declaration(
             specs={name: Spec(name, spec.consumer, dict(spec.keys)) for name, spec in self.specs.items()},
             types={
                 name: Type(name, type.qos_spec, type.description or None, type.public, type.extra_specs or None)
@@ -67,7 +67,7 @@ class Live:
 
 
 @frozen
-class Attached:
+class AttachedVolume:
     """An attached volume, with the name of its type and its size by Cinder."""
 
     type: str | None
@@ -84,10 +84,10 @@ def read(api: Cinder) -> Live:
     return Live(_by_name("QoS specs", specs), _by_name("volume types", types), _default(storage))
 
 
-def attached(api: Cinder) -> tuple[Attached, ...]:
+def attached_volumes(api: Cinder) -> tuple[AttachedVolume, ...]:
     """Every attached volume of the region, a page at a time. Raises what ``Cinder`` raises."""
     # This misses the few volumes that are being extended or retyped; reading all volumes would take many more pages.
-    return tuple(_each("/volumes/detail", api.storage.volumes(all_tenants="1", status="in-use"), _attached))
+    return tuple(_each("/volumes/detail", api.storage.volumes(all_tenants="1", status="in-use"), _attached_volume))
 
 
 def _spec(value: Any) -> QosSpec:
@@ -110,9 +110,9 @@ def _type(value: Any, specs: Mapping[str, str]) -> LiveType:
     )
 
 
-def _attached(value: Any) -> Attached:
+def _attached_volume(value: Any) -> AttachedVolume:
     type = value.volume_type
-    return Attached(None if type is None else _text(type), count(value.size))
+    return AttachedVolume(None if type is None else _text(type), count(value.size))
 
 
 def _text(value: Any) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from plimsoll_agent.catalogue.qosspec import Evaluated, QosSpec, evaluate
+from plimsoll_agent.catalogue.qosspec import Evaluation, QosSpec, evaluate
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
-from plimsoll_agent.qos.cinder import Attached, Live
-from plimsoll_agent.qos.file import Declared
+from plimsoll_agent.qos.cinder import AttachedVolume, Live
+from plimsoll_agent.qos.file import Declaration
 from plimsoll_agent.util.frozen import frozen
 
 Given = Limits | Unknown | None
@@ -39,11 +39,11 @@ class Effect:
 
 
 def effects(
-    declaration: Declared, live: Live, volumes: Iterable[Attached], *, deletions: Collection[str] = ()
+    declaration: Declaration, live: Live, volumes: Iterable[AttachedVolume], *, deletions: Collection[str] = ()
 ) -> tuple[Effect, ...]:
     """The effect on each type whose spec changes, in the order of their names.
 
-    ``forced`` are specs that are deleted even if types have them.
+    ``deletions`` are specs that are deleted even if types have them.
     """
     then = _specs_then(declaration, live, deletions)
     pairs = {
@@ -62,7 +62,7 @@ def _specs_now(live: Live) -> dict[str, QosSpec | None]:
     return {name: None if type.qos_spec is None else live.specs[type.qos_spec] for name, type in live.types.items()}
 
 
-def _specs_then(declaration: Declared, live: Live, deletions: Collection[str]) -> dict[str, QosSpec | None]:
+def _specs_then(declaration: Declaration, live: Live, deletions: Collection[str]) -> dict[str, QosSpec | None]:
     """Also of types that the plan deletes: Cinder keeps those with volumes."""
     specs = dict(live.specs)
     for name, spec in declaration.specs.items():
@@ -80,7 +80,7 @@ def _nova_keys(spec: QosSpec | None) -> Mapping[str, str | None] | None:
 
 
 def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Counter[int]) -> Effect:
-    changes = {gib: Change(gib, _given(before, gib), _given(after, gib)) for gib in sizes}
+    changes = {gib: Change(gib, _limits(before, gib), _limits(after, gib)) for gib in sizes}
     differing = sorted(gib for gib, change in changes.items() if not _same(change))
     number = sum(sizes[gib] for gib in differing)
     in_order = [gib for gib in differing for _ in range(sizes[gib])]
@@ -93,11 +93,11 @@ def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Cou
     )
 
 
-def _given(spec: QosSpec | None, gib: int) -> Given:
+def _limits(spec: QosSpec | None, gib: int) -> Given:
     if spec is None or not spec.for_nova:
         return None
     result = evaluate(spec, gib)
-    return result.limits if isinstance(result, Evaluated) else result
+    return result.limits if isinstance(result, Evaluation) else result
 
 
 def _same(change: Change) -> bool:

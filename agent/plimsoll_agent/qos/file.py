@@ -1,4 +1,4 @@
-"""QoS specs and volume types as a file: reads text into ``Declared``, or lists every fault with its line; and writes.
+"""QoS specs and volume types as a file: reads text into a ``Declaration``, or lists all faults with lines; writes.
 
 The file is YAML: ``qos_specs`` and ``volume_types``, each a mapping by name. The keys of a spec are not checked here,
 but in ``lint``: Cinder accepts any.
@@ -60,7 +60,7 @@ class Type:
 
 
 @frozen
-class Declared:
+class Declaration:
     """The specs and types of a file, by name."""
 
     specs: Mapping[str, Spec] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Declared:
 class QosFile:
     """What a file declares, and on which lines."""
 
-    declared: Declared
+    declared: Declaration
     origin: str
     document: yaml_lines.Document
 
@@ -90,11 +90,11 @@ def read(path: Path) -> QosFile:
 
 def parse(text: str, origin: str) -> QosFile:
     """What the text declares. Raises ``ConfigError`` with ``origin:line: key: what is wrong``, one a fault."""
-    result = schema.check(text, _declared)
+    result = schema.check(text, _declaration)
     return QosFile(result.good(origin), origin, result.document)
 
 
-def text_of(declaration: Declared) -> str:
+def text_of(declaration: Declaration) -> str:
     """The text of a file that declares exactly this, always in the same order; but a limit that has a unit in Cinder,
     where it has no effect, is read from it as the number.
 
@@ -110,7 +110,7 @@ def text_of(declaration: Declared) -> str:
     return text
 
 
-def data_of(declaration: Declared) -> dict[str, object]:
+def data_of(declaration: Declaration) -> dict[str, object]:
     """The same as plain values."""
     return {
         "qos_specs": {name: _spec_data(spec) for name, spec in sorted(declaration.specs.items())},
@@ -118,20 +118,20 @@ def data_of(declaration: Declared) -> dict[str, object]:
     }
 
 
-def _declared(raw: object) -> Declared:
+def _declaration(raw: object) -> Declaration:
     if raw is None:
         raise Invalid("is empty; plimsoll qos export writes what Cinder has")
     specs = raw.get("qos_specs") if isinstance(raw, dict) else None
     type = partial(_type, specs=tuple(specs) if isinstance(specs, dict) else ())
-    sections = {"qos_specs": _named(_spec, _spec_name), "volume_types": _named(type, _type_name)}
+    sections = {"qos_specs": _by_name(_spec, _spec_name), "volume_types": _by_name(type, _type_name)}
     keys = Keys(raw, {name: partial(section, name) for name, section in sections.items()})
     for name in sections:
         keys.need(name, f"; write {name}: {{}} for none")
     values = keys.done()
-    return Declared(values["qos_specs"], values["volume_types"])
+    return Declaration(values["qos_specs"], values["volume_types"])
 
 
-def _named(
+def _by_name(
     one: Callable[[str, Any], Any], fault: Callable[[str], str | None]
 ) -> Callable[[str, object], dict[str, Any]]:
     """The validator of a section, a mapping by name; ``fault`` checks a name."""

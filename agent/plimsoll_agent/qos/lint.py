@@ -196,7 +196,7 @@ def _of_value(keys: Mapping[str, str | None], key: str, *, cinder: bool = False)
     if not value:
         yield key, LintCode.NO_VALUE, facts | {"refused": cinder}
     elif number is None and not _NEGATIVE.fullmatch(value):
-        yield key, LintCode.NOT_A_NUMBER, facts | {"meant": _meant(key, value)}
+        yield key, LintCode.NOT_A_NUMBER, facts | {"meant": _meanings(key, value)}
     elif number is None or number < 0:
         yield key, LintCode.NEGATIVE, facts
     elif number > VALUE_MAX:
@@ -207,7 +207,7 @@ def _of_value(keys: Mapping[str, str | None], key: str, *, cinder: bool = False)
         yield key, LintCode.ZERO, {}
 
 
-def _meant(key: str, value: str) -> tuple[tuple[str, int], ...]:
+def _meanings(key: str, value: str) -> tuple[tuple[str, int], ...]:
     """The numbers that text with a unit may stand for, each as it is written unambiguously."""
     parameter = PARAMETER_OF[key]
     if quantities.has_unit(value, parameter.quantity):

@@ -8,10 +8,10 @@ from plimsoll_agent.messages.plan import Manner, Severity, TextLine, change_word
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
-from plimsoll_agent.qos.apply import How, Taken
+from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.effects import Change, Effect, Given
 from plimsoll_agent.qos.fault_messages import fault_words
-from plimsoll_agent.qos.file import NO_SPEC, Declared
+from plimsoll_agent.qos.file import NO_SPEC, Declaration
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.plan import (
     Associate,
@@ -47,7 +47,7 @@ def step_words(step: Step) -> str:
     """``~ QoS spec gold  total_iops_sec 3000 → 30``: + creates, ~ changes, - deletes."""
     match step:
         case CreateSpec(spec):
-            return f"+ {_spec(spec.name)}  {spec.consumer}: {_listed(spec.keys) or 'no keys'}"
+            return f"+ {_spec(spec.name)}  {spec.consumer}: {_keys_words(spec.keys) or 'no keys'}"
         case ChangeSpec(before, after):
             parts = [f"consumer {before.consumer} → {after.consumer}"] if before.consumer != after.consumer else []
             parts += _changes(before.keys, step.put, step.unset)
@@ -55,14 +55,14 @@ def step_words(step: Step) -> str:
         case CreateType(type):
             parts = ["private" if type.public is False else "public"]
             if type.description:
-                parts.append(_quoted(type.description))
+                parts.append(_quote(type.description))
             if type.extra_specs:
-                parts.append(_listed(type.extra_specs))
+                parts.append(_keys_words(type.extra_specs))
             return f"+ {_type(type.name)}  {', '.join(parts)}"
         case ChangeType(there, description, public):
             parts = []
             if description is not None:
-                parts.append(f"description {_quoted(there.description)} → {_quoted(description)}")
+                parts.append(f"description {_quote(there.description)} → {_quote(description)}")
             if public is not None:
                 parts.append("private → public" if public else "public → private")
             return f"~ {_type(there.name)}  {', '.join(parts)}"
@@ -78,7 +78,7 @@ def step_words(step: Step) -> str:
             return f"- {_spec(spec_name)}{'  even though a volume type has it' if force else ''}"
 
 
-def taken_line(result: Taken) -> TextLine:
+def taken_line(result: StepResult) -> TextLine:
     """The step, and its result."""
     line = step_words(result.step)
     match result.how:
@@ -151,7 +151,7 @@ def _effect_words(effect: Effect, manner: Manner) -> str:
     return line
 
 
-def result_line(results: Sequence[Taken], of: int, rest: Sequence[Step] | None) -> str:
+def result_line(results: Sequence[StepResult], of: int, rest: Sequence[Step] | None) -> str:
     """The result; ``rest`` is the plan after it, None if unknown."""
     line = f"{sum(one.how is How.DONE for one in results)} of {of} {'step' if of == 1 else 'steps'} done"
     if rest is None:
@@ -169,11 +169,11 @@ def _type(name: str) -> str:
     return f"volume type {printable(name)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{printable(text)}"'
 
 
-def _listed(keys: Texts) -> str:
+def _keys_words(keys: Texts) -> str:
     return ", ".join(f"{printable(key)} {_value(value)}" for key, value in keys.items())
 
 
@@ -241,7 +241,7 @@ def finding_words(finding: Finding) -> str:
             return fault_words(fault)
 
 
-def review_sum(declaration: Declared, findings: Sequence[Finding]) -> str:
+def review_sum(declaration: Declaration, findings: Sequence[Finding]) -> str:
     """``3 QoS specs and 4 volume types, no error, 1 warning``."""
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)
@@ -249,7 +249,7 @@ def review_sum(declaration: Declared, findings: Sequence[Finding]) -> str:
     return f"{holdings(declaration)}, {faults}"
 
 
-def holdings(declaration: Declared) -> str:
+def holdings(declaration: Declaration) -> str:
     specs, types = len(declaration.specs) or "no", len(declaration.types) or "no"
     return f"{plural(specs, 'QoS spec')} and {plural(types, 'volume type')}"
 
@@ -271,10 +271,10 @@ def _value(value: str | None) -> str:
 def _change(change: Change, manner: Manner) -> str:
     if isinstance(change.before, Limits) and isinstance(change.after, Limits):
         return change_words(change.before, change.after, manner)
-    return f"{_given(change.before, manner)} → {_given(change.after, manner)}"
+    return f"{_limits_words(change.before, manner)} → {_limits_words(change.after, manner)}"
 
 
-def _given(value: Given, manner: Manner) -> str:
+def _limits_words(value: Given, manner: Manner) -> str:
     if value is None:
         return "no QoS spec for Nova"
     return words(value.reason) if isinstance(value, Unknown) else manner.limits(value)

@@ -11,7 +11,7 @@ from plimsoll_agent.catalogue.qosspec import Consumer, evaluate
 from plimsoll_agent.model.limits import BASES
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.cinder import Live, LiveType
-from plimsoll_agent.qos.file import Declared, Spec, Type
+from plimsoll_agent.qos.file import Declaration, Spec, Type
 from plimsoll_agent.util.frozen import frozen
 
 Texts = Mapping[str, str | None]
@@ -40,7 +40,7 @@ class ChangeSpec:
     @property
     def put(self) -> dict[str, str | None]:
         """The keys that are new or different."""
-        return _changed(self.before.keys, self.after.keys)
+        return _difference(self.before.keys, self.after.keys)
 
     @property
     def unset(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ Step = (
 )
 
 
-def plan(declaration: Declared, live: Live, *, prune: bool = False, force: bool = False) -> tuple[Step, ...]:
+def plan(declaration: Declaration, live: Live, *, prune: bool = False, force: bool = False) -> tuple[Step, ...]:
     """The steps from what Cinder has to what is declared.
 
     With ``prune`` what is not declared is deleted at the end: first types, since they use specs. Without ``force``
@@ -160,7 +160,7 @@ def plan(declaration: Declared, live: Live, *, prune: bool = False, force: bool 
     return tuple(steps)
 
 
-def undeclared(declaration: Declared, live: Live) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def undeclared(declaration: Declaration, live: Live) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of volume types and of QoS specs that only Cinder has."""
     types = tuple(sorted(name for name in live.types if name not in declaration.types))
     return types, tuple(sorted(name for name in live.specs if name not in declaration.specs))
@@ -199,14 +199,14 @@ def impossible(steps: Iterable[Step]) -> tuple[Unknown, ...]:
     return tuple(unknowns.values())
 
 
-def _specs(declaration: Declared, live: Live) -> Iterator[Step]:
+def _specs(declaration: Declaration, live: Live) -> Iterator[Step]:
     for name, spec in sorted(declaration.specs.items()):
         there = live.specs.get(name)
         if there is None:
             # A key called name can only be set later: at creation Cinder takes it for the spec's own name.
             first = Spec(name, spec.consumer, {key: value for key, value in spec.keys.items() if key != _NAME})
             yield CreateSpec(first)
-            if _changed(first.keys, spec.keys):
+            if _difference(first.keys, spec.keys):
                 yield ChangeSpec(first, spec)
             continue
         change = ChangeSpec(Spec(name, there.consumer, there.keys), spec)
@@ -214,7 +214,7 @@ def _specs(declaration: Declared, live: Live) -> Iterator[Step]:
             yield change
 
 
-def _types(declaration: Declared, live: Live) -> Iterator[Step]:
+def _types(declaration: Declaration, live: Live) -> Iterator[Step]:
     for name, type in sorted(declaration.types.items()):
         there = live.types.get(name)
         if there is None:
@@ -228,7 +228,7 @@ def _types(declaration: Declared, live: Live) -> Iterator[Step]:
             yield ChangeExtraSpecs(name, there.extra_specs or {}, type.extra_specs)
 
 
-def _associations(declaration: Declared, live: Live) -> Iterator[Step]:
+def _associations(declaration: Declaration, live: Live) -> Iterator[Step]:
     """Types that get a spec come first: types that lose one attach volumes without limits from then on."""
     losing: list[Step] = []
     for name, type in sorted(declaration.types.items()):
@@ -241,7 +241,7 @@ def _associations(declaration: Declared, live: Live) -> Iterator[Step]:
     yield from losing
 
 
-def _changed(before: Texts, after: Texts) -> dict[str, str | None]:
+def _difference(before: Texts, after: Texts) -> dict[str, str | None]:
     # Cinder drops a null for a missing key (objects/qos_specs.py, obj_get_changes), so null equals missing.
     return {key: value for key, value in after.items() if before.get(key) != value}
 

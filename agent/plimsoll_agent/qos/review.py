@@ -8,7 +8,7 @@ from typing import Literal
 
 from plimsoll_agent.model.direction import LOWEST
 from plimsoll_agent.model.limits import Unit
-from plimsoll_agent.qos.file import Declared, QosFile
+from plimsoll_agent.qos.file import Declaration, QosFile
 from plimsoll_agent.qos.lint import Fault, Severity, lint
 from plimsoll_agent.util.frozen import frozen
 
@@ -54,7 +54,7 @@ def numbers(file: QosFile) -> Iterator[Finding]:
                 yield Finding(("qos_specs", name, "keys", key), Exact(keys[key], number))
 
 
-def review(declaration: Declared, lowest: Mapping[Unit, int] = LOWEST) -> Iterator[Finding]:
+def review(declaration: Declaration, lowest: Mapping[Unit, int] = LOWEST) -> Iterator[Finding]:
     """Limits below ``lowest`` are faults."""
     for name, spec in declaration.specs.items():
         for fault in lint(spec.as_cinders, lowest):

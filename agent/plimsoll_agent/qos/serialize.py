@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
-from plimsoll_agent.qos.apply import Taken
+from plimsoll_agent.qos.apply import StepResult
 from plimsoll_agent.qos.effects import Effect, Given
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.messages import finding_words
@@ -66,7 +66,7 @@ def step_data(step: Step) -> dict[str, object]:
     return {"do": _NAMES[type(step)], **fields}
 
 
-def taken_data(result: Taken) -> dict[str, object]:
+def taken_data(result: StepResult) -> dict[str, object]:
     return step_data(result.step) | {"how": result.how.value, "detail": result.detail or None}
 
 

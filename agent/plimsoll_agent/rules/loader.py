@@ -93,7 +93,7 @@ def revision_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _written(document: Any) -> Iterator[tuple[Steps, Mapping[str, object]]]:
+def _limit_sets(document: Any) -> Iterator[tuple[Steps, Mapping[str, object]]]:
     """Every set of limits in a valid file, as it is written, with its path."""
     content = document or {}
     parts: list[tuple[Steps, Mapping[str, object]]] = [(("default",), content.get("default") or {})]
@@ -107,7 +107,7 @@ def _written(document: Any) -> Iterator[tuple[Steps, Mapping[str, object]]]:
 
 def _numbers(document: Any) -> Iterator[tuple[Steps, str]]:
     """What each number with a unit is read as."""
-    for path, limits in _written(document):
+    for path, limits in _limit_sets(document):
         for parameter in PARAMETERS:
             number = limits.get(parameter.name)
             if isinstance(number, str):
@@ -151,7 +151,7 @@ def _warnings(rules: Rules, document: Any, now: datetime) -> Iterator[tuple[Rema
         if rule.until is not None and rule.ended(now):
             words = f"until has passed ({minute(rule.until)}): the rule has no effect; remove it"
             yield RemarkCode.RULE_ENDED, ("rules", index, "until"), words
-    sets = dict(_written(document))
+    sets = dict(_limit_sets(document))
     for place, limits in sets.items():
         if str(limits.get("group_name", "")).startswith(filter_group("")):
             words = "libvirt names the groups of throttle filters so: a guest that has this one is not given it"

@@ -66,10 +66,10 @@ def _answer(disk: Disk, situation: Situation) -> Answer:
         return Unknown(because(Code.SPEC_NOT_LISTED, type=own_type.name, id=own_type.qos_spec))
     if not spec.for_nova:
         return NoOpinion(because(Code.SPEC_FOR_BACK_END, type=own_type.name, spec=spec.name, consumer=spec.consumer))
-    return _evaluated(spec, own_type, disk)
+    return _of_spec(spec, own_type, disk)
 
 
-def _evaluated(spec: QosSpec, of: VolumeType, disk: Disk) -> Answer:
+def _of_spec(spec: QosSpec, of: VolumeType, disk: Disk) -> Answer:
     facts: dict[str, object] = {"type": of.name, "spec": spec.name, "consumer": spec.consumer}
     gib = 0
     if spec.per_gib:

@@ -10,7 +10,7 @@ import pytest
 from plimsoll_agent.app.refresh import follow
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.catalogue.model import Catalogue, VolumeType
-from plimsoll_agent.catalogue.planner import Lists, agenda, refreshed
+from plimsoll_agent.catalogue.planner import Lists, agenda, next_catalogue
 from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.store.refresh_state import Notes
 from tests.unit.agent.catalogue.test_reader import FakeApi
@@ -72,7 +72,7 @@ class Woken:
             asked = len(self.api.asked)
             answers = gather(self.api, due, known, "host").answers
             self.calls += [now] * (len(self.api.asked) - asked)
-            self.catalogue = refreshed(self.catalogue, answers, met, now, source="fake")
+            self.catalogue = next_catalogue(self.catalogue, answers, met, now, source="fake")
             assert set(self.catalogue.volumes) == set(ids), "all that has arrived is known"
             self.late += [now - at for at in left if at <= now]
             left = [at for at in left if at > now]

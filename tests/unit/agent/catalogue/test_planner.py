@@ -21,8 +21,8 @@ from plimsoll_agent.catalogue.planner import (
     TypeOf,
     agenda,
     complete,
-    refreshed,
-    sliced,
+    next_catalogue,
+    slice_of,
 )
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.signed_file import Region
@@ -92,7 +92,9 @@ def test_a_volume_is_asked_for_once_an_attachment() -> None:
 def test_a_volume_with_two_attachments_is_unknown_until_both_were_asked_for() -> None:
     seen = Attachments({"g1/a": Attachment(mark="m", since=NOW), "g2/a": Attachment(mark="n", since=NOW)})
     assert due(known({"a": volume("m")}), seen).unknown == ("a",)
-    both = refreshed(known({"a": volume("m")}), Answers(volumes={"a": TypeOf(type="t1")}), seen, NOW, source="lab")
+    both = next_catalogue(
+        known({"a": volume("m")}), Answers(volumes={"a": TypeOf(type="t1")}), seen, NOW, source="lab"
+    )
     assert due(both, seen).unknown == ()
 
 
@@ -162,7 +164,7 @@ def test_a_node_costs_no_more_than_twelve_calls_an_hour_however_many_volumes_it_
         calls.append((now, cost))
         told = {id: TypeOf(type="t1") for id in (*asked.unknown, *asked.again)}
         answers = Answers(LISTS if asked.lists else None, told, {"g": {}} if asked.servers else None)
-        catalogue = refreshed(catalogue, answers, attachments, now, source="lab")
+        catalogue = next_catalogue(catalogue, answers, attachments, now, source="lab")
         now += timedelta(seconds=INTERVAL * chance.uniform(0.95, 1.05))
     started = NOW + timedelta(hours=1)
     hour = timedelta(hours=1)
@@ -179,7 +181,7 @@ def test_a_node_costs_no_more_than_twelve_calls_an_hour_however_many_volumes_it_
 
 
 def test_the_first_answers_are_generation_one() -> None:
-    made = refreshed(None, Answers(LISTS, {"a": TypeOf(type="t1")}), met({"a": "m"}), NOW, source="lab")
+    made = next_catalogue(None, Answers(LISTS, {"a": TypeOf(type="t1")}), met({"a": "m"}), NOW, source="lab")
     assert (made.generation, made.issued, made.source) == (1, NOW, "lab")
     assert made.volumes == {"a": volume("m")}
 
@@ -187,30 +189,30 @@ def test_the_first_answers_are_generation_one() -> None:
 def test_a_generation_rises_with_content_and_not_with_times_of_reading() -> None:
     before = known({"a": volume(read=ago(days=2))}, issued=ago(hours=1))
     seen = met({"a": "m"})
-    same = refreshed(before, Answers(LISTS, {"a": TypeOf(type="t1")}), seen, NOW, source="lab")
+    same = next_catalogue(before, Answers(LISTS, {"a": TypeOf(type="t1")}), seen, NOW, source="lab")
     assert (same.generation, same.issued, same.volumes["a"].read) == (7, NOW, NOW)
     other = Lists({"s1": replace(GOLD, keys={"total_iops_sec": "600"})}, LISTS.types)
-    assert refreshed(before, Answers(other), seen, NOW, source="lab").generation == 8
-    assert refreshed(before, Answers(LISTS, {"a": TypeOf(type=None)}), seen, NOW, source="lab").generation == 8
+    assert next_catalogue(before, Answers(other), seen, NOW, source="lab").generation == 8
+    assert next_catalogue(before, Answers(LISTS, {"a": TypeOf(type=None)}), seen, NOW, source="lab").generation == 8
 
 
 def test_what_was_not_asked_for_stays_with_the_time_it_was_read() -> None:
     before = known({"a": volume(read=ago(days=2))}, issued=ago(minutes=5))
-    after = refreshed(before, Answers(), met({"a": "m"}), NOW, source="lab")
+    after = next_catalogue(before, Answers(), met({"a": "m"}), NOW, source="lab")
     assert after == before
 
 
 def test_a_volume_that_is_not_sighted_any_more_is_forgotten() -> None:
     before = known({"a": volume(), "b": volume()}, {"g": Server(extra_specs={}, marks=frozenset({"m"}), read=NOW)})
-    after = refreshed(before, Answers(LISTS), met({"b": "m"}), NOW, source="lab")
+    after = next_catalogue(before, Answers(LISTS), met({"b": "m"}), NOW, source="lab")
     assert (set(after.volumes), set(after.servers)) == ({"b"}, set())
-    assert refreshed(before, Answers(LISTS), None, NOW, source="lab").volumes == before.volumes
+    assert next_catalogue(before, Answers(LISTS), None, NOW, source="lab").volumes == before.volumes
 
 
 def test_an_answer_counts_for_no_attachment_that_it_was_not_asked_for() -> None:
     before = known({"a": volume("old")})
     detached_and_attached_again = met({"a": "new"})
-    assert refreshed(before, Answers(LISTS), detached_and_attached_again, NOW, source="lab").volumes == {}
+    assert next_catalogue(before, Answers(LISTS), detached_and_attached_again, NOW, source="lab").volumes == {}
 
 
 BOTH = Volume(type="t1", marks=frozenset({"m", "n", "n.2"}), read=ago(days=1))
@@ -221,20 +223,20 @@ def test_after_an_external_change_a_volume_is_requested_again_and_what_is_known_
     before, changed = known({"a": BOTH}), met({"a": "m.1"}, since=NOW)
     assert due(before, changed).unknown == ("a",)
     for after in (
-        refreshed(before, Answers(LISTS), changed, NOW, source="lab"),
-        sliced(before, region(), changed, source="file"),
+        next_catalogue(before, Answers(LISTS), changed, NOW, source="lab"),
+        slice_of(before, region(), changed, source="file"),
     ):
         assert after.volumes == {"a": replace(BOTH, marks=frozenset({"m"}))}, "n was another attachment"
     again = met({"a": "o.1"}, since=NOW)
-    assert refreshed(before, Answers(LISTS), again, NOW, source="lab").volumes == {}
-    assert sliced(before, region(), again, source="file").volumes == {}
+    assert next_catalogue(before, Answers(LISTS), again, NOW, source="lab").volumes == {}
+    assert slice_of(before, region(), again, source="file").volumes == {}
 
 
 def test_what_is_not_there_is_missing_and_what_was_there_before_is_not_lost() -> None:
     seen = met({"a": "m"}, {"g": "m", "h": "m", "i": "m"})
     before = known(servers={"h": Server(extra_specs={"quota:x": "1"}, marks=frozenset({"m"}), read=ago(days=1))})
     answers = Answers(volumes={"a": TypeOf(type=None, missing=True)}, servers={"g": {"quota:y": "2"}, "i": None})
-    after = refreshed(before, answers, seen, NOW, source="lab")
+    after = next_catalogue(before, answers, seen, NOW, source="lab")
     assert after.volumes["a"].missing
     assert after.servers["g"] == Server(extra_specs={"quota:y": "2"}, marks=frozenset({"m"}), read=NOW)
     assert after.servers["h"] == before.servers["h"]  # Nova names another node while it migrates
@@ -258,7 +260,7 @@ def region(**changes: object) -> Region:
 
 
 def test_a_slice_has_what_is_sighted_and_nothing_more() -> None:
-    cut = sliced(None, region(), met({"a": "m", "b": "m", "c": "m"}, since=ago(hours=1)), source="file")
+    cut = slice_of(None, region(), met({"a": "m", "b": "m", "c": "m"}, since=ago(hours=1)), source="file")
     assert (cut.generation, cut.issued) == (99, ago(minutes=1))
     assert {id: (one.type, one.missing) for id, one in cut.volumes.items()} == {
         "a": ("t1", False),
@@ -271,30 +273,30 @@ def test_a_region_says_nothing_of_an_attachment_that_came_after_it_was_read() ->
     # Detached, given another type and attached again while the region's machine read: the file has the old type.
     before = known({"a": volume("old", type="t0")})
     for since in (ago(seconds=59), ago(minutes=1), ago(minutes=1) - SKEW / 2):
-        assert sliced(before, region(), met({"a": "new"}, since=since), source="file").volumes == {}
+        assert slice_of(before, region(), met({"a": "new"}, since=since), source="file").volumes == {}
     later = met({"a": "new"}, since=ago(minutes=1) - SKEW)
-    assert sliced(before, region(), later, source="file").volumes["a"].type == "t1"
+    assert slice_of(before, region(), later, source="file").volumes["a"].type == "t1"
 
 
 def test_what_is_known_of_an_attachment_stays_where_the_region_says_nothing() -> None:
     before = known(
         {"a": volume("m", type="t0")}, {"g": Server(extra_specs={"quota:x": "1"}, marks=frozenset({"m"}), read=NOW)}
     )
-    cut = sliced(before, region(), met({"a": "m"}, {"g": "m"}, since=NOW), source="file")
+    cut = slice_of(before, region(), met({"a": "m"}, {"g": "m"}, since=NOW), source="file")
     assert cut.volumes == before.volumes
     assert cut.servers == before.servers
 
 
 def test_flavors_come_with_the_region_too() -> None:
     seen = met(guests={"g": "m", "h": "m", "i": "m"}, since=ago(hours=1))
-    cut = sliced(None, region(servers={"g": {"quota:x": "1"}, "h": None}), seen, source="file")
+    cut = slice_of(None, region(servers={"g": {"quota:x": "1"}, "h": None}), seen, source="file")
     assert cut.servers["g"].extra_specs == {"quota:x": "1"}
     assert [cut.servers[uuid].missing for uuid in "ghi"] == [False, True, True]
 
 
 def test_a_slice_is_complete_when_the_file_has_no_more_to_say() -> None:
     seen = met({"a": "m"}, {"g": "m"}, since=ago(hours=1))
-    cut = sliced(None, region(), seen, source="file")
+    cut = slice_of(None, region(), seen, source="file")
     assert complete(cut, seen)
     assert complete(cut, met({"a": "new"}, since=NOW))
     assert not complete(cut, met({"a": "m", "b": "m"}, since=ago(hours=1)))

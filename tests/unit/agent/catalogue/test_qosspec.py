@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.adapters.libvirt.domxml import parse
-from plimsoll_agent.catalogue.qosspec import Evaluated, PerGb, QosSpec, evaluate
+from plimsoll_agent.catalogue.qosspec import Evaluation, PerGb, QosSpec, evaluate
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.reason import Code, Unknown
 from tests.unit.values import SIX, examples
@@ -33,9 +33,9 @@ def a_spec(keys: Mapping[str, str | None], consumer: str = "front-end") -> QosSp
     return QosSpec("8b6f3a52-0d39-4a57-9a3e-4c1f3f6a2b10", "gold", consumer, keys)
 
 
-def evaluated(keys: Mapping[str, str | None], gib: int = 1) -> Evaluated:
+def evaluated(keys: Mapping[str, str | None], gib: int = 1) -> Evaluation:
     found = evaluate(a_spec(keys), gib)
-    assert isinstance(found, Evaluated), found
+    assert isinstance(found, Evaluation), found
     return found
 
 
@@ -142,7 +142,7 @@ def test_any_spec_gives_what_the_formula_gives_or_nothing_where_qemu_would_refus
     except LimitsError:
         assert isinstance(found, Unknown)
     else:
-        assert isinstance(found, Evaluated)
+        assert isinstance(found, Evaluation)
         assert found.limits == desired
 
 

@@ -11,7 +11,7 @@ import pytest
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import Catalogue, digest_of
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionBrake
-from plimsoll_agent.catalogue.planner import Lists, TypeOf, sliced
+from plimsoll_agent.catalogue.planner import Lists, TypeOf, slice_of
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import judge, stopped
 from plimsoll_agent.catalogue.signed_file import Region
@@ -94,7 +94,7 @@ class SimulatedRegion:
             before = None if isinstance(node.catalogue, Unknown) else node.catalogue
             met = node.state.load_attachments()
             region = signed_file.decode(content, "it")
-            node.catalogue, node.orders = sliced(before, region, met, source="it"), region.orders
+            node.catalogue, node.orders = slice_of(before, region, met, source="it"), region.orders
             node.run()
 
     def actual(self) -> list[Limits]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos import cinder as qos_cinder
-from plimsoll_agent.qos.cinder import Attached
+from plimsoll_agent.qos.cinder import AttachedVolume
 from plimsoll_agent.qos.effects import Change, Effect, effects
-from plimsoll_agent.qos.file import Declared, Spec, Type
+from plimsoll_agent.qos.file import Declaration, Spec, Type
 from tests.fakecinder import FakeCinder
 
 PER_GB = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100"}
 
 
-def gold(keys: dict[str, str | None], consumer: str = "front-end") -> Declared:
-    return Declared({"gold": Spec("gold", consumer, keys)}, {"gold": Type("gold", "gold")})
+def gold(keys: dict[str, str | None], consumer: str = "front-end") -> Declaration:
+    return Declaration({"gold": Spec("gold", consumer, keys)}, {"gold": Type("gold", "gold")})
 
 
-def found(there: FakeCinder, desired: Declared) -> tuple[Effect, ...]:
-    return effects(desired, qos_cinder.read(there), qos_cinder.attached(there))
+def found(there: FakeCinder, desired: Declaration) -> tuple[Effect, ...]:
+    return effects(desired, qos_cinder.read(there), qos_cinder.attached_volumes(there))
 
 
 def cinder(*sizes: int, keys: dict[str, str | None], consumer: str = "front-end") -> FakeCinder:
@@ -56,15 +56,15 @@ def test_only_types_whose_spec_says_something_else_are_told() -> None:
     there.volume("same", 1)
     there.volume(None, 1)
     # Another spec with the same keys, and another consumer that Nova is told of as well.
-    desired = Declared({"gold": Spec("gold", "both", PER_GB)}, {"same": Type("same", "gold")})
+    desired = Declaration({"gold": Spec("gold", "both", PER_GB)}, {"same": Type("same", "gold")})
     assert found(there, desired) == ()
-    desired = Declared({"copy": Spec("copy", "front-end", {})}, {})
+    desired = Declaration({"copy": Spec("copy", "front-end", {})}, {})
     assert [effect.type for effect in found(there, desired)] == ["same"], "of a type that no file declares too"
 
 
 def test_a_type_that_loses_its_spec_or_its_place_at_nova_is_a_change() -> None:
     there = cinder(1, keys={"total_iops_sec": "5"})
-    for desired in (gold({"total_iops_sec": "5"}, "back-end"), Declared({}, {"gold": Type("gold", None)})):
+    for desired in (gold({"total_iops_sec": "5"}, "back-end"), Declaration({}, {"gold": Type("gold", None)})):
         (effect,) = found(there, desired)
         assert effect.median == Change(1, Limits(total_iops_sec=5), None)
 
@@ -96,5 +96,5 @@ def test_the_middle_one_is_that_of_the_volumes_not_of_the_sizes() -> None:
 
 def test_a_volume_of_a_type_that_is_gone_meanwhile_is_passed_over() -> None:
     there = qos_cinder.read(cinder(keys={}))
-    (effect,) = effects(gold({"total_iops_sec": "5"}), there, [Attached("gone", 1), Attached("gold", 1)])
+    (effect,) = effects(gold({"total_iops_sec": "5"}), there, [AttachedVolume("gone", 1), AttachedVolume("gold", 1)])
     assert effect.changed == 1

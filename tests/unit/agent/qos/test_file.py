@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.qos.file import Declared, Spec, Type, parse, read, text_of
+from plimsoll_agent.qos.file import Declaration, Spec, Type, parse, read, text_of
 from plimsoll_agent.qos.review import review
 from plimsoll_agent.util.schema import LARGEST, decoded
 from tests.unit.values import examples
@@ -38,7 +38,7 @@ volume_types:
 """
 
 
-def declared(text: str) -> Declared:
+def declared(text: str) -> Declaration:
     return parse(text, "qos.yaml").declared
 
 
@@ -66,7 +66,7 @@ def type_(body: str) -> str:
 
 
 def test_a_file_is_read_as_it_stands() -> None:
-    assert declared(FULL) == Declared(
+    assert declared(FULL) == Declaration(
         specs={
             "gold-iops": Spec(
                 "gold-iops",
@@ -113,7 +113,7 @@ def test_a_limit_with_a_unit_is_declared_in_the_digits_that_cinder_needs() -> No
 
 
 def test_a_limit_with_a_unit_in_cinder_is_exported_as_it_stands_there_for_plan_to_correct() -> None:
-    text = text_of(Declared({"s": Spec("s", "both", {"total_bytes_sec": "100MiB"})}))
+    text = text_of(Declaration({"s": Spec("s", "both", {"total_bytes_sec": "100MiB"})}))
     assert "total_bytes_sec: 100MiB\n" in text
     assert declared(text).specs["s"].keys == {"total_bytes_sec": "104857600"}
 
@@ -210,7 +210,7 @@ def test_an_export_has_numbers_as_numbers_and_one_order() -> None:
         "b": Spec("b", "both", {"z": "010", "a": "100", "m": None, "n": "-5"}),
         "a": Spec("a", "front-end", {}),
     }
-    assert text_of(Declared(specs, {"t": Type("t", "a", "on", True, {"k": "<is> True"})})) == (
+    assert text_of(Declaration(specs, {"t": Type("t", "a", "on", True, {"k": "<is> True"})})) == (
         "qos_specs:\n  a:\n    consumer: front-end\n    keys: {}\n  b:\n    consumer: both\n    keys:\n"
         "      a: 100\n      m: null\n      n: -5\n      z: '010'\n"
         "volume_types:\n  t:\n    qos_spec: a\n    description: 'on'\n    public: true\n    extra_specs:\n"
@@ -231,7 +231,7 @@ _KEYS = st.dictionaries(
 
 
 @st.composite
-def _anything(draw: st.DrawFn) -> Declared:
+def _anything(draw: st.DrawFn) -> Declaration:
     names = draw(st.lists(_PRINTABLE | st.sampled_from(["yes", "1", "null"]), max_size=3, unique=True))
     consumers = st.sampled_from(["front-end", "back-end", "both"])
     specs = {name: Spec(name, draw(consumers), draw(_KEYS)) for name in names}
@@ -239,14 +239,14 @@ def _anything(draw: st.DrawFn) -> Declared:
     desired = st.sampled_from([*names, None])
     public, description = st.none() | st.booleans(), st.none() | st.text(max_size=20)
     extra = st.none() | _KEYS
-    return Declared(
+    return Declaration(
         specs, {name: Type(name, draw(desired), draw(description), draw(public), draw(extra)) for name in types}
     )
 
 
 @examples
 @given(_anything())
-def test_what_is_exported_is_read_back_as_it_was_or_refused(before: Declared) -> None:
+def test_what_is_exported_is_read_back_as_it_was_or_refused(before: Declaration) -> None:
     try:
         text = text_of(before)
     except ConfigError:  # control characters and the like
@@ -261,7 +261,7 @@ def test_what_is_exported_is_read_back_as_it_was_or_refused(before: Declared) ->
 
 def test_a_name_that_the_file_uses_for_nothing_is_not_exported_as_such() -> None:
     with pytest.raises(ConfigError, match="none stands for no QoS spec"):
-        text_of(Declared({"none": Spec("none", "both", {})}, {"t": Type("t", "none")}))
+        text_of(Declaration({"none": Spec("none", "both", {})}, {"t": Type("t", "none")}))
 
 
 def test_the_sample_declares_nothing_until_its_signs_are_removed_and_good_things_then() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll_agent.catalogue.qosspec import Evaluated, QosSpec, evaluate
+from plimsoll_agent.catalogue.qosspec import Evaluation, QosSpec, evaluate
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.lint import LintCode, lint
@@ -206,7 +206,7 @@ def test_a_spec_without_error_does_what_each_of_its_keys_says(keys: dict[str, st
     if any(fault.severity == "error" for fault in lint(a_spec(keys))):
         return
     evaluated = evaluate(a_spec(keys), gib)
-    assert isinstance(evaluated, Evaluated)
+    assert isinstance(evaluated, Evaluation)
     scaled = {row.parameter for row in evaluated.arithmetic}
     for key, text in keys.items():
         if key in NINETEEN and key.removesuffix("_max") not in scaled and int(text or 0) > 1:

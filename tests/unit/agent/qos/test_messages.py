@@ -11,10 +11,10 @@ from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.qos import messages as words
 from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos import serialize
-from plimsoll_agent.qos.apply import How, Taken
+from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.cinder import Live, LiveType
 from plimsoll_agent.qos.effects import Change, Effect
-from plimsoll_agent.qos.file import Declared, Spec, Type, parse
+from plimsoll_agent.qos.file import Declaration, Spec, Type, parse
 from plimsoll_agent.qos.plan import DeleteSpec, DeleteType, Step
 from plimsoll_agent.qos.review import review
 from tests import schemas
@@ -38,7 +38,7 @@ LIVE = Live(
     },
     default="__DEFAULT__",
 )
-DESIRED = Declared(
+DESIRED = Declaration(
     specs={
         "gold": Spec("gold", "front-end", {"total_iops_sec": "5", "note": ""}),
         "silver": Spec("silver", "front-end", {"total_iops_sec": "30", "read_bytes_sec": None}),
@@ -74,7 +74,7 @@ def test_each_step_is_a_line() -> None:
 def test_each_step_is_data_with_its_own_name() -> None:
     told = [serialize.step_data(step) for step in STEPS]
     assert len({str(one["do"]) for one in told}) == 9
-    for one in [*told, *(serialize.taken_data(Taken(step, How.REFUSED, "in use")) for step in STEPS)]:
+    for one in [*told, *(serialize.taken_data(StepResult(step, How.REFUSED, "in use")) for step in STEPS)]:
         schemas.hold_part("qos-plan.json#/$defs/step", one)
     assert told[1] == {
         "do": "change-spec",
@@ -95,7 +95,7 @@ def test_each_step_is_data_with_its_own_name() -> None:
     ],
 )
 def test_what_became_of_a_step_stands_behind_it(how: How, detail: str, expected: str) -> None:
-    assert words.taken_line(Taken(DeleteType("gold"), how, detail)).text == expected
+    assert words.taken_line(StepResult(DeleteType("gold"), how, detail)).text == expected
 
 
 def test_the_type_that_loses_most_comes_first_and_bytes_are_exact_on_request() -> None:
@@ -167,7 +167,7 @@ def test_what_is_left_alone_is_named_and_why() -> None:
 
 def test_the_last_line_says_how_much_was_done_and_is_left() -> None:
     step: Step = DeleteSpec("x", force=False)
-    taken = [Taken(step, How.DONE), Taken(step, How.REFUSED, "no")]
+    taken = [StepResult(step, How.DONE), StepResult(step, How.REFUSED, "no")]
     assert words.result_line(taken, 3, (step,)) == "1 of 3 steps done; 1 left: see plimsoll qos plan."
     assert words.result_line(taken[:1], 1, ()) == "1 of 1 step done; Cinder matches the file."
     assert words.result_line(taken, 3, None) == "1 of 3 steps done."

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent.catalogue.api import Refused
-from plimsoll_agent.catalogue.qosspec import Evaluated, QosSpec, evaluate
+from plimsoll_agent.catalogue.qosspec import Evaluation, QosSpec, evaluate
 from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
 from plimsoll_agent.model.limits import BASES, Limits
 from plimsoll_agent.model.reason import Code
@@ -21,25 +21,29 @@ from plimsoll_agent.qos import apply as qos_apply
 from plimsoll_agent.qos import cinder as qos_cinder
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos import plan as qos_plan
-from plimsoll_agent.qos.apply import How, Taken
-from plimsoll_agent.qos.file import Declared, Spec, Type
+from plimsoll_agent.qos.apply import How, StepResult
+from plimsoll_agent.qos.file import Declaration, Spec, Type
 from plimsoll_agent.qos.plan import Associate, ChangeSpec, CreateSpec, CreateType, DeleteSpec, DeleteType, Step
 from tests.fakecinder import FakeCinder
 from tests.unit.values import examples
 
 
-def declared(specs: Mapping[str, Mapping[str, str | None]], types: Mapping[str, str | None]) -> Declared:
-    return Declared(
+def declared(specs: Mapping[str, Mapping[str, str | None]], types: Mapping[str, str | None]) -> Declaration:
+    return Declaration(
         {name: Spec(name, "front-end", keys) for name, keys in specs.items()},
         {name: Type(name, spec) for name, spec in types.items()},
     )
 
 
-def planned(desired: Declared, cinder: FakeCinder, *, prune: bool = False, force: bool = False) -> tuple[Step, ...]:
+def planned(
+    desired: Declaration, cinder: FakeCinder, *, prune: bool = False, force: bool = False
+) -> tuple[Step, ...]:
     return qos_plan.plan(desired, qos_cinder.read(cinder), prune=prune, force=force)
 
 
-def applied(desired: Declared, cinder: FakeCinder, *, prune: bool = False, force: bool = False) -> list[Taken]:
+def applied(
+    desired: Declaration, cinder: FakeCinder, *, prune: bool = False, force: bool = False
+) -> list[StepResult]:
     live = qos_cinder.read(cinder)
     return list(qos_apply.apply(qos_plan.plan(desired, live, prune=prune, force=force), live, cinder))
 
@@ -64,7 +68,7 @@ _EXTRA = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]
 
 
 @st.composite
-def _declared(draw: st.DrawFn) -> Declared:
+def _declared(draw: st.DrawFn) -> Declaration:
     specs = {
         name: Spec(
             name, draw(st.sampled_from(["front-end", "back-end", "both"])), draw(st.dictionaries(_KEY, _NUMBER))
@@ -81,10 +85,10 @@ def _declared(draw: st.DrawFn) -> Declared:
         )
         for name in draw(st.sets(st.sampled_from(_NAMES)))
     }
-    return Declared(specs, types)
+    return Declaration(specs, types)
 
 
-def _cinder_with(there: Declared) -> FakeCinder:
+def _cinder_with(there: Declaration) -> FakeCinder:
     cinder = FakeCinder()
     ids = {spec.name: cinder.spec(spec.name, spec.keys, spec.consumer) for spec in there.specs.values()}
     for type in there.types.values():
@@ -105,7 +109,7 @@ def _says(spec: Spec | QosSpec) -> tuple[str, dict[str, str]]:
     return spec.consumer, {key: value for key, value in spec.keys.items() if value is not None}
 
 
-def _assert_has(cinder: FakeCinder, desired: Declared) -> None:
+def _assert_has(cinder: FakeCinder, desired: Declaration) -> None:
     live = qos_cinder.read(cinder)
     assert {name: _says(spec) for name, spec in live.specs.items() if name in desired.specs} == {
         name: _says(spec) for name, spec in desired.specs.items()
@@ -121,7 +125,7 @@ def _assert_has(cinder: FakeCinder, desired: Declared) -> None:
 @examples
 @given(_declared(), _declared(), st.booleans())
 def test_after_a_plan_cinder_has_what_was_declared_and_the_next_plan_is_empty(
-    before: Declared, desired: Declared, prune: bool
+    before: Declaration, desired: Declaration, prune: bool
 ) -> None:
     cinder = _cinder_with(before)
     assert {one.how for one in applied(desired, cinder, prune=prune)} <= {How.DONE}
@@ -133,7 +137,7 @@ def test_after_a_plan_cinder_has_what_was_declared_and_the_next_plan_is_empty(
 
 @examples
 @given(_declared(), _declared())
-def test_what_is_not_declared_is_left_as_it_is(before: Declared, desired: Declared) -> None:
+def test_what_is_not_declared_is_left_as_it_is(before: Declaration, desired: Declaration) -> None:
     cinder = _cinder_with(before)
     others = {name: spec for name, spec in qos_cinder.read(cinder).specs.items() if name not in desired.specs}
     types = {name: type for name, type in qos_cinder.read(cinder).types.items() if name not in desired.types}
@@ -150,7 +154,7 @@ class _Killed(BaseException):
 @examples
 @given(_declared(), _declared(), st.data())
 def test_a_run_that_was_killed_at_any_request_is_finished_by_the_next(
-    before: Declared, desired: Declared, data: st.DataObject
+    before: Declaration, desired: Declaration, data: st.DataObject
 ) -> None:
     rehearsal = _cinder_with(before)
     applied(desired, rehearsal, prune=True)
@@ -181,11 +185,11 @@ def test_a_run_that_was_killed_at_any_request_is_finished_by_the_next(
 
 @examples
 @given(_declared())
-def test_the_plan_after_an_export_is_empty(there: Declared) -> None:
+def test_the_plan_after_an_export_is_empty(there: Declaration) -> None:
     cinder = _cinder_with(there)
     exported = qos_file.parse(qos_file.text_of(qos_cinder.read(cinder).declared()), "qos.yaml").declared
     assert planned(exported, cinder, prune=True) == ()
-    other = _cinder_with(Declared())
+    other = _cinder_with(Declaration())
     applied(exported, other)
     _assert_has(other, qos_cinder.read(cinder).declared())
 
@@ -216,7 +220,7 @@ _WORKING_KEYS = st.dictionaries(
     min_size=1,
     max_size=6,
 ).filter(
-    lambda keys: all(isinstance(evaluate(QosSpec("i", "n", "front-end", keys), gib), Evaluated) for gib in _SIZES)
+    lambda keys: all(isinstance(evaluate(QosSpec("i", "n", "front-end", keys), gib), Evaluation) for gib in _SIZES)
 )
 _SIZES = (1, 100)
 
@@ -250,13 +254,13 @@ def _states(before: Mapping[str, str | None], after: Spec, seed: int = 0) -> lis
     spec = cinder.specs[cinder.spec(after.name, before, after.consumer)]["specs"]
     seen: list[Mapping[str, str | None]] = []
     cinder.between = lambda: seen.append(dict(spec))
-    applied(Declared({after.name: after}), cinder)
+    applied(Declaration({after.name: after}), cinder)
     return seen
 
 
 def _evaluated(keys: Mapping[str, str | None], gib: int) -> Limits:
     found = evaluate(QosSpec("i", "n", "front-end", keys), gib)
-    assert isinstance(found, Evaluated), (keys, found)
+    assert isinstance(found, Evaluation), (keys, found)
     return found.limits
 
 
@@ -270,7 +274,7 @@ def test_a_type_that_moves_is_without_a_spec_for_one_request_only() -> None:
     cinder.type("gold", cinder.spec("old", {}))
     cinder.spec("new", {})
     assert applied(declared({"old": {}, "new": {}}, {"gold": "new"}), cinder) == [
-        Taken(Associate("gold", "new", "old"), How.DONE)
+        StepResult(Associate("gold", "new", "old"), How.DONE)
     ]
     assert [one.rpartition("/")[2] for one in cinder.writes()] == ["disassociate", "associate"]
     assert has(cinder) == {"gold": "new"}
@@ -397,7 +401,7 @@ def test_a_spec_that_no_volume_could_be_attached_with_is_named() -> None:
 
 def test_a_spec_for_the_storage_alone_is_never_impossible() -> None:
     steps = planned(
-        Declared({"s": Spec("s", "back-end", {"total_iops_sec": "5", "read_iops_sec": "5"})}), FakeCinder()
+        Declaration({"s": Spec("s", "back-end", {"total_iops_sec": "5", "read_iops_sec": "5"})}), FakeCinder()
     )
     assert qos_plan.impossible(steps) == ()
 
@@ -423,7 +427,7 @@ def test_private_types_and_all_pages_are_read() -> None:
         cinder.type(f"t{number}", is_public=False)
         cinder.volume(f"t{number}", number)
     live = qos_cinder.read(cinder)
-    assert (len(live.specs), len(live.types), len(qos_cinder.attached(cinder))) == (5, 5, 5)
+    assert (len(live.specs), len(live.types), len(qos_cinder.attached_volumes(cinder))) == (5, 5, 5)
 
 
 def test_an_answer_of_something_else_is_told_in_a_line() -> None:
@@ -447,7 +451,7 @@ def test_a_changed_spec_is_one_step_that_says_what_was_there() -> None:
 
 
 def test_a_new_spec_and_type_come_with_all_they_have() -> None:
-    desired = Declared(
+    desired = Declaration(
         {"gold": Spec("gold", "front-end", {"total_iops_sec": "5"})},
         {"gold": Type("gold", None, "fast", False, {"volume_backend_name": "rbd"})},
     )

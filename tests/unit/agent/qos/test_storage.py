@@ -9,7 +9,7 @@ from plimsoll_agent.qos import apply as qos_apply
 from plimsoll_agent.qos import cinder as qos_cinder
 from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos.apply import How
-from plimsoll_agent.qos.file import Declared, Spec
+from plimsoll_agent.qos.file import Declaration, Spec
 from tests.fakecinder import FakeCinder
 
 NAMES = (
@@ -29,7 +29,7 @@ NAMES = (
 
 def applied(cinder: FakeCinder, keys: dict[str, str | None]) -> list[How]:
     live = qos_cinder.read(cinder)
-    steps = qos_plan.plan(Declared({"gold": Spec("gold", "front-end", keys)}), live)
+    steps = qos_plan.plan(Declaration({"gold": Spec("gold", "front-end", keys)}), live)
     return [taken.how for taken in qos_apply.apply(steps, live, cinder)]
 
 
@@ -76,7 +76,7 @@ def test_a_size_that_is_no_number_is_not_0(size: object) -> None:
     cinder.volume(None, 1)
     cinder.volumes[0]["size"] = size
     with pytest.raises(Rejected, match=r"^Cinder: its answer to /volumes/detail cannot be read: "):
-        qos_cinder.attached(cinder)
+        qos_cinder.attached_volumes(cinder)
 
 
 @pytest.mark.parametrize("answer", [[], "done", 5, {"qos_specs": []}])
