@@ -18,7 +18,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -275,14 +275,24 @@ def test_before_it_was_slow_it_was_not(explain: Run) -> None:
     assert (found["cause"], found["slow"]) == ("not-slow", [])
 
 
+def test_a_time_that_has_ended_is_explained_by_what_was_in_it(explain: Run) -> None:
+    whole = disks_of(explained(explain, uuid_of(HELD)))["vdb"]
+    until_then = disks_of(explained(explain, uuid_of(HELD), "--until", "6h"))["vdb"]
+    assert until_then["cause"] == whole["cause"] == "limit"
+    begin = min(map(datetime.fromisoformat, whole["slow"]))
+    before = (begin - timedelta(minutes=10)).isoformat()
+    found = disks_of(explained(explain, uuid_of(HELD), "--since", "24h", "--until", before))["vdb"]
+    assert (found["cause"], found["slow"]) == ("not-slow", [])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("no-such",), "no metrics of a server or volume no-such in the last 24h"),
         (("a\x1b[2J",), r"server or volume a\?\[2J in"),
         (("",), "give a server's UUID or name, or a volume's UUID"),
-        (("web-1", "--since", "soon"), "--since: 'soon' is not a duration"),
-        (("web-1", "--since", "1s"), "--since must be 5m or more, and 90d or less"),
+        (("web-1", "--since", "soon"), "--since: 'soon' is not a time; write 14:00"),
+        (("web-1", "--since", "1s"), "--since must be 5m or more before the end, and 90d or less"),
         (("twin",), f"twin stands for 2 servers; give the UUID of one: {uuid_of(60)}, {uuid_of(61)}"),
         (("instance-00000001", "--region", "elsewhere"), "no metrics"),
     ],

@@ -262,10 +262,13 @@ def test_the_table_fits_every_terminal(load: Run, by: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--since", "soon"), "--since: 'soon' is not a duration"),
-        (("--since", "1s"), "--since must be 5m or more, and 1d or less, with --node 7d or less"),
-        (("--since", "25h"), "--since must be 5m or more, and 1d or less, with --node 7d or less"),
-        (("--since", "8d", "--node", "node1"), "--since must be 5m or more, and 1d or less, with --node 7d or less"),
+        (("--since", "soon"), "--since: 'soon' is not a time; write 14:00"),
+        (("--since", "1s"), "--since must be 5m or more before the end, and 1d or less, with --node 7d or less"),
+        (("--since", "25h"), "--since must be 5m or more before the end, and 1d or less, with --node 7d or less"),
+        (
+            ("--since", "8d", "--node", "node1"),
+            "--since must be 5m or more before the end, and 7d or less",
+        ),
         (("--top", "0"), "--top must be 1 or more, and 200 or less"),
     ],
 )

@@ -35,7 +35,7 @@ from plimsoll_agent.terminal.base import LocalCommand, add_verbose, text_of
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing, chosen_of, ordered
-from plimsoll_agent.terminal.moments import moment_of
+from plimsoll_agent.terminal.moments import add_window, ends, moment_of
 from plimsoll_agent.terminal.table import Cell
 
 _LISTED = 50
@@ -46,9 +46,8 @@ _RESULTS = [*(result.value for result in Ending), UNDER_WAY]
 class RecordList(LocalCommand, Listing):
     """List the changes that plimsoll made on this node, and the decisions of operators.
 
-    Oldest first; the last 50 entries by default. Times are in UTC. MOMENT is a time (2026-11-20T14:00, in UTC unless
-    it has a time zone), a date (its midnight), today, yesterday, or a duration ago (90s, 30m, 2h, 3d, 1d12h). With
-    --follow, -f json prints one object per line.
+    Oldest first; the last 50 entries by default. Times are in UTC, and so is MOMENT without a zone; a time of the day
+    is the last one. With --follow, -f json prints one object per line.
 
     Exit status: 0; 1 error, or a fault found by --verify; 64 usage.
     """
@@ -58,8 +57,7 @@ class RecordList(LocalCommand, Listing):
         parser.add_argument("--disk", help="only this disk, by its target (vda) or volume ID")
         parser.add_argument("--guest", help="only this guest, by its libvirt name or UUID")
         parser.add_argument("--project", help="only guests of this project, by its ID")
-        parser.add_argument("--since", metavar="MOMENT", help="only since this time")
-        parser.add_argument("--until", metavar="MOMENT", help="only before this time")
+        add_window(parser, "only entries")
         parser.add_argument(
             "--reason",
             help="only with this reason, cause or event (a code as in -f json), or a rule's name",
@@ -286,12 +284,7 @@ def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:
     """Raises ``UsageError``."""
     if parsed_args.limit is not None and parsed_args.limit < 0:
         raise UsageError("--limit must be 0 or more")
-    since, until = (
-        None if text is None else moment_of(option, text, now)
-        for option, text in (("--since", parsed_args.since), ("--until", parsed_args.until))
-    )
-    if since is not None and until is not None and since >= until:
-        raise UsageError("--since must be before --until")
+    since, until = ends(parsed_args, now)
     return Selection(
         disk=parsed_args.disk,
         guest=parsed_args.guest,

@@ -23,7 +23,7 @@ from plimsoll_agent.reconcile.undo import Undone, UndoReport, Wish, run_undo
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
-from plimsoll_agent.terminal.moments import moment_of
+from plimsoll_agent.terminal.moments import EXAMPLES, moment_of
 from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.locks import ByteLocks
@@ -67,7 +67,7 @@ class Undo(TellsDisks):
         which.add_argument(
             "--since",
             metavar="MOMENT",
-            help="undo changes since this time: 2026-11-20T14:00 (UTC), a date, today, yesterday, or 2h (ago)",
+            help=f"undo changes since this time: {EXAMPLES}",
         )
         parser.add_argument(
             "--guest",

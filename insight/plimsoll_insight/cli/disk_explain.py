@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.cli import disk
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.consoles import file as consoles_file
-from plimsoll_agent.errors import UsageError
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.monitor import pass_summary_file, usage_history
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
-from plimsoll_agent.store.state import StateError
+from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.terminal.moments import Window, add_window, window
 from plimsoll_agent.terminal.page import write_lines
-from plimsoll_agent.util import durations
 from plimsoll_insight.explain import cause, node
 from plimsoll_insight.explain.evidence import Evidence
 from plimsoll_insight.explain.node import NodeEvidence
@@ -27,6 +26,8 @@ from plimsoll_probes.app.history import history_of
 
 _T = TypeVar("_T")
 _MOST_ENTRIES = 50
+_SINCE = "24h"
+"""Before --until, where that alone is given."""
 
 
 class DiskExplain(disk.DiskExplain):
@@ -38,18 +39,18 @@ class DiskExplain(disk.DiskExplain):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--since", metavar="DURATION", help="also what this node knows of this time before now: 6h, 7d"
-        )
+        add_window(parser, "also what this node knows of what was")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         self._found: NodeEvidence | None = None
-        back = None if parsed_args.since is None else _back(parsed_args.since)
+        state = state_of(self.settings(parsed_args))
+        now, past = now_of(state), (parsed_args.since, parsed_args.until) != (None, None)
+        period = window(parsed_args, now, _SINCE) if past else None
         names, values = super().take_action(parsed_args)
-        if back is None:
+        if period is None:
             return names, values
-        self._found = _evidence(self.settings(parsed_args), self._outcome.disk, back)
+        self._found = _evidence(self.settings(parsed_args), state, self._outcome.disk, period, now)
         self.status = self.status or int(bool(self._found.complaints))
         return (*names, "past"), (*values, node.data(self._found))
 
@@ -58,22 +59,12 @@ class DiskExplain(disk.DiskExplain):
     ) -> int:
         status = super().produce_output(parsed_args, column_names, data)
         if self._found is not None and parsed_args.formatter == "table" and not parsed_args.columns:
-            write_lines(self.app.stdout, ("", *node.lines(self._found, parsed_args.since)))
+            write_lines(self.app.stdout, ("", *node.lines(self._found)))
         return status
 
 
-def _back(since: str) -> timedelta:
-    """Raises ``UsageError``."""
-    try:
-        return durations.parse(since)
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
-
-
-def _evidence(settings: Settings, this_disk: Disk, back: timedelta) -> NodeEvidence:
-    state, complaints = state_of(settings), list[str]()
-    now = now_of(state)
-    since = now - back
+def _evidence(settings: Settings, state: State, this_disk: Disk, period: Window, now: datetime) -> NodeEvidence:
+    complaints, since, until = list[str](), period.since, period.until
 
     def read(what: Callable[[], _T]) -> _T | None:
         try:
@@ -84,18 +75,18 @@ def _evidence(settings: Settings, this_disk: Disk, back: timedelta) -> NodeEvide
 
     def probes() -> dict[str, int]:
         with history_of(settings) as history:
-            return node.verdicts([each.finding.verdict.value for each in history.runs(since=since)])
+            return node.verdicts([each.finding.verdict.value for each in history.runs(since=since, until=until)])
 
     record = Record(state.record)
-    entries = read(lambda: record_query.newest(record, Selection(disk=this_disk.key, since=since), _MOST_ENTRIES))
+    selection = Selection(disk=this_disk.key, since=since, until=until)
+    entries = read(lambda: record_query.newest(record, selection, _MOST_ENTRIES))
     last = read(lambda: pass_summary_file.load(state))
     ran, consoles = read(probes), read(lambda: consoles_file.load(state))
     types = {} if last is None else {each.named.key: each.volume_type for each in last.disks}
-    past = read(lambda: node.evidence(usage_history.passes(state), this_disk, types, since, now)) or Evidence(
-        300.0, ()
-    )
+    past = read(lambda: node.evidence(usage_history.passes(state), this_disk, types, period, now))
+    past = past or Evidence(300.0, ())
     return NodeEvidence(
-        since,
+        period,
         now,
         None if entries is None else tuple(entries),
         last,

@@ -10,8 +10,8 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.terminal.moments import Window, add_window
 from plimsoll_agent.terminal.page import Page, write_lines
-from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.explain import cause, messages, questions, serialize
@@ -19,7 +19,7 @@ from plimsoll_insight.explain.questions import FoundGuest, Span
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region.answers import Line
 
-_LONGEST = 90 * 86400
+_SINCE = "24h"
 _LONGEST_NAME = 255
 
 
@@ -37,15 +37,17 @@ class RegionExplain(RegionCommand, Page):
         parser.add_argument(
             "what", metavar="SERVER|VOLUME", help="a server, by its UUID or name, or a volume, by its UUID"
         )
-        parser.add_argument("--since", metavar="DURATION", default="24h", help="how far back: 6h, 7d; default: 24h")
+        add_window(parser, "look at what was", _SINCE)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
-        term, span = _term(parsed_args.what), _span(parsed_args.since)
+        term = _term(parsed_args.what)
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         prometheus = self.connected(parsed_args, settings)
+        window = self.window(parsed_args, prometheus, _SINCE, least="5m", most="90d")
+        span = Span.of(window.seconds)
         servers = questions.guests(prometheus.query, selection, term, span.seconds)
-        guest = self._one(servers, term, parsed_args.since)
+        guest = self._one(servers, term, window)
         volume = term if term not in (guest.uuid, guest.server, guest.name) else None
 
         def over(promql: str) -> Sequence[Line]:
@@ -61,7 +63,7 @@ class RegionExplain(RegionCommand, Page):
             span,
         )
         if not disks:
-            raise self._nothing(term, parsed_args.since)
+            raise self._nothing(term, window)
         probes = questions.probe_runs(prometheus.query, stays, span.seconds)
         stalls = questions.stalls(over, guest)
         specs = _specs(settings)
@@ -83,17 +85,17 @@ class RegionExplain(RegionCommand, Page):
         write_lines(self.app.stdout, self._lines)
         return 0
 
-    def _one(self, servers: Sequence[FoundGuest], term: str, since: str) -> FoundGuest:
+    def _one(self, servers: Sequence[FoundGuest], term: str, window: Window) -> FoundGuest:
         if not servers:
-            raise self._nothing(term, since)
+            raise self._nothing(term, window)
         if len(servers) > 1:
             uuids = ", ".join(printable(guest.uuid) for guest in servers)
             raise UsageError(f"{printable(term)} stands for {len(servers)} servers; give the UUID of one: {uuids}")
         return servers[0]
 
-    def _nothing(self, term: str, since: str) -> UsageError:
+    def _nothing(self, term: str, window: Window) -> UsageError:
         return UsageError(
-            f"{self._name}: no metrics of a server or volume {printable(term)} in the last {since}; see plimsoll"
+            f"{self._name}: no metrics of a server or volume {printable(term)} in {window.words}; see plimsoll"
             " region disks, or give a longer --since (nodes with [metrics] detail = aggregate have none)"
         )
 
@@ -115,14 +117,3 @@ def _term(text: str) -> str:
     if not text.strip() or len(text) > _LONGEST_NAME:
         raise UsageError("give a server's UUID or name, or a volume's UUID")
     return text.strip()
-
-
-def _span(since: str) -> Span:
-    """Raises ``UsageError``."""
-    try:
-        seconds = int(durations.parse(since).total_seconds())
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
-    if not 300 <= seconds <= _LONGEST:
-        raise UsageError("--since must be 5m or more, and 90d or less")
-    return Span.of(seconds)

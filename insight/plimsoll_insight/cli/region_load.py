@@ -10,7 +10,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
-from plimsoll_agent.util import durations
+from plimsoll_agent.terminal.moments import add_window
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.cli.load import heaviest_lines, side_cells, side_columns
 from plimsoll_insight.load import region
@@ -20,7 +20,7 @@ from plimsoll_monitoring.region import disks as fleet_disks
 from plimsoll_monitoring.region import messages, serialize
 from plimsoll_monitoring.region.answers import key_of
 
-_LEAST, _LONGEST, _LONGEST_OF_NODES = 300, 86400, 7 * 86400
+_SINCE = "1h"
 _MOST = 200
 
 
@@ -43,9 +43,7 @@ class RegionLoadList(RegionCommand, Listing):
             default=By.VOLUME.value,
             help="rows for each of these; default: volume",
         )
-        parser.add_argument(
-            "--since", metavar="DURATION", default="1h", help="how far back: 6h, 1d, with --node 7d; default: 1h"
-        )
+        add_window(parser, "the load", _SINCE)
         parser.add_argument(
             "--top", metavar="N", type=int, default=20, help=f"only the N heaviest, at most {_MOST}; default: 20"
         )
@@ -53,11 +51,12 @@ class RegionLoadList(RegionCommand, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         by, top = By(parsed_args.by), parsed_args.top
-        seconds = _seconds(parsed_args.since, _LONGEST_OF_NODES if parsed_args.node else _LONGEST)
         if not 1 <= top <= _MOST:
             raise UsageError(f"--top must be 1 or more, and {_MOST} or less")
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         prometheus = self.connected(parsed_args, settings)
+        longest = ("7d", "") if parsed_args.node else ("1d", ", with --node 7d or less")
+        seconds = self.window(parsed_args, prometheus, _SINCE, "5m", *longest).seconds
         first = self.ask(prometheus, region.first_questions(selection))
         if not first["nodes"]:
             raise self.nothing(selection)
@@ -76,17 +75,6 @@ class RegionLoadList(RegionCommand, Listing):
         rows.sort(key=lambda pair: -pair[0].largest(pair[1].whole))
         self.closing = tuple(line for load in loads for line in _closing(load, by, several=several))
         return _columns(by, several), [_cells(row, load, by, seconds) for row, load in rows[:top]]
-
-
-def _seconds(since: str, longest: int) -> int:
-    """Raises ``UsageError``."""
-    try:
-        seconds = int(durations.parse(since).total_seconds())
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
-    if not _LEAST <= seconds <= longest:
-        raise UsageError("--since must be 5m or more, and 1d or less, with --node 7d or less")
-    return seconds
 
 
 def _columns(by: By, several: bool) -> list[Column]:

@@ -18,7 +18,7 @@ from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.terminal.columns import NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
-from plimsoll_agent.terminal.moments import moment_of, time_of
+from plimsoll_agent.terminal.moments import add_window, ends, moment_of, time_of
 from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable, second
@@ -71,11 +71,7 @@ class Slow(LocalCommand, Listing):
         parser.add_argument("logs", metavar="LOG", nargs="*", type=Path, help="logs of Ceph, also rotated ones")
         parser.add_argument("--tree", metavar="FILE", type=Path, help="the output of ceph osd tree, as text or JSON")
         parser.add_argument("--live", action="store_true", help="ask the running cluster, for its tree too")
-        parser.add_argument(
-            "--since", metavar="MOMENT",
-            help=f"from then on: 10m, 2026-11-20T14:00; default: all, with --live {_SINCE}",
-        )  # fmt: skip
-        parser.add_argument("--until", metavar="MOMENT", help="until then")
+        add_window(parser, "requests", f"all, with --live {_SINCE}")
         parser.add_argument(
             "--top", metavar="N", type=int, help="only the N OSDs that have most, and what they are in"
         )
@@ -111,10 +107,7 @@ class Slow(LocalCommand, Listing):
                 from plimsoll_insight.slow import plots
         reading = Reading.nothing(Clock(_zone(parsed_args.timezone)), width)
         now = datetime.now(UTC)
-        since = moment_of("--since", parsed_args.since, now) if parsed_args.since else None
-        until = moment_of("--until", parsed_args.until, now) if parsed_args.until else None
-        if since and until and until <= since:
-            raise UsageError("--until: must be after --since")
+        since, until = ends(parsed_args, now)
         reading.since, reading.until = (each.timestamp() if each else None for each in (since, until))
         tree = parse(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
         pool_names = (

@@ -17,6 +17,7 @@ from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.monitor.usage_history import PastPass
+from plimsoll_agent.terminal.moments import Window
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of
@@ -44,7 +45,7 @@ _UNEXPLAINED: Mapping[Unexplained, str] = {
 class NodeEvidence:
     """None is unknown, for the reason in ``complaints``."""
 
-    since: datetime
+    window: Window
     now: datetime
     entries: tuple[Entry, ...] | None
     """Of the record: changes and holds of the disk."""
@@ -78,9 +79,9 @@ def explain(disk: Disk, evidence: Evidence) -> ExplainedDisk:
 
 
 def evidence(
-    past: Iterable[PastPass], disk: Disk, types: Mapping[str, str | None], since: datetime, now: datetime
+    past: Iterable[PastPass], disk: Disk, types: Mapping[str, str | None], window: Window, now: datetime
 ) -> Evidence:
-    """What passes measured since then; ``types`` has the volume types of the node's disks by ``Disk.key``.
+    """What passes measured in this time; ``types`` has the volume types of the node's disks by ``Disk.key``.
 
     What is usual is the lower quartile over all of these passes, as for the region: the median disk of its type here.
     """
@@ -91,7 +92,8 @@ def evidence(
         if waits:
             medians.append(median(waits))
             numbers.append(len(waits))
-        if one.at >= since:
+        # Clocks differ: a pass may be later than now.
+        if window.since <= one.at and (one.at <= window.until or window.until == now):
             readings.append(_past_interval(one, disk, alike))
     places = [number for number, each in enumerate(readings) if each.operations is not None]
     readings = readings[places[0] :] if places else []
@@ -99,8 +101,10 @@ def evidence(
     seconds = median(gaps) if gaps else 300.0
     usual = quantiles(medians, n=4, method="inclusive")[0] if len(medians) > 1 else None
     intervals = [*_without_gaps(readings, seconds)]
-    # What was due since then, or soon: passes may have stopped.
-    for late in range(1, min(int((now.timestamp() - intervals[-1].at) / seconds), _MOST_MISSING) if intervals else 0):
+    # What was due in this time: passes may have stopped.
+    for late in range(
+        1, min(int((window.until.timestamp() - intervals[-1].at) / seconds), _MOST_MISSING) if intervals else 0
+    ):
         intervals.append(Interval(readings[-1].at + late * seconds))
     return Evidence(seconds, tuple(intervals), usual_of(usual, numbers, LEAST_OF_NODE))
 
@@ -155,14 +159,14 @@ def _busiest(rates_of: Mapping[str, Mapping[str, float]], guest: str) -> Iterato
             yield idle(Place.NODE, unit)
 
 
-def lines(facts: NodeEvidence, duration: str) -> Iterator[str]:
-    """In words; ``duration`` is the one that was typed."""
-    yield f"In the last {duration}, by the passes and the record of this node:"
+def lines(facts: NodeEvidence) -> Iterator[str]:
+    """In words."""
+    yield f"In {facts.window.words}, by the passes and the record of this node:"
     yield from (f"  {printable(complaint)}" for complaint in facts.complaints)
     if facts.entries is not None:
         yield from (f"  {time_words(entry.at)}  {entry_words(entry)}" for entry in facts.entries)
         if not facts.entries:
-            yield f"  no change of its limits since {minute(facts.since)} in this node's record"
+            yield f"  no change of its limits since {minute(facts.window.since)} in this node's record"
     yield from (f"  {line}" for line in (*_console_lines(facts), *_now_lines(facts)))
     if facts.explained.evidence.intervals:
         first = datetime.fromtimestamp(facts.explained.evidence.intervals[0].at, UTC)
@@ -170,7 +174,7 @@ def lines(facts: NodeEvidence, duration: str) -> Iterator[str]:
     _, *rest = disk_lines(facts.explained, facts.finding, facts.probes, _names(facts), _UNEXPLAINED)
     yield from rest
     guest = printable(facts.explained.guest_uuid)
-    yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} --since {duration}"
+    yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} {facts.window.options}"
 
 
 def _names(facts: NodeEvidence) -> dict[str, str]:
@@ -192,11 +196,13 @@ def _console_lines(facts: NodeEvidence) -> Iterator[str]:
 
 def _recent(facts: NodeEvidence) -> dict[StallKind, Stalls]:
     by_kind = {} if facts.console is None else facts.console.stalls
-    return {kind: stalls for kind, stalls in by_kind.items() if stalls.last >= facts.since}
+    return {kind: stalls for kind, stalls in by_kind.items() if stalls.last >= facts.window.since}
 
 
 def _now_lines(facts: NodeEvidence) -> Iterator[str]:
     last, disk = facts.last, facts.disk
+    if facts.window.until < facts.now:
+        return
     if last is None or disk is None:
         yield "last pass: unknown: no pass over the whole node has seen this disk"
         return
@@ -213,7 +219,8 @@ def data(facts: NodeEvidence) -> dict[str, object]:
     """The same as plain data."""
     console = facts.console
     return {
-        "since": facts.since.isoformat(),
+        "since": facts.window.since.isoformat(),
+        "until": facts.window.until.isoformat(),
         "entries": None if facts.entries is None else [entry_data(entry) for entry in facts.entries],
         "held_until": None
         if facts.disk is None or facts.disk.held_until is None

@@ -77,6 +77,10 @@ class Prometheus:
             self._at = at
         return self._at
 
+    def as_of(self, at: float) -> None:
+        """Have all later queries be as of this time (seconds since 1970)."""
+        self._at = at
+
     def query(self, promql: str) -> Sequence[Series]:
         """The series of an instant vector. Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
         told = self._asked(promql, time=f"{self.now():.3f}")

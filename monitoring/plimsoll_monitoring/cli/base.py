@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from plimsoll_agent.config.settings import PrometheusSettings, Settings
-from plimsoll_agent.errors import ConfigError, Rejected
+from plimsoll_agent.errors import ConfigError, Rejected, UsageError
 from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.moments import Window, ends, window
+from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_monitoring.adapters.prometheus import Prometheus
@@ -61,6 +64,28 @@ class RegionCommand(LocalCommand):
             labels=given.labels,
         )
 
+    def window(
+        self,
+        parsed_args: argparse.Namespace,
+        prometheus: Prometheus,
+        default: str,
+        least: str,
+        most: str,
+        why: str = "",
+    ) -> Window:
+        """What --since and --until say; all later queries are as of its end. Raises ``UsageError``, and as ``query``.
+
+        ``least`` and ``most`` are durations that it must have, ``why`` a word on them.
+        """
+        # What is wrong by itself is told before anything is asked.
+        ends(parsed_args, datetime.now(UTC))
+        if parsed_args.until is None:
+            _bounded(window(parsed_args, datetime.now(UTC), default), least, most, why)
+        period = window(parsed_args, datetime.fromtimestamp(prometheus.now(), UTC), default)
+        _bounded(period, least, most, why)
+        prometheus.as_of(period.until.timestamp())
+        return period
+
     def ask(self, prometheus: Prometheus, questions: Mapping[str, str]) -> Answers:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
         return {name: prometheus.query(question) for name, question in questions.items()}
@@ -103,6 +128,12 @@ class RegionCommand(LocalCommand):
             f", with the labels {', '.join(self._labels.of_targets)} or those that [prometheus] region_labels and"
             " instance_label name"
         )
+
+
+def _bounded(period: Window, least: str, most: str, why: str) -> None:
+    """Raises ``UsageError``."""
+    if not durations.parse(least) <= period.until - period.since <= durations.parse(most):
+        raise UsageError(f"--since must be {least} or more before the end, and {most} or less{why}")
 
 
 def _prometheus(settings: PrometheusSettings, url: str | None) -> PrometheusSettings:

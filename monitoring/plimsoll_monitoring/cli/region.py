@@ -13,9 +13,9 @@ from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import add_window
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.terminal.problems import Line
-from plimsoll_agent.util import durations
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region import disks as fleet_disks
@@ -28,6 +28,7 @@ from plimsoll_monitoring.region.disks import RegionDisk
 from plimsoll_monitoring.region.probes import QUANTILES, By, Row
 
 _LISTED = 50
+_SINCE = "1d"
 
 
 _TYPE_DROPS = {"reverted": 1, "p99.9": 2, "p50": 3, "runs": 4, "at_limit": 5}
@@ -224,13 +225,14 @@ class RegionProbes(_RegionList):
             default=By.TYPE.value,
             help="one row per type, project, node or guest; default: type",
         )
-        parser.add_argument("--since", metavar="DURATION", default="1d", help="how far back: 6h, 7d; default: 1d")
+        add_window(parser, "runs that ended", _SINCE)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), By(parsed_args.by)
         prometheus = self.connected(parsed_args, settings)
-        answers = self.ask(prometheus, fleet_probes.questions(selection, by, _window(parsed_args.since)))
+        window = self.window(parsed_args, prometheus, _SINCE, least="1m", most="366d")
+        answers = self.ask(prometheus, fleet_probes.questions(selection, by, f"{window.seconds}s"))
         if not answers["nodes"]:
             raise self.nothing(selection)
         rows = fleet_probes.rows(answers, by, selection, prometheus.now())
@@ -243,14 +245,6 @@ class RegionProbes(_RegionList):
         self.partly(aggregates, several=several)
         self.closing = (messages.probes_sum(rows, len(listed)),)
         return _probe_columns(by, several), [_probe_cells(row, by) for row in listed]
-
-
-def _window(since: str) -> str:
-    """The duration in PromQL. Raises ``UsageError``."""
-    try:
-        return f"{int(durations.parse(since).total_seconds())}s"
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
 
 
 def _probe_columns(by: By, several: bool) -> list[Column]:

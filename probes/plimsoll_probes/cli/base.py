@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.terminal.base import LocalCommand
-from plimsoll_agent.terminal.moments import moment
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import ProbeResult
@@ -60,19 +59,6 @@ def one(history: History, parsed_args: argparse.Namespace) -> ProbeResult:
 
 def job_of(parsed_args: argparse.Namespace) -> JobName | None:
     return JobName(parsed_args.job) if parsed_args.job else None
-
-
-def since(parsed_args: argparse.Namespace, now: datetime) -> datetime | None:
-    """``--since`` as a time. Raises ``UsageError``."""
-    if parsed_args.since is None:
-        return None
-    try:
-        return moment(parsed_args.since, now)
-    except (ValueError, OverflowError) as error:
-        raise UsageError(
-            f"--since {parsed_args.since!r} is not a time; write it like 2026-11-20, 2026-11-20T14:00, today,"
-            " yesterday, or 7d for seven days ago"
-        ) from error
 
 
 def now() -> datetime:

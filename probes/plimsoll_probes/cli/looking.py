@@ -15,9 +15,10 @@ from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.terminal.moments import add_window, ends
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural
-from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, since
+from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Measured, Postponed, ProbeResult
@@ -82,16 +83,13 @@ class ProbeList(HistoryCommand, Listing):
 class ProbeHistory(HistoryCommand, Listing):
     """List the results of this node, oldest first; the last 50 unless --most says otherwise. Times are in UTC.
 
-    A moment is a time (2026-11-20T14:00, in UTC unless it names a zone), a date (its midnight), today, yesterday,
-    or a duration before now (90m, 2h, 7d).
-
     Exit status: 0, 1 error, 64 usage.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_choice(parser, "only")
-        parser.add_argument("--since", metavar="MOMENT", help="only results from this moment on")
+        add_window(parser, "only results")
         parser.add_argument("--most", metavar="N", type=int, help="the last N results, 0 for all; default: 50")
         return parser
 
@@ -99,11 +97,13 @@ class ProbeHistory(HistoryCommand, Listing):
         most = _LISTED if parsed_args.most is None else parsed_args.most
         if most < 0:
             raise UsageError("--most must be 0 or more")
+        since, until = ends(parsed_args, now())
         with self.history(parsed_args) as history:
             found = history.runs(
                 guest=parsed_args.guest,
                 job=job_of(parsed_args),
-                since=since(parsed_args, now()),
+                since=since,
+                until=until,
                 most=most + 1 if most else None,
             )
         if most and len(found) > most:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import short_size
+from plimsoll_agent.terminal.moments import add_window, window
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import plural
-from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now, since
+from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now
 from plimsoll_probes.cli.looking import still_postponed
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
@@ -29,6 +30,7 @@ _TOLD_EVERY = 2000
 _FIRST = datetime(2000, 1, 1, tzinfo=UTC)
 """No run began before, and a longer report would have nothing but empty columns."""
 STDOUT = "-"
+_SINCE = "7d"
 
 
 class NoDrawing(PlimsollError):
@@ -38,9 +40,8 @@ class NoDrawing(PlimsollError):
 class ProbeReport(HistoryCommand):
     """Write the results of this node as one page: a summary, verdicts, latency over time, the worst guests.
 
-    It is a single HTML file without scripts that needs no network. Times are in UTC. A moment is a time
-    (2026-11-20T14:00, in UTC unless it names a zone), a date (its midnight), today, yesterday, or a duration before
-    now (90m, 2h, 7d).
+    It is a single HTML file without scripts that needs no network. Times are in UTC, and so is
+    a moment without a zone.
 
     Exit status: 0, 1 error, 64 usage.
     """
@@ -49,7 +50,7 @@ class ProbeReport(HistoryCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--since", metavar="MOMENT", default="7d", help="from this moment on; default: 7d")
+        add_window(parser, "runs", _SINCE)
         add_choice(parser, "only")
         parser.add_argument(
             "-o", "--output", metavar="FILE", required=True, help="the file to write or replace; - for stdout"
@@ -57,13 +58,10 @@ class ProbeReport(HistoryCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        at = now()
-        begin = max(since(parsed_args, at) or at, _FIRST)
-        if begin >= at:
-            raise UsageError(f"--since {parsed_args.since!r} is not before now")
+        period = window(parsed_args, now(), _SINCE)
         output = None if parsed_args.output == STDOUT else _file(parsed_args.output)
         with self.history(parsed_args) as history:
-            page, gathered = self._page(history, begin, at, parsed_args)
+            page, gathered = self._page(history, max(period.since, _FIRST), period.until, parsed_args)
         if output is None:
             # The locale's encoding may lack characters of the page; HTML can write all in ASCII.
             self.app.stdout.write(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
@@ -91,7 +89,7 @@ class ProbeReport(HistoryCommand):
         gathered = gather(self._told(paged(history, span, guest, job)), span, intervals, planned)
         text = page.page(
             gathered,
-            page.Waiting(*_waiting(history, guest, span.until)),
+            page.Waiting(*(_waiting(history, guest, at) if parsed_args.until is None else ((), ()))),
             page.Reader(lambda uuid: paged(history, span, uuid, job), history.streak),
             page.Origin(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
         )

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,6 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import State
-from plimsoll_agent.terminal.moments import moment
 from plimsoll_agent.util.frozen import replace
 from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
@@ -55,27 +54,6 @@ def record(tmp_path: Path) -> Record:
 
 
 # --- moments
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("2026-11-20", datetime(2026, 11, 20, tzinfo=UTC)),
-        ("2026-11-20T14:00", datetime(2026, 11, 20, 14, tzinfo=UTC)),
-        ("2026-11-20 14:00:05", datetime(2026, 11, 20, 14, 0, 5, tzinfo=UTC)),
-        ("2026-11-20T14:00+09:00", datetime(2026, 11, 20, 5, tzinfo=UTC)),
-        ("2026-11-20T14:00Z", datetime(2026, 11, 20, 14, tzinfo=UTC)),
-        ("today", datetime(2026, 11, 20, tzinfo=UTC)),
-        ("yesterday", datetime(2026, 11, 19, tzinfo=UTC)),
-        ("90s", NOON - timedelta(seconds=90)),
-        ("2h", NOON - timedelta(hours=2)),
-        ("1d12h", NOON - timedelta(hours=36)),
-    ],
-)
-def test_a_moment_is_in_utc_unless_it_has_a_zone(text: str, meant: datetime) -> None:
-    assert moment(text, NOON) == meant
-    # Half past eight in the evening here is another day in UTC.
-    assert moment("today", NOON.astimezone(timezone(timedelta(hours=14)))) == datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def given(**options: object) -> argparse.Namespace:

@@ -185,6 +185,18 @@ def test_a_gap_is_in_the_first_reading_after_it(tmp_path: Path, after: float, ca
     assert (past["cause"], past["unexplained"]) == (cause, "not-read" if cause == "unknown" else None)
 
 
+def test_what_was_after_the_time_is_left_out(tmp_path: Path) -> None:
+    slow, _ = CAUSES["its limit"]
+    remember(tmp_path, *[CALM] * 12, *[slow] * 12)
+    keep(tmp_path, *slow)
+    before = (NOW - timedelta(hours=1, minutes=1)).strftime("%H:%M")
+    out = ran(tmp_path, "--since", "2h", "--until", before)[1]
+    assert "Cause: none, it is not slow; known 100 % of the time" in out
+    assert f"to {before} UTC, by the passes and the record of this node:\n" in out
+    assert "last pass" not in out, "that is of now"
+    assert "its own limit" in ran(tmp_path, "--since", "2h")[1]
+
+
 def test_a_guest_that_did_not_answer_is_told_and_is_not_called_not_slow(tmp_path: Path) -> None:
     remember(tmp_path, *[CALM] * 9)
     hung = frozenset({DISK.guest.uuid})

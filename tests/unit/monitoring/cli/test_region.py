@@ -7,6 +7,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +38,9 @@ class FakePrometheus:
 
     def now(self) -> float:
         return NOW
+
+    def as_of(self, at: float) -> None:
+        self.at = at
 
     def query(self, promql: str) -> Sequence[Series]:
         self.asked.append(promql)
@@ -126,7 +130,7 @@ def test_an_answer_that_is_not_whole_is_shown_with_a_warning_and_status_1(comman
     [
         (RegionDisks, ("--limit", "-1"), "--limit must be 0 or more"),
         (RegionProbes, ("--limit", "-1"), "--limit must be 0 or more"),
-        (RegionProbes, ("--since", "yesterday"), "--since: 'yesterday' is not a duration"),
+        (RegionProbes, ("--since", "soon"), "--since: 'soon' is not a time; write 14:00"),
         (RegionStatus, ("--region", "\udcff"), "is not UTF-8"),
         (RegionPromised, ("--region", "\udcff"), "is not UTF-8"),
         (RegionPromised, ("--by", "class"), "--by class needs --ceph-report FILE"),
@@ -163,6 +167,16 @@ def test_the_window_of_probes_is_the_one_that_is_asked_for() -> None:
     windows = [asked for asked in fake.asked if "increase(" in asked]
     assert windows
     assert all("[129600s]" in asked for asked in windows)
+    assert fake.at == NOW
+
+
+def test_a_window_that_has_ended_is_asked_for_as_of_its_end() -> None:
+    fake = FakePrometheus(passed(60))
+    end = datetime.fromtimestamp(NOW - 3600, UTC)
+    begin = end - timedelta(minutes=90)
+    ran(RegionProbes, fake, "--since", begin.isoformat(), "--until", end.isoformat())
+    assert fake.at == NOW - 3600
+    assert all("[5400s]" in asked for asked in fake.asked if "increase(" in asked)
 
 
 # --- whom it asks ----------------------------------------------------------------------------------------
