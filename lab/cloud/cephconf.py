@@ -102,6 +102,8 @@ mon osd adjust heartbeat grace = false
 mon osd min down reporters = 1
 # An OSD that a test stops answers late; that is told for minutes, by averages of up to 15 of them.
 mon warn on slow ping time = 60000
+# And since Ceph 20 that its disk was late, for a day.
+bluestore slow ops warn lifetime = 10
 mon pg stuck threshold = 5
 
 # The cores are the guests' too: only trouble is logged, and no checksums guard disks that are files anyway.

@@ -444,7 +444,8 @@ def _rows(
 def _sum(counts: Sequence[OsdCount]) -> OsdCount:
     whole = OsdCount(worst_age=max((each.worst_age for each in counts), default=0.0))
     for name in (
-        "primary", "replica", "locks", "told", "waits", "unknown", "failed", "boot", "wrongly_down", "stalls",
+        "primary", "replica", "locks", "told", "waits", "unknown", "again",
+        "failed", "boot", "wrongly_down", "stalls",
     ):  # fmt: skip
         setattr(whole, name, sum(getattr(each, name) for each in counts))
     least = sum(each.least for each in counts)
@@ -466,8 +467,8 @@ def _total(count: OsdCount) -> Shown:
     """A number, a range, or what there is at least."""
     if count.least > count.total:
         return Shown(count.least, f"≥ {count.least}")
-    if count.least < count.total:
-        return Shown(count.total, f"{count.least}–{count.total}")
+    if count.least != count.most:
+        return Shown(count.total, f"{count.least}–{count.most}")
     return Shown(count.total, str(count.total or NOTHING))
 
 
@@ -602,11 +603,11 @@ def _closing(counts: Counts, tree: Tree | None, verdict: Verdict, *, is_complete
 def _requests(counts: Counts) -> str:
     """With the bounds of their number."""
     least = sum(each.least for each in counts.osds.values() if each.total or each.at_once)
-    twice = sum(each.twice for each in counts.osds.values())
+    twice, again = (sum(getattr(each, name) for each in counts.osds.values()) for name in ("twice", "again"))
     if any(each.most is None for each in counts.osds.values()) and least > counts.requests:
         return f"At least {plural(least, 'slow request')}"
-    words = plural(counts.requests, "slow request")
-    return f"{max(counts.requests - twice, 1)} to {words}" if twice else words
+    words = plural(counts.requests + again, "slow request")
+    return f"{max(counts.requests - twice, 1)} to {words}" if twice or again else words
 
 
 def _most_of(counts: Counts, tree: Tree | None) -> Iterator[str]:

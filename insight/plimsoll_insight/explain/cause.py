@@ -7,13 +7,15 @@ most two minutes later (or an interval, if that is longer). They waited if the n
 long as usual or more (those of several readings, while less than a tenth end), and the time that each of these and of
 their flushes took beyond half of the usual adds up to the time without requests or more (half: where a guest makes up
 for the stall, requests follow one another and take less than usual). They did not wait if all that they took is less
-than that time. If none ends, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than a
-tenth of the requests of the interval before, for as long as a check may be late, is as none, where requests waited.
-Without a check they waited too, if the next ones show it and are slow, and not by the limit, and the disk was without
-requests only this once, but for pauses by a person and intervals without a reading. Without a latency, without what
-is usual, or with fewer than 10 requests in five minutes, of which one may have been the first in hours, an interval
-is unknown, unless the disk was at limit. One without requests in a healthy cluster is not slow. What is usual for a
-type of fewer than five disks, or three on a node, is unknown if it is 0.1 s or more.
+than that time, but for those that took half of it and longer than their reading is long. If none ends, or hardly any
+yet while a check is raised still, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than
+a tenth of the requests of the interval before, for as long as a check may be late, is as none, where requests waited.
+Without a check they waited too, if the next ones show it and took three times as long as usual, be it under 10 ms,
+and not by the limit, and the disk was without requests only this once, but for pauses by a person and intervals
+without a reading. Without a latency, without what is usual, or with fewer than 10 requests in five minutes, of which
+one may have been the first in hours, an interval is unknown, unless the disk was at limit. One without requests in a
+healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on a node, is unknown if it
+is 0.1 s or more.
 
 The node may be cut off from a healthy cluster: the last intervals are unknown if no guest on it had a request in
 them, while this disk and three or more others had some just before, and the whole node was never without any before.
@@ -32,7 +34,8 @@ if the guest did not answer; and where checks are unknown, if the next reading i
 Each slow interval has the first cause that applies:
 
 1. **limit**: it used 95 % of one of its limits or more. QEMU then delays its requests.
-2. **cluster**: a check was raised that was not raised in most intervals in which requests were not slow.
+2. **cluster**: a check was raised that was not raised in most intervals in which requests were not slow, if these
+   are of three passes.
 3. **neighbour**: another guest did half or more of all requests, or of all bytes, of the disk's node or pool, and
    more than the disk, and twice what the busiest other guest there does in the median interval in which the disk
    is not slow, if three of these are known.
@@ -224,8 +227,8 @@ def _few(interval: Interval) -> bool:
     return interval.operations is not None and interval.operations < LEAST_RATE
 
 
-def _slow(latency: float | None, usual: float | None) -> bool:
-    return latency is not None and usual is not None and latency >= max(FACTOR * usual, FLOOR)
+def _slow(latency: float | None, usual: float | None, floor: float = FLOOR) -> bool:
+    return latency is not None and usual is not None and latency >= max(FACTOR * usual, floor)
 
 
 class _Run(Enum):
@@ -291,7 +294,9 @@ class _Around:
     def __init__(self, calm: Sequence[Interval], usual: float | None) -> None:
         self._usual = usual
         checks = Counter(check for each in calm for check in each.raised or ())
-        self._always = {check for check, number in checks.items() if number * 2 > len(calm)}
+        self._always = {
+            check for check, number in checks.items() if number * 2 > len(calm) and _passes(calm) >= LEAST_KNOWN
+        }
         rates: dict[tuple[str, str], list[float]] = {}
         for each in calm:
             most: dict[tuple[str, str], float] = {}
@@ -352,10 +357,10 @@ class _Around:
                 intervals.append(each)
         yield from reversed(intervals)
 
-    def _slow_by_others(self, one: Interval | None) -> bool:
+    def _slow_by_others(self, one: Interval | None, floor: float = FLOOR) -> bool:
         """Its requests took long, and not by its limit."""
         at_limit = one is not None and one.share is not None and one.share >= AT_LIMIT_RATIO
-        return one is not None and not at_limit and bool(_by_latency(one, self._usual))
+        return one is not None and not at_limit and not _few(one) and _slow(one.latency, self._usual, floor)
 
     def _without_reading(
         self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float
@@ -389,13 +394,7 @@ class _Around:
             has_waits = self._has_waits(before, run, following, late)
         default: bool | None = False if had_requests else None
         """Of an interval with a check: whether it was slow, where nothing can have waited from before."""
-        if (
-            never_rests
-            and not with_checks
-            and before is not None
-            and before.operations
-            and self._slow_by_others(after)
-        ):
+        if never_rests and not with_checks and before and before.operations and self._slow_by_others(after, 0.0):
             has_waits = self._has_waits(before, run, following, late)
         for each in run:
             if has_waits and not with_checks:
@@ -417,12 +416,10 @@ class _Around:
         the first one, and where hardly any ended in it, the next ones until many do.
         """
         after = following[0] if following else None
+        waits = any(check in STOPPED for each in run for check in self.new(each)) or None
         if after is None or after.operations is None:
             last = max((each.at for each in run if self.new(each)), default=None)
-            if last is not None and run[-1].at - last > late:
-                return False
-            checks = {check for each in run for check in self.new(each)}
-            return True if checks & set(STOPPED) else None
+            return False if last is not None and run[-1].at - last > late else waits
         if after.paused and not after.operations:
             return False if after.latency is None else None
         number = took = 0.0
@@ -437,10 +434,15 @@ class _Around:
             number, took, since = number + requests, took + requests * each.latency, _time(each)
             if each.operations >= HARDLY * (before.operations or 0.0):
                 break
+        else:
+            latest = following[-1]
+            if took < without and self.new(latest) and latest.at - run[-1].at <= late:
+                return waits  # those that waited may wait still
         if after.latency is None:
             return None
         if took < without:
-            return False
+            # Those that took longer than their reading is long had begun before it.
+            return 2 * took >= without and after.latency > _time(after) - _time(run[-1])
         if self._usual is None or _few(after):
             return None
         longer = took - number * CATCHING_UP * self._usual

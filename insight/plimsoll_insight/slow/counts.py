@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
+    NOBODY,
     UNKNOWN,
     Batch,
     Cleared,
@@ -42,7 +43,7 @@ _MISSED = 2.5
 _MOST_OLDEST = 100
 _MOST_SINGLY = 1000
 _MANY = 10
-"""As many slow requests in the same states as before are the same ones: an OSD that is stuck logs late too."""
+"""As many slow requests in the same states as before count as the same ones: an OSD that is stuck logs late too."""
 _MOST_NAMES = 1000
 _MOST_BY_OSD = 50_000
 _LONGEST = 60 << 20
@@ -76,6 +77,8 @@ class OsdCount:
     """Its own at one moment, at least: lines of some of them, or of a monitor, say how many there were."""
     twice: int = 0
     """Of these counted, some may be counted twice: lines are missing, and none tells whether they are the same."""
+    again: int = 0
+    """Not counted: as many as before lines that are missing, which may be others."""
     stalls: int = 0
     """Slow operations of its BlueStore that lines tell."""
     is_named: bool = False
@@ -98,7 +101,7 @@ class OsdCount:
     @property
     def most(self) -> int | None:
         """None where there may be any number more."""
-        return self.total if self.total >= self.least else None
+        return self.total + self.again if self.total >= self.least else None
 
     @property
     def blamed(self) -> int:
@@ -380,16 +383,18 @@ class Counts:
                 self.osd(osd).stalls += 1
 
     def _request(self, event: SlowRequest) -> None:
-        self._age(event.osd, event.age)
         one = event.operation
+        # A replica's part has the id of the whole request.
+        [first] = self._tellers.each([one.id], [_OF_PART if one.is_replica else event.osd])
+        is_first = first is None
+        if event.osd == NOBODY and not is_first:
+            return
+        self._age(event.osd, event.age)
         for peer in event.peers:
             self._age(peer, event.age)
             if self._once(one.id, peer):
                 self.osd(peer).replica += 1
                 self.blamed.add(event.time, peer, 1)
-        # A replica's part has the id of the whole request.
-        [first] = self._tellers.each([one.id], [_OF_PART if one.is_replica else event.osd])
-        is_first = first is None
         if one.is_replica:
             is_new = self._once(one.id, event.osd)
         else:
@@ -484,12 +489,13 @@ class Counts:
         self._latest[event.osd] = event
         if before is not None:
             gap = event.time - before.time
-            if self._is_paused(event.osd, gap) and not (
-                _is_same(before, event) or self._goes_on(event.osd, before.time, event.time)
-            ):
-                if gap <= _PAUSE:
-                    self.osd(event.osd).twice += min(before.number, event.number)
-                before = None
+            if self._is_paused(event.osd, gap) and not self._goes_on(event.osd, before.time, event.time):
+                if _is_same(before, event):
+                    self.osd(event.osd).again += event.number
+                else:
+                    if gap <= _PAUSE:
+                        self.osd(event.osd).twice += min(before.number, event.number)
+                    before = None
         times = self._singly.pop(event.osd, None) if before is None else None
         singly = sum(event.time - time <= _PAUSE for time in times or ())
         growth = event.number - (before.number if before else singly)
@@ -594,7 +600,9 @@ def together(*sources: Counts) -> Counts:
     """Of OSDs whose requests no other line has."""
     for osd in sorted({osd for source in sources for osd in (*source.osds, *source.by_state.of)}):
         of_osd = {source: source.osds.get(osd, OsdCount()) for source in sources}
-        source = choice[osd] = max(sources, key=lambda each: (of_osd[each].total, each.by_state.number(osd)))
+        source = choice[osd] = max(
+            sources, key=lambda each: (of_osd[each].total, each.by_state.number(osd), -of_osd[each].again)
+        )
         more, unknown, twice = of_osd[source], 0, of_osd[source].twice
         if osd in source.by_state.of:
             whole.by_state.of[osd] = source.by_state.of[osd]

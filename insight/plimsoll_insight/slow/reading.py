@@ -23,6 +23,7 @@ from plimsoll_insight.slow.events import (
     Event,
     Known,
     Oldest,
+    Report,
     SlowCount,
     SlowRequest,
     event_of,
@@ -45,6 +46,8 @@ _BEGIN = 64 << 10
 _MOST_OPEN = 200
 _MOST_WAITING = 100_000
 """Lines of a file whose owner is not read yet."""
+_MOST_RETOLD = 2000
+"""Lines that wait until those are read that tell it first, and whose it is."""
 _OWN = re.compile(rb"log_channel\(|get_health_metrics |slow operation observed")
 """In what daemons say, and the cluster's log has not."""
 _USUAL = b" : cluster [WRN] slow request osd_op(client."
@@ -382,6 +385,9 @@ class _Owner:
     def __init__(self, by_name: int | None, *, is_of_mds: bool) -> None:
         self._by_name, self._is_of_mds = by_name, is_of_mds and by_name is None
         self._of: dict[bytes, int] = {}
+        self._osds: set[int] = set()
+        """Of which lines speak."""
+        self._retold: list[bytes] = []
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._number = 0
         self.is_nobodys = False
@@ -402,12 +408,20 @@ class _Owner:
             ):
                 continue  # its requests are those of files
             osd = entry.osd if entry.osd is not None else self._of.get(entry.who, self._by_name)
+            if entry.is_retold and len(self._retold) < _MOST_RETOLD:
+                self._retold.append(line)
+                continue
+            if entry.is_retold:
+                yield from self._recall(line, None, reading)
+                continue
             event = event_of(entry, osd, reading.clock)
             if usual is not None and number > first and (event is None or isinstance(event, _InOrder)):
                 yield from _of_time(usual.part(first, number), reading)
                 first = number
             is_own = not entry.is_dated or bool(_OWN.search(entry.text))
-            if isinstance(event, Oldest) and entry.who not in self._of:
+            if isinstance(event, Oldest):
+                self._osds.add(event.osd)
+            if isinstance(event, Oldest) and entry.who and entry.who not in self._of:
                 self._of[entry.who] = event.osd
                 for waiting in self._waiting.pop(entry.who, ()):
                     yield from self._recall(waiting, event.osd, reading)
@@ -422,16 +436,19 @@ class _Owner:
 
     def finish(self, reading: Reading) -> Iterator[_Line]:
         """Those of which no line of the same process tells whose they are."""
-        osds = set(self._of.values())
-        whose = osds.pop() if len(osds) == 1 else None
+        whose = min(self._osds) if len(self._osds) == 1 else None
         for waiting in self._waiting.values():
             for line in waiting:
                 yield from self._recall(line, whose, reading)
+        for line in self._retold:
+            yield from self._recall(line, None, reading)
 
     def _recall(self, line: bytes, osd: int | None, reading: Reading) -> Sequence[_Line]:
         entry = unwrap(line)
         event = event_of(entry, NOBODY if osd is None else osd, reading.clock)
-        if osd is None and isinstance(event, _InOrder):
+        if osd is None and (entry.is_retold or len(self._osds) > 1) and isinstance(event, SlowCount):
+            event = _at_once(event)
+        if osd is None and not entry.is_retold and isinstance(event, _InOrder):
             self.is_nobodys = True
         return self._count(event, line, reading, is_own=True, is_repeated=entry.is_repeated)
 
@@ -451,3 +468,8 @@ class _Owner:
                 return (_Line(event, is_own, is_repeated),)
             reading.counts(is_own=is_own).add(event, is_repeated=is_repeated)
         return ()
+
+
+def _at_once(count: SlowCount) -> Report:
+    """Of one OSD of several: which lines are of the same one is unknown, and so is how its number has grown."""
+    return Report(count.time, (), 0.0, count.number)

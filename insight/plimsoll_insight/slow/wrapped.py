@@ -33,6 +33,9 @@ _POD = re.compile(rb"\bceph-osd-(\d{1,5})-")
 _OSD_IN = re.compile(
     rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", re.IGNORECASE
 )
+_MONITOR = re.compile(rb"(?:^|[.@-])mon(?:[.@-]|$)")
+"""In the name of a process. Of the cluster's log it has the words, and in a field of journald whose they are."""
+_OF_AN_OSD = re.compile(rb"slow request |\d{1,9} slow requests \(")
 REPEATED = re.compile(rb"(?:^|(?<= )) *-?\d{1,5}> ")
 """Before a line that an OSD that crashes prints again: the last 10,000 ones."""
 _ISO = re.compile(
@@ -70,6 +73,8 @@ class Entry:
     who: bytes
     """The process or thread that said it."""
     is_repeated: bool
+    is_retold: bool
+    """A monitor has it from an OSD that the line does not name."""
 
 
 _STAMPED = re.compile(_STAMP + rb" ")
@@ -95,7 +100,8 @@ def unwrap(line: bytes) -> Entry:
         osd = osd_of_file(file[1].rpartition(b"/")[2].decode("utf-8", "replace"))
     thread = _THREAD.match(text) if is_dated and not (ident and ident[2]) else None
     who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
-    return Entry(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)))
+    is_retold = bool(ident and osd is None and _MONITOR.search(ident[1]) and _OF_AN_OSD.match(text))
+    return Entry(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)), is_retold)
 
 
 def _osd_of(name: bytes) -> int | None:

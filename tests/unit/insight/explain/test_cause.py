@@ -326,6 +326,33 @@ def test_a_disk_that_does_less_from_now_on_is_judged_by_that() -> None:
     assert (found.cause, len(found.slow), found.all_slow) == (Cause.CLUSTER, 4, 5)
 
 
+def test_a_few_requests_that_end_while_a_check_is_raised_still_do_not_show_that_none_waits() -> None:
+    """In the lab: all OSDs were gone, and the first of them had just answered."""
+    stopped, few = replace(IDLE, raised=("OSD_DOWN", "PG_AVAILABILITY")), replace(CALM, operations=2.0, latency=0.06)
+    found = find(each_two_seconds(*[CALM] * 50, *[stopped] * 9, replace(few, raised=("OSD_DOWN",))))
+    assert (found.cause, found.all_slow) == (Cause.CLUSTER, 10)
+    ends = find(each_two_seconds(*[CALM] * 50, *[stopped] * 9, *[replace(few, latency=0.004, raised=())] * 70))
+    assert ends.cause is Cause.NOT_SLOW, "minutes later hardly any have come"
+
+
+def test_a_request_that_took_longer_than_its_reading_is_long_waited_before_it() -> None:
+    """In the lab: 20 s of the 25 since the reading before all OSDs were gone."""
+    stopped, before = replace(IDLE, raised=("OSD_DOWN", "PG_AVAILABILITY")), replace(CALM, operations=9.0)
+    late = replace(CALM, operations=0.25, latency=20.0)
+    found = find(each_two_seconds(*[before] * 50, *[stopped] * 12, late))
+    assert (found.cause, len(found.slow)) == (Cause.CLUSTER, 12)
+    less = find(each_two_seconds(*[before] * 50, *[stopped] * 12, replace(late, latency=9.0)))
+    assert less.all_slow == 1, "less than half of the time"
+
+
+def test_one_reading_tells_of_no_check_that_it_is_raised_always() -> None:
+    """In the lab: a busy machine was slow but for one reading, and that was from just before the cluster was gone."""
+    slow, stopped = replace(CALM, latency=0.1), replace(IDLE, raised=("OSD_DOWN",))
+    quick = replace(CALM, operations=40.0, raised=("OSD_DOWN",))
+    found = find(each_two_seconds(*[slow] * 4, quick, *[stopped] * 9, replace(slow, operations=9.0, latency=2.0)))
+    assert found.cause is Cause.CLUSTER
+
+
 DOWN = ("OSD_DOWN",)
 
 
@@ -469,6 +496,15 @@ def test_a_disk_that_never_rests_and_stood_still_waited_if_the_next_requests_too
     around = replace(late, of_type=0.9, of_type_disks=9)
     of_type = [replace(still, of_type=0.9, of_type_disks=9)] * 3
     assert find(each_two_seconds(*[usual] * 50, *of_type, around, *[usual] * 50)).cause is Cause.CLUSTER
+
+
+def test_quick_requests_after_a_stall_without_a_check_do_not_hide_that_others_waited() -> None:
+    """As on a node, of which the cluster's health is unknown."""
+    usual, still = replace(CALM, latency=0.002, raised=None), replace(STILL, raised=None)
+    late = replace(usual, operations=300.0, latency=0.0098)  # 7.8 ms more than usual, 1,200 times: 9 s of 6
+    told = replace(each_two_seconds(*[usual] * 50, *[still] * 3, late, *[usual] * 50), usual=0.002)
+    found = find(told)
+    assert (found.cause, found.unexplained, len(found.slow)) == (Cause.UNKNOWN, Unexplained.ALONE, 3)
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,17 @@ def test_many_that_a_stuck_osd_tells_late_are_the_same_and_a_few_after_a_long_ti
     for event_ in (*told(7, 50, 0.0, 1.0, 4.0, 7.5), *told(7, 50, 30.0)):
         some.add(event_)
     assert some.osds[7].primary == 50 + 50
+    assert (some.osds[7].least, some.osds[7].most) == (50 + 50, 4 * 50), "which may be others after each gap"
+
+
+def test_the_oldest_request_in_the_osd_s_own_log_tells_that_as_many_as_before_are_the_same() -> None:
+    oldest = [Oldest(time, 7, 50, Operation(b"client.4.0:1", False, None, None, None)) for time in (0.0, 1.0, 4.0)]
+    cluster, own = Counts(), Counts()
+    for one, sum_ in zip(oldest, told(7, 50, 0.0, 1.0, 4.0), strict=True):
+        cluster.add(sum_)
+        own.add(one)
+        own.add(sum_)
+    assert (cluster.osds[7].most, own.osds[7].most, together(cluster, own).osds[7].most) == (100, 50, 50)
 
 
 def test_a_stuck_osd_whose_oldest_request_stays_has_no_new_ones() -> None:

@@ -1,7 +1,8 @@
 """A log of each release, with its counts made by hand; that of Pacific is real, and in test_counts.
 
-The logs are reconstructed from lines that operators have published and from the messages in Ceph's sources, and are
-short enough to count again. The letters below are requests, in the order in which they are first told.
+Those of Reef (18.2.7) and Tentacle (20.2.4) are real: of the lab, with a late disk of osd.0. The others are
+reconstructed from lines that operators have published and from the messages in Ceph's sources. All are short enough
+to count again. The letters below are requests, in the order in which they are first told.
 """
 
 from __future__ import annotations
@@ -110,6 +111,28 @@ SQUID = ByHand(
     pools={"POOL-CEPH-01": 4, "other pools": 2, "volumes": 6},
     images={"102afe660f2": 2},
 )
+REEF = ByHand(
+    "18:39:18 18:39:24",
+    247,
+    # osd.0 has 48, 1, 46, 1, 42, 5, 44: 48 + 45 + 41 + 39, of which 6 each time wait for replicas or its own disk.
+    # osd.1 has 11, 3, 14, 14, 11: 11 + 11. osd.2 has 31, 10, 26, 22, 27: 31 + 16 + 5.
+    {
+        0: OsdCount(primary=42 + 39 + 35 + 33, unknown=4 * 6),
+        1: OsdCount(unknown=22, worst_age=1),
+        2: OsdCount(unknown=52),
+    },
+    pools={"volumes": 247},
+    images={},
+)
+TENTACLE = ByHand(
+    "18:39:08 18:39:16",
+    65,
+    # osd.0 has 11, 24, 43, 44, 24: 11 + 13 + 19 + 1, of which 6, 0, 7 and 1 are started. osd.2 has 10, 9, 11, 4, 13:
+    # 10 + 2 + 9. The monitor first tells of 0, which is not none. The oldest of osd.0 is another one each time.
+    {0: OsdCount(primary=6 + 7 + 1, unknown=5 + 13 + 12, worst_age=1), 2: OsdCount(unknown=21)},
+    pools={"volumes": 65},
+    images={"100237ec1be2": 5},
+)
 
 
 def counted(release: str) -> tuple[Reading, Counts]:
@@ -130,7 +153,9 @@ def figures(count: OsdCount) -> dict[str, float]:
         ("nautilus", NAUTILUS),
         ("octopus", OCTOPUS),
         ("quincy", QUINCY),
+        ("reef", REEF),
         ("squid", SQUID),
+        ("tentacle", TENTACLE),
     ],
 )
 def test_a_log_has_the_counts_made_by_hand(release: str, by_hand: ByHand) -> None:
@@ -147,7 +172,9 @@ def test_a_log_has_the_counts_made_by_hand(release: str, by_hand: ByHand) -> Non
     assert (whole.pools, whole.images) == (by_hand.pools, by_hand.images)
 
 
-@pytest.mark.parametrize("release", ["jewel", "luminous", "nautilus", "octopus", "quincy", "squid"])
+@pytest.mark.parametrize(
+    "release", ["jewel", "luminous", "nautilus", "octopus", "quincy", "reef", "squid", "tentacle"]
+)
 def test_times_have_a_zone_since_octopus_and_no_line_tells_locks_since_nautilus(release: str) -> None:
     found, whole = counted(release)
     assert found.clock.is_used == (release in ("jewel", "luminous", "nautilus"))

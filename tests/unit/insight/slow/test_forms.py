@@ -250,6 +250,27 @@ def test_the_cluster_s_log_in_the_journal_names_its_osd(tmp_path: Path) -> None:
     assert {osd: each.primary for osd, each in counts.osds.items()} == {9: 4}
 
 
+def test_a_monitor_s_journal_tells_again_what_osds_have_told_and_names_none_of_them(tmp_path: Path) -> None:
+    """Real lines of Ceph 18.2.7 with ``log_to_journald``: two writes of osd.2, for which osd.1 has its part to do."""
+    text = (Path(__file__).parents[2] / "data/reports/slow/journal-short-reef.txt").read_text()
+    read_, counts = found(tmp_path, write(tmp_path, "journal.txt", text))
+    assert (read_.missed, read_.nobodys, counts.by_monitor.number) == (0, [], 55)
+    told = {osd: (each.replica, each.unknown) for osd, each in counts.osds.items()}
+    assert told == {0: (0, 14), 1: (2, 0), 2: (0, 2)}
+    alone = "".join(line for line in text.splitlines(keepends=True) if "ceph-mon" in line)
+    read_, counts = found(tmp_path, write(tmp_path, "journal.txt", alone))
+    assert (counts.requests, counts.osds[NOBODY].total, read_.nobodys) == (2, 2, [])
+
+
+@pytest.mark.parametrize("head", ["Mar 27 18:29:18 stor-07 ceph-mon[13]: ", ""])
+def test_sums_of_several_osds_that_no_line_names_are_so_many_at_once_at_least(tmp_path: Path, head: str) -> None:
+    own_ = "".join(f"{oldest(number, osd)}\n{channel(number)}\n" for osd, number in ((7, 3), (8, 4)))
+    text = "".join(f"{head}{sums(number)}\n" for number in (3, 4, 3, 4, 2, 4)) if head else own_
+    _, counts = found(tmp_path, write(tmp_path, "saved", text))
+    assert (counts.by_monitor.number, NOBODY in counts.osds) == (4, False)
+    assert {osd: each.unknown for osd, each in counts.osds.items()} == ({} if head else {7: 3, 8: 4})
+
+
 # --- monitors
 
 MON = "2019-06-11 03:10:14.100001 mon.stor1 (mon.0) 51001 : cluster [WRN] "
