@@ -39,7 +39,7 @@ class DiskExplain(disk.DiskExplain):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_window(parser, "also what this node knows of what was")
+        add_window(parser, "its past too,")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:

@@ -37,7 +37,7 @@ class RegionExplain(RegionCommand, Page):
         parser.add_argument(
             "what", metavar="SERVER|VOLUME", help="a server, by its UUID or name, or a volume, by its UUID"
         )
-        add_window(parser, "look at what was", _SINCE)
+        add_window(parser, "its past", _SINCE)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
