@@ -122,12 +122,14 @@ def test_the_spec_of_an_attached_volume_is_in_force_within_seconds_and_cinder_is
         print(f"first attachment: its spec in force {seconds * 1000:.0f} ms after libvirt's event")
         assert seconds < PROMISED
 
-        burst = time.monotonic()
-        targets = [attach(openstack, guest, each) for each in more]
-        attached = time.monotonic()
-        for each in targets:
-            seconds = observer.reaction(DEVICE_ADDED, guest.uuid, IOPS, each, after=burst)
-            print(f"{each}, one of {len(targets)} attached within {attached - burst:.1f} s: {seconds * 1000:.0f} ms")
+        # On a busy machine an attachment takes seconds: each counts from its own.
+        begins = {}
+        for each in more:
+            at = time.monotonic()
+            begins[attach(openstack, guest, each)] = at
+        for each, at in begins.items():
+            seconds = observer.reaction(DEVICE_ADDED, guest.uuid, IOPS, each, after=at)
+            print(f"{each}, one of {len(begins)} in a row: {seconds * 1000:.0f} ms")
             assert seconds < PROMISED + SPACING
         time.sleep(SPACING)  # what is left behind would follow by then
         ended = time.monotonic()
