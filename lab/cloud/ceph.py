@@ -52,8 +52,8 @@ class Ceph:
         return run(program(words, self._layout.cache), timeout=timeout, boxed=boxed)
 
     def batch(self, steps: Sequence[dict[str, Any]], timeout: float = 120) -> list[str]:
-        """Many steps without a process for each; see bindings.py for what a step is."""
-        return self._client.ask(steps, timeout)
+        """Many steps without a process for each; see bindings.py for what a step is. Each has a second more."""
+        return self._client.ask(steps, timeout + len(steps))
 
     def monitor(self, prefix: str, **words: object) -> str:
         """The monitor's answer, for a three-hundredth of what `run` costs: what is asked again and again, say."""
