@@ -36,14 +36,14 @@ def each(metric: str, matchers: str, *labels: str) -> str:
     return f"max by {label_list('region', 'instance', *labels)} ({metric}{matchers})"
 
 
-def increased(metric: str, matchers: str, window: str) -> str:
+def increase(metric: str, matchers: str, window: str) -> str:
     """What a counter counted in the window, once where two jobs scrape the same node."""
     return f"max without (job) (increase({metric}{matchers}[{window}]))"
 
 
-def quantile(share: float, by: str, counted: str) -> str:
+def quantile(share: float, by: str, buckets: str) -> str:
     """A quantile of the buckets that were counted, merged by the labels of ``by``: quantiles cannot be merged."""
-    return f"histogram_quantile({share}, sum by {by} ({counted}))"
+    return f"histogram_quantile({share}, sum by {by} ({buckets}))"
 
 
 # --- matchers
@@ -62,7 +62,7 @@ BELOW = any_verdict("short", "slow")
 
 
 def equal(label: str, value: str) -> str:
-    return f"{label}={quoted(value)}"
+    return f"{label}={quote(value)}"
 
 
 def any_of(label: str, values: Sequence[str]) -> str:
@@ -72,10 +72,10 @@ def any_of(label: str, values: Sequence[str]) -> str:
 
 def matching(label: str, patterns: Sequence[str]) -> str:
     # Prometheus anchors patterns on both sides, and has an index for alternatives of plain text.
-    return f"{label}=~{quoted('|'.join(patterns))}"
+    return f"{label}=~{quote('|'.join(patterns))}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Quoted for PromQL, which quotes as Go does: like JSON, but without surrogates. Raises ``UsageError``."""
     try:
         text.encode()

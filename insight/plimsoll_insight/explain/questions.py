@@ -14,7 +14,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
-from plimsoll_monitoring.promql import Selection, any_of, braces, each, equal, increased, quoted, selector
+from plimsoll_monitoring.promql import Selection, any_of, braces, each, equal, increase, quote, selector
 from plimsoll_monitoring.region.answers import Ask, Line, NodeKey, Series, key_of, label
 
 Over = Callable[[str], Sequence[Line]]
@@ -311,7 +311,7 @@ class _Around:
     ) -> None:
         self._ask, self._over, self._guest, self._region, self._step = ask, over, guest, region, step
         nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
-        self._others = braces(region, nodes, f"uuid!={quoted(guest.uuid)}")
+        self._others = braces(region, nodes, f"uuid!={quote(guest.uuid)}")
         every = braces(region, nodes)
         latency = each(metrics.DISK_AVERAGE_LATENCY_SECONDS, self._others, *_DISK)
         by = "region, instance"
@@ -463,7 +463,7 @@ def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> di
 def probe_runs(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
     """Runs of probes on these nodes by their verdict. Raises ``PlimsollError``."""
     nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
-    answer = ask(f"sum by (verdict) ({increased(metrics.PROBE_RUNS_TOTAL, braces(nodes), f'{seconds}s')}) > 0")
+    answer = ask(f"sum by (verdict) ({increase(metrics.PROBE_RUNS_TOTAL, braces(nodes), f'{seconds}s')}) > 0")
     return {label(series, "verdict"): max(1, round(series.value)) for series in answer}
 
 

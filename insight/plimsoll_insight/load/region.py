@@ -17,7 +17,7 @@ from enum import StrEnum
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
-from plimsoll_monitoring.promql import Selection, any_of, each, increased, quoted
+from plimsoll_monitoring.promql import Selection, any_of, each, increase, quote
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import without_disks
 
@@ -118,7 +118,7 @@ def of_region(
     """The rows that are among the ``top`` in requests or bytes, read or written. Raises ``PlimsollError``."""
     out = sorted(re.escape(instance) for its, instance in leave_out if its == region)
     matchers = Selection(region=region, nodes=tuple(nodes)).matchers(
-        *([f"instance!~{quoted('|'.join(out))}"] if out else [])
+        *([f"instance!~{quote('|'.join(out))}"] if out else [])
     )
     over = _Over(matchers, seconds)
     whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, over)})") for what, unit in UNITS.items()}
@@ -129,7 +129,7 @@ def of_region(
     if by in (By.VOLUME, By.GUEST) and keys:
         few = Selection(region=region, nodes=tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
         answers = {what: ask(_sums(by, unit, few, over)) for what, unit in UNITS.items()}
-        lines = increased(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
+        lines = increase(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
         facts = _facts(ask, by, few, seconds)
     elif by is By.PROJECT:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import BROKEN, GOOD, Selection, each, increased, label_list, quantile
+from plimsoll_monitoring.promql import BROKEN, GOOD, Selection, each, increase, label_list, quantile
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 
 FAILED = "failed"
@@ -71,7 +71,7 @@ def questions(selection: Selection, by: By, window: str = WINDOW) -> dict[str, s
 
 def _counted(metric: str, selection: Selection, by: By, window: str) -> str:
     """The increase of a counter in the window, with the labels to sum it by."""
-    grew = increased(metric, selection.matchers(types=True), window)
+    grew = increase(metric, selection.matchers(types=True), window)
     if by is not By.PROJECT and not selection.projects:
         return grew
     # Guests that are gone since count too. One project each, else Prometheus refuses the whole query.

@@ -15,7 +15,7 @@ from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_monitoring.node.health import Figure, Judgement, judge
-from plimsoll_monitoring.promql import BROKEN, Selection, each, increased, quantile
+from plimsoll_monitoring.promql import BROKEN, Selection, each, increase, quantile
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import aggregates, without_disks
 from plimsoll_monitoring.region.probes import FAILED, QUANTILES, WINDOW, Probed, probe_questions, probes
@@ -59,15 +59,15 @@ def questions(selection: Selection) -> dict[str, str]:
         "acknowledged": each(metrics.DISKS_UNKNOWN_ACKNOWLEDGED, nodes, "volume_type") + " > 0",
         "at_limit": each(metrics.DISKS_AT_LIMIT, nodes, "volume_type"),
         "drift": (
-            f"sum by (region, volume_type) ({increased(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, nodes, WINDOW)})"
+            f"sum by (region, volume_type) ({increase(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, nodes, WINDOW)})"
         ),
         "aggregates": without_disks(nodes),
-        "runs": f"sum by (region, volume_type, verdict) ({increased(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)})",
+        "runs": f"sum by (region, volume_type, verdict) ({increase(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)})",
         **probe_questions(nodes),
     }
     for name, share in QUANTILES.items():
         if selection.nodes:  # for single nodes no rule records it, and the query is cheap
-            buckets = increased(metrics.PROBE_LATENCY_SECONDS_BUCKET, nodes, WINDOW)
+            buckets = increase(metrics.PROBE_LATENCY_SECONDS_BUCKET, nodes, WINDOW)
             asked[name] = quantile(share, "(region, volume_type, le)", buckets)
         else:
             asked[name] = f"{metrics.QUANTILES[name]}{nodes}"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_monitoring.promql import Selection, any_of, quoted
+from plimsoll_monitoring.promql import Selection, any_of, quote
 from tests.unit.values import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -29,8 +29,8 @@ def pattern(matcher: str, label: str) -> re.Pattern[str]:
 @examples
 @given(TEXT)
 def test_any_text_is_quoted_as_go_reads_it_and_comes_back_the_same(text: str) -> None:
-    assert GO_STRING.fullmatch(quoted(text))
-    assert json.loads(quoted(text)) == text
+    assert GO_STRING.fullmatch(quote(text))
+    assert json.loads(quote(text)) == text
 
 
 @examples
