@@ -41,7 +41,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/top": 41,
     "agent/plimsoll_agent/util": 35,
     "monitoring/plimsoll_monitoring/adapters": 6,
-    "monitoring/plimsoll_monitoring/alerts": 49,
     "monitoring/plimsoll_monitoring/cli": 32,
     "monitoring/plimsoll_monitoring/dashboards": 47,
     "monitoring/plimsoll_monitoring/nagios": 19,

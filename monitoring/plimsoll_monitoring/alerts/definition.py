@@ -51,11 +51,11 @@ class Group:
 
 
 def by_measure(
-    site: Site, measure: str, figure: str, also: str = "", counted: str = "", **said: Any
+    site: Site, measure: str, figure: str, also: str = "", count_by: str = "", **fields: Any
 ) -> Iterator[Alert]:
     """An alert for each range of the measure, by the level that the range raises on the node itself.
 
-    ``also`` is what must hold beside it; ``counted`` are the labels by which nodes are counted. What a pass found
+    ``also`` is what must hold beside it; ``count_by`` are the labels by which nodes are counted. What a pass found
     counts unless passes are overdue: then that is the only alert.
     """
     if MEASURE[measure].subject != "probe" and measure != "pass_age":
@@ -63,9 +63,9 @@ def by_measure(
     for severity in ("warning", "critical"):
         if text := site.range_of(measure, severity):
             expr = outside(text, figure) + also
-            if counted:
-                expr = f"count by {counted} (\n{indent(expr, '  ')}\n)"
-            yield Alert(severity=severity, expr=expr, measure=measure, **said)
+            if count_by:
+                expr = f"count by {count_by} (\n{indent(expr, '  ')}\n)"
+            yield Alert(severity=severity, expr=expr, measure=measure, **fields)
 
 
 def number(noun: str) -> str:

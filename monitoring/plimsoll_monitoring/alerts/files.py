@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from plimsoll_agent.monitor import metrics
-from plimsoll_monitoring.alerts import node, probes, recorded, region
+from plimsoll_monitoring.alerts import node, probes, records, region
 from plimsoll_monitoring.alerts.definition import Alert, Group, Record
 from plimsoll_monitoring.alerts.site import Override, Site
 
@@ -44,19 +44,19 @@ region or a volume type have any.
 
 def groups_of_rules(site: Site) -> tuple[Group, ...]:
     return (
-        Group(name="plimsoll-disks", rules=tuple(recorded.of_disks(site))),
-        Group(name="plimsoll-load", rules=tuple(recorded.of_load(site))),
-        Group(name="plimsoll-pools", rules=tuple(recorded.of_pools(site))),
+        Group(name="plimsoll-disks", rules=tuple(records.of_disks(site))),
+        Group(name="plimsoll-load", rules=tuple(records.of_load(site))),
+        Group(name="plimsoll-pools", rules=tuple(records.of_pools(site))),
         Group(
             name="plimsoll-probes",
-            rules=tuple(recorded.of_probes(site)),
+            rules=tuple(records.of_probes(site)),
             interval="3m",
             why="Less than five minutes, after which Prometheus counts a series as stale; not more often, since these"
             " rules read a whole day. An hour has 20 evaluations at this interval.",
         ),
         Group(
             name="plimsoll-burn",
-            rules=tuple(recorded.of_burn(site)),
+            rules=tuple(records.of_burn(site)),
             interval="3m",
             why="Burn rate of the latency budget: 1 is what the objective allows (Site Reliability Workbook, chapter"
             " 5). Only where the budget is at least 10 requests: with fewer, a single stall, which delays all"
@@ -67,7 +67,7 @@ def groups_of_rules(site: Site) -> tuple[Group, ...]:
 
 def groups_of_alerts(site: Site) -> tuple[Group, ...]:
     """Without those that the site switches off."""
-    made = {
+    groups = {
         "agent": chain(node.of_passes(site), node.of_daemon(site)),
         "disks": node.of_disks(site),
         "region": chain(region.of_nodes(site), region.of_rollout(site), region.of_oversubscription(site)),
@@ -78,7 +78,7 @@ def groups_of_alerts(site: Site) -> tuple[Group, ...]:
             name=f"plimsoll-alerts-{name}",
             rules=tuple(alert for alert in alerts if site.alerts.get(alert.name, Override()).enabled),
         )
-        for name, alerts in made.items()
+        for name, alerts in groups.items()
     )
 
 
@@ -129,19 +129,19 @@ def _record(rule: Record) -> Iterator[str]:
 
 
 def _alert(alert: Alert, site: Site) -> Iterator[str]:
-    changed = site.alerts.get(alert.name, Override())
+    override = site.alerts.get(alert.name, Override())
     yield f"      - alert: {alert.name}"
     yield from _comment(alert.why, 8)
     yield from _expression(alert.expr)
-    yield f"        for: {changed.hold or alert.hold}"
-    labels = {"component": "plimsoll", "severity": changed.severity or alert.severity}
+    yield f"        for: {override.hold or alert.hold}"
+    labels = {"component": "plimsoll", "severity": override.severity or alert.severity}
     yield "        labels:"
     for name, value in (labels | dict(alert.labels) | dict(site.labels)).items():
         yield f"          {name}: {value if value.isalnum() and not value.isdigit() else json.dumps(value)}"
     yield "        annotations:"
     yield f"          summary: {json.dumps(alert.summary, ensure_ascii=False)}"
     yield "          description: >-"
-    yield from _wrapped(alert.description, 12)
+    yield from _wrap(alert.description, 12)
     yield f"          runbook_url: {json.dumps(site.runbook(alert.name))}"
     yield f"          dashboard: {json.dumps(site.dashboard(alert.of_node))}"
 
@@ -160,7 +160,7 @@ def _comment(text: str, indent: int) -> Iterator[str]:
         yield f"{' ' * indent}# {line}"
 
 
-def _wrapped(text: str, indent: int) -> Iterator[str]:
+def _wrap(text: str, indent: int) -> Iterator[str]:
     """Folded again by YAML's reader: only blanks become line breaks."""
     for line in textwrap.wrap(
         " ".join(text.split()), _WIDTH - indent, break_long_words=False, break_on_hyphens=False

@@ -106,11 +106,11 @@ def of_daemon(site: Site) -> Iterator[Alert]:
     """Does the daemon, where there is one, do its work?"""
     node = site.node_words
     age = f"time() - {site(metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS)}"
-    connected = site(metrics.DAEMON_CONNECTED)
+    connection = site(metrics.DAEMON_CONNECTED)
     yield from by_measure(
         site,
         "daemon_faults",
-        f"max by {site.node()} (({age} > bool {LATE:.0f}) + ({connected} == bool 0))",
+        f"max by {site.node()} (({age} > bool {LATE:.0f}) + ({connection} == bool 0))",
         name="PlimsollDaemonDown",
         hold="10m",
         why="A daemon that is stopped removes its metrics.",
@@ -147,17 +147,17 @@ _NO_CATALOGUE = 'source!="catalogue"'
 
 
 def _stale_files(site: Site) -> str:
-    built, on = site(metrics.BUILD_INFO), f"on {site.node()}"
+    build_info, on = site(metrics.BUILD_INFO), f"on {site.node()}"
     errors = f"max by {site.node()} ({site(SCRAPE_ERROR)})"
     age = f"time() - {site(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)}"
     return f"""\
 label_replace(
   (
-    {errors} == 1 and {on} max_over_time({built}[7d:6h])
+    {errors} == 1 and {on} max_over_time({build_info}[7d:6h])
     or
-    {errors} and {on} max_over_time({built}[{site.retired}:10m])
+    {errors} and {on} max_over_time({build_info}[{site.retired}:10m])
   )
-  unless {on} {built},
+  unless {on} {build_info},
   "file", "plimsoll-pass.prom", "", ""
 )
 or

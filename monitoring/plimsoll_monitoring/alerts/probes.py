@@ -123,15 +123,15 @@ def of_runs(site: Site) -> Iterator[Alert]:
         " there: it prints why the probe was postponed.",
     )
     runs = f"sum by {site.node()} ({metrics.NODE_RUNS}"
-    failed, others = f'{runs}{{verdict="failed"}}', f'{runs}{{verdict!="failed"}}'
+    failures, others = f'{runs}{{verdict="failed"}}', f'{runs}{{verdict!="failed"}}'
     yield Alert(
         name="PlimsollProbesFail",
         severity="warning",
         measure="probe_failed",
         expr=f"""\
 (
-  {failed})
-  + ({failed} offset 1d) or 0 * {failed}))
+  {failures})
+  + ({failures} offset 1d) or 0 * {failures}))
   >= 6
 )
 unless {others}) > 0
@@ -152,7 +152,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
     """
     burn = metrics.BURN
     times = '{{ $value | printf "%.3g" }}'
-    missed = (
+    sentence = (
         f"requests of probes on volume type {_TYPE}{site.in_words} missed the latency objective of quantile"
         f" {{{{ $labels.objective }}}} {times} times as often as it allows."
     )
@@ -168,7 +168,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
         of_node=False,
         why="5 % of a month's budget in six hours.",
         summary=summary,
-        description=f"In the last 6 h {missed} At this rate the budget of a month is used up in {month}. Run"
+        description=f"In the last 6 h {sentence} At this rate the budget of a month is used up in {month}. Run"
         " `plimsoll region probes` for the worst guests, `plimsoll probe list` on their nodes, and `ceph health"
         " detail`.",
     )
@@ -181,7 +181,7 @@ def of_latency(site: Site) -> Iterator[Alert]:
         of_node=False,
         why="10 % of a month's budget in three days.",
         summary=summary,
-        description=f"In the last 3 d {missed} Run `plimsoll region probes` for the worst guests, and"
+        description=f"In the last 3 d {sentence} Run `plimsoll region probes` for the worst guests, and"
         " `plimsoll probe compare` on their nodes to compare with earlier runs.",
     )
     on = f"and on {site.node('volume_type')}"

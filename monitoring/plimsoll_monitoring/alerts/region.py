@@ -18,8 +18,8 @@ def example(site: Site, query: str, *labels: str, then: str = "{{ (first .).Labe
     values = " ".join((site.same_region, *(f"$labels.{label}" for label in labels)))
     selector = "" if ":" in query.partition("{")[0] else site.selector  # what is recorded has no label of a job
     promql = query.replace("%s", ", ".join(filter(None, (selector, matchers)))).replace('"', '\\"')
-    found = then % site.instance if "%s" in then else then
-    return f'{{{{ with query (printf "{promql}" {values}) }}}}{found}{{{{ end }}}}'
+    template = then % site.instance if "%s" in then else then
+    return f'{{{{ with query (printf "{promql}" {values}) }}}}{template}{{{{ end }}}}'
 
 
 def of_nodes(site: Site) -> Iterator[Alert]:
@@ -28,14 +28,14 @@ def of_nodes(site: Site) -> Iterator[Alert]:
     yield from _brake(site)
     yield from _unknown(site)
     yield from _gate(site)
-    yield _stalled(site)
-    paused = site(metrics.PASS_PAUSED)
+    yield _stalls(site)
+    pause = site(metrics.PASS_PAUSED)
     among = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_PAUSED}{{%s}}) == 1)")
     yield from by_measure(
         site,
         "paused",
-        f"max by {site.node()} (min_over_time({paused}[1d:1h]))",
-        f"\nand on {site.node()} {paused} offset 1d == 1",
+        f"max by {site.node()} (min_over_time({pause}[1d:1h]))",
+        f"\nand on {site.node()} {pause} offset 1d == 1",
         site.in_region(),
         name="PlimsollPaused",
         hold="5m",
@@ -49,15 +49,18 @@ def of_nodes(site: Site) -> Iterator[Alert]:
 
 
 def _catalogue(site: Site) -> Iterator[Alert]:
-    passed, issued = site(metrics.PASS_LAST_TIMESTAMP_SECONDS), site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+    last_pass, issue_time = (
+        site(metrics.PASS_LAST_TIMESTAMP_SECONDS),
+        site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS),
+    )
     usable = site(metrics.SOURCE_UP, 'source="catalogue"')
-    stale = f"{passed} - {issued} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}"
+    stale = f"{last_pass} - {issue_time} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}"
     among = example(
         site,
         f"topk(1, max by ({site.instance}) (time() - {metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS}{{%s}}) > 3600)",
         then="; the oldest, on {{ (first .).Labels.%s }}, is from {{ . | first | value | humanizeDuration }} ago",
     )
-    said = {
+    fields = {
         "name": "PlimsollCatalogueStale",
         "measure": "catalogue_age",
         "hold": "15m",
@@ -72,7 +75,7 @@ def _catalogue(site: Site) -> Iterator[Alert]:
         text = site.range_of("catalogue_age", level)
         if not text:
             continue
-        by_range = outside(text, f"{passed} - {issued}")
+        by_range = outside(text, f"{last_pass} - {issue_time}")
         old = by_range if level == "critical" or "catalogue_age" in site.thresholds else stale
         missing = f"\nor\nmin by {site.node()} ({usable}) == 0" if level == "warning" else ""
         nodes = f"(\n{indent(f'max by {site.node()} ({old}){missing}', '  ')}\n){site.overdue}"
@@ -82,12 +85,12 @@ def _catalogue(site: Site) -> Iterator[Alert]:
             why="Its age at the last pass, by stale_after of the node: one without passes is PlimsollPassOverdue."
             if old is stale
             else "",
-            **said,  # type: ignore[arg-type]
+            **fields,  # type: ignore[arg-type]
         )
 
 
 def _brake(site: Site) -> Iterator[Alert]:
-    braked = f"max by {site.node('revision')} ({site(metrics.PASS_BRAKED_DISKS)})"
+    braked_disks = f"max by {site.node('revision')} ({site(metrics.PASS_BRAKED_DISKS)})"
     revision = "{{ $labels.revision }}"
     disks = example(
         site,
@@ -99,7 +102,7 @@ def _brake(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "braked",
-        braked,
+        braked_disks,
         f"\nand on {site.node()} {site(metrics.PASS_ENFORCING)} == 1",
         site.in_region("revision"),
         name="PlimsollBraked",
@@ -129,7 +132,10 @@ def _brake(site: Site) -> Iterator[Alert]:
 def _unknown(site: Site) -> Iterator[Alert]:
     unknown = f"sum by {site.node()} ({site(metrics.DISKS_UNKNOWN)})"
     unreachable = site(metrics.GUESTS, 'state="unreachable"')
-    passed, issued = site(metrics.PASS_LAST_TIMESTAMP_SECONDS), site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+    last_pass, issue_time = (
+        site(metrics.PASS_LAST_TIMESTAMP_SECONDS),
+        site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS),
+    )
     on = f"on {site.node()}"
     among = example(site, f"topk(1, sum by ({site.instance}) ({metrics.DISKS_UNKNOWN}{{%s}}))")
     yield from by_measure(
@@ -138,7 +144,7 @@ def _unknown(site: Site) -> Iterator[Alert]:
         f"min_over_time(({unknown})[3h:30m])",
         f"\nunless {on} {unreachable} > 0"
         f"\nunless {on} {site(metrics.SOURCE_UP)} == 0"
-        f"\nunless {on} {passed} - {issued} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}",
+        f"\nunless {on} {last_pass} - {issue_time} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}",
         site.in_region(),
         name="PlimsollDisksUnknown",
         hold="30m",
@@ -155,13 +161,13 @@ def _unknown(site: Site) -> Iterator[Alert]:
 
 def _gate(site: Site) -> Iterator[Alert]:
     cluster = site.own("cluster")
-    shut = f"max by {site.node(cluster)} ({site(metrics.HEALTH_GATE_SHUT)}) == 1{site.overdue}"
+    gates = f"max by {site.node(cluster)} ({site(metrics.HEALTH_GATE_SHUT)}) == 1{site.overdue}"
     among = example(site, f"topk(1, max by ({site.instance}) ({metrics.HEALTH_GATE_SHUT}{{%s}}) == 1)", cluster)
     yield Alert(
         name="PlimsollHealthGateShut",
         severity="warning",
         measure="behind",
-        expr=f"count by {site.in_region(cluster)} (\n{indent(shut, '  ')}\n)",
+        expr=f"count by {site.in_region(cluster)} (\n{indent(gates, '  ')}\n)",
         hold="6h",
         of_node=False,
         why="For hours: what the cluster itself suffers from is told by Ceph's own alerts.",
@@ -176,10 +182,10 @@ STALLED_WITHIN = 900
 """Seconds within which guests stall at once: a pass and the hung-task timeout of Linux (120 s) are in it."""
 
 
-def _stalled(site: Site) -> Alert:
-    stalled = metrics.PROJECT_STALLED_TIMESTAMP_SECONDS
-    age = f"min by {site.in_region('project')} (time() - {site(stalled)}) < {STALLED_WITHIN}"
-    among = example(site, f"topk(1, count by ({site.instance}) (time() - {stalled}{{%s}} < {STALLED_WITHIN}))")
+def _stalls(site: Site) -> Alert:
+    metric = metrics.PROJECT_STALLED_TIMESTAMP_SECONDS
+    age = f"min by {site.in_region('project')} (time() - {site(metric)}) < {STALLED_WITHIN}"
+    among = example(site, f"topk(1, count by ({site.instance}) (time() - {metric}{{%s}} < {STALLED_WITHIN}))")
     return Alert(
         name="PlimsollGuestsStalled",
         severity="warning",
@@ -198,7 +204,7 @@ def of_rollout(site: Site) -> Iterator[Alert]:
     """Nodes that differ from the others. Nothing is wrong on a node, so nothing pages, and no rollout that would end
     it stops.
     """
-    built = site(metrics.BUILD_INFO)
+    build_info = site(metrics.BUILD_INFO)
     rare = example(
         site,
         f"bottomk(1, count by (version) ({metrics.BUILD_INFO}{{%s}}))",
@@ -207,7 +213,7 @@ def of_rollout(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollVersionSkew",
         severity="info",
-        expr=f"count by {site.in_region()} (count by {site.in_region('version')} ({built})) > 1",
+        expr=f"count by {site.in_region()} (count by {site.in_region('version')} ({build_info})) > 1",
         hold=site.rollout,
         of_node=False,
         summary=f"{number('version')} of plimsoll{site.in_words} for {site.rollout}",
@@ -237,7 +243,7 @@ def of_rollout(site: Site) -> Iterator[Alert]:
         severity="info",
         expr=f"count by {site.in_region()} (\n"
         f"  {up}) == 1 and on {site.node()} {up} offset 1d) == 1\n"
-        f"  unless on {site.node()} max_over_time({built}[1d:1h])\n"
+        f"  unless on {site.node()} max_over_time({build_info}[1d:1h])\n"
         ")",
         hold="15m",
         why="For a day: a node that is being installed, or whose file has just vanished, is not one.",
@@ -255,12 +261,12 @@ def of_oversubscription(site: Site) -> Iterator[Alert]:
     if site.promised_ratio is None:
         return
     times, of_type = '{{ $value | printf "%.3g" }} times', '{{ or $labels.volume_type "(none)" }}'
-    promised, taken = metrics.PROMISED, metrics.TAKEN["volume_type"]
+    promises, usage = metrics.PROMISED, metrics.TAKEN["volume_type"]
     for name, words in (("operations", "IOPS"), ("bytes", "bytes per second")):
         yield Alert(
             name="PlimsollOversubscribed",
             severity="warning",
-            expr=f"{promised[name]}\n/\n(max_over_time({taken[name]}[7d]) > 0)\n> {site.promised_ratio:g}",
+            expr=f"{promises[name]}\n/\n(max_over_time({usage[name]}[7d]) > 0)\n> {site.promised_ratio:g}",
             hold="1d",
             labels={"unit": words},
             of_node=False,

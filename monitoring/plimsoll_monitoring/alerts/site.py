@@ -182,20 +182,20 @@ def read(path: Path, alerts: tuple[str, ...], labels: SiteLabels = SiteLabels())
     text = schema.read(path)
     if text is None:
         raise ConfigError(f"{path}: there is no such file")
-    return schema.check(text, lambda given: _site(given, alerts, labels)).good(str(path))
+    return schema.check(text, lambda content: _site(content, alerts, labels)).good(str(path))
 
 
 def of_labels(labels: SiteLabels) -> Site:
     return Site(region=labels.region, instance=labels.instance)
 
 
-def _site(given: object, alerts: tuple[str, ...], labels: SiteLabels) -> Site:
-    if given is None:
+def _site(content: object, alerts: tuple[str, ...], labels: SiteLabels) -> Site:
+    if content is None:
         return of_labels(labels)
     values = Keys(
-        given,
+        content,
         {
-            "region": lambda given: (_label(given),) if isinstance(given, str) else tuple(schema.each(_label, given)),
+            "region": lambda value: (_label(value),) if isinstance(value, str) else tuple(schema.each(_label, value)),
             "instance": _label,
             "selector": _matchers,
             "compute_nodes": _matchers,
@@ -212,8 +212,8 @@ def _site(given: object, alerts: tuple[str, ...], labels: SiteLabels) -> Site:
             "broken_many": _count,
             "stalled_projects": _count,
             "promised_ratio": _ratio,
-            "thresholds": lambda given: Keys(given, {name: _thresholds(name) for name in MEASURE}).done(),
-            "alerts": lambda given: Keys(given, dict.fromkeys(alerts, _override)).done(),
+            "thresholds": lambda value: Keys(value, {name: _thresholds(name) for name in MEASURE}).done(),
+            "alerts": lambda value: Keys(value, dict.fromkeys(alerts, _override)).done(),
         },
     ).done()
     if not values.get("region", True):
@@ -221,69 +221,69 @@ def _site(given: object, alerts: tuple[str, ...], labels: SiteLabels) -> Site:
     return replace(of_labels(labels), **values)
 
 
-def _label(given: object) -> str:
-    if not isinstance(given, str) or not NAME.fullmatch(given):
-        raise Invalid(f"must be the name of a label, not {shown(given)}")
-    return given
+def _label(value: object) -> str:
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise Invalid(f"must be the name of a label, not {shown(value)}")
+    return value
 
 
-def _matchers(given: object) -> str:
-    if given != "" and not (isinstance(given, str) and _MATCHERS.fullmatch(given)):
-        raise Invalid(f"must be matchers without braces, like 'job=\"node\"', not {shown(given)}")
-    return str(given)
+def _matchers(value: object) -> str:
+    if value != "" and not (isinstance(value, str) and _MATCHERS.fullmatch(value)):
+        raise Invalid(f"must be matchers without braces, like 'job=\"node\"', not {shown(value)}")
+    return str(value)
 
 
-def _labels(given: object) -> dict[str, str]:
-    keys = Keys(given, {name: schema.line(200) for name in given} if isinstance(given, dict) else {}, "labels")
+def _labels(content: object) -> dict[str, str]:
+    keys = Keys(content, {name: schema.line(200) for name in content} if isinstance(content, dict) else {}, "labels")
     for name in keys.known:
         if not NAME.fullmatch(name) or name in ("alertname", "component", "severity"):
             keys.fault("is not a label that a site may add", name)
     return keys.done()
 
 
-def _url(given: object) -> str:
-    if not isinstance(given, str) or not re.fullmatch(r"https?://[^\s\"{}]+", given):
-        raise Invalid(f"must be an address that begins with https://, not {shown(given)}")
-    return f"{given.rstrip('/')}/"
+def _url(value: object) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s\"{}]+", value):
+        raise Invalid(f"must be an address that begins with https://, not {shown(value)}")
+    return f"{value.rstrip('/')}/"
 
 
-def _duration(given: object) -> str:
-    if not isinstance(given, str) or not _DURATION.fullmatch(given) or not seconds(given):
-        raise Invalid(f"must be a duration like 15m, 2h or 3d, not {shown(given)}")
-    return given
+def _duration(value: object) -> str:
+    if not isinstance(value, str) or not _DURATION.fullmatch(value) or not seconds(value):
+        raise Invalid(f"must be a duration like 15m, 2h or 3d, not {shown(value)}")
+    return value
 
 
-def _count(given: object) -> int:
-    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-        raise Invalid(f"must be a number from 1, not {shown(given)}")
-    return given
+def _count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise Invalid(f"must be a number from 1, not {shown(value)}")
+    return value
 
 
-def _ratio(given: object) -> float:
-    if not isinstance(given, int | float) or isinstance(given, bool) or not 0 < given < inf:
-        raise Invalid(f"must be a number above 0, not {shown(given)}")
-    return float(given)
+def _ratio(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < inf:
+        raise Invalid(f"must be a number above 0, not {shown(value)}")
+    return float(value)
 
 
 def _thresholds(measure: str) -> Any:
-    ranged = partial(_range, MEASURE[measure].unit)
+    check_range = partial(_range, MEASURE[measure].unit)
 
-    def validate(given: object) -> Thresholds:
-        values = Keys(given, {"warning": ranged, "critical": ranged}).done()
+    def validate(content: object) -> Thresholds:
+        values = Keys(content, {"warning": check_range, "critical": check_range}).done()
         return replace(SHIPPED[measure], **values)
 
     return validate
 
 
-def _range(unit: str, given: object) -> str:
+def _range(unit: str, value: object) -> str:
     try:
-        return checked_range(str(given) if isinstance(given, str | int | float) else "none", unit)
+        return checked_range(str(value) if isinstance(value, str | int | float) else "none", unit)
     except ValueError as error:
         raise Invalid(str(error)) from error
 
 
-def _override(given: object) -> Override:
-    keys = Keys(given, {"enabled": boolean, "severity": one_of(SEVERITIES), "for": _duration})
+def _override(content: object) -> Override:
+    keys = Keys(content, {"enabled": boolean, "severity": one_of(SEVERITIES), "for": _duration})
     values = keys.done()
     if "for" in values:
         values["hold"] = values.pop("for")

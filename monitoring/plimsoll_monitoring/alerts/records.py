@@ -44,57 +44,57 @@ def of_load(site: Site) -> Iterator[Record]:
     yield Record(metrics.LATENCY_MEDIAN, f"quantile by {of_type} (0.5,\n  {latency}\n)")
     why = "The three busiest guests of each pool: one of them may slow the others."
     pool = [site.own(label) for label in ("cluster", "pool")]
-    for unit, recorded in metrics.BUSIEST_GUESTS.items():
+    for unit, record in metrics.BUSIEST_GUESTS.items():
         rate = f"sum by {on} (max by {site.node(*metrics.DISK, 'direction')} ({site(metrics.DISK_AVERAGE[unit])}))"
         of_guest = f"sum by {site.in_region('uuid', *pool)} (\n  {of_each(rate, *pool)}\n)"
-        yield Record(recorded, f"topk by {site.in_region(*pool)} (3, {of_guest})", why)
+        yield Record(record, f"topk by {site.in_region(*pool)} (3, {of_guest})", why)
         why = ""
 
 
 def of_pools(site: Site) -> Iterator[Record]:
-    observed = site(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS)
+    observation = site(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS)
     why = (
         "Without nodes whose disks were not observed for an hour: their guests may be elsewhere. Each node once, also"
         " where two jobs scrape it."
     )
     pool, of_type = [site.own(label) for label in ("cluster", "pool")], site.in_region("volume_type")
-    for metric, recorded in metrics.POOL_SUM.items():
+    for metric, record in metrics.POOL_SUM.items():
         labels = (*pool, "volume_type", *(["unit"] if metric == metrics.POOL_DISKS_UNLIMITED else []))
         yield Record(
-            recorded,
+            record,
             f"sum by {site.in_region(*labels)} (\n"
             f"  max by {site.node(*labels)} ({site(metric)})\n"
-            f"  and on {site.node()} time() - {observed} < 3600\n)",
+            f"  and on {site.node()} time() - {observation} < 3600\n)",
             why,
         )
         why = ""
-    taken, promised = (
+    usage, promises = (
         {unit: metrics.POOL_SUM[name] for unit, name in sums.items()}
         for sums in (metrics.POOL_AVERAGE, metrics.POOL_PROMISED)
     )
-    for names, sums in ((metrics.PROMISED, promised), (metrics.TAKEN["volume_type"], taken)):
-        for unit, recorded in names.items():
-            yield Record(recorded, f"sum by {of_type} ({sums[unit]})")
+    for names, sums in ((metrics.PROMISED, promises), (metrics.TAKEN["volume_type"], usage)):
+        for unit, record in names.items():
+            yield Record(record, f"sum by {of_type} ({sums[unit]})")
     why = "A month is read from these, a series each: sums at each moment of it would take a minute."
     for level, by in (("volume_type", of_type), ("pool", site.in_region(*pool))):
         for unit, ratio in metrics.USED[level].items():
-            of_level = f"sum by {by} ({taken[unit]})"
+            of_level = f"sum by {by} ({usage[unit]})"
             if level == "pool":
                 yield Record(metrics.TAKEN[level][unit], of_level, why)
                 why = ""
-            yield Record(ratio, f"{of_level}\n/\n(sum by {by} ({promised[unit]}) > 0)")
+            yield Record(ratio, f"{of_level}\n/\n(sum by {by} ({promises[unit]}) > 0)")
 
 
 def of_probes(site: Site) -> Iterator[Record]:
     of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
     fresh = f"on {site.node()} time() - {site(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS)}"
     why = "By the newest probe of each guest; a node that no longer probes does not count."
-    for recorded, metric, labels in (
+    for record, metric, labels in (
         (metrics.TARGETS, metrics.PROBE_TARGETS, site.in_region("volume_type", "verdict")),
         (metrics.TARGETS_BROKEN_AGAIN, metrics.PROBE_TARGETS_BROKEN_AGAIN, of_type),
     ):
         yield Record(
-            recorded,
+            record,
             f"sum by {labels} (\n  {site(metric)}\n  and {fresh} < {site.seconds_of('probes_off')}\n)",
             why,
         )
@@ -117,13 +117,13 @@ def of_probes(site: Site) -> Iterator[Record]:
         " percentile. increase() over a day of every bucket gives the same and reads 24 times as much. `>= 0` drops"
         " NaN, where the day had no request. A request in fio's last bucket counts as 17.05 s, its lower edge."
     )
-    for recorded, quantile, counted in (
+    for record, quantile, histogram in (
         (metrics.NODE_P99, 0.99, metrics.NODE_BUCKETS),
         (metrics.QUANTILES["p50"], 0.5, metrics.TYPE_BUCKETS),
         (metrics.QUANTILES["p99"], 0.99, metrics.TYPE_BUCKETS),
         (metrics.QUANTILES["p999"], 0.999, metrics.TYPE_BUCKETS),
     ):
-        yield Record(recorded, f"histogram_quantile({quantile}, sum_over_time({counted}[1d])) >= 0", why)
+        yield Record(record, f"histogram_quantile({quantile}, sum_over_time({histogram}[1d])) >= 0", why)
         why = ""
     yield Record(
         metrics.REGION_P99,
@@ -135,13 +135,13 @@ def of_probes(site: Site) -> Iterator[Record]:
     runs = site(metrics.PROBE_RUNS_TOTAL, over="1d")
     yield Record(metrics.NODE_RUNS, f"sum by {site.node('volume_type', 'verdict')} (increase({runs}))")
     why = "The share of good runs among conclusive ones. `or 0 *`: where none was good there may be no series to add."
-    for recorded, labels in (
+    for record, labels in (
         (metrics.NODE_KEPT, of_node),
         (metrics.TYPE_KEPT, of_type),
         (metrics.REGION_KEPT, site.in_region()),
     ):
         yield Record(
-            recorded,
+            record,
             f"""\
 (
   sum by {labels} ({metrics.NODE_RUNS}{{{any_verdict(*GOOD)}}})
@@ -158,18 +158,18 @@ def of_probes(site: Site) -> Iterator[Record]:
 def of_burn(site: Site) -> Iterator[Record]:
     labels = site.in_region("volume_type", "objective")
     yield Record(metrics.OBJECTIVE_BUDGET, f"max by {labels} ({site(metrics.PROBE_OBJECTIVE_BUDGET_RATIO)}) > 0")
-    missed, requests, budget = metrics.OBJECTIVE_MISSED, metrics.OBJECTIVE_REQUESTS, metrics.OBJECTIVE_BUDGET
-    for recorded, counter in (
-        (missed, metrics.PROBE_OBJECTIVE_MISSED_TOTAL),
+    misses, requests, budget = metrics.OBJECTIVE_MISSED, metrics.OBJECTIVE_REQUESTS, metrics.OBJECTIVE_BUDGET
+    for record, counter in (
+        (misses, metrics.PROBE_OBJECTIVE_MISSED_TOTAL),
         (requests, metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL),
     ):
-        yield Record(recorded, f"sum by {labels} (increase({site(counter, over='1h')}))")
-    yield Record(metrics.BURN["1h"], f"{missed}\n/\n({requests} * {budget} >= 10)")
+        yield Record(record, f"sum by {labels} (increase({site(counter, over='1h')}))")
+    yield Record(metrics.BURN["1h"], f"{misses}\n/\n({requests} * {budget} >= 10)")
     why = "The sum of the hours, as above: each request counts 20 times, so 10 are 200."
     for window in ("6h", "3d"):
         yield Record(
             metrics.BURN[window],
-            f"sum_over_time({missed}[{window}])\n/\n(sum_over_time({requests}[{window}]) * {budget} >= 200)",
+            f"sum_over_time({misses}[{window}])\n/\n(sum_over_time({requests}[{window}]) * {budget} >= 200)",
             why,
         )
         why = ""
