@@ -36,20 +36,20 @@ class Head:
 
 
 def board(head: Head, rows: Sequence[Row]) -> model.Dashboard:
-    made = build.Dashboard(head.title).uid(head.uid).description(head.about).tags(["plimsoll"])
-    made.time(head.since, "now").refresh("1m").timezone("browser").editable()
-    made.tooltip(model.DashboardCursorSync.CROSSHAIR)
+    builder = build.Dashboard(head.title).uid(head.uid).description(head.about).tags(["plimsoll"])
+    builder.time(head.since, "now").refresh("1m").timezone("browser").editable()
+    builder.tooltip(model.DashboardCursorSync.CROSSHAIR)
     for variable in head.variables:
-        made.with_variable(variable)
+        builder.with_variable(variable)
     for row in rows:
-        made.with_row(build.Row(row.title))
+        builder.with_row(build.Row(row.title))
         for panel in row.panels:
-            made.with_panel(panel)
-    made.annotation(_alerts(head.alerts)).links([_link(title, url) for title, url in head.others.items()])
-    return _numbered(made.build())
+            builder.with_panel(panel)
+    builder.annotation(_alerts(head.alerts)).links([_link(title, url) for title, url in head.others.items()])
+    return _number(builder.build())
 
 
-def _numbered(dashboard: model.Dashboard) -> model.Dashboard:
+def _number(dashboard: model.Dashboard) -> model.Dashboard:
     """Number the panels: the numbers that Grafana gives may change with each import, and break links to panels."""
     for number, panel in enumerate(dashboard.panels or [], 1):
         panel.id_val = number

@@ -15,7 +15,6 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
 from plimsoll_monitoring.dashboards.board import Head, Row, board
-from plimsoll_monitoring.dashboards.chosen import of_disk, of_guest, of_region, verdict_number
 from plimsoll_monitoring.dashboards.panels import (
     HALF,
     HEAT,
@@ -25,13 +24,14 @@ from plimsoll_monitoring.dashboards.panels import (
     Query,
     Size,
     Unit,
-    dashed,
+    dash,
     figure,
     graph,
     heat,
     listing,
     states,
 )
+from plimsoll_monitoring.dashboards.series import of_disk, of_guest, of_region, verdict_number
 from plimsoll_monitoring.dashboards.variables import datasource, one_disk, region
 from plimsoll_monitoring.promql import quantile
 
@@ -58,7 +58,7 @@ class Disk:
     def which(self) -> Row:
         its, site = self.its, self.site
         by = its.node(*metrics.DISK, "volume", "volume_type", "pool")
-        reverted = its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1d")
+        reverts = its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1d")
         return Row(
             "Disk",
             [
@@ -68,7 +68,7 @@ class Disk:
                     ["server", "project_name", "domain", "target_device", "volume", "volume_type", "pool",
                      *site.region, site.instance, "uuid"],
                     [
-                        Column("Seen", self.guest.named(f"max by {by} ({its(metrics.DISK_INFO)})"),
+                        Column("Seen", self.guest.with_names(f"max by {by} ({its(metrics.DISK_INFO)})"),
                                words={"1": ("by its last pass", steps.PLAIN)}),
                     ],
                     worst="Node",
@@ -86,7 +86,7 @@ class Disk:
                 figure(
                     "External changes reverted, last day",
                     "How often plimsoll reverted an external change of its limits.",
-                    f"sum(increase({reverted}))",
+                    f"sum(increase({reverts}))",
                 ).decimals(0),
             ],
         )  # fmt: skip
@@ -98,15 +98,15 @@ class Disk:
             Query(self.newest(actual, "parameter"), "{{parameter}}"),
             Query(self.newest(desired, "parameter"), "desired {{parameter}}"),
         ]
-        return dashed(graph(title, about, queries, unit, size=THIRD), "desired .*")
+        return dash(graph(title, about, queries, unit, size=THIRD), "desired .*")
 
     def limits(self) -> Row:
-        reverted = self.its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
+        reverts = self.its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
         state = "\nor\n".join(
             f"""{number} * {self.newest(metrics.DISK_STATE, "target_device", f'state="{state}"')}"""
             for number, state in enumerate(STATES)
         )
-        held = f"max({self.its(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS)})"
+        hold_end = f"max({self.its(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS)})"
         return Row(
             "Limits",
             [
@@ -132,7 +132,7 @@ class Disk:
                 figure(
                     "Hold ends in",
                     "The end of an operator's hold on the disk (plimsoll disk hold).",
-                    f"{held} - time()",
+                    f"{hold_end} - time()",
                     Unit.SECONDS,
                     size=Size(4, 8),
                     without="no hold",
@@ -140,27 +140,27 @@ class Disk:
                 graph(
                     "External changes reverted in 1 h",
                     "How often plimsoll reverted an external change of its limits, in the hour before each point.",
-                    [Query(f"sum(increase({reverted}))", "reverted")],
+                    [Query(f"sum(increase({reverts}))", "reverted")],
                     size=Size(8, 8),
                 ),
             ],
         )
 
-    def done_and_allowed(self, done: str, unit: Unit) -> timeseries.Panel:
+    def use_and_allowance(self, what: str, unit: Unit) -> timeseries.Panel:
         queries = [
-            Query(self.newest(metrics.DISK_AVERAGE[done], "direction"), "{{direction}}"),
-            Query(self.newest(metrics.DISK_AVERAGE_ALLOWED[done], "parameter"), "allowed by {{parameter}}"),
+            Query(self.newest(metrics.DISK_AVERAGE[what], "direction"), "{{direction}}"),
+            Query(self.newest(metrics.DISK_AVERAGE_ALLOWED[what], "parameter"), "allowed by {{parameter}}"),
         ]
-        title = f"{done.capitalize()} and what limits allow {shared.BETWEEN_PASSES}"
+        title = f"{what.capitalize()} and what limits allow {shared.BETWEEN_PASSES}"
         about = f"Dashed: what each limit allows, burst included. {shared.EVENLY}"
-        return dashed(graph(title, about, queries, unit, size=THIRD), "allowed .*")
+        return dash(graph(title, about, queries, unit, size=THIRD), "allowed .*")
 
     def use(self) -> Row:
         return Row(
             "Use",
             [
-                self.done_and_allowed("operations", Unit.OPERATIONS),
-                self.done_and_allowed("bytes", Unit.BYTES),
+                self.use_and_allowance("operations", Unit.OPERATIONS),
+                self.use_and_allowance("bytes", Unit.BYTES),
                 graph(
                     f"Share of each limit used {shared.BETWEEN_PASSES}",
                     "Without its burst: above 100 % the disk uses its burst, from 95 % it is at its limit. "
@@ -232,16 +232,16 @@ class Disk:
                     size=THIRD,
                 ),
                 self.percentiles(),
-                dashed(graph("Age of newest run", about_ages, ages, Unit.SECONDS, size=HALF), "interval.*"),
+                dash(graph("Age of newest run", about_ages, ages, Unit.SECONDS, size=HALF), "interval.*"),
                 heat("Latency of probe requests", HEAT, its),
             ],
         )
 
 
 def make(site: Site) -> Dashboard:
-    made = Disk(site)
+    view = Disk(site)
     every = of_region(site)
-    here = f"max by {site.node()} ({made.its(metrics.DISK_INFO)})"
+    here = f"max by {site.node()} ({view.its(metrics.DISK_INFO)})"
     no_guest = every.and_('uuid=""')
     alerts = [  # of its guest, of the region, of its node
         shared.alerts(every.and_('uuid="$uuid"')),
@@ -257,4 +257,4 @@ def make(site: Site) -> Dashboard:
         {"Region": links.to(links.REGION), "Node": links.to(links.NODE)},
         alerts="\nor ".join(alerts),
     )
-    return board(head, [row() for row in (made.which, made.limits, made.use, made.probes)])
+    return board(head, [row() for row in (view.which, view.limits, view.use, view.probes)])

@@ -14,8 +14,8 @@ from plimsoll_monitoring.dashboards import disk, node, region
 
 def files(site: Site) -> dict[str, str]:
     """File name → content, a panel a line; the file's name is the dashboard's uid."""
-    made = (region.make(site), node.make(site), disk.make(site))
-    return {f"{each.uid}.json": _text(json.loads(_line(each))) + "\n" for each in made}
+    dashboards = (region.make(site), node.make(site), disk.make(site))
+    return {f"{each.uid}.json": _text(json.loads(_line(each))) + "\n" for each in dashboards}
 
 
 def _text(dashboard: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ REGION, NODE, DISK = "plimsoll-region", "plimsoll-node", "plimsoll-disk"
 
 def to(uid: str, **variables: str) -> str:
     """``variables`` are values, or what ``row`` and ``series`` return."""
-    chosen = "".join(f"&var-{name}={value}" for name, value in variables.items())
-    return f"/d/{uid}?${{datasource:queryparam}}&${{region:queryparam}}&${{__url_time_range}}{chosen}"
+    query = "".join(f"&var-{name}={value}" for name, value in variables.items())
+    return f"/d/{uid}?${{datasource:queryparam}}&${{region:queryparam}}&${{__url_time_range}}{query}"
 
 
 def row(label: str) -> str:

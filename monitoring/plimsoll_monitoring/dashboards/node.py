@@ -12,7 +12,6 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
 from plimsoll_monitoring.dashboards.board import Head, Row, board
-from plimsoll_monitoring.dashboards.chosen import of_node, of_region, type_named, verdict_number
 from plimsoll_monitoring.dashboards.panels import (
     BESIDE_IT,
     HALF,
@@ -23,8 +22,8 @@ from plimsoll_monitoring.dashboards.panels import (
     Query,
     Size,
     Unit,
-    coloured,
-    dashed,
+    colour_by,
+    dash,
     figure,
     graph,
     heat,
@@ -32,6 +31,7 @@ from plimsoll_monitoring.dashboards.panels import (
     name,
     states,
 )
+from plimsoll_monitoring.dashboards.series import name_type, of_node, of_region, verdict_number
 from plimsoll_monitoring.dashboards.variables import datasource, instance, region, volume_type
 
 MODES = {"0": "observing", "1": "enforcing", "2": "paused", "3": "paused"}
@@ -94,7 +94,7 @@ class Node:
                     self.largest(metrics.PASS_BRAKED_DISKS),
                     steps=steps.measure(site, "braked"),
                 ),
-                shared.unlimited(self.typed),
+                shared.unlimited_disks(self.typed),
                 figure(
                     "Guests unreachable",
                     "Guests whose QEMU did not answer in time: the actual limits of their disks are unknown.",
@@ -187,7 +187,7 @@ class Node:
         )
         alike = {"good": "in-sync", "partial": "deferred", "failed": "failed", "lock busy": "unknown"}
         panel = graph("Passes in 1 h, by result", about, queries, size=THIRD, stacked=True)
-        return coloured(panel, {result: steps.OF_STATE[state] for result, state in alike.items()})
+        return colour_by(panel, {result: steps.OF_STATE[state] for result, state in alike.items()})
 
     def catalogue(self) -> timeseries.Panel:
         queries = [
@@ -196,7 +196,7 @@ class Node:
         ]
         about = "Time since the data came from Cinder, and the age from which it is stale. Empty without a catalogue."
         panel = graph("Age of catalogue over time", about, queries, Unit.SECONDS, size=THIRD)
-        return dashed(panel, "stale from here")
+        return dash(panel, "stale from here")
 
     def use(self) -> Row:
         its = self.its
@@ -218,9 +218,9 @@ class Node:
                     ["server", "project_name", "domain", "target_device", "uuid", *self.site.region,
                      self.site.instance],
                     [
-                        Column("Used of limit", its.named(share), Unit.SHARE),
-                        Column("Operations", its.named(operations), Unit.OPERATIONS),
-                        Column("Bytes", its.named(size), Unit.BYTES),
+                        Column("Used of limit", its.with_names(share), Unit.SHARE),
+                        Column("Operations", its.with_names(operations), Unit.OPERATIONS),
+                        Column("Bytes", its.with_names(size), Unit.BYTES),
                     ],
                     worst="Used of limit",
                     links=links.of_disk(self.site),
@@ -231,12 +231,12 @@ class Node:
                     f"Ten busiest disks {shared.BETWEEN_PASSES}",
                     "Share of the most used limit, of the ten disks that once used the most in the time shown."
                     f" {shared.ONLY_PER_DISK}",
-                    [Query(its.named(busiest), "{{server}} {{domain}} {{target_device}}")],
+                    [Query(its.with_names(busiest), "{{server}} {{domain}} {{target_device}}")],
                     Unit.SHARE,
                     size=THIRD,
                 ),
-                shared.done("operations", Unit.OPERATIONS, self.typed, THIRD),
-                shared.done("bytes", Unit.BYTES, self.typed, THIRD),
+                shared.throughput("operations", Unit.OPERATIONS, self.typed, THIRD),
+                shared.throughput("bytes", Unit.BYTES, self.typed, THIRD),
             ],
         )  # fmt: skip
 
@@ -244,9 +244,9 @@ class Node:
         return Row(
             "Disks",
             [
-                shared.which_unlimited(self.its, Size(24, 7)),
+                shared.list_unlimited(self.its, Size(24, 7)),
                 shared.disks_by_state(f"sum by (state) ({self.typed(metrics.DISKS)})"),
-                shared.reverted(self.typed),
+                shared.reverts(self.typed),
             ],
         )
 
@@ -254,8 +254,8 @@ class Node:
         here = self.typed(metrics.NODE_P99)
         median = shared.median_node(of_region(self.site).of_type)
         queries = [
-            Query(type_named(here), "here, {{volume_type}}"),
-            Query(type_named(f"{median}\nand on {self.its.region('volume_type')} {here}"), "median, {{volume_type}}"),
+            Query(name_type(here), "here, {{volume_type}}"),
+            Query(name_type(f"{median}\nand on {self.its.region('volume_type')} {here}"), "median, {{volume_type}}"),
             shared.objective(self.typed, "0.99", "volume_type", legend="objective, {{volume_type}}"),
         ]
         about = (
@@ -267,14 +267,14 @@ class Node:
     def probes(self) -> Row:
         its = self.its
         verdict = verdict_number(its, *self.site.region, self.site.instance, *metrics.PROBE)
-        kept = type_named(self.typed(metrics.NODE_KEPT))
+        share = name_type(self.typed(metrics.NODE_KEPT))
         return Row(
             "Probes on this node",
             [
                 shared.verdicts(
                     "Verdicts of probes",
                     f"A row for each job of each probed guest: the verdict of its newest run. {shared.ONLY_PER_DISK}",
-                    its.named(its.targets_of_type(verdict)),
+                    its.with_names(its.targets_of_type(verdict)),
                     "{{server}} {{domain}} {{directory}} {{probe}}",
                     HALF,
                 ),
@@ -283,7 +283,7 @@ class Node:
                 graph(
                     "Promise kept, by volume type",
                     f"{shared.GIVEN} Over the day before each point.",
-                    [Query(kept, "{{volume_type}}")],
+                    [Query(share, "{{volume_type}}")],
                     Unit.SHARE,
                     steps.promise(self.site),
                     THIRD,
@@ -301,17 +301,17 @@ class Node:
 
 
 def make(site: Site) -> Dashboard:
-    made = Node(site)
+    view = Node(site)
     head = Head(
         links.NODE,
         "Plimsoll / Node",
         "One node: its passes, their sources, and the disks' use of their limits.",
         "now-24h",
-        [datasource(), region(site), instance(site), volume_type(made.its)],
+        [datasource(), region(site), instance(site), volume_type(view.its)],
         {"Region": links.to(links.REGION), "Disk": links.to(links.DISK)},
         # Those on a region have no node.
         alerts=shared.alerts(of_region(site).and_(f'{site.instance}=~"|$instance"')),
     )
     return board(
-        head, [row() for row in (made.overview, made.firing, made.passes, made.use, made.disks, made.probes)]
+        head, [row() for row in (view.overview, view.firing, view.passes, view.use, view.disks, view.probes)]
     )

@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models.heatmap import HeatmapColorMode, HeatmapColor
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from plimsoll_agent.monitor import metrics
-from plimsoll_monitoring.dashboards.chosen import Chosen
+from plimsoll_monitoring.dashboards.series import Series
 from plimsoll_monitoring.dashboards.steps import NEUTRAL, Steps
 from plimsoll_monitoring.dashboards.variables import SOURCE
 
@@ -57,7 +57,7 @@ def figure(title: str, about: str, expr: str, unit: Unit = Unit.COUNT, steps: St
            size: Size = SMALL, legend: str = "", words: Mapping[str, str] | None = None,
            without: str = "unknown") -> stat.Panel:  # fmt: skip
     """One current figure. ``words``: value → text that is shown instead; ``without``: the text without a value."""
-    panel = _dressed(stat.Panel(), title, about, unit, size, steps)
+    panel = _dress(stat.Panel(), title, about, unit, size, steps)
     for target in _targets([Query(expr, legend)]):
         panel.with_target(target.instant())
     if words is not None:
@@ -75,13 +75,13 @@ def name(title: str, about: str, query: Query, size: Size = SMALL) -> stat.Panel
 def graph(title: str, about: str, queries: Sequence[Query], unit: Unit = Unit.COUNT, steps: Steps = NEUTRAL,
           size: Size = HALF, stacked: bool = False, log: bool = False) -> timeseries.Panel:  # fmt: skip
     """Lines over time, with thresholds; ``log`` for values of several magnitudes."""
-    panel = _dressed(timeseries.Panel(), title, about, unit, size, steps)
+    panel = _dress(timeseries.Panel(), title, about, unit, size, steps)
     for target in _targets(queries):
         panel.with_target(target.range())
     if len(steps) > 1:
         # The misspelling is the SDK's.
-        drawn = build_common.GraphThresholdsStyleConfig().mode(common.GraphTresholdsStyleMode.DASHED)
-        panel.thresholds_style(drawn)
+        style = build_common.GraphThresholdsStyleConfig().mode(common.GraphTresholdsStyleMode.DASHED)
+        panel.thresholds_style(style)
     if stacked:
         panel.stacking(build_common.StackingConfig().mode(common.StackingMode.NORMAL)).fill_opacity(40)
     tooltip = build_common.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI)
@@ -94,14 +94,14 @@ def graph(title: str, about: str, queries: Sequence[Query], unit: Unit = Unit.CO
     return panel.line_width(1).show_points(common.VisibilityMode.NEVER)
 
 
-def coloured(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.Panel:
+def colour_by(panel: timeseries.Panel, colours: Mapping[str, str]) -> timeseries.Panel:
     """Give series fixed colours by name, so that a state has the same colour on all dashboards."""
     for series, colour in colours.items():
         panel.override_by_name(series, [_property("color", {"mode": "fixed", "fixedColor": colour})])
     return panel
 
 
-def dashed(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
+def dash(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
     """Draw series whose names match as dashed lines: they are bounds."""
     style = _property("custom.lineStyle", {"fill": "dash", "dash": [8, 6]})
     return panel.override_by_regexp(pattern, [style, _property("custom.lineInterpolation", "stepAfter")])
@@ -110,10 +110,10 @@ def dashed(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
 HEAT = "The stronger the colour, the more requests."
 
 
-def heat(title: str, about: str, chosen: Chosen, size: Size = WHOLE) -> heatmap.Panel:
+def heat(title: str, about: str, series: Series, size: Size = WHOLE) -> heatmap.Panel:
     """A heat map of latencies, from the buckets of the probes that are chosen."""
-    panel = _dressed(heatmap.Panel(), title, about, Unit.SECONDS, size, NEUTRAL)
-    buckets = f"sum by (le) (increase({chosen(metrics.PROBE_LATENCY_SECONDS_BUCKET, over='$__rate_interval')}))"
+    panel = _dress(heatmap.Panel(), title, about, Unit.SECONDS, size, NEUTRAL)
+    buckets = f"sum by (le) (increase({series(metrics.PROBE_LATENCY_SECONDS_BUCKET, over='$__rate_interval')}))"
     for target in _targets([Query(buckets, "{{le}}")]):
         panel.with_target(target.range().format(PromQueryFormat.HEATMAP))
     # It fades into the page of the light theme and of the dark one; a scheme of hues does in one of them.
@@ -171,7 +171,7 @@ def listing(title: str, about: str, labels: Sequence[str], columns: Sequence[Col
     """A row per set of labels, in this order; the highest ``worst`` first. ``links``: label → the target of its
     cells' links; ``without``: the text without rows.
     """
-    panel = _dressed(table.Panel(), title, about, Unit.COUNT, size, NEUTRAL)
+    panel = _dress(table.Panel(), title, about, Unit.COUNT, size, NEUTRAL)
     headings: dict[str, str] = {}
     for target, column in zip(_targets([Query(column.expr) for column in columns]), columns, strict=True):
         panel.with_target(target.instant().format(PromQueryFormat.TABLE))
@@ -182,10 +182,10 @@ def listing(title: str, about: str, labels: Sequence[str], columns: Sequence[Col
         panel.override_by_name(label, _label_cell(label, (links or {}).get(label)))
     if len(columns) > 1:
         panel.with_transformation(model.DataTransformerConfig(id_val="merge", options={}))
-    ordered = (*headings, *labels) if values_first else (*labels, *headings)
-    order = {name: place for place, name in enumerate(ordered)}
-    arranged = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": headings}
-    panel.with_transformation(model.DataTransformerConfig(id_val="organize", options=arranged))
+    names = (*headings, *labels) if values_first else (*labels, *headings)
+    order = {name: place for place, name in enumerate(names)}
+    options = {"excludeByName": {"Time": True}, "indexByName": order, "renameByName": headings}
+    panel.with_transformation(model.DataTransformerConfig(id_val="organize", options=options))
     panel.sort_by([build_common.TableSortByFieldState().display_name(worst).desc(True)])
     if without:
         panel.no_value(without)
@@ -193,32 +193,32 @@ def listing(title: str, about: str, labels: Sequence[str], columns: Sequence[Col
 
 
 def _cell(column: Column) -> list[model.DynamicConfigValue]:
-    found = [_property("unit", column.unit.value)]
+    properties = [_property("unit", column.unit.value)]
     if column.hidden:
         return [_property("custom.hidden", True)]
     if column.words is not None:
-        found.append(_property("mappings", [_words(column.words).to_json()]))
+        properties.append(_property("mappings", [_words(column.words).to_json()]))
     elif len(column.steps) > 1:
         steps = [{"value": value, "color": colour} for value, colour in column.steps]
-        found.append(_property("thresholds", {"mode": "absolute", "steps": steps}))
+        properties.append(_property("thresholds", {"mode": "absolute", "steps": steps}))
     else:
-        return found
-    return [*found, _property("custom.cellOptions", {"type": "color-text"})]
+        return properties
+    return [*properties, _property("custom.cellOptions", {"type": "color-text"})]
 
 
 def _label_cell(label: str, link: str | None) -> list[model.DynamicConfigValue]:
-    found = [_property("displayName", HEADINGS.get(label, label.capitalize()))]
+    properties = [_property("displayName", HEADINGS.get(label, label.capitalize()))]
     if label in HIDDEN:
-        found.append(_property("custom.hidden", True))
+        properties.append(_property("custom.hidden", True))
     if link is not None:
-        found.append(_property("links", [{"title": "Open", "url": link}]))
-    return found
+        properties.append(_property("links", [{"title": "Open", "url": link}]))
+    return properties
 
 
 def states(title: str, about: str, query: Query, words: Mapping[str, tuple[str, str | None]],
            size: Size = HALF) -> statetimeline.Panel:  # fmt: skip
     """A bar over time for each series. ``words``: value → its text and colour."""
-    panel = _dressed(statetimeline.Panel(), title, about, Unit.COUNT, size, NEUTRAL)
+    panel = _dress(statetimeline.Panel(), title, about, Unit.COUNT, size, NEUTRAL)
     for target in _targets([query]):
         panel.with_target(target.range())
     return panel.mappings([_words(words)]).legend(_legend(shown=False)).line_width(0).fill_opacity(70)
@@ -239,9 +239,9 @@ class _Panel(Protocol):
 _Kind = TypeVar("_Kind", bound=_Panel)
 
 
-def _dressed(panel: _Kind, title: str, about: str, unit: Unit, size: Size, steps: Steps) -> _Kind:
-    made = [model.Threshold(value=value, color=colour) for value, colour in steps]
-    panel.thresholds(build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(made))
+def _dress(panel: _Kind, title: str, about: str, unit: Unit, size: Size, steps: Steps) -> _Kind:
+    thresholds = [model.Threshold(value=value, color=colour) for value, colour in steps]
+    panel.thresholds(build.ThresholdsConfig().mode(model.ThresholdsMode.ABSOLUTE).steps(thresholds))
     panel.title(title).description(about).unit(unit.value).datasource(SOURCE)
     return panel.span(size.width).height(size.height)
 

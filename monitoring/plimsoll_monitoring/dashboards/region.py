@@ -14,7 +14,6 @@ from plimsoll_monitoring.alerts.region import STALLED_WITHIN
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
 from plimsoll_monitoring.dashboards.board import Head, Row, board
-from plimsoll_monitoring.dashboards.chosen import Chosen, of_region, type_named
 from plimsoll_monitoring.dashboards.panels import (
     BESIDE_IT,
     HALF,
@@ -25,13 +24,14 @@ from plimsoll_monitoring.dashboards.panels import (
     Query,
     Size,
     Unit,
-    coloured,
-    dashed,
+    colour_by,
+    dash,
     figure,
     graph,
     heat,
     listing,
 )
+from plimsoll_monitoring.dashboards.series import Series, name_type, of_region
 from plimsoll_monitoring.dashboards.variables import datasource, region, volume_type
 from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, quantile
 
@@ -65,7 +65,7 @@ class Region:
         late, partial = (steps.first(self.site, name) for name in ("pass_age", "good_pass_age"))
         return f"(time() - {last} > {late:g} or time() - ({good} or 0 * {last}) > {partial:g})"
 
-    def summed(self, metric: str, *matchers: str) -> str:
+    def sum_of(self, metric: str, *matchers: str) -> str:
         return f"sum by {self.its.node()} ({self.its(metric, *matchers)})"
 
     # --- rows
@@ -93,7 +93,7 @@ class Region:
                     f"count({self.behind}) or vector(0)",
                     steps=steps.WARN_FROM_ONE,
                 ),
-                shared.unlimited(self.typed),
+                shared.unlimited_disks(self.typed),
                 figure(
                     "Probes overdue",
                     f"Guests whose probe was due twice and did not run. {shared.ONLY_PER_DISK}",
@@ -121,9 +121,9 @@ class Region:
             ("Last pass", f"time() - {last}", Unit.SECONDS, "pass_age"),
             ("Last good pass", f"time() - {good}", Unit.SECONDS, "good_pass_age"),
             ("Sources down", down, Unit.COUNT, "sources_down"),
-            ("Unreachable", self.summed(metrics.GUESTS, 'state="unreachable"'), Unit.COUNT,
+            ("Unreachable", self.sum_of(metrics.GUESTS, 'state="unreachable"'), Unit.COUNT,
              "unreachable_guests"),
-            ("Out of sync", self.summed(metrics.DISKS_OF_NODE, OUT_OF_SYNC), Unit.COUNT, "behind"),
+            ("Out of sync", self.sum_of(metrics.DISKS_OF_NODE, OUT_OF_SYNC), Unit.COUNT, "behind"),
         )  # fmt: skip
         return listing(
             "Nodes unreachable or behind, one by one",
@@ -148,11 +148,11 @@ class Region:
             "Promise kept, by volume type",
             "Of the probed guests, by the newest probe of each. Dashed: of all conclusive runs in the day before each"
             " point.",
-            [Query(type_named(now), legend), Query(type_named(day), f"{legend}, runs of a day")],
+            [Query(name_type(now), legend), Query(name_type(day), f"{legend}, runs of a day")],
             Unit.SHARE,
             steps.promise(self.site),
         ).max(1)
-        return Row("Promise", [dashed(panel, ".*runs of a day"), shared.runs_by_verdict(self.typed)])
+        return Row("Promise", [dash(panel, ".*runs of a day"), shared.runs_by_verdict(self.typed)])
 
     def percentile(self, name: str, share: str, rule: str, quantile: str) -> timeseries.Panel:
         about = (
@@ -162,7 +162,7 @@ class Region:
         legend = f"{self.site.legend} {{{{volume_type}}}}"
         labels = (*self.site.region, "volume_type")
         queries = [
-            Query(type_named(self.typed(metrics.QUANTILES[rule])), legend),
+            Query(name_type(self.typed(metrics.QUANTILES[rule])), legend),
             shared.objective(self.typed, quantile, *labels, legend=f"{legend}, objective"),
         ]
         return shared.latencies(f"{name} latency, by volume type", about, queries)
@@ -194,7 +194,7 @@ class Region:
     def budget(self) -> timeseries.Panel:
         queries = [
             Query(
-                type_named(self.typed(name)),
+                name_type(self.typed(name)),
                 f"{self.site.legend} {{{{volume_type}}}} {{{{objective}}}}, {over}",
             )
             for over, name in metrics.BURN.items()
@@ -230,11 +230,11 @@ class Region:
         p99 = quantile(0.99, its.node("domain", "uuid", "le"), f"increase({buckets})") + " >= 0"
 
         def by_guest(fold: str, expr: str) -> str:
-            return its.named(f"{fold} by {its.guest} ({its.targets_of_type(expr)})")
+            return its.with_names(f"{fold} by {its.guest} ({its.targets_of_type(expr)})")
 
         last = by_guest("max", its(metrics.PROBE_LAST_TIMESTAMP_SECONDS))
         share = by_guest("min", its(metrics.PROBE_ALLOWED_RATIO))
-        broken = by_guest(
+        broken_promises = by_guest(
             "sum", f"{its(metrics.PROBE_VERDICT, any_verdict(*BROKEN))} or 0 * {its(metrics.PROBE_VERDICT)}"
         )
         return Row(
@@ -246,9 +246,9 @@ class Region:
                     f"ended short, over-limit or slow. {shared.ONLY_PER_DISK}",
                     [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
                     [
-                        Column("Broken", broken, steps=steps.measure(self.site, "probe_broken")),
+                        Column("Broken", broken_promises, steps=steps.measure(self.site, "probe_broken")),
                         Column("Share of limits", share, Unit.SHARE),
-                        Column("p99, last day", its.named(p99), Unit.SECONDS),
+                        Column("p99, last day", its.with_names(p99), Unit.SECONDS),
                         Column("Age of last run", f"time() - ({last})", Unit.SECONDS),
                     ],
                     worst="Broken",
@@ -267,8 +267,8 @@ class Region:
         its, every = self.its, f"count({self.its.targets_of_type(self.its(metrics.PROBE_VERDICT))})"
 
         def newest(*verdicts: str, matches: str = "=~") -> str:
-            found = its.targets_of_type(its(metrics.PROBE_VERDICT, any_verdict(*verdicts, matches=matches)))
-            return f"count({found}) or 0 * {every}"
+            probes = its.targets_of_type(its(metrics.PROBE_VERDICT, any_verdict(*verdicts, matches=matches)))
+            return f"count({probes}) or 0 * {every}"
 
         late = its.targets_of_type(its(metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS))
         queries = [
@@ -280,7 +280,7 @@ class Region:
         ]
         colours = (steps.OF_STATE[each] for each in ("in-sync", "failed", "left-alone", "deferred", "planned"))
         panel = graph("Probes by state", about, queries, size=BESIDE_IT)
-        return coloured(panel, {query.legend: colour for query, colour in zip(queries, colours, strict=True)})
+        return colour_by(panel, {query.legend: colour for query, colour in zip(queries, colours, strict=True)})
 
     def nodes(self) -> Row:
         cluster = self.site.own("cluster")
@@ -322,9 +322,9 @@ class Region:
             " Observing: passes only plan.",
             [*self.site.region, self.site.instance],
             [
-                Column("Disks braked", f"{self.summed(metrics.PASS_BRAKED_DISKS)} > 0",
+                Column("Disks braked", f"{self.sum_of(metrics.PASS_BRAKED_DISKS)} > 0",
                        steps=steps.measure(self.site, "braked")),
-                Column("Paused", f"{self.summed(metrics.PASS_PAUSED)} > 0",
+                Column("Paused", f"{self.sum_of(metrics.PASS_PAUSED)} > 0",
                        words={"1": ("paused", steps.WARNING)}),
                 Column("Mode", f"max by {its.node()} ({its(metrics.PASS_ENFORCING)}) == 0",
                        words={"0": ("observing", steps.INFO)}),
@@ -337,14 +337,14 @@ class Region:
 
     def revisions(self) -> table.Panel:
         its = self.its
-        issued = its(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+        issue_time = its(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
         return listing(
             "Nodes: catalogue, version, revision",
             "The age of the catalogue from Cinder and Nova (none: no catalogue), plimsoll's version, and the revision"
             " of the rules of the last pass.",
             [*self.site.region, self.site.instance, "version", "revision"],
             [
-                Column("Age of catalogue", f"time() - max by {its.node()} ({issued})", Unit.SECONDS,
+                Column("Age of catalogue", f"time() - max by {its.node()} ({issue_time})", Unit.SECONDS,
                        steps.measure(self.site, "catalogue_age")),
                 Column("Pass", f"max by {its.node('version')} ({its(metrics.BUILD_INFO)})",
                        hidden=True),
@@ -360,16 +360,16 @@ class Region:
         """Where the site says which targets are compute nodes."""
         if not self.site.compute_nodes:
             return []
-        others = Chosen(self.site, self.its.matchers)
+        others = Series(self.site, self.its.matchers)
         up = f"max by {others.node()} (up{{{', '.join((self.site.compute_nodes, *self.its.matchers))}}}) == 1"
-        built = self.its(metrics.BUILD_INFO, over="1d")
+        build_info = self.its(metrics.BUILD_INFO, over="1d")
         return [
             listing(
                 "Compute nodes without plimsoll",
                 "node_exporter is up there, and has had no metrics of plimsoll for a day.",
                 [*self.site.region, self.site.instance],
                 [
-                    Column("node_exporter", f"{up} unless on {others.node()} max_over_time({built})",
+                    Column("node_exporter", f"{up} unless on {others.node()} max_over_time({build_info})",
                            words={"1": ("up", steps.PLAIN)}),
                 ],
                 worst="node_exporter",
@@ -385,35 +385,35 @@ class Region:
         return Row(
             "Disks",
             [
-                shared.which_unlimited(self.its, Size(24, 7)),
+                shared.list_unlimited(self.its, Size(24, 7)),
                 shared.disks_by_state(by_state),
                 shared.at_limit(self.typed),
-                shared.reverted(self.typed),
-                shared.done("operations", Unit.OPERATIONS, self.typed, HALF),
-                shared.done("bytes", Unit.BYTES, self.typed, HALF),
+                shared.reverts(self.typed),
+                shared.throughput("operations", Unit.OPERATIONS, self.typed, HALF),
+                shared.throughput("bytes", Unit.BYTES, self.typed, HALF),
                 listing(
                     f"Busiest disks {shared.BETWEEN_PASSES}",
                     f"Ten of each region, of all volume types, by most used limit; above 100 %: burst."
                     f" {shared.ONLY_PER_DISK}",
                     [*self.site.region, self.site.instance, "server", "project_name", "domain", "target_device",
                      "uuid"],
-                    [Column("Used of limit", self.its.named(f"max by {self.its.disk} ({busiest})"), Unit.SHARE)],
+                    [Column("Used of limit", self.its.with_names(f"max by {self.its.disk} ({busiest})"), Unit.SHARE)],
                     worst="Used of limit",
                     links=links.of_disk(self.site),
                 ),
             ],
         )  # fmt: skip
 
-    def promised(self) -> Row:
-        typed = self.typed
-        most = f"max_over_time({typed(metrics.TAKEN['volume_type']['operations'], over='7d')})"
+    def oversubscription(self) -> Row:
+        series = self.typed
+        most = f"max_over_time({series(metrics.TAKEN['volume_type']['operations'], over='7d')})"
         ratio = self.site.promised_ratio
         limit: steps.Steps = ((None, steps.PLAIN), (ratio, steps.WARNING)) if ratio else steps.NEUTRAL
-        unlimited = typed(metrics.POOL_SUM[metrics.POOL_DISKS_UNLIMITED], 'unit="operations"')
+        unlimited_disks = series(metrics.POOL_SUM[metrics.POOL_DISKS_UNLIMITED], 'unit="operations"')
         return Row(
             "Promised",
             [
-                *(self.promised_and_taken(name, title, unit) for name, title, unit in (
+                *(self.promises_and_usage(name, title, unit) for name, title, unit in (
                     ("operations", "IOPS", Unit.OPERATIONS), ("bytes", "Bytes per second", Unit.BYTES))),
                 listing(
                     f"IOPS promised, and the most taken in a week {shared.BETWEEN_PASSES}",
@@ -421,12 +421,12 @@ class Region:
                     " highest sum of averages between passes. `plimsoll region promised` has more.",
                     [*self.site.region, "volume_type"],
                     [
-                        Column("Promised", type_named(typed(metrics.PROMISED["operations"])), Unit.OPERATIONS),
-                        Column("Most in a week", type_named(most), Unit.OPERATIONS),
-                        Column("× the most", type_named(f"{typed(metrics.PROMISED['operations'])} / ({most} > 0)"),
+                        Column("Promised", name_type(series(metrics.PROMISED["operations"])), Unit.OPERATIONS),
+                        Column("Most in a week", name_type(most), Unit.OPERATIONS),
+                        Column("× the most", name_type(f"{series(metrics.PROMISED['operations'])} / ({most} > 0)"),
                                Unit.AS_IT_IS, limit),
                         Column("Disks unlimited",
-                               type_named(f"sum by {self.its.region('volume_type')} ({unlimited})")),
+                               name_type(f"sum by {self.its.region('volume_type')} ({unlimited_disks})")),
                     ],
                     worst="× the most",
                     size=Size(24, 7),
@@ -434,11 +434,11 @@ class Region:
             ],
         )  # fmt: skip
 
-    def promised_and_taken(self, name: str, title: str, unit: Unit) -> timeseries.Panel:
+    def promises_and_usage(self, name: str, title: str, unit: Unit) -> timeseries.Panel:
         legend = f"{self.site.legend} {{{{volume_type}}}}"
         queries = [
-            Query(type_named(self.typed(metrics.TAKEN["volume_type"][name])), legend),
-            Query(type_named(self.typed(metrics.PROMISED[name])), f"{legend}, promised"),
+            Query(name_type(self.typed(metrics.TAKEN["volume_type"][name])), legend),
+            Query(name_type(self.typed(metrics.PROMISED[name])), f"{legend}, promised"),
         ]
         about = (
             "What the disks of each volume type took together, on average between passes. Dashed: the sum of their"
@@ -446,9 +446,9 @@ class Region:
         )
         title = f"{title} taken and promised, by volume type {shared.BETWEEN_PASSES}"
         panel = graph(title, about, queries, unit, log=True)
-        return dashed(panel, ".*, promised")
+        return dash(panel, ".*, promised")
 
-    def stalled(self) -> Row:
+    def stalls(self) -> Row:
         """By consoles of guests, where the site has them read."""
         its, last = self.its, self.its(metrics.PROJECT_STALLED_TIMESTAMP_SECONDS)
         lines = its(metrics.GUEST_STALL_LINES_TOTAL, over="1d")
@@ -465,7 +465,7 @@ class Region:
             "Guests that stalled within a day",
             f"Lines of their kernels about disks that do not answer. {shared.ONLY_PER_DISK}",
             [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
-            [Column("Lines", its.named(f"sum by {its.guest} (increase({lines})) > 0"))],
+            [Column("Lines", its.with_names(f"sum by {its.guest} (increase({lines})) > 0"))],
             worst="Lines",
             size=HALF,
             links=links.of_node(self.site),
@@ -495,34 +495,34 @@ class Region:
         return Row("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
 
 
-def overdue_targets(its: Chosen) -> str:
+def overdue_targets(its: Series) -> str:
     """1 for each guest and directory that missed two probes since its newest run, or since it was chosen; else 0."""
-    last, chosen = metrics.PROBE_LAST_TIMESTAMP_SECONDS, metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS
-    since = f"max by {its.target} ({its(last)}) or max by {its.target} ({its(chosen)})"
+    last, choice = metrics.PROBE_LAST_TIMESTAMP_SECONDS, metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS
+    since = f"max by {its.target} ({its(last)}) or max by {its.target} ({its(choice)})"
     return f"time() - ({since}) > bool 2 * max by {its.target} ({its(metrics.PROBE_INTERVAL_SECONDS)})"
 
 
 def make(site: Site) -> Dashboard:
-    made = Region(site)
+    view = Region(site)
     head = Head(
         links.REGION,
         "Plimsoll / Region",
         "One region: are the limits in force, and do guests get what they were promised?",
         "now-2d",
-        [datasource(), region(site), volume_type(made.its)],
+        [datasource(), region(site), volume_type(view.its)],
         {"Node": links.to(links.NODE)},
-        alerts=shared.alerts(made.its),
+        alerts=shared.alerts(view.its),
     )
     rows = (
-        made.overview,
-        made.firing,
-        made.promise,
-        made.latency,
-        made.probes,
-        made.nodes,
-        made.disks,
-        made.promised,
-        made.stalled,
-        made.ceph,
+        view.overview,
+        view.firing,
+        view.promise,
+        view.latency,
+        view.probes,
+        view.nodes,
+        view.disks,
+        view.oversubscription,
+        view.stalls,
+        view.ceph,
     )
     return board(head, [row() for row in rows])

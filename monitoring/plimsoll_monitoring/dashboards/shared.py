@@ -8,7 +8,6 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, steps
-from plimsoll_monitoring.dashboards.chosen import Chosen, type_named
 from plimsoll_monitoring.dashboards.panels import (
     HALF,
     SMALL,
@@ -17,13 +16,14 @@ from plimsoll_monitoring.dashboards.panels import (
     Query,
     Size,
     Unit,
-    coloured,
-    dashed,
+    colour_by,
+    dash,
     figure,
     graph,
     listing,
     states,
 )
+from plimsoll_monitoring.dashboards.series import Series, name_type
 
 ONLY_PER_DISK = "Needs [metrics] detail = disk; empty with detail = aggregate."
 BETWEEN_PASSES = "(average between passes)"
@@ -37,82 +37,82 @@ _ALERT = ("volume_type", "source", "domain", "cluster", "uuid")
 # --- alerts
 
 
-def _firing(chosen: Chosen, *matchers: str) -> str:
-    return chosen("ALERTS", 'component="plimsoll"', 'alertstate="firing"', *matchers)
+def _firing(series: Series, *matchers: str) -> str:
+    return series("ALERTS", 'component="plimsoll"', 'alertstate="firing"', *matchers)
 
 
-def firing_number(chosen: Chosen, severity: str) -> stat.Panel:
+def firing_number(series: Series, severity: str) -> stat.Panel:
     """How many alerts of this severity fire."""
-    found = {"critical": steps.CRITICAL_FROM_ONE, "warning": steps.WARN_FROM_ONE}[severity]
+    grade = {"critical": steps.CRITICAL_FROM_ONE, "warning": steps.WARN_FROM_ONE}[severity]
     matcher = f'severity="{severity}"'
-    expr = f"count({_firing(chosen, matcher)}) or vector(0)"
-    return figure(f"Alerts, {severity}", f"Alerts of plimsoll that fire, of severity {severity}.", expr, steps=found)
+    expr = f"count({_firing(series, matcher)}) or vector(0)"
+    return figure(f"Alerts, {severity}", f"Alerts of plimsoll that fire, of severity {severity}.", expr, steps=grade)
 
 
-def firing(title: str, chosen: Chosen, size: Size) -> table.Panel:
-    """``chosen`` are the alerts' own labels."""
-    labels = [chosen.site.own(label) for label in _ALERT]
-    by = chosen.node("alertname", *labels)
+def firing(title: str, series: Series, size: Size) -> table.Panel:
+    """``series`` are the alerts' own labels."""
+    labels = [series.site.own(label) for label in _ALERT]
+    by = series.node("alertname", *labels)
     grades = {"critical": 3, "warning": 2, "info": 1}
     severity = "\nor\n".join(
-        f"""{number} * max by {by} ({_firing(chosen, f'severity="{name}"')})""" for name, number in grades.items()
+        f"""{number} * max by {by} ({_firing(series, f'severity="{name}"')})""" for name, number in grades.items()
     )
-    since = chosen("ALERTS_FOR_STATE", 'component="plimsoll"')
-    lasted = f"time() - min by {by} ({since})\nand max by {by} ({_firing(chosen)})"
+    since = series("ALERTS_FOR_STATE", 'component="plimsoll"')
+    duration = f"time() - min by {by} ({since})\nand max by {by} ({_firing(series)})"
     return listing(
         title,
         "Alerts of plimsoll that fire, the worst first, and for how long their condition has held. Alerts on a region"
         " or a volume type have no node.",
-        ["alertname", chosen.site.instance, *chosen.site.region, *labels],
+        ["alertname", series.site.instance, *series.site.region, *labels],
         [
             Column("Severity", severity, words=steps.SEVERITY_WORDS),
-            Column("For", lasted, Unit.SECONDS),
+            Column("For", duration, Unit.SECONDS),
         ],
         worst="Severity",
         size=size,
-        links=links.of_guest(chosen.site) | {"alertname": f"{chosen.site.docs_url}reference/alerts.html"},
+        links=links.of_guest(series.site) | {"alertname": f"{series.site.docs_url}reference/alerts.html"},
         without="no alert fires",
         values_first=True,
     )
 
 
-def alerts(chosen: Chosen) -> str:
+def alerts(series: Series) -> str:
     """Marks in graphs."""
-    return _firing(chosen)
+    return _firing(series)
 
 
 # --- disks
 
 
-def unlimited(chosen: Chosen) -> stat.Panel:
+def unlimited_disks(series: Series) -> stat.Panel:
     about = "Disks without a limit although one is desired."
-    expr = f"sum({chosen(metrics.DISKS_UNLIMITED)})"
-    return figure("Disks unlimited", about, expr, steps=steps.measure(chosen.site, "unlimited"))
+    expr = f"sum({series(metrics.DISKS_UNLIMITED)})"
+    return figure("Disks unlimited", about, expr, steps=steps.measure(series.site, "unlimited"))
 
 
-def which_unlimited(chosen: Chosen, size: Size) -> table.Panel:
-    """``chosen`` without a volume type."""
-    by, labels = chosen.disk, metrics.DISK
-    on = chosen.node("target_device", "uuid")
+def list_unlimited(series: Series, size: Size) -> table.Panel:
+    """``series`` without a volume type."""
+    by, labels = series.disk, metrics.DISK
+    on = series.node("target_device", "uuid")
     operations, size_ = (
-        f"max by {by} ({chosen(metrics.DISK_LIMIT_DESIRED[f'{unit}_per_second'])})"
+        f"max by {by} ({series(metrics.DISK_LIMIT_DESIRED[f'{unit}_per_second'])})"
         for unit in ("operations", "bytes")
     )
-    astray = f"(max by {by} ({chosen(metrics.DISK_UNLIMITED)}) == 1 and ({operations} or {size_}))"
-    info = f"max by {chosen.node('target_device', 'uuid', 'volume_type')} ({chosen(metrics.DISK_INFO)})"
-    state = f"max by {chosen.node('target_device', 'uuid', 'state', 'reason')} ({chosen(metrics.DISK_STATE)})"
-    described = f"{astray}\n* on {on} group_left (volume_type) {info}\n* on {on} group_left (state, reason) {state}"
+    astray = f"(max by {by} ({series(metrics.DISK_UNLIMITED)}) == 1 and ({operations} or {size_}))"
+    info = f"max by {series.node('target_device', 'uuid', 'volume_type')} ({series(metrics.DISK_INFO)})"
+    state = f"max by {series.node('target_device', 'uuid', 'state', 'reason')} ({series(metrics.DISK_STATE)})"
+    details = f"{astray}\n* on {on} group_left (volume_type) {info}\n* on {on} group_left (state, reason) {state}"
 
     def column(expr: str) -> str:
-        return chosen.named(chosen.disks_of_type(expr))
+        return series.with_names(series.disks_of_type(expr))
 
     return listing(
         "Disks unlimited, one by one",
         "Disks without a limit although one is desired, with the state and the reason from the last pass;"
         f" plimsoll disk explain on the node has more. {ONLY_PER_DISK}",
         [
-            *chosen.site.region,
-            chosen.site.instance,
+            *series.site.region,
+            series.site.instance,
             "server",
             "project_name",
             *labels,
@@ -121,13 +121,13 @@ def which_unlimited(chosen: Chosen, size: Size) -> table.Panel:
             "reason",
         ],
         [
-            Column("Unlimited", column(described), words={"1": ("unlimited", steps.WARNING)}),
+            Column("Unlimited", column(details), words={"1": ("unlimited", steps.WARNING)}),
             Column("Desired operations", column(f"{operations}\nand {astray}"), Unit.OPERATIONS),
             Column("Desired bytes", column(f"{size_}\nand {astray}"), Unit.BYTES),
         ],
         worst="Unlimited",
         size=size,
-        links=links.of_disk(chosen.site),
+        links=links.of_disk(series.site),
         without="no disk is unlimited",
     )
 
@@ -138,30 +138,30 @@ def disks_by_state(expr: str, size: Size = THIRD) -> timeseries.Panel:
         "retry. left-alone: nothing is desired. unknown: actual limits unknown. failed: the change was refused."
     )
     panel = graph("Disks by state", about, [Query(expr, "{{state}}")], size=size, stacked=True)
-    return coloured(panel, steps.OF_STATE)
+    return colour_by(panel, steps.OF_STATE)
 
 
-def at_limit(chosen: Chosen, size: Size = THIRD) -> timeseries.Panel:
-    expr = type_named(f"sum by (volume_type) ({chosen(metrics.DISKS_AT_LIMIT)})")
+def at_limit(series: Series, size: Size = THIRD) -> timeseries.Panel:
+    expr = name_type(f"sum by (volume_type) ({series(metrics.DISKS_AT_LIMIT)})")
     title = "Disks at limit, by volume type"
     return graph(title, AT_LIMIT, [Query(expr, "{{volume_type}}")], size=size, stacked=True)
 
 
-def reverted(chosen: Chosen) -> timeseries.Panel:
+def reverts(series: Series) -> timeseries.Panel:
     about = (
         "External changes to limits that plimsoll reverted, in the hour before each point. A steady count means that "
         "another program writes limits."
     )
-    metric = chosen(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
-    expr = type_named(f"sum by (volume_type) (increase({metric}))")
+    metric = series(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
+    expr = name_type(f"sum by (volume_type) (increase({metric}))")
     title = "External changes reverted in 1 h, by volume type"
     return graph(title, about, [Query(expr, "{{volume_type}}")], size=THIRD)
 
 
-def done(what: str, unit: Unit, chosen: Chosen, size: Size) -> timeseries.Panel:
+def throughput(what: str, unit: Unit, series: Series, size: Size) -> timeseries.Panel:
     """``what``: operations or bytes."""
-    metric = chosen(metrics.AVERAGE[what])
-    expr = type_named(f"sum by (volume_type, direction) ({metric})")
+    metric = series(metrics.AVERAGE[what])
+    expr = name_type(f"sum by (volume_type, direction) ({metric})")
     title = f"{what.capitalize()} per second, by volume type {BETWEEN_PASSES}"
     return graph(title, EVENLY, [Query(expr, "{{volume_type}} {{direction}}")], unit, size=size)
 
@@ -169,14 +169,14 @@ def done(what: str, unit: Unit, chosen: Chosen, size: Size) -> timeseries.Panel:
 # --- probes
 
 
-def runs_by_verdict(chosen: Chosen, size: Size = HALF) -> timeseries.Panel:
+def runs_by_verdict(series: Series, size: Size = HALF) -> timeseries.Panel:
     about = (
         "kept: as promised. short: the cluster gave less. over-limit: the limit did not hold. slow: the latency "
         "objective was missed. inconclusive and failed: no verdict."
     )
-    expr = f"sum by (verdict) (increase({chosen(metrics.PROBE_RUNS_TOTAL, over='1d')}))"
+    expr = f"sum by (verdict) (increase({series(metrics.PROBE_RUNS_TOTAL, over='1d')}))"
     panel = graph("Probe runs in 24 h, by verdict", about, [Query(expr, "{{verdict}}")], size=size, stacked=True)
-    return coloured(panel, steps.OF_VERDICT)
+    return colour_by(panel, steps.OF_VERDICT)
 
 
 def verdicts(title: str, about: str, expr: str, legend: str, size: Size) -> statetimeline.Panel:
@@ -184,33 +184,33 @@ def verdicts(title: str, about: str, expr: str, legend: str, size: Size) -> stat
     return states(title, about, Query(expr, legend), steps.VERDICT_WORDS, size)
 
 
-def objective(chosen: Chosen, quantile: str, *labels: str, legend: str) -> Query:
+def objective(series: Series, quantile: str, *labels: str, legend: str) -> Query:
     """The strictest latency objective."""
-    metric = chosen(metrics.PROBE_OBJECTIVE_SECONDS, f'objective="{quantile}"')
-    return Query(type_named(f"min by ({', '.join(labels)}) ({metric})"), legend)
+    metric = series(metrics.PROBE_OBJECTIVE_SECONDS, f'objective="{quantile}"')
+    return Query(name_type(f"min by ({', '.join(labels)}) ({metric})"), legend)
 
 
-def median_node(typed: Chosen) -> str:
+def median_node(series: Series) -> str:
     """p99 of the median node of each region and volume type."""
-    return f"quantile by {typed.region('volume_type')} (0.5, {typed(metrics.NODE_P99)})"
+    return f"quantile by {series.region('volume_type')} (0.5, {series(metrics.NODE_P99)})"
 
 
 def latencies(title: str, about: str, queries: list[Query], size: Size = THIRD) -> timeseries.Panel:
     """Objectives are dashed lines."""
-    return dashed(graph(title, about, queries, Unit.SECONDS, size=size, log=True), ".*objective.*")
+    return dash(graph(title, about, queries, Unit.SECONDS, size=size, log=True), ".*objective.*")
 
 
 # --- Ceph
 
 
-def ceph(chosen: Chosen) -> list[stat.Panel]:
+def ceph(series: Series) -> list[stat.Panel]:
     """As Ceph's mgr tells Prometheus, where the site scrapes it."""
-    site, its = chosen.site, ceph_series(chosen)
+    site, its = series.site, ceph_series(series)
     by = site.in_region("cluster")
     panels = [
         figure(
             "Ceph's health",
-            f"HEALTH_OK, HEALTH_WARN or HEALTH_ERR, by ceph_health_status of Ceph's mgr{_linked(chosen)}.",
+            f"HEALTH_OK, HEALTH_WARN or HEALTH_ERR, by ceph_health_status of Ceph's mgr{_link_hint(series)}.",
             f"max by {by} ({its('ceph_health_status')})",
             steps=((None, steps.GOOD), (1, steps.WARNING), (2, steps.BAD)),
             legend="{{cluster}}",
@@ -221,7 +221,7 @@ def ceph(chosen: Chosen) -> list[stat.Panel]:
         figure(
             "PGs that accept I/O",
             "The share of placement groups that are active: requests to the others wait.",
-            availability(chosen),
+            availability(series),
             Unit.SHARE,
             ((None, steps.BAD), (1, steps.GOOD)),
             legend="{{cluster}}",
@@ -235,19 +235,19 @@ def ceph(chosen: Chosen) -> list[stat.Panel]:
     return panels
 
 
-def _linked(chosen: Chosen) -> str:
-    return "; click for Ceph's dashboard" if chosen.site.ceph_url else ""
+def _link_hint(series: Series) -> str:
+    return "; click for Ceph's dashboard" if series.site.ceph_url else ""
 
 
-def ceph_series(chosen: Chosen) -> Chosen:
+def ceph_series(series: Series) -> Series:
     """Ceph's targets are others, and need not have the label of a region."""
-    return replace(chosen.or_without_region, site=replace(chosen.site, selector=chosen.site.ceph))
+    return replace(series.or_without_region, site=replace(series.site, selector=series.site.ceph))
 
 
 def ceph_legend(site: Site) -> str:
     return site.legend if "cluster" in site.region else f"{site.legend} {{{{cluster}}}}"
 
 
-def availability(chosen: Chosen) -> str:
-    its, by = ceph_series(chosen), chosen.site.in_region("cluster")
+def availability(series: Series) -> str:
+    its, by = ceph_series(series), series.site.in_region("cluster")
     return f"sum by {by} ({its('ceph_pg_active')})\n/\nsum by {by} ({its('ceph_pg_total')})"

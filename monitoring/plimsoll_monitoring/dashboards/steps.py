@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from plimsoll_agent.monitor.thresholds import MEASURE
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.dashboards.chosen import VERDICTS
+from plimsoll_monitoring.dashboards.series import VERDICTS
 
 Steps = Sequence[tuple[float | None, str]]
 """(from this value on, colour); the first begins at None."""
@@ -51,8 +51,8 @@ def measure(site: Site, name: str) -> Steps:
     """The site's ranges of plimsoll's checks for this figure; those that alarm below a value have no colour."""
     # A range alerts above its end, a step of Grafana's from its value on: add one to a count.
     beyond = 0 if MEASURE[name].unit == "s" else 1
-    found = ((site.range_of(name, "warning"), WARNING), (site.range_of(name, "critical"), BAD))
-    ends = ((_UP_TO.fullmatch(text), colour) for text, colour in found)
+    ranges = ((site.range_of(name, "warning"), WARNING), (site.range_of(name, "critical"), BAD))
+    ends = ((_UP_TO.fullmatch(text), colour) for text, colour in ranges)
     return ((None, GOOD), *((float(end[1]) + beyond, colour) for end, colour in ends if end))
 
 

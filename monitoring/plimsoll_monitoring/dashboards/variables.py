@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.dashboards.chosen import Chosen, of_region
+from plimsoll_monitoring.dashboards.series import Series, of_region
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 ALL = model.VariableOption(selected=True, text="All", value="$__all")
@@ -21,7 +21,7 @@ def datasource() -> build.DatasourceVariable:
     return build.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
 
 
-def _asked(name: str, label: str, selector: str, source: str = "") -> build.QueryVariable:
+def _query_variable(name: str, label: str, selector: str, source: str = "") -> build.QueryVariable:
     return (
         build.QueryVariable(name)
         .label(label)
@@ -33,7 +33,7 @@ def _asked(name: str, label: str, selector: str, source: str = "") -> build.Quer
 
 
 def _several(name: str, label: str, selector: str, source: str = "") -> build.QueryVariable:
-    return _asked(name, label, selector, source).multi(True).include_all(True).all_value(".*").current(ALL)
+    return _query_variable(name, label, selector, source).multi(True).include_all(True).all_value(".*").current(ALL)
 
 
 def region(site: Site) -> build.QueryVariable:
@@ -41,24 +41,24 @@ def region(site: Site) -> build.QueryVariable:
 
 
 def instance(site: Site) -> build.QueryVariable:
-    return _asked("instance", "Node", of_region(site)(metrics.BUILD_INFO), site.instance)
+    return _query_variable("instance", "Node", of_region(site)(metrics.BUILD_INFO), site.instance)
 
 
-def volume_type(chosen: Chosen) -> build.QueryVariable:
+def volume_type(series: Series) -> build.QueryVariable:
     """The volume types of the selected series; "All" includes disks without one."""
-    return _several("volume_type", "Volume type", chosen(metrics.DISKS))
+    return _several("volume_type", "Volume type", series(metrics.DISKS))
 
 
 def one_disk(site: Site) -> list[build.QueryVariable]:
     """A guest and its device; choosing a volume restricts both to where it is attached."""
     info, its = metrics.DISK_INFO, of_region(site).and_('volume=~"$volume"')
-    volume = _asked("volume", "Volume", of_region(site)(info))
+    volume = _query_variable("volume", "Volume", of_region(site)(info))
     return [
         volume.include_all(True)
         .all_value(".*")
         .current(ALL)
         .description("Optional: narrows guests to those with this volume"),
-        _asked("domain", "Guest", its(info)),
-        _asked("uuid", "Its uuid", its(info, 'domain="$domain"')),
-        _asked("target_device", "Disk", its(info, 'domain="$domain"', 'uuid="$uuid"')),
+        _query_variable("domain", "Guest", its(info)),
+        _query_variable("uuid", "Its uuid", its(info, 'domain="$domain"')),
+        _query_variable("target_device", "Disk", its(info, 'domain="$domain"', 'uuid="$uuid"')),
     ]

@@ -11,7 +11,7 @@ from plimsoll_monitoring.promql import equal, label_list, selector
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Series:
     """The site's names, and matchers made of the variables."""
 
     site: Site
@@ -22,17 +22,17 @@ class Chosen:
         its = "" if ":" in metric or metric.startswith("ALERTS") else self.site.selector
         return selector(metric, its, *self.matchers, *more, over=over)
 
-    def and_(self, *matchers: str) -> Chosen:
+    def and_(self, *matchers: str) -> Series:
         return replace(self, matchers=(*self.matchers, *matchers))
 
     @property
-    def of_type(self) -> Chosen:
+    def of_type(self) -> Series:
         return self.and_('volume_type=~"$volume_type"')
 
     @property
-    def or_without_region(self) -> Chosen:
+    def or_without_region(self) -> Series:
         """Series of targets that may not have the label: Ceph's."""
-        return Chosen(self.site, (f'{self.site.region[0]}=~"$region|"',))
+        return Series(self.site, (f'{self.site.region[0]}=~"$region|"',))
 
     # --- labels to group by
 
@@ -56,7 +56,7 @@ class Chosen:
 
     # --- joins
 
-    def named(self, expr: str) -> str:
+    def with_names(self, expr: str) -> str:
         """With the names of server and project, where the guest has them."""
         names = f"max by {self.node('uuid', 'server', 'project_name')} ({self(metrics.GUEST_INFO)})"
         on = f"on {self.node('uuid')}"
@@ -73,25 +73,25 @@ class Chosen:
         return f"({expr}) unless on {self.node('uuid', 'directory')} {others}"
 
 
-def of_region(site: Site) -> Chosen:
-    return Chosen(site, (f'{site.region[0]}=~"$region"',))
+def of_region(site: Site) -> Series:
+    return Series(site, (f'{site.region[0]}=~"$region"',))
 
 
-def of_node(site: Site) -> Chosen:
+def of_node(site: Site) -> Series:
     # Compared with =, because the brackets of an IPv6 instance have a meaning in a pattern.
     return of_region(site).and_(f'{site.instance}="$instance"')
 
 
-def of_guest(site: Site) -> Chosen:
+def of_guest(site: Site) -> Series:
     # With the uuid: each Nova cell may have a guest named instance-0000002a. Without the node: guests migrate.
     return of_region(site).and_('domain="$domain"', 'uuid="$uuid"')
 
 
-def of_disk(site: Site) -> Chosen:
+def of_disk(site: Site) -> Series:
     return of_guest(site).and_('target_device="$target_device"')
 
 
-def type_named(expr: str) -> str:
+def name_type(expr: str) -> str:
     """Name series of disks without a volume type, whose label is empty, "no type" in the legend."""
     return f'label_replace({expr}, "volume_type", "no type", "volume_type", "")'
 
@@ -99,10 +99,10 @@ def type_named(expr: str) -> str:
 VERDICTS = ("kept", "no-limit", "short", "slow", "over-limit", "inconclusive", "failed")
 
 
-def verdict_number(chosen: Chosen, *labels: str) -> str:
+def verdict_number(series: Series, *labels: str) -> str:
     """The place in ``VERDICTS`` of each probe's newest verdict, for a row a probe."""
     by = label_list(*labels)
     return "\nor\n".join(
-        f"{number} * max by {by} ({chosen(metrics.PROBE_VERDICT, equal('verdict', verdict))})"
+        f"{number} * max by {by} ({series(metrics.PROBE_VERDICT, equal('verdict', verdict))})"
         for number, verdict in enumerate(VERDICTS)
     )
