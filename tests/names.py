@@ -43,7 +43,6 @@ LEFT: Mapping[str, int] = {
     "monitoring/plimsoll_monitoring/adapters": 6,
     "monitoring/plimsoll_monitoring/cli": 32,
     "monitoring/plimsoll_monitoring/nagios": 19,
-    "monitoring/plimsoll_monitoring/node": 75,
     "monitoring/plimsoll_monitoring/region": 82,
     "probes/plimsoll_probes/cli": 60,
 }

@@ -71,7 +71,7 @@ class GateCommand(HistoryCommand, Page):
         if parsed_args.since is not None and parsed_args.makes_pass:
             raise UsageError("--since: not with --pass, which judges the pass that it makes")
         settings, options = self.settings(parsed_args), self.app.settings_options
-        asked = gate.Asked(
+        asked = gate.Requirements(
             parsed_args.by_version or version("plimsoll-agent"),
             None if parsed_args.since is None else moment_of("--since", parsed_args.since, now()),
             gate.Tolerance(frozenset(parsed_args.tolerate), parsed_args.tolerate_warnings),

@@ -16,16 +16,16 @@ _MOST_NAMED = 3
 def fact(consoles: Consoles, now: datetime) -> str:
     """``12 read, 1 unreadable; stalled within a day: instance-0000041b (web-1) 5 min ago (3 hung-task)``."""
     counts = {state: len(consoles.in_state(state)) for state in ConsoleState}
-    told = ", ".join(f"{number} {state.value}" for state, number in counts.items() if number) or "no guests"
+    totals = ", ".join(f"{number} {state.value}" for state, number in counts.items() if number) or "no guests"
     recent = [guest for _, guest in consoles.stalled if guest.last is not None and now - guest.last <= _RECENT]
     if not recent:
-        return f"{told}; no stall within a day" if counts[ConsoleState.READ] else told
-    named = ", ".join(_stalled(guest, now) for guest in recent[:_MOST_NAMED])
+        return f"{totals}; no stall within a day" if counts[ConsoleState.READ] else totals
+    guests = ", ".join(_stall_words(guest, now) for guest in recent[:_MOST_NAMED])
     more = f" and {len(recent) - _MOST_NAMED} more" if len(recent) > _MOST_NAMED else ""
-    return f"{told}; stalled within a day: {named}{more}"
+    return f"{totals}; stalled within a day: {guests}{more}"
 
 
-def _stalled(guest: GuestConsole, now: datetime) -> str:
+def _stall_words(guest: GuestConsole, now: datetime) -> str:
     lines = ", ".join(f"{stalls.lines} {kind.value}" for kind, stalls in guest.stalls.items())
     return f"{_name(guest)} {ago(guest.last or now, now)} ({lines})"
 

@@ -28,64 +28,64 @@ _TOLD_SINCE = 20
 
 def figures_of_probes(
     latest: Iterable[ProbeResult],
-    begun: Mapping[tuple[str, str], datetime],
-    postponed: Iterable[Postponed],
-    chosen: Sequence[ChosenTarget],
+    starts: Mapping[tuple[str, str], datetime],
+    postponements: Iterable[Postponed],
+    targets: Sequence[ChosenTarget],
     now: datetime,
     streak: Callable[[ProbeResult], Streak | None] = lambda _: None,
     setup: NodeSetup | None = None,
 ) -> tuple[Figure, ...]:
-    """The figures of ``probe``. ``latest`` are the newest results by guest, directory and job; ``begun`` is when
+    """The figures of ``probe``. ``latest`` are the newest results by guest, directory and job; ``starts`` is when
     the newest run of each guest (uuid) and directory began; ``streak`` finds since when a verdict has been the same,
     and is called for a few results only.
     """
     setup = setup or NodeSetup()
-    counted = [result for result in latest if counts(result, chosen, now)]
-    broken = [each for each in counted if each.finding.verdict in BROKEN]
-    failed = [each for each in counted if each.finding.verdict is Verdict.FAILED]
+    results = [result for result in latest if counts(result, targets, now)]
+    broken_results = [each for each in results if each.finding.verdict in BROKEN]
+    failed_results = [each for each in results if each.finding.verdict is Verdict.FAILED]
     return (
-        _late(begun, postponed, chosen, now, setup),
-        _of_results("probe_broken", broken, streak, setup),
-        _of_results("probe_failed", failed, streak, setup),
+        _late(starts, postponements, targets, now, setup),
+        _of_results("probe_broken", broken_results, streak, setup),
+        _of_results("probe_failed", failed_results, streak, setup),
     )
 
 
-def counts(result: ProbeResult, chosen: Sequence[ChosenTarget], now: datetime) -> bool:
+def counts(result: ProbeResult, targets: Sequence[ChosenTarget], now: datetime) -> bool:
     """Whether a result still counts: it is recent, or its target is still chosen."""
     if now - result.started < FORGOTTEN:
         return True
     key = (result.subject.guest_uuid, result.subject.directory)
-    return any(target.key == key and result.job.name in target.jobs for target in chosen)
+    return any(target.key == key and result.job.name in target.jobs for target in targets)
 
 
 def _late(
-    begun: Mapping[tuple[str, str], datetime],
-    postponed: Iterable[Postponed],
-    chosen: Sequence[ChosenTarget],
+    starts: Mapping[tuple[str, str], datetime],
+    postponements: Iterable[Postponed],
+    targets: Sequence[ChosenTarget],
     now: datetime,
     setup: NodeSetup,
 ) -> Figure:
-    postponed_of = {(each.guest_uuid, each.directory): each for each in postponed}
+    postponed_of = {(each.guest_uuid, each.directory): each for each in postponements}
 
     def why(one: Late) -> str:
         last = postponed_of.get(one.target.key)
         return f"; {postponed_words(last)}" if last is not None and last.at >= one.since else ""
 
-    found = late(chosen, begun, now)
+    cases = late(targets, starts, now)
     each = tuple(
-        f"{_target_words(one.target)}  {_began_words(one.target, begun, now)}, due every"
+        f"{_target_words(one.target)}  {_began_words(one.target, starts, now)}, due every"
         f" {durations.words(one.target.every)}{why(one)}"
-        for one in found
+        for one in cases
     )
-    if not found:
+    if not cases:
         return Figure(name="probe_late", value=0)
-    names = tuple(_target_words(one.target) for one in found)
-    off = "".join(f"; {said}" for said in (setup.not_enabled(PROBE_UNIT),) if said)
-    about, since = first(names) + why(found[0]) + off, min(one.since + 2 * one.target.every for one in found)
-    text = f"{plural(len(found), 'probe')} overdue since {since_words(since, now)}: {about}"
+    names = tuple(_target_words(one.target) for one in cases)
+    off = "".join(f"; {note}" for note in (setup.not_enabled(PROBE_UNIT),) if note)
+    about, since = first(names) + why(cases[0]) + off, min(one.since + 2 * one.target.every for one in cases)
+    text = f"{plural(len(cases), 'probe')} overdue since {since_words(since, now)}: {about}"
     return Figure(
         name="probe_late",
-        value=len(found),
+        value=len(cases),
         about=about,
         problems=(Problem(text=text, do=setup.no_recent_probe(), since=since, reason=None, names=names),),
         each=each,
@@ -96,9 +96,9 @@ def _target_words(target: ChosenTarget) -> str:
     return f"{guest_cell(target.guest_name)} {printable(target.directory)}"
 
 
-def _began_words(target: ChosenTarget, begun: Mapping[tuple[str, str], datetime], now: datetime) -> str:
-    if target.key in begun:
-        return f"last begun {ago(begun[target.key], now)}"
+def _began_words(target: ChosenTarget, starts: Mapping[tuple[str, str], datetime], now: datetime) -> str:
+    if target.key in starts:
+        return f"last begun {ago(starts[target.key], now)}"
     return f"never begun, chosen {ago(target.since, now)}"
 
 
@@ -111,33 +111,34 @@ def _of_results(
     # The failure that prevented a job comes before that job.
     results.sort(key=lambda result: result.finding.why is Why.NOT_REACHED)
     streaks = [streak(each) if at < _TOLD_SINCE else None for at, each in enumerate(results)]
-    said = [verdict_words(each, known) for each, known in zip(results, streaks, strict=True)]
+    texts = [verdict_words(each, period) for each, period in zip(results, streaks, strict=True)]
     names = [_result_name(result) for result in results]
     alike: dict[tuple[str, str], list[int]] = {}
     for at, result in enumerate(results):
-        alike.setdefault((result.subject.guest_uuid, said[at]), []).append(at)
+        alike.setdefault((result.subject.guest_uuid, texts[at]), []).append(at)
     groups = list(alike.values())
+    what = MEASURE[name].wrong
     problems = [
         Problem(
-            text=f"{MEASURE[name].wrong}: {_names(names[those[0]], [results[at] for at in those])}: {said[those[0]]}",
+            text=f"{what}: {_names(names[those[0]], [results[at] for at in those])}: {texts[those[0]]}",
             do=_show(results[those[0]], setup),
-            since=None if (known := streaks[those[0]]) is None else known[0],
+            since=None if (period := streaks[those[0]]) is None else period[0],
             reason=None,
             names=tuple(names[at] for at in those),
         )
         for those in groups[:_EACH]
     ]
     if rest := [names[at] for those in groups[_EACH:] for at in those]:
-        text = f"{MEASURE[name].wrong}: {plural(len(rest), 'more probe')}"
+        text = f"{what}: {plural(len(rest), 'more probe')}"
         problems.append(
             Problem(text=text, do=setup.plimsoll("probe", "list"), since=None, reason=None, names=tuple(rest))
         )
     return Figure(
         name=name,
         value=len(results),
-        about=f"{first(names)}: {said[0]}",
+        about=f"{first(names)}: {texts[0]}",
         problems=tuple(problems),
-        each=tuple(f"{name}  {sentence}" for name, sentence in zip(names, said, strict=True)),
+        each=tuple(f"{name}  {sentence}" for name, sentence in zip(names, texts, strict=True)),
     )
 
 

@@ -40,7 +40,7 @@ class Tolerance:
 
 
 @frozen
-class Asked:
+class Requirements:
     """What a node must be like."""
 
     version: str
@@ -65,37 +65,37 @@ class Fault:
         return f"{self.figure}: {self.text}" if self.figure else self.text
 
 
-def faults(status: NodeStatus, asked: Asked) -> tuple[Fault, ...]:
+def faults(status: NodeStatus, needs: Requirements) -> tuple[Fault, ...]:
     """Empty for a healthy node; else the faults of the pass, then those of figures, the worst first."""
-    found = [Fault(level=Level.UNKNOWN, figure="", text=each.text) for each in status.trouble]
+    wrong = [Fault(level=Level.UNKNOWN, figure="", text=each.text) for each in status.trouble]
     last = status.last
     if last is None:
         none = Fault(level=Level.UNKNOWN, figure="", text=NEVER_PASSED, do=status.setup.no_pass())
-        return tuple(found) if "pass" in status.complaints else (*found, none)
-    if asked.since is not None and last.started < asked.since:
-        when = f"{time_data(last.started)}, before {time_data(asked.since)}"
-        found.append(Fault(level=Level.UNKNOWN, figure="", text=f"there was no pass: the last one started at {when}"))
-    elif last.version != asked.version:
-        by = f"the last pass was made by plimsoll {printable(last.version)}, not by {asked.version}"
-        found.append(Fault(level=Level.UNKNOWN, figure="", text=by))
+        return tuple(wrong) if "pass" in status.complaints else (*wrong, none)
+    if needs.since is not None and last.started < needs.since:
+        when = f"{time_data(last.started)}, before {time_data(needs.since)}"
+        wrong.append(Fault(level=Level.UNKNOWN, figure="", text=f"there was no pass: the last one started at {when}"))
+    elif last.version != needs.version:
+        by = f"the last pass was made by plimsoll {printable(last.version)}, not by {needs.version}"
+        wrong.append(Fault(level=Level.UNKNOWN, figure="", text=by))
     # Not those of status.problems(): there a disk of two figures stands with one, which may be tolerated.
-    out = [each for each in status.judgement.wrong if not asked.tolerance.passes(each, observing=not last.enforcing)]
+    out = [each for each in status.judgement.wrong if not needs.tolerance.passes(each, observing=not last.enforcing)]
     if last.trouble:
         # Without a pass other figures are out of their ranges too, so only the cause is told.
-        found.append(Fault(level=Level.CRITICAL, figure="", text=printable(last.trouble), do=status.setup.no_pass()))
+        wrong.append(Fault(level=Level.CRITICAL, figure="", text=printable(last.trouble), do=status.setup.no_pass()))
         out = [each for each in out if each.measure.name in LASTING]
     return (
-        *found,
+        *wrong,
         *(Fault(level=each.level, figure=each.measure.name, text=words(each), do=each.figure.do) for each in out),
     )
 
 
-def data(status: NodeStatus, found: Sequence[Fault], passes: int) -> dict[str, object]:
+def data(status: NodeStatus, wrong: Sequence[Fault], passes: int) -> dict[str, object]:
     """``passes``: how many were made for it. Times are in UTC."""
     last = status.last
     return {
         "version": FORMAT_VERSION,
-        "healthy": not found,
+        "healthy": not wrong,
         "faults": [
             {
                 "level": fault.level.name.lower(),
@@ -103,7 +103,7 @@ def data(status: NodeStatus, found: Sequence[Fault], passes: int) -> dict[str, o
                 "text": fault.text,
                 "next": fault.do or None,
             }
-            for fault in found
+            for fault in wrong
         ],
         "passes": passes,
         "pass": None

@@ -99,11 +99,11 @@ class Judgement:
 
 def judge(figures: Iterable[Figure], thresholds: Mapping[str, Thresholds]) -> Judgement:
     """Grade each figure by its ranges. No other module decides on levels."""
-    findings = [_judged(figure, thresholds[figure.name]) for figure in figures]
+    findings = [_judge_figure(figure, thresholds[figure.name]) for figure in figures]
     return Judgement(tuple(sorted(findings, key=lambda finding: -finding.level)))
 
 
-def _judged(figure: Figure, thresholds: Thresholds) -> JudgedFigure:
+def _judge_figure(figure: Figure, thresholds: Thresholds) -> JudgedFigure:
     measure = MEASURE[figure.name]
     if figure.value is None:
         # A figure without ranges may stay unknown.
@@ -132,11 +132,11 @@ def duration_words(seconds: float) -> str:
 
 
 def figures_of_pass(
-    last: LastPass | None, now: datetime, setup: NodeSetup | None = None, approved: str = ""
+    last: LastPass | None, now: datetime, setup: NodeSetup | None = None, approval: str = ""
 ) -> tuple[Figure, ...]:
     """The figures of ``agent`` and ``limits``; without a pass, two unknown ages.
 
-    ``approved``: by whom and when, since that pass, what its brake deferred, and which pass applies it.
+    ``approval``: by whom and when, since that pass, what its brake deferred, and which pass applies it.
     """
     setup = setup or NodeSetup()
     if last is None:
@@ -150,14 +150,14 @@ def figures_of_pass(
         _age("pass_age", now, last.ended, setup.not_enabled(ENFORCE_UNIT), setup.no_recent_pass()),
         _age("good_pass_age", now, last.last_good, trouble, _no_good_pass(last, setup)),
         _sources_down(last, trouble, now, setup),
-        *_of_observation(last, now, setup, approved),
+        *_of_observation(last, now, setup, approval),
     ]
     if last.grade is not Grade.FAILED:
         figures.append(_pass_seconds(last, setup))
     if last.catalogue is not None:
-        issued, source = last.catalogue.issued, f"source {printable(last.catalogue.source or setup.catalogue)}"
+        issue_time, source = last.catalogue.issued, f"source {printable(last.catalogue.source or setup.catalogue)}"
         about = ", ".join(filter(None, (source, setup.not_enabled(CATALOGUE_UNIT))))
-        figures.append(_age("catalogue_age", now, issued, about, setup.no_catalogue()))
+        figures.append(_age("catalogue_age", now, issue_time, about, setup.no_catalogue()))
     return (*figures, *figures_of_disks(last, now, setup))
 
 
@@ -191,11 +191,11 @@ def _why_down(name: str, last: LastPass) -> str:
     return next((note_words(note) for note in last.notes if note.code is _NOTED.get(name)), "")
 
 
-def _of_observation(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> tuple[Figure, ...]:
+def _of_observation(last: LastPass, now: datetime, setup: NodeSetup, approval: str) -> tuple[Figure, ...]:
     """Before the first observation they are unknown."""
     if last.looked is None:
         return Figure(name="paused", value=None), Figure(name="braked", value=None)
-    return paused_figure(last.paused, last.wrong_since.get(PAUSED), now, setup), _braked(last, now, setup, approved)
+    return paused_figure(last.paused, last.wrong_since.get(PAUSED), now, setup), _brake(last, now, setup, approval)
 
 
 def _age(name: str, now: datetime, then: datetime | None, about: str, do: str) -> Figure:
@@ -228,24 +228,24 @@ def _sources_down(last: LastPass, trouble: str, now: datetime, setup: NodeSetup)
     return Figure(name="sources_down", value=len(down), about=printable(", ".join(down)), problems=tuple(problems))
 
 
-def paused_figure(paused: Reason | None, since: datetime | None, now: datetime, setup: NodeSetup) -> Figure:
-    if paused is None:
+def paused_figure(reason: Reason | None, since: datetime | None, now: datetime, setup: NodeSetup) -> Figure:
+    if reason is None:
         return Figure(name="paused", value=0)
-    text = f"{MEASURE['paused'].wrong}{_since(since, now)}: {reason_words(paused)}"
+    text = f"{MEASURE['paused'].wrong}{_since(since, now)}: {reason_words(reason)}"
     return Figure(
         name="paused",
         value=1,
-        about=reason_words(paused),
-        problems=(Problem(text=text, do=setup.pause(paused), since=since, reason=paused),),
+        about=reason_words(reason),
+        problems=(Problem(text=text, do=setup.pause(reason), since=since, reason=reason),),
     )
 
 
-def _braked(last: LastPass, now: datetime, setup: NodeSetup, approved: str) -> Figure:
+def _brake(last: LastPass, now: datetime, setup: NodeSetup, approval: str) -> Figure:
     if not last.braked_disks:
         return Figure(name="braked", value=0)
     since, revision = last.wrong_since.get(BRAKED), printable(last.braked or "")[:16]
     disks = plural(last.braked_disks, "disk")
-    needs = approved or MEASURE["braked"].wrong
+    needs = approval or MEASURE["braked"].wrong
     text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {needs}"
     return Figure(
         name="braked",
@@ -281,9 +281,9 @@ def figures_of_daemon(
     if daemon is None:
         return ()
     setup, faults = setup or NodeSetup(), daemon.faults(now)
-    written = f"(pid {daemon.pid}) has written nothing since {since_words(daemon.written, now)}"
-    found = {
-        DOES_NOT_RUN: Problem(text=f"the daemon {written}: only the timer's passes set limits", do=setup.daemon()),
+    silence = f"(pid {daemon.pid}) has written nothing since {since_words(daemon.written, now)}"
+    problems = {
+        DOES_NOT_RUN: Problem(text=f"the daemon {silence}: only the timer's passes set limits", do=setup.daemon()),
         NO_EVENTS: Problem(
             text=f"the daemon has no events: {_first_line(daemon.disconnected)}", do=setup.virsh("list")
         ),
@@ -296,7 +296,7 @@ def figures_of_daemon(
             name="daemon_faults",
             value=len(faults),
             about=", ".join(faults),
-            problems=tuple(found[each] for each in faults),
+            problems=tuple(problems[each] for each in faults),
         ),
     )
 
@@ -414,8 +414,8 @@ def _case(disk: LastDisk, setup: NodeSetup) -> _Case:
     if disk.kind is Kind.PLANNED:
         # The reason is that of the desired limits.
         return _Case(name=_name(disk), why=_why(disk), reason=None, since=disk.since, do=setup.plimsoll("plan"))
-    tried = disk.kind is Kind.FAILED and disk.reason.code in (Code.REJECTED, Code.READ_BACK_DIFFERS)
-    do = setup.record(disk.named) if tried else setup.disk(disk.reason, disk.named)
+    attempt = disk.kind is Kind.FAILED and disk.reason.code in (Code.REJECTED, Code.READ_BACK_DIFFERS)
+    do = setup.record(disk.named) if attempt else setup.disk(disk.reason, disk.named)
     return _Case(name=_name(disk), why=_why(disk), reason=disk.reason, since=disk.since, do=do)
 
 
@@ -440,8 +440,8 @@ def _problems(name: str, cases: Sequence[_Case], now: datetime, do: str = "") ->
 
 
 def _problem(name: str, cases: Sequence[_Case], now: datetime) -> Problem:
-    begun = [case.since for case in cases if case.since is not None]
-    since = min(begun) if len(begun) == len(cases) else None
+    starts = [case.since for case in cases if case.since is not None]
+    since = min(starts) if len(starts) == len(cases) else None
     head, names = cases[0], tuple(case.name for case in cases)
     why, more = head.why, f" and {len(cases) - 1} more" if len(cases) > 1 else ""
     where = f"{first(names)}: {why}"
@@ -452,8 +452,8 @@ def _problem(name: str, cases: Sequence[_Case], now: datetime) -> Problem:
 
 
 def _what(name: str, cases: Sequence[_Case]) -> str:
-    deferred = name == "behind" and all(case.reason is not None for case in cases)
-    return _WHAT["deferred" if deferred else name](len(cases))
+    all_deferred = name == "behind" and all(case.reason is not None for case in cases)
+    return _WHAT["deferred" if all_deferred else name](len(cases))
 
 
 _WHAT: Mapping[str, Callable[[int], str]] = {

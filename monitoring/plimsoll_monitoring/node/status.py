@@ -55,13 +55,13 @@ class Probes:
     @classmethod
     def of(cls, history: History, now: datetime, setup: NodeSetup | None = None) -> Probes:
         """Raises ``StateError``."""
-        chosen, latest, postponed = history.chosen_targets(), history.latest(), history.postponed()
-        begun = history.last_begun(now)
+        targets, latest, postponements = history.chosen_targets(), history.latest(), history.postponed()
+        starts = history.last_begun(now)
         return cls(
-            chosen=chosen,
-            results=[each for each in latest if counts(each, chosen, now)],
-            postponed=[each for each in postponed if _is_postponed(each, chosen, begun)],
-            figures=figures_of_probes(latest, begun, postponed, chosen, now, history.streak, setup),
+            chosen=targets,
+            results=[each for each in latest if counts(each, targets, now)],
+            postponed=[each for each in postponements if _is_postponed(each, targets, starts)],
+            figures=figures_of_probes(latest, starts, postponements, targets, now, history.streak, setup),
         )
 
     @property
@@ -70,10 +70,10 @@ class Probes:
 
 
 def _is_postponed(
-    postponed: Postponed, chosen: Sequence[ChosenTarget], begun: Mapping[tuple[str, str], datetime]
+    postponement: Postponed, targets: Sequence[ChosenTarget], starts: Mapping[tuple[str, str], datetime]
 ) -> bool:
-    key = postponed.guest_uuid, postponed.directory
-    return any(target.key == key for target in chosen) and (key not in begun or begun[key] < postponed.at)
+    key = postponement.guest_uuid, postponement.directory
+    return any(target.key == key for target in targets) and (key not in starts or starts[key] < postponement.at)
 
 
 @frozen
@@ -117,26 +117,26 @@ class NodeStatus:
         figures = tuple(each for each in figures if each.name != "paused")
         daemon = figures_of_daemon(self.daemon, self.now, self.setup)
         since = None if self.last is None or self.last.paused is None else self.last.wrong_since.get(PAUSED)
-        paused = paused_figure(self.paused, since, self.now, self.setup)
+        pause = paused_figure(self.paused, since, self.now, self.setup)
         probes = () if self.probes is None else self.probes.figures
-        return judge((*figures, paused, *daemon, *probes), self.thresholds)
+        return judge((*figures, pause, *daemon, *probes), self.thresholds)
 
     @property
     def approved(self) -> str:
         """``approved by root 16:14 UTC; the next pass applies it``: what the brake of the last pass deferred."""
         revision = self.last.braked if self.last is not None else None
-        given = [each for each in self.approvals if revision and each.approval.covers(revision, removal=False)]
-        if not given:
+        approvals = [each for each in self.approvals if revision and each.approval.covers(revision, removal=False)]
+        if not approvals:
             return ""
-        best = max(given, key=lambda each: each.approval.remove)
-        said = f"approved by {printable(best.by)} {since_words(best.at, self.now)}"
-        said += "" if best.approval.remove else ", without removals"
+        best = max(approvals, key=lambda each: each.approval.remove)
+        text = f"approved by {printable(best.by)} {since_words(best.at, self.now)}"
+        text += "" if best.approval.remove else ", without removals"
         which = "next pass"
         if self.observe:
             which = "first pass in mode enforce"
         elif self.paused is not None:
             which = "first pass after the pause"
-        return f"{said}; the {which} applies it"
+        return f"{text}; the {which} applies it"
 
     @property
     def trouble(self) -> tuple[Problem, ...]:
@@ -162,40 +162,40 @@ class NodeStatus:
 
     def problems(self) -> Iterator[ListedProblem]:
         """What is wrong, the worst first. What two figures tell of the same disks is told once."""
-        found = [ListedProblem(Level.UNKNOWN, "", each) for each in self.trouble]
+        entries = [ListedProblem(Level.UNKNOWN, "", each) for each in self.trouble]
         texts: set[str] = set()
         disks: set[str] = set()
         for finding in self.judgement.wrong:
             for problem in self._problems_of(finding, disks):
                 if problem.text not in texts:
-                    found.append(ListedProblem(finding.level, finding.measure.name, problem))
+                    entries.append(ListedProblem(finding.level, finding.measure.name, problem))
                 texts.add(problem.text)
-        alone = (told for told in found if not _follows(told, found))
-        yield from sorted(alone, key=lambda told: (-told.level, told.figure == "good_pass_age"))
+        alone = (entry for entry in entries if not _follows(entry, entries))
+        yield from sorted(alone, key=lambda entry: (-entry.level, entry.figure == "good_pass_age"))
 
-    def _problems_of(self, finding: JudgedFigure, told: set[str]) -> Sequence[Problem]:
-        """``told``: the keys of disks that were told before; others are added."""
+    def _problems_of(self, finding: JudgedFigure, keys: set[str]) -> Sequence[Problem]:
+        """``keys``: those of disks that were told before; others are added."""
         name = finding.measure.name
         if self.last is None or name not in OF_DISKS:
             return finding.figure.problems or (Problem(text=words(finding)),)
-        disks = [disk for disk in self.last.disks if OF_DISKS[name](disk) and disk.named.key not in told]
-        told |= {disk.named.key for disk in disks}
+        disks = [disk for disk in self.last.disks if OF_DISKS[name](disk) and disk.named.key not in keys]
+        keys |= {disk.named.key for disk in disks}
         if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
             disks = [disk for disk in disks if disk.reason.code is not Code.BRAKED]  # told with the brake
         return problems_of_disks(name, disks, self.now, self.setup)
 
 
-def _follows(told: ListedProblem, found: Sequence[ListedProblem]) -> bool:
+def _follows(entry: ListedProblem, entries: Sequence[ListedProblem]) -> bool:
     """Whether it is that there was no good pass, and a problem that is as bad has the same next command."""
-    others = [other for other in found if other.figure != "good_pass_age"]
-    return told.figure == "good_pass_age" and any(
-        told.problem.do == other.problem.do and told.level <= other.level for other in others
+    others = [other for other in entries if other.figure != "good_pass_age"]
+    return entry.figure == "good_pass_age" and any(
+        entry.problem.do == other.problem.do and entry.level <= other.level for other in others
     )
 
 
 def _complaint(name: str, text: str, setup: NodeSetup) -> Problem:
-    barred = setup.sudo and os.strerror(errno.EACCES) in text
-    do = setup.plimsoll("status") if barred else setup.plimsoll("state", "check")
+    no_access = setup.sudo and os.strerror(errno.EACCES) in text
+    do = setup.plimsoll("status") if no_access else setup.plimsoll("state", "check")
     return Problem(text=text, do=do, reason=because(Code.NOT_READ, source=name, detail=text))
 
 

@@ -27,7 +27,7 @@ def data(status: NodeStatus) -> dict[str, object]:
         "version": FORMAT_VERSION,
         "level": status.level.name.lower(),
         "complaints": [each.text for each in status.trouble],
-        "problems": [_problem_data(told) for told in status.problems()],
+        "problems": [_problem_data(entry) for entry in status.problems()],
         "findings": [_finding_data(finding) for finding in status.judgement.findings],
         "pass": None if last is None else _pass_data(last),
         "sources": None if last is None else dict(last.sources),
@@ -66,11 +66,11 @@ def _daemon_data(daemon: DaemonStatus, now: datetime) -> dict[str, object]:
     }
 
 
-def _problem_data(told: ListedProblem) -> dict[str, object]:
-    problem = told.problem
+def _problem_data(entry: ListedProblem) -> dict[str, object]:
+    problem = entry.problem
     return {
-        "level": told.level.name.lower(),
-        "figure": told.figure or None,
+        "level": entry.level.name.lower(),
+        "figure": entry.figure or None,
         "text": problem.text,
         "next": problem.do or None,
         "since": problem.since and time_data(problem.since),
@@ -112,9 +112,9 @@ def _pass_data(last: LastPass) -> dict[str, object]:
 
 def _catalogue_data(last: LastPass) -> dict[str, object]:
     catalogue = last.catalogue
-    issued = None if catalogue is None else catalogue.issued
+    issue_time = None if catalogue is None else catalogue.issued
     return {
-        "issued": issued and time_data(issued),
+        "issued": issue_time and time_data(issue_time),
         "source": None if catalogue is None else catalogue.source or None,
         "refreshes": {"good": last.calls.good, "failed": last.calls.failed},
         "calls": dict(last.calls.of_service),

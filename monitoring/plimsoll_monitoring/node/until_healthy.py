@@ -8,7 +8,7 @@ from typing import Protocol
 
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
-from plimsoll_monitoring.node.gate import LASTING, Asked, Fault, faults
+from plimsoll_monitoring.node.gate import LASTING, Fault, Requirements, faults
 from plimsoll_monitoring.node.status import NodeStatus
 
 BETWEEN = timedelta(seconds=10)
@@ -47,18 +47,18 @@ class World:
     """Has the daemon make a pass where it is process 1 and no systemd is: ``adapters.container``."""
 
 
-def after_passes(world: World, question: Asked, wait: timedelta) -> Gate:
+def after_passes(world: World, needs: Requirements, wait: timedelta) -> Gate:
     """At least one pass, and another every ten seconds while the node is unhealthy, for as long as ``wait``.
 
     An approval or the end of a pause is not waited for. Raises ``Unreachable``, ``DeadlineExceeded`` of systemd.
     """
     begin = world.now()
-    question = replace(question, since=begin)
+    needs = replace(needs, since=begin)
     passes = 0
     while True:
         status, trouble = _one_pass(world)
         passes += 1
-        wrong = faults(status, question)
+        wrong = faults(status, needs)
         figures = {fault.figure for fault in wrong}
         if not wrong or figures & LASTING or world.now() + BETWEEN > begin + wait:
             break

@@ -15,7 +15,7 @@ from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import SHIPPED, Level, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.util.frozen import replace
-from plimsoll_monitoring.node.gate import LASTING, Asked, Tolerance, faults
+from plimsoll_monitoring.node.gate import LASTING, Requirements, Tolerance, faults
 from plimsoll_monitoring.node.status import NodeStatus
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass
 from tests.unit.node import uuid_of
@@ -49,7 +49,7 @@ def found(
 ) -> list[str]:
     here = NodeStatus(now=NOON, last=last, probes=None, paused=None, written={}, thresholds=thresholds)
     here = replace(here, **other)
-    return [f"{each.level.name} {each.words}" for each in faults(here, Asked("0.1.1", BEGUN, tolerance))]
+    return [f"{each.level.name} {each.words}" for each in faults(here, Requirements("0.1.1", BEGUN, tolerance))]
 
 
 def figures(*disks: Any, tolerance: Tolerance = STRICT, **other: Any) -> list[str]:
@@ -142,5 +142,5 @@ def test_what_only_an_operator_ends_is_told_of_a_failed_pass_too() -> None:
 
 def test_a_fault_has_the_command_to_run_next() -> None:
     here = NodeStatus(now=NOON, last=passed(FAILED), probes=None, paused=None, written={}, thresholds=SHIPPED)
-    (fault,) = faults(here, Asked("0.1.1"))
+    (fault,) = faults(here, Requirements("0.1.1"))
     assert (fault.level, fault.figure, fault.do.split()[0]) == (Level.WARNING, "failed", "plimsoll")

@@ -13,7 +13,7 @@ from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.monitor.thresholds import SHIPPED
 from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.util.frozen import replace
-from plimsoll_monitoring.node.gate import Asked
+from plimsoll_monitoring.node.gate import Requirements
 from plimsoll_monitoring.node.status import NodeStatus
 from plimsoll_monitoring.node.until_healthy import Gate, World, after_passes
 from tests.unit.lastpasses import UNTOUCHED, a_last_disk, a_last_pass
@@ -85,7 +85,7 @@ class Node:
 
 def gate(node: Node, wait: int = 25) -> Gate:
     world = World(units=node, look=node.look, now=node.now, sleep=node.sleep)
-    return after_passes(world, Asked("0.1.1"), timedelta(seconds=wait))
+    return after_passes(world, Requirements("0.1.1"), timedelta(seconds=wait))
 
 
 def words(found: Gate) -> list[str]:
@@ -127,7 +127,7 @@ def test_in_a_container_whose_daemon_makes_no_pass_no_systemd_is_asked_why() -> 
 
     node = WithoutSystemd(daemon=True, seconds=None)
     world = World(units=node, look=node.look, now=node.now, sleep=node.sleep, reload_daemon=node.reload_daemon)
-    (text,) = words(after_passes(world, Asked("0.1.1"), timedelta()))
+    (text,) = words(after_passes(world, Requirements("0.1.1"), timedelta()))
     assert text.endswith("; plimsoll daemon: no output")
 
 
