@@ -24,7 +24,7 @@ from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS, Level, Measure
 from plimsoll_agent.util import quantities
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
-from plimsoll_monitoring.nagios.judging import STATE, Found, Judging, WorstFirst
+from plimsoll_monitoring.nagios.judging import STATE, FindingContext, Judging, WorstFirst
 from plimsoll_monitoring.nagios.measure import Measuring, NoData, Only, measure
 from plimsoll_monitoring.nagios.wording import FIRST_LINE, WHOLE, Wording, head, output
 
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # Nagios may run it with any locale
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     options = options_of(argv)
-    report = _reported(options, datetime.now(UTC))
+    report = _report(options, datetime.now(UTC))
     sys.stdout.write(report.text)
     sys.stdout.flush()
     return report.status
@@ -64,7 +64,7 @@ def options_of(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def _reported(options: argparse.Namespace, now: datetime) -> Report:
+def _report(options: argparse.Namespace, now: datetime) -> Report:
     """The report, within the timeout: a thread does the work, and is abandoned after that."""
     deadlines = Deadlines(options.timeout, at_once=1)
     try:
@@ -86,23 +86,23 @@ def check(options: argparse.Namespace, now: datetime) -> Report:
         try:
             # For the person who is told of it, not for the user of the check.
             setup = replace(node_setup(settings), sudo=False)
-            measured = measure(options.subject, options.state_dir or settings.state_dir, only, now, setup)
+            measurement = measure(options.subject, options.state_dir or settings.state_dir, only, now, setup)
         except NoData as error:
             return _plain_report(options.subject, STATE[options.no_data], str(error))
     ranges = thresholds(options, settings.health)
-    wording = Wording(options.subject, measured.extent, None if options.verbose else _MOST_LINES)
+    wording = Wording(options.subject, measurement.extent, None if options.verbose else _MOST_LINES)
     judging = [Judging(each.name, ranges[each.name]) for each in measures(options.subject)]
-    found = map(Found, measured.findings)
-    nagios = Check(Measuring(measured), *judging, *found, wording, WorstFirst())
+    findings = map(FindingContext, measurement.findings)
+    nagios = Check(Measuring(measurement), *judging, *findings, wording, WorstFirst())
     nagios()
     first = head(options.subject, nagios.state) + nagios.summary_str
     more = [*nagios.verbose_str, *(f"note: {line}" for line in warnings.lines)]
     return Report(output(first, nagios.perfdata, more, whole=None if options.verbose else WHOLE), nagios.exitcode)
 
 
-def _plain_report(subject: str, state: ServiceState, said: str) -> Report:
+def _plain_report(subject: str, state: ServiceState, text: str) -> Report:
     """A report of one text. If it is too long for the first line, it is repeated in full below."""
-    first, *others = said.splitlines() or [""]
+    first, *others = text.splitlines() or [""]
     line = head(subject, state) + first
     return Report(output(line, more=[first, *others] if others or len(line) > FIRST_LINE else []), int(state))
 
@@ -113,15 +113,15 @@ def measures(subject: str) -> list[Measure]:
 
 def thresholds(options: argparse.Namespace, settings: Mapping[str, Thresholds]) -> dict[str, Thresholds]:
     """The ranges of the settings; the command line overrides them."""
-    given = {
+    overrides = {
         each.name: {
-            level: said
+            level: text
             for level in ("warning", "critical")
-            if (said := getattr(options, f"{each.name}_{level}")) is not None
+            if (text := getattr(options, f"{each.name}_{level}")) is not None
         }
         for each in measures(options.subject)
     }
-    return {name: replace(settings[name], **said) for name, said in given.items()}
+    return {name: replace(settings[name], **levels) for name, levels in overrides.items()}
 
 
 class _Warnings(logging.Handler):
@@ -230,13 +230,13 @@ def _add_ranges(one: argparse.ArgumentParser, subject: str) -> None:
         "10 (alarm outside 0 to 10), 5:, ~:10, 5:10 or @5:10, '' for never; they override [health] in the settings",
     )
     for each in measures(subject):
-        for level, shipped in (("warning", each.warning), ("critical", each.critical)):
+        for level, default in (("warning", each.warning), ("critical", each.critical)):
             ranges.add_argument(
                 f"--{each.name.replace('_', '-')}-{level}",
                 dest=f"{each.name}_{level}",
                 metavar="RANGE",
                 type=partial(_range, each.unit),
-                help=f"{each.what} (default: {shipped or 'never'})",
+                help=f"{each.what} (default: {default or 'never'})",
             )
 
 

@@ -20,13 +20,13 @@ STATE: dict[Level, ServiceState] = {
 _LEVEL = {state: level for level, state in STATE.items()}
 
 
-class Judged(Result):  # type: ignore[misc]  # nagiosplugin has no types
+class FigureResult(Result):  # type: ignore[misc]  # nagiosplugin has no types
     """A result with its finding."""
 
     finding: JudgedFigure
 
-    def __new__(cls, finding: JudgedFigure, metric: Metric) -> Judged:
-        result: Judged = super().__new__(cls, STATE[finding.level], words(finding), metric)
+    def __new__(cls, finding: JudgedFigure, metric: Metric) -> FigureResult:
+        result: FigureResult = super().__new__(cls, STATE[finding.level], words(finding), metric)
         result.finding = finding
         return result
 
@@ -38,9 +38,9 @@ class Judging(Context):  # type: ignore[misc]  # nagiosplugin has no types
         super().__init__(name)
         self._thresholds = thresholds
 
-    def evaluate(self, metric: Metric, resource: Measuring) -> Judged:
+    def evaluate(self, metric: Metric, resource: Measuring) -> FigureResult:
         (finding,) = judge([resource.of[metric.name]], {metric.name: self._thresholds}).findings
-        return Judged(finding, metric)
+        return FigureResult(finding, metric)
 
     def performance(self, metric: Metric, _resource: Measuring) -> Performance | None:
         """Unknown values are left out: Icinga refuses U as a value."""
@@ -50,15 +50,15 @@ class Judging(Context):  # type: ignore[misc]  # nagiosplugin has no types
         return Performance(metric.name, decimal(metric.value), metric.uom, *ranges, metric.min)
 
 
-class Found(Context):  # type: ignore[misc]  # nagiosplugin has no types
+class FindingContext(Context):  # type: ignore[misc]  # nagiosplugin has no types
     """A finding that has no figure to judge."""
 
     def __init__(self, finding: JudgedFigure) -> None:
         super().__init__(finding.measure.name)
         self._finding = finding
 
-    def evaluate(self, metric: Metric, _resource: Measuring) -> Judged:
-        return Judged(self._finding, metric)
+    def evaluate(self, metric: Metric, _resource: Measuring) -> FigureResult:
+        return FigureResult(self._finding, metric)
 
     def performance(self, _metric: Metric, _resource: Measuring) -> None:
         """It has no value."""
@@ -67,7 +67,7 @@ class Found(Context):  # type: ignore[misc]  # nagiosplugin has no types
 class WorstFirst(Results):  # type: ignore[misc]  # nagiosplugin has no types
     """Results as ``Level`` ranks them: nagiosplugin itself ranks UNKNOWN above CRITICAL."""
 
-    def __iter__(self) -> Iterator[Judged]:
+    def __iter__(self) -> Iterator[FigureResult]:
         return iter(sorted(self.results, key=lambda result: -_LEVEL[result.state]))
 
     @property

@@ -48,7 +48,7 @@ class Only:
 
 
 @frozen
-class Measured:
+class Measurement:
     """The figures, a short text on what they cover, and what is found without a figure."""
 
     figures: tuple[Figure, ...]
@@ -59,9 +59,9 @@ class Measured:
 class Measuring(Resource):  # type: ignore[misc]  # nagiosplugin has no types
     """One subject of this node for nagiosplugin: a metric for each figure, in the context of the same name."""
 
-    def __init__(self, measured: Measured) -> None:
-        self.of = {figure.name: figure for figure in measured.figures}
-        self.findings = measured.findings
+    def __init__(self, measurement: Measurement) -> None:
+        self.of = {figure.name: figure for figure in measurement.figures}
+        self.findings = measurement.findings
 
     def probe(self) -> Iterator[Metric]:
         for name, figure in self.of.items():
@@ -70,7 +70,7 @@ class Measuring(Resource):  # type: ignore[misc]  # nagiosplugin has no types
             yield Metric(finding.measure.name, None)
 
 
-def measure(subject: str, directory: Path, only: Only, now: datetime, setup: NodeSetup | None = None) -> Measured:
+def measure(subject: str, directory: Path, only: Only, now: datetime, setup: NodeSetup | None = None) -> Measurement:
     """The figures of ``limits``, ``agent`` or ``probe``. Raises ``NoData``."""
     setup = setup or NodeSetup()
     try:
@@ -80,9 +80,9 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
             return _of_probes(readable(State(directory)), only, now, setup)
         state = State(directory)
         daemon = daemon_status.load_or_none(state) if subject == "agent" else None
-        measured = _of_pass(subject, pass_summary_file.load(state), daemon, only, now, setup)
-        found = no_room(directory) if subject == "agent" else None
-        return measured if found is None else replace(measured, findings=(found,))
+        measurement = _of_pass(subject, pass_summary_file.load(state), daemon, only, now, setup)
+        finding = no_room(directory) if subject == "agent" else None
+        return measurement if finding is None else replace(measurement, findings=(finding,))
     except OSError as error:
         raise NoData(f"{directory}: {files.reason(error)}") from error
     except StateError as error:
@@ -91,7 +91,7 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
 
 def _of_pass(
     subject: str, last: LastPass | None, daemon: DaemonStatus | None, only: Only, now: datetime, setup: NodeSetup
-) -> Measured:
+) -> Measurement:
     if last is None:
         never = next(
             figure for figure in figures_of_pass(None, now, setup) if MEASURE[figure.name].subject == subject
@@ -101,11 +101,11 @@ def _of_pass(
         mode = "enforce" if last.enforcing else "observe"
         figures = (*figures_of_pass(last, now, setup), *figures_of_daemon(daemon, now, setup))
         figures = tuple(each for each in figures if MEASURE[each.name].subject == subject)
-        return Measured(figures, f"last pass {ago(last.ended, now)}, mode {mode}, {len(last.disks)} disks")
+        return Measurement(figures, f"last pass {ago(last.ended, now)}, mode {mode}, {len(last.disks)} disks")
     last = _only_disks(last, only)
-    looked = "never observed" if last.looked is None else f"observed {ago(last.looked, now)}"
+    when = "never observed" if last.looked is None else f"observed {ago(last.looked, now)}"
     guests = len({disk.named.guest_uuid for disk in last.disks})
-    return Measured(figures_of_disks(last, now, setup), f"{len(last.disks)} disks of {guests} guests, {looked}")
+    return Measurement(figures_of_disks(last, now, setup), f"{len(last.disks)} disks of {guests} guests, {when}")
 
 
 def _only_disks(last: LastPass, only: Only) -> LastPass:
@@ -122,27 +122,27 @@ def _only_disks(last: LastPass, only: Only) -> LastPass:
     return replace(last, disks=disks, unreachable=unreachable)
 
 
-def _of_probes(history: History, only: Only, now: datetime, setup: NodeSetup) -> Measured:
+def _of_probes(history: History, only: Only, now: datetime, setup: NodeSetup) -> Measurement:
     latest: Sequence[ProbeResult] = history.latest()
-    chosen: Sequence[ChosenTarget] = history.chosen_targets()
-    postponed: Sequence[Postponed] = history.postponed()
+    targets: Sequence[ChosenTarget] = history.chosen_targets()
+    postponements: Sequence[Postponed] = history.postponed()
     if only.guest is not None:
         its = {only.guest} | {each.subject.guest_uuid for each in latest if only.guest in _names(each)}
         latest = [each for each in latest if each.subject.guest_uuid in its]
-        chosen = [each for each in chosen if each.guest_uuid in its or each.guest_name == only.guest]
-        if not latest and not chosen:
+        targets = [each for each in targets if each.guest_uuid in its or each.guest_name == only.guest]
+        if not latest and not targets:
             raise NoData(
                 f"guest {only.guest} is not chosen for probes here and has no results; see plimsoll probe list"
             )
-    figures = figures_of_probes(latest, history.last_begun(now), postponed, chosen, now, history.streak, setup)
-    return Measured(figures, _extent(latest, chosen, now))
+    figures = figures_of_probes(latest, history.last_begun(now), postponements, targets, now, history.streak, setup)
+    return Measurement(figures, _extent(latest, targets, now))
 
 
 def _names(result: ProbeResult) -> tuple[str | None, ...]:
     return result.subject.guest_uuid, result.subject.guest_name, result.subject.display_name
 
 
-def _extent(latest: Sequence[ProbeResult], chosen: Sequence[ChosenTarget], now: datetime) -> str:
-    targets = f"{plural(len(chosen), 'probe target')}" if chosen else "no probe targets"
+def _extent(latest: Sequence[ProbeResult], targets: Sequence[ChosenTarget], now: datetime) -> str:
+    text = f"{plural(len(targets), 'probe target')}" if targets else "no probe targets"
     newest = max((each.started for each in latest), default=None)
-    return targets if newest is None else f"{targets}, newest run {ago(newest, now)}"
+    return text if newest is None else f"{text}, newest run {ago(newest, now)}"

@@ -9,7 +9,7 @@ from nagiosplugin.state import ServiceState
 
 from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util.text import printable
-from plimsoll_monitoring.nagios.judging import STATE, Judged, decimal
+from plimsoll_monitoring.nagios.judging import STATE, FigureResult, decimal
 from plimsoll_monitoring.node.health import JudgedFigure, duration_words, words
 
 FIRST_LINE = 199
@@ -35,26 +35,26 @@ class Wording(Summary):  # type: ignore[misc]  # nagiosplugin has no types
         self._extent = extent
         self._most = most
 
-    def ok(self, _results: Iterable[Judged]) -> str:
-        return shortened(self._extent, self._room)
+    def ok(self, _results: Iterable[FigureResult]) -> str:
+        return shorten(self._extent, self._room)
 
-    def problem(self, results: Iterable[Judged]) -> str:
+    def problem(self, results: Iterable[FigureResult]) -> str:
         worst, *others = [each.finding for each in results if each.finding.level is not Level.OK]
-        said, do = words(worst), shortened(worst.figure.do, _LONGEST_DO)
+        text, do = words(worst), shorten(worst.figure.do, _LONGEST_DO)
         end = f"; {do}" if do else ""
         also = [f" (also {', '.join(map(_brief, others))})", f" (+{len(others)} more)"] if others else [""]
-        tail = next((f"{end}{each}" for each in also if len(said + end + each) <= self._room), f"{end}{also[-1]}")
-        return shortened(said, self._room - len(tail)) + tail
+        tail = next((f"{end}{each}" for each in also if len(text + end + each) <= self._room), f"{end}{also[-1]}")
+        return shorten(text, self._room - len(tail)) + tail
 
-    def verbose(self, results: Iterable[Judged]) -> list[str]:
+    def verbose(self, results: Iterable[FigureResult]) -> list[str]:
         """All findings, worst first, each with its disks or guests below."""
         return [line for each in results for line in self._lines(each.finding)]
 
     def _lines(self, finding: JudgedFigure) -> Iterator[str]:
         """``CRITICAL failed 3 (warning never, critical 0): disks whose change failed``, then the disks."""
         measure, figure, ranges = finding.measure, finding.figure, finding.thresholds
-        told = f"warning {ranges.warning or 'never'}, critical {ranges.critical or 'never'}"
-        yield f"{finding.level.name} {measure.name} {_value(finding)} ({told}): {measure.what}"
+        levels = f"warning {ranges.warning or 'never'}, critical {ranges.critical or 'never'}"
+        yield f"{finding.level.name} {measure.name} {_value(finding)} ({levels}): {measure.what}"
         if finding.level is Level.OK:
             return
         if figure.do:
@@ -86,11 +86,11 @@ def output(first: str, figures: Iterable[str] = (), more: Iterable[str] = (), *,
 
     Text from a tenant cannot break a line or begin performance data.
     """
-    told = " ".join(figures)
-    ending = f" | {told}" if told else ""
-    first = _in_bytes(shortened(harmless(first), FIRST_LINE), PACKET - len(ending)) + ending
+    perfdata = " ".join(figures)
+    ending = f" | {perfdata}" if perfdata else ""
+    first = _in_bytes(shorten(harmless(first), FIRST_LINE), PACKET - len(ending)) + ending
     lines, length = [first], len(first.encode())
-    for line in (shortened(harmless(each), _LINE) for each in more):
+    for line in (shorten(harmless(each), _LINE) for each in more):
         length += len(line.encode()) + 1
         if whole is not None and length > whole:
             lines.append("and more: -v shows all")
@@ -103,10 +103,10 @@ def harmless(text: str) -> str:
     return printable(text).translate(_DANGEROUS)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
 
 
 def _in_bytes(text: str, most: int) -> str:
-    encoded = text.encode()
-    return text if len(encoded) <= most else f"{encoded[: most - 3].decode(errors='ignore')}…"
+    raw = text.encode()
+    return text if len(raw) <= most else f"{raw[: most - 3].decode(errors='ignore')}…"
