@@ -71,7 +71,7 @@ class RegionPromised(RegionCommand, Listing):
         first = self.ask(prometheus, promised.first_questions(selection, window))
         if not first["nodes"]:
             raise self.nothing(selection)
-        groups = promised.grouped(promised.places(first), by, classes)
+        groups = promised.group_places(promised.places(first), by, classes)
         if not groups:
             raise Rejected(
                 f"{self._name}: no sums of pools; have it load plimsoll-rules.yaml (plimsoll monitoring rules), and"

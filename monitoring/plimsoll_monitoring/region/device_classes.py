@@ -24,13 +24,13 @@ def classes_of(texts: Iterable[tuple[str, bytes]]) -> dict[PoolKey, str]:
     dumps: list[tuple[str, Mapping[str, Any]]] = []
     crushes: list[tuple[str, Mapping[str, Any]]] = []
     for name, text in texts:
-        told = _read(name, text)
-        if "osdmap" in told and "crushmap" in told:
-            classes |= _joined(name, told["osdmap"], name, told["crushmap"])
-        elif "pools" in told and "fsid" in told:
-            dumps.append((name, told))
-        elif "rules" in told and "buckets" in told:
-            crushes.append((name, told))
+        report = _read(name, text)
+        if "osdmap" in report and "crushmap" in report:
+            classes |= _join(name, report["osdmap"], name, report["crushmap"])
+        elif "pools" in report and "fsid" in report:
+            dumps.append((name, report))
+        elif "rules" in report and "buckets" in report:
+            crushes.append((name, report))
         else:
             raise ConfigError(f"{printable(name)}: neither a report of Ceph nor a dump of its maps; {_WANTED}")
     if not dumps and not crushes:
@@ -42,20 +42,20 @@ def classes_of(texts: Iterable[tuple[str, bytes]]) -> dict[PoolKey, str]:
             if not (dumps and crushes)
             else f"{printable(alone)}: which dumps belong together is unknown; give ceph report of each cluster"
         )
-    return classes | _joined(*dumps[0], *crushes[0])
+    return classes | _join(*dumps[0], *crushes[0])
 
 
 def _read(name: str, text: bytes) -> Mapping[str, Any]:
     try:
-        told = json.loads(text)
+        content = json.loads(text)
     except (ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict):
+        content = None
+    if not isinstance(content, dict):
         raise ConfigError(f"{printable(name)}: not a JSON object; {_WANTED}")
-    return told
+    return content
 
 
-def _joined(osd_name: str, osds: Any, crush_name: str, crush: Any) -> dict[PoolKey, str]:
+def _join(osd_name: str, osds: Any, crush_name: str, crush: Any) -> dict[PoolKey, str]:
     try:
         fsid = osds["fsid"]
         pools = [(pool["pool_name"], pool["crush_rule"]) for pool in osds["pools"]]
@@ -66,13 +66,13 @@ def _joined(osd_name: str, osds: Any, crush_name: str, crush: Any) -> dict[PoolK
     except (LookupError, TypeError):
         raise ConfigError(f"{printable(osd_name)}: no pools with their CRUSH rules; {_WANTED}") from None
     try:
-        rules = {rule["rule_id"]: "+".join(_taken(rule["steps"])) for rule in crush["rules"]}
+        rules = {rule["rule_id"]: "+".join(_classes_of_rule(rule["steps"])) for rule in crush["rules"]}
     except (LookupError, TypeError, AttributeError):
         raise ConfigError(f"{printable(crush_name)}: no CRUSH rules with their steps; {_WANTED}") from None
     return {(fsid, name): rules[rule] for name, rule in pools if rule in rules}
 
 
-def _taken(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _classes_of_rule(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The classes of a rule's ``take`` steps, each once: ``default~ssd`` is the shadow tree of the class ssd."""
-    taken = [step["item_name"].partition("~")[2] or ANY for step in steps if step["op"] == "take"]
-    yield from dict.fromkeys(taken)
+    classes = [step["item_name"].partition("~")[2] or ANY for step in steps if step["op"] == "take"]
+    yield from dict.fromkeys(classes)

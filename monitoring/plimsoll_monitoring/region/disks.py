@@ -59,18 +59,18 @@ class RegionDisk:
     @property
     def states(self) -> tuple[str, ...]:
         """Its states, of ``STATES``."""
-        found = {UNLIMITED: self.unlimited, self.state: True, AT_LIMIT: self.at_limit}
-        return tuple(state for state in STATES if found.get(state))
+        flags = {UNLIMITED: self.unlimited, self.state: True, AT_LIMIT: self.at_limit}
+        return tuple(state for state in STATES if flags.get(state))
 
 
 def number_questions(selection: Selection, states: Sequence[str]) -> dict[str, str]:
     """Queries for the nodes, those without metrics of single disks, and the number of disks in each state."""
     nodes = selection.matchers()
-    asked = {
+    queries = {
         "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, nodes),
         "aggregates": without_disks(nodes),
     }
-    return asked | {state: f"count({_found(selection, state)})" for state in states}
+    return queries | {state: f"count({_disks_in(selection, state)})" for state in states}
 
 
 def search(
@@ -83,39 +83,39 @@ def search(
     for state in states:
         room = most - len(keys) if most else numbers[state]
         if room > 0 and numbers[state]:
-            found = _found(selection, state)
-            answer = ask(found if numbers[state] <= room else f"topk({most}, {_ranked(selection, state, found)})")
+            query = _disks_in(selection, state)
+            answer = ask(query if numbers[state] <= room else f"topk({most}, {_rank(selection, state, query)})")
             keys |= {_key(series): None for series in sorted(answer, key=lambda series: -(series.known or 0))}
     return list(keys)[: most or None]
 
 
-def _ranked(selection: Selection, state: str, found: str) -> str:
-    """The disks with their operations a second; for those at limit ``found`` already has their share."""
+def _rank(selection: Selection, state: str, query: str) -> str:
+    """The disks with their operations a second; for those at limit ``query`` already has their share."""
     if state == AT_LIMIT:
-        return found
-    these = f"{metrics.DISK_AVERAGE['operations']}{selection.matchers()} and on ({_BY}) ({found})"
-    return f"sum by ({_BY}) ({each(these, '', *_DISK, 'direction')}) or ({found}) * 0"
+        return query
+    these = f"{metrics.DISK_AVERAGE['operations']}{selection.matchers()} and on ({_BY}) ({query})"
+    return f"sum by ({_BY}) ({each(these, '', *_DISK, 'direction')}) or ({query}) * 0"
 
 
-def _found(selection: Selection, state: str) -> str:
+def _disks_in(selection: Selection, state: str) -> str:
     nodes = selection.matchers()
     if state == UNLIMITED:
-        found = _unlimited(nodes)
+        query = _disks_without_limit(nodes)
     elif state == AT_LIMIT:
-        found = f"{each(metrics.DISK_AVERAGE_LIMIT_RATIO, nodes, *_DISK)} >= {AT_LIMIT_RATIO}"
+        query = f"{each(metrics.DISK_AVERAGE_LIMIT_RATIO, nodes, *_DISK)} >= {AT_LIMIT_RATIO}"
     else:
         in_state = selection.matchers(any_of("state", [state]))
-        found = f"{each(metrics.DISK_STATE, in_state, *_DISK)} == 1"
+        query = f"{each(metrics.DISK_STATE, in_state, *_DISK)} == 1"
     if selection.types or selection.projects:
-        found += f" and on ({_BY}) {metrics.DISK_INFO}{selection.matchers(types=True, projects=True)}"
-    return found
+        query += f" and on ({_BY}) {metrics.DISK_INFO}{selection.matchers(types=True, projects=True)}"
+    return query
 
 
-def _unlimited(matchers: str) -> str:
+def _disks_without_limit(matchers: str) -> str:
     # Without a desired limit, unlimited is right.
-    unlimited = f"{each(metrics.DISK_UNLIMITED, matchers, *_DISK)} == 1"
+    no_limit = f"{each(metrics.DISK_UNLIMITED, matchers, *_DISK)} == 1"
     rates = " or ".join(metrics.DISK_LIMIT_DESIRED[f"{unit}_per_second"] + matchers for unit in metrics.UNITS)
-    return f"{unlimited} and on ({_BY}) ({rates})"
+    return f"{no_limit} and on ({_BY}) ({rates})"
 
 
 def without_disks(matchers: str) -> str:
@@ -131,7 +131,7 @@ def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, 
         "info": each(metrics.DISK_INFO, nodes, *_DISK, *FACTS),
         "names": each(metrics.GUEST_INFO, nodes, "uuid", *NAMES),
         "state": each(metrics.DISK_STATE, nodes, *_DISK, "state") + " == 1",
-        "unlimited": _unlimited(nodes),
+        "unlimited": _disks_without_limit(nodes),
         "shares": each(metrics.DISK_AVERAGE_LIMIT_RATIO, nodes, *_DISK, "parameter"),
         "operations": f"sum by ({_BY}) ({each(metrics.DISK_AVERAGE['operations'], nodes, *_DISK, 'direction')})",
         "bytes": f"sum by ({_BY}) ({each(metrics.DISK_AVERAGE['bytes'], nodes, *_DISK, 'direction')})",
@@ -165,31 +165,31 @@ def disks(answers: Answers, keys: Sequence[DiskKey]) -> list[RegionDisk]:
     facts = {_key(series): series.labels for series in answers["info"]}
     names = {(key_of(series), label(series, "uuid")): series.labels for series in answers["names"]}
     state = {_key(series): label(series, "state") for series in answers["state"]}
-    unlimited = {_key(series) for series in answers["unlimited"]}
+    no_limit = {_key(series) for series in answers["unlimited"]}
     shares: dict[DiskKey, list[tuple[float, str]]] = defaultdict(list)
     for series in answers["shares"]:
         if series.known is not None:
             shares[_key(series)].append((series.value, label(series, "parameter")))
-    done = {name: {_key(series): series.known for series in answers[name]} for name in ("operations", "bytes")}
+    rates = {name: {_key(series): series.known for series in answers[name]} for name in ("operations", "bytes")}
     pass_ended = {key_of(series): series.value for series in answers["pass_ended"]}
-    listed = []
+    result = []
     for key in keys:
         share, limit = max(shares.get(key, ()), default=(None, None))
-        told = {**facts.get(key, {}), **names.get((key[0], key[3]), {})}
-        listed.append(
+        labels = {**facts.get(key, {}), **names.get((key[0], key[3]), {})}
+        result.append(
             RegionDisk(
                 *key,
-                facts={name: told.get(name, "") for name in (*FACTS, *NAMES)},
+                facts={name: labels.get(name, "") for name in (*FACTS, *NAMES)},
                 state=state.get(key),
-                unlimited=key in unlimited,
+                unlimited=key in no_limit,
                 limit=limit,
                 share=share,
-                operations=done["operations"].get(key),
-                bytes=done["bytes"].get(key),
+                operations=rates["operations"].get(key),
+                bytes=rates["bytes"].get(key),
                 pass_ended=pass_ended.get(key[0]),
             )
         )
-    return listed
+    return result
 
 
 def _key(series: Series) -> DiskKey:

@@ -30,8 +30,8 @@ def percent(ratio: float | None) -> str:
     """A share below 1 is never rounded up to 100 %; a share may be above 1."""
     if ratio is None:
         return UNKNOWN
-    rounded = round(ratio * 100, 1)
-    return f"{99.9 if ratio < 1 and rounded == 100 else rounded:g} %"
+    percentage = round(ratio * 100, 1)
+    return f"{99.9 if ratio < 1 and percentage == 100 else percentage:g} %"
 
 
 def seconds_words(seconds: float | None) -> str:
@@ -75,10 +75,10 @@ def status_facts(status: Status) -> dict[str, str]:
     """The lines about the whole region, by their titles."""
     facts = {"region": ", ".join(name_or_none(region) for region in status.regions)}
     facts["nodes"] = _nodes(status.nodes)
-    facts["versions"] = _listed(status.versions)
+    facts["versions"] = _count_nodes(status.versions)
     facts["mode"] = _modes(status.nodes)
-    named = states_words(status.told_states)
-    facts["disks"] = f"{sum(status.states.values())}: {named}" if named else "none"
+    states = states_words(status.all_states)
+    facts["disks"] = f"{sum(status.states.values())}: {states}" if states else "none"
     facts["unlimited"] = f"{sum(one.unlimited for one in status.types)} although a limit is desired"
     facts["at limit"] = str(sum(one.at_limit for one in status.types))
     facts["reverted"] = f"{plural(round(sum(one.drift for one in status.types)), 'external change')} in a day"
@@ -102,14 +102,14 @@ def _level_word(node: Node) -> str:
 
 def _modes(nodes: Sequence[Node]) -> str:
     names = {True: "enforce", False: "observe", None: "unknown"}
-    counted = Counter(names[node.enforcing] for node in nodes if node.unreachable_since is None)
-    paused = sum(node.paused for node in nodes)
-    return _listed(counted) + (f"; {paused} paused" if paused else "")
+    counts = Counter(names[node.enforcing] for node in nodes if node.unreachable_since is None)
+    pauses = sum(node.paused for node in nodes)
+    return _count_nodes(counts) + (f"; {pauses} paused" if pauses else "")
 
 
-def _listed(counted: Counter[str]) -> str:
+def _count_nodes(counts: Counter[str]) -> str:
     return (
-        ", ".join(f"{printable(name)} on {plural(number, 'node')}" for name, number in counted.most_common())
+        ", ".join(f"{printable(name)} on {plural(number, 'node')}" for name, number in counts.most_common())
         or UNKNOWN
     )
 
@@ -119,10 +119,10 @@ def _probes(status: Status) -> str:
     if not guests:
         return "no metrics of single guests" if status.runs else "none"
     late = len({one.uuid for one in status.probed if one.late(status.at)})
-    postponed = [one for one in status.probed if one.postponed is not None]
-    why = sorted({printable(one.why) for one in postponed if one.why})
-    said = f"{plural(guests, 'guest')}, {late} late, {len({one.uuid for one in postponed})} postponed"
-    return f"{said} ({', '.join(why)})" if why else said
+    postponements = [one for one in status.probed if one.postponed is not None]
+    why = sorted({printable(one.why) for one in postponements if one.why})
+    text = f"{plural(guests, 'guest')}, {late} late, {len({one.uuid for one in postponements})} postponed"
+    return f"{text} ({', '.join(why)})" if why else text
 
 
 def type_columns(*, regions: bool) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
 
 def good_words(status: Status) -> str:
     """The line of a region without problems."""
-    states = states_words(status.told_states)
+    states = states_words(status.all_states)
     disks = plural(sum(status.states.values()), "disk") if states else "no disks"
     return f"{plural(len(status.nodes), 'node')}, {disks}" + (f": {states}" if states else "")
 
@@ -194,11 +194,11 @@ def aggregate_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]
 def disk_state(disk: RegionDisk, now: float, thresholds: Mapping[str, Thresholds]) -> str:
     """Its states, and their age where the node's last pass is too old."""
     states = [state for state in disk.states if state != Kind.IN_SYNC or len(disk.states) == 1]
-    said = ", ".join(map(state_name, states)) or "unknown"
-    ended = disk.pass_ended
-    if ended is not None and judge([Figure(name="pass_age", value=now - ended)], thresholds).level is not Level.OK:
-        said += f" ({ago(ended, now)})"
-    return said
+    text = ", ".join(map(state_name, states)) or "unknown"
+    end = disk.pass_ended
+    if end is not None and judge([Figure(name="pass_age", value=now - end)], thresholds).level is not Level.OK:
+        text += f" ({ago(end, now)})"
+    return text
 
 
 def share_words(disk: RegionDisk) -> str:
@@ -209,12 +209,12 @@ def share_words(disk: RegionDisk) -> str:
     return f"{percent(disk.share)} {printable(limit)}"
 
 
-def disks_sum(numbers: Mapping[str, int], shown: int, *, everything: bool) -> str:
+def disks_sum(numbers: Mapping[str, int], lines: int, *, everything: bool) -> str:
     """``3 unlimited, 212 at limit; the worst 50 are listed``. ``everything``: of all nodes."""
-    said = ", ".join(f"{numbers[state]} {state_name(state)}" for state in numbers if numbers[state])
-    if not said:
+    text = ", ".join(f"{numbers[state]} {state_name(state)}" for state in numbers if numbers[state])
+    if not text:
         return "No such disk." if everything else "No such disk among the nodes with metrics of single disks."
-    return f"{said}; the worst {shown} are listed" if max(numbers.values()) > shown else said
+    return f"{text}; the worst {lines} are listed" if max(numbers.values()) > lines else text
 
 
 # --- region probes ---------------------------------------------------------------------------------------
@@ -224,16 +224,16 @@ def count_words(number: float | None) -> str:
     return UNKNOWN if number is None else str(round(number))
 
 
-def probes_sum(rows: Iterable[Row], shown: int) -> str:
+def probes_sum(rows: Iterable[Row], lines: int) -> str:
     of = list(rows)
     if not of:
         return "No probe results."
     runs: Counter[str] = Counter()
     for row in of:
         runs.update({verdict: round(number) for verdict, number in row.runs.items()})
-    listed = ", ".join(f"{number} {printable(verdict)}" for verdict, number in runs.most_common() if number)
-    said = f"{plural(sum(runs.values()), 'run')}{': ' if listed else ''}{listed}"
-    return f"{said}; the worst {shown} of {len(of)} are listed" if len(of) > shown else said
+    verdicts = ", ".join(f"{number} {printable(verdict)}" for verdict, number in runs.most_common() if number)
+    text = f"{plural(sum(runs.values()), 'run')}{': ' if verdicts else ''}{verdicts}"
+    return f"{text}; the worst {lines} of {len(of)} are listed" if len(of) > lines else text
 
 
 # --- region promised -------------------------------------------------------------------------------------
@@ -273,8 +273,8 @@ def _times(ratio: float) -> str:
 def promised_name(row: promised.Row, *, regions: bool) -> str:
     """``gold``, with its region where there are several."""
     region, *_, name = row.labels.values()
-    named = "(unknown)" if name is None else name_or_none(name)
-    return f"{named} ({name_or_none(region or '')})" if regions else named
+    text = "(unknown)" if name is None else name_or_none(name)
+    return f"{text} ({name_or_none(region or '')})" if regions else text
 
 
 def promised_lines(rows: Sequence[promised.Row], over: promised.Over, *, regions: bool) -> Iterator[str]:
@@ -289,28 +289,28 @@ def _promised_sentence(row: promised.Row, over: promised.Over) -> str:
     unit = " IOPS" if row.unit == "operations" else ""
     without = _left_out(row)
     if row.promised is None:
-        said = f"nothing promised{without}" if row.disks else "no disks now"
+        text = f"nothing promised{without}" if row.disks else "no disks now"
     else:
         bound = "at least " if row.at_least else ""
-        said = f"{bound}{_short(row.promised, row.unit)}{unit} promised{without}"
+        text = f"{bound}{_short(row.promised, row.unit)}{unit} promised{without}"
     if row.most is None:
-        return f"{said}; what was taken is unknown"
-    said += f", {amount(row.most, row.unit)}{unit if row.promised is None else ''} the most seen in a {over.value}"
+        return f"{text}; what was taken is unknown"
+    text += f", {amount(row.most, row.unit)}{unit if row.promised is None else ''} the most seen in a {over.value}"
     if row.ratio is not None:
-        said += f" ({'at least ' if row.at_least else ''}{_times(row.ratio)})"
+        text += f" ({'at least ' if row.at_least else ''}{_times(row.ratio)})"
     if row.use is not None:
-        said += f", peak use {'at most ' if row.at_least else ''}{percent(row.use)}"
-    return f"{said}, p99 at that peak {'unknown' if row.p99 is None else seconds_words(row.p99)}"
+        text += f", peak use {'at most ' if row.at_least else ''}{percent(row.use)}"
+    return f"{text}, p99 at that peak {'unknown' if row.p99 is None else seconds_words(row.p99)}"
 
 
 def _left_out(row: promised.Row) -> str:
     """`` (1 of 12 disks unlimited, 2 unknown)``."""
-    counted = [(number, word) for number, word in ((row.unlimited, "unlimited"), (row.unknown, "unknown")) if number]
-    said = [f"{number} {word}" for number, word in counted[1:]]
-    if counted:
-        number, word = counted[0]
-        said.insert(0, f"{number} of {plural(row.disks, 'disk')} {word}")
-    return f" ({', '.join(said)})" if said else ""
+    counts = [(number, word) for number, word in ((row.unlimited, "unlimited"), (row.unknown, "unknown")) if number]
+    parts = [f"{number} {word}" for number, word in counts[1:]]
+    if counts:
+        number, word = counts[0]
+        parts.insert(0, f"{number} of {plural(row.disks, 'disk')} {word}")
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _short(value: float, unit: str) -> str:

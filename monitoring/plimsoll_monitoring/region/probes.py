@@ -40,7 +40,7 @@ LABELS: Mapping[By, tuple[str, ...]] = {
 }
 Group = tuple[str | None, ...]
 """The values of a row's labels; None is unknown."""
-_ProbedKey = tuple[NodeKey, str, str, str]
+_TargetKey = tuple[NodeKey, str, str, str]
 
 
 def probe_questions(matchers: str) -> dict[str, str]:
@@ -57,31 +57,31 @@ def probe_questions(matchers: str) -> dict[str, str]:
 def questions(selection: Selection, by: By, window: str = WINDOW) -> dict[str, str]:
     """The queries of ``plimsoll region probes``: PromQL by name."""
     labels = LABELS[by]
-    asked = {
+    queries = {
         "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, selection.matchers()),
         **probe_questions(selection.matchers()),
         "known": each(_INFO, selection.matchers(types=True, projects=True), *_GUEST, "project", "volume_type"),
-        "runs": f"sum by {label_list(*labels, 'verdict')} ({_counted(_RUNS, selection, by, window)})",
+        "runs": f"sum by {label_list(*labels, 'verdict')} ({_increase(_RUNS, selection, by, window)})",
         "aggregates": f"{each(_RUNS, selection.matchers())} unless on (region, instance) {_INFO}",
     }
     for name, share in QUANTILES.items():
-        asked[name] = quantile(share, label_list(*labels, "le"), _counted(_BUCKETS, selection, by, window))
-    return asked
+        queries[name] = quantile(share, label_list(*labels, "le"), _increase(_BUCKETS, selection, by, window))
+    return queries
 
 
-def _counted(metric: str, selection: Selection, by: By, window: str) -> str:
+def _increase(metric: str, selection: Selection, by: By, window: str) -> str:
     """The increase of a counter in the window, with the labels to sum it by."""
     grew = increase(metric, selection.matchers(types=True), window)
     if by is not By.PROJECT and not selection.projects:
         return grew
     # Guests that are gone since count too. One project each, else Prometheus refuses the whole query.
-    told = f"last_over_time({_INFO}{selection.matchers(projects=True)}[{window}])"
-    project = f"topk by (region, instance, uuid) (1, {each('', f'({told})', 'uuid', 'project')})"
+    info = f"last_over_time({_INFO}{selection.matchers(projects=True)}[{window}])"
+    project = f"topk by (region, instance, uuid) (1, {each('', f'({info})', 'uuid', 'project')})"
     return f"{grew} * on (region, instance, uuid) group_left (project) ({project})"
 
 
 @frozen
-class Probed:
+class ProbeTarget:
     """One probed directory of a guest, by its node's metrics; times in seconds since 1970."""
 
     node: NodeKey
@@ -107,16 +107,16 @@ class Probed:
         return sum(verdict in verdicts for verdict in self.verdicts.values())
 
 
-def probes(answers: Answers) -> tuple[Probed, ...]:
+def probes(answers: Answers) -> tuple[ProbeTarget, ...]:
     """The probes from the answers to ``probe_questions``."""
-    moments = {name: {_probed_key(series): series.value for series in answers[name]} for name in _MOMENTS}
-    why = {_probed_key(series): label(series, "why") for series in answers["probe_postponed"]}
-    verdicts: dict[_ProbedKey, dict[str, str]] = defaultdict(dict)
+    moments = {name: {_target_key(series): series.value for series in answers[name]} for name in _MOMENTS}
+    why = {_target_key(series): label(series, "why") for series in answers["probe_postponed"]}
+    verdicts: dict[_TargetKey, dict[str, str]] = defaultdict(dict)
     for series in answers["probe_verdicts"]:
-        verdicts[_probed_key(series)][label(series, "probe")] = label(series, "verdict")
+        verdicts[_target_key(series)][label(series, "probe")] = label(series, "verdict")
     keys = set(verdicts).union(*moments.values())
     return tuple(
-        Probed(
+        ProbeTarget(
             *key,
             last=moments["probe_last"].get(key),
             every=moments["probe_every"].get(key),
@@ -129,7 +129,7 @@ def probes(answers: Answers) -> tuple[Probed, ...]:
     )
 
 
-def _probed_key(series: Series) -> _ProbedKey:
+def _target_key(series: Series) -> _TargetKey:
     return key_of(series), label(series, "uuid"), label(series, "domain"), label(series, "directory")
 
 
@@ -162,14 +162,14 @@ def rows(answers: Answers, by: By, selection: Selection, now: float) -> list[Row
         runs[_group(series, by)][label(series, "verdict")] = series.value
     quantiles = {name: {_group(series, by): series.known for series in answers[name]} for name in QUANTILES}
     members = _members(answers, by, everything=not (selection.types or selection.projects))
-    told = any(members.values())
+    has_members = any(members.values())
     return sorted(
         (
             Row(
                 dict(zip(LABELS[by], group, strict=True)),
                 runs.get(group, {}),
                 {name: quantiles[name].get(group) for name in QUANTILES},
-                *(_guests(members.get(group, ()), now) if told else (None,) * 4),
+                *(_guests(members.get(group, ()), now) if has_members else (None,) * 4),
             )
             for group in runs.keys() | members.keys()
         ),
@@ -177,20 +177,20 @@ def rows(answers: Answers, by: By, selection: Selection, now: float) -> list[Row
     )
 
 
-def _members(answers: Answers, by: By, *, everything: bool) -> dict[Group, list[Probed]]:
+def _members(answers: Answers, by: By, *, everything: bool) -> dict[Group, list[ProbeTarget]]:
     """The guests of each row. Those of unknown type and project are left out unless ``everything``."""
-    told = {
-        _probed_key(series): {name: label(series, name) for name in ("volume_type", "project")}
+    info = {
+        _target_key(series): {name: label(series, name) for name in ("volume_type", "project")}
         for series in answers["known"]
     }
-    members: dict[Group, list[Probed]] = defaultdict(list)
-    for probed in probes(answers):
-        facts = told.get((probed.node, probed.uuid, probed.domain, probed.directory))
+    members: dict[Group, list[ProbeTarget]] = defaultdict(list)
+    for target in probes(answers):
+        facts = info.get((target.node, target.uuid, target.domain, target.directory))
         if facts is not None or everything:
-            region, instance = probed.node
-            named = {"region": region, "instance": instance, "uuid": probed.uuid, "domain": probed.domain}
-            labels = {**named, **(facts or {})}
-            members[tuple(labels.get(name) for name in LABELS[by])].append(probed)
+            region, instance = target.node
+            place = {"region": region, "instance": instance, "uuid": target.uuid, "domain": target.domain}
+            labels = {**place, **(facts or {})}
+            members[tuple(labels.get(name) for name in LABELS[by])].append(target)
     return members
 
 
@@ -203,7 +203,7 @@ def _group(series: Series, by: By) -> Group:
     return tuple(label(series, name) for name in LABELS[by])
 
 
-def _guests(members: Iterable[Probed], now: float) -> tuple[int, int, int, int]:
+def _guests(members: Iterable[ProbeTarget], now: float) -> tuple[int, int, int, int]:
     """How many are probed, broken, late and postponed; a guest with two directories counts once."""
     of = list(members)
     return (
@@ -215,9 +215,9 @@ def _guests(members: Iterable[Probed], now: float) -> tuple[int, int, int, int]:
 
 
 def _badness(row: Row) -> tuple[float, int, float, list[str]]:
-    kept, slow = row.kept, row.quantiles["p99"]
+    share, slow = row.kept, row.quantiles["p99"]
     return (
-        2.0 if kept is None else kept,
+        2.0 if share is None else share,
         -(row.broken or 0),
         -(slow or 0.0),
         [value or "" for value in row.labels.values()],
@@ -226,8 +226,8 @@ def _badness(row: Row) -> tuple[float, int, float, list[str]]:
 
 def kept_ratio(runs: Mapping[str, float]) -> float | None:
     """The share of conclusive runs that kept their promise; None without any."""
-    proved = sum(runs.get(verdict, 0.0) for verdict in (*GOOD, *BROKEN))
-    return sum(runs.get(verdict, 0.0) for verdict in GOOD) / proved if proved > 0 else None
+    total = sum(runs.get(verdict, 0.0) for verdict in (*GOOD, *BROKEN))
+    return sum(runs.get(verdict, 0.0) for verdict in GOOD) / total if total > 0 else None
 
 
 def proving(runs: Mapping[str, float]) -> int:

@@ -39,20 +39,20 @@ class RegionProblem:
     """The names of what is out of its range."""
 
 
-def problems(status: Status, options: Sequence[str] = (), given: Sequence[str] = ()) -> Iterator[RegionProblem]:
-    """The worst first. ``options`` of ``plimsoll``, and those ``given`` to the command, go into what to run next."""
+def problems(status: Status, options: Sequence[str] = (), arguments: Sequence[str] = ()) -> Iterator[RegionProblem]:
+    """The worst first. ``options`` of ``plimsoll``, and ``arguments`` of the command, go into what to run next."""
     alike: dict[object, list[Node]] = {}
     for node in status.nodes:
         if node.judgement.wrong:
             alike.setdefault(_kind(node), []).append(node)
     groups = sorted(alike.values(), key=lambda nodes: (-nodes[0].judgement.level, -len(nodes)))
-    commands = _Commands(status, tuple(options), tuple(given))
-    shown = groups if len(groups) <= MOST else groups[: MOST - 1]
-    yield from (_problem(sorted(nodes, key=_badness), status, commands) for nodes in shown)
-    if rest := [node for nodes in groups[len(shown) :] for node in nodes]:
+    commands = _Commands(status, tuple(options), tuple(arguments))
+    top = groups if len(groups) <= MOST else groups[: MOST - 1]
+    yield from (_problem(sorted(nodes, key=_badness), status, commands) for nodes in top)
+    if rest := [node for nodes in groups[len(top) :] for node in nodes]:
         figures = dict.fromkeys(finding.measure.name for node in rest for finding in node.judgement.wrong)
         text = f"{plural(len(rest), 'more node')} with problems"
-        do = commands.here("region", "status", *given, "-f", "json")
+        do = commands.here("region", "status", *arguments, "-f", "json")
         yield RegionProblem(
             level=rest[0].judgement.level, text=text, do=do, nodes=tuple(map(_key, rest)), figures=tuple(figures)
         )
@@ -112,13 +112,13 @@ def _name(node: Node, status: Status) -> str:
 
 def _words(columns: Sequence[Sequence[JudgedFigure]], nodes: Sequence[Node]) -> Iterator[str]:
     """A column is the same finding of all these nodes: numbers add up, and of durations the longest is told."""
-    without_pass, braked = "", list[float]()
+    without_pass, brakes = "", list[float]()
     for findings in columns:
         measure, about = findings[0].measure, printable(findings[0].figure.about)
         values = [finding.figure.value for finding in findings if finding.figure.value is not None]
         if measure.name == "braked":
-            braked = values
-        if measure.name == "behind" and values and values == braked:
+            brakes = values
+        if measure.name == "behind" and values and values == brakes:
             continue  # they are the same disks
         if not values:
             yield _UNKNOWN.get(measure.name, f"{measure.name} unknown")
@@ -176,26 +176,26 @@ class _Commands:
 
     status: Status
     options: tuple[str, ...]
-    given: tuple[str, ...]
+    arguments: tuple[str, ...]
 
     def here(self, *words: str) -> str:
         return printable(shlex.join(("plimsoll", *self.options, *words)))
 
     def next(self, nodes: Sequence[Node], figure: str) -> str:
         """For the worst that is wrong with these nodes."""
-        listed = not all(_key(node) in self.status.aggregates for node in nodes)
+        has_detail = not all(_key(node) in self.status.aggregates for node in nodes)
         if figure in _OF_DISKS:
-            return self._of(nodes, "region", "disks") if listed else _on(nodes[0], "disk", "list")
+            return self._of(nodes, "region", "disks") if has_detail else _on(nodes[0], "disk", "list")
         if figure in _OF_PROBES:
             by = ("region", "probes", "--by", "guest")
-            return self._of(nodes, *by) if listed else _on(nodes[0], "probe", "list")
+            return self._of(nodes, *by) if has_detail else _on(nodes[0], "probe", "list")
         return _on(nodes[0], "plan" if figure == "braked" else "status")
 
     def _of(self, nodes: Sequence[Node], *words: str) -> str:
         regions = {node.region for node in nodes}
         region = ("--region", *regions) if len(regions) == 1 else ()
         names = [word for node in nodes for word in ("--node", node.instance)] if len(nodes) <= _NAMED else []
-        return self.here(*words, *self.given, *region, *names)
+        return self.here(*words, *self.arguments, *region, *names)
 
 
 def _on(node: Node, *words: str) -> str:

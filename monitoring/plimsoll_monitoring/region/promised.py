@@ -126,7 +126,7 @@ Groups = Mapping[tuple[str | None, ...], Sequence[Place]]
 """The places of each row, by the values of its labels."""
 
 
-def grouped(there: Iterable[Place], by: By, classes: Mapping[PoolKey, str]) -> Groups:
+def group_places(there: Iterable[Place], by: By, classes: Mapping[PoolKey, str]) -> Groups:
     groups: dict[tuple[str | None, ...], list[Place]] = {}
     for place in there:
         key: tuple[str | None, ...]
@@ -142,14 +142,14 @@ def _class_of(place: Place, classes: Mapping[PoolKey, str]) -> str | None:
     if place.cluster:
         return classes.get((place.cluster, place.pool))
     # The node does not know its cluster: the pool's name will do where only one cluster has it.
-    found = {name for (_, pool), name in classes.items() if pool == place.pool}
-    return found.pop() if len(found) == 1 else None
+    names = {name for (_, pool), name in classes.items() if pool == place.pool}
+    return names.pop() if len(names) == 1 else None
 
 
 def _of(metric: Metric, group: Sequence[Place], more: str = "") -> str:
     """The sum of a metric over the places of a row, as a series without labels."""
-    named = ("region", "cluster", "pool", "volume_type")
-    matchers = ((*(equal(name, getattr(place, name)) for name in named), more) for place in group)
+    labels = ("region", "cluster", "pool", "volume_type")
+    matchers = ((*(equal(name, getattr(place, name)) for name in labels), more) for place in group)
     return f"sum({' or '.join(selector(metrics.POOL_SUM[metric], *each_) for each_ in matchers)})"
 
 
@@ -172,46 +172,44 @@ def _by_row(parts: Iterable[tuple[int, str]]) -> str:
 
 def row_questions(groups: Groups, by: By, window: int) -> dict[str, str]:
     """The sums of now and of the time, a series a row."""
-    numbered = [*enumerate(groups.items())]
-    asked = {
-        name: _by_row((n, _of(metric, group)) for n, (_, group) in numbered)
+    pairs = [*enumerate(groups.items())]
+    queries = {
+        name: _by_row((n, _of(metric, group)) for n, (_, group) in pairs)
         for name, metric in (("disks", metrics.POOL_DISKS), ("disks_unknown", metrics.POOL_DISKS_UNKNOWN))
     }
     for unit in UNITS:
         only = f'unit="{unit}"'
-        asked[f"unlimited_{unit}"] = _by_row(
-            (n, _of(metrics.POOL_DISKS_UNLIMITED, group, only)) for n, (_, group) in numbered
+        queries[f"unlimited_{unit}"] = _by_row(
+            (n, _of(metrics.POOL_DISKS_UNLIMITED, group, only)) for n, (_, group) in pairs
         )
-        asked[f"promised_{unit}"] = _by_row(
-            (n, _of(metrics.POOL_PROMISED[unit], group)) for n, (_, group) in numbered
-        )
-        taken = [(n, _taken(by, key, group, unit)) for n, (key, group) in numbered]
-        used = [(n, _used(by, key, group, unit)) for n, (key, group) in numbered]
-        asked[f"most_{unit}"] = _by_row((n, f"max_over_time({_over(by, expr, window)})") for n, expr in taken)
-        asked[f"use_{unit}"] = _by_row((n, f"max_over_time({_over(by, expr, window)})") for n, expr in used)
+        queries[f"promised_{unit}"] = _by_row((n, _of(metrics.POOL_PROMISED[unit], group)) for n, (_, group) in pairs)
+        usage = [(n, _usage(by, key, group, unit)) for n, (key, group) in pairs]
+        shares = [(n, _share(by, key, group, unit)) for n, (key, group) in pairs]
+        queries[f"most_{unit}"] = _by_row((n, f"max_over_time({_over(by, expr, window)})") for n, expr in usage)
+        queries[f"use_{unit}"] = _by_row((n, f"max_over_time({_over(by, expr, window)})") for n, expr in shares)
         # timestamp() of a selector alone takes a second for a thousand steps (Prometheus 2.42); no value is below 0.
-        asked[f"since_{unit}"] = _by_row(
-            (n, f"min_over_time(timestamp({expr} >= 0)[{window}s:600s])") for n, expr in taken
+        queries[f"since_{unit}"] = _by_row(
+            (n, f"min_over_time(timestamp({expr} >= 0)[{window}s:600s])") for n, expr in usage
         )
-    return asked
+    return queries
 
 
 def hour_questions(groups: Groups, by: By, answers: Answers, window: int) -> dict[str, str]:
     """The end of the latest hour in which the most was taken: to look at each moment of a month takes a minute."""
-    asked = {}
+    queries = {}
     for unit in UNITS:
         parts = []
         for n, expr, most in _with_most(groups, by, answers, unit):
-            found = f"timestamp(max_over_time({_over(by, expr, 3600)}) >= {most!r})"
-            parts.append((n, f"({found} or max_over_time({found}[{window}s:3600s]))"))
+            moment = f"timestamp(max_over_time({_over(by, expr, 3600)}) >= {most!r})"
+            parts.append((n, f"({moment} or max_over_time({moment}[{window}s:3600s]))"))
         if parts:
-            asked[unit] = _by_row(parts)
-    return asked
+            queries[unit] = _by_row(parts)
+    return queries
 
 
 def peak_questions(groups: Groups, by: By, answers: Answers, hours: Answers, now: float) -> dict[str, str]:
     """When in that hour it was."""
-    asked = {}
+    queries = {}
     for unit, answer in hours.items():
         ends = _values(answer)
         parts = [
@@ -220,8 +218,8 @@ def peak_questions(groups: Groups, by: By, answers: Answers, hours: Answers, now
             if n in ends
         ]
         if parts:
-            asked[unit] = _by_row(parts)
-    return asked
+            queries[unit] = _by_row(parts)
+    return queries
 
 
 def _with_most(groups: Groups, by: By, answers: Answers, unit: str) -> Iterator[tuple[int, str, float]]:
@@ -229,7 +227,7 @@ def _with_most(groups: Groups, by: By, answers: Answers, unit: str) -> Iterator[
     most = _values(answers[f"most_{unit}"])
     for n, (key, group) in enumerate(groups.items()):
         if most.get(n):
-            yield n, _taken(by, key, group, unit), most[n]
+            yield n, _usage(by, key, group, unit), most[n]
 
 
 def _offset(seconds: float) -> str:
@@ -237,18 +235,18 @@ def _offset(seconds: float) -> str:
     return f" offset {round(seconds)}s" if round(seconds) > 0 else ""
 
 
-def _taken(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
-    return _of_pools(metrics.POOL_AVERAGE[unit], group) if by is By.CLASS else _recorded(by, key, metrics.TAKEN, unit)
+def _usage(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
+    return _of_pools(metrics.POOL_AVERAGE[unit], group) if by is By.CLASS else _rule_sum(by, key, metrics.TAKEN, unit)
 
 
-def _used(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
+def _share(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
     if by is By.CLASS:
-        taken, promised = (_of_pools(of[unit], group) for of in (metrics.POOL_AVERAGE, metrics.POOL_PROMISED))
-        return f"{taken} / ({promised} > 0)"
-    return _recorded(by, key, metrics.USED, unit)
+        usage, promises = (_of_pools(of[unit], group) for of in (metrics.POOL_AVERAGE, metrics.POOL_PROMISED))
+        return f"{usage} / ({promises} > 0)"
+    return _rule_sum(by, key, metrics.USED, unit)
 
 
-def _recorded(by: By, key: Sequence[str | None], of: Mapping[str, Mapping[str, str]], unit: str) -> str:
+def _rule_sum(by: By, key: Sequence[str | None], of: Mapping[str, Mapping[str, str]], unit: str) -> str:
     """The one series that a rule makes of the row."""
     level = "volume_type" if by is By.TYPE else "pool"
     return selector(of[level][unit], *(equal(name, value or "") for name, value in zip(LABELS[by], key, strict=True)))
@@ -261,20 +259,20 @@ def _over(by: By, expr: str, seconds: int) -> str:
 
 def latency_questions(groups: Groups, by: By, peaks: Answers, now: float) -> dict[str, str]:
     """p99 of the probes within half an hour of each peak."""
-    asked = {}
+    queries = {}
     for unit, answer in peaks.items():
         at = _values(answer)
         parts = [
-            (n, f"({quantile(0.99, '(le)', _increased(group, by, at[n], now))} >= 0)")
+            (n, f"({quantile(0.99, '(le)', _increase(group, by, at[n], now))} >= 0)")
             for n, group in enumerate(groups.values())
             if n in at
         ]
         if parts:
-            asked[unit] = _by_row(parts)
-    return asked
+            queries[unit] = _by_row(parts)
+    return queries
 
 
-def _increased(group: Sequence[Place], by: By, at: float, now: float) -> str:
+def _increase(group: Sequence[Place], by: By, at: float, now: float) -> str:
     """What the histograms of a row's probes counted in the hour around a time."""
     over, back = f"{2 * _NEAR}s", _offset(now - min(at + _NEAR, now))
     parts = []
@@ -284,9 +282,9 @@ def _increased(group: Sequence[Place], by: By, at: float, now: float) -> str:
         grew = f"max without (job) (increase({buckets}{back}))"
         if by is not By.TYPE:
             # Only guests with a disk there: histograms have no label of a pool.
-            probed = selector(metrics.PROBE_INFO, region, pool, over=over) + back
+            targets = selector(metrics.PROBE_INFO, region, pool, over=over) + back
             disks = selector(metrics.DISK_INFO, region, pool, equal("cluster", place.cluster), over=over) + back
-            both = f"last_over_time({probed}) and on (region, instance, uuid) last_over_time({disks})"
+            both = f"last_over_time({targets}) and on (region, instance, uuid) last_over_time({disks})"
             guests = f"group by (region, instance, uuid) ({both})"
             grew = f"{grew} and on (region, instance, uuid) {guests}"
         parts.append(f"({grew})")
@@ -295,21 +293,21 @@ def _increased(group: Sequence[Place], by: By, at: float, now: float) -> str:
 
 def rows(groups: Groups, by: By, answers: Answers, peaks: Answers, latencies: Answers) -> list[Row]:
     """The rows, the highest ratio first; both units of one stay together."""
-    found: list[list[Row]] = []
+    pairs: list[list[Row]] = []
     values = {name: _values(answer) for name, answer in answers.items()}
     for n, key in enumerate(groups):
         of = {name: here[n] for name, here in values.items() if n in here}
         disks, unknown = round(of.get("disks", 0)), round(of.get("disks_unknown", 0))
         pair = []
         for unit in UNITS:
-            unlimited = round(of.get(f"unlimited_{unit}", 0))
-            bound = disks > unlimited + unknown
+            no_limit = round(of.get(f"unlimited_{unit}", 0))
+            bound = disks > no_limit + unknown
             pair.append(
                 Row(
                     labels=dict(zip(LABELS[by], key, strict=True)),
                     unit=unit,
                     disks=disks,
-                    unlimited=unlimited,
+                    unlimited=no_limit,
                     unknown=unknown,
                     promised=of.get(f"promised_{unit}") if bound else None,
                     most=of.get(f"most_{unit}"),
@@ -319,9 +317,9 @@ def rows(groups: Groups, by: By, answers: Answers, peaks: Answers, latencies: An
                     since=of.get(f"since_{unit}"),
                 )
             )
-        found.append(pair)
-    found.sort(key=lambda pair: max(row.ratio or 0.0 for row in pair), reverse=True)
-    return [row for pair in found for row in pair]
+        pairs.append(pair)
+    pairs.sort(key=lambda pair: max(row.ratio or 0.0 for row in pair), reverse=True)
+    return [row for pair in pairs for row in pair]
 
 
 def _values(answer: Iterable[Series]) -> dict[int, float]:

@@ -133,11 +133,11 @@ def row_cells(row: Row) -> tuple[object, ...]:
 
 
 def promised_columns(by: promised.By) -> tuple[str, ...]:
-    counted = ("disks", "unlimited", "unknown", "promised", "at_least", "most", "most_at")
-    return (*promised.LABELS[by], "unit", *counted, "ratio", "peak_use", "p99", "since")
+    counts = ("disks", "unlimited", "unknown", "promised", "at_least", "most", "most_at")
+    return (*promised.LABELS[by], "unit", *counts, "ratio", "peak_use", "p99", "since")
 
 
 def promised_cells(row: promised.Row) -> tuple[object, ...]:
     """Under ``promised_columns``."""
-    counted = (row.disks, row.unlimited, row.unknown, row.promised, row.at_least, row.most, moment(row.most_at))
-    return (*row.labels.values(), row.unit, *counted, row.ratio, row.use, row.p99, moment(row.since))
+    counts = (row.disks, row.unlimited, row.unknown, row.promised, row.at_least, row.most, moment(row.most_at))
+    return (*row.labels.values(), row.unit, *counts, row.ratio, row.use, row.p99, moment(row.since))

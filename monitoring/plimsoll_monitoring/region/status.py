@@ -18,7 +18,7 @@ from plimsoll_monitoring.node.health import Figure, Judgement, judge
 from plimsoll_monitoring.promql import BROKEN, Selection, each, increase, quantile
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import aggregates, without_disks
-from plimsoll_monitoring.region.probes import FAILED, QUANTILES, WINDOW, Probed, probe_questions, probes
+from plimsoll_monitoring.region.probes import FAILED, QUANTILES, WINDOW, ProbeTarget, probe_questions, probes
 
 _BEHIND = (Kind.PLANNED, Kind.DEFERRED)
 _PASSED = metrics.PASS_LAST_TIMESTAMP_SECONDS
@@ -34,7 +34,7 @@ UNKNOWN_VERSION = "?"
 def questions(selection: Selection) -> dict[str, str]:
     """The queries of ``plimsoll region status``: PromQL by name."""
     nodes = selection.matchers()
-    asked = {
+    queries = {
         "last_pass": each(_PASSED, nodes),
         "good_pass": each(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS, nodes),
         # A node whose exporter is gone is missing from all other answers; a removed node drops out in time.
@@ -68,10 +68,10 @@ def questions(selection: Selection) -> dict[str, str]:
     for name, share in QUANTILES.items():
         if selection.nodes:  # for single nodes no rule records it, and the query is cheap
             buckets = increase(metrics.PROBE_LATENCY_SECONDS_BUCKET, nodes, WINDOW)
-            asked[name] = quantile(share, "(region, volume_type, le)", buckets)
+            queries[name] = quantile(share, "(region, volume_type, le)", buckets)
         else:
-            asked[name] = f"{metrics.QUANTILES[name]}{nodes}"
-    return asked
+            queries[name] = f"{metrics.QUANTILES[name]}{nodes}"
+    return queries
 
 
 @frozen
@@ -114,7 +114,7 @@ class Status:
     at: float
     nodes: tuple[Node, ...]
     types: tuple[Type, ...]
-    probed: tuple[Probed, ...]
+    probed: tuple[ProbeTarget, ...]
     aggregates: tuple[NodeKey, ...]
     """The nodes without metrics of single disks and guests."""
     unruled: bool
@@ -140,12 +140,12 @@ class Status:
         return sum((Counter(one.states) for one in self.types), Counter[str]())
 
     @property
-    def told_states(self) -> Counter[str]:
+    def all_states(self) -> Counter[str]:
         """The same with ``ACKNOWLEDGED`` and ``NEW`` apart, as in the status of a node."""
         states, unknown = self.states, sum(one.unknown for one in self.types)
-        acknowledged = sum(one.acknowledged for one in self.types)
-        new = max(0, states[Kind.UNKNOWN] - unknown - acknowledged)  # metrics of one node may disagree
-        return Counter({**states, Kind.UNKNOWN.value: unknown, ACKNOWLEDGED: acknowledged, NEW: new})
+        acknowledgements = sum(one.acknowledged for one in self.types)
+        new = max(0, states[Kind.UNKNOWN] - unknown - acknowledgements)  # metrics of one node may disagree
+        return Counter({**states, Kind.UNKNOWN.value: unknown, ACKNOWLEDGED: acknowledgements, NEW: new})
 
     @property
     def runs(self) -> Mapping[str, float]:
@@ -159,13 +159,13 @@ class Status:
 
 def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -> Status:
     """The status from the answers to ``questions``. ``now`` is by the clock of Prometheus."""
-    probed = probes(answers)
+    targets = probes(answers)
     types = tuple(_types(answers))
     return Status(
         at=now,
-        nodes=tuple(_nodes(answers, probed, now, thresholds)),
+        nodes=tuple(_nodes(answers, targets, now, thresholds)),
         types=types,
-        probed=probed,
+        probed=targets,
         aggregates=tuple(sorted(aggregates(answers))),
         unruled=bool(answers["runs"]) and not any(answers[name] for name in QUANTILES),
     )
@@ -175,11 +175,11 @@ def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -
 
 
 def _nodes(
-    answers: Answers, probed: Sequence[Probed], now: float, thresholds: Mapping[str, Thresholds]
+    answers: Answers, targets: Sequence[ProbeTarget], now: float, thresholds: Mapping[str, Thresholds]
 ) -> Iterator[Node]:
     last = _by_node(answers["last_pass"])
-    seen = _by_node(answers["seen"])
-    told = {
+    sightings = _by_node(answers["seen"])
+    by_name = {
         name: _by_node(answers[name])
         for name in ("good_pass", "observed", "paused", "braked", "catalogue", "unreachable_guests")
     }
@@ -188,23 +188,23 @@ def _nodes(
     revisions = {key_of(series): label(series, "revision") for series in answers["braked"]}
     versions = {key_of(series): label(series, "version") for series in answers["versions"]}
     down: dict[NodeKey, list[str]] = defaultdict(list)
-    configured = {*told["catalogue"], *map(key_of, answers["configured"])}
+    catalogues = {*by_name["catalogue"], *map(key_of, answers["configured"])}
     for series in answers["sources"]:
         if series.value == 0:
             down[key_of(series)].append(label(series, "source"))
     phases = _sums(answers["phases"])
     kinds = _sums(answers["disks"], "state")
     behind = {key: sum(kinds.get((key, kind.value), 0.0) for kind in _BEHIND) for key, _ in kinds}
-    unlimited, unknown = _sums(answers["unlimited"]), _sums(_unknown(answers))
+    no_limit, unknown = _sums(answers["unlimited"]), _sums(_unknown(answers))
     at_limit = _sums(answers["at_limit"])
-    of_node: dict[NodeKey, list[Probed]] = defaultdict(list)
-    for each_probed in probed:
-        of_node[each_probed.node].append(each_probed)
-    for key in sorted(last.keys() | seen.keys()):
+    of_node: dict[NodeKey, list[ProbeTarget]] = defaultdict(list)
+    for target in targets:
+        of_node[target.node].append(target)
+    for key in sorted(last.keys() | sightings.keys()):
         if key not in last:
             figures: tuple[Figure, ...] = (Figure(name="pass_age", value=None),)
         else:
-            here = {name: values.get(key) for name, values in told.items()}
+            here = {name: values.get(key) for name, values in by_name.items()}
             # Before the first observation a node tells neither; 0.1.0 has another name for its time.
             old = here["observed"] is None and here["paused"] is not None
             zero = None if here["paused"] is None else 0.0
@@ -213,12 +213,12 @@ def _nodes(
                 Figure(name="good_pass_age", value=_age(here["good_pass"], now)),
                 Figure(name="pass_seconds", value=phases.get((key,))),
                 Figure(name="sources_down", value=len(down[key]), about=", ".join(sorted(down[key]))),
-                *([Figure(name="catalogue_age", value=_age(here["catalogue"], now))] if key in configured else []),
+                *([Figure(name="catalogue_age", value=_age(here["catalogue"], now))] if key in catalogues else []),
                 *([] if old else [Figure(name="observed_age", value=_age(here["observed"], now))]),
                 Figure(name="paused", value=here["paused"]),
                 Figure(name="braked", value=here["braked"], about=revisions.get(key, "")),
                 *_of_daemon(*(values.get(key) for values in daemon), now=now),
-                Figure(name="unlimited", value=unlimited.get((key,), zero)),
+                Figure(name="unlimited", value=no_limit.get((key,), zero)),
                 Figure(name="behind", value=behind.get(key, zero), about=_behind_words(kinds, key)),
                 Figure(name="failed", value=kinds.get((key, Kind.FAILED.value), zero)),
                 Figure(name="unknown", value=unknown.get((key,), zero)),
@@ -231,21 +231,21 @@ def _nodes(
         yield Node(
             *key,
             judge(figures, thresholds),
-            None if key in last else seen[key],
+            None if key in last else sightings[key],
             versions.get(key),
             bool(enforcing[key]) if key in enforcing else None,
-            bool(told["paused"].get(key)),
+            bool(by_name["paused"].get(key)),
         )
 
 
 def _of_daemon(
-    wrote: float | None, connected: float | None, reloaded: float | None, *, now: float
+    wrote: float | None, connection: float | None, reload: float | None, *, now: float
 ) -> tuple[Figure, ...]:
     """None where it does not run, or was stopped."""
     if wrote is None:
         return ()
-    found = faults(runs=now - wrote <= LATE, connected=connected != 0, reloaded=reloaded != 0)
-    return (Figure(name="daemon_faults", value=len(found), about=", ".join(found)),)
+    causes = faults(runs=now - wrote <= LATE, connected=connection != 0, reloaded=reload != 0)
+    return (Figure(name="daemon_faults", value=len(causes), about=", ".join(causes)),)
 
 
 def _behind_words(kinds: Mapping[tuple[object, ...], float], key: NodeKey) -> str:
@@ -301,9 +301,9 @@ def _types(answers: Answers) -> Iterator[Type]:
 def _unknown(answers: Answers) -> Iterator[Series]:
     """Nodes of before have no such sum."""
     yield from answers["unknown"]
-    told = set(map(key_of, answers["unknown"]))
+    keys = set(map(key_of, answers["unknown"]))
     for series in answers["disks"]:
-        if label(series, "state") == Kind.UNKNOWN and key_of(series) not in told:
+        if label(series, "state") == Kind.UNKNOWN and key_of(series) not in keys:
             yield series
 
 

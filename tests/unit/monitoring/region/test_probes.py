@@ -7,11 +7,11 @@ import pytest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.probes import By, Probed, kept_ratio, proving, questions, rows
+from plimsoll_monitoring.region.probes import By, ProbeTarget, kept_ratio, proving, questions, rows
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
-PROBED = Probed(("r1", "n1"), "u1", "i1", "/var/tmp", NOW - HOUR, 6 * HOUR, NOW - 90 * HOUR, None, None, {})
+PROBED = ProbeTarget(("r1", "n1"), "u1", "i1", "/var/tmp", NOW - HOUR, 6 * HOUR, NOW - 90 * HOUR, None, None, {})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.promised import UNITS, By, Over, Place, Row, grouped, row_questions, rows
+from plimsoll_monitoring.region.promised import UNITS, By, Over, Place, Row, group_places, row_questions, rows
 
 NOW = 1_800_000_000.0
 GOLD = Row(
@@ -127,12 +127,12 @@ CLASSES = {("c1", "fast"): "ssd", ("c1", "slow"): "hdd"}
     ],
 )
 def test_places_are_of_the_row_of_their_labels(by: By, keys: dict[tuple[str | None, ...], int]) -> None:
-    groups = grouped([SSD, HDD, UNKNOWN, NO_CLUSTER], by, CLASSES)
+    groups = group_places([SSD, HDD, UNKNOWN, NO_CLUSTER], by, CLASSES)
     assert {key: len(of) for key, of in groups.items()} == keys
 
 
 def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() -> None:
-    groups = grouped([SSD, UNKNOWN, NO_CLUSTER], By.TYPE, {})
+    groups = group_places([SSD, UNKNOWN, NO_CLUSTER], By.TYPE, {})
 
     def told(*values: float | None) -> list[Series]:
         return [Series({"row": str(n)}, value) for n, value in enumerate(values) if value is not None]
@@ -164,10 +164,10 @@ def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() 
 
 
 def test_values_of_labels_are_quoted_in_queries() -> None:
-    groups = grouped([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
+    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
     asked = row_questions(groups, By.CLASS, 60)
     assert '{region="n\\"", cluster="c\\\\", pool=~"p' in asked["most_bytes"]
     for question in (asked["disks"], asked["promised_bytes"]):
         assert '{region="n\\"", cluster="c\\\\", pool="p\\n", volume_type="g\\"} or vector(1)"' in question
-    groups = grouped([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
+    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
     assert '{region="n\\"", volume_type="g\\"} or vector(1)"}' in row_questions(groups, By.TYPE, 60)["most_bytes"]
