@@ -37,14 +37,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def ran(prometheus: Served, *words: str) -> Ran:
-    def connected(self: Any, *_: object) -> Prometheus:
+    def connect(self: Any, *_: object) -> Prometheus:
         self._name = prometheus.url
         there = Prometheus(prometheus.url, token_file=None, ca_file=None, deadline=60)
         there._at = LAST * STEP  # the end of the simulated time
         return there
 
     person = Person()
-    status = person.types(RegionPromised, *words, settings=config.load([], []), connected=connected)
+    status = person.types(RegionPromised, *words, settings=config.load([], []), connect=connect)
     return Ran(status, person.out, person.err)
 
 

@@ -50,14 +50,14 @@ def run(prometheus: Served, tmp_path: Path) -> Run:
     settings = tmp_path / "plimsoll.conf"
     settings.write_text("[prometheus]\nregion_labels = cluster\ninstance_label = node\ndeadline = 60\n")
 
-    def connected(command: Any, *given: Any) -> Prometheus:
-        there = RegionCommand.connected(command, *given)
+    def connect(command: Any, *given: Any) -> Prometheus:
+        there = RegionCommand.connect(command, *given)
         there._at = LAST * STEP
         return there
 
     def ran(command: type[RegionCommand], *words: str) -> Ran:
         person, told = Person(), (*words, "--prometheus", prometheus.url)
-        status = person.types(command, *told, settings=config.load([settings], []), connected=connected)
+        status = person.types(command, *told, settings=config.load([settings], []), connect=connect)
         return Ran(status, person.out, person.err)
 
     return ran

@@ -43,7 +43,7 @@ class RegionExplain(RegionCommand, Page):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         term = _term(parsed_args.what)
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
-        prometheus = self.connected(parsed_args, settings)
+        prometheus = self.connect(parsed_args, settings)
         window = self.window(parsed_args, prometheus, _SINCE, least="5m", most="90d")
         span = Span.of(window.seconds)
         servers = questions.guests(prometheus.query, selection, term, span.seconds)
@@ -71,7 +71,7 @@ class RegionExplain(RegionCommand, Page):
         findings = [(disk, cause.find(disk.evidence)) for disk in disks]
         neighbours = (finding.neighbour.uuid for _, finding in findings if finding.neighbour)
         names = questions.names(prometheus.query, guest, neighbours, span.seconds)
-        self.warned(prometheus)
+        self.warn(prometheus)
         self._lines = [messages.head(guest, stays), *messages.stall_lines(stalls)]
         for disk, finding in findings:
             self._lines += messages.disk_lines(disk, finding, probes, names)

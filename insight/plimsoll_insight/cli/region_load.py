@@ -54,7 +54,7 @@ class RegionLoadList(RegionCommand, Listing):
         if not 1 <= top <= _MOST:
             raise UsageError(f"--top must be 1 or more, and {_MOST} or less")
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
-        prometheus = self.connected(parsed_args, settings)
+        prometheus = self.connect(parsed_args, settings)
         longest = ("7d", "") if parsed_args.node else ("1d", ", with --node 7d or less")
         seconds = self.window(parsed_args, prometheus, _SINCE, "5m", *longest).seconds
         first = self.ask(prometheus, region.first_questions(selection))
@@ -62,10 +62,10 @@ class RegionLoadList(RegionCommand, Listing):
             raise self.nothing(selection)
         aggregates = fleet_disks.aggregates(first)
         if by is not By.TYPE and aggregates >= {key_of(series) for series in first["nodes"]}:
-            raise self.summed("disks")
+            raise self.no_detail("disks")
         stale, names = region.stale(first), region.regions(first)
         loads = [region.of_region(prometheus.query, name, selection.nodes, stale, by, seconds, top) for name in names]
-        self.warned(prometheus)
+        self.warn(prometheus)
         several = len(names) > 1
         for line in messages.left_out_lines(stale, regions=several):
             self.app.stderr.write(f"{line}\n")

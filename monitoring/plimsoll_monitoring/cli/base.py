@@ -51,17 +51,17 @@ class RegionCommand(LocalCommand):
     def selection(self, parsed_args: argparse.Namespace) -> Selection:
         return Selection(region=parsed_args.region, nodes=tuple(parsed_args.node))
 
-    def connected(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
+    def connect(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
         """It connects at the first query. Raises ``ConfigError``."""
-        given = _prometheus(settings.prometheus, parsed_args.prometheus)
-        self._name = given.url
-        self._labels = given.labels
+        target = _prometheus(settings.prometheus, parsed_args.prometheus)
+        self._name = target.url
+        self._labels = target.labels
         return Prometheus(
-            given.url,
-            token_file=Path(given.token_file) if given.token_file else None,
-            ca_file=Path(given.ca_file) if given.ca_file else None,
-            deadline=given.deadline,
-            labels=given.labels,
+            target.url,
+            token_file=Path(target.token_file) if target.token_file else None,
+            ca_file=Path(target.ca_file) if target.ca_file else None,
+            deadline=target.deadline,
+            labels=target.labels,
         )
 
     def window(
@@ -80,9 +80,9 @@ class RegionCommand(LocalCommand):
         # What is wrong by itself is told before anything is asked.
         ends(parsed_args, datetime.now(UTC))
         if parsed_args.until is None:
-            _bounded(window(parsed_args, datetime.now(UTC), default), least, most, why)
+            _check_bounds(window(parsed_args, datetime.now(UTC), default), least, most, why)
         period = window(parsed_args, datetime.fromtimestamp(prometheus.now(), UTC), default)
-        _bounded(period, least, most, why)
+        _check_bounds(period, least, most, why)
         prometheus.as_of(period.until.timestamp())
         return period
 
@@ -90,7 +90,7 @@ class RegionCommand(LocalCommand):
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
         return {name: prometheus.query(question) for name, question in questions.items()}
 
-    def warned(self, prometheus: Prometheus) -> None:
+    def warn(self, prometheus: Prometheus) -> None:
         """Print that the result is incomplete, and end with status 1."""
         for warning in prometheus.warnings:
             self.app.stderr.write(f"{warning}\n")
@@ -101,7 +101,7 @@ class RegionCommand(LocalCommand):
         for line in messages.aggregate_lines(sorted(aggregates), regions=several):
             self.app.stderr.write(f"{line}\n")
 
-    def summed(self, what: str) -> Rejected:
+    def no_detail(self, what: str) -> Rejected:
         """The error where no node has metrics to list."""
         return Rejected(
             f"{self._name}: no metrics of single {what}: the nodes have [metrics] detail = aggregate; see"
@@ -112,10 +112,10 @@ class RegionCommand(LocalCommand):
         """The error where Prometheus has no metrics of the selection."""
         of = [f"region {selection.region}"] if selection.region is not None else []
         of += [f"node {node}" for node in selection.nodes]
-        asked = f" of {', '.join(of)}" if of else ""
+        extent = f" of {', '.join(of)}" if of else ""
         return Rejected(
             printable(
-                f"{self._name}: no metrics of plimsoll{asked}; set [metrics] textfile_dir on the nodes, have"
+                f"{self._name}: no metrics of plimsoll{extent}; set [metrics] textfile_dir on the nodes, have"
                 f" node_exporter read it, and have this Prometheus scrape node_exporter{self._named_so(of)}"
             )
         )
@@ -130,7 +130,7 @@ class RegionCommand(LocalCommand):
         )
 
 
-def _bounded(period: Window, least: str, most: str, why: str) -> None:
+def _check_bounds(period: Window, least: str, most: str, why: str) -> None:
     """Raises ``UsageError``."""
     if not durations.parse(least) <= period.until - period.since <= durations.parse(most):
         raise UsageError(f"--since must be {least} or more before the end, and {most} or less{why}")

@@ -71,7 +71,7 @@ class GateCommand(HistoryCommand, Page):
         if parsed_args.since is not None and parsed_args.makes_pass:
             raise UsageError("--since: not with --pass, which judges the pass that it makes")
         settings, options = self.settings(parsed_args), self.app.settings_options
-        asked = gate.Requirements(
+        requirements = gate.Requirements(
             parsed_args.by_version or version("plimsoll-agent"),
             None if parsed_args.since is None else moment_of("--since", parsed_args.since, now()),
             gate.Tolerance(frozenset(parsed_args.tolerate), parsed_args.tolerate_warnings),
@@ -83,18 +83,18 @@ class GateCommand(HistoryCommand, Page):
         if parsed_args.makes_pass:
             wait = timedelta(seconds=0 if parsed_args.wait is None else seconds_of("--wait", parsed_args.wait))
             reload_daemon = container.reload_daemon if container.is_here() else None
-            found = after_passes(
+            result = after_passes(
                 World(units=self.units, look=look_here, now=now, sleep=time.sleep, reload_daemon=reload_daemon),
-                asked,
+                requirements,
                 wait,
             )
         else:
             here = look_here()
-            found = Gate(here, gate.faults(here, asked))
-        self.status = 3 if found.faults else 0
-        self.opening = [Line(fault.level, fault.words, fault.do) for fault in found.faults]
-        self.opening = self.opening or [Line(Level.OK, status_words.good_words(found.status))]
-        return self.page(parsed_args, _facts(found.status), gate.data(found.status, found.faults, found.passes))
+            result = Gate(here, gate.faults(here, requirements))
+        self.status = 3 if result.faults else 0
+        self.opening = [Line(fault.level, fault.words, fault.do) for fault in result.faults]
+        self.opening = self.opening or [Line(Level.OK, status_words.good_words(result.status))]
+        return self.page(parsed_args, _facts(result.status), gate.data(result.status, result.faults, result.passes))
 
     units = units
 

@@ -137,28 +137,28 @@ class RegionApprove(_RegionOrder):
         state, now, by = self.state(parsed_args), datetime.now(UTC), who()
         last = state.last()
         base = RegionApproval(Of.SPECS, "", now, now + span, by, why, _types(parsed_args.remove, last))
-        given: list[RegionApproval] = []
+        approvals: list[RegionApproval] = []
         if parsed_args.digest is not None:
-            given.append(_of_specs(base, parsed_args.digest, last))
+            approvals.append(_of_specs(base, parsed_args.digest, last))
         if parsed_args.rules is not None:
-            given.append(replace(base, of=Of.RULES, digest=_whole(parsed_args.rules)))
+            approvals.append(replace(base, of=Of.RULES, digest=_whole(parsed_args.rules)))
         if parsed_args.disks is not None or parsed_args.percent is not None:
             disks, percent = parsed_args.disks or 0, parsed_args.percent or 0
             if not (0 <= disks <= 10**6 and 0 <= percent <= 100 and disks + percent):
                 raise UsageError("--disks and --percent: a number from 1 on, and percent up to 100")
-            given.append(replace(base, of=Of.BOUNDS, disks=disks, percent=percent, remove=frozenset()))
-        if not given:
+            approvals.append(replace(base, of=Of.BOUNDS, disks=disks, percent=percent, remove=frozenset()))
+        if not approvals:
             raise UsageError("nothing to approve: give DIGEST, --rules, or --disks and --percent")
-        if base.remove and not any(one.remove for one in given):
+        if base.remove and not any(one.remove for one in approvals):
             raise UsageError("--remove needs DIGEST or --rules: bounds do not allow removals")
         with self.changing(state, now) as orders:
-            if len(orders.approvals) + len(given) > _MOST_APPROVALS:
+            if len(orders.approvals) + len(approvals) > _MOST_APPROVALS:
                 raise UsageError(
                     f"there are {_MOST_APPROVALS} approvals already; wait until one ends, or end one with"
                     " plimsoll region withdraw"
                 )
-            state.save_orders(replace(orders, approvals=(*orders.approvals, *given)))
-        for one in given:
+            state.save_orders(replace(orders, approvals=(*orders.approvals, *approvals)))
+        for one in approvals:
             self.say(f"Approved until {minute(one.until)}: {_approval_words(one, last)}.")
         self.say(_NEXT)
         return 0
@@ -207,17 +207,17 @@ class RegionWithdraw(_RegionOrder):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         state, now = self.state(parsed_args), datetime.now(UTC)
         with self.changing(state, now) as orders:
-            gone: list[RegionApproval] = []
-            for typed in dict.fromkeys(parsed_args.approvals):
-                meant = [one for one in orders.approvals if _is_meant(one, typed.lower())]
-                if not meant:
+            matches: list[RegionApproval] = []
+            for word in dict.fromkeys(parsed_args.approvals):
+                these = [one for one in orders.approvals if _is_meant(one, word.lower())]
+                if not these:
                     raise UsageError(
-                        f"{printable(typed)}: no such approval of the region; see: plimsoll region approvals"
+                        f"{printable(word)}: no such approval of the region; see: plimsoll region approvals"
                     )
-                gone += meant
-            state.save_orders(replace(orders, approvals=tuple(one for one in orders.approvals if one not in gone)))
+                matches += these
+            state.save_orders(replace(orders, approvals=tuple(one for one in orders.approvals if one not in matches)))
             last = state.last()
-        for one in dict.fromkeys(gone):
+        for one in dict.fromkeys(matches):
             self.say(f"Withdrawn: {_approval_words(one, last)}.")
         self.say(_NEXT)
         return 0
@@ -234,10 +234,10 @@ def _decided(one: RegionApproval | RegionHold, now: datetime) -> tuple[object, .
     )
 
 
-def _is_meant(one: RegionApproval, typed: str) -> bool:
+def _is_meant(one: RegionApproval, word: str) -> bool:
     if one.of is Of.BOUNDS:
-        return typed == Of.BOUNDS
-    return _DIGEST.fullmatch(typed) is not None and one.digest.startswith(typed)
+        return word == Of.BOUNDS
+    return _DIGEST.fullmatch(word) is not None and one.digest.startswith(word)
 
 
 def _names(one: RegionApproval, types: Mapping[str, str]) -> Shown:
@@ -246,60 +246,60 @@ def _names(one: RegionApproval, types: Mapping[str, str]) -> Shown:
     return Shown(names, ", ".join(map(printable, names)) or "-")
 
 
-def _of_specs(base: RegionApproval, typed: str, last: LastReading | None) -> RegionApproval:
+def _of_specs(base: RegionApproval, word: str, last: LastReading | None) -> RegionApproval:
     """Raises ``UsageError``."""
     if last is None:
-        raise UsageError(f"{printable(typed)}: no QoS specs read yet; run plimsoll catalogue refresh --region-file")
-    digest = typed.lower()
+        raise UsageError(f"{printable(word)}: no QoS specs read yet; run plimsoll catalogue refresh --region-file")
+    digest = word.lower()
     if not _DIGEST.fullmatch(digest):
-        raise UsageError(f"{printable(typed)}: give at least {SHOWN} hex digits of the printed digest")
-    known = [whole for whole in dict.fromkeys((last.read, last.published)) if whole.startswith(digest)]
-    if len(known) != 1:
+        raise UsageError(f"{printable(word)}: give at least {SHOWN} hex digits of the printed digest")
+    digests = [whole for whole in dict.fromkeys((last.read, last.published)) if whole.startswith(digest)]
+    if len(digests) != 1:
         raise UsageError(
             f"{digest[:SHOWN]} is not the digest of the QoS specs and types that were read last"
             f" ({last.read[:SHOWN]}, {minute(last.at)}); run plimsoll catalogue refresh --region-file"
         )
-    if known[0] == last.read and (left := last.removals - base.remove):
-        names = ", ".join(sorted(printable(last.types.get(id, id)) for id in left))
+    if digests[0] == last.read and (rest := last.removals - base.remove):
+        names = ", ".join(sorted(printable(last.types.get(id, id)) for id in rest))
         raise UsageError(
             f"{digest[:SHOWN]} would remove the limits of volumes of type {names}; to allow that, add --remove"
         )
-    return replace(base, digest=known[0])
+    return replace(base, digest=digests[0])
 
 
-def _whole(typed: str) -> str:
-    digest = typed.lower()
+def _whole(word: str) -> str:
+    digest = word.lower()
     if not (_DIGEST.fullmatch(digest) and len(digest) == _WHOLE):
         raise UsageError(
-            f"--rules: {printable(typed)}: give all {_WHOLE} hex digits (braked.revision of plimsoll plan -f json):"
+            f"--rules: {printable(word)}: give all {_WHOLE} hex digits (braked.revision of plimsoll plan -f json):"
             " this machine does not have the nodes' rules"
         )
     return digest
 
 
-def _types(named: Sequence[str], last: LastReading | None) -> frozenset[str]:
+def _types(names: Sequence[str], last: LastReading | None) -> frozenset[str]:
     """The ids of volume types. Raises ``UsageError``."""
     types = last.types if last is not None else {}
-    found: set[str] = set()
-    for name in named:
+    selection: set[str] = set()
+    for name in names:
         ids = [id for id, one in types.items() if name in (id, one)]
         if not ids:
             raise UsageError(f"--remove: {printable(name)}: no such volume type; see: openstack volume type list")
-        found.update(ids)
-    return frozenset(found)
+        selection.update(ids)
+    return frozenset(selection)
 
 
 def _approval_words(one: RegionApproval, last: LastReading | None) -> str:
     match one.of:
         case Of.SPECS:
-            said = f"QoS specs and types {one.digest[:SHOWN]}"
+            text = f"QoS specs and types {one.digest[:SHOWN]}"
         case Of.RULES:
-            said = f"rules {one.digest[:SHOWN]}"
+            text = f"rules {one.digest[:SHOWN]}"
         case Of.BOUNDS:
-            said = f"bounds of the nodes' brakes: {one.disks} disks, {one.percent} %"
+            text = f"bounds of the nodes' brakes: {one.disks} disks, {one.percent} %"
     types = last.types if last is not None else {}
     names = ", ".join(sorted(printable(types.get(id, id)) for id in one.remove))
-    return f"{said}, removals of {names}" if names else said
+    return f"{text}, removals of {names}" if names else text
 
 
 class RegionPauseAll(_RegionOrder):
@@ -379,7 +379,7 @@ class RegionHoldAdd(_RegionOrder):
             given_duration("--for", parsed_args.span),
             limits_from(parsed_args.limits),
         )
-        disks = [_disk(given) for given in dict.fromkeys(parsed_args.disks)]
+        disks = [_disk(word) for word in dict.fromkeys(parsed_args.disks)]
         state, now = self.state(parsed_args), datetime.now(UTC)
         new = [RegionHold(disk, limits, now, now + span, who(), why) for disk in disks]
         with self.changing(state, now) as orders:
@@ -406,7 +406,7 @@ class RegionHoldRemove(_RegionOrder):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         state, now = self.state(parsed_args), datetime.now(UTC)
-        disks = [_disk(given) for given in dict.fromkeys(parsed_args.disks)]
+        disks = [_disk(word) for word in dict.fromkeys(parsed_args.disks)]
         with self.changing(state, now) as orders:
             for disk in disks:
                 if disk not in (hold.disk for hold in orders.holds):
@@ -437,18 +437,18 @@ class RegionHoldList(_RegionOrder, Listing):
         ]
 
 
-def _disk(given: str) -> str:
+def _disk(word: str) -> str:
     """The identity of a disk. Raises ``UsageError``."""
-    first, *rest = given.split("/")
+    first, *rest = word.split("/")
     guest = first.lower()
-    if not _UUID.fullmatch(guest) or not given.isprintable() or any(not part for part in rest):
+    if not _UUID.fullmatch(guest) or not word.isprintable() or any(not part for part in rest):
         raise UsageError(
-            f"{printable(given)}: not a disk; give a volume ID, GUEST/VOLUME or GUEST/POOL/IMAGE,"
+            f"{printable(word)}: not a disk; give a volume ID, GUEST/VOLUME or GUEST/POOL/IMAGE,"
             " with the guest's UUID as GUEST"
         )
     if len(rest) == 1 and not _UUID.fullmatch(rest[0].lower()):
         raise UsageError(
-            f"{printable(given)}: {printable(rest[0])} is not a volume ID; a guest's own disk is GUEST/POOL/IMAGE"
+            f"{printable(word)}: {printable(rest[0])} is not a volume ID; a guest's own disk is GUEST/POOL/IMAGE"
         )
     return "/".join([guest, *([rest[0].lower()] if len(rest) == 1 else rest)])
 

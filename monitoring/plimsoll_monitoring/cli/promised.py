@@ -67,7 +67,7 @@ class RegionPromised(RegionCommand, Listing):
             Selection(region=parsed_args.region),
             promised.WINDOWS[over],
         )
-        prometheus = self.connected(parsed_args, settings)
+        prometheus = self.connect(parsed_args, settings)
         first = self.ask(prometheus, promised.first_questions(selection, window))
         if not first["nodes"]:
             raise self.nothing(selection)
@@ -82,7 +82,7 @@ class RegionPromised(RegionCommand, Listing):
         peaks = self.ask(prometheus, promised.peak_questions(groups, by, answers, hours, prometheus.now()))
         latencies = self.ask(prometheus, promised.latency_questions(groups, by, peaks, prometheus.now()))
         rows = promised.rows(groups, by, answers, peaks, latencies)
-        self.warned(prometheus)
+        self.warn(prometheus)
         several = len({row.labels["region"] for row in rows}) > 1
         for line in messages.left_out_lines(promised.left_out(first), regions=several):
             self.app.stderr.write(f"{line}\n")

@@ -45,27 +45,27 @@ class RegionStatus(RegionCommand, Page):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
-        prometheus = self.connected(parsed_args, settings)
+        prometheus = self.connect(parsed_args, settings)
         answers = self.ask(prometheus, fleet_status.questions(selection))
-        found = fleet_status.status(answers, prometheus.now(), settings.health)
-        if not found.nodes:
+        status = fleet_status.status(answers, prometheus.now(), settings.health)
+        if not status.nodes:
             raise self.nothing(selection)
-        self.status = 0 if found.level is Level.OK else 3
-        self.warned(prometheus)
-        several = len(found.regions) > 1
-        if found.types:
+        self.status = 0 if status.level is Level.OK else 3
+        self.warn(prometheus)
+        several = len(status.regions) > 1
+        if status.types:
             columns = [
                 Column(name, right=name not in ("region", "type"), drop=_TYPE_DROPS.get(name, 0))
                 for name in messages.type_columns(regions=several)
             ]
-            self.table = columns, [*messages.type_rows(found, regions=several)]
-        given = ("--prometheus", parsed_args.prometheus) if parsed_args.prometheus else ()
-        problems = [*fleet_problems.problems(found, self.app.settings_options, given)]
-        told = [Line(problem.level, problem.text, problem.do) for problem in problems]
-        told = told or [Line(Level.OK, messages.good_words(found))]
-        self.opening = [*told, *(Line(None, remark) for remark in messages.remarks(found))]
-        people = messages.status_facts(found)
-        return self.page(parsed_args, people, serialize.status_data(found, problems))
+            self.table = columns, [*messages.type_rows(status, regions=several)]
+        arguments = ("--prometheus", parsed_args.prometheus) if parsed_args.prometheus else ()
+        problems = [*fleet_problems.problems(status, self.app.settings_options, arguments)]
+        lines = [Line(problem.level, problem.text, problem.do) for problem in problems]
+        lines = lines or [Line(Level.OK, messages.good_words(status))]
+        self.opening = [*lines, *(Line(None, remark) for remark in messages.remarks(status))]
+        people = messages.status_facts(status)
+        return self.page(parsed_args, people, serialize.status_data(status, problems))
 
 
 class _RegionList(RegionCommand, Listing):
@@ -142,27 +142,27 @@ class RegionDisks(_RegionList):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         states, most = tuple(dict.fromkeys(parsed_args.state or fleet_disks.WORST)), parsed_args.limit
-        prometheus = self.connected(parsed_args, settings)
+        prometheus = self.connect(parsed_args, settings)
         answers = self.ask(prometheus, fleet_disks.number_questions(selection, states))
         if not answers["nodes"]:
             raise self.nothing(selection)
         aggregates = fleet_disks.aggregates(answers)
         if aggregates >= {key_of(series) for series in answers["nodes"]}:
-            raise self.summed("disks")
+            raise self.no_detail("disks")
         numbers = fleet_disks.numbers(answers, states)
-        found = fleet_disks.search(prometheus.query, selection, numbers, states, most)
+        keys = fleet_disks.search(prometheus.query, selection, numbers, states, most)
         disks: list[RegionDisk] = []
-        if found:
-            facts = self.ask(prometheus, fleet_disks.fact_questions(selection, found))
-            disks = _sorted(fleet_disks.worst_first(fleet_disks.disks(facts, found), states), parsed_args.sort)
-        self.warned(prometheus)
+        if keys:
+            facts = self.ask(prometheus, fleet_disks.fact_questions(selection, keys))
+            disks = _sort(fleet_disks.worst_first(fleet_disks.disks(facts, keys), states), parsed_args.sort)
+        self.warn(prometheus)
         several = len({key_of(series)[0] for series in answers["nodes"]}) > 1
         self.partly(aggregates, several=several)
         self.closing = (messages.disks_sum(numbers, len(disks), everything=not aggregates),)
         return _disk_columns(several), [_disk_cells(disk, prometheus.now(), settings) for disk in disks]
 
 
-def _sorted(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
+def _sort(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
     if by in _BY_NUMBER:
         return sorted(disks, key=_BY_NUMBER[by], reverse=True)
     return sorted(disks, key=_BY_LABEL[by]) if by in _BY_LABEL else disks
@@ -230,7 +230,7 @@ class RegionProbes(_RegionList):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), By(parsed_args.by)
-        prometheus = self.connected(parsed_args, settings)
+        prometheus = self.connect(parsed_args, settings)
         window = self.window(parsed_args, prometheus, _SINCE, least="1m", most="366d")
         answers = self.ask(prometheus, fleet_probes.questions(selection, by, f"{window.seconds}s"))
         if not answers["nodes"]:
@@ -238,13 +238,13 @@ class RegionProbes(_RegionList):
         rows = fleet_probes.rows(answers, by, selection, prometheus.now())
         aggregates = fleet_probes.aggregates(answers)
         if not answers["known"] and aggregates and (by in (By.PROJECT, By.GUEST) or selection.projects):
-            raise self.summed("guests")
-        self.warned(prometheus)
-        listed = rows[: parsed_args.limit or None]
+            raise self.no_detail("guests")
+        self.warn(prometheus)
+        top = rows[: parsed_args.limit or None]
         several = len({row.labels["region"] for row in rows}) > 1
         self.partly(aggregates, several=several)
-        self.closing = (messages.probes_sum(rows, len(listed)),)
-        return _probe_columns(by, several), [_probe_cells(row, by) for row in listed]
+        self.closing = (messages.probes_sum(rows, len(top)),)
+        return _probe_columns(by, several), [_probe_cells(row, by) for row in top]
 
 
 def _probe_columns(by: By, several: bool) -> list[Column]:

@@ -48,20 +48,20 @@ class Status(HistoryCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        found = look(self.settings(parsed_args), now(), self.app.settings_options)
-        self.status = found.exit_status
-        last, long = found.last, parsed_args.long
+        status = look(self.settings(parsed_args), now(), self.app.settings_options)
+        self.status = status.exit_status
+        last, long = status.last, parsed_args.long
         if long and last is not None and last.disks:
             self.table = status_words.type_table(last)
-        self.opening = tuple(_lines(found))
-        people = status_words.facts(found, long=long)
-        return self.page(parsed_args, people, status_data.data(found))
+        self.opening = tuple(_lines(status))
+        people = status_words.facts(status, long=long)
+        return self.page(parsed_args, people, status_data.data(status))
 
 
-def _lines(found: NodeStatus) -> Iterator[Line]:
-    problems = [Line(told.level, told.problem.text, told.problem.do) for told in found.problems()]
-    yield from problems or [Line(Level.OK, status_words.good_words(found))]
-    yield from (Line(None, remark) for remark in status_words.remarks(found))
+def _lines(status: NodeStatus) -> Iterator[Line]:
+    problems = [Line(entry.level, entry.problem.text, entry.problem.do) for entry in status.problems()]
+    yield from problems or [Line(Level.OK, status_words.good_words(status))]
+    yield from (Line(None, remark) for remark in status_words.remarks(status))
 
 
 def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> NodeStatus:

@@ -66,12 +66,12 @@ def passed(age: float, node: str = "n1") -> dict[str, Sequence[Series]]:
 
 
 def ran(command: type[RegionCommand], fake: FakePrometheus, *words: str) -> tuple[int, str, str]:
-    def connected(self: Any, *_: object) -> FakePrometheus:
+    def connect(self: Any, *_: object) -> FakePrometheus:
         self._name = "http://p:9090"
         return fake
 
     person = Person()
-    status = person.types(command, *words, settings=config.load([], []), connected=connected)
+    status = person.types(command, *words, settings=config.load([], []), connect=connect)
     return status, person.out, person.err
 
 
