@@ -40,7 +40,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/terminal": 41,
     "agent/plimsoll_agent/top": 41,
     "agent/plimsoll_agent/util": 35,
-    "monitoring/plimsoll_monitoring/adapters": 6,
     "probes/plimsoll_probes/cli": 60,
 }
 """By room: a folder of a package."""

@@ -53,7 +53,7 @@ class Prometheus:
         self._http = Http(deadline, late=_LATE, unreachable=_ELSEWHERE)
         self._credentials = None if token_file is None else _credentials(token_file)
         # Sent with each request: REQUESTS_CA_BUNDLE overrides the session's.
-        self._verify: bool | str = True if ca_file is None else _checked(ca_file)
+        self._verify: bool | str = True if ca_file is None else _check(ca_file)
         if _here(parts):
             self._http.session.trust_env = False  # no proxy: it would be another host
         elif self._credentials and parts.scheme != "https":
@@ -68,12 +68,12 @@ class Prometheus:
     def now(self) -> float:
         """The time by its clock (seconds since 1970), which all later queries are as of. Raises as ``query``."""
         if self._at is None:
-            told = self._asked("time()")
+            data = self._ask("time()")
             try:
-                at = _number(told["result"][1])
+                at = _number(data["result"][1])
                 datetime.fromtimestamp(at, UTC)  # raises for what is no time
             except (ValueError, TypeError, LookupError, OverflowError, OSError) as error:
-                raise self._garbled() from error
+                raise self._bad_answer() from error
             self._at = at
         return self._at
 
@@ -83,11 +83,11 @@ class Prometheus:
 
     def query(self, promql: str) -> Sequence[Series]:
         """The series of an instant vector. Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``."""
-        told = self._asked(promql, time=f"{self.now():.3f}")
+        data = self._ask(promql, time=f"{self.now():.3f}")
         try:
-            return [self._series(row) for row in told["result"]]
+            return [self._series(row) for row in data["result"]]
         except (ValueError, TypeError, LookupError) as error:
-            raise self._garbled() from error
+            raise self._bad_answer() from error
 
     def over(self, promql: str, window: int, step: int) -> Sequence[Line]:
         """The values of the last ``window`` seconds: one every ``step`` seconds, back from the present second. Raises
@@ -95,17 +95,17 @@ class Prometheus:
         """
         end = int(self.now())
         start = end - (window // step - 1) * step
-        told = self._asked(promql, "_range", start=str(start), end=str(end), step=str(step))
+        data = self._ask(promql, "_range", start=str(start), end=str(end), step=str(step))
         try:
-            return [self._line(row) for row in told["result"]]
+            return [self._line(row) for row in data["result"]]
         except (ValueError, TypeError, LookupError, OverflowError) as error:
-            raise self._garbled() from error
+            raise self._bad_answer() from error
 
-    def _asked(self, promql: str, of: str = "", **more: str) -> dict[str, Any]:
+    def _ask(self, promql: str, of: str = "", **more: str) -> dict[str, Any]:
         """The ``data`` of a good answer."""
         form = {"query": self._labels.to_site(promql), "timeout": f"{self._http.left:.3f}", **more}
         answer = self._http.ask(
-            self._name, "POST", self._url + of, _MOST_BYTES, data=form, auth=self._authorized, verify=self._verify
+            self._name, "POST", self._url + of, _MOST_BYTES, data=form, auth=self._authorize, verify=self._verify
         )
         if answer.content is None:
             raise Rejected(f"{self._name}: its answer is longer than {_MOST_BYTES} bytes; ask for less")
@@ -126,7 +126,7 @@ class Prometheus:
             raise ValueError("no labels")
         return self._labels.from_site(labels)
 
-    def _authorized(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+    def _authorize(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         # There without a token too: else requests takes a password for the host from ~/.netrc.
         if self._credentials:
             request.headers["Authorization"] = self._credentials
@@ -134,28 +134,28 @@ class Prometheus:
 
     def _data(self, status: int, content: bytes) -> dict[str, Any]:
         try:
-            told = json.loads(content)
+            answer = json.loads(content)
         except (ValueError, RecursionError):
-            told = None
+            answer = None
         if status != 200:
-            raise self._refused(status, told)
-        match told:
+            raise self._refusal(status, answer)
+        match answer:
             case {"status": "success", "data": {"resultType": str()} as data}:
-                self._warned(told.get("warnings"))
+                self._warn(answer.get("warnings"))
                 return dict(data)
             case _:
-                raise self._garbled()
+                raise self._bad_answer()
 
-    def _warned(self, warnings: object) -> None:
+    def _warn(self, warnings: object) -> None:
         if isinstance(warnings, list):
             words = [f"{self._name}: the answer is incomplete{_detail(one)}" for one in warnings]
             self.warnings = tuple(dict.fromkeys([*self.warnings, *words]))
 
-    def _refused(self, status: int, told: object) -> PlimsollError:
+    def _refusal(self, status: int, answer: object) -> PlimsollError:
         """An error of Prometheus or of a proxy before it."""
         kind, detail = None, ""
-        if isinstance(told, dict):
-            kind, detail = told.get("errorType"), _detail(told.get("error"))
+        if isinstance(answer, dict):
+            kind, detail = answer.get("errorType"), _detail(answer.get("error"))
         if 300 <= status < 400:
             return Rejected(f"{self._name}: redirects ({status}), and a token is not sent there{_ELSEWHERE}")
         if status in (401, 403):
@@ -172,7 +172,7 @@ class Prometheus:
             return Unreachable(f"{self._name}: {kind} ({status}){detail}; try again later")
         return Rejected(f"{self._name}: request refused ({status}){detail}")
 
-    def _garbled(self) -> Rejected:
+    def _bad_answer(self) -> Rejected:
         return Rejected(f"{self._name}: the answer is not Prometheus'{_ELSEWHERE}")
 
 
@@ -220,7 +220,7 @@ def _credentials(file: Path) -> str:
     return " ".join(words if len(words) == 2 else ["Bearer", *words])
 
 
-def _checked(file: Path) -> str:
+def _check(file: Path) -> str:
     where = f"[prometheus] ca_file {file}"
     try:
         ssl.create_default_context(cafile=file)
