@@ -33,7 +33,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/cli": 139,
     "agent/plimsoll_agent/messages": 65,
     "agent/plimsoll_agent/model": 27,
-    "agent/plimsoll_agent/monitor": 56,
     "agent/plimsoll_agent/policy": 63,
     "agent/plimsoll_agent/reconcile": 160,
     "agent/plimsoll_agent/store": 100,

@@ -15,9 +15,9 @@ class Metric(str):
     labels: tuple[str, ...]
 
     def __new__(cls, name: str, documentation: str, *labels: str) -> Metric:
-        made = super().__new__(cls, name)
-        made.documentation, made.labels = documentation, labels
-        return made
+        metric = super().__new__(cls, name)
+        metric.documentation, metric.labels = documentation, labels
+        return metric
 
     def by(self, *labels: str) -> Metric:
         """With other labels."""

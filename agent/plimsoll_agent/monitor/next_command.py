@@ -99,8 +99,8 @@ class NodeSetup:
             case _:
                 return self.plimsoll("record", "--verify")
 
-    def pause(self, paused: Reason) -> str:
-        if paused.facts.get("region"):
+    def pause(self, reason: Reason) -> str:
+        if reason.facts.get("region"):
             return "plimsoll region resume   (on the machine that makes the region file)"
         return self.plimsoll("resume", "--reason", "TEXT")
 

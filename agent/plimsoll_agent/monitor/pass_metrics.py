@@ -58,7 +58,7 @@ def of_region(read: datetime, *, deferred: bool, volumes: int | None) -> Iterato
 
 def _of_passes(last: LastPass) -> Iterator[Family]:
     # Before the first observation these values are unknown.
-    looked = last.looked is not None
+    has_looked = last.looked is not None
     passes = last.totals.passes
     yield gauge(metrics.BUILD_INFO, [((last.version,), 1)])
     yield single(metrics.PASS_LAST_TIMESTAMP_SECONDS, last.ended)
@@ -69,13 +69,13 @@ def _of_passes(last: LastPass) -> Iterator[Family]:
     yield counter(metrics.PASSES_TOTAL, [((grade.value,), passes.get(grade, 0)) for grade in Grade])
     yield counter(metrics.PASS_LOCK_BUSY_TOTAL, [((), last.busy)])
     yield single(metrics.PASS_ENFORCING, int(last.enforcing))
-    yield single(metrics.PASS_PAUSED, int(last.paused is not None) if looked else None)
-    yield gauge(metrics.PASS_BRAKED_DISKS, [((_digest(last.braked or ""),), last.braked_disks)] if looked else [])
+    yield single(metrics.PASS_PAUSED, int(last.paused is not None) if has_looked else None)
+    yield gauge(metrics.PASS_BRAKED_DISKS, [((_digest(last.braked or ""),), last.braked_disks)] if has_looked else [])
     yield gauge(metrics.RULES_INFO, [((_digest(last.revision),), 1)] if last.revision else [])
-    yield single(metrics.HOLDS, last.holds if looked else None)
+    yield single(metrics.HOLDS, last.holds if has_looked else None)
     yield gauge(
         metrics.GUESTS,
-        [(("reachable",), last.guests), (("unreachable",), len(last.running_unreachable))] if looked else [],
+        [(("reachable",), last.guests), (("unreachable",), len(last.running_unreachable))] if has_looked else [],
     )
 
 
@@ -101,8 +101,8 @@ def _of_catalogue(catalogue: LastCatalogue, last: LastPass) -> Iterator[Family]:
 
 def _of_clusters(last: LastPass) -> Iterator[Family]:
     clusters = sorted({label(disk.cluster) for disk in last.disks if disk.cluster})
-    shut = {label(disk.cluster) for disk in last.disks if disk.gated}
-    yield gauge(metrics.HEALTH_GATE_SHUT, [((cluster,), int(cluster in shut)) for cluster in clusters])
+    shut_gates = {label(disk.cluster) for disk in last.disks if disk.gated}
+    yield gauge(metrics.HEALTH_GATE_SHUT, [((cluster,), int(cluster in shut_gates)) for cluster in clusters])
 
 
 # --- volume types
@@ -113,8 +113,8 @@ def _of_types(last: LastPass) -> Iterator[Family]:
     types: dict[str, list[LastDisk]] = {name: [] for name in sorted({label(disk.volume_type) for disk in last.disks})}
     for disk in last.disks:
         types[label(disk.volume_type)].append(disk)
-    rated = {name: rates for name, disks in types.items() if (rates := [disk.rates for disk in disks if disk.rates])}
-    corrected = {**dict.fromkeys(types, 0), **last.totals.corrected}
+    by_type = {name: rates for name, disks in types.items() if (rates := [one.rates for one in disks if one.rates])}
+    reverts = {**dict.fromkeys(types, 0), **last.totals.corrected}
 
     def counted(matches: Callable[[LastDisk], bool]) -> list[Row]:
         return [((name,), sum(map(matches, disks))) for name, disks in types.items()]
@@ -131,10 +131,10 @@ def _of_types(last: LastPass) -> Iterator[Family]:
     yield gauge(metrics.DISKS_ORPHANED, counted(lambda disk: disk.orphaned))
     yield gauge(metrics.DISKS_UNKNOWN, counted(lambda disk: disk.unknown))
     yield gauge(metrics.DISKS_UNKNOWN_ACKNOWLEDGED, counted(lambda disk: disk.acknowledged is not None))
-    yield gauge(metrics.DISKS_AT_LIMIT, [((name,), sum(disk.at_limit for disk in types[name])) for name in rated])
-    yield counter(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, [((name,), number) for name, number in corrected.items()])
-    yield gauge(metrics.AVERAGE["operations"], _summed(rated, _operations))
-    yield gauge(metrics.AVERAGE["bytes"], _summed(rated, _bytes))
+    yield gauge(metrics.DISKS_AT_LIMIT, [((name,), sum(disk.at_limit for disk in types[name])) for name in by_type])
+    yield counter(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, [((name,), number) for name, number in reverts.items()])
+    yield gauge(metrics.AVERAGE["operations"], _sums(by_type, _operations))
+    yield gauge(metrics.AVERAGE["bytes"], _sums(by_type, _bytes))
 
 
 def _operations(rates: Rates) -> tuple[float, float]:
@@ -147,8 +147,8 @@ def _bytes(rates: Rates) -> tuple[float, float]:
     return rates.read_bytes, rates.write_bytes
 
 
-def _summed(rated: Mapping[str, Sequence[Rates]], of: Callable[[Rates], tuple[float, float]]) -> Iterator[Row]:
-    for name, rates in rated.items():
+def _sums(by_type: Mapping[str, Sequence[Rates]], of: Callable[[Rates], tuple[float, float]]) -> Iterator[Row]:
+    for name, rates in by_type.items():
         for direction, values in zip(_DIRECTIONS, zip(*map(of, rates), strict=True), strict=True):
             yield (name, direction), sum(values)
 
@@ -159,40 +159,40 @@ _Named = tuple[tuple[str, str, str], LastDisk]
 
 
 def _of_disks(last: LastPass) -> Iterator[Family]:
-    named: list[_Named] = [
+    pairs: list[_Named] = [
         ((disk.named.guest_name, disk.named.target, disk.named.guest_uuid), disk) for disk in last.disks
     ]
-    yield gauge(metrics.DISK_INFO, [((*name, *_described(disk)), 1) for name, disk in named])
-    yield gauge(metrics.DISK_STATE, [((*name, disk.kind.value, disk.reason.code.value), 1) for name, disk in named])
+    yield gauge(metrics.DISK_INFO, [((*name, *_labels(disk)), 1) for name, disk in pairs])
+    yield gauge(metrics.DISK_STATE, [((*name, disk.kind.value, disk.reason.code.value), 1) for name, disk in pairs])
     yield gauge(
         metrics.GUEST_INFO,
         [
             ((domain, uuid, disk.server, disk.named.project, disk.project_name, disk.flavor), 1)
-            for (domain, _, uuid), disk in {(name[0], name[2]): (name, disk) for name, disk in named}.values()
+            for (domain, _, uuid), disk in {(name[0], name[2]): (name, disk) for name, disk in pairs}.values()
         ],
     )
-    guests = dict.fromkeys((name[0], name[2]) for name, _ in named)
+    guests = dict.fromkeys((name[0], name[2]) for name, _ in pairs)
     for metric, uuids in ((metrics.GUEST_PAUSED, last.paused_guests), (metrics.GUEST_HUNG, last.hung_guests)):
         yield gauge(metric, [(guest, 1) for guest in guests if guest[1] in uuids])
     yield gauge(
         metrics.DISK_HOLD_END_TIMESTAMP_SECONDS,
-        [(name, disk.held_until.timestamp()) for name, disk in named if disk.held_until is not None],
+        [(name, disk.held_until.timestamp()) for name, disk in pairs if disk.held_until is not None],
     )
     yield gauge(
-        metrics.DISK_UNLIMITED, [(name, int(disk.unlimited)) for name, disk in named if disk.unlimited is not None]
+        metrics.DISK_UNLIMITED, [(name, int(disk.unlimited)) for name, disk in pairs if disk.unlimited is not None]
     )
     for unit in metrics.DISK_LIMIT_ACTUAL:
-        yield gauge(metrics.DISK_LIMIT_ACTUAL[unit], _parameters(named, unit, lambda disk: disk.actual))
+        yield gauge(metrics.DISK_LIMIT_ACTUAL[unit], _parameters(pairs, unit, lambda disk: disk.actual))
     for unit in metrics.DISK_LIMIT_ACTUAL:
-        yield gauge(metrics.DISK_LIMIT_DESIRED[unit], _parameters(named, unit, lambda disk: disk.desired))
-    yield counter(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, [(name, disk.corrected) for name, disk in named])
-    yield from _of_counters(named)
-    yield from _of_averages([each for each in named if each[1].rates is not None])
+        yield gauge(metrics.DISK_LIMIT_DESIRED[unit], _parameters(pairs, unit, lambda disk: disk.desired))
+    yield counter(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, [(name, disk.corrected) for name, disk in pairs])
+    yield from _of_counters(pairs)
+    yield from _of_averages([each for each in pairs if each[1].rates is not None])
 
 
-def _described(disk: LastDisk) -> Sequence[str | None]:
-    named = disk.named
-    return named.volume_id, named.project, disk.flavor, disk.volume_type, named.pool, disk.cluster
+def _labels(disk: LastDisk) -> Sequence[str | None]:
+    name = disk.named
+    return name.volume_id, name.project, disk.flavor, disk.volume_type, name.pool, disk.cluster
 
 
 def _unit(parameter: Parameter) -> str:
@@ -202,9 +202,9 @@ def _unit(parameter: Parameter) -> str:
     return "bytes_per_second" if parameter.unit == "bytes" else "operations_per_second"
 
 
-def _parameters(named: Sequence[_Named], unit: str, limits_of: Callable[[LastDisk], Limits | None]) -> Iterator[Row]:
+def _parameters(pairs: Sequence[_Named], unit: str, limits_of: Callable[[LastDisk], Limits | None]) -> Iterator[Row]:
     numbers = [parameter.name for parameter in PARAMETERS if _unit(parameter) == unit]
-    for name, disk in named:
+    for name, disk in pairs:
         limits = limits_of(disk)
         set_ones = {} if limits is None else limits.in_effect()
         yield from (
@@ -212,13 +212,13 @@ def _parameters(named: Sequence[_Named], unit: str, limits_of: Callable[[LastDis
         )
 
 
-def _of_counters(named: Sequence[_Named]) -> Iterator[Family]:
-    counted = [(name, disk.reading.stats) for name, disk in named if disk.reading is not None]
+def _of_counters(pairs: Sequence[_Named]) -> Iterator[Family]:
+    stats_of = [(name, disk.reading.stats) for name, disk in pairs if disk.reading is not None]
     yield counter(
         metrics.DISK_OPERATIONS_TOTAL,
         [
             ((*name, direction), number)
-            for name, stats in counted
+            for name, stats in stats_of
             for direction, number in zip(_DIRECTIONS, (stats.read_requests, stats.write_requests), strict=True)
         ],
     )
@@ -226,38 +226,38 @@ def _of_counters(named: Sequence[_Named]) -> Iterator[Family]:
         metrics.DISK_BYTES_TOTAL,
         [
             ((*name, direction), number)
-            for name, stats in counted
+            for name, stats in stats_of
             for direction, number in zip(_DIRECTIONS, (stats.read_bytes, stats.write_bytes), strict=True)
         ],
     )
 
 
-def _of_averages(rated: Sequence[_Named]) -> Iterator[Family]:
-    yield gauge(metrics.DISK_AVERAGE["operations"], _directions(rated, _operations))
-    yield gauge(metrics.DISK_AVERAGE["bytes"], _directions(rated, _bytes))
+def _of_averages(pairs: Sequence[_Named]) -> Iterator[Family]:
+    yield gauge(metrics.DISK_AVERAGE["operations"], _directions(pairs, _operations))
+    yield gauge(metrics.DISK_AVERAGE["bytes"], _directions(pairs, _bytes))
     yield gauge(
         metrics.DISK_AVERAGE_LATENCY_SECONDS,
-        [(name, disk.rates.latency) for name, disk in rated if disk.rates and disk.rates.latency is not None],
+        [(name, disk.rates.latency) for name, disk in pairs if disk.rates and disk.rates.latency is not None],
     )
     for unit in ("operations", "bytes"):
         yield gauge(
             metrics.DISK_AVERAGE_ALLOWED[unit],
             _limits(
-                rated, lambda disk: disk.allowed, [base for base in BASES if ("bytes" in base) is (unit == "bytes")]
+                pairs, lambda disk: disk.allowed, [base for base in BASES if ("bytes" in base) is (unit == "bytes")]
             ),
         )
-    yield gauge(metrics.DISK_AVERAGE_LIMIT_RATIO, _limits(rated, lambda disk: disk.shares))
+    yield gauge(metrics.DISK_AVERAGE_LIMIT_RATIO, _limits(pairs, lambda disk: disk.shares))
 
 
-def _directions(rated: Sequence[_Named], of: Callable[[Rates], tuple[float, float]]) -> Iterator[Row]:
-    for name, disk in rated:
+def _directions(pairs: Sequence[_Named], of: Callable[[Rates], tuple[float, float]]) -> Iterator[Row]:
+    for name, disk in pairs:
         if disk.rates is not None:
             yield from (((*name, way), value) for way, value in zip(_DIRECTIONS, of(disk.rates), strict=True))
 
 
 def _limits(
-    rated: Sequence[_Named], of: Callable[[LastDisk], Mapping[str, float]], bases: Sequence[str] = BASES
+    pairs: Sequence[_Named], of: Callable[[LastDisk], Mapping[str, float]], bases: Sequence[str] = BASES
 ) -> Iterator[Row]:
-    for name, disk in rated:
+    for name, disk in pairs:
         values = of(disk)
         yield from (((*name, base), values[base]) for base in bases if base in values)

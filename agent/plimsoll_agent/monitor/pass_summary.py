@@ -216,8 +216,8 @@ TOLERATED_FAILURES = 1
 
 def _median(seconds: Iterable[float]) -> float:
     """Like that of ``statistics``, which is slow to import."""
-    ordered = sorted(seconds)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    values = sorted(seconds)
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
 def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
@@ -227,31 +227,31 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
     unreachable = report.unreachable_guests
     missing = _missing(before, report)
     notes = (*report.notes, *_notes_of(missing))
-    graded = grade(replace(report, notes=notes))
+    own_grade = grade(replace(report, notes=notes))
     outcomes = (*report.outcomes, *setting.between)
-    corrected = Counter(outcome.disk.volume_type or "" for outcome in outcomes if _reverts(outcome))
+    reverts = Counter(outcome.disk.volume_type or "" for outcome in outcomes if _reverts(outcome))
     totals = _added(
         Totals() if before is None else before.totals,
-        graded,
+        own_grade,
         Counter(outcome.result.kind for outcome in outcomes),
-        corrected,
+        reverts,
     )
-    sources, paused, braked = _sources(report) | {"disks": not missing}, report.paused, report.braked
+    sources, pause, brake = _sources(report) | {"disks": not missing}, report.paused, report.braked
     if setting.takes_orders:
         sources["orders"] = report.situation.orders_unknown is None
     if "catalogue" in sources:
         sources["refresh"] = setting.refreshes_failed <= TOLERATED_FAILURES
         if not sources["refresh"]:
-            failed, detail = setting.refreshes_failed, setting.refresh_trouble
-            notes = (*notes, because(Code.REFRESH_FAILED, refreshes=failed, detail=detail))
-    good = setting.ended if graded is Grade.GOOD else None if before is None else before.last_good
+            failures, detail = setting.refreshes_failed, setting.refresh_trouble
+            notes = (*notes, because(Code.REFRESH_FAILED, refreshes=failures, detail=detail))
+    good = setting.ended if own_grade is Grade.GOOD else None if before is None else before.last_good
     seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
     return LastPass(
         version=setting.version,
         boot=setting.boot,
         started=report.started,
         ended=setting.ended,
-        grade=graded,
+        grade=own_grade,
         enforcing=report.mode is Mode.ENFORCE,
         trouble=report.complaint,
         looked=report.started,
@@ -262,10 +262,10 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         unreachable=unreachable,
         guests=report.guests - len(unreachable),
         notes=notes,
-        paused=paused,
+        paused=pause,
         revision=report.situation.rules.revision,
-        braked=None if braked is None else braked.revision,
-        braked_disks=0 if braked is None else len(braked.keys),
+        braked=None if brake is None else brake.revision,
+        braked_disks=0 if brake is None else len(brake.keys),
         holds=len(active_holds(report.situation.holds, report.started)),
         sources=sources,
         catalogue=_catalogue(report.situation.catalogue, setting.stale_after),
@@ -283,8 +283,8 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         wrong_since=_wrong_since(
             before,
             report.started,
-            [PAUSED] * (paused is not None)
-            + [BRAKED] * (braked is not None)
+            [PAUSED] * (pause is not None)
+            + [BRAKED] * (brake is not None)
             + [source for source, is_up in sources.items() if not is_up]
             + [each.guest.uuid for each in unreachable],
         ),
@@ -296,10 +296,10 @@ def _missing(before: LastPass | None, report: PassReport) -> tuple[DiskName, ...
     if before is None or report.outcomes:
         return ()
     others = report.other_disks
-    known = {each.key: each for each in (*before.missing, *(disk.named for disk in before.disks))}
+    disks = {each.key: each for each in (*before.missing, *(disk.named for disk in before.disks))}
     return tuple(
         each
-        for each in known.values()
+        for each in disks.values()
         if each.guest_uuid in others and (each.target in others[each.guest_uuid] or not others[each.guest_uuid])
     )
 
@@ -312,23 +312,21 @@ def _notes_of(missing: Sequence[DiskName]) -> Iterator[Reason]:
 
 def uncounted(before: LastPass | None, last: LastPass) -> LastPass:
     """The summary with the counters of ``before``: if it cannot be saved, higher ones would fall at the next pass."""
-    known = _corrected(before)
+    reverts = _corrected(before)
     return replace(
         last,
         totals=Totals() if before is None else before.totals,
-        disks=tuple(replace(disk, corrected=known.get(disk.named.key, 0)) for disk in last.disks),
+        disks=tuple(replace(disk, corrected=reverts.get(disk.named.key, 0)) for disk in last.disks),
     )
 
 
-def failed(
-    before: LastPass | None, mode: Mode, why: str, source: str, started: datetime, setting: Setting
-) -> LastPass:
+def failed(before: LastPass | None, mode: Mode, why: str, source: str, start: datetime, setting: Setting) -> LastPass:
     """The summary after a pass that failed because ``source`` did not answer."""
     if before is None:
         before = LastPass(
             version=setting.version,
             boot=setting.boot,
-            started=started,
+            started=start,
             ended=setting.ended,
             grade=Grade.FAILED,
             enforcing=mode is Mode.ENFORCE,
@@ -336,7 +334,7 @@ def failed(
     return replace(
         before,
         version=setting.version,
-        started=started,
+        started=start,
         ended=setting.ended,
         grade=Grade.FAILED,
         enforcing=mode is Mode.ENFORCE,
@@ -346,7 +344,7 @@ def failed(
         # Their averages are not up to now.
         disks=tuple(replace(disk, rates=None, shares={}, allowed={}) for disk in before.disks),
         sources={source: False},  # no other source was asked
-        wrong_since={**before.wrong_since, **_wrong_since(before, started, [source])},
+        wrong_since={**before.wrong_since, **_wrong_since(before, start, [source])},
         calls=setting.calls,
         busy=setting.busy,
         totals=_added(before.totals, Grade.FAILED, Counter(), Counter()),
@@ -354,31 +352,31 @@ def failed(
 
 
 def _wrong_since(before: LastPass | None, now: datetime, wrong: Iterable[str]) -> dict[str, datetime]:
-    known = {} if before is None else before.wrong_since
-    return {name: known.get(name, now) for name in wrong}
+    since = {} if before is None else before.wrong_since
+    return {name: since.get(name, now) for name in wrong}
 
 
-def _added(before: Totals, grade: Grade, outcomes: Mapping[Kind, int], corrected: Mapping[str, int]) -> Totals:
+def _added(before: Totals, grade: Grade, outcomes: Mapping[Kind, int], reverts: Mapping[str, int]) -> Totals:
     return Totals(
         Counter(before.passes) + Counter([grade]),
         Counter(before.outcomes) + Counter(outcomes),
-        Counter(before.corrected) + Counter(corrected),
+        Counter(before.corrected) + Counter(reverts),
     )
 
 
-def _catalogue(known: Catalogue | Unknown | None, stale_after: int) -> LastCatalogue | None:
+def _catalogue(catalogue: Catalogue | Unknown | None, stale_after: int) -> LastCatalogue | None:
     """None where none is configured."""
-    if isinstance(known, Catalogue):
-        return LastCatalogue(known.issued, known.source, stale_after)
-    return None if known is None else LastCatalogue(None, "", stale_after)
+    if isinstance(catalogue, Catalogue):
+        return LastCatalogue(catalogue.issued, catalogue.source, stale_after)
+    return None if catalogue is None else LastCatalogue(None, "", stale_after)
 
 
 def _sources(report: PassReport) -> dict[str, bool]:
-    unrecorded = {Code.NO_RECORD, Code.NO_RESULTS, Code.NOT_REMEMBERED, Code.NOT_SETTLED}
+    no_record = {Code.NO_RECORD, Code.NO_RESULTS, Code.NOT_REMEMBERED, Code.NOT_SETTLED}
     sources = {
         "libvirt": True,
         "rules": not report.complaint,
-        "record": not any(note.code in unrecorded for note in report.notes),
+        "record": not any(note.code in no_record for note in report.notes),
         "writes": not any(note.code is Code.TRIAL_FAILED for note in report.notes),
     }
     if report.situation.catalogue is not None:
@@ -394,11 +392,11 @@ def _corrected(before: LastPass | None) -> dict[str, int]:
 
 
 def _servers(before: LastPass | None, report: PassReport, unreachable: Iterable[UnreachableGuest]) -> dict[str, str]:
-    known: dict[str, str | None] = {}
+    names: dict[str, str | None] = {}
     if before is not None:
-        known = {**before.servers, **{disk.named.guest_uuid: disk.server for disk in before.disks}}
-    known |= {outcome.disk.guest.uuid: outcome.disk.guest.display_name for outcome in report.outcomes}
-    return {each.guest.uuid: name for each in unreachable if (name := known.get(each.guest.uuid))}
+        names = {**before.servers, **{disk.named.guest_uuid: disk.server for disk in before.disks}}
+    names |= {outcome.disk.guest.uuid: outcome.disk.guest.display_name for outcome in report.outcomes}
+    return {each.guest.uuid: name for each in unreachable if (name := names.get(each.guest.uuid))}
 
 
 def _unseen(before: LastPass | None, unreachable: Iterable[UnreachableGuest]) -> dict[str, int]:
@@ -414,17 +412,17 @@ def _reverts(outcome: Outcome) -> bool:
 def _disks(
     before: LastPass | None, report: PassReport, setting: Setting, readings: Mapping[str, tuple[str, Reading]]
 ) -> tuple[LastDisk, ...]:
-    known = {} if before is None else {disk.named.key: disk for disk in before.disks}
+    last_disks = {} if before is None else {disk.named.key: disk for disk in before.disks}
     usages = _usages(readings, report)
-    corrected = Counter(_corrected(before))
-    corrected.update(outcome.disk.key for outcome in setting.between if _reverts(outcome))
+    reverts = Counter(_corrected(before))
+    reverts.update(outcome.disk.key for outcome in setting.between if _reverts(outcome))
     return tuple(
         _disk(
             report,
             outcome,
-            corrected[outcome.disk.key],
+            reverts[outcome.disk.key],
             usages[outcome.disk.key],
-            _since(known.get(outcome.disk.key), outcome, report.started),
+            _since(last_disks.get(outcome.disk.key), outcome, report.started),
         )
         for outcome in report.outcomes
     )
@@ -437,7 +435,7 @@ def _since(before: LastDisk | None, outcome: Outcome, now: datetime) -> datetime
     return before.since
 
 
-def _disk(report: PassReport, outcome: Outcome, corrected: int, usage: Usage, since: datetime | None) -> LastDisk:
+def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, since: datetime | None) -> LastDisk:
     disk, desired = outcome.after, outcome.decision.desired
     rates, then, hold = usage.rates, usage.disk.actual, report.situation.hold(outcome.disk)
     return LastDisk(
@@ -450,7 +448,7 @@ def _disk(report: PassReport, outcome: Outcome, corrected: int, usage: Usage, si
         actual=disk.actual if isinstance(disk.actual, Limits) else None,
         desired=desired.limits if isinstance(desired, Desired) else None,
         drifted=disk.drifted,
-        corrected=corrected + _reverts(outcome),
+        corrected=reverts + _reverts(outcome),
         attachment=disk.attachment,
         reading=usage.reading,
         rates=rates,
@@ -471,8 +469,8 @@ def _readings(before: LastPass | None, setting: Setting) -> dict[str, tuple[str,
     """``attachment`` and the last reading, by ``Disk.key``; the clock of readings starts with the node."""
     if before is None or before.boot != setting.boot:
         return {}
-    found = {disk.named.key: (disk.attachment, disk.reading) for disk in before.disks if disk.reading is not None}
-    return {**before.unread, **found}
+    readings = {disk.named.key: (disk.attachment, disk.reading) for disk in before.disks if disk.reading is not None}
+    return {**before.unread, **readings}
 
 
 def _unread(
@@ -484,7 +482,7 @@ def _unread(
     return {key: last for key, last in readings.items() if not is_read.get(key, guest_of(key) not in guests)}
 
 
-def _usages(known: Mapping[str, tuple[str, Reading]], report: PassReport) -> dict[str, Usage]:
+def _usages(readings: Mapping[str, tuple[str, Reading]], report: PassReport) -> dict[str, Usage]:
     """The disks' usage since the reading before, by ``Disk.key``."""
     of_guest: dict[str, list[Disk]] = {}
     for outcome in report.outcomes:
@@ -495,7 +493,7 @@ def _usages(known: Mapping[str, tuple[str, Reading]], report: PassReport) -> dic
         last = [
             Usage(disk=disk, reading=then[1])
             for disk in disks
-            if (then := known.get(disk.key)) is not None and then[0] == disk.attachment
+            if (then := readings.get(disk.key)) is not None and then[0] == disk.attachment
         ]
         read = {disk.target: report.readings[disk.key] for disk in disks if disk.key in report.readings}
         usages |= {usage.disk.key: usage for usage in follow(last, disks, read)}

@@ -31,10 +31,10 @@ def load(state: State) -> LastPass | None:
     path = state.last_pass
 
     def of(value: Any) -> LastPass:
-        version, known = count(value["version"]), LAST_PASS.version or 0
-        if version > known:
+        version, current = count(value["version"]), LAST_PASS.version or 0
+        if version > current:
             raise StateError(f"{path}: written by a newer version; the next pass here replaces it")
-        if version not in (3, 4, 5, known):
+        if version not in (3, 4, 5, current):
             raise StateError(f"{path}: written by an older version; the next pass replaces it")
         value = _from_3(value) if version == 3 else value
         return _last_pass(value if version >= 5 else {**value, "missing": []})
@@ -180,7 +180,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
         ),
         missing=several(DiskName.read, value["missing"]),
         unseen=mapping(count, value["unseen"]),
-        unread=mapping(lambda told: (text(told[0]), _reading(told[1])), value.get("unread", {})),
+        unread=mapping(lambda pair: (text(pair[0]), _reading(pair[1])), value.get("unread", {})),
         paused_guests=frozenset(several(text, value.get("paused_guests", []))),
         hung_guests=frozenset(several(text, value.get("hung_guests", []))),
         servers=mapping(text, value["servers"]),
@@ -219,10 +219,10 @@ def _disk(value: Mapping[str, Any]) -> LastDisk:
 
 
 def _reading(value: Any) -> Reading:
-    at, reads, read, writes, written, nanoseconds, *flushes = value
-    done = map(count, (reads, read, writes, written))
-    (flushed,) = flushes or (None,)  # version 5 has none
-    stats = replace(BlockStats(*done), nanoseconds=maybe(count, nanoseconds), flushes=maybe(count, flushed))
+    at, reads, read_bytes, writes, write_bytes, nanoseconds, *flushes = value
+    numbers = map(count, (reads, read_bytes, writes, write_bytes))
+    (flush_requests,) = flushes or (None,)  # version 5 has none
+    stats = replace(BlockStats(*numbers), nanoseconds=maybe(count, nanoseconds), flushes=maybe(count, flush_requests))
     return Reading(number(at), stats)
 
 

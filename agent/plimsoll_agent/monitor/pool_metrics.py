@@ -29,19 +29,19 @@ def of_pools(disks: Sequence[LastDisk]) -> Iterator[Family]:
     pools: dict[_Key, list[LastDisk]] = defaultdict(list)
     for disk in disks:
         pools[label(disk.cluster), label(disk.named.pool), label(disk.volume_type)].append(disk)
-    ordered = sorted(pools.items())
-    yield gauge(metrics.POOL_DISKS, [(key, len(of)) for key, of in ordered])
-    yield gauge(metrics.POOL_DISKS_UNKNOWN, [(key, sum(disk.actual is None for disk in of)) for key, of in ordered])
+    items = sorted(pools.items())
+    yield gauge(metrics.POOL_DISKS, [(key, len(of)) for key, of in items])
+    yield gauge(metrics.POOL_DISKS_UNKNOWN, [(key, sum(disk.actual is None for disk in of)) for key, of in items])
     yield gauge(
         metrics.POOL_DISKS_UNLIMITED,
-        [((*key, name), _unlimited(of, unit)) for key, of in ordered for unit, name in _NAMES.items()],
+        [((*key, name), _unlimited(of, unit)) for key, of in items for unit, name in _NAMES.items()],
     )
     for unit, name in _NAMES.items():
-        yield gauge(metrics.POOL_PROMISED[name], [(key, _promised(of, unit)) for key, of in ordered])
+        yield gauge(metrics.POOL_PROMISED[name], [(key, _promised(of, unit)) for key, of in items])
     for unit, name in _NAMES.items():
         yield gauge(
             metrics.POOL_AVERAGE[name],
-            [(key, _taken(of, unit)) for key, of in ordered if any(disk.rates for disk in of)],
+            [(key, _taken(of, unit)) for key, of in items if any(disk.rates for disk in of)],
         )
 
 
@@ -55,8 +55,8 @@ def _promised(disks: Sequence[LastDisk], unit: Unit) -> int:
     for disk in disks:
         if disk.actual is not None:
             group = disk.actual.group_name
-            shared = disk.named.key if group is None else (disk.named.guest_uuid, group)
-            promises[shared] = promise(disk.actual, unit) or 0
+            scope = disk.named.key if group is None else (disk.named.guest_uuid, group)
+            promises[scope] = promise(disk.actual, unit) or 0
     return sum(promises.values())
 
 

@@ -45,8 +45,8 @@ def gauge(metric: Metric, rows: Iterable[Row]) -> Family:
 
 def single(metric: Metric, value: float | datetime | None) -> Family:
     """A gauge of the node; a time is in seconds since 1970, and what is unknown has no series."""
-    known = value.timestamp() if isinstance(value, datetime) else value
-    return gauge(metric, [] if known is None else [((), known)])
+    amount = value.timestamp() if isinstance(value, datetime) else value
+    return gauge(metric, [] if amount is None else [((), amount)])
 
 
 def counter(metric: Metric, rows: Iterable[Row]) -> Family:

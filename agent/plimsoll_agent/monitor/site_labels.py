@@ -41,26 +41,26 @@ class SiteLabels:
         if self == SiteLabels():
             return promql
         words = re.findall(_WORD, promql)
-        written: list[str] = []
-        braces = listed = False
+        output: list[str] = []
+        braces = in_list = False
         place = 0
         while place < len(words):
             word = words[place]
             place += 1
             if word in "{}":
                 braces = word == "{"
-            elif word == "(" and written and _last_word(written) in _LISTS:
-                listed = True
+            elif word == "(" and output and _last_word(output) in _LISTS:
+                in_list = True
             elif word == ")":
-                listed = False
-            elif (braces or listed) and NAME.fullmatch(word):
+                in_list = False
+            elif (braces or in_list) and NAME.fullmatch(word):
                 if braces and word == REGION and words[place] == "=":
                     word = self._equal(json.loads(words[place + 1]))
                     place += 2
                 else:
                     word = self._named(word)
-            written.append(word)
-        return "".join(written)
+            output.append(word)
+        return "".join(output)
 
     def _named(self, label: str) -> str:
         if label == REGION:
@@ -78,14 +78,14 @@ class SiteLabels:
         if self == SiteLabels():
             return labels
         own = {self.own(label): label for label in self.of_targets}
-        found = {own.get(name, name): value for name, value in labels.items() if name not in self.of_targets}
+        result = {own.get(name, name): value for name, value in labels.items() if name not in self.of_targets}
         if any(name in labels for name in self.region):
             values = [labels.get(name, "") for name in self.region]
-            found[REGION] = _BETWEEN.join(values) if any(values) else ""
+            result[REGION] = _BETWEEN.join(values) if any(values) else ""
         if self.instance in labels:
-            found[INSTANCE] = labels[self.instance]
-        return found
+            result[INSTANCE] = labels[self.instance]
+        return result
 
 
-def _last_word(written: list[str]) -> str:
-    return next((word for word in reversed(written) if not word.isspace()), "")
+def _last_word(output: list[str]) -> str:
+    return next((word for word in reversed(output) if not word.isspace()), "")

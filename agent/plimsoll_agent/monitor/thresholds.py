@@ -113,15 +113,15 @@ def checked_range(text: str, unit: str = "") -> str:
 
     Raises ``ValueError`` that says what a range is.
     """
-    given = text.strip()
-    text = _DURATION.sub(_in_seconds, given) if unit == "s" else given
-    found = _RANGE.fullmatch(text)
-    start, end = (found["start"], found["end"]) if found else (None, None)
+    source = text.strip()
+    text = _DURATION.sub(_in_seconds, source) if unit == "s" else source
+    match = _RANGE.fullmatch(text)
+    start, end = (match["start"], match["end"]) if match else (None, None)
     # Without a start it is 0.
     backwards = start != "~" and end is not None and float(start or 0) > float(end)
-    if not found or backwards or (text and not (start or end)):
+    if not match or backwards or (text and not (start or end)):
         example = "15m (alarm outside 0 to 15m), 900, 1m:, 1m:1h" if unit == "s" else _EXAMPLE
-        raise ValueError(f"{given!r} is not a range: write {example} or @5:10")
+        raise ValueError(f"{source!r} is not a range: write {example} or @5:10")
     return text
 
 
@@ -131,9 +131,9 @@ def _in_seconds(duration: re.Match[str]) -> str:
 
 def alarms(text: str, value: float) -> bool:
     """Whether this value raises an alarm by a range from ``checked_range``; never where that is empty."""
-    found = _RANGE.fullmatch(text)
-    if not text or found is None:
+    match = _RANGE.fullmatch(text)
+    if not text or match is None:
         return False
-    start, end = found["start"], found["end"]
+    start, end = match["start"], match["end"]
     inside = (start == "~" or float(start or 0) <= value) and (end is None or value <= float(end))
-    return inside == bool(found["inside"])
+    return inside == bool(match["inside"])

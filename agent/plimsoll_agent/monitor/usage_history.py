@@ -83,8 +83,8 @@ def most_used(state: State) -> dict[str, Used]:
     most: dict[str, Used] = {}
     for past in passes(state):
         for key, disk in past.disks.items():
-            used = Used(disk.operations, disk.bytes)
-            most[key] = most[key].or_more(used) if key in most else used
+            use = Used(disk.operations, disk.bytes)
+            most[key] = most[key].or_more(use) if key in most else use
     return most
 
 
@@ -110,14 +110,14 @@ def _past(value: Any) -> PastPass:
 
 
 def _disk(value: Any) -> PastDisk:
-    operations, of_bytes, latency, limit, share, allowed = value
+    operations, of_bytes, latency, limit, share, allowance = value
     return PastDisk(
         operations=number(operations),
         bytes=number(of_bytes),
         latency=maybe(number, latency),
         limit=maybe(text, limit),
         share=maybe(number, share),
-        allowed=maybe(decoding.count, allowed),
+        allowed=maybe(decoding.count, allowance),
     )
 
 
