@@ -31,7 +31,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/adapters/libvirt": 34,
     "agent/plimsoll_agent/app": 76,
     "agent/plimsoll_agent/cli": 139,
-    "agent/plimsoll_agent/messages": 65,
     "agent/plimsoll_agent/model": 27,
     "agent/plimsoll_agent/policy": 63,
     "agent/plimsoll_agent/reconcile": 160,

@@ -32,10 +32,10 @@ def asked_line(agenda: Agenda, answers: Answers, catalogue: Catalogue, calls: in
         parts.append(plural(len(answers.lists.specs), "QoS spec"))
         parts.append(plural(len(answers.lists.types), "volume type"))
     if agenda.unknown:
-        told = [id for id in agenda.unknown if id in answers.volumes]
-        missing = sorted(id for id in told if answers.volumes[id].missing)
+        ids = [id for id in agenda.unknown if id in answers.volumes]
+        missing = sorted(id for id in ids if answers.volumes[id].missing)
         number = plural(len(agenda.unknown) + agenda.left, "new volume")
-        parts.append(f"{len(told) - len(missing)} of {number} found{_not_there(missing)}")
+        parts.append(f"{len(ids) - len(missing)} of {number} found{_not_there(missing)}")
     if agenda.again:
         parts.append(f"{plural(sum(id in answers.volumes for id in agenda.again), 'volume')} refreshed")
     if answers.servers is not None:
@@ -49,18 +49,18 @@ def _not_there(missing: Sequence[str]) -> str:
     if not missing:
         return ""
     more = len(missing) - _MOST_NAMED
-    named = ", ".join(map(printable, missing[:_MOST_NAMED]))
-    return f" (not in Cinder: {named}{f' and {more} more' if more > 0 else ''})"
+    names = ", ".join(map(printable, missing[:_MOST_NAMED]))
+    return f" (not in Cinder: {names}{f' and {more} more' if more > 0 else ''})"
 
 
 def taken_line(region: Region | None, catalogue: Catalogue) -> str:
     """The first line of a refresh from the region file; None for an unchanged one."""
     if region is None:
         return f"Region file unchanged since {minute(catalogue.issued)}; generation {catalogue.generation}."
-    known = sum(not volume.missing for volume in catalogue.volumes.values())
+    number = sum(not volume.missing for volume in catalogue.volumes.values())
     return (
         f"Region file of {minute(region.begun)}: {plural(len(region.specs), 'QoS spec')},"
-        f" {plural(len(region.types), 'volume type')}, {plural(known, 'volume')} of this node;"
+        f" {plural(len(region.types), 'volume type')}, {plural(number, 'volume')} of this node;"
         f" generation {catalogue.generation}."
     )
 
@@ -75,7 +75,7 @@ def written_line(region: Region, digest: str, calls: int, seconds: float, where:
     )
 
 
-def stop_lines(found: Judgement, digest: str, *, compared: bool) -> tuple[str, ...]:
+def stop_lines(result: Judgement, digest: str, *, compared: bool) -> tuple[str, ...]:
     """What the region's brake deferred, the edits behind it, and what to type; ``compared``: with the file before."""
     if not compared:
         return (
@@ -83,16 +83,16 @@ def stop_lines(found: Judgement, digest: str, *, compared: bool) -> tuple[str, .
             " have changed since."
             f" Check them, then: plimsoll region approve {digest[:SHOWN]}",
         )
-    names = {row.type.id: printable(row.type.name) for row in found.rows}
-    removed = sorted(shlex.quote(names[id]) for id in found.removals)
-    remove = f" --remove {' '.join(removed)}" if removed else ""
-    brake = found.brake
+    names = {row.type.id: printable(row.type.name) for row in result.rows}
+    types = sorted(shlex.quote(names[id]) for id in result.removals)
+    remove = f" --remove {' '.join(types)}" if types else ""
+    brake = result.brake
     return (
         f"Brake: new QoS specs and types not published: they would change the limits of"
-        f" {found.number:,} of {found.of:,} attached volumes (allowed: {brake.volumes:,} volumes or"
-        f" {brake.percent} %, no removal, no cut to 1/{found.factor} or less, no raise to {found.factor} times as"
-        f" much or more, no limit below {lowest_words(found.lowest)})",
-        *(f"{edit_words(row)}: {_counts_words(row, found.factor)}" for row in found.rows),
+        f" {result.number:,} of {result.of:,} attached volumes (allowed: {brake.volumes:,} volumes or"
+        f" {brake.percent} %, no removal, no cut to 1/{result.factor} or less, no raise to {result.factor} times as"
+        f" much or more, no limit below {lowest_words(result.lowest)})",
+        *(f"{edit_words(row)}: {_counts_words(row, result.factor)}" for row in result.rows),
         "The previous ones stay published. To publish the new ones:"
         f" plimsoll region approve {digest[:SHOWN]}{remove} --reason TEXT",
     )
@@ -130,22 +130,22 @@ def _counts_words(row: Row, factor: int) -> str:
 
 def hidden_words(catalogue: Catalogue) -> str | None:
     """A warning if Cinder's policy hides QoS specs of volume types; None if not."""
-    hidden = sum(type.hidden for type in catalogue.types.values())
-    if not hidden:
+    number = sum(type.hidden for type in catalogue.types.values())
+    if not number:
         return None
     return (
-        f"QoS specs of {plural(hidden, 'volume type')} hidden from this user by Cinder's policy"
+        f"QoS specs of {plural(number, 'volume type')} hidden from this user by Cinder's policy"
         " volume_extension:access_types_qos_specs_id; their volumes keep their limits"
     )
 
 
 def hidden_flavor_words(answers: Answers) -> str | None:
     """The same for flavors."""
-    hidden = sum(extra_specs is None for extra_specs in (answers.servers or {}).values())
-    if not hidden:
+    number = sum(extra_specs is None for extra_specs in (answers.servers or {}).values())
+    if not number:
         return None
     return (
-        f"Flavor extra specs of {plural(hidden, 'guest')} hidden from this user by Nova's policy"
+        f"Flavor extra specs of {plural(number, 'guest')} hidden from this user by Nova's policy"
         " os_compute_api:servers:show:flavor-extra-specs; their own disks keep their limits"
     )
 
@@ -199,8 +199,8 @@ def _diff(
         if id not in after:
             yield f"- {named(id, before[id])}"
         elif id not in before:
-            said = " ".join(f"{key}={value}" for key, value in parts_after(after[id]).items() if key != "name")
-            yield f"+ {named(id, after[id])}{f': {said}' if said else ''}"
+            text = " ".join(f"{key}={value}" for key, value in parts_after(after[id]).items() if key != "name")
+            yield f"+ {named(id, after[id])}{f': {text}' if text else ''}"
         else:
             old, new = parts(before[id]), parts_after(after[id])
             for key in sorted(old.keys() | new.keys()):
@@ -232,8 +232,8 @@ def type_name(type: str | None, missing: bool, catalogue: Catalogue) -> str:
         return "no such volume"
     if type is None:
         return "none"
-    found = catalogue.types.get(type)
-    return printable(found.name if found is not None else f"{type} (not listed)")
+    entry = catalogue.types.get(type)
+    return printable(entry.name if entry is not None else f"{type} (not listed)")
 
 
 def keys_words(keys: Mapping[str, str | None]) -> str:

@@ -34,22 +34,22 @@ def head(disk: Disk) -> str:
 def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool = False) -> list[tuple[str, str]]:
     """Each source with its answer, in the order in which they are asked; then desired, actual and its history."""
     disk, desired = outcome.disk, outcome.decision.desired
-    told = [line for step in outcome.decision.trail for line in sentences.step_lines(step, situation, exact=exact)]
-    told.append(("desired", f"{sentences.desired_words(desired, exact=exact)}, {sentences.words(desired.reason)}"))
-    told.append(("actual", sentences.actual_words(disk.actual, exact=exact) + _history(disk, record)))
+    lines = [line for step in outcome.decision.trail for line in sentences.step_lines(step, situation, exact=exact)]
+    lines.append(("desired", f"{sentences.desired_words(desired, exact=exact)}, {sentences.words(desired.reason)}"))
+    lines.append(("actual", sentences.actual_words(disk.actual, exact=exact) + _history(disk, record)))
     if disk.drifted:
-        told.append(("defined", f"{sentences.actual_words(disk.defined, exact=exact)} (libvirt's definition)"))
+        lines.append(("defined", f"{sentences.actual_words(disk.defined, exact=exact)} (libvirt's definition)"))
     if outcome.acknowledged is not None:
-        told.append(("state", f"unknown, {sentences.words(outcome.acknowledged)}"))
+        lines.append(("state", f"unknown, {sentences.words(outcome.acknowledged)}"))
     if outcome.result.kind is Kind.DEFERRED:
-        told.append(("state", sentences.state_words(outcome)))
+        lines.append(("state", sentences.state_words(outcome)))
     if outcome.result.kind is Kind.PLANNED:
         past = _past(outcome, record)
         state, why = sentences.state_word(outcome, past), sentences.state_reason(outcome, past)
-        told.append(("state", f"{state} {why}" if why.startswith("since ") else f"{state}: {why}"))
+        lines.append(("state", f"{state} {why}" if why.startswith("since ") else f"{state}: {why}"))
     if outcome.result.reason.code is Code.ORPHANED:
-        told.append(("to remove", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
-    return told
+        lines.append(("to remove", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
+    return lines
 
 
 def data(outcome: Outcome, past: RecordedChange | None, record: Record) -> dict[str, object]:
@@ -83,15 +83,15 @@ def _past(outcome: Outcome, record: Record) -> RecordedChange | None:
 def _answer_data(answer: Answer) -> dict[str, object]:
     match answer:
         case Desired():
-            said = "limits"
+            kind = "limits"
         case Unmanaged():
-            said = "unmanaged"
+            kind = "unmanaged"
         case Unknown():
-            said = "unknown"
+            kind = "unknown"
         case NoOpinion():
-            said = "no-opinion"
+            kind = "no-opinion"
     limits = serialize.limits_data(answer.limits) if isinstance(answer, Desired) else None
-    return {"answer": said, "limits": limits, "reason": answer.reason.as_record()}
+    return {"answer": kind, "limits": limits, "reason": answer.reason.as_record()}
 
 
 def _history(disk: Disk, record: Record) -> str:

@@ -128,9 +128,9 @@ def sign_of(change: Change) -> str:
 def severity_of(before: Limits, after: Limits) -> Severity:
     if direction(before, after) is Direction.REMOVE:
         return Severity.CUT
-    left = share_left(before, after)
-    if left < 0.5:
-        return Severity.CUT if left <= 0.1 else Severity.LOWERED
+    share = share_left(before, after)
+    if share < 0.5:
+        return Severity.CUT if share <= 0.1 else Severity.LOWERED
     return Severity.SET if before.unlimited else Severity.PLAIN
 
 
@@ -139,8 +139,8 @@ def change_words(before: Limits, after: Limits, manner: Manner) -> str:
     what = manner.change(before, after)
     if direction(before, after) is Direction.REMOVE:
         return f"{what} (removed)"
-    left = share_left(before, after)
-    notes = [f"to {_percent(left)} %"] if left < 0.5 else []
+    share = share_left(before, after)
+    notes = [f"to {_percent(share)} %"] if share < 0.5 else []
     if drains(before, after):
         notes.append("what waits passes at once")
     return f"{what} ({'; '.join(notes)})" if notes else what
@@ -150,11 +150,11 @@ def turn_words(before: Limits, after: Limits) -> str:
     """``set``, ``raise``, ``lower (to 1 %)``, ``remove``; ``raise and lower`` if reads gain and writes lose."""
     if before.unlimited or after.unlimited:
         return "remove" if after.unlimited else "set"
-    left = share_left(before, after)
+    share = share_left(before, after)
     how = direction(before, after).value
-    if left < 1 and how == Direction.RAISE:
+    if share < 1 and how == Direction.RAISE:
         how = "raise and lower"
-    return f"{how} (to {_percent(left)} %)" if left < 0.5 else how
+    return f"{how} (to {_percent(share)} %)" if share < 0.5 else how
 
 
 def turns_words(before: Limits, after: Limits) -> str:
@@ -181,9 +181,9 @@ def outcome_line(outcome: Outcome, manner: Manner) -> DiskLine | None:
     if is_held(outcome):
         return DiskLine(sign="=", names=names, what=keeps, why=words(result.reason), severity=Severity.FAINT)
     if result.kind is Kind.UNKNOWN:
-        why, known = unknown_words(result.reason), outcome.acknowledged
-        if known is not None:
-            return DiskLine(sign="?", names=names, what=keeps, why=f"{why}; {words(known)}", severity=Severity.FAINT)
+        why, note = unknown_words(result.reason), outcome.acknowledged
+        if note is not None:
+            return DiskLine(sign="?", names=names, what=keeps, why=f"{why}; {words(note)}", severity=Severity.FAINT)
         return DiskLine(sign="?", names=names, what=keeps, why=why, severity=Severity.UNKNOWN)
     if result.kind is Kind.FAILED:
         return DiskLine(sign="!", names=names, what="", why=f"failed: {words(result.reason)}", severity=Severity.CUT)
@@ -240,18 +240,18 @@ def _change_line(names: tuple[str, ...], change: Change, result: Result, manner:
                 severity=severity_of(change.before, change.after),
             )
         case Kind.CHANGED:
-            done = f"{why}{external}{DONE_IN}{result.seconds * 1000:.0f} ms"
+            reason = f"{why}{external}{DONE_IN}{result.seconds * 1000:.0f} ms"
             return DiskLine(
                 sign=sign_of(change),
                 names=names,
                 what=what,
-                why=done,
+                why=reason,
                 severity=severity_of(change.before, change.after),
             )
         case Kind.DEFERRED:
             # The reason for the pause is printed once, below the disks.
-            said = "deferred: paused" if result.reason.code is Code.PAUSED else deferred_words(result.reason)
-            return DiskLine(sign="!", names=names, what=what, why=said, severity=Severity.LOWERED)
+            reason = "deferred: paused" if result.reason.code is Code.PAUSED else deferred_words(result.reason)
+            return DiskLine(sign="!", names=names, what=what, why=reason, severity=Severity.LOWERED)
         case Kind.UNKNOWN:
             return DiskLine(
                 sign="?", names=names, what=what, why=unknown_words(result.reason), severity=Severity.UNKNOWN
@@ -273,8 +273,8 @@ def is_held(outcome: Outcome) -> bool:
 def plan_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     """All of it, first what the brake stops, then what a pass would change, then what it would not, and the sum."""
     yield from _brake_lines(report, manner)
-    shown = [outcome for outcome in report.outcomes if outcome.change is not None and not _braked(outcome, report)]
-    yield from _alike(shown, manner)
+    changes = [outcome for outcome in report.outcomes if outcome.change is not None and not _braked(outcome, report)]
+    yield from _alike(changes, manner)
     yield from _others(report, manner)
     yield TextLine(sum_words(report, planned=True))
 
@@ -282,8 +282,8 @@ def plan_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
 def closing_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     """What ``enforce`` tells below the lines of disks that it told as they ended (``told_at_once``)."""
     yield from _brake_lines(report, manner)
-    deferred = [o for o in report.outcomes if o.change is not None and not told_at_once(o) and not _braked(o, report)]
-    yield from _alike(deferred, manner)
+    rest = [o for o in report.outcomes if o.change is not None and not told_at_once(o) and not _braked(o, report)]
+    yield from _alike(rest, manner)
     yield from _others(report, manner)
     yield TextLine(sum_words(report, planned=False))
 
@@ -350,29 +350,29 @@ def _braked(outcome: Outcome, report: PassReport) -> bool:
 
 
 def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
-    braked = report.braked
-    if braked is None:
+    brake = report.braked
+    if brake is None:
         return
-    yield TextLine(f"{_deferred(braked)} deferred: {_hows(braked)}", Severity.CUT, head=_BRAKE)
-    edits = list(edits_words(braked.edits, exact=manner.exact))
+    yield TextLine(f"{_deferred(brake)} deferred: {_hows(brake)}", Severity.CUT, head=_BRAKE)
+    edits = list(edits_words(brake.edits, exact=manner.exact))
     if len(edits) > _MOST_EDITS:
         edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
-    yield from (TextLine(" " * (len(_BRAKE) + 2) + line) for line in (*edits, *_earlier_lines(braked)))
+    yield from (TextLine(" " * (len(_BRAKE) + 2) + line) for line in (*edits, *_earlier_lines(brake)))
     groups = list(alike([line for o in report.outcomes if (line := _brake_line(o, report, manner)) is not None]))
-    kept = groups if manner.every else groups[:_MOST_BRAKED]
-    yield from kept
-    rest = sum(len(group.lines) for group in groups[len(kept) :])
+    first = groups if manner.every else groups[:_MOST_BRAKED]
+    yield from first
+    rest = sum(len(group.lines) for group in groups[len(first) :])
     if rest:
-        others = plural(len(groups) - len(kept), "other change")
+        others = plural(len(groups) - len(first), "other change")
         yield TextLine(f"  … {plural(rest, 'more disk')} with {others} ({REMEDY})")
-    yield from (TextLine(line) for line in _unseen_lines(braked, report))
-    yield from _approvals(braked, report, manner)
+    yield from (TextLine(line) for line in _unseen_lines(brake, report))
+    yield from _approvals(brake, report, manner)
 
 
-def _earlier_lines(braked: Braked) -> Iterator[str]:
+def _earlier_lines(brake: Braked) -> Iterator[str]:
     """``Counted too: 2 disks at 12:05 UTC (gold)``: what makes them too many."""
-    if braked.many and braked.earlier:
-        each = (f"{plural(e.disks, 'disk')} at {minute(e.at)}{_by(e.source)}" for e in braked.earlier)
+    if brake.many and brake.earlier:
+        each = (f"{plural(e.disks, 'disk')} at {minute(e.at)}{_by(e.source)}" for e in brake.earlier)
         yield f"of the last hour count too: {', '.join(each)}"
 
 
@@ -404,52 +404,52 @@ def approve_words(digest: str, remove: bool) -> str:
     return f"plimsoll approve{' --remove' * remove} {digest:.16}"
 
 
-def _unseen_lines(braked: Braked, report: PassReport) -> Iterator[str]:
+def _unseen_lines(brake: Braked, report: PassReport) -> Iterator[str]:
     """Deferred disks without a change to show: unreachable, or of guests that are not in this pass."""
-    told = {outcome.disk.key for outcome in report.outcomes if outcome.change is not None}
-    for key, reason in braked.alone.items():
-        if key not in told:
-            disk = braked.named.get(key)
+    keys = {outcome.disk.key for outcome in report.outcomes if outcome.change is not None}
+    for key, reason in brake.alone.items():
+        if key not in keys:
+            disk = brake.named.get(key)
             name = key if disk is None else f"{disk.guest_name} {disk.target}"
             yield f"! {printable(name)}  {deferred_words(reason)}"
 
 
-def brake_words(braked: Braked, whose: str = "") -> str:
+def brake_words(brake: Braked, whose: str = "") -> str:
     """``30 of 100 disks: 30 cut by more than half (to 1 %)``; ``whose`` comes before the colon."""
-    return f"{_deferred(braked)}{whose}: {_hows(braked)}"
+    return f"{_deferred(brake)}{whose}: {_hows(brake)}"
 
 
-def _deferred(braked: Braked) -> str:
-    return f"{len(braked.keys)} of {plural(braked.of, 'disk')}"
+def _deferred(brake: Braked) -> str:
+    return f"{len(brake.keys)} of {plural(brake.of, 'disk')}"
 
 
-def _hows(braked: Braked) -> str:
+def _hows(brake: Braked) -> str:
     """``1 removed, 10 cut by more than half (to 1 % or more), 3 raised``."""
-    shares = dict.fromkeys(map(_percent, braked.left))
-    left = f" (to {next(iter(shares))} %{' or more' * (len(shares) > 1)})" if shares else ""
+    shares = dict.fromkeys(map(_percent, brake.left))
+    share = f" (to {next(iter(shares))} %{' or more' * (len(shares) > 1)})" if shares else ""
     hows = (
-        (braked.removed, "removed"),
-        (braked.lowered, f"cut by more than half{left}"),
-        (braked.low, "below the lowest limit"),
-        (braked.added, "with a limit added"),
-        (braked.raised, "raised"),
-        (braked.managed, "managed again"),
-        (braked.unmanaged, "no longer managed"),
+        (brake.removed, "removed"),
+        (brake.lowered, f"cut by more than half{share}"),
+        (brake.low, "below the lowest limit"),
+        (brake.added, "with a limit added"),
+        (brake.raised, "raised"),
+        (brake.managed, "managed again"),
+        (brake.unmanaged, "no longer managed"),
     )
     return ", ".join(f"{number} {how}" for number, how in hows if number)
 
 
-def _approvals(braked: Braked, report: PassReport, manner: Manner) -> Iterator[CommandLine]:
+def _approvals(brake: Braked, report: PassReport, manner: Manner) -> Iterator[CommandLine]:
     """What approves all of it, on this node and, where it belongs to a region, on all nodes."""
-    here = f"{approve_words(braked.revision, bool(braked.removed))} --reason TEXT"
+    here = f"{approve_words(brake.revision, bool(brake.removed))} --reason TEXT"
     if not manner.region:
         yield CommandLine("If it is meant", here)
         return
     yield CommandLine("If it is meant, on this node", here)
-    removed = (o.disk.volume_type for o in report.outcomes if o.disk.key in braked.keys and _removes(o))
-    types = {printable(type) for type in removed if type is not None}
-    of_specs = braked.catalogue is not None and all(edit.origin == Code.QOS_SPEC for edit in braked.edits)
-    what = f"{braked.catalogue:.16}" if of_specs else f"--rules {braked.revision}"
+    losses = (o.disk.volume_type for o in report.outcomes if o.disk.key in brake.keys and _removes(o))
+    types = {printable(type) for type in losses if type is not None}
+    of_specs = brake.catalogue is not None and all(edit.origin == Code.QOS_SPEC for edit in brake.edits)
+    what = f"{brake.catalogue:.16}" if of_specs else f"--rules {brake.revision}"
     remove = " ".join(["--remove", *map(shlex.quote, sorted(types))]) if types else ""
     yield CommandLine(
         "On all nodes", " ".join(filter(None, ("plimsoll region approve", what, remove, "--reason TEXT")))
@@ -462,18 +462,18 @@ def _removes(outcome: Outcome) -> bool:
 
 def edits_words(edits: Iterable[Edit], *, exact: bool = False) -> Iterator[str]:
     """``QoS spec gold-iops: 3000 → 30 IOPS (12 disks)``; a range where it depends on the disk's size."""
-    merged: dict[tuple[str, str, str], list[Edit]] = {}
+    groups: dict[tuple[str, str, str], list[Edit]] = {}
     for edit in edits:
-        merged.setdefault((edit.origin, edit.source, edit.parameter), []).append(edit)
+        groups.setdefault((edit.origin, edit.source, edit.parameter), []).append(edit)
     # Rates first: bursts and lengths follow from them. Of these what is cut most.
-    for (origin, source, parameter), each in sorted(merged.items(), key=_edit_order):
+    for (origin, source, parameter), each in sorted(groups.items(), key=_edit_order):
         number = plural(sum(edit.disks for edit in each), "disk")
         if parameter == MANAGE:
             yield f"{_source(origin, source)}: manage: false ({number})"
             continue
         before, after = ([getattr(edit, side) for edit in each] for side in ("before", "after"))
-        told = (exact_edit if exact else short_edit)(parameter, before, after)
-        yield f"{_source(origin, source)}: {told} ({number})"
+        change = (exact_edit if exact else short_edit)(parameter, before, after)
+        yield f"{_source(origin, source)}: {change} ({number})"
 
 
 def _edit_order(item: tuple[tuple[str, str, str], Sequence[Edit]]) -> tuple[bool, float]:
@@ -509,8 +509,8 @@ _DONE = {"set": "set", "raise": "raised", "lower": "lowered", "remove": "removed
 
 def counts(report: PassReport) -> dict[str, int]:
     """How many disks of each kind, without zeros; each disk is one of them. Guests that cannot be read are apart."""
-    found = Counter(_kind(outcome, report) for outcome in report.outcomes)
-    return {name: found[name] for name in _KINDS if found[name]}
+    numbers = Counter(_kind(outcome, report) for outcome in report.outcomes)
+    return {name: numbers[name] for name in _KINDS if numbers[name]}
 
 
 def _kind(outcome: Outcome, report: PassReport) -> str:
@@ -532,11 +532,11 @@ def kind_of(change: Change | None, result: Result) -> str:
 def sum_words(report: PassReport, *, planned: bool) -> str:
     """``Plan: 1 to set, 1 to raise, 12 in sync.``; ``Done: 1 set, 1 raised, 12 in sync, in 0.3 s.``"""
     parts = list(parts_of(counts(report), planned=planned))
-    if gone := unreachable(report):
-        parts.append(f"{plural(gone, 'guest')} unreachable")
-    held = sum(map(is_held, report.outcomes))
-    told = ", ".join(parts) + (f"; {held} of them held" if held else "")
-    return f"Plan: {told}." if planned else f"Done: {told}, in {report.seconds:.1f} s."
+    if guests := unreachable(report):
+        parts.append(f"{plural(guests, 'guest')} unreachable")
+    holds = sum(map(is_held, report.outcomes))
+    text = ", ".join(parts) + (f"; {holds} of them held" if holds else "")
+    return f"Plan: {text}." if planned else f"Done: {text}, in {report.seconds:.1f} s."
 
 
 def unreachable(report: PassReport) -> int:
@@ -556,11 +556,11 @@ def incomplete_words(report: PassReport, complete: bool) -> str:
     """Why ``enforce`` ends with 3: ``Incomplete: 1 disk unknown, 2 deferred (exit status 3).``"""
     number = counts(report)
     parts = [f"{plural(number[name], 'disk')} {name}" for name in ("failed", "unknown", "deferred") if name in number]
-    if gone := unreachable(report):
-        parts.append(f"{plural(gone, 'guest')} unreachable")
+    if guests := unreachable(report):
+        parts.append(f"{plural(guests, 'guest')} unreachable")
     if isinstance(report.situation.catalogue, Unknown):
         parts.append(words(report.situation.catalogue.reason))
-    noted = len([note for note in report.notes if note != getattr(report.situation.catalogue, "reason", None)])
-    parts += [plural(noted, "note") + " above"] if noted else []
+    notes = len([note for note in report.notes if note != getattr(report.situation.catalogue, "reason", None)])
+    parts += [plural(notes, "note") + " above"] if notes else []
     parts += [] if complete else ["an error above"]
     return f"Incomplete: {', '.join(parts)} (exit status 3)."

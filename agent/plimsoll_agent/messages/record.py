@@ -116,9 +116,9 @@ def reason_words(reason: Reason) -> str:
 def _more_words(change: RecordedChange) -> str:
     """Details of its result, and of later attempts."""
     detail = f" ({printable(change.detail)})" if change.detail else ""
-    counted = "" if change.last_at is None else f", {change.times} times until {time_words(change.last_at)}"
+    attempts = "" if change.last_at is None else f", {change.times} times until {time_words(change.last_at)}"
     again = "" if change.retried_at is None else f"; retried at {time_words(change.retried_at)}: "
-    return detail + counted + (again and again + _RESULTS[change.retried_result])
+    return detail + attempts + (again and again + _RESULTS[change.retried_result])
 
 
 def entry_data(entry: Entry) -> dict[str, object]:
@@ -163,59 +163,59 @@ def _disk_data(disk: DiskName | None) -> dict[str, object]:
     }
 
 
-def verified_lines(verified: Verified) -> Iterator[str]:
+def verified_lines(verification: Verified) -> Iterator[str]:
     """A line for each fault; without faults, a summary."""
-    if verified.faults:
-        yield from (f"the file is damaged: {printable(fault)}" for fault in verified.faults)
+    if verification.faults:
+        yield from (f"the file is damaged: {printable(fault)}" for fault in verification.faults)
         return
-    yield f"{plural(verified.changes, 'change')} and {plural(verified.events, 'event')}, no damage found"
-    if verified.since:
-        yield f"complete since {time_words(verified.since)} UTC; before that only the newest change of each disk"
+    yield f"{plural(verification.changes, 'change')} and {plural(verification.events, 'event')}, no damage found"
+    if verification.since:
+        yield f"complete since {time_words(verification.since)} UTC; before that only the newest change of each disk"
 
 
-def verified_data(verified: Verified) -> dict[str, object]:
+def verified_data(verification: Verified) -> dict[str, object]:
     return {
-        "changes": verified.changes,
-        "events": verified.events,
-        "since": verified.since and verified.since.isoformat(),
-        "faults": list(verified.faults),
+        "changes": verification.changes,
+        "events": verification.events,
+        "since": verification.since and verification.since.isoformat(),
+        "faults": list(verification.faults),
     }
 
 
 # --- at a time in the past
 
 
-def actual_lines(found: LimitsAt, *, exact: bool = False) -> Iterator[str]:
+def actual_lines(past: LimitsAt, *, exact: bool = False) -> Iterator[str]:
     """The limits at that time, and below them what is uncertain; ``exact`` as in ``entry_line``."""
-    shown = exact_limits if exact else short_limits
-    volume = f" ({found.disk.volume_id})" if found.disk.volume_id else ""
-    name = f"{_subject(found.disk)}{volume}"
-    change, unsure, later = found.change, found.unsure, found.found_next
-    if found.limits is None:
+    show = exact_limits if exact else short_limits
+    volume = f" ({past.disk.volume_id})" if past.disk.volume_id else ""
+    name = f"{_subject(past.disk)}{volume}"
+    change, unsure, later = past.change, past.unsure, past.found_next
+    if past.limits is None:
         yield f"{name}  unknown: no change recorded up to then"
     elif change is not None:
         when = f"since {time_words(change.result_at or change.at)}: {_why(change)}   by {printable(change.by)}"
-        yield f"{name}  {shown(found.limits)}   {when} (change {change.id})"
+        yield f"{name}  {show(past.limits)}   {when} (change {change.id})"
     else:
-        seen = "" if found.seen is None else f", found at {time_words(found.seen)}"
-        yield f"{name}  {shown(found.limits)}   not set by plimsoll{seen}"
+        observation = "" if past.seen is None else f", found at {time_words(past.seen)}"
+        yield f"{name}  {show(past.limits)}   not set by plimsoll{observation}"
     if unsure is not None:
-        until = "unknown yet" if found.unsure_until is None else f"found at {time_words(found.unsure_until)}"
+        until = "unknown yet" if past.unsure_until is None else f"found at {time_words(past.unsure_until)}"
         how = f"change {unsure.id} of {time_words(unsure.at)} by {printable(unsure.by)}, result {until}"
-        yield f"  or already {shown(unsure.after)}: {how}"
+        yield f"  or already {show(unsure.after)}: {how}"
     if later is not None:
-        what = "external change to" if found.limits is not None else "the first change found"
-        yield f"  {what} {shown(later.before)} before {time_words(later.at)} (change {later.id})"
+        what = "external change to" if past.limits is not None else "the first change found"
+        yield f"  {what} {show(later.before)} before {time_words(later.at)} (change {later.id})"
 
 
-def actual_data(found: LimitsAt, moment: datetime) -> dict[str, object]:
-    unsure, later = found.unsure, found.found_next
-    return _disk_data(found.disk) | {
+def actual_data(past: LimitsAt, moment: datetime) -> dict[str, object]:
+    unsure, later = past.unsure, past.found_next
+    return _disk_data(past.disk) | {
         "at": moment.isoformat(),
-        "limits": None if found.limits is None else found.limits.in_effect(),
-        "seen": found.seen and found.seen.isoformat(),
-        "change": None if found.change is None else entry_data(found.change),
+        "limits": None if past.limits is None else past.limits.in_effect(),
+        "seen": past.seen and past.seen.isoformat(),
+        "change": None if past.change is None else entry_data(past.change),
         "unsure": None if unsure is None else entry_data(unsure),
-        "unsure_until": found.unsure_until and found.unsure_until.isoformat(),
+        "unsure_until": past.unsure_until and past.unsure_until.isoformat(),
         "found_next": None if later is None else entry_data(later),
     }

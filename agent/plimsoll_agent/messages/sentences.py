@@ -165,13 +165,13 @@ def words(reason: Reason) -> str:
     """The sentence of a reason."""
     sentence = _SENTENCES[reason.code]
     facts = _shown(reason)
-    said = sentence(facts) if callable(sentence) else sentence.format_map(facts)
+    text = sentence(facts) if callable(sentence) else sentence.format_map(facts)
     if reason.code in (Code.RULE, Code.RULE_UNMANAGES) and facts.get("why"):
-        said += f" ({facts['why']})"
+        text += f" ({facts['why']})"
     for word, does in (("floor", "raised"), ("ceiling", "capped")):
         if word in facts:
-            said += f', {does} by rule "{facts[word]}"'
-    return said
+            text += f', {does} by rule "{facts[word]}"'
+    return text
 
 
 def _shown(reason: Reason) -> Mapping[str, Any]:
@@ -237,20 +237,20 @@ def _times(number: object) -> str:
 
 def why_deferred(reason: Reason) -> str:
     """The sentence of a reason for which a change is deferred."""
-    said = words(reason)
-    return f"Ceph's health unknown: {said}" if reason.code is Code.CLUSTER_UNKNOWN else said
+    text = words(reason)
+    return f"Ceph's health unknown: {text}" if reason.code is Code.CLUSTER_UNKNOWN else text
 
 
 def deferred_words(reason: Reason) -> str:
     """``deferred: …``, with why or until when."""
-    said = why_deferred(reason)
-    return said if said.startswith("deferred") else f"deferred: {said}"
+    text = why_deferred(reason)
+    return text if text.startswith("deferred") else f"deferred: {text}"
 
 
 def unknown_words(reason: Reason) -> str:
     """``unknown: …``, if the sentence does not say it."""
-    said = words(reason)
-    return said if "unknown" in said else f"unknown: {said}"
+    text = words(reason)
+    return text if "unknown" in text else f"unknown: {text}"
 
 
 def unreachable_words(unreachable: UnreachableGuest) -> str:
@@ -260,8 +260,8 @@ def unreachable_words(unreachable: UnreachableGuest) -> str:
 
 def note_words(note: Reason) -> str:
     """A note of a pass, with its detail."""
-    said, detail = words(note), printable(str(note.facts["detail"]))
-    return said if detail in said else f"{said} ({detail})"
+    text, detail = words(note), printable(str(note.facts["detail"]))
+    return text if detail in text else f"{text} ({detail})"
 
 
 def disk_name(disk: Disk) -> str:
@@ -278,13 +278,13 @@ def orphaned_lines(report: PassReport) -> Iterator[str]:
         number, digest = len(reasons), str(reasons[0].facts["digest"])
         origins = Counter(_origin(_shown(reason)) for reason in reasons).most_common()
         came = "; ".join(f"{'they' if len(origins) == 1 else each} came from {origin}" for origin, each in origins)
-        said = f"{plural(number, 'disk')} with orphaned limits: {came}; to remove them: plimsoll approve --remove"
+        text = f"{plural(number, 'disk')} with orphaned limits: {came}; to remove them: plimsoll approve --remove"
         if number == 1:
-            yield f"{said} {digest:.16}"
+            yield f"{text} {digest:.16}"
         elif type is not None:
-            yield f"{said} --type {shlex.quote(printable(type))}"
+            yield f"{text} --type {shlex.quote(printable(type))}"
         else:
-            yield f"{said} DIGEST for each (plimsoll disk explain prints it)"
+            yield f"{text} DIGEST for each (plimsoll disk explain prints it)"
 
 
 def large_words(facts: Mapping[str, Any]) -> str:
@@ -365,7 +365,7 @@ def _past_words(past: RecordedChange) -> str:
 
 def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
     """Why the disk is in that state; nothing where it is as it should be. ``past`` is the change ``behind`` it."""
-    kind, reason, drifted = outcome.result.kind, outcome.result.reason, outcome.after.drifted
+    kind, reason, drift = outcome.result.kind, outcome.result.reason, outcome.after.drifted
     parts: list[str] = []
     if past is not None:
         parts.append(_past_words(past))
@@ -375,9 +375,9 @@ def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
         parts.append(why_deferred(reason).removeprefix("deferred ").removeprefix("deferred: "))
     elif state_word(outcome) not in ("in sync", "no limits"):
         parts.append(words(reason))
-    if drifted and kind is Kind.IN_SYNC:
+    if drift and kind is Kind.IN_SYNC:
         parts.insert(0, "libvirt's definition differs")
-    elif drifted and kind is Kind.LEFT_ALONE:
+    elif drift and kind is Kind.LEFT_ALONE:
         parts.append(words(Reason(Code.CHANGED_OVER_QMP)))
     if outcome.acknowledged is not None:
         parts.append(words(outcome.acknowledged))
@@ -392,8 +392,8 @@ def state_words(outcome: Outcome) -> str:
     """The state of a disk with its reason, in one line."""
     disk, result, change = outcome.after, outcome.result, outcome.change
     if result.kind is Kind.IN_SYNC:
-        held = f", {words(result.reason)}" if result.reason.code is Code.HOLD else ""
-        return f"in sync, but libvirt's definition differs{held}" if disk.drifted else f"in sync{held}"
+        hold = f", {words(result.reason)}" if result.reason.code is Code.HOLD else ""
+        return f"in sync, but libvirt's definition differs{hold}" if disk.drifted else f"in sync{hold}"
     if result.kind is Kind.DEFERRED:
         return deferred_words(result.reason)
     if result.kind is Kind.PLANNED and change is not None:
@@ -408,21 +408,21 @@ def state_words(outcome: Outcome) -> str:
         if result.reason.code is Code.NO_LIMIT and disk.actual == Limits():
             return f"no limits{drift}"
         return f"left alone: {words(result.reason)}{drift}"
-    said = unknown_words(result.reason) if result.kind is Kind.UNKNOWN else words(result.reason)
-    return f"{said}{_acknowledged(outcome)}"
+    text = unknown_words(result.reason) if result.kind is Kind.UNKNOWN else words(result.reason)
+    return f"{text}{_acknowledged(outcome)}"
 
 
 def step_lines(step: Step, situation: Situation, *, exact: bool = False) -> Iterator[tuple[str, str]]:
     """A source and its answer: one line, or more where it was calculated. ``exact`` as in ``limits_words``."""
-    asked, answer = printable(step.asked), step.answer
-    bounded = {"floor", "ceiling"} & answer.reason.facts.keys()  # clamped by a rule: not what Cinder gives
-    if not isinstance(answer, Desired) or answer.reason.code is not Code.QOS_SPEC or bounded:
-        yield asked, answer_words(answer, exact=exact)
+    source, answer = printable(step.asked), step.answer
+    bounds = {"floor", "ceiling"} & answer.reason.facts.keys()  # clamped by a rule: not what Cinder gives
+    if not isinstance(answer, Desired) or answer.reason.code is not Code.QOS_SPEC or bounds:
+        yield source, answer_words(answer, exact=exact)
         return
     facts: Mapping[str, Any] = answer.reason.facts
-    known = situation.catalogue
-    read = f", read {ago(known.issued, situation.now)}" if isinstance(known, Catalogue) else ""
-    yield asked, printable(f"volume type {facts['type']} → QoS spec {facts['spec']} ({facts['consumer']}){read}")
+    catalogue = situation.catalogue
+    read = f", read {ago(catalogue.issued, situation.now)}" if isinstance(catalogue, Catalogue) else ""
+    yield source, printable(f"volume type {facts['type']} → QoS spec {facts['spec']} ({facts['consumer']}){read}")
     for line in _arithmetic_lines(facts.get("arithmetic") or ()):
         yield "", line
     yield "", answer_words(answer, exact=exact)

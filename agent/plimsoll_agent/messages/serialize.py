@@ -92,35 +92,35 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
     }
 
 
-def braked_data(braked: Braked) -> dict[str, object]:
+def braked_data(brake: Braked) -> dict[str, object]:
     return {
-        "revision": braked.revision,
-        "catalogue": braked.catalogue,
-        "disks": len(braked.keys),
-        "of": braked.of,
-        "removed": braked.removed,
-        "raised": braked.raised,
-        "lowered": braked.lowered,
-        "low": braked.low,
-        "added": braked.added,
-        "managed": braked.managed,
-        "unmanaged": braked.unmanaged,
-        "many": braked.many,
-        "alone": {key: reason.as_record() for key, reason in sorted(braked.alone.items())},
-        "edits": [asdict(edit) for edit in braked.edits],
-        "earlier": [asdict(each) | {"at": each.at.isoformat()} for each in braked.earlier],
+        "revision": brake.revision,
+        "catalogue": brake.catalogue,
+        "disks": len(brake.keys),
+        "of": brake.of,
+        "removed": brake.removed,
+        "raised": brake.raised,
+        "lowered": brake.lowered,
+        "low": brake.low,
+        "added": brake.added,
+        "managed": brake.managed,
+        "unmanaged": brake.unmanaged,
+        "many": brake.many,
+        "alone": {key: reason.as_record() for key, reason in sorted(brake.alone.items())},
+        "edits": [asdict(edit) for edit in brake.edits],
+        "earlier": [asdict(each) | {"at": each.at.isoformat()} for each in brake.earlier],
     }
 
 
-def _catalogue_data(known: Catalogue | Unknown | None) -> dict[str, object] | None:
+def _catalogue_data(catalogue: Catalogue | Unknown | None) -> dict[str, object] | None:
     """None if there is no usable one: not configured, or unknown (see the notes)."""
-    if not isinstance(known, Catalogue):
+    if not isinstance(catalogue, Catalogue):
         return None
     return {
-        "source": known.source,
-        "issued": known.issued.isoformat(),
-        "generation": known.generation,
-        "revision": known.revision,
+        "source": catalogue.source,
+        "issued": catalogue.issued.isoformat(),
+        "generation": catalogue.generation,
+        "revision": catalogue.revision,
     }
 
 

@@ -77,5 +77,5 @@ def rich_style(state: str) -> str:
 
 def worst(states: Iterable[str]) -> Tone | None:
     """The tone of something in all these states."""
-    found = {TONES.get(state) for state in states}
-    return next((tone for tone in _WORST if tone in found), None)
+    tones = {TONES.get(state) for state in states}
+    return next((tone for tone in _WORST if tone in tones), None)
