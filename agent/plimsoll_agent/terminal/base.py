@@ -174,13 +174,13 @@ def given_duration(option: str, text: str) -> timedelta:
     return span
 
 
-def given_approval(where: str, typed: str, remove: bool) -> Approval:
+def given_approval(where: str, word: str, remove: bool) -> Approval:
     """The approval of a typed digest. Raises ``UsageError``."""
-    if not is_digest(typed.lower()):
+    if not is_digest(word.lower()):
         raise UsageError(
-            f"{where} {typed}: give at least {LEAST_DIGITS} digits of the digest that plimsoll plan prints"
+            f"{where} {word}: give at least {LEAST_DIGITS} digits of the digest that plimsoll plan prints"
         )
-    return Approval(typed.lower(), remove)
+    return Approval(word.lower(), remove)
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -201,23 +201,23 @@ def option_of(parameter: Parameter) -> str:
 
 def given_limits(parsed_args: argparse.Namespace) -> Limits | None:
     """The limits on the command line, None without any. Raises ``UsageError``."""
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     for parameter in PARAMETERS:
         text = getattr(parsed_args, parameter.name)
         if text is not None:
-            given[parameter.name] = _number(option_of(parameter), parameter, text)
-    if not given:
+            values[parameter.name] = _number(option_of(parameter), parameter, text)
+    if not values:
         return None
     try:
-        return Limits.from_mapping(given)
+        return Limits.from_mapping(values)
     except LimitsError as error:
         raise UsageError(f"limits on the command line: {error}") from error
 
 
 def has_units(parsed_args: argparse.Namespace) -> bool:
     """Whether a limit on the command line is not plain digits."""
-    given = (getattr(parsed_args, parameter.name) for parameter in PARAMETERS)
-    return not all(text is None or text.isdigit() for text in given)
+    texts = (getattr(parsed_args, parameter.name) for parameter in PARAMETERS)
+    return not all(text is None or text.isdigit() for text in texts)
 
 
 def _number(where: str, parameter: Parameter, text: str) -> int:
@@ -235,18 +235,18 @@ def limits_from(text: str | None) -> Limits | None:
     if text == "unlimited":
         return Limits()
     # No group_name: a group is for several disks, and belongs in a rule.
-    known = {parameter.name: parameter for parameter in PARAMETERS}
-    given: dict[str, object] = {}
+    parameters = {parameter.name: parameter for parameter in PARAMETERS}
+    values: dict[str, object] = {}
     for word in text.replace(",", " ").split():
         name, _, value = word.partition("=")
-        if name not in known:
-            raise UsageError(f"--limits: no such limit: {name}; {meant(name, known)}")
-        if name in given:
+        if name not in parameters:
+            raise UsageError(f"--limits: no such limit: {name}; {meant(name, parameters)}")
+        if name in values:
             raise UsageError(f"--limits: {name} is given twice")
-        given[name] = _number(f"--limits: {name}", known[name], value)
+        values[name] = _number(f"--limits: {name}", parameters[name], value)
     try:
-        if given:
-            return Limits.from_mapping(given)
+        if values:
+            return Limits.from_mapping(values)
     except LimitsError as error:
         raise UsageError(f"--limits: {error}") from error
     raise UsageError("--limits: is empty; write total_iops_sec=500, or unlimited")

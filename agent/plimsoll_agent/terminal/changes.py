@@ -32,8 +32,8 @@ def _of_pipe(line: DiskLine | TextLine | CommandLine, terminal: Terminal) -> str
     match line:
         case DiskLine():
             names, tone = " ".join(filter(None, line.names)), TONES.get(line.severity)
-            told = terminal.toned(f"{line.sign} {names}", tone)
-            return "  ".join(filter(None, (told, line.what, line.why)))
+            text = terminal.toned(f"{line.sign} {names}", tone)
+            return "  ".join(filter(None, (text, line.what, line.why)))
         case TextLine():
             return "  ".join(filter(None, (terminal.toned(line.head, TONES.get(line.severity)), line.text)))
         case CommandLine():
@@ -45,9 +45,9 @@ def _some(lines: Iterable[Line], every: bool, remedy: str) -> Iterator[DiskLine 
         if not isinstance(line, Alike):
             yield line
             continue
-        shown = line.lines if every or len(line.lines) <= FEW else line.lines[:1]
-        yield from shown
-        if len(shown) < len(line.lines):
+        few = line.lines if every or len(line.lines) <= FEW else line.lines[:1]
+        yield from few
+        if len(few) < len(line.lines):
             yield TextLine(f"  … {len(line.lines) - 1} more like it ({remedy})")
 
 
@@ -96,13 +96,13 @@ class _Page:
     def _disk(self, line: DiskLine, names: list[int], margin: int, what: int) -> Iterator[str]:
         """The change and its reason beside the names where they fit, else below each other, or below the names."""
         tone = TONES.get(line.severity)
-        padded = [self._padded(name, width) for name, width in zip(line.names, names, strict=True) if width]
-        head = f"{self._terminal.toned(line.sign, tone)} {' '.join(padded)}"
+        cells = [self._padded(name, width) for name, width in zip(line.names, names, strict=True) if width]
+        head = f"{self._terminal.toned(line.sign, tone)} {' '.join(cells)}"
         beside = self._width - margin
         whole = f"{self._padded(line.what, what)}  {line.why}" if line.what else line.why
         if self._size(whole) <= beside:
-            told = self._terminal.toned(line.what, tone) + whole[len(line.what) :] if line.what else line.why
-            yield f"{head}  {told}".rstrip()
+            words = self._terminal.toned(line.what, tone) + whole[len(line.what) :] if line.what else line.why
+            yield f"{head}  {words}".rstrip()
             return
         below = []
         for number, (text, tone_of_it) in enumerate(((line.what, tone), (line.why, None))):

@@ -96,31 +96,31 @@ def fitted(
     silent = {n for n in drops if _SILENT.issuperset(row[n] for row in cells)}
     drops.sort(key=lambda n: (n not in silent, columns[n].drop))
     fits: list[tuple[float, Fitted]] = []
-    for dropped in range(len(drops) + 1):
-        kept = [n for n in everything if n not in drops[:dropped]]
-        room = width - _sum([least[n] for n in kept])
+    for number in range(len(drops) + 1):
+        places = [n for n in everything if n not in drops[:number]]
+        room = width - _sum([least[n] for n in places])
         if room < 0:
             continue
-        given = {n: least[n] for n in kept}
-        _widen(given, {n: sizes[n] for n in kept if columns[n].wraps}, room)
-        _widen(given, {n: sizes[n] for n in kept if columns[n].most}, width - _sum(given.values()))
-        for n in sorted(kept, key=lambda n: (not columns[n].wraps, -n)):  # fewer lines for the longest cells
-            given[n] += min(width - _sum(given.values()), whole[n] - given[n])
-        fit, lines = Fitted(kept, list(given.values())), _one_line(columns, given, sizes)
-        if lines == 1 or (lines >= _ENOUGH and dropped >= len(silent)):
+        shares = {n: least[n] for n in places}
+        _widen(shares, {n: sizes[n] for n in places if columns[n].wraps}, room)
+        _widen(shares, {n: sizes[n] for n in places if columns[n].most}, width - _sum(shares.values()))
+        for n in sorted(places, key=lambda n: (not columns[n].wraps, -n)):  # fewer lines for the longest cells
+            shares[n] += min(width - _sum(shares.values()), whole[n] - shares[n])
+        fit, lines = Fitted(places, list(shares.values())), _one_line(columns, shares, sizes)
+        if lines == 1 or (lines >= _ENOUGH and number >= len(silent)):
             return fit
-        if dropped >= len(silent):
+        if number >= len(silent):
             fits.append((lines, fit))
     if fits:
         return max(fits, key=lambda pair: pair[0])[1]
-    kept = [n for n in everything if n not in drops]
-    widths = _cropped([least[n] for n in kept], [columns[n] for n in kept], width)
-    return Fitted(kept, widths) if _sum(widths) <= width else None
+    places = [n for n in everything if n not in drops]
+    widths = _cropped([least[n] for n in places], [columns[n] for n in places], width)
+    return Fitted(places, widths) if _sum(widths) <= width else None
 
 
 def _one_line(columns: Sequence[Column], widths: Mapping[int, int], sizes: Sequence[Sequence[int]]) -> float:
     """The share of the rows that are one line."""
-    wrapping = [[size <= given for size in sizes[n]] for n, given in widths.items() if columns[n].wraps]
+    wrapping = [[size <= room for size in sizes[n]] for n, room in widths.items() if columns[n].wraps]
     rows = list(map(all, zip(*wrapping, strict=True)))
     return sum(rows) / len(rows) if rows else 1.0
 
@@ -146,24 +146,24 @@ def _widen(widths: dict[int, int], sizes: Mapping[int, Sequence[int]], room: int
 
 def _cropped(widths: Sequence[int], columns: Sequence[Column], width: int) -> list[int]:
     """The widest names are cropped until all fits, or nothing is left to crop."""
-    cropped = list(widths)
-    while _sum(cropped) > width:
-        names = [n for n, column in enumerate(columns) if column.most and cropped[n] > column.least]
+    sizes = list(widths)
+    while _sum(sizes) > width:
+        names = [n for n, column in enumerate(columns) if column.most and sizes[n] > column.least]
         if not names:
             break
-        cropped[max(names, key=cropped.__getitem__)] -= 1
-    return cropped
+        sizes[max(names, key=sizes.__getitem__)] -= 1
+    return sizes
 
 
 def number_of(name: str, columns: Sequence[str], option: str) -> int:
     """Which column is meant, by its name or its head; case does not matter. Raises ``UsageError``."""
-    wanted = _plain(name.strip().replace("-", "_"))
-    known = [_plain(column) for column in columns]
+    key = _plain(name.strip().replace("-", "_"))
+    keys = [_plain(column) for column in columns]
     heads = [_plain(column.head) if isinstance(column, Column) else _plain(column) for column in columns]
-    for names in (known, heads):
-        if wanted in names:
-            return names.index(wanted)
-    raise UsageError(f"{option}: no column {printable(name)}; {meant(wanted, known)}")
+    for names in (keys, heads):
+        if key in names:
+            return names.index(key)
+    raise UsageError(f"{option}: no column {printable(name)}; {meant(key, keys)}")
 
 
 def _plain(name: str) -> str:

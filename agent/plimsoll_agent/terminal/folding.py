@@ -37,8 +37,8 @@ class _Folding(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        begun, self._begun = self._begun, ""
-        self._stream.write(begun)
+        rest, self._begun = self._begun, ""
+        self._stream.write(rest)
         self._stream.flush()
 
     @property

@@ -77,9 +77,9 @@ class Table(base.ListFormatter, base.SingleFormatter):
         parsed_args: argparse.Namespace,
     ) -> None:
         terminal, cells = terminal_for(stdout, parsed_args), ([_shown(value) for value in row] for row in data)
-        named = [name for name in column_names if isinstance(name, Column)]
-        if terminal.width is None and len(named) == len(column_names):
-            stdout.writelines(f"{line}\n" for line in table.piped(named, cells, terminal))
+        heads = [name for name in column_names if isinstance(name, Column)]
+        if terminal.width is None and len(heads) == len(column_names):
+            stdout.writelines(f"{line}\n" for line in table.piped(heads, cells, terminal))
             return
         rows = list(cells)
         traits = [
@@ -87,9 +87,9 @@ class Table(base.ListFormatter, base.SingleFormatter):
             for number, name in enumerate(column_names)
         ]
         long = getattr(parsed_args, "long", None)
-        asked = bool(getattr(parsed_args, "columns", ()) or long)
+        every = bool(getattr(parsed_args, "columns", ()) or long)
         remedy = self.remedy or (" or -c" if long is None else ", --long or -c")
-        for line in table.lines(traits, rows, terminal, asked=asked, remedy=remedy):
+        for line in table.lines(traits, rows, terminal, asked=every, remedy=remedy):
             stdout.write(f"{line}\n")
 
     def emit_one(
@@ -112,13 +112,13 @@ class Table(base.ListFormatter, base.SingleFormatter):
 
 def terminal_for(stdout: TextIO, parsed_args: argparse.Namespace) -> Terminal:
     """Raises ``UsageError``."""
-    found = terminal_of(stdout, getattr(parsed_args, "colour", "auto"))
+    terminal = terminal_of(stdout, getattr(parsed_args, "colour", "auto"))
     most: int | None = getattr(parsed_args, "max_width", None)
     if most is None:
-        return found
+        return terminal
     if most < 0:
         raise UsageError("--max-width must be 0 or more")
-    return Terminal(most or None, found.colour)
+    return Terminal(most or None, terminal.colour)
 
 
 def _are_numbers(cells: Sequence[Cell]) -> bool:

@@ -43,15 +43,15 @@ class Listing(Formatted, lister.Lister):
         if people and not first and self.empty is not None and not parsed_args.columns:
             write_lines(self.app.stdout, filter(None, [self.empty]))
             return 0
-        chosen = chosen_of(column_names, parsed_args)
-        long = bool(chosen) or parsed_args.long or not people
-        kept = [
-            number in chosen if chosen else long or not _is_long(column) for number, column in enumerate(column_names)
+        places = chosen_of(column_names, parsed_args)
+        long = bool(places) or parsed_args.long or not people
+        mask = [
+            number in places if places else long or not _is_long(column) for number, column in enumerate(column_names)
         ]
-        names: list[str] = list(compress(column_names, kept))
+        names: list[str] = list(compress(column_names, mask))
         # YAML refuses subclasses of str.
         names = names if people else list(map(str, names))
-        cells = (tuple(compress(row, kept)) for row in chain(first, rows))
+        cells = (tuple(compress(row, mask)) for row in chain(first, rows))
         self.formatter.emit_list(names, cells, self.app.stdout, parsed_args)
         if people and not parsed_args.columns:
             for line in self.closing:
@@ -79,10 +79,10 @@ def _is_long(column: str) -> bool:
 
 
 def _sorted(rows: Sequence[Sequence[Any]], number: int, *, descending: bool) -> list[Sequence[Any]]:
-    keyed = [(_order(row[number]), row) for row in rows]
-    known = [pair for pair in keyed if pair[0] != _LAST]
-    known.sort(key=lambda pair: pair[0], reverse=descending)
-    return [row for _, row in known] + [row for key, row in keyed if key == _LAST]
+    pairs = [(_order(row[number]), row) for row in rows]
+    present = [pair for pair in pairs if pair[0] != _LAST]
+    present.sort(key=lambda pair: pair[0], reverse=descending)
+    return [row for _, row in present] + [row for key, row in pairs if key == _LAST]
 
 
 def _order(cell: object) -> tuple[int, float, float, str]:

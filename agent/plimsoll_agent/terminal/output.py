@@ -54,9 +54,9 @@ def console(stdout: TextIO, colour: str = "auto") -> Console:
 
 def _columns(stdout: TextIO) -> int:
     """The width of a terminal; COLUMNS comes first, as in other programs."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and int(given):
-        return int(given)
+    text = os.environ.get("COLUMNS", "")
+    if text.isascii() and text.isdigit() and int(text):
+        return int(text)
     try:
         return os.get_terminal_size(stdout.fileno()).columns or USUAL_WIDTH
     except (OSError, ValueError):

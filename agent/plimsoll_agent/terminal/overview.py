@@ -23,9 +23,9 @@ def overview(commands: Mapping[str, str], width: int) -> Iterator[str]:
 
 def in_order(argv: Sequence[str], names: Sequence[str]) -> list[str]:
     """The words of the command first, where options stand before them: ``-f json disk list``."""
-    known = {name.split()[0] for name in names}
+    nouns = {name.split()[0] for name in names}
     for at, word in enumerate(argv):
-        if word in known and (at == 0 or argv[0].startswith("-")):
+        if word in nouns and (at == 0 or argv[0].startswith("-")):
             end = next((i for i in range(at, len(argv)) if argv[i].startswith("-")), len(argv))
             return [*argv[at:end], *argv[:at], *argv[end:]]
     return list(argv)
@@ -38,12 +38,12 @@ def unknown(argv: Sequence[str], names: Sequence[str]) -> Iterator[str]:
     below = [name for name in names if name.split()[: len(words)] == words]
     if words and below:
         yield f"plimsoll {' '.join(words)}: the command is incomplete; use one of:"
-        meant = below
+        suggestions = below
     else:
-        typed = printable(" ".join(words or argv))
-        meant = _of_noun(words, names) or _ending_like(words, names) or _near(words, names)
-        yield f"plimsoll: there is no command {typed}; " + ("use:" if meant else "see: plimsoll --help")
-    yield from (f"  plimsoll {name}" for name in sorted(meant))
+        text = printable(" ".join(words or argv))
+        suggestions = _of_noun(words, names) or _ending_like(words, names) or _near(words, names)
+        yield f"plimsoll: there is no command {text}; " + ("use:" if suggestions else "see: plimsoll --help")
+    yield from (f"  plimsoll {name}" for name in sorted(suggestions))
 
 
 def _of_noun(words: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -54,9 +54,9 @@ def _of_noun(words: Sequence[str], names: Sequence[str]) -> list[str]:
 def _ending_like(words: Sequence[str], names: Sequence[str]) -> list[str]:
     """``disk hold add`` for ``hold add GUEST``, and ``disk hold list`` for ``hold``: a word before is missing."""
     for length in range(len(words), 0, -1):
-        found = [name for name in names if list(words[:length]) in _parts(name.split()[1:], length)]
-        if found:
-            return found
+        matches = [name for name in names if list(words[:length]) in _parts(name.split()[1:], length)]
+        if matches:
+            return matches
     return []
 
 
@@ -67,8 +67,8 @@ def _parts(words: Sequence[str], length: int) -> list[Sequence[str]]:
 def _near(words: Sequence[str], names: Sequence[str]) -> list[str]:
     import difflib
 
-    typed = " ".join(words[: max(len(name.split()) for name in names)])
-    near = difflib.get_close_matches(typed, names, n=_MOST_NEAR, cutoff=0.6)
+    text = " ".join(words[: max(len(name.split()) for name in names)])
+    near = difflib.get_close_matches(text, names, n=_MOST_NEAR, cutoff=0.6)
     nouns = {name.split()[0] for name in names}
     for noun in difflib.get_close_matches(words[0] if words else "", nouns, n=1, cutoff=0.6):
         near += [name for name in names if name.split()[0] == noun and name not in near]

@@ -31,10 +31,10 @@ class Line:
 
 def problem_lines(lines: Iterable[Line], terminal: Terminal) -> Iterator[str]:
     """``WARNING  text``, wrapped between words; a command stays on one line, so that it can be copied."""
-    ordered = sorted(lines, key=lambda line: -1 if line.level is None else -line.level)
-    ordered = [line for line in ordered if line.level is not None] + [line for line in ordered if line.level is None]
-    indent = max((len(line.word) for line in ordered), default=0) + 2
-    for line in ordered:
+    entries = sorted(lines, key=lambda line: -1 if line.level is None else -line.level)
+    entries = [line for line in entries if line.level is not None] + [line for line in entries if line.level is None]
+    indent = max((len(line.word) for line in entries), default=0) + 2
+    for line in entries:
         head, *rest = _beside(line.text, terminal.width, indent)
         yield f"{terminal.toned(line.word, TONES.get(line.word))}{' ' * (indent - len(line.word))}{head}"
         yield from (" " * indent + text for text in rest)

@@ -52,9 +52,9 @@ def lines(
             fit,
             terminal,
         )
-        hidden = [column for number, column in enumerate(columns) if number not in fit.shown]
-        if hidden:
-            names = ", ".join(column.head for column in hidden)
+        others = [column for number, column in enumerate(columns) if number not in fit.shown]
+        if others:
+            names = ", ".join(column.head for column in others)
             yield from paragraph(f"Hidden: {names}. A wider terminal{remedy} shows them.", terminal)
     yield from pairs(notes, terminal)
 
@@ -117,29 +117,29 @@ def _footnotes(
 ) -> tuple[Sequence[Column], Sequence[Row], Sequence[Row]]:
     """The reasons, each once, and the table with their numbers in the column before."""
     numbers: dict[str, int] = {}
-    numbered = []
+    body = []
     for row in rows:
         why, cells = row[number].text, list(row)
         if why and why != NOTHING:
             mark = numbers.setdefault(why, len(numbers) + 1)
             cells[number - 1] = replace(cells[number - 1], text=f"{cells[number - 1].text}{GLUE}[{mark}]")
         del cells[number]
-        numbered.append(cells)
-    kept = [column for each, column in enumerate(columns) if each != number]
-    return kept, numbered, [(Cell(f"[{mark}]"), Cell(why)) for why, mark in numbers.items()]
+        body.append(cells)
+    heads = [column for each, column in enumerate(columns) if each != number]
+    return heads, body, [(Cell(f"[{mark}]"), Cell(why)) for why, mark in numbers.items()]
 
 
 def _grid(columns: Sequence[Column], rows: Sequence[Row], fit: Fitted, terminal: Terminal) -> Iterator[str]:
     """The rows, of which only the columns that are shown; ``columns`` are those already."""
-    done: dict[tuple[str, int], Sequence[str]] = {}
+    cache: dict[tuple[str, int], Sequence[str]] = {}
 
     def parts(cell: Cell, column: Column, width: int) -> Sequence[str]:
         if cell_len(cell.text) <= width:
             return (cell.text,)
         key = (cell.text, width)
-        if key not in done:
-            done[key] = wrapped(*key) if column.wraps else (cut_middle(*key),)
-        return done[key]
+        if key not in cache:
+            cache[key] = wrapped(*key) if column.wraps else (cut_middle(*key),)
+        return cache[key]
 
     for row in rows:
         cells = [row[number] for number in fit.shown]

@@ -45,11 +45,11 @@ class TellsDisks(NodeCommand):
 
         A disk whose change failed, or timed out, is always named.
         """
-        why, done, _ = line.why.partition(DONE_IN)
-        if every or self.terminal.width is None or (line.severity in _NAMED and not done):
+        why, duration, _ = line.why.partition(DONE_IN)
+        if every or self.terminal.width is None or (line.severity in _NAMED and not duration):
             self._ended.append(line)
             return
-        alike = replace(line, names=("", "", ""), why=f"{why} ({_DONE if done else _NOT_DONE})")
+        alike = replace(line, names=("", "", ""), why=f"{why} ({_DONE if duration else _NOT_DONE})")
         self._alike[alike] += 1
         if self._alike[alike] <= FEW:
             self._ended.append(line)

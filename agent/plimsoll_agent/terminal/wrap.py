@@ -35,7 +35,7 @@ def wrapped(text: str, width: int) -> list[str]:
         return [text]
     from rich.text import Text  # here, since few texts have to be wrapped
 
-    words = _words(_commands().sub(lambda found: found[0].replace(" ", _LOOSE[0]), text), width)
+    words = _words(_commands().sub(lambda match: match[0].replace(" ", _LOOSE[0]), text), width)
     # No console is asked about text without styles.
     lines = Text(" ".join(words)).wrap(None, max(1, width), overflow="fold")  # type: ignore[arg-type]
     return [unglued(line.plain.rstrip()) for line in lines]
@@ -49,7 +49,7 @@ def folded(text: str, width: int) -> list[str]:
         return [text]
     indent = " " * (len(text) - len(text.lstrip(" ")))
     room, lines = width - len(indent), list[str]()
-    for word in _words(_commands().sub(lambda found: found[0].replace(" ", _WHOLE), text.strip(" ")), room):
+    for word in _words(_commands().sub(lambda match: match[0].replace(" ", _WHOLE), text.strip(" ")), room):
         if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= room:
             lines[-1] += f" {word}"
         else:
