@@ -35,7 +35,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/policy": 63,
     "agent/plimsoll_agent/reconcile": 160,
     "agent/plimsoll_agent/store": 100,
-    "agent/plimsoll_agent/top": 41,
     "agent/plimsoll_agent/util": 35,
     "probes/plimsoll_probes/cli": 60,
 }

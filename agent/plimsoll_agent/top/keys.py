@@ -90,15 +90,15 @@ _SORT_KEYS = {sort[0]: sort for sort in SORTS}
 _LETTERS = {"j": "down", "k": "up"}
 
 
-def keys(typed: str) -> list[str]:
+def keys(text: str) -> list[str]:
     """What a terminal sent, as characters and names of keys; unknown keys are left out."""
-    found = (_ESCAPES.get(sent, sent) for sent in _KEY.findall(typed))
-    return [key for key in found if key.isprintable()]
+    names = (_ESCAPES.get(code, code) for code in _KEY.findall(text))
+    return [key for key in names if key.isprintable()]
 
 
-def unfinished(typed: str) -> bool:
+def unfinished(text: str) -> bool:
     """Whether the rest of a key may follow."""
-    return re.search(r"\x1b(\[[0-9;?]*|O)?$", typed) is not None
+    return re.search(r"\x1b(\[[0-9;?]*|O)?$", text) is not None
 
 
 def settled(view: View, shape: Shape) -> View:
@@ -119,8 +119,8 @@ def press(view: View, key: str, shape: Shape) -> View | None:
         return _typed(view, key)
     if view.help:
         return replace(view, help=False)
-    if view.pane is not None and (changed := _in_pane(view, view.pane, key, shape)) is not None:
-        return changed
+    if view.pane is not None and (next_view := _in_pane(view, view.pane, key, shape)) is not None:
+        return next_view
     if key == "q":
         return None
     if (to := _moved(key, view.at, shape.page, len(shape.rows) - 1)) is not None:

@@ -50,26 +50,26 @@ class Screen:
     shape: Shape
 
 
-def screen(shown: Shown, view: View, width: int, height: int) -> Screen:
-    every = rows(shown.sample, shown.planned, view.sort, reverse=view.reverse)
-    found = [row for row in every if row.means(view.needle)]
-    top = list(_head(shown, every, view, width))
+def screen(contents: Shown, view: View, width: int, height: int) -> Screen:
+    every = rows(contents.sample, contents.planned, view.sort, reverse=view.reverse)
+    matches = [row for row in every if row.means(view.needle)]
+    top = list(_head(contents, every, view, width))
     room = max(height - len(top) - 2, 1)  # for rows and pane; besides there are the titles and the foot
     pane = [] if view.pane is None else list(_pane_lines(view.pane, width))
     pane_page = min(len(pane), max(room - 1 - _LEAST_ROWS, 1))
     page = max(room - (pane_page + 1 if view.pane is not None else 0), 1)
-    shape = Shape(rows=[row.key for row in found], page=page, pane_page=pane_page, pane_lines=len(pane))
+    shape = Shape(rows=[row.key for row in matches], page=page, pane_page=pane_page, pane_lines=len(pane))
     view = settled(view, shape)
     if view.help:
         lines = [*top, Text(""), *map(Text, HELP.splitlines())]
     else:
-        body = list(table(found, width, view.first, page, cursor=view.at))
-        if not found and not shown.trouble:
+        body = list(table(matches, width, view.first, page, cursor=view.at))
+        if not matches and not contents.trouble:
             body.append(Text("no disk matches the filter" if view.needle else "no RBD disk on any running guest"))
         body += [Text("")] * (page + 1 - len(body))
         if view.pane is not None:
             body += _pane(view.pane, pane, pane_page, width)
-        lines = [*top, *body, _foot(view, page, len(found), width)]
+        lines = [*top, *body, _foot(view, page, len(matches), width)]
     for line in lines:
         line.truncate(width)
     return Screen(lines[:height], view, shape)
@@ -78,25 +78,25 @@ def screen(shown: Shown, view: View, width: int, height: int) -> Screen:
 # --- the head: what is wrong, in few words
 
 
-def _head(shown: Shown, every: Sequence[Row], view: View, width: int) -> Iterator[Text]:
+def _head(contents: Shown, every: Sequence[Row], view: View, width: int) -> Iterator[Text]:
     """A line about the node, and one about errors, if any."""
-    sample = shown.sample
+    sample = contents.sample
     wrongs = [row.wrong for row in every]
     at_limit = sum((usage.share or 0) >= AT_LIMIT_RATIO for usage in sample.usages)
-    parts = [(f"{steady(shown.node)} {shown.at:%H:%M:%S}", "", 0)]
+    parts = [(f"{steady(contents.node)} {contents.at:%H:%M:%S}", "", 0)]
     parts += [(f"{n} {wrong.words}", rich_style(wrong.code), 0) for wrong in _WRONGS if (n := wrongs.count(wrong))]
     if unknown := sum(row.unknown for row in every):
         parts.append((f"{unknown} unknown", rich_style("unknown"), 0))
     parts.append((f"{at_limit} at limit", "", 1))
     parts.append((f"{plural(len(sample.usages), 'disk')} on {plural(sample.guests, 'guest')}", "", 2))
-    parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {shown.interval:g} s", "", 3))
+    parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {contents.interval:g} s", "", 3))
     line = Text()
     for number, (text, style, _) in enumerate(_fitting(parts, width)):
         line.append("   " if number else "").append(text, style)
     line.append(" " * (width - cell_len(line.plain)))
     line.stylize("reverse")
     yield line
-    wrong = list(_wrong(shown, width))
+    wrong = list(_wrong(contents, width))
     if wrong:
         text = fit("; ".join(wrong), width)
         yield _styled(text, "bold")
@@ -110,25 +110,25 @@ def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> Sequence[tupl
     return parts
 
 
-def _wrong(shown: Shown, width: int) -> Iterator[str]:
-    if shown.late is not None:
-        yield f"a reading takes {shown.late:.1f} s, longer than the interval"
-    if shown.trouble:
-        yield printable(shown.trouble)
-    elif shown.sample.unreachable:
-        names = [cut(steady(unreachable.guest.name), 30) for unreachable in shown.sample.unreachable]
+def _wrong(contents: Shown, width: int) -> Iterator[str]:
+    if contents.late is not None:
+        yield f"a reading takes {contents.late:.1f} s, longer than the interval"
+    if contents.trouble:
+        yield printable(contents.trouble)
+    elif contents.sample.unreachable:
+        names = [cut(steady(unreachable.guest.name), 30) for unreachable in contents.sample.unreachable]
         number = max(1, min(len(names), (width - 30) // 20))
         more = f" and {len(names) - number} more" if number < len(names) else ""
         yield f"unreachable: {', '.join(names[:number])}{more}"
-    if shown.planned.complaint:
-        yield printable(" ".join(shown.planned.complaint.splitlines()))
+    if contents.planned.complaint:
+        yield printable(" ".join(contents.planned.complaint.splitlines()))
 
 
 def _foot(view: View, page: int, number: int, width: int) -> Text:
-    seen = f"{min(view.first + 1, number)}-{min(view.first + page, number)} of {number}"
+    position = f"{min(view.first + 1, number)}-{min(view.first + page, number)} of {number}"
     needle = cut(steady(view.needle), 20)
     if view.typing:
-        parts = [(f"filter: {needle}_", "", 0), ("Enter keep", "", 1), ("Esc all", "", 2), (seen, "", 0)]
+        parts = [(f"filter: {needle}_", "", 0), ("Enter keep", "", 1), ("Esc all", "", 2), (position, "", 0)]
     else:
         parts = [
             ("q quit", "", 4),
@@ -136,7 +136,7 @@ def _foot(view: View, page: int, number: int, width: int) -> Text:
             (f"/ filter: {needle}" if view.needle else "/ filter", "", 0 if view.needle else 2),
             (f"sort: {view.sort}{' reversed' if view.reverse else ''}", "", 0),
             ("Esc close" if view.pane else "Enter explain", "", 1),
-            (seen, "", 0),
+            (position, "", 0),
         ]
     return _styled(fit("   ".join(text for text, *_ in _fitting(parts, width)), width), "reverse")
 
@@ -165,8 +165,8 @@ def _wrapped(text: str, width: int) -> Iterable[Text]:
 def _pane(pane: Pane, lines: Sequence[Text], page: int, width: int) -> Iterator[Text]:
     title = pane.explained.title if pane.explained else "plimsoll disk explain"
     first = max(0, min(pane.first, len(lines) - page))
-    seen = f"{first + 1}-{first + page} of {len(lines)}" if len(lines) > page else ""
-    yield _styled(f"{fit(steady(title), max(width - cell_len(seen) - 1, 0))} {seen}", "reverse")
+    position = f"{first + 1}-{first + page} of {len(lines)}" if len(lines) > page else ""
+    yield _styled(f"{fit(steady(title), max(width - cell_len(position) - 1, 0))} {position}", "reverse")
     yield from lines[first : first + page]
 
 
@@ -230,12 +230,12 @@ def _share(row: Row) -> tuple[str, str]:
     """``99 % IOPS``: of the limit that the disk is closest to."""
     usage = row.usage
     if usage is None or not usage.shares:
-        unlimited = isinstance(row.actual, Limits) and row.actual.unlimited
-        return ("-" if unlimited else "?"), ""
+        no_limit = isinstance(row.actual, Limits) and row.actual.unlimited
+        return ("-" if no_limit else "?"), ""
     base = max(usage.shares, key=lambda each: (usage.shares[each], "_iops_" in each))
-    shared = "*" if usage.sharing > 1 else ""
+    mark = "*" if usage.sharing > 1 else ""
     unit = "MiB/s" if "_bytes_" in base else "IOPS "
-    return f"{percent(usage.shares[base])}{shared} {unit}", _colour(usage.shares[base])
+    return f"{percent(usage.shares[base])}{mark} {unit}", _colour(usage.shares[base])
 
 
 def _bar(width: int) -> Callable[[Row], tuple[str, str]]:
@@ -314,19 +314,19 @@ _LAYOUTS = (
 )
 
 
-def _fitted(found: Sequence[Row], width: int) -> list[Fitted]:
+def _fitted(matches: Sequence[Row], width: int) -> list[Fitted]:
     """The columns for a terminal, from all rows, so that nothing moves when the list is scrolled."""
     natural: dict[Column, int] = {}
-    said = max((cell_len(row.limits_brief) for row in found if row.wrong), default=0)
+    brief = max((cell_len(row.limits_brief) for row in matches if row.wrong), default=0)
     for layout in _LAYOUTS:
         if layout is not _LAYOUTS[-1] and layout.least > width:
             continue
         for column in layout.columns:
             if column not in natural:
-                natural[column] = _natural(column, found)
+                natural[column] = _natural(column, matches)
         widths = {column: natural[column] for column in layout.columns}
         use = [wide for column, wide in widths.items() if column.of_use]
-        widths[_SHARE] += max(min(said, _SAID) - sum(use) - len(_GAP) * (len(use) - 1), 0)
+        widths[_SHARE] += max(min(brief, _SAID) - sum(use) - len(_GAP) * (len(use) - 1), 0)
         spare = width - sum(widths.values()) - len(_GAP) * (len(widths) - 1)
         for column, least in ((_SERVER, layout.server), (_GUEST, layout.guest)):
             if spare < 0 and column in widths:
@@ -338,8 +338,8 @@ def _fitted(found: Sequence[Row], width: int) -> list[Fitted]:
     return [Fitted(column, wide) for column, wide in widths.items()]
 
 
-def _natural(column: Column, found: Sequence[Row]) -> int:
-    cells = max((cell_len(column.cell(row)[0]) for row in found), default=0)
+def _natural(column: Column, matches: Sequence[Row]) -> int:
+    cells = max((cell_len(column.cell(row)[0]) for row in matches), default=0)
     most = cells if column.most is None else min(cells, column.most)
     return max(most, cell_len(column.title), column.least)
 
@@ -347,11 +347,11 @@ def _natural(column: Column, found: Sequence[Row]) -> int:
 # --- the table
 
 
-def table(found: Sequence[Row], width: int, first: int, lines: int, cursor: int | None = None) -> Iterator[Text]:
+def table(matches: Sequence[Row], width: int, first: int, lines: int, cursor: int | None = None) -> Iterator[Text]:
     """The titles, and ``lines`` rows from ``first`` on."""
-    columns = _fitted(found, width)
+    columns = _fitted(matches, width)
     yield _styled(fit(_GAP.join(column.title for column in columns), width), "bold")
-    for number, row in enumerate(found[first : first + lines], start=first):
+    for number, row in enumerate(matches[first : first + lines], start=first):
         line = Text(_GAP).join(_cells(row, columns, width))
         line.append(" " * (width - cell_len(line.plain)))
         if number == cursor:
@@ -361,28 +361,28 @@ def table(found: Sequence[Row], width: int, first: int, lines: int, cursor: int 
 
 def _cells(row: Row, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
     """The cells of a row; a sentence takes the place of those that have nothing to say."""
-    names = sum(fitted.column in _NAMES for fitted in columns)
+    names = sum(place.column in _NAMES for place in columns)
     if row.usage is None or (row.rates is None and row.wrong is Wrong.NOT):
         yield from _each(row, columns[:names])
-        taken = sum(fitted.width + len(_GAP) for fitted in columns[:names])
-        yield _sentence(_unknown(row), rich_style("unknown"), width - taken)
+        room = sum(place.width + len(_GAP) for place in columns[:names])
+        yield _sentence(_unknown(row), rich_style("unknown"), width - room)
         return
-    use = [number for number, fitted in enumerate(columns) if fitted.column.of_use]
+    use = [number for number, place in enumerate(columns) if place.column.of_use]
     if row.wrong is Wrong.NOT and not row.limit_unknown:
         yield from _each(row, columns)
         return
-    taken = sum(columns[number].width + len(_GAP) for number in use) - len(_GAP)
+    room = sum(columns[number].width + len(_GAP) for number in use) - len(_GAP)
     yield from _each(row, columns[: use[0]])
     text = row.limits_words
-    if cell_len(text) > taken and row.wrong:
+    if cell_len(text) > room and row.wrong:
         text = row.limits_brief
-    yield _sentence(text, rich_style(row.wrong.code), taken)
+    yield _sentence(text, rich_style(row.wrong.code), room)
     yield from _each(row, columns[use[-1] + 1 :])
 
 
 def _each(row: Row, columns: Iterable[Fitted]) -> Iterator[Text]:
-    for fitted in columns:
-        text, style = fitted.cell(row)
+    for place in columns:
+        text, style = place.cell(row)
         yield _styled(text, style)
 
 

@@ -122,8 +122,8 @@ class Row:
             return f"{words}, desired unknown" if actual == Limits() else words
         if desired is None or desired == actual:
             return words
-        deferred = self.outcome is not None and self.outcome.result.kind is Kind.DEFERRED
-        deferral = f"; {sentences.deferred_words(self.outcome.result.reason)}" if self.outcome and deferred else ""
+        is_deferred = self.outcome is not None and self.outcome.result.kind is Kind.DEFERRED
+        deferral = f"; {sentences.deferred_words(self.outcome.result.reason)}" if self.outcome and is_deferred else ""
         return f"{words}, desired {sentences.short_limits(desired)}{deferral}"
 
     @property
@@ -181,16 +181,16 @@ def why(reason: Reason) -> str:
     return printable(detail) if isinstance(detail, str) else sentences.words(reason)
 
 
-def rows(sample: Sample, planned: Planned, sort: str = "at-limit", *, reverse: bool = False) -> list[Row]:
+def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool = False) -> list[Row]:
     """The wrong ones first; unknown values come last, also in reverse."""
-    seen = {usage.disk.guest.uuid for usage in sample.usages}
-    every = [_of_disk(usage, planned.outcomes.get(usage.disk.key)) for usage in sample.usages]
-    every += [_of_guest(guest) for guest in sample.unreachable if guest.guest.uuid not in seen]
-    found = sorted(every, key=_by_name)
+    uuids = {usage.disk.guest.uuid for usage in sample.usages}
+    every = [_of_disk(usage, plan.outcomes.get(usage.disk.key)) for usage in sample.usages]
+    every += [_of_guest(guest) for guest in sample.unreachable if guest.guest.uuid not in uuids]
+    by_name = sorted(every, key=_by_name)
     unknown, order = _ORDERS[sort]
-    found.sort(key=order, reverse=reverse)
+    by_name.sort(key=order, reverse=reverse)
     # Python's sorting is stable: the order above stays among equals.
-    return sorted(found, key=lambda row: (-row.wrong, bool(row.wrong) and row.actual != Limits(), unknown(row)))
+    return sorted(by_name, key=lambda row: (-row.wrong, bool(row.wrong) and row.actual != Limits(), unknown(row)))
 
 
 def _of_disk(usage: Usage, outcome: Outcome | None) -> Row:

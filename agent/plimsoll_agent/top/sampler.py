@@ -85,20 +85,20 @@ class Sampler:
                 self._followed = {u: _in_trouble(one, reason_of(error)) for u, one in self._followed.items()}
             raise
         with self._lock:
-            known = self._followed
-            self._followed = {guest.uuid: known.get(guest.uuid) or _Followed(guest=guest) for guest in guests}
-            followed = list(self._followed.values())
-        for one, now in side_by_side(self._ask, followed, self._at_once):
+            before = self._followed
+            self._followed = {guest.uuid: before.get(guest.uuid) or _Followed(guest=guest) for guest in guests}
+            states = list(self._followed.values())
+        for one, now in side_by_side(self._ask, states, self._at_once):
             with self._lock:
                 self._followed[one.guest.uuid] = now
 
     def sample(self) -> Sample:
         with self._lock:
-            followed = [one for one in self._followed.values() if not _gone(one)]
+            states = [one for one in self._followed.values() if not _gone(one)]
         return Sample(
-            usages=tuple(each for one in followed for each in one.usages),
-            unreachable=tuple(UnreachableGuest(one.guest, one.trouble) for one in followed if one.trouble),
-            guests=len(followed),
+            usages=tuple(each for one in states for each in one.usages),
+            unreachable=tuple(UnreachableGuest(one.guest, one.trouble) for one in states if one.trouble),
+            guests=len(states),
         )
 
     def _ask(self, one: _Followed) -> _Followed:
@@ -148,11 +148,11 @@ class Sampler:
     def _read(self, guest: GuestRef, disks: Sequence[Disk]) -> dict[str, Reading]:
         if not disks:
             return {}
-        asked = self._clock()
-        told = self._hypervisor.block_stats(guest.uuid, [disk.target for disk in disks])
+        start = self._clock()
+        answer = self._hypervisor.block_stats(guest.uuid, [disk.target for disk in disks])
         # QEMU read its counters at some time between the call and its answer.
-        at = (asked + self._clock()) / 2
-        return {target: Reading(at, stats) for target, stats in told.items()}
+        at = (start + self._clock()) / 2
+        return {target: Reading(at, stats) for target, stats in answer.items()}
 
 
 def _gone(one: _Followed) -> bool:
@@ -161,10 +161,10 @@ def _gone(one: _Followed) -> bool:
 
 def _answered(one: _Followed, read: Mapping[str, Reading]) -> _Followed:
     usages = usage.follow(one.usages, one.disks, read)
-    known = {each.disk.attachment for each in one.usages if each.reading}
+    attachments = {each.disk.attachment for each in one.usages if each.reading}
     # Counters that start again: the guest was restarted, or the target is another disk now.
-    restarted = any(each.disk.attachment in known and each.rates is None for each in usages)
-    return replace(one, looked=None if restarted else one.looked, usages=usages, trouble=None, not_before=None)
+    restart = any(each.disk.attachment in attachments and each.rates is None for each in usages)
+    return replace(one, looked=None if restart else one.looked, usages=usages, trouble=None, not_before=None)
 
 
 def _in_trouble(one: _Followed, reason: Reason) -> _Followed:

@@ -48,14 +48,14 @@ class Screen:
         self._mode = termios.tcgetattr(self._stdin)
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup = signal.set_wakeup_fd(self._wakes, warn_on_full_buffer=False)
-        handled: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = dict.fromkeys(_ENDS, _end)
-        handled |= {
+        handlers: dict[signal.Signals, Callable[[int, FrameType | None], Any]] = dict.fromkeys(_ENDS, _end)
+        handlers |= {
             signal.SIGTSTP: self._on_suspend,
             signal.SIGCONT: self._on_continue,
             signal.SIGWINCH: _wake,
         }
         try:
-            self._handlers = {number: signal.signal(number, handler) for number, handler in handled.items()}
+            self._handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
             self._show()
         except BaseException:
             self.__exit__(None, None, None)
@@ -97,23 +97,23 @@ class Screen:
         self._write("".join(parts))
         self._drawn = list(lines)
 
-    def keys(self, seconds: float, unfinished: Callable[[str], bool]) -> str | None:
+    def keys(self, seconds: float, has_rest: Callable[[str], bool]) -> str | None:
         """What was typed in this time, or until a signal came; None when the terminal is gone."""
-        typed = ""
-        while ready := select.select([self._stdin, self._woken], [], [], 0.05 if typed else seconds)[0]:
+        text = ""
+        while ready := select.select([self._stdin, self._woken], [], [], 0.05 if text else seconds)[0]:
             if self._woken in ready:
                 self._heed_signals()
-                return typed
+                return text
             try:
-                sent = os.read(self._stdin, 1024)
+                data = os.read(self._stdin, 1024)
             except OSError:
                 return None
-            if not sent:
+            if not data:
                 return None
-            typed += self._decoder.decode(sent)
-            if not unfinished(typed):
+            text += self._decoder.decode(data)
+            if not has_rest(text):
                 break
-        return typed
+        return text
 
     def _painted(self, line: Text) -> str:
         try:
@@ -121,9 +121,9 @@ class Screen:
         except UnicodeEncodeError:
             plain = line.plain.translate(_PLAIN).encode(self._encoding, "replace").decode(self._encoding)
             line = Text(plain, style=line.style, spans=line.spans)
-        with self._console.capture() as painted:
+        with self._console.capture() as capture:
             self._console.print(line, end="", soft_wrap=True)
-        return painted.get()
+        return capture.get()
 
     def _write(self, text: str) -> None:
         rest = text.encode(self._encoding, "replace")
