@@ -35,10 +35,10 @@ class Ceph:
     def _run(self, cluster: Cluster, *words: str) -> bytes:
         argv = [self.command, "--conf", str(cluster.conf), "--id", self.client]
         argv += ["--connect-timeout", str(max(1, int(self.deadline))), "--format", "json", *words]
-        ended = program.run("Ceph", argv, self.deadline, environment=_environment())
-        if ended.status != 0:
-            raise Rejected(f"ceph ended with {ended.status}: {ended.last_complaint}")
-        return ended.out
+        result = program.run("Ceph", argv, self.deadline, environment=_environment())
+        if result.status != 0:
+            raise Rejected(f"ceph ended with {result.status}: {result.last_complaint}")
+        return result.out
 
 
 def _environment() -> dict[str, str]:

@@ -28,29 +28,29 @@ class NewText:
     """The file's mtime."""
 
 
-def read(path: str, known: Position | None, most: int) -> NewText:
+def read(path: str, last: Position | None, most: int) -> NewText:
     """At most ``most`` bytes. A log that was never read before is only remembered: how old it is, is unknown.
 
     Raises ``OSError``.
     """
-    before, skipped, text = b"", 0, b""
+    before, skipped_bytes, text = b"", 0, b""
     with _opened(path) as log:
         status = os.fstat(log)
-        begin = status.st_size if known is None else 0
-        if known is not None:
-            if _continues(log, known):
-                begin = known.offset
-            elif (known.device, known.inode) != (status.st_dev, status.st_ino):
-                before, skipped = _rest_of_rotated(path, known, most)
+        begin = status.st_size if last is None else 0
+        if last is not None:
+            if _continues(log, last):
+                begin = last.offset
+            elif (last.device, last.inode) != (status.st_dev, status.st_ino):
+                before, skipped_bytes = _rest_of_rotated(path, last, most)
         span = position.span(begin, status.st_size, most - len(before))
         text = _read(log, span.start, span.length)
-        done = position.whole_lines(text)
-        offset = span.start + done
+        length = position.whole_lines(text)
+        offset = span.start + length
         tail = _read(log, max(0, offset - TAIL), min(TAIL, offset))
     return NewText(
-        text=before + text[:done],
+        text=before + text[:length],
         position=Position(device=status.st_dev, inode=status.st_ino, offset=offset, tail=position.digest(tail)),
-        skipped=skipped + span.skipped,
+        skipped=skipped_bytes + span.skipped,
         written=datetime.fromtimestamp(status.st_mtime, UTC),
     )
 
@@ -65,19 +65,19 @@ def _opened(path: str) -> Iterator[int]:
         os.close(log)
 
 
-def _continues(log: int, known: Position) -> bool:
+def _continues(log: int, last: Position) -> bool:
     """Whether the file is the known one, and has only grown."""
     status = os.fstat(log)
-    if not position.same_file(known, status.st_dev, status.st_ino, status.st_size):
+    if not position.same_file(last, status.st_dev, status.st_ino, status.st_size):
         return False
-    return position.digest(_read(log, max(0, known.offset - TAIL), min(TAIL, known.offset))) == known.tail
+    return position.digest(_read(log, max(0, last.offset - TAIL), min(TAIL, last.offset))) == last.tail
 
 
-def _rest_of_rotated(path: str, known: Position, most: int) -> tuple[bytes, int]:
+def _rest_of_rotated(path: str, last: Position, most: int) -> tuple[bytes, int]:
     """What the log before this one got after it was last read, and how many bytes of it were skipped."""
     with suppress(OSError), _opened(path + _ROTATED) as log:
-        if _continues(log, known):
-            span = position.span(known.offset, os.fstat(log).st_size, most)
+        if _continues(log, last):
+            span = position.span(last.offset, os.fstat(log).st_size, most)
             return _read(log, span.start, span.length) + b"\n", span.skipped
     return b"", 0
 

@@ -66,10 +66,10 @@ def _from_clouds_yaml(name: str) -> Login:
             load_envvars=False,
             app_name="plimsoll",
         )
-        found = config.get_one(cloud=name)
-        if str(found.config["auth_type"]).endswith("password") and not found.config["auth"].get("password"):
+        cloud = config.get_one(cloud=name)
+        if str(cloud.config["auth_type"]).endswith("password") and not cloud.config["auth"].get("password"):
             raise ConfigError(f"{path}: cloud {name!r}: auth has no password")
-        made = found.get_session()
+        session = cloud.get_session()
     except (openstack.exceptions.SDKException, exceptions.ClientException) as error:
         raise ConfigError(f"{path}: cloud {name!r}: {_first_line(error)}") from error
     except (ValueError, KeyError, TypeError, AttributeError):  # without its text, which may hold the password
@@ -77,30 +77,30 @@ def _from_clouds_yaml(name: str) -> Login:
             f"{path}: cloud {name!r}: openstacksdk cannot read it; check the types of its keys"
         ) from None
     return Login(
-        auth=made.auth,
-        verify=made.verify,
-        cert=made.cert,
+        auth=session.auth,
+        verify=session.verify,
+        cert=session.cert,
         name=name,
-        interface=found.get_interface,
-        region=found.get_region_name,
-        override=found.get_endpoint,
+        interface=cloud.get_interface,
+        region=cloud.get_region_name,
+        override=cloud.get_endpoint,
     )
 
 
 def _clouds_yaml() -> Path:
-    named = os.environ.get("OS_CLIENT_CONFIG_FILE")
-    if named:
-        return Path(named)
+    path = os.environ.get("OS_CLIENT_CONFIG_FILE")
+    if path:
+        return Path(path)
     places = (os.path.expanduser("~/.config/openstack/clouds.yaml"), "/etc/openstack/clouds.yaml")  # noqa: PTH111  # there may be no home
     try:
-        found = next((place for place in places if files.exists(Path(place))), None)
+        file = next((place for place in places if files.exists(Path(place))), None)
     except OSError as error:
         raise ConfigError(f"{error.filename}: cannot be read: {files.reason(error)}") from error
-    if found is None:
+    if file is None:
         raise ConfigError(
             f"no clouds.yaml: neither {places[0]} nor {places[1]} exists; OS_CLIENT_CONFIG_FILE can name another"
         )
-    return Path(found)
+    return Path(file)
 
 
 def _check_cloud(path: Path, name: str) -> None:
@@ -144,7 +144,7 @@ def _from_file(path: Path) -> Login:
         auth = loading.load_auth_from_conf_options(conf, _GROUP)
         if auth_type.endswith("password") and not conf[_GROUP].password:
             raise ConfigError(f"{path}: [{_GROUP}] has no password")
-        made = loading.load_session_from_conf_options(conf, _GROUP, auth=auth)
+        session = loading.load_session_from_conf_options(conf, _GROUP, auth=auth)
         url = plain_url(conf[_GROUP].auth_url or "")
         interface, region = conf[_GROUP].interface, conf[_GROUP].region_name
     except cfg.ConfigFileParseError as error:
@@ -156,8 +156,8 @@ def _from_file(path: Path) -> Login:
         raise ConfigError(f"{path}: [{_GROUP}]: {_first_line(error)}") from error
     return Login(
         auth=auth,
-        verify=made.verify,
-        cert=made.cert,
+        verify=session.verify,
+        cert=session.cert,
         name=url,
         interface=lambda _: interface,
         region=lambda _: region,
@@ -175,9 +175,9 @@ def _check_keys(path: Path, auth_type: str) -> None:
         *loading.get_session_conf_options(),
         *_OWN,
     ]
-    known = {name for one in options for name in (one.name, one.dest, *(old.name for old in one.deprecated_opts))}
-    known |= {name.replace("-", "_") for name in known if name}
-    if unknown := sorted(sections.get(_GROUP, {}).keys() - known):
+    names = {name for one in options for name in (one.name, one.dest, *(old.name for old in one.deprecated_opts))}
+    names |= {name.replace("-", "_") for name in names if name}
+    if unknown := sorted(sections.get(_GROUP, {}).keys() - names):
         raise ConfigError(
             f"{path}: [{_GROUP}]: unknown with auth_type {printable(auth_type)}:"
             f" {printable(', '.join(unknown)[:200])} (misspelt?)"

@@ -77,13 +77,13 @@ class _Errand:
 class Deadlines:
     """Runs calls in its own threads, at most ``at_once`` at a time, hung ones included.
 
-    With ``shared`` the hung ones count there alone, so that they do not keep others from their calls.
+    With ``shared_calls`` the hung ones count there alone, so that they do not keep others from their calls.
     """
 
-    def __init__(self, seconds: float, at_once: int, shared: SharedCalls | None = None) -> None:
+    def __init__(self, seconds: float, at_once: int, shared_calls: SharedCalls | None = None) -> None:
         self.seconds = seconds
         self._at_once = at_once
-        self._shared = shared
+        self._shared_calls = shared_calls
         self._slots = threading.Semaphore(at_once)
         self._idle: SimpleQueue[SimpleQueue[_Errand | None]] = SimpleQueue()
         self._lock = threading.Lock()
@@ -100,9 +100,9 @@ class Deadlines:
 
         ``within``: seconds for this call, if not those for all.
 
-        With ``shared``, ``StillHangs`` while an earlier call hangs that is ``about`` the same.
+        With ``shared_calls``, ``StillHangs`` while an earlier call hangs that is ``about`` the same.
         """
-        if self._shared is not None and about and self._shared.hangs(about):
+        if self._shared_calls is not None and about and self._shared_calls.hangs(about):
             raise StillHangs(f"no answer from {who} to an earlier call")
         self._begin(who)
         errand = _Errand(function, about)
@@ -110,8 +110,8 @@ class Deadlines:
             self._inbox().put(errand)
         except RuntimeError as error:  # of Thread.start: the process may have no more
             self._slots.release()
-            if self._shared is not None:
-                self._shared.returned(about, hung=False)
+            if self._shared_calls is not None:
+                self._shared_calls.returned(about, hung=False)
             raise NotSent(f"{who} not asked: {error}") from error
         seconds = self.seconds if within is None else within
         if not errand.finished.wait(seconds) and self._abandon(errand):
@@ -127,19 +127,19 @@ class Deadlines:
     def _begin(self, who: str) -> None:
         """Take a slot. Raises ``NotSent``."""
         end, hung = time.monotonic() + self.seconds, self._hung
-        if (self._shared is None and hung >= self._at_once) or not self._slots.acquire(timeout=self.seconds):
+        if (self._shared_calls is None and hung >= self._at_once) or not self._slots.acquire(timeout=self.seconds):
             raise NotSent(f"not asked: {hung} calls to {who} hang already")
-        if self._shared is not None and not self._shared.begin(end - time.monotonic()):
+        if self._shared_calls is not None and not self._shared_calls.begin(end - time.monotonic()):
             self._slots.release()
-            raise NotSent(f"not asked: {self._shared.hung} calls hang already")
+            raise NotSent(f"not asked: {self._shared_calls.hung} calls hang already")
 
     def _abandon(self, errand: _Errand) -> bool:
         """Its slot is free when it returns, or if it is shared now; False if it just did."""
         with self._lock:
             errand.abandoned = not errand.finished.is_set()
             self._hung += errand.abandoned
-            if errand.abandoned and self._shared is not None:
-                self._shared.hang(errand.about)
+            if errand.abandoned and self._shared_calls is not None:
+                self._shared_calls.hang(errand.about)
                 self._slots.release()
             return errand.abandoned
 
@@ -147,8 +147,8 @@ class Deadlines:
         with self._lock:
             errand.finished.set()
             self._hung -= errand.abandoned
-        if self._shared is not None:
-            self._shared.returned(errand.about, hung=errand.abandoned)
+        if self._shared_calls is not None:
+            self._shared_calls.returned(errand.about, hung=errand.abandoned)
         elif errand.abandoned:
             self._slots.release()
 

@@ -57,20 +57,20 @@ class Http:
 
     def ask(self, name: str, method: str, url: str, most: int, **how: Any) -> Answer:
         """Reads at most ``most`` bytes; errors begin with ``name``. Raises ``Unreachable``, ``DeadlineExceeded``."""
-        left = self.left
-        if not left:
+        seconds = self.left
+        if not seconds:
             raise self.late(name)
-        self._guard.seconds = left
+        self._guard.seconds = seconds
         try:
             # In a thread that can be abandoned: requests waits for ever on a server that trickles bytes.
-            return self._guard.call(name, lambda: self._asked(method, url, most, timeout=left, **how))
+            return self._guard.call(name, lambda: self._asked(method, url, most, timeout=seconds, **how))
         except (DeadlineExceeded, requests.Timeout) as error:
             raise self.late(name) from error
         except PlimsollError:
             raise
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            told = f"{name}: {why(chained(error), self._deadline)}{self._unreachable}"
-            raise Unreachable(told) from error
+            message = f"{name}: {why(chained(error), self._deadline)}{self._unreachable}"
+            raise Unreachable(message) from error
 
     def _asked(self, method: str, url: str, most: int, **how: Any) -> Answer:
         with self.session.request(method, url, stream=True, allow_redirects=False, **how) as answer:

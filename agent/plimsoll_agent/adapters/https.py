@@ -27,14 +27,14 @@ class Web:
     def __init__(self, deadline: float) -> None:
         self._http = Http(deadline)
 
-    def fetch(self, url: str, most: int, *, etag: str | None = None, modified: str | None = None) -> Page | None:
+    def fetch(self, url: str, most: int, *, etag: str | None = None, last_modified: str | None = None) -> Page | None:
         """The file; None when it has not changed since that etag or time.
 
         Raises ``ConfigError`` for an address without https, ``Unreachable``, ``DeadlineExceeded``, ``Rejected``.
         """
         check_address(url)
-        known = {"If-None-Match": etag, "If-Modified-Since": modified}
-        headers = {header: value for header, value in known.items() if value}
+        conditions = {"If-None-Match": etag, "If-Modified-Since": last_modified}
+        headers = {header: value for header, value in conditions.items() if value}
         for _ in range(_MOST_REDIRECTS + 1):
             name = plain_url(url)
             answer = self._http.ask(name, "GET", url, most, headers=headers)

@@ -32,14 +32,14 @@ def why(chain: Iterable[BaseException], seconds: float) -> str:
 
 def chained(error: BaseException) -> Iterator[BaseException]:
     """The exception and its causes, wherever urllib3 keeps them; the deepest first."""
-    found: list[BaseException] = []
+    causes: list[BaseException] = []
     todo: list[object] = [error]
-    while todo and len(found) < 50:
+    while todo and len(causes) < 50:
         one = todo.pop(0)
-        if isinstance(one, BaseException) and one not in found:
-            found.append(one)
+        if isinstance(one, BaseException) and one not in causes:
+            causes.append(one)
             todo += [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
-    return reversed(found)
+    return reversed(causes)
 
 
 def plain_url(url: str) -> str:

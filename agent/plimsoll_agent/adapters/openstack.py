@@ -176,7 +176,7 @@ class OpenStack:
             except _Passing as trouble:
                 # A write whose answer was lost may have been done, so it is not repeated: the caller checks.
                 if attempt == self._attempts or method != "GET" or not self._pauses(pause):
-                    raise trouble.told from trouble.__cause__
+                    raise trouble.error from trouble.__cause__
                 continue
             again = _PASSING if method == "GET" else _UNPROCESSED
             if answer.status_code not in again or attempt == self._attempts:
@@ -187,10 +187,10 @@ class OpenStack:
 
     def _guarded(self, service: str, call: Callable[[], requests.Response]) -> requests.Response:
         """Runs it in a thread that can be abandoned: requests waits for ever on a server that trickles bytes."""
-        left = self._left()
-        if left <= 0:
+        rest = self._left()
+        if rest <= 0:
             raise DeadlineExceeded(f"{self._whom(service)}: not asked: the deadline for all calls has passed")
-        seconds = min(self._deadline, left)
+        seconds = min(self._deadline, rest)
         self._session.timeout = seconds
         self._guard.seconds = seconds + 0.5
         try:
@@ -204,8 +204,8 @@ class OpenStack:
                 f"{self._whom(service)}: the answer is longer than {_LONGEST_ANSWER // 2**20} MiB"
             ) from error
         except exceptions.HttpError as error:
-            refused = self._translated(service, error)
-            raise _Passing(refused) if refused.status in _PASSING else refused from error
+            refusal = self._translated(service, error)
+            raise _Passing(refusal) if refusal.status in _PASSING else refusal from error
         except exceptions.EndpointNotFound as error:
             raise self._no_endpoint(service) from error
         except (
@@ -219,11 +219,11 @@ class OpenStack:
         ) as error:
             chain = tuple(chained(error))
             if any(isinstance(one, _NETWORK) for one in chain):
-                told = Unreachable(f"{self._whom(service)}: {why(chain, seconds)}")
-                raise told if any(isinstance(one, ssl.SSLError) for one in chain) else _Passing(told) from error
+                failure = Unreachable(f"{self._whom(service)}: {why(chain, seconds)}")
+                raise failure if any(isinstance(one, ssl.SSLError) for one in chain) else _Passing(failure) from error
             if self._http.status is not None and self._http.status >= 400:  # discovery drops the status
-                refused = self._no(service, self._http.status)
-                raise _Passing(refused) if refused.status in _PASSING else refused from error
+                refusal = self._no(service, self._http.status)
+                raise _Passing(refusal) if refusal.status in _PASSING else refusal from error
             raise Rejected(
                 f"{self._whom(service)}: answer cannot be read ({type(error).__name__}); check the address"
             ) from error
@@ -255,17 +255,17 @@ class OpenStack:
 
     def _endpoint(self, service: str) -> str:
         if service not in self._endpoints:
-            given, (least, most) = self._login.override(service), _VERSIONS[service]
-            found = given or self._session.get_endpoint(
+            override, (least, most) = self._login.override(service), _VERSIONS[service]
+            url = override or self._session.get_endpoint(
                 service_type=service,
                 interface=self._login.interface(service),
                 region_name=self._login.region(service),
                 min_version=least,
                 max_version=most,
             )
-            if not found:
+            if not url:
                 raise self._no_endpoint(service)
-            self._endpoints[service] = str(found).rstrip("/")
+            self._endpoints[service] = str(url).rstrip("/")
         return self._endpoints[service]
 
     def _no_endpoint(self, service: str) -> Rejected:
@@ -309,10 +309,10 @@ class OpenStack:
 
     def _whom(self, service: str) -> str:
         """The service asked last, and its address without query, user and password."""
-        asked = plain_url(self._http.asked)
-        if self._http.counted is not None or asked.startswith(self._endpoints.get(service, "\0")):
-            return f"{_NAMES[service]} ({asked})"
-        return f"Keystone ({asked})" if asked else _NAMES[service]
+        address = plain_url(self._http.asked)
+        if self._http.counted is not None or address.startswith(self._endpoints.get(service, "\0")):
+            return f"{_NAMES[service]} ({address})"
+        return f"Keystone ({address})" if address else _NAMES[service]
 
     def _left(self) -> float:
         return self._deadline if self._end is None else self._end - time.monotonic()
@@ -328,9 +328,9 @@ class OpenStack:
 class _Passing(Exception):
     """An error that may be over in a moment."""
 
-    def __init__(self, told: PlimsollError) -> None:
-        super().__init__(str(told))
-        self.told = told
+    def __init__(self, error: PlimsollError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 # --- errors as text -------------------------------------------------------------------------------------
@@ -351,8 +351,8 @@ def _refused(whom: str, answer: requests.Response, method: str, service: str, pa
             status,
         )
     if status == 403:
-        named = _POLICY.search(message)
-        rule = named.group(1) if named else _rule(method, service, path)
+        match = _POLICY.search(message)
+        rule = match.group(1) if match else _rule(method, service, path)
         return Refused(
             f"{whom}: forbidden (403) by its policy {printable(rule)}; allow the user's role there", status
         )
@@ -383,8 +383,8 @@ def _rule(method: str, service: str, path: str) -> str:
 def _message(answer: requests.Response) -> str:
     """The error's text, from ``{"forbidden": {"message": …}}`` and its like; empty where it is not JSON."""
     try:
-        told = json.loads(answer.content)
-        message = next(iter(told.values()))["message"]
+        body = json.loads(answer.content)
+        message = next(iter(body.values()))["message"]
     except (ValueError, TypeError, KeyError, AttributeError, StopIteration, RecursionError):
         return ""
     return message if isinstance(message, str) else ""

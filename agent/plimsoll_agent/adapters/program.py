@@ -83,30 +83,30 @@ def run(
 def _said(who: str, process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
     """What it prints until it ends. Raises ``TimeoutError``, ``Rejected`` for too long an output."""
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    said = {stream.fileno(): bytearray() for stream in streams}
+    outputs = {stream.fileno(): bytearray() for stream in streams}
     with selectors.DefaultSelector() as selector:
-        for number in said:
+        for number in outputs:
             selector.register(number, selectors.EVENT_READ)
         while selector.get_map():
             for key, _ in selector.select(_left(end)):
                 more = os.read(key.fd, 65536)
-                said[key.fd] += more
+                outputs[key.fd] += more
                 if not more:
                     selector.unregister(key.fd)
-                elif len(said[key.fd]) > _LONGEST_ANSWER:
+                elif len(outputs[key.fd]) > _LONGEST_ANSWER:
                     raise Rejected(f"{who}: its output is longer than {_LONGEST_ANSWER // 2**20} MiB")
     # Not wait(): until it is reaped, no other process group can get its number.
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(min(0.01, _left(end)))
-    out, complaint = (bytes(words) for words in said.values())
+    out, complaint = (bytes(words) for words in outputs.values())
     return out, complaint
 
 
 def _left(end: float) -> float:
-    left = end - time.monotonic()
-    if left <= 0:
+    seconds = end - time.monotonic()
+    if seconds <= 0:
         raise TimeoutError
-    return left
+    return seconds
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -40,7 +40,7 @@ def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
     """
     argv = [sys.executable, "-I", "-m", "plimsoll_agent.terminal.main", *options, "catalogue", "refresh", "--now"]
     account = _owner(directory)
-    ended = program.run(
+    result = program.run(
         "plimsoll catalogue refresh",
         argv,
         deadline + _GRACE,
@@ -48,9 +48,9 @@ def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
         account=account,
         directory="/",
     )
-    if ended.status != 0:
-        raise Rejected(ended.last_complaint)
-    return ended.out.decode("utf-8", "replace").strip()
+    if result.status != 0:
+        raise Rejected(result.last_complaint)
+    return result.out.decode("utf-8", "replace").strip()
 
 
 def _owner(directory: Path) -> Account | None:
@@ -77,8 +77,10 @@ def _environment(account: Account | None) -> dict[str, str]:
     ``HOME`` is that of its user, since clouds.yaml may be there.
     """
     ours = {f"OS_{group}__{option.dest}".upper() for group, options in OPTIONS.items() for option in options}
-    passed = {name: value for name, value in os.environ.items() if name in _PASSED | ours or name.startswith("LC_")}
-    if clouds := passed.get("OS_CLIENT_CONFIG_FILE"):
-        passed["OS_CLIENT_CONFIG_FILE"] = str(Path(clouds).absolute())
+    variables = {
+        name: value for name, value in os.environ.items() if name in _PASSED | ours or name.startswith("LC_")
+    }
+    if clouds := variables.get("OS_CLIENT_CONFIG_FILE"):
+        variables["OS_CLIENT_CONFIG_FILE"] = str(Path(clouds).absolute())
     home = {} if account is None else {"HOME": pwd.getpwuid(account.user).pw_dir}
-    return passed | home
+    return variables | home

@@ -19,14 +19,14 @@ def daemon_runs() -> bool:
 
 def run_pass() -> str:
     """Make a pass as the timer does, to its end; why there was none, or "". Raises likewise."""
-    ended = _run(["systemctl", "start", ENFORCE], _LONGEST_PASS)
-    return "" if ended.status == 0 else f"{ENFORCE}: {last_line(ENFORCE) or ended.last_complaint}"
+    result = _run(["systemctl", "start", ENFORCE], _LONGEST_PASS)
+    return "" if result.status == 0 else f"{ENFORCE}: {last_line(ENFORCE) or result.last_complaint}"
 
 
 def reload_daemon() -> str:
     """Let the daemon make a pass, which begins after this; why not, or "". Raises likewise."""
-    ended = _run(["systemctl", "reload", DAEMON], _ANSWER)
-    return "" if ended.status == 0 else f"{DAEMON}: {last_line(DAEMON) or ended.last_complaint}"
+    result = _run(["systemctl", "reload", DAEMON], _ANSWER)
+    return "" if result.status == 0 else f"{DAEMON}: {last_line(DAEMON) or result.last_complaint}"
 
 
 def last_line(unit: str) -> str:

@@ -293,7 +293,7 @@ class _Remote:
 
     def file(self, last: LastRegion | None) -> _Page | None:
         etag, modified = (last.etag, last.modified) if last is not None else (None, None)
-        page = self._web.fetch(self._url, signed_file.MOST_BYTES, etag=etag, modified=modified)
+        page = self._web.fetch(self._url, signed_file.MOST_BYTES, etag=etag, last_modified=modified)
         return None if page is None else _Page(page.content, page.etag, page.modified)
 
     def signature(self) -> bytes:
