@@ -273,7 +273,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
             load=lambda: settings,
             stamp=lambda: None,
             connect=lambda chosen, writes, shared: Libvirt(
-                chosen.uri, deadline=5, at_once=4, writes=writes, shared=shared
+                chosen.uri, deadline=5, at_once=4, writes=writes, shared_calls=shared
             ),
             link=lambda chosen, tell: EventLink(chosen.uri, tell),
             manager=ServiceManager(),
@@ -356,7 +356,7 @@ def test_hundreds_of_passes_over_the_node_with_every_option_take_no_more_of_anyt
     rules.write_text("{}")
     read = RulesWatch(rules)
     connections = Connections(
-        lambda: Libvirt(settings.uri, deadline=5, at_once=4, writes=lambda *_: None, shared=shared)
+        lambda: Libvirt(settings.uri, deadline=5, at_once=4, writes=lambda *_: None, shared_calls=shared)
     )
 
     def passes(numbers: range) -> Vitals:

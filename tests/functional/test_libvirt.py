@@ -269,7 +269,7 @@ def test_of_a_guest_that_hangs_only_libvirt_is_asked_until_its_call_returns(
 ) -> None:
     asked, lid = hanging(monkeypatch)
     shared = SharedCalls(2)
-    first, second = (Libvirt(test_node, deadline=1, at_once=1, shared=shared) for _ in range(2))
+    first, second = (Libvirt(test_node, deadline=1, at_once=1, shared_calls=shared) for _ in range(2))
     uuid = first.guests()[GROUPED].uuid
     before = first.survey(uuid)
     again = second.survey(uuid)

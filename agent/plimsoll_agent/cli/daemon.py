@@ -60,4 +60,4 @@ class Daemon(NodeCommand):
 
 def _connect(settings: Settings, writes: Writes, shared: SharedCalls) -> Libvirt:
     at_once = settings.bounds.at_once
-    return Libvirt(settings.uri, deadline=settings.deadline, at_once=at_once, writes=writes, shared=shared)
+    return Libvirt(settings.uri, deadline=settings.deadline, at_once=at_once, writes=writes, shared_calls=shared)

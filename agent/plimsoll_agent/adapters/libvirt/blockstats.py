@@ -40,22 +40,22 @@ _pointer.restype, _pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes
 
 def read(domain: Any, target: str) -> BlockStats:
     """Raises ``libvirtError``, and ``Rejected`` where the driver does not count."""
-    told, number = (_TypedParameter * _ROOM)(), ctypes.c_int(_ROOM)
-    if _call(_pointer(domain._o, b"virDomainPtr"), target.encode(), told, ctypes.byref(number), 0) < 0:
+    counters, number = (_TypedParameter * _ROOM)(), ctypes.c_int(_ROOM)
+    if _call(_pointer(domain._o, b"virDomainPtr"), target.encode(), counters, ctypes.byref(number), 0) < 0:
         error = libvirt.libvirtError("virDomainBlockStatsFlags() failed")  # reads the thread's last error
         if error.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
             raise error
-        reads, read, writes, written, _ = domain.blockStats(target)
-        return _counted(BlockStats(reads, read, writes, written))
-    each = {one.field.decode(): int(one.value) for one in told[: number.value]}
-    reads, read, writes, written = (each.get(name, -1) for name in _NAMES)
+        reads, read_bytes, writes, write_bytes, _ = domain.blockStats(target)
+        return _counted(BlockStats(reads, read_bytes, writes, write_bytes))
+    each = {one.field.decode(): int(one.value) for one in counters[: number.value]}
+    reads, read_bytes, writes, write_bytes = (each.get(name, -1) for name in _NAMES)
     times = [each.get(name, -1) for name in _TIMES]
     flushes = each.get("flush_operations", -1)
     took = sum(times) if min(times) >= 0 else None
-    return _counted(BlockStats(reads, read, writes, written, took, flushes if flushes >= 0 else None))
+    return _counted(BlockStats(reads, read_bytes, writes, write_bytes, took, flushes if flushes >= 0 else None))
 
 
-def _counted(done: BlockStats) -> BlockStats:
-    if min(done.read_requests, done.read_bytes, done.write_requests, done.write_bytes) < 0:
+def _counted(stats: BlockStats) -> BlockStats:
+    if min(stats.read_requests, stats.read_bytes, stats.write_requests, stats.write_bytes) < 0:
         raise Rejected("the driver does not count requests")  # -1 stands for that
-    return done
+    return stats

@@ -92,15 +92,15 @@ class Libvirt:
         deadline: float,
         at_once: int,
         writes: Callable[[Disk, Mapping[str, object]], None] = lambda _, __: None,
-        shared: SharedCalls | None = None,
+        shared_calls: SharedCalls | None = None,
     ) -> None:
         """Connect; ``writes`` is called before limits are set, with libvirt's parameters. Raises ``Unreachable``.
 
-        Hung calls count among the ``shared`` ones, which are about guests by their uuids.
+        Hung calls count among ``shared_calls``, which are about guests by their uuids.
         """
         self.uri = uri
         self._writes = writes
-        self._deadlines = Deadlines(deadline, at_once, shared)
+        self._deadlines = Deadlines(deadline, at_once, shared_calls)
         self._idle: SimpleQueue[_Link] = SimpleQueue()
         self._answered: dict[str, float] = {}
         """By uuid when a guest's last survey ended: soon after, ``block_stats`` need not check whether QEMU hangs."""
@@ -136,30 +136,32 @@ class Libvirt:
             return [GuestRef(uuid, domain.name()) for uuid, domain in link.list_running().items()]
 
         try:
-            found = self._call("libvirt", ask)
+            guests = self._call("libvirt", ask)
         except PlimsollError as error:
             raise Unreachable(f"libvirt at {self.uri} does not list its guests: {error}") from error
         # libvirt's order is that of a hash table and changes from call to call.
-        return sorted(found, key=lambda guest: (guest.name, guest.uuid))
+        return sorted(guests, key=lambda guest: (guest.name, guest.uuid))
 
     def look(self, uuid: str) -> Sighting:
         # Of a guest that hangs too: libvirt answers without QEMU.
         return self._call("libvirt", lambda link: _asked(link.domain(uuid), _sighting))
 
     def survey(self, uuid: str) -> Survey:
-        told: dict[str, Limits | PlimsollError | LimitsError] = {}
-        known: list[Survey] = []  # what was found before a deadline passes is kept
+        answers: dict[str, Limits | PlimsollError | LimitsError] = {}
+        surveys: list[Survey] = []  # what was found before a deadline passes is kept
 
         def ask(domain: Any) -> Survey:
             sighting = _sighting(domain)
-            survey = _survey(sighting, told)
-            known.append(survey)
+            survey = _survey(sighting, answers)
+            surveys.append(survey)
             for disk in survey.disks if survey.movement is Movement.STAYS else ():
                 try:
-                    told[disk.target] = _asked(domain, partial(_actual, disk=disk))
+                    answers[disk.target] = _asked(domain, partial(_actual, disk=disk))
                 except (Rejected, NotFound, NotSent, LimitsError) as error:
-                    told[disk.target] = error.with_traceback(None)  # else it would keep the domain, and so the link
-            if any(disk.target in told and not disk.filters for disk in survey.disks):
+                    answers[disk.target] = error.with_traceback(
+                        None
+                    )  # else it would keep the domain, and so the link
+            if any(disk.target in answers and not disk.filters for disk in survey.disks):
                 self._just_answered(uuid)
             return survey
 
@@ -169,11 +171,11 @@ class Libvirt:
         except DeadlineExceeded as error:
             if isinstance(error, StillHangs):
                 sighting = self.look(uuid)
-                known.append(_survey(sighting, {}))
-            if not known:
+                surveys.append(_survey(sighting, {}))
+            if not surveys:
                 raise
-            (survey,) = known
-            return replace(survey, actual={disk.target: told.get(disk.target, error) for disk in survey.disks})
+            (survey,) = surveys
+            return replace(survey, actual={disk.target: answers.get(disk.target, error) for disk in survey.disks})
 
     def actual(self, disk: Disk) -> Limits:
         if disk.filters:
@@ -186,20 +188,20 @@ class Libvirt:
     def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
         # Not domainListGetStats, although it has a flag not to wait: it would query the sizes too.
         def ask(domain: Any) -> Mapping[str, BlockStats]:
-            answered = time.monotonic() - self._answered.get(uuid, -math.inf) < _PATIENCE / 1000
-            return {} if not answered and _hangs(domain) else dict(_counters(domain, targets))
+            recent = time.monotonic() - self._answered.get(uuid, -math.inf) < _PATIENCE / 1000
+            return {} if not recent and _hangs(domain) else dict(_counters(domain, targets))
 
         return self._ask("QEMU", uuid, ask)
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
         # libvirt uses query-named-block-nodes, for which QEMU (7.2) reads each image and stops its main loop.
         block, nowait = libvirt.VIR_DOMAIN_STATS_BLOCK, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-        told: list[tuple[Any, dict[str, Any]]] = self._ask(
+        records: list[tuple[Any, dict[str, Any]]] = self._ask(
             "QEMU", uuid, lambda domain: domain.connect().domainListGetStats([domain], block, nowait)
         )
         return {
             stats[f"block.{n}.name"]: stats[f"block.{n}.capacity"]
-            for _, stats in told
+            for _, stats in records
             for n in range(stats.get("block.count", 0))
             if f"block.{n}.capacity" in stats  # the answer for a guest that is busy has names only
         }
@@ -282,10 +284,10 @@ class Libvirt:
             except UnicodeDecodeError as error:
                 raise AgentGarbled("the agent's answer is not UTF-8") from error
             except libvirt.libvirtError as error:
-                told = _agent_error(error)
-                if told is None or not domain.isActive():
+                agent_error = _agent_error(error)
+                if agent_error is None or not domain.isActive():
                     raise
-                raise told from error
+                raise agent_error from error
             return answer
 
         return self._ask("the guest's agent", uuid, ask)
@@ -293,7 +295,7 @@ class Libvirt:
     def _just_answered(self, uuid: str) -> None:
         now = time.monotonic()
         if len(self._answered) >= _MOST_ANSWERED:  # of a process that lives on, while guests come and go
-            self._answered = {known: at for known, at in [*self._answered.items()] if now - at < _PATIENCE / 1000}
+            self._answered = {guest: at for guest, at in [*self._answered.items()] if now - at < _PATIENCE / 1000}
         self._answered[uuid] = now
 
     def _link(self) -> _Link:
@@ -365,8 +367,8 @@ def _agent_error(error: Any) -> PlimsollError | None:
         return AgentAway(text) if "QEMU guest agent is not" in text else AgentTimedOut(text)
     if code in (libvirt.VIR_ERR_AGENT_UNSYNCED, _AGENT_COMMAND_TIMEOUT):
         return AgentTimedOut(text)
-    _, refused, why = text.partition("unable to execute QEMU agent command ")
-    if refused or code == _AGENT_COMMAND_FAILED:
+    _, prefix, why = text.partition("unable to execute QEMU agent command ")
+    if prefix or code == _AGENT_COMMAND_FAILED:
         return AgentRefused(why.partition("': ")[2] or text)
     if code in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_SYSTEM_ERROR):
         return AgentGarbled(text)
@@ -377,11 +379,11 @@ def _sighting(domain: Any) -> Sighting:
     return Sighting(*domxml.parse(domain.XMLDesc(0)), *_movement(domain))
 
 
-def _survey(sighting: Sighting, told: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:
+def _survey(sighting: Sighting, actual: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:
     return Survey(
         disks=sighting.disks,
         movement=sighting.movement,
-        actual=told,
+        actual=actual,
         other_disks=sighting.guest.other_disks,
         paused=sighting.paused,
     )
@@ -392,9 +394,9 @@ def _actual(domain: Any, disk: Disk) -> Limits:
         if isinstance(disk.defined, Limits):
             return disk.defined
         raise Rejected("the limits of its throttle filters are no single set")
-    told: dict[str, object] = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
-    group = told.pop("group_name", None)
-    return Limits.from_mapping(told | {"group_name": shared_group(str(group or ""), disk.alias)})
+    iotune: dict[str, object] = domain.blockIoTune(disk.target, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    group = iotune.pop("group_name", None)
+    return Limits.from_mapping(iotune | {"group_name": shared_group(str(group or ""), disk.alias)})
 
 
 def _hangs(domain: Any) -> bool:
@@ -444,7 +446,7 @@ def _operation(domain: Any) -> object:
 
 def _stands_in(definition: str, disk: Disk) -> bool:
     try:
-        defined = domxml.parse(definition)[1]
+        disks = domxml.parse(definition)[1]
     except UnreadableXML:
         return False
-    return any(other.target == disk.target and other.key == disk.key for other in defined)
+    return any(other.target == disk.target and other.key == disk.key for other in disks)

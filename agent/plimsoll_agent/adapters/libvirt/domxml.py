@@ -60,10 +60,10 @@ def parse(text: str) -> tuple[Guest, tuple[Disk, ...]]:
     elements = [element for element in domain.iterfind("./devices/disk") if element.get("device", "disk") == "disk"]
     # Nova writes a config drive that is a disk before the volumes.
     first = next((element for element in elements if not _is_config_drive(element)), None)
-    found = [_disk(guest, element, root=element is first, groups=groups) for element in elements]
-    others = (element.find("target") for element, disk in zip(elements, found, strict=True) if disk is None)
-    named = tuple(target.get("dev", "") for target in others if target is not None)
-    return replace(guest, other_disks=named), tuple(disk for disk in found if disk is not None)
+    disks = [_disk(guest, element, root=element is first, groups=groups) for element in elements]
+    others = (element.find("target") for element, disk in zip(elements, disks, strict=True) if disk is None)
+    targets = tuple(target.get("dev", "") for target in others if target is not None)
+    return replace(guest, other_disks=targets), tuple(disk for disk in disks if disk is not None)
 
 
 def _is_config_drive(disk: ET.Element) -> bool:
@@ -74,10 +74,10 @@ def _is_config_drive(disk: ET.Element) -> bool:
 
 def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
     """The throttle groups of all other drives."""
-    grouped = ((each, each.findtext("./iotune/group_name")) for each in domain.iterfind("./devices/disk"))
+    pairs = ((each, each.findtext("./iotune/group_name")) for each in domain.iterfind("./devices/disk"))
     names = (
         shared_group(name)
-        for element, name in grouped
+        for element, name in pairs
         if name and (element.get("device", "disk") != "disk" or _disk(guest, element, root=False) is None)
     )
     return frozenset(filter(None, names))
@@ -86,13 +86,13 @@ def _other_groups(domain: ET.Element, guest: Guest) -> frozenset[str]:
 def _throttle_groups(domain: ET.Element) -> dict[str, Limits | Unknown]:
     """Those of <throttlegroups> (libvirt 11.2), by name. Raises ``UnreadableXML``."""
     groups: dict[str, Limits | Unknown] = {}
-    named = {element.text for element in domain.iterfind("./devices/disk/iotune/group_name")}
+    disk_groups = {element.text for element in domain.iterfind("./devices/disk/iotune/group_name")}
     for element in domain.iterfind("./throttlegroups/throttlegroup"):
         name = _text(_only(element, "group_name")) or ""
         if not name or name in groups:
             raise UnreadableXML(f"a throttle group {'is there twice' if name else 'without a name'}")
         limits = _limits(element)
-        if filter_group(name) in named:  # a disk has replaced them in QEMU, and libvirt shows the old ones
+        if filter_group(name) in disk_groups:  # a disk has replaced them in QEMU, and libvirt shows the old ones
             limits = Unknown(because(Code.UNREADABLE_XML, detail="throttlegroup: a disk has it as group_name"))
         groups[name] = replace(limits, group_name=None) if isinstance(limits, Limits) else limits
     return groups
@@ -107,20 +107,20 @@ def _filters(disk: ET.Element, groups: Mapping[str, Limits | Unknown]) -> tuple[
 def _behind(filters: tuple[tuple[str, Limits | Unknown], ...]) -> Limits | Unknown:
     """What the filters leave together. One has QEMU's name of its group: other disks may share it."""
     sets = [limits for _, limits in filters if isinstance(limits, Limits)]
-    left = together(sets) if len(sets) == len(filters) else None
-    if left is None:
+    result = together(sets) if len(sets) == len(filters) else None
+    if result is None:
         return Unknown(filtered(filters))
-    return left if len(filters) > 1 or left.unlimited else replace(left, group_name=filter_group(filters[0][0]))
+    return result if len(filters) > 1 or result.unlimited else replace(result, group_name=filter_group(filters[0][0]))
 
 
 def _consoles(domain: ET.Element) -> tuple[str, ...]:
     """The files that its serial ports and consoles are logged to, each once."""
-    found: list[str | None] = []
+    files: list[str | None] = []
     for device in (*domain.iterfind("./devices/serial"), *domain.iterfind("./devices/console")):
         if device.get("type") == "file":
-            found += [source.get("path") for source in device.iterfind("source")]
-        found += [log.get("file") for log in device.iterfind("log")]
-    paths = dict.fromkeys(path for path in found if path and path.startswith("/") and len(path) <= _LONGEST_PATH)
+            files += [source.get("path") for source in device.iterfind("source")]
+        files += [log.get("file") for log in device.iterfind("log")]
+    paths = dict.fromkeys(path for path in files if path and path.startswith("/") and len(path) <= _LONGEST_PATH)
     return tuple(paths)[:_MOST_CONSOLES]
 
 
@@ -128,12 +128,12 @@ def _guest(domain: ET.Element) -> Guest:
     uuid, name = _text(_only(domain, "uuid")), _text(_only(domain, "name"))
     if domain.tag != "domain" or not uuid or not name:
         raise UnreadableXML("no domain, or its name or uuid is missing")
-    run, marked = domain.get("id"), _marks(domain)
+    run, guest_marks = domain.get("id"), _marks(domain)
     for namespace in NOVAS:
         nova = _only(domain, f"./metadata/{namespace}instance")
         if nova is not None:
-            return replace(_nova_guest(uuid, name, run, nova, namespace), marks=marked)
-    return Guest(uuid=uuid, name=name, run=run, marks=marked)
+            return replace(_nova_guest(uuid, name, run, nova, namespace), marks=guest_marks)
+    return Guest(uuid=uuid, name=name, run=run, marks=guest_marks)
 
 
 def _marks(domain: ET.Element) -> Marks | Unknown | None:
@@ -166,9 +166,9 @@ def _extra_specs(element: ET.Element | None, ns: str) -> dict[str, str] | None:
     """None where Nova did not write them; an empty element stands for none."""
     if element is None:
         return None
-    said = [(one.get("name", ""), _text(one) or "") for one in element.iterfind(f"./{ns}extraSpec")]
-    specs = dict(said)
-    if len(specs) < len(said):
+    pairs = [(one.get("name", ""), _text(one) or "") for one in element.iterfind(f"./{ns}extraSpec")]
+    specs = dict(pairs)
+    if len(specs) < len(pairs):
         raise UnreadableXML("an extra spec is there twice")
     return specs
 
@@ -223,11 +223,11 @@ def _defined(disk: ET.Element) -> Limits | Unknown:
 
 def _limits(element: ET.Element) -> Limits | Unknown:
     try:
-        said = {child.tag: _text(child) or "" for child in element}
-        if len(said) < len(element):
+        texts = {child.tag: _text(child) or "" for child in element}
+        if len(texts) < len(element):
             raise UnreadableXML("a limit is there twice")
-        group = shared_group(said.pop("group_name", None))
-        numbers = {name: _number(name, text) for name, text in said.items()}
+        group = shared_group(texts.pop("group_name", None))
+        numbers = {name: _number(name, text) for name, text in texts.items()}
         return Limits.from_mapping({**numbers, "group_name": group})
     except LimitsError as error:
         return Unknown(because(Code.IMPOSSIBLE, detail=str(error)[:_MOST]))
@@ -242,10 +242,10 @@ def _number(name: str, text: str) -> int:
 
 
 def _only(parent: ET.Element, path: str) -> ET.Element | None:
-    found = parent.findall(path)
-    if len(found) > 1:
+    elements = parent.findall(path)
+    if len(elements) > 1:
         raise UnreadableXML(f"{path} is more than once in {parent.tag}")
-    return found[0] if found else None
+    return elements[0] if elements else None
 
 
 def _text(element: ET.Element | None) -> str | None:

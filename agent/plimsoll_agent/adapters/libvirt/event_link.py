@@ -123,7 +123,7 @@ class EventLink:
                 connection.close()
 
     def _subscribed(self, connection: Any) -> Iterator[int]:
-        for event, heard in {
+        for event, callback in {
             libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE: self._lifecycle,
             libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_ADDED: self._device_added,
             libvirt.VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED: self._device_removed,
@@ -131,7 +131,7 @@ class EventLink:
             libvirt.VIR_DOMAIN_EVENT_ID_BLOCK_JOB_2: self._block_job,
             libvirt.VIR_DOMAIN_EVENT_ID_JOB_COMPLETED: self._job,
         }.items():
-            yield connection.domainEventRegisterAny(None, event, heard, None)
+            yield connection.domainEventRegisterAny(None, event, callback, None)
 
     def _wait_for_close(self, connection: Any) -> None:
         while not self._closed.wait(_CHECK) and connection.isAlive():
@@ -154,10 +154,10 @@ class EventLink:
     def _device_removed(self, _: Any, domain: Any, *__: object) -> None:
         self._guest(domain, EventKind.DEVICE_REMOVED)
 
-    def _tunable(self, _: Any, domain: Any, given: dict[str, object], __: object) -> None:
-        told = {name.removeprefix(_TUNE): value for name, value in given.items() if name.startswith(_TUNE)}
-        if told:  # else it is about CPUs
-            self._guest(domain, EventKind.TUNABLE, target=str(told.pop("disk", "")), limits=told)
+    def _tunable(self, _: Any, domain: Any, parameters: dict[str, object], __: object) -> None:
+        limits = {name.removeprefix(_TUNE): value for name, value in parameters.items() if name.startswith(_TUNE)}
+        if limits:  # else it is about CPUs
+            self._guest(domain, EventKind.TUNABLE, target=str(limits.pop("disk", "")), limits=limits)
 
     def _block_job(self, _: Any, domain: Any, __: str, ___: int, status: int, ____: object) -> None:
         if status in _ENDED_BLOCK_JOB:

@@ -18,19 +18,19 @@ def returned(answer: Mapping[str, Any]) -> Any:
     """What a command returned. Raises ``Rejected``: libvirt passes QEMU's errors on as answers."""
     if "return" not in answer:
         error = answer.get("error")
-        told = error.get("desc") if isinstance(error, dict) else None
-        raise Rejected(f"QEMU: {printable(str(told or 'an error without its description')[:_LONGEST])}")
+        description = error.get("desc") if isinstance(error, dict) else None
+        raise Rejected(f"QEMU: {printable(str(description or 'an error without its description')[:_LONGEST])}")
     return answer["return"]
 
 
 def limits_by_image(devices: list[dict[str, Any]]) -> Mapping[str, Limits]:
     """Limits of each RBD disk by ``pool/image`` (``pool/namespace/image``)."""
-    found: dict[str, Limits] = {}
+    limits: dict[str, Limits] = {}
     for device in devices:
-        inserted = device.get("inserted") or {}
-        for image in _images(str(inserted.get("file", ""))):
-            found[image] = Limits.from_qmp(inserted)
-    return found
+        medium = device.get("inserted") or {}
+        for image in _images(str(medium.get("file", ""))):
+            limits[image] = Limits.from_qmp(medium)
+    return limits
 
 
 def _images(file: str) -> Iterator[str]:
