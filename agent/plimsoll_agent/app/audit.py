@@ -20,11 +20,11 @@ _NOTICE = "5"
 
 def fields(entry: Entry) -> dict[str, str]:
     """The fields of the journal, without empty ones."""
-    found = {"MESSAGE": entry_words(entry), "PRIORITY": _NOTICE, "SYSLOG_IDENTIFIER": "plimsoll"}
-    found |= {f"PLIMSOLL_{name}": value for name, value in _facts(entry).items() if value}
+    values = {"MESSAGE": entry_words(entry), "PRIORITY": _NOTICE, "SYSLOG_IDENTIFIER": "plimsoll"}
+    values |= {f"PLIMSOLL_{name}": value for name, value in _facts(entry).items() if value}
     if entry.reason is not None:
-        found |= {"PLIMSOLL_REASON": entry.reason.code.value, "PLIMSOLL_WHY": reason_words(entry.reason)}
-    return found | _named(entry.disk)
+        values |= {"PLIMSOLL_REASON": entry.reason.code.value, "PLIMSOLL_WHY": reason_words(entry.reason)}
+    return values | _named(entry.disk)
 
 
 def _facts(entry: Entry) -> dict[str, str | None]:
@@ -46,7 +46,7 @@ def _facts(entry: Entry) -> dict[str, str | None]:
 def _named(disk: DiskName | None) -> dict[str, str]:
     if disk is None:
         return {}
-    named = {
+    values = {
         "GUEST": disk.guest_name,
         "GUEST_UUID": disk.guest_uuid,
         "PROJECT": disk.project,
@@ -55,7 +55,7 @@ def _named(disk: DiskName | None) -> dict[str, str]:
         "POOL": disk.pool,
         "IMAGE": disk.image,
     }
-    return {f"PLIMSOLL_{name}": value for name, value in named.items() if value}
+    return {f"PLIMSOLL_{name}": value for name, value in values.items() if value}
 
 
 def tell(journal: Journal, entries: Iterable[Entry]) -> None:

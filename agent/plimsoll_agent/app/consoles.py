@@ -42,7 +42,7 @@ class _Turn:
 
     uuid: str
     paths: tuple[str, ...]
-    known: GuestConsole
+    console: GuestConsole
 
 
 def read_consoles(
@@ -63,26 +63,26 @@ def read_consoles(
     except StateError as error:
         LOG.warning("%s; starting a new one", error)
         before = Consoles(now)
-    turns = sorted(_turns(before, report), key=lambda turn: (turn.known.tried, turn.uuid))
-    found: dict[str, GuestConsole] = {turn.uuid: turn.known for turn in turns}
-    skipped, left, end = before.skipped, most, time.monotonic() + seconds
+    turns = sorted(_turns(before, report), key=lambda turn: (turn.console.tried, turn.uuid))
+    guests: dict[str, GuestConsole] = {turn.uuid: turn.console for turn in turns}
+    skipped_bytes, budget, end = before.skipped, most, time.monotonic() + seconds
     with closing(Deadlines(seconds, 1, _CALLS)) as deadlines:
         for turn in turns:
             rest = end - time.monotonic()
-            if left <= 0 or rest <= 0:
+            if budget <= 0 or rest <= 0:
                 break
-            one = partial(_read, turn, now, read, min(MOST_BYTES, left))
+            one = partial(_read, turn, now, read, min(MOST_BYTES, budget))
             try:
-                reading, used = deadlines.call("the console logs", one, turn.uuid, rest)
+                reading, size = deadlines.call("the console logs", one, turn.uuid, rest)
             except DeadlineExceeded as error:
-                found[turn.uuid] = replace(turn.known, tried=now, trouble=TIMED_OUT)
+                guests[turn.uuid] = replace(turn.console, tried=now, trouble=TIMED_OUT)
                 if isinstance(error, StillHangs):
                     continue
                 break
-            found[turn.uuid] = turn.known.after(reading, now)
-            skipped += reading.skipped
-            left -= used
-    consoles = Consoles(now, found, skipped)
+            guests[turn.uuid] = turn.console.after(reading, now)
+            skipped_bytes += reading.skipped
+            budget -= size
+    consoles = Consoles(now, guests, skipped_bytes)
     file.save(state, consoles)
     return consoles
 
@@ -92,33 +92,33 @@ def _turns(before: Consoles, report: PassReport) -> Iterator[_Turn]:
     never = datetime.min.replace(tzinfo=UTC)
     guests = {outcome.disk.guest.uuid: outcome.disk.guest for outcome in report.outcomes}
     for uuid, guest in guests.items():
-        known = before.guests.get(uuid) or GuestConsole(name="", server=None, project=None, tried=never)
-        known = replace(known, name=guest.name, server=guest.display_name, project=guest.project)
-        yield _Turn(uuid, guest.consoles, known)
+        console = before.guests.get(uuid) or GuestConsole(name="", server=None, project=None, tried=never)
+        console = replace(console, name=guest.name, server=guest.display_name, project=guest.project)
+        yield _Turn(uuid, guest.consoles, console)
     for each in report.unreachable:
-        known_before = before.guests.get(each.guest.uuid)
-        if known_before is not None and each.guest.uuid not in guests:
-            yield _Turn(each.guest.uuid, tuple(known_before.files), known_before)
+        former = before.guests.get(each.guest.uuid)
+        if former is not None and each.guest.uuid not in guests:
+            yield _Turn(each.guest.uuid, tuple(former.files), former)
 
 
 def _read(turn: _Turn, now: datetime, read: Read, most: int) -> tuple[Reading, int]:
     """What is new in its logs, and how many bytes that were."""
     lines: dict[StallKind, int] = {}
     files: dict[str, Position] = {}
-    at, used, skipped, trouble = now, 0, 0, None
+    at, size, skipped_bytes, trouble = now, 0, 0, None
     for path in turn.paths:
-        known = turn.known.files.get(path)
+        last = turn.console.files.get(path)
         try:
-            new = read(path, known, most - used)
+            new = read(path, last, most - size)
         except (OSError, ValueError, OverflowError) as error:  # ValueError: a path or a time that Python refuses
             trouble = getattr(error, "strerror", None) or "unreadable"
-            if known is not None:
-                files[path] = known
+            if last is not None:
+                files[path] = last
             continue
         files[path] = new.position
-        used += len(new.text)
-        skipped += new.skipped
+        size += len(new.text)
+        skipped_bytes += new.skipped
         for kind, number in count(new.text).items():
             lines[kind] = lines.get(kind, 0) + number
-            at = new.written if turn.known.tried <= new.written <= now else now
-    return Reading(at=at, lines=lines, files=files, skipped=skipped, trouble=trouble), used
+            at = new.written if turn.console.tried <= new.written <= now else now
+    return Reading(at=at, lines=lines, files=files, skipped=skipped_bytes, trouble=trouble), size

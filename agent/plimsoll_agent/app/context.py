@@ -57,7 +57,7 @@ _NO_LOGIN = 2**32 - 1
 
 # For a process that lives on.
 _USED: Cached[Mapping[str, Used]] = Cached()
-_parsed = lru_cache(maxsize=1)(loader.parse)
+_parse = lru_cache(maxsize=1)(loader.parse)
 
 
 @frozen
@@ -99,7 +99,7 @@ def state_of(settings: Settings) -> State:
 
 def pass_context(
     settings: Settings,
-    asked: Asked = NOTHING_ASKED,
+    request: Asked = NOTHING_ASKED,
     *,
     read_only: bool,
     without_rules: bool = False,
@@ -119,9 +119,9 @@ def pass_context(
     time = _reckoned(state, keep=not read_only and locks is None)
     now = time.at
     actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules, read=read)
-    if asked.limits is not None:
-        actual = actual.with_command_line(asked.limits)
-    known, doubt = catalogue_actual(settings.catalogue, now)
+    if request.limits is not None:
+        actual = actual.with_command_line(request.limits)
+    catalogue, doubt = catalogue_actual(settings.catalogue, now)
     region = region_orders(settings.catalogue, state, keep=not read_only)
     notes = Notes()
     if time.doubt is not None:
@@ -136,7 +136,7 @@ def pass_context(
         settings.brake,
         disks=max(settings.brake.disks, disks),
         percent=max(settings.brake.percent, percent),
-        approvals=(*node_store.approved(read_only=read_only), *asked.approvals),
+        approvals=(*node_store.approved(read_only=read_only), *request.approvals),
     )
     ceph = settings.ceph
     gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
@@ -146,8 +146,8 @@ def pass_context(
             rules=actual,
             memory=memory.disks,
             holds=memory.holds,
-            catalogue=known,
-            attachments=Attachments() if known is None else state.load_attachments(),
+            catalogue=catalogue,
+            attachments=Attachments() if catalogue is None else state.load_attachments(),
             brake=memory.brake,
             asks_nova=settings.catalogue.nova,
             orders=region.orders,
@@ -161,8 +161,8 @@ def pass_context(
             brake=brake,
             gate=gate,
             paused=paused(settings, region.orders, now),
-            rounds=None if asked.sure else settings.rounds,
-            sure=asked.sure,
+            rounds=None if request.sure else settings.rounds,
+            sure=request.sure,
         ),
         complaint=complaint,
     )
@@ -218,7 +218,7 @@ def rules_actual(
     path, last = settings.rules_file, _last_rules(state)
     try:
         text = loader.read(path, required=path != RULES_FILE or bool(last and last.text.strip()), read=read)
-        actual = _parsed(text, str(path))
+        actual = _parse(text, str(path))
     except ConfigError as error:
         if last is None and without and isinstance(error, NoRules):
             return Rules(), (
@@ -268,7 +268,7 @@ def run(
     """A pass with these settings. If it may write, the caller must hold the node's lock, or the locks of its guests
     (``app.guest_pass``).
     """
-    passed = run_pass(
+    report = run_pass(
         scope,
         context.situation,
         mode,
@@ -282,7 +282,7 @@ def run(
         clock=clock,
         tell=tell,
     )
-    return replace(passed, complaint=context.complaint)
+    return replace(report, complaint=context.complaint)
 
 
 def who() -> str:
@@ -292,8 +292,8 @@ def who() -> str:
     if len(set(others)) > 1:
         others[1] = f"sudo {sudo}"
     unit = _unit() if login is None and not sudo else None
-    named = ", ".join(dict.fromkeys(others)) or unit
-    name = f"{user} ({named})" if named else user
+    origin = ", ".join(dict.fromkeys(others)) or unit
+    name = f"{user} ({origin})" if origin else user
     return name.encode("utf-8", "backslashreplace").decode()  # the environment may hold bytes that are not UTF-8
 
 

@@ -40,18 +40,18 @@ def catalogue_actual(settings: CatalogueSettings, now: datetime) -> tuple[Catalo
     if settings.source == "none":
         return None, None
     try:
-        known = load_catalogue(settings)
+        last = load_catalogue(settings)
     except CatalogueError as error:
         return _unknown(Code.CATALOGUE_UNREADABLE, str(error))
-    if known is None:
+    if last is None:
         return _unknown(Code.NO_CATALOGUE, f"{settings.directory} is empty; run plimsoll catalogue refresh")
-    age = known.age(now)
-    since = f"since {minute(known.issued)}"
+    age = last.age(now)
+    since = f"since {minute(last.issued)}"
     if 0 < settings.keep_for < age.total_seconds():
-        return _unknown(Code.CATALOGUE_EXPIRED, f"not refreshed from {known.source} {since}")
+        return _unknown(Code.CATALOGUE_EXPIRED, f"not refreshed from {last.source} {since}")
     if age.total_seconds() > settings.stale_after:
-        return known, because(Code.CATALOGUE_STALE, detail=f"not refreshed from {known.source} {since}")
-    return known, None
+        return last, because(Code.CATALOGUE_STALE, detail=f"not refreshed from {last.source} {since}")
+    return last, None
 
 
 def load_catalogue(settings: CatalogueSettings) -> Catalogue | None:
@@ -85,24 +85,24 @@ def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> R
     """Orders have ends of their own, so they count at any age of their file. ``keep`` remembers them on this node."""
     if settings.source != REGION_FILE:
         return RegionOrders()
-    known = _remembered(state)
+    last = _remembered(state)
     file = settings.directory / signed_file.NAME
     try:
-        found = _SIGNED.get(file, lambda: _checked(settings, known), files.stamp_of(settings.region_key))
+        signed_orders = _SIGNED.get(file, lambda: _checked(settings, last), files.stamp_of(settings.region_key))
     except PlimsollError as error:
         unknown = because(Code.ORDERS_UNKNOWN, detail=str(error))
-        if known is not None:
-            return RegionOrders(Orders(pause=known.orders.pause, holds=known.orders.holds), unknown)
+        if last is not None:
+            return RegionOrders(Orders(pause=last.orders.pause, holds=last.orders.holds), unknown)
         with suppress(CatalogueError):  # after an upgrade the catalogue has the pause, until the first file is kept
             before = load_catalogue(settings)
             return RegionOrders(Orders(pause=None if before is None else before.pause), unknown)
         return RegionOrders(unknown=unknown)
-    if keep and found != known:
+    if keep and signed_orders != last:
         try:
-            state.save_orders(found)
+            state.save_orders(signed_orders)
         except StateError as error:
             LOG.warning("%s", error)
-    return RegionOrders(found.orders, begun=found.begun)
+    return RegionOrders(signed_orders.orders, begun=signed_orders.begun)
 
 
 def _remembered(state: State) -> SignedOrders | None:
@@ -114,7 +114,7 @@ def _remembered(state: State) -> SignedOrders | None:
         return None
 
 
-def _checked(settings: CatalogueSettings, known: SignedOrders | None) -> SignedOrders:
+def _checked(settings: CatalogueSettings, last: SignedOrders | None) -> SignedOrders:
     """The orders in the kept region file. Raises ``CatalogueError``, ``ConfigError``, ``BadSignature``."""
     path = settings.directory / signed_file.NAME
     try:
@@ -128,14 +128,14 @@ def _checked(settings: CatalogueSettings, known: SignedOrders | None) -> SignedO
     except OSError as error:
         raise ConfigError(f"{settings.region_key}: cannot be read: {error.strerror}") from error
     file = hashlib.sha256(whole).hexdigest()
-    if known is not None and (known.file, known.key) == (file, key):
-        return known
+    if last is not None and (last.file, last.key) == (file, key):
+        return last
     # Imported here: most passes find a file that was checked before.
     from plimsoll_agent.adapters.ed25519 import read_public, unsealed
 
     content, signature = unsealed(whole)
     read_public(settings.region_key).verify(content, signature or b"", str(path))
     region = signed_file.decode(content, str(path), whole=False)
-    if known is not None and known.key == key:  # else an earlier file, whose orders have been withdrawn, would count
-        signed_file.check_follows(region, file, (known.generation, known.file), str(path))
+    if last is not None and last.key == key:  # else an earlier file, whose orders have been withdrawn, would count
+        signed_file.check_follows(region, file, (last.generation, last.file), str(path))
     return SignedOrders(orders=region.orders, generation=region.generation, begun=region.begun, file=file, key=key)

@@ -35,7 +35,7 @@ def pass_over(
     uuids: Collection[str],
     *,
     mode: Mode | None = None,
-    asked: Asked = NOTHING_ASKED,
+    request: Asked = NOTHING_ASKED,
     on_event: bool = False,
     patience: float = 0,
     tell: Callable[[Outcome], None] = lambda _: None,
@@ -53,7 +53,7 @@ def pass_over(
     state = state_of(settings)
     state.prepare()
     with guests_locked(state, uuids, patience=patience) as locks:
-        context = pass_context(settings, asked, read_only=False, locks=locks, read=read)
+        context = pass_context(settings, request, read_only=False, locks=locks, read=read)
         context = replace(context, caution=replace(context.caution, on_event=on_event))
         scope = Scope(frozenset(uuids))
         return run(settings, hypervisor, context, scope=scope, mode=mode or Mode(settings.mode), tell=tell)

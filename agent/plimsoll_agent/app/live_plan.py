@@ -34,8 +34,8 @@ class LivePlan:
         """The outcome of each disk, without Ceph's health; no guest and no cluster is asked."""
         try:
             context = self._context()
-            seen = _observed(sample, context.caution.gate.clusters)
-            _, outcomes = self._decided(context, seen, self._scope)
+            observation = _observed(sample, context.caution.gate.clusters)
+            _, outcomes = self._decided(context, observation, self._scope)
         except PlimsollError as error:
             return Planned(complaint=f"desired limits unknown: {error}")
         return Planned({outcome.disk.key: outcome for outcome in outcomes}, context.complaint)
@@ -50,12 +50,12 @@ class LivePlan:
         # QEMU halts the guest to read a size: only where limits depend on it.
         fresh = observe(hypervisor, scope, clusters=clusters, sized=lambda disk: per_gib(disk, catalogue))
         others = _observed(sample, clusters)
-        seen = replace(
+        observation = replace(
             fresh,
             disks=(*(disk for disk in others.disks if disk.guest.uuid != guest), *fresh.disks),
             unreachable=(*(each for each in others.unreachable if each.guest.uuid != guest), *fresh.unreachable),
         )
-        situation, outcomes = self._decided(context, seen, scope)
+        situation, outcomes = self._decided(context, observation, scope)
         for unreachable in fresh.unreachable:
             raise NotFound(sentences.unreachable_words(unreachable))
         outcome = next((each for each in gated(context.caution.gate, outcomes) if each.disk.key == key), None)
@@ -69,9 +69,11 @@ class LivePlan:
     def _context(self) -> PassContext:
         return pass_context(self._settings, read_only=True)
 
-    def _decided(self, context: PassContext, seen: Observation, scope: Scope) -> tuple[Situation, list[Outcome]]:
-        considered = planned(
-            seen,
+    def _decided(
+        self, context: PassContext, observation: Observation, scope: Scope
+    ) -> tuple[Situation, list[Outcome]]:
+        plan = planned(
+            observation,
             self._scope,
             scope,
             context.situation,
@@ -80,7 +82,7 @@ class LivePlan:
             notes=context.notes,
             caution=context.caution,
         )
-        return considered.situation, considered.outcomes
+        return plan.situation, plan.outcomes
 
 
 def _observed(sample: Sample, clusters: Clusters) -> Observation:

@@ -21,7 +21,7 @@ def pass_over_node(
     connect: Callable[[], AbstractContextManager[Hypervisor]],
     *,
     mode: Mode | None = None,
-    asked: Asked = NOTHING_ASKED,
+    request: Asked = NOTHING_ASKED,
     first: Callable[[], bool] = lambda: True,
     between: Callable[[], Sequence[Outcome]] = tuple,
     tell: Callable[[Outcome], None] = lambda _: None,
@@ -43,7 +43,7 @@ def pass_over_node(
             publisher = Publisher(settings, state, mode)
             source = "rules"
             try:
-                context = pass_context(settings, asked, read_only=False, read=read)
+                context = pass_context(settings, request, read_only=False, read=read)
                 source = "libvirt"
                 with connect() as hypervisor:
                     clock = counters_clock(settings)

@@ -17,14 +17,14 @@ def node_setup(
     settings: Settings, options: Sequence[str] = (), units: Sequence[str] = _UNIT_DIRECTORIES
 ) -> NodeSetup:
     """For whoever runs this; ``options`` of ``plimsoll`` lead to these settings."""
-    installed = {unit for unit in _UNITS if _is_there(units, f"{unit}.timer")}
-    wanted = {unit for unit in installed if _is_there(units, f"timers.target.wants/{unit}.timer")}
-    enabled = {unit for unit in wanted if not _is_masked(units, f"{unit}.timer")}
+    timers = {unit for unit in _UNITS if _is_there(units, f"{unit}.timer")}
+    wants = {unit for unit in timers if _is_there(units, f"timers.target.wants/{unit}.timer")}
+    live_timers = {unit for unit in wants if not _is_masked(units, f"{unit}.timer")}
     return NodeSetup(
         sudo=os.geteuid() != 0,
         options=tuple(options),
-        timers=frozenset(enabled),
-        disabled=frozenset(installed - enabled),
+        timers=frozenset(live_timers),
+        disabled=frozenset(timers - live_timers),
         catalogue=settings.catalogue.source,
         uri=settings.uri,
         ceph_id=settings.ceph.id,

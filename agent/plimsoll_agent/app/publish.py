@@ -47,18 +47,18 @@ class Publisher:
 
         Then consoles of guests are read, if the site wants it: in a bounded time, and no pass is worse for it.
         """
-        folded: list[LastPass] = []
+        summaries: list[LastPass] = []
 
         def after(before: LastPass | None) -> LastPass:
-            folded[:] = [pass_summary.fold(before, report, self._setting(tuple(between)))]
-            return folded[0]
+            summaries[:] = [pass_summary.fold(before, report, self._setting(tuple(between)))]
+            return summaries[0]
 
-        done = _done(lambda: self._publish(after))
-        for note in (note for last in folded for note in last.notes if note.code is Code.NO_DISK_FOUND):
+        success = _done(lambda: self._publish(after))
+        for note in (note for last in summaries for note in last.notes if note.code is Code.NO_DISK_FOUND):
             LOG.error("%s", note_words(note))
-            done = False
+            success = False
         _done(lambda: self._read_consoles(report))
-        return done
+        return success
 
     def failed(self, error: PlimsollError, source: str) -> None:
         """The pass failed because of ``source``."""
@@ -77,8 +77,8 @@ class Publisher:
                     console_metrics,  # with prometheus_client, only for who writes metrics
                 )
 
-                told = console_metrics.families(consoles, detail=settings.detail)
-                textfile.write(settings.textfile_dir, "console", told)
+                families = console_metrics.families(consoles, detail=settings.detail)
+                textfile.write(settings.textfile_dir, "console", families)
             return
         # Switched off: what is left would be served, and shown, for ever.
         with suppress(OSError):
@@ -104,11 +104,11 @@ class Publisher:
     def _publish(self, after: Callable[[LastPass | None], LastPass]) -> bool:
         before = self._before()
         last = after(before)
-        saved = _done(lambda: pass_summary_file.save(self._state, last))
+        success = _done(lambda: pass_summary_file.save(self._state, last))
         _done(lambda: usage_history.append(self._state, last))
         # Metrics may be on another file system than the state directory, so they are written in any case.
-        shown = last if saved else pass_summary.uncounted(before, last)
-        return _done(lambda: self._write_metrics(shown)) and saved
+        summary = last if success else pass_summary.uncounted(before, last)
+        return _done(lambda: self._write_metrics(summary)) and success
 
     def _before(self) -> LastPass | None:
         try:

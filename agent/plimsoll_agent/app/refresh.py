@@ -64,14 +64,14 @@ def load_attachments(settings: Settings) -> tuple[Attachments | None, str | None
         return None, f"{error}; known volumes stay in the catalogue"
 
 
-def follow(refresh: Callable[[], int], attached: Callable[[], object], ask_again: Callable[[], None]) -> int:
+def follow(refresh: Callable[[], int], attachments_now: Callable[[], object], ask_again: Callable[[], None]) -> int:
     """Refresh, and ask for another one if attachments changed since: systemd does not watch their file then.
 
     Returns the status. After a failure the timer is next.
     """
-    before = attached()
+    before = attachments_now()
     status = refresh()
-    if status in (0, 3) and attached() != before:
+    if status in (0, 3) and attachments_now() != before:
         ask_again()
     return status
 
@@ -85,7 +85,7 @@ def check_source(settings: CatalogueSettings) -> None:
 def fetch(
     settings: CatalogueSettings,
     before: Catalogue | None,
-    met: Attachments | None,
+    attachments: Attachments | None,
     notes: Notes,
     now: datetime,
     *,
@@ -94,32 +94,39 @@ def fetch(
     """Raises ``PlimsollError``; then nothing was fetched."""
     check_source(settings)
     if settings.source == "openstack":
-        return _from_cloud(settings, before, met, now, at_once=at_once)
-    return _from_region(settings, before, met, notes.region, now, at_once=at_once)
+        return _from_cloud(settings, before, attachments, now, at_once=at_once)
+    return _from_region(settings, before, attachments, notes.region, now, at_once=at_once)
 
 
 def _from_cloud(
-    settings: CatalogueSettings, before: Catalogue | None, met: Attachments | None, now: datetime, *, at_once: bool
+    settings: CatalogueSettings,
+    before: Catalogue | None,
+    attachments: Attachments | None,
+    now: datetime,
+    *,
+    at_once: bool,
 ) -> Fetched:
     api = connected(settings, deadline=settings.deadline / 2, total=settings.deadline)
-    asked = agenda(before, met, now, interval=settings.interval, source=api.name, nova=settings.nova, at_once=at_once)
-    known = None if before is None else Lists(before.specs, before.types)
+    plan = agenda(
+        before, attachments, now, interval=settings.interval, source=api.name, nova=settings.nova, at_once=at_once
+    )
+    last = None if before is None else Lists(before.specs, before.types)
     host = settings.host or socket.gethostname()
-    gathered = gather(api, asked, known, host)
-    named = gathered.answers.servers
-    if named is not None and met is not None and named.keys().isdisjoint(met.guests):
+    result = gather(api, plan, last, host)
+    servers = result.answers.servers
+    if servers is not None and attachments is not None and servers.keys().isdisjoint(attachments.guests):
         LOG.warning(
             "Nova lists none of this node's guests on host %s; set [catalogue] host to the host in nova.conf",
             host,
         )
-    found = next_catalogue(before, gathered.answers, met, now, source=api.name)
-    said = catalogue_messages.asked_line(asked, gathered.answers, found, sum(api.calls.values()))
-    remarks = (catalogue_messages.hidden_words(found), catalogue_messages.hidden_flavor_words(gathered.answers))
+    catalogue = next_catalogue(before, result.answers, attachments, now, source=api.name)
+    line = catalogue_messages.asked_line(plan, result.answers, catalogue, sum(api.calls.values()))
+    remarks = (catalogue_messages.hidden_words(catalogue), catalogue_messages.hidden_flavor_words(result.answers))
     return Fetched(
-        catalogue=found,
-        said=said,
+        catalogue=catalogue,
+        said=line,
         remarks=tuple(filter(None, remarks)),
-        trouble=gathered.trouble,
+        trouble=result.trouble,
         calls=dict(api.calls),
     )
 
@@ -143,7 +150,7 @@ class _Signed:
 def _from_region(
     settings: CatalogueSettings,
     before: Catalogue | None,
-    met: Attachments | None,
+    attachments: Attachments | None,
     last: LastRegion | None,
     now: datetime,
     *,
@@ -154,20 +161,20 @@ def _from_region(
         raise ConfigError("[catalogue] region_file: not set, though source is region-file")
     if not _is_address(where) and not Path(where).is_absolute():
         raise ConfigError(f"[catalogue] region_file: {where}: must be an absolute path or an https URL")
-    shown = _shown(where)
-    if last is not None and last.where != shown:
+    source = _shown(where)
+    if last is not None and last.where != source:
         last = None
-    same = before is not None and last is not None and before.source == shown
-    kept = last is not None and _is_kept(settings.directory, last)
-    enough = same and kept and before is not None and (met is None or complete(before, met))
+    same = before is not None and last is not None and before.source == source
+    has_file = last is not None and _is_kept(settings.directory, last)
+    enough = same and has_file and before is not None and (attachments is None or complete(before, attachments))
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
         return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=last)
-    signed = _signed(settings, where, last if enough else None)
-    if signed is None:
+    file = _signed(settings, where, last if enough else None)
+    if file is None:
         if before is None or last is None:  # only a request with the data of an earlier file may get 304
-            raise CatalogueError(f"{shown}: the server replied 304 (not modified), but there is no earlier file")
+            raise CatalogueError(f"{source}: the server replied 304 (not modified), but there is no earlier file")
         again = LastRegion(
-            where=shown,
+            where=source,
             generation=last.generation,
             digest=last.digest,
             etag=last.etag,
@@ -175,27 +182,27 @@ def _from_region(
             asked=now,
         )
         return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=again)
-    region = signed_file.decode(signed.content, shown)
-    known = (last.generation, last.digest) if last else (0, None)
-    if before is not None and before.source == shown and before.generation > known[0]:
-        known = before.generation, None
-    signed_file.check_fit(region, signed.digest, known, now, shown)
-    found = slice_of(before, region, met, source=shown)
-    taken = LastRegion(
-        where=shown,
+    region = signed_file.decode(file.content, source)
+    version = (last.generation, last.digest) if last else (0, None)
+    if before is not None and before.source == source and before.generation > version[0]:
+        version = before.generation, None
+    signed_file.check_fit(region, file.digest, version, now, source)
+    catalogue = slice_of(before, region, attachments, source=source)
+    note = LastRegion(
+        where=source,
         generation=region.generation,
-        digest=signed.digest,
-        etag=signed.etag,
-        modified=signed.modified,
+        digest=file.digest,
+        etag=file.etag,
+        modified=file.modified,
         asked=now,
     )
-    remark = catalogue_messages.hidden_words(found)
+    remark = catalogue_messages.hidden_words(catalogue)
     return Fetched(
-        catalogue=found,
-        said=catalogue_messages.taken_line(region, found),
+        catalogue=catalogue,
+        said=catalogue_messages.taken_line(region, catalogue),
         remarks=(remark,) if remark else (),
-        region=taken,
-        region_file=signed.sealed,
+        region=note,
+        region_file=file.sealed,
     )
 
 
@@ -292,8 +299,8 @@ class _Remote:
         self._web = Web(deadline)
 
     def file(self, last: LastRegion | None) -> _Page | None:
-        etag, modified = (last.etag, last.modified) if last is not None else (None, None)
-        page = self._web.fetch(self._url, signed_file.MOST_BYTES, etag=etag, last_modified=modified)
+        etag, last_modified = (last.etag, last.modified) if last is not None else (None, None)
+        page = self._web.fetch(self._url, signed_file.MOST_BYTES, etag=etag, last_modified=last_modified)
         return None if page is None else _Page(page.content, page.etag, page.modified)
 
     def signature(self) -> bytes:

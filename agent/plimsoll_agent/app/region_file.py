@@ -85,62 +85,68 @@ def write_region(
     key, state = read_private(signing_key), RegionState(out)
     with locked(out.with_name(f"{out.name}.lock")):
         files.sweep(out.parent, (out.name, _signature(out).name, state.last_file.name))
-        begun, started = datetime.now(UTC), time.monotonic()
+        begin, start = datetime.now(UTC), time.monotonic()
         api = connected(settings, deadline=settings.deadline)
         before = last(key)
         earlier = None if before is None else Lists(before.specs, before.types)
-        known = lists(api, earlier)
+        cloud = lists(api, earlier)
         volumes: dict[str, TypeOf] = {}
         servers: dict[str, dict[str, str] | None] = {}
         with _progress(stderr) as tell:
-            for page in VolumeReader(api, {type.name: type.id for type in known.types.values()}).pages():
-                volumes |= {id: told for id, told in page.items() if told is not None}
+            for page in VolumeReader(api, {type.name: type.id for type in cloud.types.values()}).pages():
+                volumes |= {id: volume for id, volume in page.items() if volume is not None}
                 tell("volumes", len(volumes))
             if settings.nova:
                 for guests in server_pages(api, None):
                     servers |= dict(guests)
                     tell("guests", len(servers))
-        issued = datetime.now(UTC)
-        noted, orders, complaints = _beside(state, before)
-        orders = orders.standing(issued)
-        digest = catalogue.digest_of(known.specs, known.types)
-        published, stop = known, None
+        now = datetime.now(UTC)
+        last_reading, orders, complaints = _beside(state, before)
+        orders = orders.standing(now)
+        digest = catalogue.digest_of(cloud.specs, cloud.types)
+        publication, stop = cloud, None
         if earlier is not None:
-            found = judge(earlier, known, volumes, brake, node.factor, node.lowest)
-            if region_brake.stopped(found, orders, digest, issued):
-                published, stop = earlier, found
-        elif noted is not None and digest != noted.published and not orders.approve(Of.SPECS, digest, issued):
+            judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
+            if region_brake.stopped(judgement, orders, digest, now):
+                publication, stop = earlier, judgement
+        elif (
+            last_reading is not None
+            and digest != last_reading.published
+            and not orders.approve(Of.SPECS, digest, now)
+        ):
             # Without the earlier file there is nothing to compare with: the brake stops any other state.
             stop = Judgement(brake=brake, factor=node.factor, lowest=node.lowest)
         reading = LastReading(
-            at=issued,
+            at=now,
             read=digest,
-            published=catalogue.digest_of(published.specs, published.types),
-            types={id: type.name for id, type in {**published.types, **known.types}.items()},
+            published=catalogue.digest_of(publication.specs, publication.types),
+            types={id: type.name for id, type in {**publication.types, **cloud.types}.items()},
             orders=orders,
         )
         if stop is not None:
             lines = catalogue_messages.stop_lines(stop, digest, compared=earlier is not None)
-            same = noted is not None and noted.read == digest
-            since = noted.since if noted is not None and same and noted.since is not None else issued
+            same = last_reading is not None and last_reading.read == digest
+            since = (
+                last_reading.since if last_reading is not None and same and last_reading.since is not None else now
+            )
             reading = replace(reading, since=since, lines=lines, removals=stop.removals)
             complaints += lines
-            if earlier is None and noted is not None:
-                state.save_last(replace(reading, published=noted.published, orders=noted.orders))
+            if earlier is None and last_reading is not None:
+                state.save_last(replace(reading, published=last_reading.published, orders=last_reading.orders))
                 return Written(
-                    said=None, read=issued, complaints=complaints, status=BRAKED, stopped=stop, compared=False
+                    said=None, read=now, complaints=complaints, status=BRAKED, stopped=stop, compared=False
                 )
         region = Region(
-            generation=max(before.generation + 1 if before is not None else 0, int(begun.timestamp())),
-            issued=issued,
-            begun=begun,
+            generation=max(before.generation + 1 if before is not None else 0, int(begin.timestamp())),
+            issued=now,
+            begun=begin,
             source=api.name,
-            specs=published.specs,
-            types=published.types,
-            volumes={id: told.type for id, told in volumes.items()},
+            specs=publication.specs,
+            types=publication.types,
+            volumes={id: volume.type for id, volume in volumes.items()},
             servers=servers,
             orders=orders,
-            valid_until=None if valid_for is None else issued + timedelta(seconds=valid_for),
+            valid_until=None if valid_for is None else now + timedelta(seconds=valid_for),
         )
         content = key.seal(signed_file.encode(region))
         # For nodes with earlier releases. After a crash between the two writes they have no valid file until the next
@@ -148,12 +154,12 @@ def write_region(
         _replace(_signature(out), key.sign(content))
         _replace(out, content)
         state.save_last(reading)
-    said = catalogue_messages.written_line(
-        region, reading.published, sum(api.calls.values()), time.monotonic() - started, out
+    line = catalogue_messages.written_line(
+        region, reading.published, sum(api.calls.values()), time.monotonic() - start, out
     )
     status = BRAKED if stop is not None else 3 if complaints else 0
     return Written(
-        said=said, read=issued, complaints=complaints, status=status, stopped=stop, compared=earlier is not None
+        said=line, read=now, complaints=complaints, status=status, stopped=stop, compared=earlier is not None
     )
 
 
@@ -163,9 +169,9 @@ def _beside(state: RegionState, before: Region | None) -> tuple[LastReading | No
     If a file is lost or damaged, the orders published before stay in effect.
     """
     complaints: tuple[str, ...] = ()
-    noted: LastReading | None = None
+    last_reading: LastReading | None = None
     try:
-        noted = state.last()
+        last_reading = state.last()
     except CatalogueError as error:
         complaints += (f"{error}; a new one is written",)
     try:
@@ -177,8 +183,10 @@ def _beside(state: RegionState, before: Region | None) -> tuple[LastReading | No
             " repair the file, or remove it to keep them",
         )
     if orders is None:
-        orders = before.orders if before is not None else noted.orders if noted is not None else Orders()
-    return noted, orders, complaints
+        orders = (
+            before.orders if before is not None else last_reading.orders if last_reading is not None else Orders()
+        )
+    return last_reading, orders, complaints
 
 
 def _signature(out: Path) -> Path:
@@ -234,10 +242,10 @@ def compared(path: Path, before: Catalogue) -> Catalogue:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CatalogueError(f"{path}: neither a catalogue nor a region file") from error
     if kind != signed_file.KIND:
-        found = catalogue.read(path, follow=True)
-        if found is None:
+        other = catalogue.read(path, follow=True)
+        if other is None:
             raise CatalogueError(f"{path}: was removed just now")
-        return found
+        return other
     region = signed_file.decode(content, str(path))
     return Catalogue(
         region.generation,

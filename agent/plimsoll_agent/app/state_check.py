@@ -106,11 +106,11 @@ def readable() -> dict[str, tuple[int, int]]:
     return {kind.path.name: (kind.oldest or 0, kind.newest) for kind in kinds if kind.newest is not None}
 
 
-def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
+def _kinds(node_state: State, catalogue_dir: Path) -> Iterator[_Kind]:
     def kind(file: StateFile, version: Callable[[Path], int], read: Callable[[], object] = lambda: None) -> _Kind:
         oldest = file.version if file.oldest is None else file.oldest
         return _Kind(
-            path=kept.directory / file.name,
+            path=node_state.directory / file.name,
             newest=file.version,
             version=version,
             read=read,
@@ -119,21 +119,21 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
         )
 
     of_runs = "SELECT * FROM run LIMIT 1"
-    yield kind(state.MEMORY, _of_json(state.MOST_BYTES), kept.load_memory)
-    yield kind(state.APPROVAL, _of_json(state.MOST_BYTES), kept.load_approvals)
-    yield _Kind(path=kept.last_rules, newest=None, version=_of_rules, oldest=None)
+    yield kind(state.MEMORY, _of_json(state.MOST_BYTES), node_state.load_memory)
+    yield kind(state.APPROVAL, _of_json(state.MOST_BYTES), node_state.load_approvals)
+    yield _Kind(path=node_state.last_rules, newest=None, version=_of_rules, oldest=None)
     yield kind(state.RECORD, _of_database("SELECT * FROM change LIMIT 1", state.RECORD))
-    met = _of_json(attachments.MOST_BYTES)
-    yield kind(state.ATTACHMENTS, met, lambda: attachments.load(kept.attachments))
-    yield kind(state.ORDERS, _of_json(state.MOST_BYTES), kept.load_orders)
+    of_attachments = _of_json(attachments.MOST_BYTES)
+    yield kind(state.ATTACHMENTS, of_attachments, lambda: attachments.load(node_state.attachments))
+    yield kind(state.ORDERS, _of_json(state.MOST_BYTES), node_state.load_orders)
     yield kind(state.PROBES, _of_database(of_runs, state.PROBES))
     yield kind(state.PROBES_SHOWN, _of_database(of_runs, state.PROBES_SHOWN))
-    yield kind(state.LAST_PASS, _of_json(pass_summary_file.MOST_BYTES), lambda: pass_summary_file.load(kept))
-    yield kind(state.CONSOLES, _of_json(consoles_file.MOST_BYTES), lambda: consoles_file.load(kept))
+    yield kind(state.LAST_PASS, _of_json(pass_summary_file.MOST_BYTES), lambda: pass_summary_file.load(node_state))
+    yield kind(state.CONSOLES, _of_json(consoles_file.MOST_BYTES), lambda: consoles_file.load(node_state))
     yield kind(state.HISTOGRAMS, _of_json(state.MOST_BYTES))
-    yield kind(state.DAEMON, _of_json(daemon_status.MOST_BYTES), lambda: daemon_status.load(kept))
-    yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(kept.clock))
-    yield kind(state.VERSIONS, _of_json(state.MOST_BYTES), kept.load_versions)
+    yield kind(state.DAEMON, _of_json(daemon_status.MOST_BYTES), lambda: daemon_status.load(node_state))
+    yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(node_state.clock))
+    yield kind(state.VERSIONS, _of_json(state.MOST_BYTES), node_state.load_versions)
     for file in (
         state.USAGE,
         state.USAGE_BEFORE,
@@ -145,12 +145,10 @@ def _kinds(kept: State, catalogue_dir: Path) -> Iterator[_Kind]:
         state.PROBES_LOCK,
         state.HISTOGRAMS_LOCK,
     ):
-        yield _Kind(path=kept.directory / file.name, newest=None, version=_of_count, oldest=None)
-    fetched = catalogue_dir / catalogue.NAME
+        yield _Kind(path=node_state.directory / file.name, newest=None, version=_of_count, oldest=None)
+    path = catalogue_dir / catalogue.NAME
     of_catalogue = _of_json(catalogue.MOST_BYTES)
-    yield _Kind(
-        path=fetched, newest=catalogue.VERSION, version=of_catalogue, read=lambda: catalogue.load(catalogue_dir)
-    )
+    yield _Kind(path=path, newest=catalogue.VERSION, version=of_catalogue, read=lambda: catalogue.load(catalogue_dir))
     region, of_region = signed_file.VERSION, _of_json(signed_file.MOST_BYTES)
     yield _Kind(path=catalogue_dir / signed_file.NAME, newest=region, version=of_region, oldest=region, lasting=False)
     notes = refresh_state.VERSION

@@ -80,7 +80,7 @@ class _Pass(TellsDisks):
                     settings,
                     lambda: self.libvirt(settings),
                     mode=mode,
-                    asked=asked,
+                    request=asked,
                     first=lambda: self._refresh(settings) if refresh else True,
                     tell=tell,
                 )
@@ -89,7 +89,7 @@ class _Pass(TellsDisks):
                 with self.libvirt(settings) as hypervisor:
                     uuids = {guest.uuid for guest in guests_of(hypervisor, scope)}
                     passed = pass_over(
-                        settings, hypervisor, uuids, mode=mode, asked=asked, patience=PATIENCE, tell=tell
+                        settings, hypervisor, uuids, mode=mode, request=asked, patience=PATIENCE, tell=tell
                     )
         if text:
             told = closing_lines if mode is Mode.ENFORCE else plan_lines
