@@ -52,20 +52,24 @@ class AcknowledgeAdd(OneDisk):
         span, why = duration(parsed_args.span, LONGEST), given_reason(parsed_args.reason)
         state = state_of(self.settings(parsed_args))
         if parsed_args.dry_run:
-            given = self._given(parsed_args, now_of(state), span, why)
-            self.app.stdout.write(f"{_line(given)}\nDry run: nothing is written.\n")
+            acknowledgement = self._given(parsed_args, now_of(state), span, why)
+            self.app.stdout.write(f"{_line(acknowledgement)}\nDry run: nothing is written.\n")
             return 0
         state.prepare()
         now = now_of(state)
-        given, node_store = self._given(parsed_args, now, span, why), NodeStore(state, who())
+        acknowledgement, node_store = self._given(parsed_args, now, span, why), NodeStore(state, who())
         with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)
-            events = [acknowledgement_event(given, Happening.ACKNOWLEDGED, now, who())]
-            known = memory.acknowledged.get(given.disk.key)
-            if known is not None:
-                events.insert(0, acknowledgement_event(known, Happening.ACKNOWLEDGEMENT_ENDED, now, who()))
-            save(state, replace(memory, acknowledged={**memory.acknowledged, given.disk.key: given}), events)
-        self.app.stdout.write(f"{_line(given)}; {_NEXT}\n")
+            events = [acknowledgement_event(acknowledgement, Happening.ACKNOWLEDGED, now, who())]
+            earlier = memory.acknowledged.get(acknowledgement.disk.key)
+            if earlier is not None:
+                events.insert(0, acknowledgement_event(earlier, Happening.ACKNOWLEDGEMENT_ENDED, now, who()))
+            save(
+                state,
+                replace(memory, acknowledged={**memory.acknowledged, acknowledgement.disk.key: acknowledgement}),
+                events,
+            )
+        self.app.stdout.write(f"{_line(acknowledgement)}; {_NEXT}\n")
         return 0
 
     def _given(self, parsed_args: argparse.Namespace, now: datetime, span: timedelta, why: str) -> Acknowledgement:
@@ -97,27 +101,27 @@ class AcknowledgeEnd(LocalCommand):
         state = state_of(self.settings(parsed_args))
         if parsed_args.dry_run:
             now, node_store = now_of(state), NodeStore(state, who())
-            ended = self._meant(parsed_args, node_store.recall(now, read_only=True).acknowledged, now)
+            acknowledgement = self._meant(parsed_args, node_store.recall(now, read_only=True).acknowledged, now)
             self.app.stdout.write(
-                f"{name_of(ended)}  would no longer be acknowledged\nDry run: nothing is written.\n"
+                f"{name_of(acknowledgement)}  would no longer be acknowledged\nDry run: nothing is written.\n"
             )
             return 0
         state.prepare()
         now, node_store = now_of(state), NodeStore(state, who())
         with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)
-            ended = self._meant(parsed_args, memory.acknowledged, now)
-            others = {key: each for key, each in memory.acknowledged.items() if key != ended.disk.key}
-            event = acknowledgement_event(ended, Happening.ACKNOWLEDGEMENT_ENDED, now, who())
+            acknowledgement = self._meant(parsed_args, memory.acknowledged, now)
+            others = {key: each for key, each in memory.acknowledged.items() if key != acknowledgement.disk.key}
+            event = acknowledgement_event(acknowledgement, Happening.ACKNOWLEDGEMENT_ENDED, now, who())
             save(state, replace(memory, acknowledged=others), [event])
-        self.app.stdout.write(f"{name_of(ended)}  no longer acknowledged; {_NEXT}\n")
+        self.app.stdout.write(f"{name_of(acknowledgement)}  no longer acknowledged; {_NEXT}\n")
         return 0
 
     def _meant(
-        self, parsed_args: argparse.Namespace, known: Mapping[str, Acknowledgement], now: datetime
+        self, parsed_args: argparse.Namespace, acknowledgements: Mapping[str, Acknowledgement], now: datetime
     ) -> Acknowledgement:
         none = "no acknowledgement of {}; see: plimsoll disk acknowledge list"
-        return chosen(parsed_args, known.values(), now, none)
+        return chosen(parsed_args, acknowledgements.values(), now, none)
 
 
 _COLUMNS = (
@@ -161,5 +165,5 @@ class AcknowledgeList(LocalCommand, Listing):
         ]
 
 
-def _line(given: Acknowledgement) -> str:
-    return f"{name_of(given)}  unknown, {sentences.words(given.reason)}"
+def _line(acknowledgement: Acknowledgement) -> str:
+    return f"{name_of(acknowledgement)}  unknown, {sentences.words(acknowledgement.reason)}"

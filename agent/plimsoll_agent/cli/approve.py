@@ -87,26 +87,26 @@ class Approve(_NodeDecision, NodeCommand):
             if not parsed_args.remove:
                 raise UsageError("--type removes orphaned limits; to confirm, add --remove")
             return self._release(parsed_args, settings, lambda o: o.disk.volume_type == parsed_args.type)
-        typed = given_approval("DIGEST", parsed_args.digest, parsed_args.remove)
+        approval = given_approval("DIGEST", parsed_args.digest, parsed_args.remove)
         context = self._context(settings)
         present = revision_of(context.situation)
-        if present.startswith(typed.digest):
-            return self._approve(parsed_args, settings, replace(typed, digest=present), "this revision")
-        planned, by_digest = self._plan(settings, context), partial(_stands_for, typed.digest)
-        found = [each for each in _of_disks(planned) if str(each.facts["digest"]).startswith(typed.digest)]
-        if not found:
-            if typed.remove and _released(planned, by_digest):
+        if present.startswith(approval.digest):
+            return self._approve(parsed_args, settings, replace(approval, digest=present), "this revision")
+        plan, by_digest = self._plan(settings, context), partial(_stands_for, approval.digest)
+        reasons = [each for each in _of_disks(plan) if str(each.facts["digest"]).startswith(approval.digest)]
+        if not reasons:
+            if approval.remove and _released(plan, by_digest):
                 return self._already(_RELEASE)
             raise UsageError(
-                f"{typed.digest} is not the present revision ({present:.16}), a deferred change or orphaned limits;"
-                " see: plimsoll plan"
+                f"{approval.digest} is not the present revision ({present:.16}), a deferred change or orphaned"
+                " limits; see: plimsoll plan"
             )
-        digest, orphaned = str(found[0].facts["digest"]), found[0].code is Code.ORPHANED
-        if not typed.remove and (orphaned or found[0].facts["percent"] is None):
-            raise UsageError(f"{typed.digest} removes limits; to confirm, add --remove")
-        if orphaned:
+        digest, is_orphan = str(reasons[0].facts["digest"]), reasons[0].code is Code.ORPHANED
+        if not approval.remove and (is_orphan or reasons[0].facts["percent"] is None):
+            raise UsageError(f"{approval.digest} removes limits; to confirm, add --remove")
+        if is_orphan:
             return self._release(parsed_args, settings, by_digest)
-        return self._approve(parsed_args, settings, replace(typed, digest=digest), "this change")
+        return self._approve(parsed_args, settings, replace(approval, digest=digest), "this change")
 
     def _context(self, settings: Settings) -> PassContext:
         context = pass_context(settings, read_only=True)
@@ -124,9 +124,9 @@ class Approve(_NodeDecision, NodeCommand):
         state, by = state_of(settings), who()
         now = now_of(state)
         state.prepare()
-        known = state.add_approval(Given(approval, by, now))
-        if known is not None:
-            return self._already(f"{what}, {approval.digest:.16}, by {printable(known.by)} at {minute(known.at)}")
+        earlier = state.add_approval(Given(approval, by, now))
+        if earlier is not None:
+            return self._already(f"{what}, {approval.digest:.16}, by {printable(earlier.by)} at {minute(earlier.at)}")
         self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}; {next_words(settings, 'applies it')}.\n")
         reason = because(Code.APPROVED, revision=approval.digest, remove=approval.remove, why=parsed_args.reason)
         return self.note(state, [Event(at=now, by=by, what=Happening.APPROVED, reason=reason)])
@@ -135,14 +135,16 @@ class Approve(_NodeDecision, NodeCommand):
         self.app.stdout.write(f"Already approved: {what}. Nothing changed.\n")
         return 0
 
-    def _release(self, parsed_args: argparse.Namespace, settings: Settings, meant: Callable[[Outcome], bool]) -> int:
+    def _release(
+        self, parsed_args: argparse.Namespace, settings: Settings, condition: Callable[[Outcome], bool]
+    ) -> int:
         """Approve the removal of orphaned limits, in the memory. Raises ``UsageError``."""
         state = state_of(settings)
         state.prepare()
-        planned = self._plan(settings, self._context(settings))
-        orphans = [o for o in planned.outcomes if o.result.reason.code is Code.ORPHANED and meant(o)]
+        plan = self._plan(settings, self._context(settings))
+        orphans = [o for o in plan.outcomes if o.result.reason.code is Code.ORPHANED and condition(o)]
         if not orphans:
-            if _released(planned, meant):
+            if _released(plan, condition):
                 return self._already(_RELEASE)
             raise UsageError(
                 f"no volume of type {parsed_args.type} on this node has orphaned limits; see: plimsoll plan"
@@ -152,8 +154,8 @@ class Approve(_NodeDecision, NodeCommand):
         now, by = now_of(state), who()
         guests = {o.disk.guest.uuid for o in orphans}
         with guests_locked(state, guests, patience=PATIENCE), NodeStore(state, by).changing(now) as memory:
-            known = {**planned.situation.memory, **memory.disks}
-            disks = {**memory.disks, **releasing([o.disk for o in orphans], known)}
+            memories = {**plan.situation.memory, **memory.disks}
+            disks = {**memory.disks, **releasing([o.disk for o in orphans], memories)}
             state.save_memory(replace(memory, disks=disks))
         for outcome in orphans:
             self.app.stdout.write(
@@ -184,15 +186,15 @@ def _stands_for(digest: str, outcome: Outcome) -> bool:
     return digest_of_change(outcome.disk.key, Limits()).startswith(digest)
 
 
-def _released(planned: PassReport, meant: Callable[[Outcome], bool]) -> bool:
+def _released(plan: PassReport, condition: Callable[[Outcome], bool]) -> bool:
     """Whether the removal of these orphaned limits was approved before."""
-    return any(o.decision.desired.reason.code is Code.RELEASED and meant(o) for o in planned.outcomes)
+    return any(o.decision.desired.reason.code is Code.RELEASED and condition(o) for o in plan.outcomes)
 
 
-def _of_disks(planned: PassReport) -> list[Reason]:
+def _of_disks(plan: PassReport) -> list[Reason]:
     """The reasons of disks with a digest to approve: deferred changes and orphaned limits."""
-    refusals = [] if planned.braked is None else [*planned.braked.alone.values()]
-    orphans = [o.result.reason for o in planned.outcomes if o.result.reason.code is Code.ORPHANED]
+    refusals = [] if plan.braked is None else [*plan.braked.alone.values()]
+    orphans = [o.result.reason for o in plan.outcomes if o.result.reason.code is Code.ORPHANED]
     return [*refusals, *orphans]
 
 

@@ -42,12 +42,12 @@ class _CatalogueCommand(LocalCommand):
 
     def present(self, settings: Settings) -> Catalogue:
         """The catalogue that passes use. Raises ``CatalogueError`` also if there is none."""
-        found = catalogue.load(settings.catalogue.directory)
-        if found is None:
+        present = catalogue.load(settings.catalogue.directory)
+        if present is None:
             raise CatalogueError(
                 f"{settings.catalogue.directory / catalogue.NAME}: does not exist yet; run plimsoll catalogue refresh"
             )
-        return found
+        return present
 
 
 class CatalogueRefresh(_CatalogueCommand):
@@ -98,8 +98,8 @@ class CatalogueRefresh(_CatalogueCommand):
         settings = self.settings(parsed_args)
         jitter = seconds_of("--jitter", parsed_args.jitter)
         spacing = seconds_of("--spacing", parsed_args.spacing)
-        for option, given in (("--jitter", jitter), ("--spacing", spacing)):
-            if given > 86400:
+        for option, seconds in (("--jitter", jitter), ("--spacing", spacing)):
+            if seconds > 86400:
                 raise UsageError(f"{option}: must be at most 86400 seconds, which is a day")
         if parsed_args.region_file is None:
             for name in ("signing_key", "valid_for"):
@@ -113,7 +113,7 @@ class CatalogueRefresh(_CatalogueCommand):
         if jitter:
             time.sleep(random.uniform(0, jitter))  # noqa: S311  # need not be unpredictable
         if parsed_args.region_file is not None:
-            written = write_region(
+            result = write_region(
                 settings.catalogue,
                 settings.region.brake,
                 settings.brake,
@@ -122,12 +122,12 @@ class CatalogueRefresh(_CatalogueCommand):
                 valid_for=valid_for,
                 stderr=self.app.stderr,
             )
-            if written.said is not None:
-                self.say(written.said)
-            for complaint in written.complaints:
+            if result.said is not None:
+                self.say(result.said)
+            for complaint in result.complaints:
                 LOG.error("%s", complaint)
-            told = _told(settings, written)
-            return written.status if told else written.status or 3
+            success = _told(settings, result)
+            return result.status if success else result.status or 3
         if not spacing:
             return self._refresh(settings, at_once=parsed_args.now)
         check_source(settings.catalogue)
@@ -160,30 +160,30 @@ class CatalogueRefresh(_CatalogueCommand):
                     notes.trouble,
                 )
                 return 1
-            before, damaged = self._before(directory)
-            met, complaint = load_attachments(settings)
+            before, damage = self._before(directory)
+            attachments, complaint = load_attachments(settings)
             # Before the first request: if nothing can be saved, each run of a timer would fetch everything again.
             directory.save_notes(_failed(notes, now, "the last refresh was interrupted"))
             try:
-                fetched = fetch(settings.catalogue, before, met, notes, now, at_once=at_once)
+                result = fetch(settings.catalogue, before, attachments, notes, now, at_once=at_once)
             except PlimsollError as error:
                 directory.save_notes(_failed(notes, now, str(error)) if _is_outage(error, settings) else notes)
                 raise
             try:
-                if fetched.region_file is not None:  # first: the brake must not meet edits before their approvals
-                    directory.save_region_file(fetched.region_file)
-                if damaged is not None:
-                    LOG.warning("%s; moved to %s", damaged, directory.set_aside().name)
-                catalogue.save(directory.directory, fetched.catalogue)
+                if result.region_file is not None:  # first: the brake must not meet edits before their approvals
+                    directory.save_region_file(result.region_file)
+                if damage is not None:
+                    LOG.warning("%s; moved to %s", damage, directory.set_aside().name)
+                catalogue.save(directory.directory, result.catalogue)
             except CatalogueError as error:
                 with suppress(CatalogueError):  # probably the same error; the notes already have a failure
                     directory.save_notes(_failed(notes, now, str(error)))
                 raise
-            directory.save_notes(_noted(notes, fetched, now))
-        self.say(fetched.said)
-        if met is None and complaint is None and settings.catalogue.source == "openstack":
+            directory.save_notes(_noted(notes, result, now))
+        self.say(result.said)
+        if attachments is None and complaint is None and settings.catalogue.source == "openstack":
             self.say(catalogue_messages.NOTHING_ATTACHED)
-        remarks = [*fetched.remarks, *filter(None, [complaint, fetched.trouble and str(fetched.trouble)])]
+        remarks = [*result.remarks, *filter(None, [complaint, result.trouble and str(result.trouble)])]
         for remark in remarks:
             LOG.error("%s", remark)
         return 3 if remarks else 0
@@ -198,15 +198,15 @@ class CatalogueRefresh(_CatalogueCommand):
             return None, error
 
 
-def _told(settings: Settings, written: Written) -> bool:
+def _told(settings: Settings, result: Written) -> bool:
     """Write metrics about the region file, if configured; False on failure."""
     if settings.metrics.textfile_dir is None:
         return True
     from plimsoll_agent.monitor import pass_metrics
 
-    stop = written.stopped
-    volumes = stop.number if stop is not None and written.compared else None
-    families = pass_metrics.of_region(written.read, deferred=stop is not None, volumes=volumes)
+    stop = result.stopped
+    volumes = stop.number if stop is not None and result.compared else None
+    families = pass_metrics.of_region(result.read, deferred=stop is not None, volumes=volumes)
     try:
         textfile.write(settings.metrics.textfile_dir, "region", families)
     except textfile.TextfileError as error:
@@ -226,11 +226,11 @@ def _failed(notes: Notes, now: datetime, trouble: str) -> Notes:
     return notes.failed(now, trouble, random.random())  # noqa: S311  # need not be unpredictable
 
 
-def _noted(notes: Notes, fetched: Fetched, now: datetime) -> Notes:
-    notes = notes.asked(fetched.calls)
-    if fetched.trouble is not None:
-        return _failed(notes, now, str(fetched.trouble))
-    return replace(notes.succeeded(), region=fetched.region)
+def _noted(notes: Notes, result: Fetched, now: datetime) -> Notes:
+    notes = notes.asked(result.calls)
+    if result.trouble is not None:
+        return _failed(notes, now, str(result.trouble))
+    return replace(notes.succeeded(), region=result.region)
 
 
 class CatalogueShow(_CatalogueCommand, Listing):
@@ -248,12 +248,12 @@ class CatalogueShow(_CatalogueCommand, Listing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        found, what = self.present(self.settings(parsed_args)), parsed_args.what
-        if what is not None and what.lower() in found.volumes:
-            return _VOLUME_COLUMNS, _volume_rows(found, {what.lower()})
-        types = {id for id, type in found.types.items() if what in (None, id, type.name)}
-        specs = {id for id, spec in found.specs.items() if what in (None, id, spec.name)}
-        types |= {id for id, type in found.types.items() if type.qos_spec in specs}
+        present, what = self.present(self.settings(parsed_args)), parsed_args.what
+        if what is not None and what.lower() in present.volumes:
+            return _VOLUME_COLUMNS, _volume_rows(present, {what.lower()})
+        types = {id for id, type in present.types.items() if what in (None, id, type.name)}
+        specs = {id for id, spec in present.specs.items() if what in (None, id, spec.name)}
+        types |= {id for id, type in present.types.items() if type.qos_spec in specs}
         if what is not None and not types | specs:
             raise UsageError(
                 f"{printable(what)}: no such volume, volume type or QoS spec in the catalogue;"
@@ -261,9 +261,9 @@ class CatalogueShow(_CatalogueCommand, Listing):
             )
         if parsed_args.volumes:
             return _VOLUME_COLUMNS, _volume_rows(
-                found, {id for id, volume in found.volumes.items() if what is None or volume.type in types}
+                present, {id for id, volume in present.volumes.items() if what is None or volume.type in types}
             )
-        return _TYPE_COLUMNS, _type_rows(found, types, specs)
+        return _TYPE_COLUMNS, _type_rows(present, types, specs)
 
 
 _SPEC_COLUMNS = (Column("qos_spec", most=24), Column("consumer", drop=2), Column("keys", wraps=True))
@@ -272,43 +272,43 @@ _VOLUME_COLUMNS = (Column("volume"), Column("type", most=24), *_SPEC_COLUMNS, Co
 _AGE_COLUMNS = (Column("part"), Column("entries", right=True), *map(Column, ("oldest", "newest", "source")))
 
 
-def _type_rows(found: Catalogue, types: set[str], specs: set[str]) -> list[tuple[object, ...]]:
+def _type_rows(present: Catalogue, types: set[str], specs: set[str]) -> list[tuple[object, ...]]:
     """Types by name, then specs that no type has."""
-    numbers = catalogue_messages.volumes_by_type(found)
+    numbers = catalogue_messages.volumes_by_type(present)
     rows = []
-    for id in sorted(types, key=lambda id: (found.types[id].name, id)):
-        name = found.types[id].name
-        rows.append((name, *_spec_cells(found, id), numbers[id]))
-    alone = specs - {type.qos_spec for type in found.types.values()}
-    for id in sorted(alone, key=lambda id: (found.specs[id].name, id)):
-        spec = found.specs[id]
+    for id in sorted(types, key=lambda id: (present.types[id].name, id)):
+        name = present.types[id].name
+        rows.append((name, *_spec_cells(present, id), numbers[id]))
+    alone = specs - {type.qos_spec for type in present.types.values()}
+    for id in sorted(alone, key=lambda id: (present.specs[id].name, id)):
+        spec = present.specs[id]
         rows.append((None, *_cells(spec.name, spec.consumer, spec.keys), None))
     return rows
 
 
-def _volume_rows(found: Catalogue, ids: set[str]) -> list[tuple[object, ...]]:
+def _volume_rows(present: Catalogue, ids: set[str]) -> list[tuple[object, ...]]:
     rows = []
     for id in sorted(ids):
-        volume = found.volumes[id]
-        known = found.types.get(volume.type or "")
-        name = known.name if known is not None else volume.type
+        volume = present.volumes[id]
+        volume_type = present.types.get(volume.type or "")
+        name = volume_type.name if volume_type is not None else volume.type
         rows.append(
             (
                 id,
-                Shown(None if volume.missing else name, type_name(volume.type, volume.missing, found)),
-                *_spec_cells(found, volume.type or ""),
+                Shown(None if volume.missing else name, type_name(volume.type, volume.missing, present)),
+                *_spec_cells(present, volume.type or ""),
                 volume.read.isoformat(timespec="seconds"),
             )
         )
     return rows
 
 
-def _spec_cells(found: Catalogue, type: str) -> tuple[object, ...]:
-    known = found.types.get(type)
-    spec = found.specs.get(known.qos_spec or "") if known is not None else None
+def _spec_cells(present: Catalogue, type: str) -> tuple[object, ...]:
+    volume_type = present.types.get(type)
+    spec = present.specs.get(volume_type.qos_spec or "") if volume_type is not None else None
     if spec is None:
-        words = "-" if known is None else spec_name(known, found)
-        return Shown(known.qos_spec if known else None, words), None, Shown(None, "-")
+        words = "-" if volume_type is None else spec_name(volume_type, present)
+        return Shown(volume_type.qos_spec if volume_type else None, words), None, Shown(None, "-")
     return _cells(spec.name, spec.consumer, spec.keys)
 
 
@@ -328,20 +328,20 @@ class CatalogueAge(_CatalogueCommand, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, now = self.settings(parsed_args), datetime.now(UTC)
-        found = self.present(settings)
-        if found.age(now).total_seconds() > settings.catalogue.stale_after:
+        present = self.present(settings)
+        if present.age(now).total_seconds() > settings.catalogue.stale_after:
             self.status = 1
             LOG.error(
                 "the catalogue is stale: not refreshed from %s since %s (stale_after is %d s)",
-                printable(found.source),
-                minute(found.issued),
+                printable(present.source),
+                minute(present.issued),
                 settings.catalogue.stale_after,
             )
         parts: list[tuple[str, list[datetime]]] = [
-            ("QoS specs", [found.issued] * len(found.specs)),
-            ("volume types", [found.issued] * len(found.types)),
-            ("volumes", [volume.read for volume in found.volumes.values()]),
-            ("guests", [server.read for server in found.servers.values()]),
+            ("QoS specs", [present.issued] * len(present.specs)),
+            ("volume types", [present.issued] * len(present.types)),
+            ("volumes", [volume.read for volume in present.volumes.values()]),
+            ("guests", [server.read for server in present.servers.values()]),
         ]
         return _AGE_COLUMNS, [
             (
@@ -349,7 +349,7 @@ class CatalogueAge(_CatalogueCommand, Listing):
                 len(read),
                 _moment(min(read, default=None), now),
                 _moment(max(read, default=None), now),
-                found.source,
+                present.source,
             )
             for name, read in parts
         ]
@@ -381,14 +381,14 @@ class CatalogueDiff(_CatalogueCommand):
             before = self.present(settings)
             return self._tell(before, compared(parsed_args.file, before), trouble=False)
         present = catalogue.load(settings.catalogue.directory)
-        met, complaint = load_attachments(settings)
+        attachments, complaint = load_attachments(settings)
         notes = RefreshDir(settings.catalogue.directory).load_notes()
-        fetched = fetch(settings.catalogue, present, met, notes, datetime.now(UTC), at_once=True)
-        remarks = [*fetched.remarks, *filter(None, [complaint, fetched.trouble and str(fetched.trouble)])]
+        result = fetch(settings.catalogue, present, attachments, notes, datetime.now(UTC), at_once=True)
+        remarks = [*result.remarks, *filter(None, [complaint, result.trouble and str(result.trouble)])]
         for remark in remarks:
             LOG.error("%s", remark)
-        nothing = Catalogue(0, fetched.catalogue.issued, fetched.catalogue.source)
-        return self._tell(present or nothing, fetched.catalogue, trouble=fetched.trouble is not None)
+        nothing = Catalogue(0, result.catalogue.issued, result.catalogue.source)
+        return self._tell(present or nothing, result.catalogue, trouble=result.trouble is not None)
 
     def _tell(self, before: Catalogue, after: Catalogue, *, trouble: bool) -> int:
         lines = list(catalogue_messages.diff_lines(before, after))

@@ -58,6 +58,8 @@ class Daemon(NodeCommand):
         return service.run()
 
 
-def _connect(settings: Settings, writes: Writes, shared: SharedCalls) -> Libvirt:
+def _connect(settings: Settings, writes: Writes, shared_calls: SharedCalls) -> Libvirt:
     at_once = settings.bounds.at_once
-    return Libvirt(settings.uri, deadline=settings.deadline, at_once=at_once, writes=writes, shared_calls=shared)
+    return Libvirt(
+        settings.uri, deadline=settings.deadline, at_once=at_once, writes=writes, shared_calls=shared_calls
+    )

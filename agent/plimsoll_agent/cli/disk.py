@@ -43,24 +43,24 @@ class _DiskCommand(NodeCommand):
         settings = self.settings(parsed_args)
         context = pass_context(settings, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
-            passed = run(settings, hypervisor, context, scope=scope(hypervisor), mode=Mode.PLAN, sizes=True)
+            report = run(settings, hypervisor, context, scope=scope(hypervisor), mode=Mode.PLAN, sizes=True)
         if context.complaint:
             self.app.stderr.write(f"{context.complaint}\n")
         self._sound = not context.complaint
-        self.status = 1 if context.complaint or passed.failures else 0
-        return passed
+        self.status = 1 if context.complaint or report.failures else 0
+        return report
 
     def pasts(self, parsed_args: argparse.Namespace, outcomes: Iterable[Outcome]) -> dict[str, RecordedChange]:
         """The change behind each planned one, by ``Disk.key``; none, said on stderr, if the record cannot be read."""
-        planned = {outcome.disk.key: outcome for outcome in outcomes if outcome.result.kind is Kind.PLANNED}
-        if not planned:
+        changes = {outcome.disk.key: outcome for outcome in outcomes if outcome.result.kind is Kind.PLANNED}
+        if not changes:
             return {}
         try:
             last = record_query.last_of_each(Record(state_of(self.settings(parsed_args)).record))
         except StateError as error:
             self.app.stderr.write(f"{printable(str(error))}; changes that failed are shown as out of sync\n")
             return {}
-        return {key: past for key, o in planned.items() if (past := sentences.behind(o, last.get(key))) is not None}
+        return {key: past for key, o in changes.items() if (past := sentences.behind(o, last.get(key))) is not None}
 
 
 LIST_COLUMNS = (
@@ -88,22 +88,22 @@ class DiskList(_DiskCommand, Listing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        passed = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest)))
-        for unreachable in passed.unreachable:
+        report = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest)))
+        for unreachable in report.unreachable:
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
-        pasts = self.pasts(parsed_args, passed.outcomes)
-        states = [_state(passed, outcome, pasts.get(outcome.disk.key)) for outcome in passed.outcomes]
-        self.closing = (_list_sum(passed, states),)
+        pasts = self.pasts(parsed_args, report.outcomes)
+        states = [_state(report, outcome, pasts.get(outcome.disk.key)) for outcome in report.outcomes]
+        self.closing = (_list_sum(report, states),)
         return LIST_COLUMNS, [
             _row(outcome, state, pasts.get(outcome.disk.key))
-            for outcome, state in zip(passed.outcomes, states, strict=True)
+            for outcome, state in zip(report.outcomes, states, strict=True)
         ]
 
 
-def _state(passed: PassReport, outcome: Outcome, past: RecordedChange | None) -> str:
+def _state(report: PassReport, outcome: Outcome, past: RecordedChange | None) -> str:
     """As ``status`` counts it."""
     now = sentences.state_now(outcome, past)
-    return passed.state(outcome) if now is outcome.result.kind else now.value
+    return report.state(outcome) if now is outcome.result.kind else now.value
 
 
 def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[object, ...]:
@@ -129,13 +129,13 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
 
 def _actual_tone(outcome: Outcome) -> Tone | None:
     desired = outcome.decision.desired
-    limited = isinstance(desired, Desired) and not desired.limits.unlimited
-    return TONES["unlimited"] if limited and outcome.disk.actual == Limits() else None
+    has_limits = isinstance(desired, Desired) and not desired.limits.unlimited
+    return TONES["unlimited"] if has_limits and outcome.disk.actual == Limits() else None
 
 
-def _list_sum(passed: PassReport, states: Iterable[str]) -> str:
+def _list_sum(report: PassReport, states: Iterable[str]) -> str:
     """``4 disks, 3 guests: 1 in sync, 2 out of sync, 1 unknown``."""
-    disks, guests = len(passed.outcomes), len({outcome.disk.guest.uuid for outcome in passed.outcomes})
+    disks, guests = len(report.outcomes), len({outcome.disk.guest.uuid for outcome in report.outcomes})
     parts = sentences.states_words(Counter(states))
     return f"{plural(disks, 'disk')}, {plural(guests, 'guest')}" + (f": {parts}" if parts else "")
 
@@ -153,24 +153,24 @@ class OneDisk(_DiskCommand):
 
     def find(self, parsed_args: argparse.Namespace) -> Outcome:
         """The disk that was named. Raises ``UsageError`` for none or several."""
-        passed = self.passed = self.look(parsed_args, lambda hypervisor: guests_with(hypervisor, parsed_args.guest))
-        meant = [o for o in passed.outcomes if o.disk.named.means(parsed_args.guest, parsed_args.disk)]
-        if len(meant) == 1:
-            trouble = meant[0].result.kind is Kind.UNKNOWN
+        report = self.report = self.look(parsed_args, lambda hypervisor: guests_with(hypervisor, parsed_args.guest))
+        matches = [o for o in report.outcomes if o.disk.named.means(parsed_args.guest, parsed_args.disk)]
+        if len(matches) == 1:
+            trouble = matches[0].result.kind is Kind.UNKNOWN
             self.status = 1 if trouble or not self._sound else 0  # other disks do not count
-            return meant[0]
-        for missed in passed.unreachable:
-            if parsed_args.guest in (missed.guest.name, missed.guest.uuid):
-                raise Unreachable(sentences.unreachable_words(missed))
-        asked = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
-        if not meant and passed.outcomes and parsed_args.disk:
-            targets = ", ".join(printable(outcome.disk.target) for outcome in passed.outcomes)
-            name = printable(passed.outcomes[0].disk.guest.name)
+            return matches[0]
+        for unreachable in report.unreachable:
+            if parsed_args.guest in (unreachable.guest.name, unreachable.guest.uuid):
+                raise Unreachable(sentences.unreachable_words(unreachable))
+        query = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
+        if not matches and report.outcomes and parsed_args.disk:
+            targets = ", ".join(printable(outcome.disk.target) for outcome in report.outcomes)
+            name = printable(report.outcomes[0].disk.guest.name)
             raise UsageError(f"guest {name} has no disk {parsed_args.disk!r}, but {targets}")
-        if not meant:
-            raise no_disk_is(asked)
-        names = ", ".join(sentences.disk_name(outcome.disk) for outcome in meant)
-        raise UsageError(f"{asked!r} matches several disks: {names}; give the guest and the disk")
+        if not matches:
+            raise no_disk_is(query)
+        names = ", ".join(sentences.disk_name(outcome.disk) for outcome in matches)
+        raise UsageError(f"{query!r} matches several disks: {names}; give the guest and the disk")
 
 
 class DiskShow(OneDisk, Showing):
@@ -189,39 +189,39 @@ class DiskShow(OneDisk, Showing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
         outcome, exact = self.find(parsed_args), self.wants_exact(parsed_args)
         disk = outcome.disk
-        shown: dict[str, object] = {
+        fields: dict[str, object] = {
             name: Shown(value, _text(value)) for name, value in serialize.disk_data(disk).items() if name != "size"
         }
-        shown["size"] = Shown(disk.size, sentences.short_size(disk.size))
-        shown["actual"] = Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual, exact=exact))
-        shown["defined"] = Shown(
+        fields["size"] = Shown(disk.size, sentences.short_size(disk.size))
+        fields["actual"] = Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual, exact=exact))
+        fields["defined"] = Shown(
             serialize.limits_data(disk.defined), sentences.actual_words(disk.defined, exact=exact)
         )
-        shown["desired"] = Shown(
+        fields["desired"] = Shown(
             serialize.limits_data(outcome.decision.desired),
             sentences.desired_words(outcome.decision.desired, exact=exact),
         )
         past = self.pasts(parsed_args, [outcome]).get(disk.key)
-        tone = TONES.get(_state(self.passed, outcome, past))
-        shown["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome, past), tone)
+        tone = TONES.get(_state(self.report, outcome, past))
+        fields["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome, past), tone)
         why = sentences.state_reason(outcome, past) or NOTHING
-        shown["reason"] = Shown(serialize.state_reason_data(outcome, past), why)
+        fields["reason"] = Shown(serialize.state_reason_data(outcome, past), why)
         if parsed_args.verify:
             if disk.filters:
                 raise Rejected(f"QEMU does not tell the limits of a disk with throttle filters: {why}")
             limits = self._qemu_says(self.settings(parsed_args), disk)
             agrees = limits == _without_group(disk.actual)
             words = "asked QEMU; libvirt agrees" if agrees else "asked QEMU; libvirt DISAGREES"
-            shown["qemu"] = Shown(limits.in_effect(), f"{sentences.limits_words(limits, exact=exact)} ({words})")
+            fields["qemu"] = Shown(limits.in_effect(), f"{sentences.limits_words(limits, exact=exact)} ({words})")
             self.status = self.status or int(not agrees)
-        return tuple(shown), tuple(shown.values())
+        return tuple(fields), tuple(fields.values())
 
     def _qemu_says(self, settings: Settings, disk: Disk) -> Limits:
         with self.libvirt(settings) as hypervisor:
-            told = hypervisor.qemu_says(disk.guest.uuid)
-        if disk.path not in told:
+            answer = hypervisor.qemu_says(disk.guest.uuid)
+        if disk.path not in answer:
             raise Rejected(f"QEMU does not list {disk.path} among the disks of {printable(disk.guest.name)}")
-        return told[disk.path]
+        return answer[disk.path]
 
 
 def _without_group(actual: Limits | Unknown | None) -> Limits | None:
@@ -255,7 +255,7 @@ class DiskExplain(OneDisk, Showing):
         outcome = self._outcome = self.find(parsed_args)
         self._record = Record(state_of(self.settings(parsed_args)).record)
         past = self.pasts(parsed_args, [outcome]).get(outcome.disk.key)
-        self._state = _state(self.passed, outcome, past)
+        self._state = _state(self.report, outcome, past)
         data = explain.data(outcome, past, self._record)
         return tuple(data), tuple(data.values())
 
@@ -266,8 +266,8 @@ class DiskExplain(OneDisk, Showing):
             return super().produce_output(parsed_args, column_names, data)
         head = paragraph(explain.head(self._outcome.disk), terminal_for(self.app.stdout, parsed_args))
         write_lines(self.app.stdout, head)
-        rows = explain.rows(self._outcome, self.passed.situation, self._record, exact=self.wants_exact(parsed_args))
+        rows = explain.rows(self._outcome, self.report.situation, self._record, exact=self.wants_exact(parsed_args))
         tones = {"actual": _actual_tone(self._outcome), "state": TONES.get(self._state)}
-        toned = [(source, Shown(answer, answer, tones.get(source))) for source, answer in rows]
-        Table().emit_list(_EXPLAINED, toned, self.app.stdout, parsed_args)
+        pairs = [(source, Shown(answer, answer, tones.get(source))) for source, answer in rows]
+        Table().emit_list(_EXPLAINED, pairs, self.app.stdout, parsed_args)
         return 0

@@ -107,10 +107,10 @@ class HoldAdd(OneDisk):
                 if disk.key in memory.holds:
                     events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
                 save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
-            said = [f"{name_of(hold)}  held until {minute(hold.until)}: {_exactly(limits)}"]
-            status = self._apply(settings, disk, hold, locks, said)
+            lines = [f"{name_of(hold)}  held until {minute(hold.until)}: {_exactly(limits)}"]
+            status = self._apply(settings, disk, hold, locks, lines)
         # Without the lock, which a pager or a stopped terminal would hold.
-        self.app.stdout.writelines(f"{line}\n" for line in said)
+        self.app.stdout.writelines(f"{line}\n" for line in lines)
         return status
 
     def _meant(self, parsed_args: argparse.Namespace) -> Disk:
@@ -128,36 +128,38 @@ class HoldAdd(OneDisk):
         self.app.stdout.write("Dry run: nothing is written.\n")
         return 0
 
-    def _apply(self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks, said: list[str]) -> int:
-        """Returns the exit status; ``said`` gets lines for standard output."""
+    def _apply(self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks, lines: list[str]) -> int:
+        """Returns the exit status; lines for standard output go to ``lines``."""
         if Mode(settings.mode) is Mode.OBSERVE:
-            said.append("Mode is observe: the hold is saved, no limit is written.")
+            lines.append("Mode is observe: the hold is saved, no limit is written.")
             return 0
         try:
-            passed = self._pass(settings, disk, locks, said)
+            report = self._pass(settings, disk, locks, lines)
         except PlimsollError as error:
             self.app.stderr.write(f"{error}\nHeld, but not applied; the next pass tries again.\n")
             return 3
-        outcome = next((outcome for outcome in passed.outcomes if outcome.disk.key == disk.key), None)
+        outcome = next((outcome for outcome in report.outcomes if outcome.disk.key == disk.key), None)
         if outcome is None:
-            if not passed.unreachable:
-                said.append(f"{sentences.disk_name(disk)}  is no longer attached")
+            if not report.unreachable:
+                lines.append(f"{sentences.disk_name(disk)}  is no longer attached")
             return 3
-        done = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
-        return 0 if done or hold.limits is None else 3
+        success = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
+        return 0 if success or hold.limits is None else 3
 
-    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks, said: list[str]) -> PassReport:
-        """A pass over the guest; ``said`` gets its lines."""
+    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks, lines: list[str]) -> PassReport:
+        """A pass over the guest; its lines go to ``lines``."""
         context = pass_context(settings, read_only=False, locks=locks)
         if context.complaint and self._sound:  # else it was printed when the disk was looked up
             self.app.stderr.write(f"{context.complaint}\n")
         with self.libvirt(settings) as hypervisor:
-            passed = run(settings, hypervisor, context, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
+            report = run(settings, hypervisor, context, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
         manner = Manner()
-        told = [line for o in filter(told_at_once, passed.outcomes) if (line := outcome_line(o, manner)) is not None]
-        *below, _sum = closing_lines(passed, manner)
-        said += laid_out([*told, *below], self.terminal, every=True)
-        return passed
+        outcome_lines = [
+            line for o in filter(told_at_once, report.outcomes) if (line := outcome_line(o, manner)) is not None
+        ]
+        *below, _sum = closing_lines(report, manner)
+        lines += laid_out([*outcome_lines, *below], self.terminal, every=True)
+        return report
 
 
 class HoldEnd(LocalCommand):
@@ -180,18 +182,18 @@ class HoldEnd(LocalCommand):
         none = "no hold on {}; see: plimsoll disk hold list"
         memory = node_store.recall(now, read_only=False)
         tell_notes(node_store, self.app.stderr)
-        meant = chosen(parsed_args, memory.holds.values(), now, none)
+        match = chosen(parsed_args, memory.holds.values(), now, none)
         # A pass over the guest may be writing the hold into its metadata.
-        with guests_locked(state, [meant.disk.guest_uuid], patience=PATIENCE), node_store.changing(now) as memory:
-            ended = chosen(parsed_args, memory.holds.values(), now, none)
-            event = hold_event(ended, Happening.HOLD_ENDED, now, who())
+        with guests_locked(state, [match.disk.guest_uuid], patience=PATIENCE), node_store.changing(now) as memory:
+            hold = chosen(parsed_args, memory.holds.values(), now, none)
+            event = hold_event(hold, Happening.HOLD_ENDED, now, who())
             if parsed_args.reason:
                 early = printable(parsed_args.reason)
-                event = replace(event, reason=replace(ended.reason, facts={**ended.reason.facts, "ended": early}))
-            others = {key: hold for key, hold in memory.holds.items() if key != ended.disk.key}
+                event = replace(event, reason=replace(hold.reason, facts={**hold.reason.facts, "ended": early}))
+            others = {key: each for key, each in memory.holds.items() if key != hold.disk.key}
             save(state, replace(memory, holds=others), [event])
         self.app.stdout.write(
-            f"{name_of(ended)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
+            f"{name_of(hold)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
         )
         return 0
 
@@ -258,30 +260,32 @@ def add_choice(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
-def chosen(parsed_args: argparse.Namespace, known: Iterable[Given], now: datetime, none: str) -> Given:
+def chosen(parsed_args: argparse.Namespace, entries: Iterable[Given], now: datetime, none: str) -> Given:
     """The active one that the arguments mean; ``none`` is the error with ``{}`` for what was asked for.
 
     Raises ``UsageError``.
     """
-    meant = [each for each in known if not each.ended(now) and each.disk.means(parsed_args.guest, parsed_args.disk)]
-    asked = repr(" ".join(filter(None, (parsed_args.guest, parsed_args.disk))))
-    if not meant:
-        raise UsageError(none.format(asked))
-    if len(meant) > 1:
-        names = ", ".join(map(name_of, meant))
-        raise UsageError(f"{asked} matches several disks: {names}; give the guest and the disk")
-    return meant[0]
+    matches = [
+        each for each in entries if not each.ended(now) and each.disk.means(parsed_args.guest, parsed_args.disk)
+    ]
+    query = repr(" ".join(filter(None, (parsed_args.guest, parsed_args.disk))))
+    if not matches:
+        raise UsageError(none.format(query))
+    if len(matches) > 1:
+        names = ", ".join(map(name_of, matches))
+        raise UsageError(f"{query} matches several disks: {names}; give the guest and the disk")
+    return matches[0]
 
 
-def name_of(given: Hold | Acknowledgement) -> str:
-    return f"{printable(given.disk.guest_name)} {printable(given.disk.target)}"
+def name_of(entry: Hold | Acknowledgement) -> str:
+    return f"{printable(entry.disk.guest_name)} {printable(entry.disk.target)}"
 
 
 def next_words(settings: Settings, does: str) -> str:
     """What the next pass ``does`` after a decision of an operator, if it writes."""
-    paused = pause_actual(settings, now_of(state_of(settings)))
-    if paused is not None:
-        command = "plimsoll region resume" if paused.facts.get("region") else "plimsoll resume"
+    pause = pause_actual(settings, now_of(state_of(settings)))
+    if pause is not None:
+        command = "plimsoll region resume" if pause.facts.get("region") else "plimsoll resume"
         return f"the node is paused: nothing will be written until {command}"
     if Mode(settings.mode) is Mode.OBSERVE:
         return "mode is observe: nothing will be written"

@@ -57,7 +57,7 @@ class _Pass(TellsDisks):
         self,
         parsed_args: argparse.Namespace,
         settings: Settings,
-        asked: Asked,
+        request: Asked,
         mode: Mode,
         *,
         refresh: bool = False,
@@ -67,20 +67,20 @@ class _Pass(TellsDisks):
         # Of a plan, a pipe gets a line a disk; a pass from the timer does not fill the journal with lines alike.
         every = parsed_args.all or (mode is Mode.PLAN and self.terminal.width is None)
         self._manner = Manner(self.wants_exact(parsed_args), every, settings.catalogue.source == "region-file")
-        if text and asked.limits is not None and has_units(parsed_args):
-            self.say(f"On the command line: {exact_limits(asked.limits)}")
+        if text and request.limits is not None and has_units(parsed_args):
+            self.say(f"On the command line: {exact_limits(request.limits)}")
         scope = Scope(frozenset(parsed_args.guest))
         tell = self._tell if text and mode is Mode.ENFORCE else lambda _: None
         complete = True
         with self.telling():
             if mode is Mode.PLAN:
-                passed = self._planned(settings, asked, scope)
+                report = self._planned(settings, request, scope)
             elif scope.everything:
-                passed, complete = pass_over_node(
+                report, complete = pass_over_node(
                     settings,
                     lambda: self.libvirt(settings),
                     mode=mode,
-                    request=asked,
+                    request=request,
                     first=lambda: self._refresh(settings) if refresh else True,
                     tell=tell,
                 )
@@ -88,23 +88,23 @@ class _Pass(TellsDisks):
                 complete = self._refresh(settings) if refresh else True
                 with self.libvirt(settings) as hypervisor:
                     uuids = {guest.uuid for guest in guests_of(hypervisor, scope)}
-                    passed = pass_over(
-                        settings, hypervisor, uuids, mode=mode, request=asked, patience=PATIENCE, tell=tell
+                    report = pass_over(
+                        settings, hypervisor, uuids, mode=mode, request=request, patience=PATIENCE, tell=tell
                     )
         if text:
-            told = closing_lines if mode is Mode.ENFORCE else plan_lines
-            self.tell(told(passed, self._manner), every=every, remedy=REMEDY)
+            lines_of = closing_lines if mode is Mode.ENFORCE else plan_lines
+            self.tell(lines_of(report, self._manner), every=every, remedy=REMEDY)
         else:
-            self.say_data(serialize.report_data(passed), parsed_args.format)
-        if passed.complaint:
-            self.app.stderr.write(f"{passed.complaint}\n")
-        status = exit_status(passed) or (0 if complete else 3)
+            self.say_data(serialize.report_data(report), parsed_args.format)
+        if report.complaint:
+            self.app.stderr.write(f"{report.complaint}\n")
+        status = exit_status(report) or (0 if complete else 3)
         if text and status == 3 and mode is not Mode.PLAN:
-            self.tell([TextLine(incomplete_words(passed, complete))])
+            self.tell([TextLine(incomplete_words(report, complete))])
         return 1 if self.stdout_gone else status
 
-    def _planned(self, settings: Settings, asked: Asked, scope: Scope) -> PassReport:
-        context = pass_context(settings, asked, read_only=True, without_rules=True)
+    def _planned(self, settings: Settings, request: Asked, scope: Scope) -> PassReport:
+        context = pass_context(settings, request, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
             return run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
 
@@ -117,11 +117,11 @@ class _Pass(TellsDisks):
                 save_attachments(
                     context.situation, hypervisor, context.node_store, context.caution, settings.bounds.at_once
                 )
-            said = refresh(self.app.settings_options, settings.catalogue.directory, settings.catalogue.deadline)
+            message = refresh(self.app.settings_options, settings.catalogue.directory, settings.catalogue.deadline)
         except PlimsollError as error:
             LOG.error("%s", error)
             return False
-        LOG.info("%s", said)
+        LOG.info("%s", message)
         return True
 
     def _tell(self, outcome: Outcome) -> None:
@@ -140,8 +140,8 @@ class Plan(_Pass):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        asked = Asked(given_limits(parsed_args))
-        return self.do(parsed_args, self.settings(parsed_args), asked, Mode.PLAN)
+        request = Asked(given_limits(parsed_args))
+        return self.do(parsed_args, self.settings(parsed_args), request, Mode.PLAN)
 
 
 class Enforce(_Pass):
@@ -210,20 +210,24 @@ class Enforce(_Pass):
             raise UsageError(
                 "--yes needs a terminal; in a script use --approve DIGEST (plimsoll plan prints the digest)"
             )
-        approvals = tuple(given_approval("--approve", typed, parsed_args.remove) for typed in parsed_args.approve)
-        asked = Asked(by_hand, approvals, sure=parsed_args.yes)
-        status = self.do(parsed_args, settings, asked, mode, refresh=parsed_args.refresh)
+        approvals = tuple(given_approval("--approve", digest, parsed_args.remove) for digest in parsed_args.approve)
+        request = Asked(by_hand, approvals, sure=parsed_args.yes)
+        status = self.do(parsed_args, settings, request, mode, refresh=parsed_args.refresh)
         if mode is not Mode.ENFORCE and parsed_args.format == "text":
             why = "Dry run" if mode is Mode.PLAN else "Mode is observe (--mode enforce writes)"
             self.say(f"{why}: nothing is written.")
         return status
 
     def _daemon_enforces(self, settings: Settings, mode: str) -> bool:
-        found, now = daemon_status.load_or_none(state_of(settings)), datetime.now(UTC)
-        if found is None or found.last_full_pass is None or not found.enforces(version("plimsoll-agent"), mode, now):
+        daemon, now = daemon_status.load_or_none(state_of(settings)), datetime.now(UTC)
+        if (
+            daemon is None
+            or daemon.last_full_pass is None
+            or not daemon.enforces(version("plimsoll-agent"), mode, now)
+        ):
             return False
         self.say(
-            f"No pass: plimsoll daemon runs (pid {found.pid}); its last full pass {minute(found.last_full_pass)}."
+            f"No pass: plimsoll daemon runs (pid {daemon.pid}); its last full pass {minute(daemon.last_full_pass)}."
         )
         return True
 

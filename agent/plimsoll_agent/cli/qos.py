@@ -78,11 +78,11 @@ class _CloudCommand(LocalCommand):
         print(line, file=self.app.stderr, flush=True)
 
 
-def _read(given: str) -> QosFile:
+def _read(source: str) -> QosFile:
     """Raises ``ConfigError``."""
-    if given == _STDIN:
+    if source == _STDIN:
         return qos_file.parse(schema.standard_input(), schema.STDIN)
-    return qos_file.read(Path(given))
+    return qos_file.read(Path(source))
 
 
 @frozen(kw_only=True)
@@ -148,13 +148,13 @@ class _Planning(_CloudCommand):
         return _Planned(file=file, live=live, steps=steps, effects=effects, lowest=settings.brake.lowest)
 
     def _effects(
-        self, declared: Declaration, live: Live, steps: tuple[Step, ...], api: Cinder
+        self, declaration: Declaration, live: Live, steps: tuple[Step, ...], api: Cinder
     ) -> tuple[Effect, ...] | None:
-        forced = qos_plan.forced(steps)
-        if not qos_effects.effects(declared, live, (), deletions=forced):
+        deletions = qos_plan.forced(steps)
+        if not qos_effects.effects(declaration, live, (), deletions=deletions):
             return ()
         try:
-            return qos_effects.effects(declared, live, qos_cinder.attached_volumes(api), deletions=forced)
+            return qos_effects.effects(declaration, live, qos_cinder.attached_volumes(api), deletions=deletions)
         except PlimsollError as error:
             self.complain(f"Unknown which attached volumes change: {error}")
             return None
@@ -164,20 +164,20 @@ class _Planning(_CloudCommand):
         if parsed_args.prune_in_use and not parsed_args.prune:
             raise UsageError("--prune-in-use needs --prune")
 
-    def show(self, parsed_args: argparse.Namespace, planned: _Planned) -> None:
+    def show(self, parsed_args: argparse.Namespace, plan: _Planned) -> None:
         """Print the lines below the steps."""
-        for why in planned.impossible:
+        for why in plan.impossible:
             self.complain(words.impossible_line(why))
-        for finding in planned.findings:
-            place = _place(planned.file.origin, planned.file.line_of(finding.path))
+        for finding in plan.findings:
+            place = _place(plan.file.origin, plan.file.line_of(finding.path))
             self.complain(place + _finding(finding))
         if parsed_args.format == "text":
-            self.tell(words.effect_lines(planned.effects or (), Manner(self.wants_exact(parsed_args))))
+            self.tell(words.effect_lines(plan.effects or (), Manner(self.wants_exact(parsed_args))))
 
-    def say_left(self, parsed_args: argparse.Namespace, planned: _Planned) -> None:
+    def say_left(self, parsed_args: argparse.Namespace, plan: _Planned) -> None:
         """What Cinder has and the file does not declare."""
-        left = qos_plan.undeclared(planned.file.declared, planned.live)
-        line = words.undeclared_line(*left, planned.live.default, prune=parsed_args.prune)
+        extras = qos_plan.undeclared(plan.file.declared, plan.live)
+        line = words.undeclared_line(*extras, plan.live.default, prune=parsed_args.prune)
         if line is not None:
             self.tell([TextLine(line)])
 
@@ -194,21 +194,21 @@ class QosPlan(_Planning):
         self.check(parsed_args)
         file = _read(parsed_args.file)
         settings = self.settings(parsed_args)
-        planned = self.planned(parsed_args, settings, self.cinder(parsed_args, settings), file)
-        left = qos_plan.undeclared(file.declared, planned.live)
+        plan = self.planned(parsed_args, settings, self.cinder(parsed_args, settings), file)
+        extras = qos_plan.undeclared(file.declared, plan.live)
         if parsed_args.format != "text":
-            self.say_data(serialize.plan_data(planned.steps, planned.effects, left), parsed_args)
+            self.say_data(serialize.plan_data(plan.steps, plan.effects, extras), parsed_args)
         else:
-            self.tell(map(words.step_line, planned.steps))
-        self.show(parsed_args, planned)
+            self.tell(map(words.step_line, plan.steps))
+        self.show(parsed_args, plan)
         if parsed_args.format == "text":
-            self.say_left(parsed_args, planned)
-            self.tell([TextLine(words.plan_sum(planned.steps))])
-        if planned.impossible:
+            self.say_left(parsed_args, plan)
+            self.tell([TextLine(words.plan_sum(plan.steps))])
+        if plan.impossible:
             return 1
-        if planned.errors:
-            self.complain(words.will_refuse_line(planned.errors))
-        return 2 if planned.steps else 0
+        if plan.errors:
+            self.complain(words.will_refuse_line(plan.errors))
+        return 2 if plan.steps else 0
 
 
 class QosApply(_Planning):
@@ -235,71 +235,71 @@ class QosApply(_Planning):
         file = _read(parsed_args.file)
         settings = self.settings(parsed_args)
         api = self.cinder(parsed_args, settings)
-        planned = self.planned(parsed_args, settings, api, file)
+        plan = self.planned(parsed_args, settings, api, file)
         text = parsed_args.format == "text"
-        refusal = words.refusal_line(planned.impossible, () if parsed_args.force else planned.errors)
-        asks = bool(planned.weight) and refusal is None and not parsed_args.yes and not parsed_args.dry_run
+        refusal = words.refusal_line(plan.impossible, () if parsed_args.force else plan.errors)
+        asks = bool(plan.weight) and refusal is None and not parsed_args.yes and not parsed_args.dry_run
         if asks and text:
-            self.tell(map(words.step_line, planned.steps))
-        self.show(parsed_args, planned)
+            self.tell(map(words.step_line, plan.steps))
+        self.show(parsed_args, plan)
         if refusal is not None:
             self.complain(refusal)
             return 1
         if parsed_args.dry_run:
-            return self._dry(parsed_args, planned)
-        if asks and not self._agrees(parsed_args, planned):
+            return self._dry(parsed_args, plan)
+        if asks and not self._agrees(parsed_args, plan):
             self.say("Nothing applied.")
             return 1
-        taken = self._take(planned, api, text=text)
-        left = self._left(parsed_args, api, file) if taken else ()
+        results = self._take(plan, api, text=text)
+        rest = self._left(parsed_args, api, file) if results else ()
         if text:
-            self.say_left(parsed_args, planned)
-            self.say(words.result_line(taken, len(planned.steps), left) if taken else words.plan_sum(()))
+            self.say_left(parsed_args, plan)
+            self.say(words.result_line(results, len(plan.steps), rest) if results else words.plan_sum(()))
         else:
-            steps = [serialize.taken_data(one) for one in taken]
-            undeclared = qos_plan.undeclared(file.declared, planned.live)
-            told = serialize.plan_data(planned.steps, planned.effects, undeclared) | {"steps": steps}
-            told |= {"left": None if left is None else [serialize.step_data(step) for step in left]}
-            self.say_data(told, parsed_args)
-        if left == ():
+            steps = [serialize.taken_data(one) for one in results]
+            extras = qos_plan.undeclared(file.declared, plan.live)
+            data = serialize.plan_data(plan.steps, plan.effects, extras) | {"steps": steps}
+            data |= {"left": None if rest is None else [serialize.step_data(step) for step in rest]}
+            self.say_data(data, parsed_args)
+        if rest == ():
             return 0
-        return 3 if any(one.how is How.DONE for one in taken) else 1
+        return 3 if any(one.how is How.DONE for one in results) else 1
 
-    def _agrees(self, parsed_args: argparse.Namespace, planned: _Planned) -> bool:
+    def _agrees(self, parsed_args: argparse.Namespace, plan: _Planned) -> bool:
         """Raises ``UsageError`` without a terminal to ask on, and where it is used for input or JSON."""
         if parsed_args.format != "text" or parsed_args.file == _STDIN or not self.app.stdin.isatty():
             raise UsageError(
-                f"nothing applied: no terminal to ask on: {planned.weight}. Add --yes, or look first with --dry-run"
+                f"nothing applied: no terminal to ask on: {plan.weight}. Add --yes, or look first with --dry-run"
             )
-        self.app.stdout.write(words.question(planned.steps, planned.weight))
+        self.app.stdout.write(words.question(plan.steps, plan.weight))
         self.app.stdout.flush()
         return self.app.stdin.readline().strip().lower() in ("y", "yes")
 
-    def _dry(self, parsed_args: argparse.Namespace, planned: _Planned) -> int:
+    def _dry(self, parsed_args: argparse.Namespace, plan: _Planned) -> int:
         if parsed_args.format == "text":
-            self.tell(map(words.step_line, planned.steps))
-            self.tell([TextLine(words.plan_sum(planned.steps))])
+            self.tell(map(words.step_line, plan.steps))
+            self.tell([TextLine(words.plan_sum(plan.steps))])
             self.say("Dry run: nothing is written.")
         else:
-            undeclared = qos_plan.undeclared(planned.file.declared, planned.live)
-            self.say_data(serialize.plan_data(planned.steps, planned.effects, undeclared), parsed_args)
+            extras = qos_plan.undeclared(plan.file.declared, plan.live)
+            self.say_data(serialize.plan_data(plan.steps, plan.effects, extras), parsed_args)
         return 0
 
-    def _take(self, planned: _Planned, api: Cinder, *, text: bool) -> list[StepResult]:
-        taken: list[StepResult] = []
-        with ended_early() as interrupted:
-            for one in qos_apply.apply(planned.steps, planned.live, api):
-                taken.append(one)
+    def _take(self, plan: _Planned, api: Cinder, *, text: bool) -> list[StepResult]:
+        results: list[StepResult] = []
+        with ended_early() as interrupt:
+            for one in qos_apply.apply(plan.steps, plan.live, api):
+                results.append(one)
                 if text:
                     self.tell([words.taken_line(one)])
-                if interrupted.is_set():  # between two steps: one may be several requests
+                if interrupt.is_set():  # between two steps: one may be several requests
                     self.complain("Interrupted: no more steps. Run it again for the remaining steps.")
                     break
-        for step in planned.steps[len(taken) :]:
-            taken.append(StepResult(step, How.NOT_TRIED, "interrupted"))
+        for step in plan.steps[len(results) :]:
+            results.append(StepResult(step, How.NOT_TRIED, "interrupted"))
             if text:
-                self.tell([words.taken_line(taken[-1])])
-        return taken
+                self.tell([words.taken_line(results[-1])])
+        return results
 
     def _left(self, parsed_args: argparse.Namespace, api: Cinder, file: QosFile) -> tuple[Step, ...] | None:
         """The remaining steps, read from Cinder; None if it cannot be read."""
@@ -330,15 +330,15 @@ class QosExport(_CloudCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        declared = qos_cinder.read(self.cinder(parsed_args, self.settings(parsed_args))).declared()
-        text = qos_file.text_of(declared)
+        declaration = qos_cinder.read(self.cinder(parsed_args, self.settings(parsed_args))).declared()
+        text = qos_file.text_of(declaration)
         if parsed_args.format == "json":
-            text = f"{text_of(qos_file.data_of(declared), parsed_args.format)}\n"
+            text = f"{text_of(qos_file.data_of(declaration), parsed_args.format)}\n"
         if parsed_args.output is None:
             self.app.stdout.write(text)
             return 0
         files.save(parsed_args.output, text, ConfigError)
-        self.say(f"{parsed_args.output}: {words.holdings(declared)}")
+        self.say(f"{parsed_args.output}: {words.holdings(declaration)}")
         return 0
 
 
@@ -359,20 +359,20 @@ class QosLint(_CloudCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         file = _read(parsed_args.file) if parsed_args.file else None
         settings = self.settings(parsed_args)
-        declared = file.declared if file else qos_cinder.read(self.cinder(parsed_args, settings)).declared()
-        found = [
-            *review.review(declared, settings.brake.lowest),
+        declaration = file.declared if file else qos_cinder.read(self.cinder(parsed_args, settings)).declared()
+        remarks = [
+            *review.review(declaration, settings.brake.lowest),
             *(() if file is None else review.numbers(file)),
         ]
-        findings = [(None if file is None else file.line_of(finding.path), finding) for finding in found]
-        findings.sort(key=lambda found: found[0] or 0)
+        findings = [(None if file is None else file.line_of(finding.path), finding) for finding in remarks]
+        findings.sort(key=lambda pair: pair[0] or 0)
         origin = None if file is None else file.origin
         if parsed_args.format != "text":
             self.say_data([serialize.finding_data(finding, origin, line) for line, finding in findings], parsed_args)
         else:
             for line, finding in findings:
                 self.say(_place(origin, line) + _finding(finding))
-            self.say(f"{origin or 'Cinder'}: {words.review_sum(declared, [finding for _, finding in findings])}")
+            self.say(f"{origin or 'Cinder'}: {words.review_sum(declaration, [finding for _, finding in findings])}")
         return 1 if any(finding.severity == "error" for _, finding in findings) else 0
 
 

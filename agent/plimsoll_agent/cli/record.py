@@ -142,13 +142,13 @@ class RecordList(LocalCommand, Listing):
         if not record.is_there():
             self._say("nothing is recorded yet" if parsed_args.format == "text" else "null")
             return 0
-        verified = record_query.verify(record)
+        verification = record_query.verify(record)
         if parsed_args.format != "text":
-            self._say(text_of(verified_data(verified), parsed_args.format))
+            self._say(text_of(verified_data(verification), parsed_args.format))
         else:
-            for line in verified_lines(verified):
+            for line in verified_lines(verification):
                 self._say(line)
-        return 1 if verified.faults else 0
+        return 1 if verification.faults else 0
 
     def _at(self, record: Record, parsed_args: argparse.Namespace, now: datetime) -> None:
         moment, since = moment_of("--at", parsed_args.at, now), record.since()
@@ -159,23 +159,23 @@ class RecordList(LocalCommand, Listing):
         if since is not None and moment < since:
             raise UsageError(f"--at {parsed_args.at}: the record starts at {time_words(since)} UTC")
         guest, *disk = parsed_args.named
-        found = actual(record, moment, guest, disk[0] if disk else None)
-        if not found:
+        answers = actual(record, moment, guest, disk[0] if disk else None)
+        if not answers:
             raise UsageError(
                 f"the record has no change of a disk {' '.join(parsed_args.named)!r}; see: plimsoll record"
             )
         if parsed_args.format != "text":
-            self._say(text_of([actual_data(one, moment) for one in found], parsed_args.format))
+            self._say(text_of([actual_data(one, moment) for one in answers], parsed_args.format))
             return
-        for line in (line for one in found for line in actual_lines(one, exact=self._exact)):
+        for line in (line for one in answers for line in actual_lines(one, exact=self._exact)):
             self._say(line)
 
     def _entries(self, record: Record, selection: Selection, limit: int | None) -> Iterator[Entry]:
         if limit == 0:
             return record_query.entries(record, selection)
-        found = record_query.newest(record, selection, (limit or _LISTED) + 1)
-        self._left_out = limit is None and len(found) > _LISTED
-        return iter(found[-(limit or _LISTED) :])
+        entries = record_query.newest(record, selection, (limit or _LISTED) + 1)
+        self._left_out = limit is None and len(entries) > _LISTED
+        return iter(entries[-(limit or _LISTED) :])
 
     def _list_json(self, entries: Iterable[dict[str, object]]) -> None:
         """Write the array entry by entry: a record may be larger than memory."""
@@ -197,12 +197,12 @@ class RecordList(LocalCommand, Listing):
         limit = _BEFORE_FOLLOWING if parsed_args.limit is None else parsed_args.limit
         following = Following(record, selection)
         complaint = None
-        told = following.start(limit)
+        entries = following.start(limit)
         while True:
             try:
-                for entry, concluded in told:
+                for entry, is_result in entries:
                     if parsed_args.format == "text":
-                        self._say_entry(entry_line(entry, concluded=concluded, exact=self._exact))
+                        self._say_entry(entry_line(entry, concluded=is_result, exact=self._exact))
                     elif parsed_args.format == "json":
                         self._say(json.dumps(entry_data(entry)))
                     else:
@@ -215,7 +215,7 @@ class RecordList(LocalCommand, Listing):
             self.app.stdout.flush()
             if not self._wait():
                 return
-            told = following.new()
+            entries = following.new()
 
     def _wait(self) -> bool:
         """Wait a second; False when the reader is gone."""
@@ -271,13 +271,13 @@ def _cells(entry: Entry, exact: bool) -> Sequence[object]:
 
 def _data(entries: Iterable[Entry], exact: bool, parsed_args: argparse.Namespace) -> Iterator[dict[str, object]]:
     """Entries with the keys of their kind, of which the columns that were chosen."""
-    chosen = {str(COLUMNS[number]) for number in chosen_of(COLUMNS, parsed_args)}
-    chosen |= {"intended_at"} if "at" in chosen else set()
+    keys = {str(COLUMNS[number]) for number in chosen_of(COLUMNS, parsed_args)}
+    keys |= {"intended_at"} if "at" in keys else set()
     if parsed_args.sort_columns:
         rows = ordered([(*_cells(entry, exact), entry) for entry in entries], COLUMNS, parsed_args)
         entries = (row[-1] for row in rows)
     for entry in entries:
-        yield {name: value for name, value in entry_data(entry).items() if not chosen or name in chosen}
+        yield {name: value for name, value in entry_data(entry).items() if not keys or name in keys}
 
 
 def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:

@@ -42,16 +42,16 @@ class RulesCheck(LocalCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
         origin, text = _read(parsed_args.file, settings.rules_file)
-        checked = loader.check(text, datetime.now(UTC), settings.brake.lowest)
+        result = loader.check(text, datetime.now(UTC), settings.brake.lowest)
         if parsed_args.format != "text":
-            told = [_data(origin, remark) for remark in checked.remarks]
-            self.app.stdout.write(f"{text_of(told, parsed_args.format)}\n")
+            data = [_data(origin, remark) for remark in result.remarks]
+            self.app.stdout.write(f"{text_of(data, parsed_args.format)}\n")
         else:
-            for remark in checked.remarks:
+            for remark in result.remarks:
                 self.app.stdout.write(f"{_words(origin, remark)}\n")
-            if checked.rules is not None:
-                self.app.stdout.write(f"{origin}: {_sum(checked, checked.rules)}\n")
-        return int(checked.rules is None or (parsed_args.strict and checked.warnings > 0))
+            if result.rules is not None:
+                self.app.stdout.write(f"{origin}: {_sum(result, result.rules)}\n")
+        return int(result.rules is None or (parsed_args.strict and result.warnings > 0))
 
 
 def _read(file: str | None, rules_file: Path) -> tuple[str, str]:
@@ -77,8 +77,8 @@ def _words(origin: str, remark: Remark) -> str:
     return f"{remark.at(origin)}{' (warning)' if remark.severity is Severity.WARNING else ''}"
 
 
-def _sum(checked: Checked, rules: Rules) -> str:
+def _sum(result: Checked, rules: Rules) -> str:
     """``7 rules and a default, no faults``."""
     default = "a default" if rules.default is not None else "no default"
-    told = f", {plural(checked.warnings, 'warning')}" if checked.warnings else ""
-    return f"{plural(len(rules.rules) or 'no', 'rule')} and {default}, no faults{told}"
+    warnings = f", {plural(result.warnings, 'warning')}" if result.warnings else ""
+    return f"{plural(len(rules.rules) or 'no', 'rule')} and {default}, no faults{warnings}"

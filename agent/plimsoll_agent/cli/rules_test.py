@@ -101,41 +101,41 @@ class RulesTest(NodeCommand, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings = self.settings(parsed_args)
-        tried = loader.parse(loader.read(parsed_args.file, required=True), str(parsed_args.file))
+        rules = loader.parse(loader.read(parsed_args.file, required=True), str(parsed_args.file))
         context = pass_context(settings, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
             scope = Scope(frozenset(parsed_args.guest))
-            passed = run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
-        situation = replace(context.situation, rules=tried)
-        then = [consider(outcome.disk, situation, SOURCES) for outcome in passed.outcomes]
-        trials = [_Trial(*pair) for pair in zip(passed.outcomes, then, strict=True)]
+            report = run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
+        situation = replace(context.situation, rules=rules)
+        then = [consider(outcome.disk, situation, SOURCES) for outcome in report.outcomes]
+        trials = [_Trial(*pair) for pair in zip(report.outcomes, then, strict=True)]
         trials = [trial for trial in trials if parsed_args.disk in (None, *_names(trial))]
-        self._passed, self._trials = passed, trials
+        self._report, self._trials = report, trials
         brake, whole = context.caution.brake, scope.everything
         self._braked = braked(large_changes(then, situation, brake), situation, brake, disks=len(then), whole=whole)
         differing = sum(trial.differs for trial in trials)
-        if tried.revision == context.situation.rules.revision:
+        if rules.revision == context.situation.rules.revision:
             self.app.stderr.write(
                 f"{parsed_args.file} has the same rules as the present rules file; see plimsoll plan\n"
             )
-        self._complaint(context, passed, differing)
+        self._complaint(context, report, differing)
         self._shown = [trial for trial in trials if trial.differs or parsed_args.all]
         return _COLUMNS, [_row(trial) for trial in self._shown]
 
-    def _complaint(self, context: PassContext, passed: PassReport, differing: int) -> None:
-        for unreachable in passed.unreachable:
+    def _complaint(self, context: PassContext, report: PassReport, differing: int) -> None:
+        for unreachable in report.unreachable:
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
         if context.complaint:
             self.app.stderr.write(f"{context.complaint}\n")
-        self.status = 1 if context.complaint or passed.failures else 2 if differing else 0
+        self.status = 1 if context.complaint or report.failures else 2 if differing else 0
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
         self.empty, self.closing = "", (_sum(self._trials),)
         here = terminal_for(self.app.stdout, parsed_args)
-        asked = parsed_args.columns or parsed_args.long or parsed_args.sort_columns
-        if parsed_args.formatter == "table" and here.width is not None and not asked:
+        wants_columns = parsed_args.columns or parsed_args.long or parsed_args.sort_columns
+        if parsed_args.formatter == "table" and here.width is not None and not wants_columns:
             lines: list[Line] = [*alike(list(map(_line, self._shown))), *map(TextLine, self.closing)]
             write_lines(self.app.stdout, laid_out(lines, here, remedy=_REMEDY))
         else:
@@ -187,12 +187,12 @@ def _line(trial: _Trial) -> DiskLine:
     if trial.turn is not None:
         before, after = trial.turn
         change = Change(disk, before, after, direction(before, after), then.reason, Code.DESIRED_CHANGED)
-        told = f"{turns_words(before, after)}: {why}"
+        reason = f"{turns_words(before, after)}: {why}"
         return DiskLine(
             sign=sign_of(change),
             names=names,
             what=short_change(before, after),
-            why=told,
+            why=reason,
             severity=severity_of(before, after),
         )
     what = f"{_state(now)} → {_state(then)}" if trial.differs else ""

@@ -37,9 +37,9 @@ class SettingsList(OneLineErrors, Listing):
         options = self.app.options
         settings = config.listed(options.config_file, options.config_dir)
         names = set(parsed_args.name)
-        known = dict.fromkeys(word for setting in settings for word in (setting.section, setting.name))
-        for name in sorted(names - known.keys()):
-            raise UsageError(f"no section and no setting is named {name!r}; {_meant(name, known)}")
+        words = dict.fromkeys(word for setting in settings for word in (setting.section, setting.name))
+        for name in sorted(names - words.keys()):
+            raise UsageError(f"no section and no setting is named {name!r}; {_meant(name, words)}")
         return _COLUMNS, [
             (
                 setting.section,
@@ -53,8 +53,8 @@ class SettingsList(OneLineErrors, Listing):
         ]
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    near = nearest(name, known)
+def _meant(name: str, words: Iterable[str]) -> str:
+    near = nearest(name, words)
     return "plimsoll settings lists all" if near is None else f"did you mean {near}?"
 
 

@@ -40,9 +40,9 @@ class StateCheck(LocalCommand, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings = self.settings(parsed_args)
-        checked = check(parsed_args.state_dir or settings.state_dir, settings.catalogue.directory)
-        self.status = int(any(file.bad for file in checked))
+        files = check(parsed_args.state_dir or settings.state_dir, settings.catalogue.directory)
+        self.status = int(any(file.bad for file in files))
         return _COLUMNS, [
             (str(file.path), file.version, file.oldest, file.newest, file.condition.value, file.detail)
-            for file in checked
+            for file in files
         ]

@@ -96,19 +96,19 @@ class Top(NodeCommand, Listing):
         time.sleep(parsed_args.interval)
         sampler.ask()
         sample = sampler.sample()
-        planned = plan.planned(sample)
+        decisions = plan.planned(sample)
         for unreachable in sample.unreachable:
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
-        if planned.complaint:
-            self.app.stderr.write(f"{planned.complaint}\n")
-        found = [
+        if decisions.complaint:
+            self.app.stderr.write(f"{decisions.complaint}\n")
+        selection = [
             row
-            for row in rows(sample, planned, parsed_args.sort, reverse=parsed_args.reverse)
+            for row in rows(sample, decisions, parsed_args.sort, reverse=parsed_args.reverse)
             if row.means(parsed_args.filter)
         ]
-        self.closing = (once.sum_of(found),)
-        self.status = 1 if sample.incomplete or planned.complaint else 0
-        return [once.cells(row) for row in found if row.usage is not None]
+        self.closing = (once.sum_of(selection),)
+        self.status = 1 if sample.incomplete or decisions.complaint else 0
+        return [once.cells(row) for row in selection if row.usage is not None]
 
     def _live(
         self, parsed_args: argparse.Namespace, sampler: Sampler, plan: LivePlan, hypervisor: Hypervisor
@@ -127,10 +127,10 @@ class Top(NodeCommand, Listing):
 
 def _is_live(parsed_args: argparse.Namespace) -> bool:
     """Whether it fills a terminal: there is one, and no list was asked for."""
-    asked = parsed_args.once or parsed_args.formatter != "table"
-    asked = asked or parsed_args.columns or parsed_args.sort_columns or parsed_args.long
+    wants_list = parsed_args.once or parsed_args.formatter != "table"
+    wants_list = wants_list or parsed_args.columns or parsed_args.sort_columns or parsed_args.long
     usable = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
-    return not asked and usable and sys.stdin.isatty() and sys.stdout.isatty()
+    return not wants_list and usable and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 class Rounds:
@@ -218,25 +218,25 @@ class Explaining:
 
     def _find(self, pane: Pane, sample: Sample) -> None:
         try:
-            explained = self._plan.explained(sample, guest_of(pane.key), pane.key, self._hypervisor)
+            explanation = self._plan.explained(sample, guest_of(pane.key), pane.key, self._hypervisor)
         except PlimsollError as error:
-            explained = Explained("plimsoll disk explain", (str(error),), ())
+            explanation = Explained("plimsoll disk explain", (str(error),), ())
         except Exception as error:  # tenants write into definitions: an unexpected error is limited to this disk
             LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
-            explained = Explained("plimsoll disk explain", (f"this is a bug in plimsoll: {error!r}",), ())
-        self._found = (pane, explained)
+            explanation = Explained("plimsoll disk explain", (f"this is a bug in plimsoll: {error!r}",), ())
+        self._found = (pane, explanation)
 
 
 @contextmanager
 def _quiet_logging() -> Iterator[None]:
     """Keeps the log off the screen; its last lines are logged afterwards."""
-    root, kept = logging.getLogger(), _Kept()
-    handlers, root.handlers = root.handlers, [kept]
+    root, buffer = logging.getLogger(), _Kept()
+    handlers, root.handlers = root.handlers, [buffer]
     try:
         yield
     finally:
         root.handlers = handlers
-        for entry in kept.entries:
+        for entry in buffer.entries:
             logging.getLogger(entry.name).handle(entry)
 
 
@@ -250,20 +250,20 @@ class _Kept(logging.Handler):
 
 
 def _show(rounds: Rounds, explaining: Explaining, screen: Screen, view: View) -> None:
-    shown = rounds.shown()
+    snapshot = rounds.shown()
     while True:
         if not view.paused:
-            shown = rounds.shown()
+            snapshot = rounds.shown()
         if view.pane is not None:
-            view = replace(view, pane=explaining.of(view.pane, shown.sample))
-        drawn = live_view.screen(shown, view, *screen.size)
-        view = drawn.view
-        screen.draw(drawn.lines)
-        typed = screen.keys(_REDRAW, key_map.unfinished)
-        if typed is None:
+            view = replace(view, pane=explaining.of(view.pane, snapshot.sample))
+        picture = live_view.screen(snapshot, view, *screen.size)
+        view = picture.view
+        screen.draw(picture.lines)
+        keystrokes = screen.keys(_REDRAW, key_map.unfinished)
+        if keystrokes is None:
             return
-        for key in key_map.keys(typed):
-            after = key_map.press(view, key, drawn.shape)
+        for key in key_map.keys(keystrokes):
+            after = key_map.press(view, key, picture.shape)
             if after is None:
                 return
             view = after

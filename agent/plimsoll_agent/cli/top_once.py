@@ -88,8 +88,8 @@ def state(row: Row) -> str:
 
 
 def _state_words(row: Row) -> str:
-    known = sentences.STATE_WORDS
-    return known.get(state(row), row.wrong.words)
+    words = sentences.STATE_WORDS
+    return words.get(state(row), row.wrong.words)
 
 
 def _reason(row: Row) -> Reason | None:
@@ -106,11 +106,11 @@ def _reason(row: Row) -> Reason | None:
     return result.reason if result.kind is Kind.DEFERRED else None
 
 
-def sum_of(found: Sequence[Row]) -> str:
+def sum_of(rows: Sequence[Row]) -> str:
     """``4 disks, 3 guests: 1 wrongly unlimited, 2 at limit``."""
-    counted = Counter(row.wrong for row in found)
-    parts = [f"{counted[wrong]} {wrong.words}" for wrong in reversed(Wrong) if wrong and counted[wrong]]
-    shares = [row.usage.share or 0 for row in found if row.usage is not None]
+    counts = Counter(row.wrong for row in rows)
+    parts = [f"{counts[wrong]} {wrong.words}" for wrong in reversed(Wrong) if wrong and counts[wrong]]
+    shares = [row.usage.share or 0 for row in rows if row.usage is not None]
     parts.append(f"{sum(share >= AT_LIMIT_RATIO for share in shares)} at limit")
-    guests = len({row.guest_uuid for row in found})
+    guests = len({row.guest_uuid for row in rows})
     return f"{plural(len(shares), 'disk')}, {plural(guests, 'guest')}: {', '.join(parts)}"

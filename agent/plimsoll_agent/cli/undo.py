@@ -109,12 +109,12 @@ class Undo(TellsDisks):
         wish = Wish(since, frozenset(parsed_args.guest))
         if parsed_args.dry_run:
             return self._told(self._run(parsed_args, settings, wish, read_only=True), parsed_args, settings)
-        paused = pause_actual(settings, now)
-        if paused is not None and paused.facts.get("region"):
-            raise Paused(f"{words(paused)}; no limit is written on this node until plimsoll region resume")
-        if paused is not None:
+        pause = pause_actual(settings, now)
+        if pause is not None and pause.facts.get("region"):
+            raise Paused(f"{words(pause)}; no limit is written on this node until plimsoll region resume")
+        if pause is not None:
             raise Paused(
-                f"{words(paused)}; no limit is written on this node. First: {_STOP}; then plimsoll resume,"
+                f"{words(pause)}; no limit is written on this node. First: {_STOP}; then plimsoll resume,"
                 " plimsoll undo, plimsoll pause"
             )
         daemon = daemon_status.load_or_none(state_of(settings))
@@ -123,23 +123,23 @@ class Undo(TellsDisks):
                 f"plimsoll daemon (pid {daemon.pid}) runs in mode enforce: it would apply the desired limits again at"
                 f" once. First: {_STOP}"
             )
-        shown = self._run(parsed_args, settings, wish, read_only=True)
-        number = shown.count(Kind.PLANNED)
-        bound = settings.brake.stops(number, shown.of) or (number > 0 and now - since > _OLD)
+        preview = self._run(parsed_args, settings, wish, read_only=True)
+        number = preview.count(Kind.PLANNED)
+        bound = settings.brake.stops(number, preview.of) or (number > 0 and now - since > _OLD)
         if parsed_args.disks not in (None, number) or (bound and not asks and parsed_args.disks is None):
             raise UsageError(
                 f"nothing changed: since {second(since)} limits of {plural(number, 'disk')} would be restored; if"
                 f" --dry-run lists the right ones, add --disks {number}"
             )
         if asks:
-            self._close(shown, settings, planned=True)
+            self._close(preview, settings, planned=True)
             if not number:
-                return shown.exit_status
+                return preview.exit_status
             if not self._agrees(number, since, bound=bound and parsed_args.disks is None):
                 self.say("Nothing changed.")
                 return 1
         if asks or bound:
-            wish = replace(wish, agreed=shown.agreement)
+            wish = replace(wish, agreed=preview.agreement)
         return self._told(self._run(parsed_args, settings, wish, read_only=False), parsed_args, settings)
 
     def _since(self, parsed_args: argparse.Namespace, record: Record, now: datetime) -> datetime:
@@ -200,9 +200,9 @@ class Undo(TellsDisks):
         Raises ``Busy``, ``StateError``.
         """
         with state.locked(patience=PATIENCE), state.guest_locks() as locks:
-            changed = {row.disk for row in record_query.changes_of_disks(Record(state.record), wish.since)}
-            meant = Scope(wish.guests)
-            locks.take({d.guest_uuid for d in changed if GuestRef(d.guest_uuid, d.guest_name) in meant}, PATIENCE)
+            disks = {row.disk for row in record_query.changes_of_disks(Record(state.record), wish.since)}
+            scope = Scope(wish.guests)
+            locks.take({d.guest_uuid for d in disks if GuestRef(d.guest_uuid, d.guest_name) in scope}, PATIENCE)
             yield locks
 
     def _tell_one(self, undone: Undone) -> None:
