@@ -32,7 +32,6 @@ LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/reconcile": 160,
     "agent/plimsoll_agent/store": 100,
     "agent/plimsoll_agent/util": 35,
-    "probes/plimsoll_probes/cli": 60,
 }
 """By room: a folder of a package."""
 

@@ -77,12 +77,12 @@ class Lines:
     def __init__(
         self,
         stream: Outlet,
-        dressed: Callable[[str], str],
+        for_journal: Callable[[str], str],
         progress: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
-        self._dressed = dressed
+        self._for_journal = for_journal
         self._progress = progress
         self._clock = clock
         self._lock = threading.Lock()
@@ -116,7 +116,7 @@ class Lines:
 
     def say(self, line: str) -> None:
         with self._lock:
-            print(self._dressed(line), file=self._stream, flush=True)
+            print(self._for_journal(line), file=self._stream, flush=True)
             self._last = self._clock()
 
     def heartbeat(self) -> None:
@@ -164,12 +164,12 @@ def _where(progress: Progress) -> str:
 
 
 def _time(progress: Progress) -> str:
-    elapsed, seconds = progress.elapsed, progress.seconds
+    run_time, seconds = progress.elapsed, progress.seconds
     if seconds is None:
-        return f"{elapsed:.0f} s"
-    if elapsed > seconds:
-        return f"{elapsed:.0f} s, waiting for the last requests"
-    return f"{elapsed:.0f}/{seconds:.0f} s"
+        return f"{run_time:.0f} s"
+    if run_time > seconds:
+        return f"{run_time:.0f} s, waiting for the last requests"
+    return f"{run_time:.0f}/{seconds:.0f} s"
 
 
 class Bars:

@@ -63,21 +63,21 @@ class ProbeList(HistoryCommand, Listing):
         with self.history(parsed_args) as history:
             results = sorted(history.latest(), key=_order)
             streaks = _alike([(result, history.streak(result)) for result in results])
-            postponed = still_postponed(history.postponed(), history.last_begun(at))
-        listed: list[tuple[_Key, str, str, tuple[object, ...]]] = [
+            postponements = still_postponed(history.postponed(), history.last_begun(at))
+        rows: list[tuple[_Key, str, str, tuple[object, ...]]] = [
             (_key(each), each.subject.guest_name, each.finding.verdict, _cells(each, _age(each.started, at), streak))
             for each, streak in streaks
         ]
-        listed += [
+        rows += [
             ((each.guest_uuid, each.directory), each.guest_name, POSTPONED, _postponed_cells(each, at))
-            for each in postponed
+            for each in postponements
         ]
         worst: dict[_Key, int] = {}
-        for key, _, verdict, _ in listed:
+        for key, _, verdict, _ in rows:
             worst[key] = min(_rank(verdict), worst.get(key, len(_WORST)))
-        listed.sort(key=lambda one: (worst[one[0]], one[1], one[0]))
-        self.closing = (_sum(results, postponed),)
-        return LIST_COLUMNS, [cells for *_, cells in listed]
+        rows.sort(key=lambda one: (worst[one[0]], one[1], one[0]))
+        self.closing = (_sum(results, postponements),)
+        return LIST_COLUMNS, [cells for *_, cells in rows]
 
 
 class ProbeHistory(HistoryCommand, Listing):
@@ -99,28 +99,32 @@ class ProbeHistory(HistoryCommand, Listing):
             raise UsageError("--most must be 0 or more")
         since, until = ends(parsed_args, now())
         with self.history(parsed_args) as history:
-            found = history.runs(
+            results = history.runs(
                 guest=parsed_args.guest,
                 job=job_of(parsed_args),
                 since=since,
                 until=until,
                 most=most + 1 if most else None,
             )
-        if most and len(found) > most:
-            found = found[:most]
+        if most and len(results) > most:
+            results = results[:most]
             if parsed_args.most is None:
                 self.app.stderr.write(f"only the newest {_LISTED} results are listed; --most 0 lists all\n")
         rows = [
             _cells(result, Shown(serialize.time_data(result.started), time_words(result.started)))
-            for result in reversed(found)
+            for result in reversed(results)
         ]
         return COLUMNS, rows
 
 
-def still_postponed(postponed: Iterable[Postponed], begun: Mapping[tuple[str, str], datetime]) -> list[Postponed]:
-    """Those not probed since. ``begun`` has the start of the last probe of each guest (uuid) and directory."""
+def still_postponed(
+    postponements: Iterable[Postponed], starts: Mapping[tuple[str, str], datetime]
+) -> list[Postponed]:
+    """Those not probed since. ``starts`` has the start of the last probe of each guest (uuid) and directory."""
     return [
-        each for each in postponed if (last := begun.get((each.guest_uuid, each.directory))) is None or last < each.at
+        each
+        for each in postponements
+        if (last := starts.get((each.guest_uuid, each.directory))) is None or last < each.at
     ]
 
 
@@ -132,19 +136,22 @@ def _rank(verdict: str) -> int:
     return _WORST.index(verdict) if verdict in _WORST else len(_WORST)
 
 
-def _alike(told: Sequence[tuple[ProbeResult, Streak | None]]) -> list[tuple[ProbeResult, Streak | None]]:
+def _alike(pairs: Sequence[tuple[ProbeResult, Streak | None]]) -> list[tuple[ProbeResult, Streak | None]]:
     """The jobs of a guest that have been in the same trouble have the beginning of the first, so that it is one
     reason.
     """
     streaks: dict[object, list[Streak]] = {}
-    for result, streak in told:
+    for result, streak in pairs:
         if streak is not None:
             streaks.setdefault((_key(result), result.finding.verdict), []).append(streak)
-    joined: dict[object, Streak] = {}
+    earliest: dict[object, Streak] = {}
     for key, several in streaks.items():
-        kept = [until for _, until in several if until is not None]
-        joined[key] = min(first for first, _ in several), min(kept) if len(kept) == len(several) else None
-    return [(result, joined.get((_key(result), result.finding.verdict))) for result, _ in told]
+        end_times = [until for _, until in several if until is not None]
+        earliest[key] = (
+            min(first for first, _ in several),
+            min(end_times) if len(end_times) == len(several) else None,
+        )
+    return [(result, earliest.get((_key(result), result.finding.verdict))) for result, _ in pairs]
 
 
 def _order(result: ProbeResult) -> tuple[str, str, str, int]:
@@ -153,7 +160,7 @@ def _order(result: ProbeResult) -> tuple[str, str, str, int]:
 
 
 def _cells(result: ProbeResult, when: Shown, streak: Streak | None = None) -> tuple[object, ...]:
-    subject, measured, limits = result.subject, result.measured, result.circumstances.before
+    subject, measurement, limits = result.subject, result.measured, result.circumstances.before
     return (
         result.id,
         subject.display_name,
@@ -162,11 +169,11 @@ def _cells(result: ProbeResult, when: Shown, streak: Streak | None = None) -> tu
         subject.directory,
         result.job.name.value,
         Shown(None, messages.UNKNOWN)
-        if measured is None
-        else Shown(measured.iops, messages.iops_words(measured.iops)),
-        _quantile(measured, 0.5),
-        _quantile(measured, 0.99),
-        _slowest(measured),
+        if measurement is None
+        else Shown(measurement.iops, messages.iops_words(measurement.iops)),
+        _quantile(measurement, 0.5),
+        _quantile(measurement, 0.99),
+        _slowest(measurement),
         Shown(limits_data(limits), messages.limits_words(limits)),
         when,
         Shown(result.finding.verdict.value, result.finding.verdict.value, TONES.get(result.finding.verdict)),
@@ -174,15 +181,15 @@ def _cells(result: ProbeResult, when: Shown, streak: Streak | None = None) -> tu
     )
 
 
-def _quantile(measured: Measured | None, fraction: float) -> Shown:
-    quantile = None if measured is None else measured.latency.quantile(fraction, measured.latency_max)
+def _quantile(measurement: Measured | None, fraction: float) -> Shown:
+    quantile = None if measurement is None else measurement.latency.quantile(fraction, measurement.latency_max)
     return Shown(serialize.quantile_data(quantile), messages.quantile_words(quantile))
 
 
-def _slowest(measured: Measured | None) -> Shown:
-    if measured is None or not measured.operations:
+def _slowest(measurement: Measured | None) -> Shown:
+    if measurement is None or not measurement.operations:
         return Shown(None, messages.UNKNOWN)
-    return Shown(measured.latency_max / 10**9, messages.latency_words(measured.latency_max))
+    return Shown(measurement.latency_max / 10**9, messages.latency_words(measurement.latency_max))
 
 
 def _age(time: datetime, at: datetime) -> Shown:
@@ -192,28 +199,28 @@ def _age(time: datetime, at: datetime) -> Shown:
 
 def _why(result: ProbeResult, streak: Streak | None = None) -> Shown:
     """Nothing for a promise that was kept: the limit has a column."""
-    kept = result.finding.verdict is Verdict.KEPT
-    return Shown(result.finding.why.value, "" if kept else messages.because_words(result, streak))
+    as_promised = result.finding.verdict is Verdict.KEPT
+    return Shown(result.finding.why.value, "" if as_promised else messages.because_words(result, streak))
 
 
-def _postponed_cells(postponed: Postponed, at: datetime) -> tuple[object, ...]:
+def _postponed_cells(postponement: Postponed, at: datetime) -> tuple[object, ...]:
     nothing = Shown(None, messages.UNKNOWN)
     return (
         nothing,
         nothing,
-        postponed.guest_name,
+        postponement.guest_name,
         nothing,
-        postponed.directory,
+        postponement.directory,
         *(nothing,) * 6,
-        _age(postponed.at, at),
+        _age(postponement.at, at),
         POSTPONED,
-        Shown(postponed.why.value, messages.why_words(postponed.why, postponed.facts)),
+        Shown(postponement.why.value, messages.why_words(postponement.why, postponement.facts)),
     )
 
 
-def _sum(results: Sequence[ProbeResult], postponed: Sequence[Postponed]) -> str:
-    guests = len({each.subject.guest_uuid for each in results} | {each.guest_uuid for each in postponed})
-    counted = Counter(result.finding.verdict for result in results)
-    parts = [f"{counted[verdict]} {verdict}" for verdict in Verdict if counted[verdict]]
-    parts += [f"{len(postponed)} {POSTPONED}"] if postponed else []
+def _sum(results: Sequence[ProbeResult], postponements: Sequence[Postponed]) -> str:
+    guests = len({each.subject.guest_uuid for each in results} | {each.guest_uuid for each in postponements})
+    counts = Counter(result.finding.verdict for result in results)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]]
+    parts += [f"{len(postponements)} {POSTPONED}"] if postponements else []
     return f"{plural(len(results), 'job')} on {plural(guests, 'guest')}" + (f": {', '.join(parts)}" if parts else "")

@@ -49,9 +49,14 @@ class ProbeShow(HistoryCommand, Page):
 
 
 def _shown(result: ProbeResult, streak: Streak | None) -> dict[str, str]:
-    subject, measured, counted, met = result.subject, result.measured, result.counted, result.circumstances
+    subject, measurement, counters, circumstances = (
+        result.subject,
+        result.measured,
+        result.counted,
+        result.circumstances,
+    )
     names = [subject.guest_name, subject.guest_uuid] if subject.display_name else [subject.guest_uuid]
-    shown = {
+    rows = {
         "result": messages.UNKNOWN if result.id is None else str(result.id),
         "guest": f"{messages.guest_words(subject.guest_name, subject.display_name)} ({printable(', '.join(names))})",
         "project": _text(subject.project),
@@ -64,28 +69,30 @@ def _shown(result: ProbeResult, streak: Streak | None) -> dict[str, str]:
         "job": messages.job_words(result.job),
         "rule": _text(result.rule),
         "objective": messages.objective_words(result.objective),
-        "promised": messages.limits_words(met.promised),
-        "actual before": messages.limits_words(met.before),
-        "actual after": messages.limits_words(met.after),
-        "cluster before": messages.health_words(met.health_before),
-        "cluster after": messages.health_words(met.health_after),
+        "promised": messages.limits_words(circumstances.promised),
+        "actual before": messages.limits_words(circumstances.before),
+        "actual after": messages.limits_words(circumstances.after),
+        "cluster before": messages.health_words(circumstances.health_before),
+        "cluster after": messages.health_words(circumstances.health_after),
     }
-    if measured is not None:
-        shown |= {
-            "fio": f"{printable(measured.fio)}, engine {printable(measured.engine)}",
-            "done": f"{plural(measured.operations, 'request')} in {measured.seconds:.1f} s:"
-            f" {messages.iops_words(measured.iops)} IOPS, {messages.rate_words(measured.bytes / measured.seconds)}",
-            "unfinished": str(measured.unfinished),
-            "cpu busy": messages.share_words(measured.cpu_busy),
+    if measurement is not None:
+        rows |= {
+            "fio": f"{printable(measurement.fio)}, engine {printable(measurement.engine)}",
+            "done": f"{plural(measurement.operations, 'request')} in {measurement.seconds:.1f} s:"
+            f" {messages.iops_words(measurement.iops)} IOPS,"
+            f" {messages.rate_words(measurement.bytes / measurement.seconds)}",
+            "unfinished": str(measurement.unfinished),
+            "cpu busy": messages.share_words(measurement.cpu_busy),
         }
-    if counted is not None:
+    if counters is not None:
         rate = (
-            "" if counted.last_rate is None else f", {messages.iops_words(counted.last_rate)} IOPS in its last part"
+            "" if counters.last_rate is None else f", {messages.iops_words(counters.last_rate)} IOPS in its last part"
         )
-        shown["host counted"] = (
-            f"{plural(counted.operations, 'request')}, {short_size(counted.bytes)} in {counted.seconds:.1f} s{rate}"
+        rows["host counted"] = (
+            f"{plural(counters.operations, 'request')}, {short_size(counters.bytes)} in"
+            f" {counters.seconds:.1f} s{rate}"
         )
-    return shown | {"verdict": messages.verdict_words(result, streak)}
+    return rows | {"verdict": messages.verdict_words(result, streak)}
 
 
 def _disk(result: ProbeResult) -> str:
@@ -96,18 +103,18 @@ def _disk(result: ProbeResult) -> str:
     return printable(f"{subject.target}, {what}, pool {subject.pool}")
 
 
-def _rows(measured: Measured) -> Iterator[Sequence[object]]:
-    for name, flow in measured.flows:
-        yield _row(name, flow.operations, flow.bytes, measured.seconds, flow.latency, flow.latency_max)
-    if len(list(measured.flows)) == 2:
-        done, size = measured.operations, measured.bytes
-        yield _row("both", done, size, measured.seconds, measured.latency, measured.latency_max)
+def _rows(measurement: Measured) -> Iterator[Sequence[object]]:
+    for name, flow in measurement.flows:
+        yield _row(name, flow.operations, flow.bytes, measurement.seconds, flow.latency, flow.latency_max)
+    if len(list(measurement.flows)) == 2:
+        operations, size = measurement.operations, measurement.bytes
+        yield _row("both", operations, size, measurement.seconds, measurement.latency, measurement.latency_max)
 
 
-def _row(name: str, done: int, size: int, seconds: float, latency: Histogram, slowest: int) -> Sequence[object]:
+def _row(name: str, operations: int, size: int, seconds: float, latency: Histogram, slowest: int) -> Sequence[object]:
     quantiles = [messages.quantile_words(latency.quantile(fraction, slowest)) for fraction in QUANTILES]
-    maximum = messages.latency_words(slowest) if done else messages.UNKNOWN
-    return name, done, messages.rate_words(size / seconds), *quantiles, maximum
+    maximum = messages.latency_words(slowest) if operations else messages.UNKNOWN
+    return name, operations, messages.rate_words(size / seconds), *quantiles, maximum
 
 
 def _text(value: str | None) -> str:
@@ -155,16 +162,16 @@ def _compared(comparison: Comparison) -> dict[str, str]:
     run, then, now = comparison.run, comparison.then, comparison.now
     number = "no result" if run.id is None else f"result {run.id}"
     guest = messages.guest_words(run.subject.guest_name, run.subject.display_name)
-    shown = {
+    rows = {
         "run": f"{guest} {printable(run.subject.directory)} {run.job.name}, {time_words(run.started)} UTC ({number})",
         "verdict": messages.verdict_words(run),
         "then": "nothing to compare with" if then is None else _against(then, comparison.span),
     }
     if then is not None and now is not None:
-        shown["iops"] = _then_and_now(messages.iops_words, then.iops, now.iops)
-        shown["rate"] = _then_and_now(messages.rate_words, then.bytes_per_second, now.bytes_per_second)
+        rows["iops"] = _then_and_now(messages.iops_words, then.iops, now.iops)
+        rows["rate"] = _then_and_now(messages.rate_words, then.bytes_per_second, now.bytes_per_second)
     verdicts = [f"{comparison.verdicts[one]} {one}" for one in Verdict if one in comparison.verdicts]
-    return shown | {"verdicts then": ", ".join(verdicts) or messages.UNKNOWN}
+    return rows | {"verdicts then": ", ".join(verdicts) or messages.UNKNOWN}
 
 
 def _against(then: Then, span: timedelta) -> str:

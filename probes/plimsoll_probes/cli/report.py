@@ -61,15 +61,15 @@ class ProbeReport(HistoryCommand):
         period = window(parsed_args, now(), _SINCE)
         output = None if parsed_args.output == STDOUT else _file(parsed_args.output)
         with self.history(parsed_args) as history:
-            page, gathered = self._page(history, max(period.since, _FIRST), period.until, parsed_args)
+            page, summary = self._page(history, max(period.since, _FIRST), period.until, parsed_args)
         if output is None:
             # The locale's encoding may lack characters of the page; HTML can write all in ASCII.
             self.app.stdout.write(page.encode("ascii", "xmlcharrefreplace").decode("ascii"))
         else:
             _write(output, page)
         size = short_size(round(len(page.encode()) / 1024) * 1024)
-        guests = plural(len(gathered.guests), "guest")
-        self.app.stderr.write(f"{parsed_args.output}: {plural(gathered.runs, 'run')} of {guests}, {size}\n")
+        guests = plural(len(summary.guests), "guest")
+        self.app.stderr.write(f"{parsed_args.output}: {plural(summary.runs, 'run')} of {guests}, {size}\n")
 
     def _page(
         self, history: History, begin: datetime, at: datetime, parsed_args: argparse.Namespace
@@ -84,58 +84,58 @@ class ProbeReport(HistoryCommand):
             ) from error
         guest, job = parsed_args.guest, job_of(parsed_args)
         intervals = history.intervals(guest, begin, at)
-        planned = {each.guest_uuid: each.every for each in history.chosen_targets()}
+        plans = {each.guest_uuid: each.every for each in history.chosen_targets()}
         span = Span(begin, at, usual(intervals.values()))
-        gathered = gather(self._told(paged(history, span, guest, job)), span, intervals, planned)
+        summary = gather(self._told(paged(history, span, guest, job)), span, intervals, plans)
         text = page.page(
-            gathered,
+            summary,
             page.Waiting(*(_waiting(history, guest, at) if parsed_args.until is None else ((), ()))),
             page.Reader(lambda uuid: paged(history, span, uuid, job), history.streak),
             page.Origin(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
         )
-        return text, gathered
+        return text, summary
 
     def _told(self, results: Iterable[ProbeResult]) -> Iterator[ProbeResult]:
         """The same results; shows on a terminal how many have been read."""
         stderr = self.app.stderr
-        shown = stderr.isatty()
+        on_terminal = stderr.isatty()
         for number, result in enumerate(results, 1):
             yield result
-            if shown and number % _TOLD_EVERY == 0:
+            if on_terminal and number % _TOLD_EVERY == 0:
                 stderr.write(f"\r{number} runs read")
                 stderr.flush()
-        if shown:
+        if on_terminal:
             stderr.write("\r\x1b[K")
 
 
 def paged(history: History, span: Span, guest: str | None, job: JobName | None) -> Iterator[ProbeResult]:
     """The runs of the span, newest first, read in parts: all of them may not fit into memory."""
     until, most = span.until, _AT_ONCE
-    seen: set[int | None] = set()
+    ids: set[int | None] = set()
     while True:
-        found = history.runs(guest=guest, job=job, since=span.since, until=until, most=most)
-        new = [result for result in found if result.id not in seen]
+        results = history.runs(guest=guest, job=job, since=span.since, until=until, most=most)
+        new = [result for result in results if result.id not in ids]
         yield from new
-        if len(found) < most:
+        if len(results) < most:
             return
         # Others may have begun at the same time as the last one.
-        until = found[-1].started + timedelta(microseconds=1)
-        seen = {result.id for result in found if result.started == found[-1].started}
+        until = results[-1].started + timedelta(microseconds=1)
+        ids = {result.id for result in results if result.started == results[-1].started}
         most = most if new else 2 * most  # the next part must have room for all that were seen
 
 
 def _waiting(history: History, guest: str | None, at: datetime) -> tuple[Sequence[Postponed], Sequence[Late]]:
     """Postponed targets, and overdue ones that were not postponed."""
-    begun = history.last_begun(at)
-    postponed = still_postponed(history.postponed(), begun)
-    postponed_keys = {(each.guest_uuid, each.directory) for each in postponed}
-    waiting = [each for each in late(history.chosen_targets(), begun, at) if each.target.key not in postponed_keys]
+    starts = history.last_begun(at)
+    postponements = still_postponed(history.postponed(), starts)
+    postponed_keys = {(each.guest_uuid, each.directory) for each in postponements}
+    waiting = [each for each in late(history.chosen_targets(), starts, at) if each.target.key not in postponed_keys]
     if guest is None:
-        return postponed, waiting
-    meant = (guest.lower(), guest)
+        return postponements, waiting
+    uuid, name = guest.lower(), guest
     return (
-        [each for each in postponed if each.guest_uuid == meant[0] or each.guest_name == meant[1]],
-        [each for each in waiting if each.target.guest_uuid == meant[0] or each.target.guest_name == meant[1]],
+        [each for each in postponements if each.guest_uuid == uuid or each.guest_name == name],
+        [each for each in waiting if each.target.guest_uuid == uuid or each.target.guest_name == name],
     )
 
 

@@ -62,10 +62,10 @@ class Round:
         self.desk = Desk(socket.gethostname(), settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop)
         self.admission = Admission(self._acquire, one_per_pool=settings.probe.one_per_pool)
 
-    def keep_chosen(self, found: Pick) -> None:
+    def keep_chosen(self, selection: Pick) -> None:
         """Keep which guests are chosen. Where that fails, they are probed nevertheless."""
         try:
-            keep_chosen(self._history, found)
+            keep_chosen(self._history, selection)
         except PlimsollError as error:
             self._unkept = True
             LOG.error("%s", error)
@@ -137,9 +137,9 @@ class Round:
                 self._show.done(target(item).key)
 
         with self._show, self._heeding_signals():
-            for item, postponed in side_by_side(probe, items, self._settings.probe.at_once):
-                if postponed is not None:
-                    self._postpone(target(item), postponed)
+            for item, postponement in side_by_side(probe, items, self._settings.probe.at_once):
+                if postponement is not None:
+                    self._postpone(target(item), postponement)
         self._prune()
 
     def _report_unexpected(self, target: Target, error: Exception) -> None:
@@ -150,17 +150,17 @@ class Round:
         else:
             LOG.error("%s: this is a bug in plimsoll, please report it", guest, exc_info=error)
 
-    def _postpone(self, target: Target, postponed: Postponed) -> None:
-        self._postponed.append(postponed)
+    def _postpone(self, target: Target, postponement: Postponed) -> None:
+        self._postponed.append(postponement)
         try:
-            self._history.postpone(postponed)
+            self._history.postpone(postponement)
         except PlimsollError as error:
             self._unkept = True
             LOG.error("%s", error)
         self._tell_checks()
         if self._format == "text":
             guest = messages.guest_words(target.guest.name, target.guest.display_name)
-            self._show.say(f"{guest}  {messages.postponed_words(postponed)}")
+            self._show.say(f"{guest}  {messages.postponed_words(postponement)}")
 
     def _prune(self) -> None:
         probe = self._settings.probe
@@ -171,17 +171,17 @@ class Round:
 
     @contextmanager
     def _heeding_signals(self) -> Iterator[None]:
-        heard: list[int] = []
+        signals: list[int] = []
 
         def end(number: int, _: FrameType | None) -> None:
-            heard.append(number)
-            if len(heard) > 1:  # it may interrupt the first, which holds the event's lock
+            signals.append(number)
+            if len(signals) > 1:  # it may interrupt the first, which holds the event's lock
                 return
             self._stop.set()
             LOG.warning("%s: stopping the running probes and removing their files", signal.Signals(number).name)
 
-        meant = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]  # as under nohup
-        before = {number: signal.signal(number, end) for number in meant}
+        endings = [one for one in _ENDING if signal.getsignal(one) is not signal.SIG_IGN]  # as under nohup
+        before = {number: signal.signal(number, end) for number in endings}
         try:
             yield
         finally:
@@ -191,12 +191,12 @@ class Round:
     def close(self) -> int:
         """Print what is left; returns the exit status."""
         if self._format != "text":
-            told = {
+            data = {
                 "results": [serialize.result_data(result) for result in self._results],
                 "postponed": [serialize.postponed_data(one) for one in self._postponed],
                 "nothing": None,
             }
-            self._out.write(f"{text_of(told, self._format)}\n")
+            self._out.write(f"{text_of(data, self._format)}\n")
             self._out.flush()
         status = self._status()
         return status or 1 if self._out.gone else status
@@ -205,15 +205,18 @@ class Round:
         if self._stop.is_set():
             return 1
         verdicts = {result.finding.verdict for result in self._results}
-        lost = self._postponed or self._unkept or self._unexpected
-        if verdicts <= set(GOOD) and not lost:
+        loss = self._postponed or self._unkept or self._unexpected
+        if verdicts <= set(GOOD) and not loss:
             return 0
         return 1 if verdicts <= {Verdict.FAILED} and not self._postponed else 3
 
 
-def keep_chosen(history: History, found: Pick) -> None:
+def keep_chosen(history: History, selection: Pick) -> None:
     """Keep which guests are chosen; unreachable ones stay as before. Raises ``StateError``."""
-    unsure = [*(each.guest.uuid for each in found.unreachable), *(each.guest.uuid for each in found.chosen.doubts)]
+    unsure = [
+        *(each.guest.uuid for each in selection.unreachable),
+        *(each.guest.uuid for each in selection.chosen.doubts),
+    ]
     now = datetime.now(UTC)
-    history.chosen(found.chosen.targets, now, unsure)
+    history.chosen(selection.chosen.targets, now, unsure)
     history.show(now)

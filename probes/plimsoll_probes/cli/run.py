@@ -127,24 +127,24 @@ class ProbeRun(NodeCommand):
         jobs = tuple(map(JobName, dict.fromkeys(parsed_args.job)))
         if parsed_args.here:
             return self._here(parsed_args, settings, state, jobs or tuple(JobName))
-        paused = pause_actual(settings, datetime.now(UTC)) if parsed_args.due else None
-        if paused is not None:
-            self._nothing(parsed_args, Nothing.PAUSED, f"No probe starts: {reason_words(paused)}.")
+        pause = pause_actual(settings, datetime.now(UTC)) if parsed_args.due else None
+        if pause is not None:
+            self._nothing(parsed_args, Nothing.PAUSED, f"No probe starts: {reason_words(pause)}.")
             return 3
         context = pass_context(settings, read_only=True, without_rules=parsed_args.dry_run)
         if context.complaint:
             self.app.stderr.write(f"{context.complaint}\n")
         with self.libvirt(settings) as hypervisor:
-            found = pick(hypervisor, settings, context.situation.rules, datetime.now(UTC))
-            for line in found.complaints:
+            selection = pick(hypervisor, settings, context.situation.rules, datetime.now(UTC))
+            for line in selection.complaints:
                 self.app.stderr.write(f"{line}\n")
-            targets, status = targets_of(found, parsed_args.guest), 0
+            targets, status = targets_of(selection, parsed_args.guest), 0
             if parsed_args.dry_run:
                 with history_of(settings) as history:
                     desired = _desired(parsed_args, settings, targets, history.last_begun)
                 self._would_probe(parsed_args, [(one.target, jobs or one.target.jobs) for one in desired])
             elif targets:
-                status = self._probe(parsed_args, settings, context, hypervisor, state, found, targets, jobs)
+                status = self._probe(parsed_args, settings, context, hypervisor, state, selection, targets, jobs)
             else:
                 self._nothing(
                     parsed_args,
@@ -152,16 +152,16 @@ class ProbeRun(NodeCommand):
                     "No guest of this node is chosen by a rule with probe; see plimsoll-rules(5).",
                 )
                 if parsed_args.due:
-                    keep_chosen(History(state.probes), found)
+                    keep_chosen(History(state.probes), selection)
         if context.complaint:  # these are not the rules that the operator meant
             return 1
-        return status or (3 if found.unreachable and not parsed_args.guest else 0)
+        return status or (3 if selection.unreachable and not parsed_args.guest else 0)
 
     def _would_probe(
         self, parsed_args: argparse.Namespace, desired: Sequence[tuple[Target, Sequence[JobName]]]
     ) -> None:
         if parsed_args.format != "text":
-            told = [
+            data = [
                 {
                     "guest": target.guest.name,
                     "guest_uuid": target.guest.uuid,
@@ -171,7 +171,7 @@ class ProbeRun(NodeCommand):
                 }
                 for target, jobs in desired
             ]
-            self._say(text_of(told, parsed_args.format))
+            self._say(text_of(data, parsed_args.format))
             return
         for target, jobs in desired:
             by = f'  (rule "{printable(target.rule)}")' if target.rule else ""
@@ -195,14 +195,14 @@ class ProbeRun(NodeCommand):
         context: PassContext,
         hypervisor: Libvirt,
         state: State,
-        found: Pick,
+        selection: Pick,
         targets: Sequence[Planned],
         jobs: tuple[JobName, ...],
     ) -> int:
-        rules, gate, paused = context.situation.rules, context.caution.gate, context.caution.paused
+        rules, gate, current_pause = context.situation.rules, context.caution.gate, context.caution.paused
         with self._round(parsed_args, settings, state) as round_:
             if parsed_args.due:  # a run by hand does not tell that there will be more
-                round_.keep_chosen(found)
+                round_.keep_chosen(selection)
             # Only now, with the lock: another run may have started some of them.
             desired = _desired(parsed_args, settings, targets, round_.last_begun)
             if not desired:
@@ -219,7 +219,7 @@ class ProbeRun(NodeCommand):
                 )
 
                 def work(one: _Desired) -> Postponed | None:
-                    if parsed_args.due and paused() is not None:  # paused since this run started
+                    if parsed_args.due and current_pause() is not None:  # paused since this run started
                         return round_.desk.postpone(one.target, Why.PAUSED, {})
                     return probe.run(one.target, jobs or one.target.jobs, one.until)
 

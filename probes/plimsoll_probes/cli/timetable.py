@@ -85,19 +85,19 @@ class ProbeTimetable(NodeCommand, Listing):
         if complaint:
             self.app.stderr.write(f"{complaint}\n")
             self.status = 1
-        paused = pause_actual(settings, at)
-        if paused is not None:
-            self.app.stderr.write(f"No probe starts: {reason_words(paused)}.\n")
+        pause = pause_actual(settings, at)
+        if pause is not None:
+            self.app.stderr.write(f"No probe starts: {reason_words(pause)}.\n")
         with self.libvirt(settings) as hypervisor:
-            found = pick(hypervisor, settings, rules, at)
-        for line in found.complaints:
+            selection = pick(hypervisor, settings, rules, at)
+        for line in selection.complaints:
             self.app.stderr.write(f"{line}\n")
-        if found.unreachable:
+        if selection.unreachable:
             self.status = 1
         with history_of(settings) as history:
-            begun, postponed = history.last_begun(at), history.postponed()
-        self._entries = entries(found.chosen.targets, begun, postponed, at, at + ahead, settings.probe.late)
-        self._guests = len({target.guest.uuid for target in found.chosen.targets})
+            starts, postponements = history.last_begun(at), history.postponed()
+        self._entries = entries(selection.chosen.targets, starts, postponements, at, at + ahead, settings.probe.late)
+        self._guests = len({target.guest.uuid for target in selection.chosen.targets})
         self.closing = (self._sum(),)
         return COLUMNS, [_cells(entry, at) for entry in self._entries]
 
@@ -117,32 +117,32 @@ def _duration(text: str) -> timedelta:
 
 def entries(
     targets: Sequence[Planned],
-    begun: Mapping[tuple[str, str], datetime],
-    postponed: Iterable[Postponed],
+    starts: Mapping[tuple[str, str], datetime],
+    postponements: Iterable[Postponed],
     at: datetime,
     until: datetime,
     late: float,
 ) -> list[Entry]:
     """Each target's last time, if no probe ran then, and its upcoming times; at least one entry for each target."""
-    why = {(each.guest_uuid, each.directory): each for each in postponed}
-    due = {item.target.key for item in timetable.due(targets, begun, at, late)}
-    listed: list[Entry] = []
+    why = {(each.guest_uuid, each.directory): each for each in postponements}
+    due = {item.target.key for item in timetable.due(targets, starts, at, late)}
+    rows: list[Entry] = []
     for target in targets:
-        last, reason, patience = begun.get(target.key), why.get(target.key), timedelta(seconds=late)
+        last, reason, patience = starts.get(target.key), why.get(target.key), timedelta(seconds=late)
         time = timetable.previous(target, at)
         if reason is not None and not time <= reason.at <= at:
             reason = None  # it is about an earlier time
         if target.key in due:
             state = State.DUE if reason is None else State.POSTPONED
-            listed.append(Entry(target, time, time + patience, state, last, reason))
+            rows.append(Entry(target, time, time + patience, state, last, reason))
         elif (last is not None and last < time) or (reason is not None and (last is None or last < time)):
-            listed.append(Entry(target, time, time + patience, State.MISSED, last, reason))
+            rows.append(Entry(target, time, time + patience, State.MISSED, last, reason))
         coming = [item.at for item in timetable.table([target], at, until)]
         following = timetable.following(target, at)
         if not coming and (target.until is None or following < target.until):
             coming = [following]
-        listed += [Entry(target, item, item + patience, State.COMING, last) for item in coming]
-    return sorted(listed, key=lambda entry: (entry.at, *entry.target.key))
+        rows += [Entry(target, item, item + patience, State.COMING, last) for item in coming]
+    return sorted(rows, key=lambda entry: (entry.at, *entry.target.key))
 
 
 def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:
@@ -171,7 +171,7 @@ def _state_words(entry: Entry, at: datetime) -> str:
             return f"in {durations.words(entry.at - at)}"
 
 
-def _why(postponed: Postponed | None) -> Shown:
-    if postponed is None:
+def _why(postponement: Postponed | None) -> Shown:
+    if postponement is None:
         return Shown(None, messages.UNKNOWN)
-    return Shown(postponed.why.value, messages.why_words(postponed.why, postponed.facts))
+    return Shown(postponement.why.value, messages.why_words(postponement.why, postponement.facts))
