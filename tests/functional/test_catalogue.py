@@ -701,7 +701,7 @@ def test_age_is_a_check_that_a_monitor_can_run(node: Node) -> None:
     path.write_text(path.read_text().replace(node.catalogue.issued.isoformat(), old, 1))
     ran = node.runs("age")
     assert ran.status == 1
-    assert "3 h ago" in ran.out
+    assert "3 h " in ran.out
     assert "not refreshed from" in ran.err
 
 
