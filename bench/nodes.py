@@ -29,9 +29,11 @@ from datetime import UTC, datetime, timedelta
 from multiprocessing.pool import AsyncResult, Pool
 from pathlib import Path
 
+from cryptography.hazmat.primitives import serialization as pem
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from bench.lab import in_lab, say
 from bench.measure import Cost, once
-from bench.region import write_key
 from bench.simulated import Node
 from bench.volumes import fill
 from bench.ways import PLIMSOLL
@@ -301,3 +303,12 @@ def _refresh(node: Node, now: datetime, attached: list[str], due: float) -> tupl
     if attached:
         node.attach(attached, now)
     return node.refresh(now), late
+
+
+def write_key(home: Path) -> None:
+    """A pair of keys as ``openssl genpkey -algorithm ed25519`` makes it: ``key``, ``key.pub``."""
+    key, file = Ed25519PrivateKey.generate(), home / "key"
+    file.touch(mode=0o600)
+    file.write_bytes(key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption()))
+    public = key.public_key().public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo)
+    file.with_name("key.pub").write_bytes(public)
