@@ -10,6 +10,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util import durations, quantities
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.quantities import Quantity
+from plimsoll_agent.util.text import both_ends
 
 EXAMPLES = "14:00, yesterday 22:00, 2026-11-20, 2026-11-20T14:00+01:00, or 2h for two hours ago"
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d)?([+-]\d\d:?\d\d|Z)?", re.ASCII)
@@ -48,8 +49,8 @@ def window(parsed_args: argparse.Namespace, now: datetime, default: str) -> Wind
     duration = parsed_args.since or default
     if parsed_args.until is None and _is_duration(duration):
         return Window(since=since, until=until, words=f"the last {duration}", options=f"--since {duration}")
-    end = f"{until:%H:%M}" if until.date() == since.date() else f"{until:%Y-%m-%d %H:%M}"
-    words = f"the time from {since:%Y-%m-%d %H:%M} to {end} UTC"
+    begin, end = both_ends(since, until)
+    words = f"the time from {begin} to {end}"
     options = f"--since {since:%Y-%m-%dT%H:%MZ}" + (f" --until {until:%Y-%m-%dT%H:%MZ}" if parsed_args.until else "")
     return Window(since=since, until=until, words=words, options=options)
 

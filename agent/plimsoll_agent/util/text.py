@@ -24,6 +24,11 @@ def minute(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def both_ends(first: datetime, last: datetime) -> tuple[str, str]:
+    """Of a time span in UTC: ``2026-11-22 14:00`` and ``15:20 UTC``, the last with its day where that is another."""
+    return f"{first:%Y-%m-%d %H:%M}", f"{last:%H:%M} UTC" if first.date() == last.date() else minute(last)
+
+
 def printable(text: str) -> str:
     """Text of unknown origin, safe to show: control, format and line characters become question marks."""
     if text.isprintable():

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from plimsoll_agent.messages.limits import short_change, short_limits, short_size
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
-from plimsoll_agent.util.text import minute, plural, printable
+from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain.cause import Cause, Finding, Unexplained
 from plimsoll_insight.explain.evidence import Interval, Place
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
@@ -173,9 +173,8 @@ def _share_of_span(disk: ExplainedDisk, finding: Finding) -> str:
 
 def _between(begin: float, end: float) -> str:
     """``between 2026-11-22 14:00 and 15:20 UTC``."""
-    first, last = (datetime.fromtimestamp(at, UTC) for at in (begin, end))
-    until = f"{last:%H:%M} UTC" if first.date() == last.date() else minute(last)
-    return f"between {first:%Y-%m-%d %H:%M} and {until}"
+    first, last = both_ends(datetime.fromtimestamp(begin, UTC), datetime.fromtimestamp(end, UTC))
+    return f"between {first} and {last}"
 
 
 def _minute(at: float) -> str:

@@ -78,9 +78,10 @@ class RegionCommand(LocalCommand):
         ``least`` and ``most`` are durations that it must have, ``why`` a word on them.
         """
         # What is wrong by itself is told before anything is asked.
-        ends(parsed_args, datetime.now(UTC))
         if parsed_args.until is None:
             _check_bounds(window(parsed_args, datetime.now(UTC), default), least, most, why)
+        else:
+            ends(parsed_args, datetime.now(UTC))
         period = window(parsed_args, datetime.fromtimestamp(prometheus.now(), UTC), default)
         _check_bounds(period, least, most, why)
         prometheus.as_of(period.until.timestamp())
