@@ -84,10 +84,10 @@ def standing_in(directory: Path) -> dict[int, str]:
     return found
 
 
-def until(true: Callable[[], object], seconds: float = 10) -> None:
+def until(true: Callable[[], object], seconds: float = 10, state: Callable[[], object] = str) -> None:
     end = time.monotonic() + seconds
     while not true():
-        assert time.monotonic() < end, "it does not come about"
+        assert time.monotonic() < end, f"it does not come about: {state()}"
         time.sleep(0.02)
 
 
@@ -236,7 +236,8 @@ def test_a_fio_that_does_not_end_is_killed_and_the_kernels_counters_are_told(fil
     assert caught.facts["unfinished"] is not None
     assert time.monotonic() - began < 9
     until(lambda: not standing_in(own(filled)))
-    until(session(filled).clean)  # the call that was killed may be about to remove the directory itself
+    # The call that was killed may be about to remove the directory itself.
+    until(session(filled).clean, state=lambda: (snapshot(filled), standing_in(own(filled))))
     assert snapshot(filled) == {}
 
 
@@ -358,6 +359,13 @@ def test_to_clean_twice_or_before_anything_was_made_is_clean(tmp_path: Path) -> 
     session(tmp_path).fill(SIZE)
     assert session(tmp_path).clean()
     assert session(tmp_path).clean()
+
+
+def test_a_removal_that_was_killed_before_its_last_step_is_ended(tmp_path: Path) -> None:
+    """The mark is gone then, and the empty directory is not."""
+    own(tmp_path).mkdir(0o700)
+    assert session(tmp_path).clean()
+    assert snapshot(tmp_path) == {}
 
 
 # --- where another user owns the directory

@@ -99,10 +99,15 @@ remove() {
     remover=$!
 }
 
+# Removes the directory $1 that has no mark: a session killed before it made its mark, or after it removed it, left it
+# empty, and rmdir removes nothing else.
+remove_unmarked() {
+    [ -L "$1" ] || [ ! -O "$1" ] || [ -f "$1/$mark" ] || rmdir "./$1" 2>/dev/null
+}
+
 sweep() {
     for left in .plimsoll-probe-*; do
-        # A session killed before it made its mark left an empty directory, and rmdir removes nothing else.
-        [ -L "$left" ] || [ ! -O "$left" ] || [ -f "$left/$mark" ] || rmdir "./$left" 2>/dev/null
+        remove_unmarked "$left"
         (
             enter_ours "$left" || exit
             kill_ours
@@ -282,6 +287,7 @@ piece) # NUMBER
     dd bs=262144 skip="$4" count=1 <out.json.gz 2>/dev/null
     ;;
 clean)
+    remove_unmarked "$own"
     [ -e "$own" ] || [ -L "$own" ] || {
         echo "clean=yes"
         exit 0
