@@ -27,8 +27,14 @@ def filled(dashboard: Mapping[str, Any], promql: str, values: Mapping[str, str] 
     return _filled(promql, {**BUILT_IN, **_alls(dashboard), **(values or {})})
 
 
-def targets(dashboard: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def panels(dashboard: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Without rows, but with what these hold where they are folded."""
     for panel in dashboard["panels"]:
+        yield from panels(panel) if panel["type"] == "row" else [panel]
+
+
+def targets(dashboard: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    for panel in panels(dashboard):
         for target in panel.get("targets", ()):
             yield panel, target
 

@@ -25,6 +25,7 @@ from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards.files import files
 from plimsoll_monitoring.dashboards.steps import OF_STATE, OF_VERDICT
 from tests.grafana import asked, chosen, queries, targets
+from tests.grafana import panels as panels_of
 from tests.unit.colours import DEFICIENCIES, contrast, seen_difference
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,11 @@ def read(name: str) -> dict[str, Any]:
 
 
 def panels(name: str) -> list[dict[str, Any]]:
-    return [panel for panel in read(name)["panels"] if panel["type"] != "row"]
+    return list(panels_of(read(name)))
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    return [panel for panel in read(name)["panels"] if panel["type"] == "row"]
 
 
 def expressions(panel: dict[str, Any]) -> str:
@@ -88,7 +93,8 @@ def test_grafanas_types_know_everything_in_a_file(name: str) -> None:
     register_default_plugins()
     dashboard = Dashboard.from_json(read(name))
     assert json.loads(json.dumps(dashboard, cls=JSONEncoder)) == read(name)
-    for panel in dashboard.panels or []:
+    top = dashboard.panels or []
+    for panel in [*top, *(inner for row in top if isinstance(row, RowPanel) for inner in row.panels)]:
         if isinstance(panel, Panel):
             # What it has no type for is carried through as it is, which would prove nothing.
             assert not isinstance(panel.options, dict), panel.title
@@ -123,7 +129,7 @@ def test_every_metric_asked_for_is_written_or_recorded(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_two_panels_overlap_and_none_leaves_the_grid(name: str) -> None:
-    cells = [(panel["title"], covered(panel["gridPos"])) for panel in read(name)["panels"]]
+    cells = [(panel["title"], covered(panel["gridPos"])) for panel in [*panels(name), *rows(name)]]
     assert [(one[0], other[0]) for one, other in combinations(cells, 2) if one[1] & other[1]] == []
     assert [title for title, covers in cells if not covers or max(x for x, _ in covers) > 23] == []
 
@@ -137,8 +143,44 @@ def test_every_panel_says_what_it_shows_and_in_which_unit(name: str) -> None:
         assert panel["fieldConfig"]["defaults"]["thresholds"]["steps"][0]["value"] is None, panel["title"]
     titles = [panel["title"] for panel in panels(name)]
     assert len(set(titles)) == len(titles)
-    numbers = [panel["id"] for panel in read(name)["panels"]]
+    numbers = [panel["id"] for panel in [*panels(name), *rows(name)]]
     assert len(set(numbers)) == len(numbers)
+
+
+def test_what_is_wrong_is_open_and_everything_else_folded() -> None:
+    """A folded row asks nothing of Prometheus; Grafana shows its panels only if they are inside of it."""
+    opened = {name: [row["title"] for row in rows(name) if not row.get("collapsed")] for name in NAMES}
+    assert opened == {
+        "plimsoll-region": ["Overview", "What is wrong", "Promise"],
+        "plimsoll-node": ["Overview", "What is wrong", "Disks", "Probes on this node", "Use of limits"],
+        "plimsoll-disk": ["Disk", "Limits", "Use", "Probes of the guest"],
+    }
+    for name in NAMES:
+        assert all(bool(row["panels"]) == bool(row.get("collapsed")) for row in rows(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tile_without_a_value_has_no_colour(name: str) -> None:
+    """Grafana gives it the lowest threshold's: "unknown" in green, "no probes" in red."""
+    for panel in panels(name):
+        if panel["type"] == "stat" and panel["options"].get("textMode") != "name":
+            defaults = panel["fieldConfig"]["defaults"]
+            (absence,) = [each["options"] for each in defaults["mappings"] if each["type"] == "special"]
+            assert absence["match"] == "null+nan", panel["title"]
+            assert absence["result"]["color"] == "text", panel["title"]
+            assert absence["result"]["text"] == defaults["noValue"], panel["title"]
+
+
+def test_a_tile_of_the_region_opens_the_panel_with_its_rows() -> None:
+    region = panels("plimsoll-region")
+    numbers = {f"viewPanel={panel['id']}": panel["title"] for panel in region}
+    tiles = {
+        panel["title"]: [numbers[link["url"].rpartition("&")[2]] for link in panel.get("links", ())]
+        for panel in region
+        if panel["type"] == "stat"
+    }
+    assert tiles["Disks unlimited"] == ["Disks unlimited, one by one"]
+    assert all(tiles.values()), tiles
 
 
 @pytest.mark.parametrize("name", ["plimsoll-region", "plimsoll-node"])
@@ -191,6 +233,10 @@ def test_links_lead_to_dashboards_that_are_there_and_set_variables_that_these_ha
         parts = urlsplit(address)
         other = parts.path.removeprefix("/d/")
         assert other in NAMES, address
+        if "viewPanel=" in parts.query:
+            assert other == name
+            assert "${__all_variables}" in parts.query
+            continue
         variables = {variable["name"] for variable in read(other)["templating"]["list"]}
         named = {key.removeprefix("var-") for key, _ in parse_qsl(parts.query) if key.startswith("var-")}
         named |= set(re.findall(r"\$\{(\w+):queryparam\}", address))
@@ -261,7 +307,7 @@ def test_a_site_s_names_are_in_every_query() -> None:
 
 def test_ceph_s_dashboard_is_linked_where_the_site_has_one() -> None:
     linked = files(Site(ceph_url="https://ceph.example.com/"))["plimsoll-region.json"]
-    assert [panel["title"] for panel in json.loads(linked)["panels"] if "ceph.example.com" in json.dumps(panel)] == [
+    assert [panel["title"] for panel in panels_of(json.loads(linked)) if "ceph.example.com" in json.dumps(panel)] == [
         "Ceph's health",
         "PGs that accept I/O",
     ]

@@ -26,7 +26,7 @@ from plimsoll_monitoring.cli.promised import RegionPromised
 from plimsoll_monitoring.cli.region import RegionDisks, RegionProbes, RegionStatus
 from plimsoll_monitoring.dashboards.files import files
 from tests.functional.test_dashboard_queries import EXPECTED, VIEWS, matches
-from tests.grafana import filled
+from tests.grafana import filled, panels
 from tests.simulated_region import LAST, NODES, PROBED, STEP, Served, instance, region_of, served
 from tests.unit.node import FSID, uuid_of
 from tests.unit.person import Person, Ran
@@ -141,7 +141,7 @@ def test_a_region_that_is_not_there_is_told_with_the_labels_that_were_asked_for(
 def test_a_dashboard_shows_what_it_shows_everywhere(view: tuple[str, str], prometheus: Served) -> None:
     uid, which = view
     dashboard = json.loads(files(SITE)[f"{uid}.json"])
-    for panel in dashboard["panels"]:
+    for panel in panels(dashboard):
         for target in panel.get("targets", ()):
             what, ref, expected = (
                 f"{panel['title']}, {target['refId']}",

@@ -39,7 +39,7 @@ from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.output.metrics import LE
 from plimsoll_probes.store.history import History
-from tests.grafana import chosen, queries
+from tests.grafana import chosen, panels, queries
 from tests.unit.results import a_finding, a_flow, a_measurement, a_probe, a_subject
 
 Guests = Callable[..., list[Guest]]
@@ -335,9 +335,10 @@ OTHER_OBJECTIVE = re.compile(r'objective_seconds{[^}]*objective="0\.(?!99")')
 
 def may_be_empty(dashboard: dict[str, Any]) -> set[str]:
     """Panels that say what it means to be empty: no alert fires, no disk is unlimited, no data of Ceph."""
-    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
     return {
-        panel["title"] for panel in panels if panel["fieldConfig"]["defaults"].get("noValue", "unknown") != "unknown"
+        panel["title"]
+        for panel in panels(dashboard)
+        if panel["fieldConfig"]["defaults"].get("noValue", "unknown") != "unknown"
     }
 
 

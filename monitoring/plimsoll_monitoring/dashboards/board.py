@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models import dashboard as model
 
+from plimsoll_monitoring.dashboards import links
 from plimsoll_monitoring.dashboards.steps import WARNING
 from plimsoll_monitoring.dashboards.variables import SOURCE
 
@@ -35,7 +36,10 @@ class Head:
     """A query of the alerts that are marked in all graphs."""
 
 
-def board(head: Head, rows: Sequence[Row]) -> model.Dashboard:
+def board(head: Head, rows: Sequence[Row], more: Sequence[Row], details: Mapping[str, str]) -> model.Dashboard:
+    """``more`` follow, folded: only their titles are shown, and none of their queries run, until they are opened.
+    ``details``: title of a panel → title of the panel that a click on it opens.
+    """
     builder = build.Dashboard(head.title).uid(head.uid).description(head.about).tags(["plimsoll"])
     builder.time(head.since, "now").refresh("1m").timezone("browser").editable()
     builder.tooltip(model.DashboardCursorSync.CROSSHAIR)
@@ -45,15 +49,40 @@ def board(head: Head, rows: Sequence[Row]) -> model.Dashboard:
         builder.with_row(build.Row(row.title))
         for panel in row.panels:
             builder.with_panel(panel)
+    for row in more:
+        title = build.Row(row.title)
+        for panel in row.panels:
+            title.with_panel(panel)
+        builder.with_row(title)
     builder.annotation(_alerts(head.alerts)).links([_link(title, url) for title, url in head.others.items()])
-    return _number(builder.build())
-
-
-def _number(dashboard: model.Dashboard) -> model.Dashboard:
-    """Number the panels: the numbers that Grafana gives may change with each import, and break links to panels."""
-    for number, panel in enumerate(dashboard.panels or [], 1):
-        panel.id_val = number
+    dashboard = builder.build()
+    _number(dashboard)
+    _link_details(dashboard, details)
     return dashboard
+
+
+def _number(dashboard: model.Dashboard) -> None:
+    """Number the panels: the numbers that Grafana gives may change with each import, and break links to panels."""
+    for number, panel in enumerate(_panels(dashboard), 1):
+        panel.id_val = number
+
+
+def _link_details(dashboard: model.Dashboard, details: Mapping[str, str]) -> None:
+    panels = {panel.title: panel for panel in _panels(dashboard) if isinstance(panel, model.Panel)}
+    for title, detail in details.items():
+        url = links.panel(dashboard.uid or "", panels[detail].id_val)
+        panels[title].links = [
+            *(panels[title].links or []),
+            build.DashboardLink(detail).type(model.DashboardLinkType.LINK).url(url).build(),
+        ]
+
+
+def _panels(dashboard: model.Dashboard) -> Iterator[model.Panel | model.RowPanel]:
+    """All of them, each row before its own."""
+    for panel in dashboard.panels or []:
+        yield panel
+        if isinstance(panel, model.RowPanel):
+            yield from panel.panels
 
 
 def _link(title: str, url: str) -> build.DashboardLink:

@@ -257,4 +257,7 @@ def make(site: Site) -> Dashboard:
         {"Region": links.to(links.REGION), "Node": links.to(links.NODE)},
         alerts="\nor ".join(alerts),
     )
-    return board(head, [row() for row in (view.which, view.limits, view.use, view.probes)])
+    rows = (view.which, view.limits, view.use, view.probes)
+    return board(
+        head, [row() for row in rows], [], {"External changes reverted, last day": "External changes reverted in 1 h"}
+    )

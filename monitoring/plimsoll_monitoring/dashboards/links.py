@@ -16,6 +16,11 @@ def to(uid: str, **variables: str) -> str:
     return f"/d/{uid}?${{datasource:queryparam}}&${{region:queryparam}}&${{__url_time_range}}{query}"
 
 
+def panel(uid: str, number: int | None) -> str:
+    """One panel in full, with the same variables."""
+    return f"/d/{uid}?${{__all_variables}}&${{__url_time_range}}&viewPanel={number}"
+
+
 def row(label: str) -> str:
     """A label of the clicked table row."""
     return f"${{__data.fields.{label}:percentencode}}"

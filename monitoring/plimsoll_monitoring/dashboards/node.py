@@ -1,4 +1,4 @@
-"""One node: what fires, its passes and their sources, what its disks use of their limits, its probes.
+"""One node: what fires, its disks and probes, what the disks use of their limits, its passes and their sources.
 
 Works with detail = aggregate, except for the panels that say so.
 """
@@ -34,6 +34,13 @@ from plimsoll_monitoring.dashboards.panels import (
 from plimsoll_monitoring.dashboards.series import name_type, of_node, of_region, verdict_number
 from plimsoll_monitoring.dashboards.variables import datasource, instance, region, volume_type
 
+DETAILS = {
+    "Age of last pass": "Age of last pass over time",
+    "Age of last good pass": "Passes in 1 h, by result",
+    "Disks braked": "Disks by state",
+    "Disks unlimited": "Disks unlimited, one by one",
+    "Age of catalogue": "Age of catalogue over time",
+}
 MODES = {"0": "observing", "1": "enforcing", "2": "paused", "3": "paused"}
 
 
@@ -305,13 +312,12 @@ def make(site: Site) -> Dashboard:
     head = Head(
         links.NODE,
         "Plimsoll / Node",
-        "One node: its passes, their sources, and the disks' use of their limits.",
+        "One node: are its disks limited as desired, and do its guests get what they were promised?",
         "now-24h",
         [datasource(), region(site), instance(site), volume_type(view.its)],
         {"Region": links.to(links.REGION), "Disk": links.to(links.DISK)},
         # Those on a region have no node.
         alerts=shared.alerts(of_region(site).and_(f'{site.instance}=~"|$instance"')),
     )
-    return board(
-        head, [row() for row in (view.overview, view.firing, view.passes, view.use, view.disks, view.probes)]
-    )
+    rows = (view.overview, view.firing, view.disks, view.probes, view.use)
+    return board(head, [row() for row in rows], [view.passes()], DETAILS)

@@ -17,7 +17,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.dashboards.series import Series
-from plimsoll_monitoring.dashboards.steps import NEUTRAL, Steps
+from plimsoll_monitoring.dashboards.steps import NEUTRAL, PLAIN, Steps
 from plimsoll_monitoring.dashboards.variables import SOURCE
 
 
@@ -60,8 +60,8 @@ def figure(title: str, about: str, expr: str, unit: Unit = Unit.COUNT, steps: St
     panel = _dress(stat.Panel(), title, about, unit, size, steps)
     for target in _targets([Query(expr, legend)]):
         panel.with_target(target.instant())
-    if words is not None:
-        panel.mappings([_words({value: (word, None) for value, word in words.items()})])
+    mappings = [_words({value: (word, None) for value, word in words.items()})] if words is not None else []
+    panel.mappings([*mappings, _absence(without)])
     latest = build_common.ReduceDataOptions().calcs(["lastNotNull"])
     return panel.reduce_options(latest).graph_mode(common.BigValueGraphMode.NONE).no_value(without)
 
@@ -261,6 +261,12 @@ def _legend(shown: bool) -> build_common.VizLegendOptions:
 def _words(words: Mapping[str, tuple[str, str | None]]) -> model.ValueMap:
     results = {value: model.ValueMappingResult(text=word, color=colour) for value, (word, colour) in words.items()}
     return model.ValueMap(options=results)
+
+
+def _absence(text: str) -> model.SpecialValueMap:
+    """No value has no colour: without this it would have that of the lowest threshold."""
+    result = model.ValueMappingResult(text=text, color=PLAIN)
+    return model.SpecialValueMap(model.DashboardSpecialValueMapOptions(model.SpecialValueMatch.NULL_AND_NAN, result))
 
 
 def _property(key: str, value: object) -> model.DynamicConfigValue:

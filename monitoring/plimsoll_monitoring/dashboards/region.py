@@ -36,6 +36,16 @@ from plimsoll_monitoring.dashboards.variables import datasource, region, volume_
 from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, quantile
 
 WIDE = Size(12, 9)
+DETAILS = {
+    "Alerts, critical": "Alerts that fire",
+    "Alerts, warning": "Alerts that fire",
+    "Promise kept": "Worst guests",
+    "Nodes unreachable or behind": "Nodes unreachable or behind, one by one",
+    "Disks unlimited": "Disks unlimited, one by one",
+    "Probes overdue": "Probes by state",
+    "Ceph's health": "Ceph's health over time",
+    "PGs that accept I/O": "PGs that accept I/O, over time",
+}
 OUT_OF_SYNC = 'state=~"planned|deferred|unknown|failed"'
 
 
@@ -192,18 +202,14 @@ class Region:
         )
 
     def budget(self) -> timeseries.Panel:
-        queries = [
-            Query(
-                name_type(self.typed(name)),
-                f"{self.site.legend} {{{{volume_type}}}} {{{{objective}}}}, {over}",
-            )
-            for over, name in metrics.BURN.items()
-        ]
+        worst = f"max by {self.its.region('volume_type')} ({self.typed(metrics.BURN['6h'])})"
         about = (
-            "At 1 as many requests are slow as the objective allows; at 10 the budget of a month lasts three days. "
-            "Only volume types with an objective and enough requests."
+            "Over the 6 h before each point, by that objective of the volume type that burns most. At 1 as many"
+            " requests are slow as it allows; at 10 the budget of a month lasts three days. Only volume types with an"
+            " objective and enough requests."
         )
-        return graph("Latency budget burn rate", about, queries, steps=steps.BURN, size=Size(24, 7))
+        query = Query(name_type(worst), f"{self.site.legend} {{{{volume_type}}}}")
+        return graph("Latency budget burn rate", about, [query], steps=steps.BURN, size=Size(24, 7), log=True)
 
     def latency(self) -> Row:
         return Row(
@@ -513,16 +519,6 @@ def make(site: Site) -> Dashboard:
         {"Node": links.to(links.NODE)},
         alerts=shared.alerts(view.its),
     )
-    rows = (
-        view.overview,
-        view.firing,
-        view.promise,
-        view.latency,
-        view.probes,
-        view.nodes,
-        view.disks,
-        view.oversubscription,
-        view.stalls,
-        view.ceph,
-    )
-    return board(head, [row() for row in rows])
+    rows = (view.overview, view.firing, view.promise)
+    more = (view.latency, view.probes, view.disks, view.oversubscription, view.stalls, view.ceph, view.nodes)
+    return board(head, [row() for row in rows], [row() for row in more], DETAILS)
