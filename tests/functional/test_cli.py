@@ -102,7 +102,7 @@ def test_machine_formats_have_stable_columns(plimsoll: Plimsoll, test_node: str)
     assert list(rows[0]) == LIST_COLUMNS
 
 
-def test_the_plan_is_data_too(plimsoll: Plimsoll, test_node: str) -> None:
+def test_the_plan_is_data_too(plimsoll: Plimsoll, test_node: str, tmp_path: Path) -> None:
     ran = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", "-f", "json", **NO_BRAKE)
     report = json.loads(ran.out)
     assert report["version"] == 2
@@ -110,6 +110,19 @@ def test_the_plan_is_data_too(plimsoll: Plimsoll, test_node: str) -> None:
     assert sum(report["counts"].values()) == len(report["outcomes"])
     assert changes
     assert all(change["after"] == {"total_iops_sec": 400} for change in changes)
+    unknown = {"known_seconds": 0, "at_limit": None, "limit": None, "present": None}
+    assert [outcome["impact"] for outcome in report["outcomes"] if outcome["change"]] == [unknown] * len(changes)
+    disk = next(outcome for outcome in report["outcomes"] if outcome["change"] and outcome["volume"])
+    rates = {
+        "at": 1795176000.0,
+        "disks": {f"{disk['guest_uuid']}/{disk['volume']}": [500, 0, None, None, None, None]},
+        "rates": [[500, 0, 0, 0, 300]],
+    }
+    (tmp_path / "state").mkdir(mode=0o700)
+    (tmp_path / "state" / "usage.jsonl").write_text(json.dumps(rates) + "\n")
+    report = json.loads(plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", "-f", "json", **NO_BRAKE).out)
+    known = [outcome["impact"] for outcome in report["outcomes"] if outcome["change"] and outcome["impact"]["limit"]]
+    assert known == [{"known_seconds": 300, "at_limit": 1, "limit": "total_iops_sec", "present": 500}]
 
 
 @pytest.mark.parametrize(

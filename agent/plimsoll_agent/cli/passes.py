@@ -10,6 +10,7 @@ from importlib.metadata import version
 from plimsoll_agent.adapters.refresher import refresh
 from plimsoll_agent.app.context import PATIENCE, Asked, pass_context, run, state_of
 from plimsoll_agent.app.guest_pass import pass_over
+from plimsoll_agent.app.impacts import impacts_of
 from plimsoll_agent.app.node_pass import pass_over_node
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
@@ -33,6 +34,7 @@ from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.terminal.base import add_limits, given_approval, given_limits, has_units
 from plimsoll_agent.terminal.telling import TellsDisks
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute
 
 LOG = logging.getLogger(__name__)
@@ -75,6 +77,8 @@ class _Pass(TellsDisks):
         with self.telling():
             if mode is Mode.PLAN:
                 report = self._planned(settings, request, scope)
+                changes = {o.disk.key: (o.change.before, o.change.after) for o in report.outcomes if o.change}
+                self._manner = replace(self._manner, impacts=impacts_of(state_of(settings), changes))
             elif scope.everything:
                 report, complete = pass_over_node(
                     settings,
@@ -95,7 +99,7 @@ class _Pass(TellsDisks):
             lines_of = closing_lines if mode is Mode.ENFORCE else plan_lines
             self.tell(lines_of(report, self._manner), every=every, remedy=REMEDY)
         else:
-            self.say_data(serialize.report_data(report), parsed_args.format)
+            self.say_data(serialize.report_data(report, self._manner.impacts), parsed_args.format)
         if report.complaint:
             self.app.stderr.write(f"{report.complaint}\n")
         status = exit_status(report) or (0 if complete else 3)

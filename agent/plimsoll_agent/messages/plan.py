@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import field
+from datetime import timedelta
 from enum import StrEnum
 
 from plimsoll_agent.messages.limits import (
@@ -15,6 +17,7 @@ from plimsoll_agent.messages.limits import (
     short_change,
     short_edit,
     short_limits,
+    short_size,
 )
 from plimsoll_agent.messages.sentences import (
     STATE_WORDS,
@@ -28,12 +31,14 @@ from plimsoll_agent.messages.sentences import (
 from plimsoll_agent.model.direction import Direction, direction, drains, share_left
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import BASES, Limits, Unit, of_unit
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.diff import EXTERNAL, Change
 from plimsoll_agent.reconcile.brake import MANAGE
 from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Outcome, PassReport, Result
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import minute, plural, printable
 
 REMEDY = "plimsoll plan --all"
@@ -68,6 +73,8 @@ class DiskLine:
     what: str
     why: str
     severity: Severity = Severity.PLAIN
+    share: float = 0.0
+    """The share of the time that is known in which the disk would have been at its new limits."""
 
 
 @frozen
@@ -107,6 +114,8 @@ class Manner:
     """Every disk: no line stands for others that are alike."""
     region: bool = False
     """The catalogue is from a region file: there are approvals for the whole region."""
+    impacts: Mapping[str, Impact | None] = field(default_factory=dict, hash=False)
+    """By ``Disk.key`` what new limits would have meant lately; None where the disk's use is unknown."""
 
     def change(self, before: Limits, after: Limits) -> str:
         return exact_change(before, after) if self.exact else short_change(before, after)
@@ -276,6 +285,7 @@ def plan_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     changes = [outcome for outcome in report.outcomes if outcome.change is not None and not _braked(outcome, report)]
     yield from _alike(changes, manner)
     yield from _others(report, manner)
+    yield from impact_lines(manner.impacts)
     yield TextLine(sum_words(report, planned=True))
 
 
@@ -297,18 +307,22 @@ _ORDER = (Severity.CUT, Severity.LOWERED, Severity.PLAIN, Severity.SET)
 
 
 def _alike(outcomes: Iterable[Outcome], manner: Manner) -> Iterator[Line]:
-    return alike([line for outcome in outcomes if (line := outcome_line(outcome, manner)) is not None])
+    lines = ((outcome.disk, outcome_line(outcome, manner)) for outcome in outcomes)
+    return alike([with_impact(line, disk.key, manner.impacts) for disk, line in lines if line is not None])
 
 
 def alike(lines: Sequence[DiskLine]) -> Iterator[Alike]:
-    """The worst first, deferred ones last; lines that differ only in the disk are one ``Alike``."""
+    """Those that feel it most first, then the worst, deferred ones last; lines that differ only in the disk are one
+    ``Alike``.
+    """
     groups: dict[tuple[str, str, str, Severity], list[DiskLine]] = {}
     for line in lines:
         groups.setdefault((line.sign, line.what, line.why, line.severity), []).append(line)
 
-    def rank(group: list[DiskLine]) -> tuple[bool, int, int]:
+    def rank(group: list[DiskLine]) -> tuple[bool, float, int, int]:
         first = group[0]
-        return first.sign == "!", _ORDER.index(first.severity) if first.severity in _ORDER else 9, -len(group)
+        severity = _ORDER.index(first.severity) if first.severity in _ORDER else 9
+        return first.sign == "!", -first.share, severity, -len(group)
 
     for group in sorted(groups.values(), key=rank):
         yield Alike(tuple(group))
@@ -342,6 +356,53 @@ def _left_alone(outcome: Outcome) -> bool:
     return alone and outcome.result.reason.code is not Code.ORPHANED
 
 
+# --- who will feel it
+
+
+def with_impact(line: DiskLine, key: str, impacts: Mapping[str, Impact | None]) -> DiskLine:
+    """The line of a disk that may get other limits, with what it did lately."""
+    if key not in impacts or not any(impacts.values()):  # without any measurement one line says so
+        return line
+    impact = impacts[key]
+    why = f"{impact_words(impact)}; {line.why}"
+    return replace(line, why=why, share=0.0 if impact is None else impact.share)
+
+
+def impact_words(impact: Impact | None) -> str:
+    """``does 140 IOPS now, would be at limit 71 % of 26 h``; no figures for a disk that will not feel it."""
+    if impact is None:
+        return "use unknown"
+    if not impact.felt:
+        return "will not feel it"
+    now = f"{impact.present:.0f} IOPS" if impact.unit == "iops" else f"{short_size(round(impact.present))}/s"
+    share = "less than 1" if impact.share < 0.01 else f"{100 * impact.share:.0f}"
+    return f"does {now} now, would be at limit {share} % of {_span(impact.seconds)}"
+
+
+def impact_lines(impacts: Mapping[str, Impact | None]) -> Iterator[TextLine]:
+    """``Of 14 disks with lower limits 3 will feel it, 9 will not (averages between passes of 26 h).``"""
+    figures = [impact for impact in impacts.values() if impact is not None]
+    hits, unknown = sum(impact.felt for impact in figures), len(impacts) - len(figures)
+    if not impacts:
+        return
+    if not figures:
+        yield TextLine(f"Who will feel it is unknown: no pass has measured {_cut_disks(impacts)} yet.")
+        return
+    numbers = ((hits, "will feel it"), (len(figures) - hits, "will not"), (unknown, "may: their use is unknown"))
+    parts = [f"{number} {what}" for number, what in numbers if number]
+    span = _span(max(impact.seconds for impact in figures))
+    text = f"Of {_cut_disks(impacts)} {', '.join(parts)} (averages between passes of {span})."
+    yield TextLine(text, Severity.LOWERED if hits else Severity.PLAIN)
+
+
+def _cut_disks(impacts: Sized) -> str:
+    return f"{plural(len(impacts), 'disk')} that would get a lower limit or a first one"
+
+
+def _span(seconds: float) -> str:
+    return durations.words(timedelta(seconds=seconds))
+
+
 # --- the brake
 
 
@@ -358,7 +419,8 @@ def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     if len(edits) > _MOST_EDITS:
         edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
     yield from (TextLine(" " * (len(_BRAKE) + 2) + line) for line in (*edits, *_earlier_lines(brake)))
-    groups = list(alike([line for o in report.outcomes if (line := _brake_line(o, report, manner)) is not None]))
+    lines = ((o.disk.key, _brake_line(o, report, manner)) for o in report.outcomes)
+    groups = list(alike([with_impact(line, key, manner.impacts) for key, line in lines if line is not None]))
     first = groups if manner.every else groups[:_MOST_BRAKED]
     yield from first
     rest = sum(len(group.lines) for group in groups[len(first) :])

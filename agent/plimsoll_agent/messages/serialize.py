@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages.plan import counts
 from plimsoll_agent.model.direction import drains
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import TAKEN, RecordedChange
+from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, Unmanaged
@@ -15,6 +18,9 @@ from plimsoll_agent.reconcile.outcome import Braked, Kind, Outcome, PassReport
 from plimsoll_agent.util.frozen import asdict
 
 FORMAT_VERSION = 2
+Impacts = Mapping[str, Impact | None]
+"""As ``Manner`` has them."""
+_NO_IMPACTS: Impacts = {}
 
 
 def disk_data(disk: Disk) -> dict[str, object]:
@@ -77,14 +83,15 @@ def state_reason_data(outcome: Outcome, past: RecordedChange | None = None) -> d
     return reason
 
 
-def outcome_data(outcome: Outcome) -> dict[str, object]:
-    disk = outcome.after
+def outcome_data(outcome: Outcome, impacts: Impacts = _NO_IMPACTS) -> dict[str, object]:
+    disk, key = outcome.after, outcome.disk.key
     return disk_data(disk) | {
         "actual": limits_data(disk.actual),
         "defined": limits_data(disk.defined),
         "drifted": disk.drifted,
         "desired": limits_data(outcome.decision.desired),
         "change": None if outcome.change is None else change_data(outcome.change),
+        "impact": impact_data(impacts[key]) if key in impacts else None,
         "result": outcome.result.kind.value,
         "reason": outcome.result.reason.as_record(),
         "acknowledged": None if outcome.acknowledged is None else outcome.acknowledged.as_record(),
@@ -124,13 +131,25 @@ def _catalogue_data(catalogue: Catalogue | Unknown | None) -> dict[str, object] 
     }
 
 
-def report_data(report: PassReport) -> dict[str, object]:
+def impact_data(impact: Impact | None) -> dict[str, object]:
+    """All but the seconds are null where the disk's use is unknown."""
+    if impact is None:
+        return {"known_seconds": 0, "at_limit": None, "limit": None, "present": None}
+    return {
+        "known_seconds": round(impact.seconds),
+        "at_limit": round(impact.share, 4),
+        "limit": impact.base,
+        "present": round(impact.present, 3),
+    }
+
+
+def report_data(report: PassReport, impacts: Impacts = _NO_IMPACTS) -> dict[str, object]:
     return {
         "version": FORMAT_VERSION,
         "started": report.started.isoformat(),
         "seconds": round(report.seconds, 6),
         "counts": counts(report),
-        "outcomes": [outcome_data(outcome) for outcome in report.outcomes],
+        "outcomes": [outcome_data(outcome, impacts) for outcome in report.outcomes],
         "unreachable": [
             {
                 "guest": unreachable.guest.name,

@@ -1,4 +1,4 @@
-"""What each pass measured of disks, kept for ``disk explain --since``: a line of JSON a pass, in two files.
+"""What each pass measured of disks, for ``disk explain --since`` and ``plan``: a line of JSON a pass, in two files.
 
 When the first is full it takes the place of the second, so there is always some time to look back on. A line that
 cannot be read is left out: a crash may cut the last one.
@@ -7,7 +7,7 @@ cannot be read is left out: a crash may cut the last one.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
@@ -19,9 +19,9 @@ from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import mapping, maybe, number, text
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import astuple, frozen, replace
 
-# A disk takes some 120 bytes a pass: with 200 disks and a pass every five minutes each file has a day.
+# A disk takes some 150 bytes a pass: with 200 disks and a pass every five minutes each file has a day.
 MOST_BYTES = 8 * 2**20
 
 
@@ -39,6 +39,8 @@ class PastDisk:
     share: float | None
     allowed: int | None
     """The limit's value."""
+    rates: Rates | None = None
+    """Its averages by direction, without latency; None in a line of a version that did not keep them."""
 
 
 @frozen(kw_only=True)
@@ -62,6 +64,8 @@ def append(state: State, last: LastPass) -> None:
         return
     guests = {"unanswered": sorted(last.hung_guests), "paused": sorted(last.paused_guests)}
     row = {"at": last.looked.timestamp(), "disks": disks} | {name: uuids for name, uuids in guests.items() if uuids}
+    if disks:  # beside the disks and in their order, since a version before this one reads those
+        row["rates"] = [_by_direction(disk.rates) for disk in last.disks if disk.rates is not None]
     line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
     try:
         with suppress(FileNotFoundError):
@@ -88,6 +92,17 @@ def most_used(state: State) -> dict[str, Used]:
     return most
 
 
+def averages(state: State, keys: Collection[str]) -> dict[str, list[Rates]]:
+    """By ``Disk.key`` the averages of these disks that are known, the oldest first. Raises ``StateError``."""
+    histories: dict[str, list[Rates]] = {key: [] for key in keys}
+    for past in passes(state):
+        for key in past.disks.keys() & set(keys):
+            rates = past.disks[key].rates
+            if rates is not None:
+                histories[key].append(rates)
+    return histories
+
+
 def _of(path: Path) -> Iterator[PastPass]:
     try:
         content = files.read_whole(path, MOST_BYTES)
@@ -101,9 +116,12 @@ def _of(path: Path) -> Iterator[PastPass]:
 
 
 def _past(value: Any) -> PastPass:
+    disks = mapping(_disk, value["disks"])
+    pairs = zip(disks.items(), value.get("rates", ()), strict="rates" in value)
+    disks |= {key: replace(disk, rates=Rates(*map(number, each))) for (key, disk), each in pairs}
     return PastPass(
         at=datetime.fromtimestamp(number(value["at"]), UTC),
-        disks=mapping(_disk, value["disks"]),
+        disks=disks,
         unanswered=frozenset(decoding.several(text, value.get("unanswered", []))),
         paused=frozenset(decoding.several(text, value.get("paused", []))),
     )
@@ -119,6 +137,11 @@ def _disk(value: Any) -> PastDisk:
         share=maybe(number, share),
         allowed=maybe(decoding.count, allowance),
     )
+
+
+def _by_direction(rates: Rates) -> list[float]:
+    """All but the latency, in the order of the fields."""
+    return [_short(each) for each in astuple(rates)[:5]]
 
 
 def _row(disk: LastDisk, rates: Rates) -> list[object]:

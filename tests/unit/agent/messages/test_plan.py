@@ -16,6 +16,7 @@ from plimsoll_agent.messages.plan import (
     turn_words,
     turns_words,
 )
+from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision
@@ -155,6 +156,47 @@ def test_a_removal_is_approved_by_the_name_of_the_type() -> None:
         "plimsoll approve --remove 7f3a91c2b04d88e1 --reason TEXT",
         "plimsoll region approve abababababababab --remove 'fast ones' --reason TEXT",
     ]
+
+
+def impacts_of(report: PassReport, *impacts: Impact | None) -> dict[str, Impact | None]:
+    keys = (outcome.disk.key for outcome in report.outcomes if outcome.change is not None)
+    return dict(zip(keys, impacts, strict=False))
+
+
+FELT = Impact(seconds=93600, share=0.71, base="total_iops_sec", present=140.4)
+BARELY = replace(FELT, share=0.004, base="write_bytes_sec", present=3 * 2**20)
+NOT = replace(FELT, share=0)
+
+
+def test_who_feels_it_most_comes_first_with_what_it_does_now() -> None:
+    report = a_pass_over(4)  # four disks that get the same first limit
+    manner = Manner(every=True, impacts=impacts_of(report, NOT, BARELY, FELT, None))
+    lines = told.printed(plan_lines(report, manner), every=True)
+    assert [line.partition("100 MiB/s  ")[2] for line in lines[:4]] == [
+        "does 140 IOPS now, would be at limit 71 % of 1 d 2 h; default",
+        "does 3 MiB/s now, would be at limit less than 1 % of 1 d 2 h; default",
+        "will not feel it; default",
+        "use unknown; default",
+    ]
+    assert lines[4] == (
+        "Of 4 disks that would get a lower limit or a first one 2 will feel it, 1 will not, 1 may: their use is"
+        " unknown (averages between passes of 1 d 2 h)."
+    )
+
+
+def test_where_no_pass_has_measured_anything_one_line_says_so() -> None:
+    report = a_pass_over(2)
+    lines = told.printed(plan_lines(report, Manner(impacts=impacts_of(report, None, None))))
+    assert [line for line in lines if "feel" in line or "use" in line] == [
+        "Who will feel it is unknown: no pass has measured 2 disks that would get a lower limit or a first one yet."
+    ]
+
+
+def test_what_the_brake_defers_has_who_would_feel_it_too() -> None:
+    report = a_pass_over(6)
+    its = report.outcomes[5].disk.key
+    lines = told.printed(plan_lines(report, Manner(every=True, impacts={its: FELT})), every=True)
+    assert [line for line in lines if "3000 → 30 IOPS (to 1 %)" in line and "does 140 IOPS now" in line]
 
 
 def test_what_makes_a_pass_incomplete_is_named_with_the_status() -> None:

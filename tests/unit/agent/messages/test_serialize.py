@@ -9,6 +9,7 @@ from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages import serialize
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.hypervisor import GuestRef
+from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
@@ -101,6 +102,15 @@ def test_a_disk_that_was_not_changed_is_told_as_it_was_seen() -> None:
     assert data["actual"] == {"total_iops_sec": 500}
     assert data["defined"] == {"total_iops_sec": 250, "total_iops_sec_max": 400}
     assert data["drifted"] is True
+
+
+def test_who_feels_a_change_is_told_and_that_it_is_unknown() -> None:
+    key = changed().disk.key
+    felt = Impact(seconds=93600.4, share=0.71234, base="total_iops_sec", present=140.4)
+    told = {"known_seconds": 93600, "at_limit": 0.7123, "limit": "total_iops_sec", "present": 140.4}
+    unknown = {"known_seconds": 0, "at_limit": None, "limit": None, "present": None}
+    impacts = ({key: felt}, {key: None}, {})
+    assert [serialize.outcome_data(changed(), each)["impact"] for each in impacts] == [told, unknown, None]
 
 
 def test_an_outcome_without_a_change_has_none() -> None:

@@ -11,7 +11,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass
-from plimsoll_agent.monitor.usage_history import PastDisk, append, most_used, passes
+from plimsoll_agent.monitor.usage_history import PastDisk, append, averages, most_used, passes
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
@@ -35,7 +35,13 @@ def test_a_pass_is_kept_with_four_digits_and_without_disks_of_which_nothing_is_k
     append(State(tmp_path), a_pass())
     (past,) = passes(State(tmp_path))
     used = PastDisk(
-        operations=150.2, bytes=12290.0, latency=0.008123, limit="write_iops_sec", share=0.5025, allowed=100
+        operations=150.2,
+        bytes=12290.0,
+        latency=0.008123,
+        limit="write_iops_sec",
+        share=0.5025,
+        allowed=100,
+        rates=Rates(100.0, 50.25, 4096.0, 8192.0, 300.0),
     )
     assert (past.at, dict(past.disks)) == (NOON, {a_name(1).key: used})
 
@@ -65,6 +71,22 @@ def test_a_line_of_before_unanswered_and_paused_guests_were_kept_is_read(tmp_pat
     State(tmp_path).usage.write_text('{"at": 1795176000.0, "disks": {"a/b": [1.0, 2.0, null, null, null, null]}}\n')
     (past,) = passes(State(tmp_path))
     assert (list(past.disks), past.unanswered, past.paused) == (["a/b"], set(), set())
+    assert past.disks["a/b"].rates is None
+    assert averages(State(tmp_path), ["a/b"]) == {"a/b": []}
+
+
+def test_averages_are_those_of_the_disks_that_are_asked_for_the_oldest_first(tmp_path: Path) -> None:
+    state = State(tmp_path)
+    for minutes, number in ((0, 1), (5, 2), (10, 1)):
+        append(state, replace(a_pass(minutes, number)))
+    key = a_name(1).key
+    assert averages(state, [key, "never/seen"]) == {key: [replace(RATES, latency=None)] * 2, "never/seen": []}
+
+
+def test_rates_that_are_not_those_of_the_disks_beside_them_are_no_pass(tmp_path: Path) -> None:
+    disks = '{"a/b": [1.0, 2.0, null, null, null, null]}'
+    State(tmp_path).usage.write_text(f'{{"at": 1795176000.0, "disks": {disks}, "rates": []}}\n')
+    assert list(passes(State(tmp_path))) == []
 
 
 def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: Path) -> None:
@@ -72,7 +94,15 @@ def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: 
     append(State(tmp_path), a_last_pass(idle))
     (past,) = passes(State(tmp_path))
     assert dict(past.disks) == {
-        a_name().key: PastDisk(operations=0.0, bytes=0.0, latency=None, limit=None, share=None, allowed=None)
+        a_name().key: PastDisk(
+            operations=0.0,
+            bytes=0.0,
+            latency=None,
+            limit=None,
+            share=None,
+            allowed=None,
+            rates=Rates(0.0, 0.0, 0.0, 0.0, 300.0),
+        )
     }
 
 

@@ -1,0 +1,50 @@
+"""What disks did lately, for the limits that they may get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.app.impacts import impacts_of
+from plimsoll_agent.model.impact import Impact
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.monitor import usage_history
+from plimsoll_agent.store.state import State
+from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
+from tests.unit.values import NOON
+
+CUT = (Limits(total_iops_sec=250), Limits(total_iops_sec=25))
+RAISE = (Limits(total_iops_sec=25), Limits(total_iops_sec=250))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> State:
+    used = a_last_disk(a_name(1), rates=Rates(100.0, 40.0, 0.0, 0.0, 300.0))
+    usage_history.append(State(tmp_path), a_last_pass(used, looked=NOON))
+    return State(tmp_path)
+
+
+def test_each_disk_that_is_cut_has_an_answer_and_unknown_is_one(state: State) -> None:
+    keys = [a_name(number).key for number in (1, 2, 3)]
+    assert impacts_of(state, dict(zip(keys, (CUT, CUT, RAISE), strict=True))) == {
+        keys[0]: Impact(seconds=300, share=1, base="total_iops_sec", present=140),
+        keys[1]: None,
+    }
+
+
+def test_the_history_is_read_only_where_a_limit_is_cut(state: State) -> None:
+    """It has up to 16 MiB, and a plan without cuts must not wait for it."""
+    state.usage.unlink()
+    state.usage.mkdir()  # cannot be read
+    assert impacts_of(state, {a_name(1).key: RAISE}) == {}
+
+
+def test_a_history_that_cannot_be_read_is_told_and_nothing_is_known(
+    state: State, caplog: pytest.LogCaptureFixture
+) -> None:
+    state.usage.unlink()
+    state.usage.mkdir()
+    assert impacts_of(state, {a_name(1).key: CUT}) == {a_name(1).key: None}
+    assert "what disks used is unknown" in caplog.text
