@@ -32,9 +32,9 @@ class Cached(Generic[Value]):
         """
         with self._reading:
             stamp = stamp_of(path)  # before it is read: if it is replaced just then, it is read again
-            known = self._known.get((path, *also))
-            if stamp is not None and known is not None and known[0] == stamp:
-                return known[1]
+            entry = self._known.get((path, *also))
+            if stamp is not None and entry is not None and entry[0] == stamp:
+                return entry[1]
             value = read()
             if stamp is not None and time.time_ns() - stamp.changed > _SETTLED:
                 self.put(path, stamp, value, *also)

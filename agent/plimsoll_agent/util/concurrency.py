@@ -25,7 +25,7 @@ def side_by_side(
     each of their calls has a deadline.
     """
     todo: SimpleQueue[Item] = SimpleQueue()
-    done: SimpleQueue[tuple[Item, Answer | None, BaseException | None]] = SimpleQueue()
+    outcomes: SimpleQueue[tuple[Item, Answer | None, BaseException | None]] = SimpleQueue()
     for item in items:
         todo.put(item)
 
@@ -37,11 +37,11 @@ def side_by_side(
     def worker() -> None:
         for item in next_item():
             try:
-                done.put((item, work(item), None))
+                outcomes.put((item, work(item), None))
             except BaseException as error:  # the waiting thread raises it; no thread begins anything after it
                 for _ in next_item():
                     pass
-                done.put((item, None, error))
+                outcomes.put((item, None, error))
 
     workers: list[threading.Thread] = []
     try:
@@ -50,7 +50,7 @@ def side_by_side(
             thread.start()  # raises where the process may have no more
             workers.append(thread)
         for _ in items:
-            item, answer, error = done.get()
+            item, answer, error = outcomes.get()
             if error is not None:
                 raise error
             yield item, answer  # type: ignore[misc]  # an answer, since there was no error

@@ -52,8 +52,8 @@ def load(
         try:
             return read(json.loads(content.decode("utf-8")))
         except UNREADABLE as trouble:
-            told = complaint(trouble)
-        raise corrupt(f"{path}: is corrupt: {told}")  # not from the trouble, which keeps what was decoded
+            fault = complaint(trouble)
+        raise corrupt(f"{path}: is corrupt: {fault}")  # not from the trouble, which keeps what was decoded
 
 
 def complaint(error: Exception) -> str:

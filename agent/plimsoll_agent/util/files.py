@@ -33,19 +33,19 @@ def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
     Nothing else is opened, not even to check it: opening alone has an effect on some devices (a watchdog, a tape)
     and on the other end of a pipe.
     """
-    known = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    handle = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
-        mode = os.fstat(known).st_mode
+        mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "is a link" if stat.S_ISLNK(mode) else "is not a regular file", str(path))
         try:
-            return os.open(f"/proc/self/fd/{known}", flags | os.O_CLOEXEC)
+            return os.open(f"/proc/self/fd/{handle}", flags | os.O_CLOEXEC)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
-        os.close(known)
+        os.close(handle)
 
 
 def exists(path: Path) -> bool:
@@ -77,8 +77,8 @@ def _mode_of(path: Path) -> int | None:
 
 def reason(error: OSError) -> str:
     """What the system answered, and what to do where this user may not look: the group of plimsoll's files may."""
-    said = error.strerror or str(error)
-    return f"{said}; add this user to its group, or run this as root" if error.errno == errno.EACCES else said
+    answer = error.strerror or str(error)
+    return f"{answer}; add this user to its group, or run this as root" if error.errno == errno.EACCES else answer
 
 
 class Stamp(NamedTuple):

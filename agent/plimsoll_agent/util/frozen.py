@@ -45,16 +45,16 @@ def _defined(cls: type, kw_only: bool) -> type:
     unhashable = {name for name, value in special.items() if value.hash is False}
     if incomparable or unhashable:
         fields = list(body["__annotations__"])
-        compared = [name for name in fields if name not in incomparable]
-        body = _comparison(_values(compared), _values(name for name in compared if name not in unhashable)) | body
-    made: type = _StructType(
+        keys = [name for name in fields if name not in incomparable]
+        body = _comparison(_values(keys), _values(name for name in keys if name not in unhashable)) | body
+    struct: type = _StructType(
         cls.__name__,
         (*(base for base in cls.__bases__ if base is not object), Struct),
         body,
         frozen=True,
         kw_only=kw_only,
     )
-    return made
+    return struct
 
 
 def _default(value: Field[Any]) -> Any:
@@ -63,11 +63,11 @@ def _default(value: Field[Any]) -> Any:
     return msgspec.NODEFAULT if value.default is MISSING else value.default
 
 
-def _comparison(compared: Callable[[Any], Any], hashed: Callable[[Any], Any]) -> dict[str, object]:
+def _comparison(to_compare: Callable[[Any], Any], to_hash: Callable[[Any], Any]) -> dict[str, object]:
     def equal(self: Any, other: object) -> bool:
-        return bool(compared(self) == compared(other)) if other.__class__ is self.__class__ else NotImplemented
+        return bool(to_compare(self) == to_compare(other)) if other.__class__ is self.__class__ else NotImplemented
 
-    return {"__eq__": equal, "__hash__": lambda self: hash(hashed(self))}
+    return {"__eq__": equal, "__hash__": lambda self: hash(to_hash(self))}
 
 
 def _values(names: Iterable[str]) -> Callable[[Any], Any]:

@@ -51,16 +51,16 @@ def held(
     path: Path,
     busy: PlimsollError,
     error: type[PlimsollError],
-    left: str = "",
+    remark: str = "",
     *,
     patience: float = 0,
     former: bool = False,
 ) -> Iterator[None]:
     """Hold the lock file. Raises ``busy`` while another process has it, ``error`` if it cannot be locked.
 
-    ``left`` is added to the text of ``error``: what was not done. ``former`` locks as earlier releases do too.
+    ``remark`` is added to the text of ``error``: what was not done. ``former`` locks as earlier releases do too.
     """
-    lock = _taken(path, busy, error, left, patience)
+    lock = _taken(path, busy, error, remark, patience)
     directory = _take_former(path.parent) if former else None
     try:
         yield
@@ -70,13 +70,13 @@ def held(
         os.close(lock)
 
 
-def _taken(path: Path, busy: PlimsollError, error: type[PlimsollError], left: str, patience: float) -> int:
+def _taken(path: Path, busy: PlimsollError, error: type[PlimsollError], remark: str, patience: float) -> int:
     try:
         return take(path, patience)
     except BlockingIOError as trouble:
         raise busy from trouble
     except OSError as trouble:
-        raise error(f"{path}: cannot be locked: {trouble.strerror}{left}") from trouble
+        raise error(f"{path}: cannot be locked: {trouble.strerror}{remark}") from trouble
 
 
 class LongLock:
@@ -155,13 +155,13 @@ class ByteLocks:
 
         Raises the error of this object.
         """
-        asked, end = frozenset(names), time.monotonic() + patience
+        request, end = frozenset(names), time.monotonic() + patience
         try:
-            for name in sorted(asked - self._held):  # in the same order everywhere: no two wait for each other
+            for name in sorted(request - self._held):  # in the same order everywhere: no two wait for each other
                 self._take(name, end)
         except OSError as trouble:
             raise self._error(f"{self._path}: cannot be locked: {trouble.strerror}") from trouble
-        return asked & self._held
+        return request & self._held
 
     def _take(self, name: str, end: float) -> None:
         if self._file is None:
@@ -178,14 +178,14 @@ class ByteLocks:
     @contextmanager
     def for_now(self) -> Iterator[None]:
         """Release in the end what is taken from now on."""
-        kept = self.held
+        before = self.held
         try:
             yield
         finally:
-            for name in self._held - kept:
+            for name in self._held - before:
                 if self._file is not None:
                     _set_byte(self._file, fcntl.F_UNLCK, name)
-            self._held &= kept
+            self._held &= before
             if not self._held:
                 self.close()
 
@@ -230,8 +230,8 @@ def _take_former(directory: Path) -> int | None:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        told = "%s: is locked by another program or by an older plimsoll; this pass goes on. fuser -v %s shows which"
-        LOG.warning(told, directory, directory)
+        text = "%s: is locked by another program or by an older plimsoll; this pass goes on. fuser -v %s shows which"
+        LOG.warning(text, directory, directory)
     except OSError as error:
         LOG.warning(
             "%s: cannot be locked against an older plimsoll: %s; this pass goes on", directory, error.strerror

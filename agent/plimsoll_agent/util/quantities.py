@@ -65,16 +65,16 @@ def read(text: str, quantity: Quantity) -> int:
         return int(text)
     if quantity is Quantity.SECONDS and durations.is_written_as_one(text):
         return int(durations.parse(text).total_seconds())
-    written = _WRITTEN.fullmatch(text)
-    factor = _UNITS.get(quantity, {}).get(written[2] or "") if written else None
-    if written is None or factor is None:
-        meant = " or ".join(f"{other} ({number})" for other, number in candidates(text, quantity))
-        if meant:
-            raise ValueError(f"{_shown(text)} is ambiguous; write {meant}")
+    parts = _WRITTEN.fullmatch(text)
+    factor = _UNITS.get(quantity, {}).get(parts[2] or "") if parts else None
+    if parts is None or factor is None:
+        choices = " or ".join(f"{other} ({number})" for other, number in candidates(text, quantity))
+        if choices:
+            raise ValueError(f"{_shown(text)} is ambiguous; write {choices}")
         raise ValueError(
             f"must be a whole number, or one with a unit, such as {_EXAMPLES[quantity]}, not {_shown(text)}"
         )
-    number = _exactly(written[1]) * factor
+    number = _exactly(parts[1]) * factor
     if number.denominator != 1:
         raise ValueError(f"{_shown(text)} is no whole number of {quantity}; write one, such as {round(number)}")
     return int(number)
@@ -82,14 +82,14 @@ def read(text: str, quantity: Quantity) -> int:
 
 def read_time(text: str) -> float:
     """Seconds: a number of them, or a duration. Raises ``ValueError`` with a message for the operator."""
-    given = text.strip()
-    if durations.is_written_as_one(given):
-        return durations.parse(given).total_seconds()
-    found = _TIME.fullmatch(given)
-    number = float(found[1]) if found else math.inf
-    if found is None or math.isinf(number):
+    words = text.strip()
+    if durations.is_written_as_one(words):
+        return durations.parse(words).total_seconds()
+    parts = _TIME.fullmatch(words)
+    number = float(parts[1]) if parts else math.inf
+    if parts is None or math.isinf(number):
         raise ValueError(f"must be seconds, such as 10, 0.5, 500ms, 10s or 1m, not {_shown(text)}")
-    return number / 1000 if found[2] == "ms" else number * durations.UNITS[found[2] or "s"]
+    return number / 1000 if parts[2] == "ms" else number * durations.UNITS[parts[2] or "s"]
 
 
 def written(number: int, quantity: Quantity) -> str:
@@ -112,16 +112,16 @@ def has_unit(text: str, quantity: Quantity) -> bool:
 
 def candidates(text: str, quantity: Quantity) -> Iterator[tuple[str, int]]:
     """What may be meant by an ambiguous unit, as in ``100m`` or ``100Mb``, each with its number."""
-    written = _WRITTEN.fullmatch(text)
-    if written is None or quantity is Quantity.SECONDS:
+    parts = _WRITTEN.fullmatch(text)
+    if parts is None or quantity is Quantity.SECONDS:
         return
-    letter = re.fullmatch(r"([kmgtp])i?b?(?:/s)?", written[2] or "", re.IGNORECASE)
+    letter = re.fullmatch(r"([kmgtp])i?b?(?:/s)?", parts[2] or "", re.IGNORECASE)
     if letter is None:
         return
     for unit, factor in (_REQUESTS if quantity is Quantity.REQUESTS else _BYTES).items():
-        number = _exactly(written[1]) * factor
+        number = _exactly(parts[1]) * factor
         if unit[:1].lower() == letter[1].lower() and number.denominator == 1:
-            yield f"{written[1]}{unit}", int(number)
+            yield f"{parts[1]}{unit}", int(number)
 
 
 def _exactly(number: str) -> Fraction:

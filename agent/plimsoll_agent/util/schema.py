@@ -116,12 +116,12 @@ class Checked(Generic[Value]):
 def read(path: Path) -> str | None:
     """The text of the file, which may be a link; None if it is missing. Raises ``ConfigError``."""
     try:
-        written = files.read_whole(path, LARGEST + 1, follow=True)
+        content = files.read_whole(path, LARGEST + 1, follow=True)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
         raise ConfigError(f"{path}: cannot be read: {error}") from error
-    return decoded(written, str(path))
+    return decoded(content, str(path))
 
 
 def standard_input() -> str:
@@ -129,14 +129,14 @@ def standard_input() -> str:
     return decoded(sys.stdin.buffer.read(LARGEST + 1) if sys.stdin else b"", STDIN)  # None: it is closed
 
 
-def decoded(written: bytes, origin: str) -> str:
+def decoded(content: bytes, origin: str) -> str:
     """Raises ``ConfigError``."""
-    if len(written) > LARGEST:
+    if len(content) > LARGEST:
         raise ConfigError(f"{origin}:1: is larger than 1 MiB")
     try:
-        return written.decode("utf-8")
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = written.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{origin}:{line}: cannot be read: {error}") from error
 
 
@@ -178,31 +178,31 @@ def key_of(path: Steps) -> str:
 
 def short(text: str, most: int) -> str:
     """Text of unknown origin as one line of limited length."""
-    shown = printable(text[: most + 1])
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    safe = printable(text[: most + 1])
+    return safe if len(safe) <= most else f"{safe[: most - 1]}…"
 
 
-def shown(given: object) -> str:
-    return "nothing" if given is None else short(repr(given), 60)
+def shown(value: object) -> str:
+    return "nothing" if value is None else short(repr(value), 60)
 
 
 class Keys:
     """A mapping under validation: its valid values, and the faults."""
 
-    def __init__(self, given: object, known: Mapping[str, Callable[[Any], Any]], what: str = "") -> None:
-        if not isinstance(given, dict):
-            raise Invalid(what or f"must be a mapping with {', '.join(known)}")
-        self.given = given
-        self.known = tuple(known)
+    def __init__(self, mapping: object, validators: Mapping[str, Callable[[Any], Any]], what: str = "") -> None:
+        if not isinstance(mapping, dict):
+            raise Invalid(what or f"must be a mapping with {', '.join(validators)}")
+        self.given = mapping
+        self.known = tuple(validators)
         self.values: dict[str, Any] = {}
         self.faults: list[Invalid] = []
-        self._unknown = [name.lower() for name in given if name not in known]
-        for name, value in given.items():
-            if name not in known:
+        self._unknown = [name.lower() for name in mapping if name not in validators]
+        for name, value in mapping.items():
+            if name not in validators:
                 self.faults.append(Invalid(partial(self.unknown, name), [name], RemarkCode.UNKNOWN_KEY))
                 continue
             try:
-                self.values[name] = known[name](value)
+                self.values[name] = validators[name](value)
             except Invalid as wrong:
                 self.faults += below(wrong, name)
 
@@ -237,10 +237,10 @@ def below(wrong: Invalid, *steps: str | int) -> list[Invalid]:
     return list(faults)
 
 
-def each(one: Callable[[Any], Value], given: Iterable[object]) -> list[Value]:
+def each(one: Callable[[Any], Value], items: Iterable[object]) -> list[Value]:
     values: list[Value] = []
     faults: list[Invalid] = []
-    for index, value in enumerate(given):
+    for index, value in enumerate(items):
         try:
             values.append(one(value))
         except Invalid as wrong:
@@ -251,40 +251,40 @@ def each(one: Callable[[Any], Value], given: Iterable[object]) -> list[Value]:
 
 
 def line(most: int) -> Callable[[object], str]:
-    def validate(given: object) -> str:
-        if not isinstance(given, str) or not given.strip():
-            raise Invalid(f"must be text, not {shown(given)}; put it in quotes")
-        if len(given) > most:
-            raise Invalid(f"must be at most {most} characters, and is {len(given)}")
-        if not given.isprintable():
-            raise Invalid(f"must be one line of printable characters, not {shown(given)}")
-        return given
+    def validate(value: object) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise Invalid(f"must be text, not {shown(value)}; put it in quotes")
+        if len(value) > most:
+            raise Invalid(f"must be at most {most} characters, and is {len(value)}")
+        if not value.isprintable():
+            raise Invalid(f"must be one line of printable characters, not {shown(value)}")
+        return value
 
     return validate
 
 
-def boolean(given: object) -> bool:
-    if not isinstance(given, bool):
-        raise Invalid(f"must be true or false, not {shown(given)}")
-    return given
+def boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid(f"must be true or false, not {shown(value)}")
+    return value
 
 
 def one_of(words: Sequence[str]) -> Callable[[object], str]:
-    def validate(given: object) -> str:
-        if not isinstance(given, str) or given not in words:
-            near = nearest(str(given), words)
+    def validate(value: object) -> str:
+        if not isinstance(value, str) or value not in words:
+            near = nearest(str(value), words)
             perhaps = f"; did you mean {near}?" if near else ""
-            raise Invalid(f"must be {', '.join(words[:-1])} or {words[-1]}, not {shown(given)}{perhaps}")
-        return given
+            raise Invalid(f"must be {', '.join(words[:-1])} or {words[-1]}, not {shown(value)}{perhaps}")
+        return value
 
     return validate
 
 
-def repeated(given: Iterable[object]) -> Iterator[int]:
+def repeated(items: Iterable[object]) -> Iterator[int]:
     """The indices of texts that occur earlier in the list."""
-    seen: set[str] = set()
-    for index, one in enumerate(given):
+    earlier: set[str] = set()
+    for index, one in enumerate(items):
         if isinstance(one, str):
-            if one in seen:
+            if one in earlier:
                 yield index
-            seen.add(one)
+            earlier.add(one)

@@ -41,17 +41,17 @@ def plural(number: int | str, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
-def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known word that was probably meant, ignoring case."""
     import difflib  # here, since every command imports this module and few need difflib
 
-    words = {each.lower(): each for each in known}
+    words = {each.lower(): each for each in candidates}
     near = difflib.get_close_matches(word[:_LONGEST_WORD].lower(), words, n=1, cutoff=cutoff)
     return words[near[0]] if near else None
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def meant(word: str, candidates: Iterable[str]) -> str:
     """``did you mean limits?``, or all known words if none is near."""
-    words = list(known)
+    words = list(candidates)
     near = nearest(word, words)
     return f"known are {', '.join(words)}" if near is None else f"did you mean {near}?"

@@ -88,9 +88,9 @@ def _unreadable(text: str) -> Fault | None:
     # The whole list takes 3 ms to compile, at every pass; most rules are ASCII.
     no_character = re.compile(_NO_ASCII_CHARACTER if text.isascii() else _NO_CHARACTER)
     for wrong, words in ((no_character, "a character that YAML does not allow"), (_TAB, "a tab; use spaces")):
-        found = wrong.search(text)
-        if found is not None:
-            return Fault(text.count("\n", 0, found.end() - 1) + 1, (), f"has {words}")
+        match = wrong.search(text)
+        if match is not None:
+            return Fault(text.count("\n", 0, match.end() - 1) + 1, (), f"has {words}")
     return None
 
 
@@ -178,19 +178,19 @@ class _Reading:
             event = self._next()
 
     def _scalar(self, event: Any, path: Path) -> Any:
-        written = event.value
-        if not event.implicit[0] or len(written) > _LONGEST_NUMBER:
-            return written
-        kind = self.events.resolve(yaml.ScalarNode, written, (True, False)).rpartition(":")[2]
-        if kind == "int" and _DECIMAL.fullmatch(written):
-            return int(written.replace("_", ""))
+        text = event.value
+        if not event.implicit[0] or len(text) > _LONGEST_NUMBER:
+            return text
+        kind = self.events.resolve(yaml.ScalarNode, text, (True, False)).rpartition(":")[2]
+        if kind == "int" and _DECIMAL.fullmatch(text):
+            return int(text.replace("_", ""))
         if kind not in ("null", "bool", "int", "float"):
-            return written
+            return text
         try:
-            value = self.events.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{kind}", written))
+            value = self.events.construct_object(yaml.ScalarNode(f"tag:yaml.org,2002:{kind}", text))
         except ValueError:  # 0x_
-            return self._fault(path, f"{written!r} cannot be read as {kind}", odd=True)
+            return self._fault(path, f"{text!r} cannot be read as {kind}", odd=True)
         if kind == "int":
-            words = f"{written} is {value} to YAML; write the number that is meant, or put it in quotes if it is text"
+            words = f"{text} is {value} to YAML; write the number that is meant, or put it in quotes if it is text"
             self._fault(path, words, odd=True)
         return value
