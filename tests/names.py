@@ -27,11 +27,9 @@ NOUNS = """
 _PARTICIPLE = re.compile(rf"(?!(?:{'|'.join(NOUNS.split())})$)(?:[a-z]+ed|{'|'.join(IRREGULAR.split())})")
 
 LEFT: Mapping[str, int] = {
-    "agent/plimsoll_agent/model": 27,
     "agent/plimsoll_agent/policy": 63,
     "agent/plimsoll_agent/reconcile": 160,
     "agent/plimsoll_agent/store": 100,
-    "agent/plimsoll_agent/util": 35,
 }
 """By room: a folder of a package."""
 

@@ -32,9 +32,9 @@ class Approval:
         return (self.remove or not removal) and any(digest.startswith(self.digest) for digest in digests)
 
 
-def is_digest(typed: str) -> bool:
+def is_digest(text: str) -> bool:
     """Whether an operator may name a digest by this text."""
-    return _TYPED.fullmatch(typed) is not None
+    return _TYPED.fullmatch(text) is not None
 
 
 def digest_of_change(key: str, limits: Limits) -> str:

@@ -44,9 +44,9 @@ class Clusters:
         if not disk.monitors:
             return self.known[0] if len(self.known) == 1 else None
         for addresses in (disk.monitors, tuple(_on_cephs_ports(disk.monitors))):
-            meant = [cluster for cluster in self.known if not cluster.monitors.isdisjoint(addresses)]
-            if meant:
-                return meant[0] if len(meant) == 1 else None
+            matches = [cluster for cluster in self.known if not cluster.monitors.isdisjoint(addresses)]
+            if matches:
+                return matches[0] if len(matches) == 1 else None
         return None
 
     def placed(self, disk: Disk) -> Disk:
@@ -83,9 +83,9 @@ def parse(text: str, file: Path) -> Cluster | None:
     return Cluster(file, fsid if _FSID.fullmatch(fsid) else None, frozenset(_monitors(options.get("mon_host", ""))))
 
 
-def _value(written: str) -> str:
-    found = _VALUE.match(written)
-    return next((part for part in found.groups() if part is not None), "").strip() if found else ""
+def _value(text: str) -> str:
+    match = _VALUE.match(text)
+    return next((part for part in match.groups() if part is not None), "").strip() if match else ""
 
 
 def _monitors(mon_host: str) -> Iterator[str]:

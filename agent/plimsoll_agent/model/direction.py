@@ -34,11 +34,11 @@ def direction(before: Limits, after: Limits) -> Direction:
     """The direction of a change: RAISE if any parameter allows more than before."""
     if after.unlimited:
         return Direction.REMOVE
-    raised = any(_base_raised(before, after, base) for base in BASES)
+    more = any(_base_raised(before, after, base) for base in BASES)
     # The size from which a request counts as several; 0, none at all, allows most.
-    raised = raised or _ceiling(after.size_iops_sec) > _ceiling(before.size_iops_sec)
-    raised = raised or drains(before, after)  # another group ends the sharing of a limit, too
-    return Direction.RAISE if raised else Direction.LOWER
+    more = more or _ceiling(after.size_iops_sec) > _ceiling(before.size_iops_sec)
+    more = more or drains(before, after)  # another group ends the sharing of a limit, too
+    return Direction.RAISE if more else Direction.LOWER
 
 
 def drains(before: Limits, after: Limits) -> bool:
@@ -99,13 +99,13 @@ def _together(limits: Limits, reach: Callable[[Limits, str], float]) -> Iterator
 
 def added_limits(before: Limits, after: Limits) -> dict[Unit, float]:
     """The units of which reads, writes or both had no limit and get one, with the least that they may do then."""
-    added: dict[Unit, float] = {}
+    least: dict[Unit, float] = {}
     for unit in UNITS:
         pairs = zip(_reaches(before, unit, _for_ever), _reaches(after, unit, _for_ever), strict=True)
         new = [its for had, its in pairs if its < had == float("inf")]
         if new:
-            added[unit] = min(new)
-    return added
+            least[unit] = min(new)
+    return least
 
 
 def too_low(before: Limits, after: Limits, lowest: Mapping[Unit, int]) -> tuple[Unit, ...]:

@@ -77,11 +77,11 @@ class DiskName:
     @classmethod
     def read(cls, values: Mapping[str, object]) -> DiskName:
         """From stored values. Raises ``KeyError`` and ``ValueError``."""
-        named = {name: values[name] for name in names(cls)}
-        for part, value in named.items():
+        parts = {name: values[name] for name in names(cls)}
+        for part, value in parts.items():
             if not isinstance(value, str) and not (value is None and part in ("project", "volume_id")):
                 raise ValueError(f"{part} is not text")
-        disk = cls(**named)  # type: ignore[arg-type]  # text, as checked above
+        disk = cls(**parts)  # type: ignore[arg-type]  # text, as checked above
         if guest_of(disk.key) != disk.guest_uuid:
             raise ValueError(f"{disk.key!r} is not a disk of guest {disk.guest_uuid}")
         return disk
@@ -144,8 +144,8 @@ class Disk:
     @property
     def within_guest(self) -> str:
         """Identity among the disks of its guest, on any node: the volume or the image, or a snapshot of it."""
-        named = self.volume_id or self.path
-        return f"{named}@{self.snapshot}" if self.snapshot else named
+        name = self.volume_id or self.path
+        return f"{name}@{self.snapshot}" if self.snapshot else name
 
     @property
     def mark(self) -> Mark | None:
@@ -173,5 +173,5 @@ class Disk:
     @property
     def drifted(self) -> bool:
         """Whether QEMU's limits differ from those in libvirt's definition."""
-        known = isinstance(self.actual, Limits) and isinstance(self.defined, Limits)
-        return known and self.actual != self.defined
+        comparable = isinstance(self.actual, Limits) and isinstance(self.defined, Limits)
+        return comparable and self.actual != self.defined

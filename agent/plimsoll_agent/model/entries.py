@@ -107,9 +107,9 @@ class RecordedChange:
         """The change itself, and if it is being tried again, the attempt without a known result."""
         if self.retried_at is None:
             return (self,)
-        known = replace(self, retried_at=None, retried_result=None)
-        return known, replace(
-            known,
+        first = replace(self, retried_at=None, retried_result=None)
+        return first, replace(
+            first,
             at=self.retried_at,
             result=self.retried_result,
             result_at=None,

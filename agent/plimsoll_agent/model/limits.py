@@ -113,20 +113,20 @@ class Limits:
         return float(min(high, peak * seconds + peak / 10) if length > 1 else high)
 
     @classmethod
-    def from_mapping(cls, given: Mapping[str, object]) -> Limits:
+    def from_mapping(cls, mapping: Mapping[str, object]) -> Limits:
         """Limits by libvirt's names; absent ones are unlimited. An unknown name is a problem too."""
-        known = names(cls)
+        fields = names(cls)
         unknown = tuple(
-            Problem((name,), f"{name} is not a limit that libvirt knows") for name in given if name not in known
+            Problem((name,), f"{name} is not a limit that libvirt knows") for name in mapping if name not in fields
         )
         if unknown:
             raise LimitsError(unknown)
-        return cls(**given)  # type: ignore[arg-type]  # __post_init__ checks the types
+        return cls(**mapping)  # type: ignore[arg-type]  # __post_init__ checks the types
 
     @classmethod
-    def from_qmp(cls, inserted: Mapping[str, object]) -> Limits:
+    def from_qmp(cls, device: Mapping[str, object]) -> Limits:
         """Limits from QEMU's ``query-block`` (BlockDeviceInfo), without the group: QEMU always has one."""
-        return cls(**{p.name: inserted[p.qmp] for p in PARAMETERS if p.qmp in inserted})  # type: ignore[arg-type]
+        return cls(**{p.name: device[p.qmp] for p in PARAMETERS if p.qmp in device})  # type: ignore[arg-type]
 
 
 @frozen(kw_only=True)
@@ -188,23 +188,23 @@ def filter_group(name: str) -> str:
 
 def together(sets: Sequence[Limits]) -> Limits | None:
     """What several sets in a row leave of requests, as one set; None where no set says exactly that."""
-    found: dict[str, object] = {}
+    result: dict[str, object] = {}
     for limits in sets:
-        given = limits.in_effect()
+        effective = limits.in_effect()
         for base in BASES:
             names = (base, f"{base}_max", f"{base}_max_length")
-            theirs, ours = ({name: of[name] for name in names if name in of} for of in (found, given))
+            theirs, ours = ({name: of[name] for name in names if name in of} for of in (result, effective))
             if ours and theirs and not _within(ours, theirs, base):
                 if not _within(theirs, ours, base):
                     return None
                 ours = theirs
             if ours:
-                found = {name: value for name, value in found.items() if name not in names} | ours
+                result = {name: value for name, value in result.items() if name not in names} | ours
     sizes = {limits.size_iops_sec for limits in sets if limits_requests(limits)} or {0}
     if len(sizes) > 1:
         return None
     try:
-        return Limits.from_mapping(found | {"size_iops_sec": sizes.pop()})
+        return Limits.from_mapping(result | {"size_iops_sec": sizes.pop()})
     except LimitsError:  # such as a total beside a part of it
         return None
 

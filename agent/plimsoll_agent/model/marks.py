@@ -122,11 +122,11 @@ def _later(later: Later) -> ET.Element:
     return element
 
 
-def _hold(held: MarkedHold) -> ET.Element:
-    times = {"since": _written(held.since), "until": _written(held.until)}
-    hold = ET.Element("hold", times | {"by": _clean(held.by), "why": _clean(held.why)})
-    if held.limits is not None:
-        hold.append(_limits("limits", held.limits))
+def _hold(mark: MarkedHold) -> ET.Element:
+    times = {"since": _written(mark.since), "until": _written(mark.until)}
+    hold = ET.Element("hold", times | {"by": _clean(mark.by), "why": _clean(mark.why)})
+    if mark.limits is not None:
+        hold.append(_limits("limits", mark.limits))
     return hold
 
 
@@ -158,16 +158,16 @@ def read(marks: ET.Element) -> Marks:
     _attributes(marks, {"version"})
     if len(marks) > _MOST_DISKS:
         raise UnreadableMark(f"marks of {len(marks)} disks")
-    found: dict[str, Mark] = {}
+    disks: dict[str, Mark] = {}
     for element in marks:
         if _word(element) != "disk":
             raise UnreadableMark(f"<{element.tag[:40]}> in it")
         others = {"enforced", "foreign", "type", "revision", "released", "released-type", "later"}
         name = _attributes(element, {"name", "since"}, others)["name"]
-        if name in found:
+        if name in disks:
             raise UnreadableMark(f"disk {name[:80]!r} is listed twice")
-        found[name] = _read_disk(element)
-    return Marks(found)
+        disks[name] = _read_disk(element)
+    return Marks(disks)
 
 
 def _read_disk(element: ET.Element) -> Mark:
@@ -248,10 +248,10 @@ def _read_yes(element: ET.Element, name: str) -> bool:
 
 
 def _attributes(
-    element: ET.Element, needed: set[str] | frozenset[str], others: set[str] | frozenset[str] = frozenset()
+    element: ET.Element, essentials: set[str] | frozenset[str], others: set[str] | frozenset[str] = frozenset()
 ) -> dict[str, str]:
     values = dict(element.attrib)
-    if not needed <= values.keys() <= needed | others:
+    if not essentials <= values.keys() <= essentials | others:
         raise UnreadableMark(f"<{element.tag[:40]}> has attributes that plimsoll does not write")
     if not all(map(_fits, values.values())):
         raise UnreadableMark(f"<{element.tag[:40]}> has an attribute that is empty, too long or not printable")
@@ -263,10 +263,10 @@ def _word(element: ET.Element) -> str:
     return element.tag.removeprefix(f"{{{NAMESPACE}}}")
 
 
-def _children(element: ET.Element, known: set[str], beside: Sequence[ET.Element] = ()) -> dict[str, ET.Element]:
+def _children(element: ET.Element, tags: set[str], beside: Sequence[ET.Element] = ()) -> dict[str, ET.Element]:
     """The children by name, each at most once; those in ``beside`` are left out."""
     others = [child for child in element if child not in beside]
     children = {_word(child): child for child in others}
-    if len(children) < len(others) or not children.keys() <= known:
+    if len(children) < len(others) or not children.keys() <= tags:
         raise UnreadableMark(f"<{element.tag[:40]}> has elements that plimsoll does not write")
     return children

@@ -121,8 +121,8 @@ class Code(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Code | None:
-        renamed = _RENAMED.get(value) if isinstance(value, str) else None
-        return None if renamed is None else cls(renamed)
+        successor = _RENAMED.get(value) if isinstance(value, str) else None
+        return None if successor is None else cls(successor)
 
 
 _RENAMED = {

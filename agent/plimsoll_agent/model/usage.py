@@ -145,8 +145,8 @@ def follow(before: Iterable[Usage], disks: Sequence[Disk], read: Mapping[str, Re
     A disk that was reattached starts again, as does one whose counters went backwards: its guest was restarted.
     """
     last = {usage.disk.attachment: usage for usage in before}
-    seen = [_read_again(last.get(disk.attachment), disk, read.get(disk.target)) for disk in disks]
-    return tuple(_against_limits(usage, _sharers(usage, seen)) for usage in seen)
+    usages = [_read_again(last.get(disk.attachment), disk, read.get(disk.target)) for disk in disks]
+    return tuple(_against_limits(usage, _sharers(usage, usages)) for usage in usages)
 
 
 def unreachable(before: Iterable[Usage], disks: Sequence[Disk], reason: Reason) -> tuple[Usage, ...]:
@@ -179,11 +179,11 @@ def _rates(before: Reading, after: Reading) -> Rates | None:
     if seconds <= 0 or did is None:
         return None
     each = (did.read_requests, did.write_requests, did.read_bytes, did.write_bytes)
-    reads, writes, read, written = (count / seconds for count in each)
+    reads, writes, read, write = (count / seconds for count in each)
     requests = did.read_requests + did.write_requests + (did.flushes or 0)
-    timed = did.nanoseconds is not None and did.flushes is not None and requests
-    latency = (did.nanoseconds or 0) / requests / 1e9 if timed else None
-    return Rates(reads, writes, read, written, seconds, latency)
+    has_times = did.nanoseconds is not None and did.flushes is not None and requests
+    latency = (did.nanoseconds or 0) / requests / 1e9 if has_times else None
+    return Rates(reads, writes, read, write, seconds, latency)
 
 
 def _sharers(usage: Usage, of_guest: Sequence[Usage]) -> Sequence[Usage]:
@@ -206,9 +206,9 @@ def _against_limits(usage: Usage, sharers: Sequence[Usage]) -> Usage:
     shares = {base: _did(together, base, limits) / limit for base in BASES if (limit := getattr(limits, base))}
     if not shares:
         return usage
-    kept = (stretch for stretch in usage.stretches if stretch.ended > reading.at - WINDOW)
+    recent = (stretch for stretch in usage.stretches if stretch.ended > reading.at - WINDOW)
     now = Stretch(reading.at, rates.seconds, max(shares.values()))
-    return replace(usage, shares=shares, stretches=(*kept, now))
+    return replace(usage, shares=shares, stretches=(*recent, now))
 
 
 def _did(rates: Sequence[Rates], base: str, limits: Limits) -> float:
