@@ -29,7 +29,6 @@ _PARTICIPLE = re.compile(rf"(?!(?:{'|'.join(NOUNS.split())})$)(?:[a-z]+ed|{'|'.j
 LEFT: Mapping[str, int] = {
     "agent/plimsoll_agent/policy": 63,
     "agent/plimsoll_agent/reconcile": 160,
-    "agent/plimsoll_agent/store": 100,
 }
 """By room: a folder of a package."""
 

@@ -51,12 +51,12 @@ def actual(record: Record, moment: datetime, guest: str, disk: str | None) -> li
         changes = [attempt for row in rows for attempt in change_of(row).attempts]
     changes = [change for change in changes if _is_meant(change.disk, guest, disk)]
     by_disk = sorted(changes, key=lambda change: change.disk.key)  # stable: keeps the order of a disk's changes
-    found = [_at(list(of_disk), moment) for _, of_disk in groupby(by_disk, key=lambda change: change.disk.key)]
-    return sorted(found, key=lambda one: (one.disk.guest_name, one.disk.target))
+    states = [_at(list(of_disk), moment) for _, of_disk in groupby(by_disk, key=lambda change: change.disk.key)]
+    return sorted(states, key=lambda one: (one.disk.guest_name, one.disk.target))
 
 
-def _is_meant(named: DiskName, guest: str, disk: str | None) -> bool:
-    return named.means(guest, disk) or named.means(guest.lower(), disk)
+def _is_meant(name: DiskName, guest: str, disk: str | None) -> bool:
+    return name.means(guest, disk) or name.means(guest.lower(), disk)
 
 
 def _at(changes: Sequence[RecordedChange], moment: datetime) -> LimitsAt:
@@ -67,15 +67,15 @@ def _at(changes: Sequence[RecordedChange], moment: datetime) -> LimitsAt:
         return LimitsAt(disk=changes[0].disk, limits=None, seen=None, change=None, found_next=later)
     last = past[-1]
     if last.result in TAKEN and last.result_at is not None and last.result_at <= moment:
-        limits, change, seen = last.after, last, last.result_at
+        limits, change, at = last.after, last, last.result_at
     else:
-        limits, change, seen = last.before, _origin(past[:-1], last.before), last.at
+        limits, change, at = last.before, _origin(past[:-1], last.before), last.at
     unsure = limits is not last.after and last.result not in _WITHOUT_EFFECT
     after = limits if not unsure else None
     return LimitsAt(
         disk=last.disk,
         limits=limits,
-        seen=seen,
+        seen=at,
         change=change,
         unsure=last if unsure else None,
         unsure_until=_known_again(last, later) if unsure else None,
@@ -83,14 +83,14 @@ def _at(changes: Sequence[RecordedChange], moment: datetime) -> LimitsAt:
     )
 
 
-def _origin(earlier: Sequence[RecordedChange], found: Limits) -> RecordedChange | None:
+def _origin(earlier: Sequence[RecordedChange], limits: Limits) -> RecordedChange | None:
     """The change that set the limits that a later one found; None if something else did."""
     for change in reversed(earlier):
         if change.result in TAKEN:
-            return change if change.after == found else None
-        if change.open and change.after == found:  # so it took effect
+            return change if change.after == limits else None
+        if change.open and change.after == limits:  # so it took effect
             return change
-        if change.before != found:
+        if change.before != limits:
             return None
     return None
 
@@ -102,5 +102,5 @@ def _known_again(unsure: RecordedChange, later: RecordedChange | None) -> dateti
 
 
 def _found_others(later: RecordedChange, last: RecordedChange, limits: Limits | None) -> bool:
-    expected = (last.before, last.after) if limits is None else (limits,)
-    return later.before not in expected
+    possibilities = (last.before, last.after) if limits is None else (limits,)
+    return later.before not in possibilities

@@ -122,7 +122,7 @@ def load(path: Path) -> Moment | None:
     return decoding.load(path, MOST_BYTES, of, UnreadableClock)
 
 
-def save(path: Path, trusted: Moment) -> None:
+def save(path: Path, moment: Moment) -> None:
     """Raises ``OSError``."""
-    content = {"version": VERSION, "at": trusted.at.isoformat(), "boot": trusted.boot, "uptime": trusted.uptime}
+    content = {"version": VERSION, "at": moment.at.isoformat(), "boot": moment.boot, "uptime": moment.uptime}
     files.write_whole(path, json.dumps(content) + "\n")

@@ -86,19 +86,19 @@ class Database:
         The caller must hold a lock: no other process may do the same now.
         """
         with self.plainly():
-            kept = files.name_aside(self.path)
-            with self._fresh(fill, kept) as fresh, closing(sqlite3.connect(fresh, isolation_level=None)) as gate:
+            aside = files.name_aside(self.path)
+            with self._fresh(fill, aside) as fresh, closing(sqlite3.connect(fresh, isolation_level=None)) as gate:
                 # No process may write the new file until those that opened the old one have finished: by its name
                 # they would take the new file's journal for the old one's, roll it back, and remove it.
                 gate.execute("BEGIN EXCLUSIVE")
-                os.link(self.path, kept)  # fails if there is one, and does not replace it
+                os.link(self.path, aside)  # fails if there is one, and does not replace it
                 # Else SQLite would roll the old file's journal back into the new file.
                 with suppress(FileNotFoundError):
-                    _journal(self.path).rename(_journal(kept))
+                    _journal(self.path).rename(_journal(aside))
                 fresh.replace(self.path)
                 files.sync_directory(self.path.parent)
                 time.sleep(_SETTLE)
-        return kept
+        return aside
 
     def replace(self, fill: Fill) -> None:
         """Replace the file, if there is one, by a new one: processes that read the old one continue to."""
@@ -226,10 +226,10 @@ class Database:
         return database
 
     def _check(self, database: sqlite3.Connection) -> None:
-        version, known = version_of(database), len(self._steps)
-        if version > known:
+        version, newest = version_of(database), len(self._steps)
+        if version > newest:
             raise StateError(
-                f"{self.path}: written by a newer plimsoll (version {version}, known up to {known});"
+                f"{self.path}: written by a newer plimsoll (version {version}, known up to {newest});"
                 " install that one again, or move the file away"
             )
         if version < 1:

@@ -45,47 +45,47 @@ Lines = Mapping[str, tuple[Remembered, str]]
 
 def fitting(memory: Memory, before: Lines) -> Lines:
     """The disks that the file has room for. The texts of those that are the same ``before`` are not made again."""
-    left = MOST_REMEMBERED
-    kept: dict[str, tuple[Remembered, str]] = {}
-    for key, remembered in sorted(memory.disks.items(), key=lambda item: item[1].seen, reverse=True):
-        known = before.get(key)
-        line = known[1] if known and known[0] is remembered else json.dumps(_remembered_data(remembered))
+    room = MOST_REMEMBERED
+    lines: dict[str, tuple[Remembered, str]] = {}
+    for key, disk in sorted(memory.disks.items(), key=lambda item: item[1].seen, reverse=True):
+        former = before.get(key)
+        line = former[1] if former and former[0] is disk else json.dumps(_remembered_data(disk))
         size = len(key) + len(line)
-        if size <= left:  # else a shorter one may have room: a mark may have brought the names of many rules
-            left -= size
-            kept[key] = remembered, line
-    return kept
+        if size <= room:  # else a shorter one may have room: a mark may have brought the names of many rules
+            room -= size
+            lines[key] = disk, line
+    return lines
 
 
 def encoded(memory: Memory, lines: Lines, boot: str) -> str:
     """The file's text; ``lines`` are those of its disks, ``boot`` is the node's boot id."""
     disks = _lines((key, line) for key, (_, line) in sorted(lines.items()))
     holds = _lines((key, json.dumps(_hold_data(hold))) for key, hold in sorted(memory.holds.items()))
-    known = _lines((key, json.dumps(_acknowledged_data(each))) for key, each in sorted(memory.acknowledged.items()))
+    notes = _lines((key, json.dumps(_acknowledged_data(each))) for key, each in sorted(memory.acknowledged.items()))
     head = {"version": VERSION, "boot": boot, **_brake_data(memory.brake)}
-    return f'{json.dumps(head)[:-1]},\n"disks": {disks},\n"holds": {holds},\n"acknowledged": {known}}}\n'
+    return f'{json.dumps(head)[:-1]},\n"disks": {disks},\n"holds": {holds},\n"acknowledged": {notes}}}\n'
 
 
 def decoded(envelope: dict[str, Any], boot: str, path: Path) -> Memory:
     """The reverse of ``encoded``; ``path`` is for warnings. Raises what ``decoding.UNREADABLE`` names."""
     same_run = envelope.get("boot") == boot
-    known: dict[str, Remembered] = {}
+    disks: dict[str, Remembered] = {}
     for key, value in {**envelope["disks"]}.items():
         try:
-            known[key] = _remembered(value, same_run)
+            disks[key] = _remembered(value, same_run)
         except decoding.UNREADABLE as error:  # plimsoll does not change a disk whose limits it does not remember
             why = decoding.complaint(error)
             LOG.warning("%s: the entry of disk %r cannot be read (%s) and is dropped", path, key, why)
     # Without its hold a disk could be raised: so a hold that cannot be read is an error.
     holds = {key: _hold(key, value) for key, value in {**envelope["holds"]}.items()}
-    acknowledged: dict[str, Acknowledgement] = {}
+    acknowledgements: dict[str, Acknowledgement] = {}
     for key, value in {**envelope["acknowledged"]}.items():
         try:
-            acknowledged[key] = _acknowledgement(key, value)
+            acknowledgements[key] = _acknowledgement(key, value)
         except decoding.UNREADABLE as error:  # then its disk is counted again
             why = decoding.complaint(error)
             LOG.warning("%s: the acknowledgement of disk %r cannot be read (%s) and is dropped", path, key, why)
-    return Memory(disks=known, holds=holds, brake=_brake(envelope), acknowledged=acknowledged)
+    return Memory(disks=disks, holds=holds, brake=_brake(envelope), acknowledged=acknowledgements)
 
 
 def _lines(values: Iterable[tuple[str, str]]) -> str:
@@ -181,26 +181,26 @@ def _later(value: Any) -> Later:
     )
 
 
-def _remembered_data(remembered: Remembered) -> dict[str, object]:
+def _remembered_data(disk: Remembered) -> dict[str, object]:
     return {
-        "desired": _limits_data(remembered.desired),
-        "since": remembered.since.isoformat(),
-        "seen": remembered.seen.isoformat(),
-        "applied": _limits_data(remembered.applied),
-        "attachment": remembered.attachment,
-        "restore_to": _limits_data(remembered.restore_to),
-        "foreign": remembered.foreign,
-        "enforced": remembered.enforced,
-        "by_type": remembered.by_type,
-        **({} if remembered.later == () else {"later": _later_data(remembered.later)}),
-        **({} if remembered.mark is None else {"mark": remembered.mark}),
-        **({} if remembered.source is None else {"source": remembered.source.value}),
-        **({} if remembered.released is None else {"released": remembered.released}),
-        **({} if remembered.taken_over is None else {"taken_over": remembered.taken_over.isoformat()}),
-        "by_rules": list(remembered.by_rules),
-        "revision": remembered.revision,
-        "reverts": remembered.reverts,
-        "reverted_at": None if remembered.reverted_at is None else remembered.reverted_at.isoformat(),
+        "desired": _limits_data(disk.desired),
+        "since": disk.since.isoformat(),
+        "seen": disk.seen.isoformat(),
+        "applied": _limits_data(disk.applied),
+        "attachment": disk.attachment,
+        "restore_to": _limits_data(disk.restore_to),
+        "foreign": disk.foreign,
+        "enforced": disk.enforced,
+        "by_type": disk.by_type,
+        **({} if disk.later == () else {"later": _later_data(disk.later)}),
+        **({} if disk.mark is None else {"mark": disk.mark}),
+        **({} if disk.source is None else {"source": disk.source.value}),
+        **({} if disk.released is None else {"released": disk.released}),
+        **({} if disk.taken_over is None else {"taken_over": disk.taken_over.isoformat()}),
+        "by_rules": list(disk.by_rules),
+        "revision": disk.revision,
+        "reverts": disk.reverts,
+        "reverted_at": None if disk.reverted_at is None else disk.reverted_at.isoformat(),
     }
 
 
@@ -256,13 +256,13 @@ def _hold(key: str, value: Any) -> Hold:
     )
 
 
-def _acknowledged_data(given: Acknowledgement) -> dict[str, object]:
+def _acknowledged_data(acknowledgement: Acknowledgement) -> dict[str, object]:
     return {
-        "disk": asdict(given.disk),
-        "since": given.since.isoformat(),
-        "until": given.until.isoformat(),
-        "by": given.by,
-        "why": given.why,
+        "disk": asdict(acknowledgement.disk),
+        "since": acknowledgement.since.isoformat(),
+        "until": acknowledgement.until.isoformat(),
+        "by": acknowledgement.by,
+        "why": acknowledgement.why,
     }
 
 

@@ -94,20 +94,20 @@ class NodeStore:
         try:
             return load()
         except CorruptState as error:
-            told = str(error)
+            fault = str(error)
         if not read_only:
             with suppress(StateError), self._state.changing():  # saving the new file reports the error
                 try:
                     return load()
                 except CorruptState:
                     files.set_aside(path, StateError)
-        self.notes.add(corrupt, told)
+        self.notes.add(corrupt, fault)
         return None
 
     def approved(self, *, read_only: bool) -> tuple[Approval, ...]:
         load, corrupt = self._state.load_approvals, Code.APPROVAL_SET_ASIDE
         self._approvals = self._read(self._state.approval, load, corrupt, read_only=read_only) or ()
-        return tuple(given.approval for given in self._approvals)
+        return tuple(entry.approval for entry in self._approvals)
 
     @contextmanager
     def changing(self, now: datetime) -> Iterator[Memory]:
@@ -121,36 +121,36 @@ class NodeStore:
         """Lock these guests; returns those that must not be changed now: something else is changing them
         (``GUEST_BUSY``), or has changed what is known of them since this pass read it (``CHANGED_SINCE``).
         """
-        asked = set(uuids)
-        taken = self.locks.take(asked, patience)
-        changed = (taken - self._locked) & self._changed()
-        self._locked |= taken - changed
-        return dict.fromkeys(asked - taken, Code.GUEST_BUSY) | dict.fromkeys(changed, Code.CHANGED_SINCE)
+        request = set(uuids)
+        ours = self.locks.take(request, patience)
+        conflicts = (ours - self._locked) & self._changed()
+        self._locked |= ours - conflicts
+        return dict.fromkeys(request - ours, Code.GUEST_BUSY) | dict.fromkeys(conflicts, Code.CHANGED_SINCE)
 
     def _changed(self) -> set[str]:
         """The guests of which the stored memory has something else than this pass began with."""
         try:
-            stored = self._state.load_memory()
+            current = self._state.load_memory()
         except StateError:  # nothing else can save it either
             return set()
-        if stored is None or stored is self._base:
+        if current is None or current is self._base:
             return set()
         base = self._base
         pairs: tuple[tuple[Mapping[str, object], Mapping[str, object]], ...] = (
-            (base.disks, stored.disks),
-            (base.holds, stored.holds),
+            (base.disks, current.disks),
+            (base.holds, current.holds),
         )
         return {
             guest_of(key) for old, new in pairs for key in old.keys() | new.keys() if old.get(key) != new.get(key)
         }
 
-    def lock_unsettled(self, meant: Callable[[DiskName], bool]) -> None:
-        """Lock the guests with open changes, if ``meant``, before they are observed; the others are not settled.
+    def lock_unsettled(self, selects: Callable[[DiskName], bool]) -> None:
+        """Lock the guests with open changes that ``selects`` picks, before they are observed; others are not settled.
 
         A change of a guest that something else has locked is in flight, and a later one than was observed may be.
         """
         try:
-            uuids = {change.disk.guest_uuid for change in self._record.unsettled() if meant(change.disk)}
+            uuids = {change.disk.guest_uuid for change in self._record.unsettled() if selects(change.disk)}
             self._settles = frozenset(uuids - self.lock(uuids).keys())
         except StateError:  # the pass reports it where it matters
             self._settles = self._locked
@@ -164,15 +164,15 @@ class NodeStore:
         until then they stay open in the record.
         """
         try:
-            unsettled = self._record.unsettled()
+            changes = self._record.unsettled()
         except CorruptRecord as error:
             if not read_only:
                 self._set_record_aside(situation.now)
             self.notes.add(Code.RECORD_SET_ASIDE, error)
             return {}
         if self._settles is not None and not read_only:
-            unsettled = [change for change in unsettled if change.disk.guest_uuid in self._settles]
-        self._settled, ours = settled(unsettled, disks, situation, everything=everything)
+            changes = [change for change in changes if change.disk.guest_uuid in self._settles]
+        self._settled, ours = settled(changes, disks, situation, everything=everything)
         return ours
 
     def _set_record_aside(self, now: datetime) -> None:
@@ -191,23 +191,23 @@ class NodeStore:
         """The attachments by their marks, unchanged for guests in ``unseen``; none without a catalogue."""
         if situation.catalogue is None:
             return Attachments()
-        applied = {
+        limits = {
             disk.key: ours.applied for disk in disks if (ours := situation.ours(disk)) and ours.applied is not None
         }
         boot = self._state.boot
-        return sight(disks, situation.attachments, applied, situation.now, boot=boot, unseen=unseen)
+        return sight(disks, situation.attachments, limits, situation.now, boot=boot, unseen=unseen)
 
-    def save_attachments(self, met: Attachments, before: Attachments) -> None:
+    def save_attachments(self, attachments: Attachments, before: Attachments) -> None:
         """Write the attachments for the refresh of the catalogue, if they changed."""
-        if met != before:
+        if attachments != before:
             with self._state.changing():
-                stored = self._state.load_attachments()
-                self._state.save_attachments(merged_attachments(before, met, stored, self._locked))
+                current = self._state.load_attachments()
+                self._state.save_attachments(merged_attachments(before, attachments, current, self._locked))
 
-    def note_external_changes(self, found: Sequence[Disk], now: datetime) -> None:
+    def note_external_changes(self, disks: Sequence[Disk], now: datetime) -> None:
         """Record what these disks have now, since something else changed them and nothing is reverted."""
-        if found:
-            self._record.note([_external_event(disk, now, self._by) for disk in found])
+        if disks:
+            self._record.note([_external_event(disk, now, self._by) for disk in disks])
 
     def note_moves(self, moves: Sequence[tuple[Hold, Move]], now: datetime) -> None:
         """Record holds that came or went with their guests."""
@@ -221,37 +221,37 @@ class NodeStore:
         """
         with self._state.changing():
             try:
-                stored = self._state.load_memory()
+                current = self._state.load_memory()
             except CorruptState:
-                stored = None
+                current = None
                 with suppress(StateError):  # saving the new file reports the error
                     files.set_aside(self._state.memory, StateError)
-            after = memory if stored is None else merged(self._base, memory, stored, self._locked)
+            after = memory if current is None else merged(self._base, memory, current, self._locked)
             self._state.save_memory(self._without_ended(after, now))
         self._base = memory
 
     def _without_ended(self, memory: Memory, now: datetime) -> Memory:
         active = active_holds(memory.holds, now)
-        acknowledged = {key: each for key, each in memory.acknowledged.items() if not each.ended(now)}
-        over = [each for key, each in memory.acknowledged.items() if key not in acknowledged]
-        ended = [hold for key, hold in memory.holds.items() if key not in active]
+        acknowledgements = {key: each for key, each in memory.acknowledged.items() if not each.ended(now)}
+        over = [each for key, each in memory.acknowledged.items() if key not in acknowledgements]
+        past_holds = [hold for key, hold in memory.holds.items() if key not in active]
         try:
-            events = [hold_event(hold, Happening.HOLD_ENDED, now, self._by) for hold in ended]
+            events = [hold_event(hold, Happening.HOLD_ENDED, now, self._by) for hold in past_holds]
             events += [acknowledgement_event(each, Happening.ACKNOWLEDGEMENT_ENDED, now, self._by) for each in over]
             self._record.note(events)
         except StateError as error:
             active = dict(memory.holds)
             self.notes.add(Code.NO_RECORD, error)
-        return replace(memory, holds=active, acknowledged=acknowledged)
+        return replace(memory, holds=active, acknowledged=acknowledgements)
 
     def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
         """Record the intents. If that fails, ``tell`` still gets those that lower limits, which are made anyway."""
         try:
             return self._record.intend(changes, now, self._by, revision)
         except StateError:
-            lowered = [each for each in changes if each.direction is Direction.LOWER]
-            if self._tell is not None and lowered:
-                self._tell([_unrecorded(change, now, self._by, revision) for change in lowered])
+            cuts = [each for each in changes if each.direction is Direction.LOWER]
+            if self._tell is not None and cuts:
+                self._tell([_unrecorded(change, now, self._by, revision) for change in cuts])
             raise
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
@@ -259,9 +259,9 @@ class NodeStore:
 
         Only after ``remember``: without a result the intents stay open, and the next pass settles them.
         """
-        ended, self._settled = [*self._settled, *conclusions], []
-        if ended:
-            self._record.conclude(ended, now)
+        ends, self._settled = [*self._settled, *conclusions], []
+        if ends:
+            self._record.conclude(ends, now)
         if self._retention is not None:
             try:
                 self._record.retain(self._retention, now)
@@ -334,8 +334,8 @@ def hold_event(hold: Hold, what: Happening, now: datetime, by: str) -> Event:
     return Event(at=now, by=by, what=what, reason=hold.reason, disk=hold.disk)
 
 
-def acknowledgement_event(given: Acknowledgement, what: Happening, now: datetime, by: str) -> Event:
-    return Event(at=now, by=by, what=what, reason=given.reason, disk=given.disk)
+def acknowledgement_event(acknowledgement: Acknowledgement, what: Happening, now: datetime, by: str) -> Event:
+    return Event(at=now, by=by, what=what, reason=acknowledgement.reason, disk=acknowledgement.disk)
 
 
 class Move(StrEnum):
@@ -371,22 +371,22 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
     out. Limits by command line or undo are remembered as applied, but not as desired.
     """
     ours: dict[str, Remembered] = {}
-    for taken in record.taken():
-        origin = origin_of(taken.reason.code)
-        if not origin.of_hold and not is_foreign(taken.reason):
-            desired = None if origin.aside else taken.after
-            ours[taken.disk.key] = Remembered(
+    for change in record.taken():
+        origin = origin_of(change.reason.code)
+        if not origin.of_hold and not is_foreign(change.reason):
+            desired = None if origin.aside else change.after
+            ours[change.disk.key] = Remembered(
                 desired=desired,
-                since=taken.at,
+                since=change.at,
                 seen=now,
-                applied=taken.after,
+                applied=change.after,
                 attachment=None,
                 enforced=desired is not None,
-                by_type=taken.reason.of_type,
-                by_rules=() if desired is None else taken.reason.rules,
-                revision=None if desired is None else taken.revision,
+                by_type=change.reason.of_type,
+                by_rules=() if desired is None else change.reason.rules,
+                revision=None if desired is None else change.revision,
                 later=None,
-                source=None if desired is None else taken.reason.code,
-                released=str(taken.reason.facts.get("type", "")) if taken.reason.code is Code.RELEASED else None,
+                source=None if desired is None else change.reason.code,
+                released=str(change.reason.facts.get("type", "")) if change.reason.code is Code.RELEASED else None,
             )
     return ours

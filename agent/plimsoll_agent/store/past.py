@@ -34,28 +34,26 @@ class Past:
 
 
 def pasts(
-    rows: Iterable[RecordedChange], since: datetime, booted: datetime, holds_over: Mapping[str, datetime]
+    rows: Iterable[RecordedChange], since: datetime, boot: datetime, holds_over: Mapping[str, datetime]
 ) -> list[Past]:
     """The disks that were changed since then; ``rows`` are all of theirs, in the order of their ids.
 
-    libvirt numbers attachments from the start when the node ``booted``: a change before that was on another one.
+    libvirt numbers attachments from the start at the node's ``boot``: a change before it was on another one.
     ``holds_over`` is, by ``Disk.key``, the end of the last hold that ended before ``since``.
     """
     by_disk = sorted(rows, key=lambda row: row.disk.key)  # stable: keeps the order of a disk's rows
-    found = (
-        _past(list(of_disk), since, booted, holds_over.get(key))
+    histories = (
+        _past(list(of_disk), since, boot, holds_over.get(key))
         for key, of_disk in groupby(by_disk, key=lambda row: row.disk.key)
     )
-    changed = [past for past in found if past is not None]
-    return sorted(changed, key=lambda past: (past.disk.guest_name, past.disk.target))
+    results = [past for past in histories if past is not None]
+    return sorted(results, key=lambda past: (past.disk.guest_name, past.disk.target))
 
 
-def _past(
-    rows: Sequence[RecordedChange], since: datetime, booted: datetime, hold_over: datetime | None
-) -> Past | None:
+def _past(rows: Sequence[RecordedChange], since: datetime, boot: datetime, hold_over: datetime | None) -> Past | None:
     """None for a disk without a change since then."""
-    taken = [row for row in rows if row.result in TAKEN]
-    ours = [row for row in taken if row.at >= since]
+    effective = [row for row in rows if row.result in TAKEN]
+    ours = [row for row in effective if row.at >= since]
     if not ours:
         return (
             Past(disk=rows[-1].disk, before=None, after=None, attachment=None, foreign=False)
@@ -63,8 +61,8 @@ def _past(
             else None
         )
     last = ours[-1]
-    earlier, before = _until(taken, taken.index(ours[0]), hold_over)
-    attachments = {row.attachment if row.at >= booted else None for row in ours}
+    earlier, before = _until(effective, effective.index(ours[0]), hold_over)
+    attachments = {row.attachment if row.at >= boot else None for row in ours}
     return Past(
         disk=last.disk,
         before=before,
@@ -75,35 +73,35 @@ def _past(
 
 
 def _until(
-    taken: Sequence[RecordedChange], first: int, hold_over: datetime | None
+    changes: Sequence[RecordedChange], first: int, hold_over: datetime | None
 ) -> tuple[Sequence[RecordedChange], Limits]:
     """The changes up to this one, without those of a hold in force then, and the limits after them.
 
     Undo must not restore a hold's limits without its end. Limits of a hold that was over and that stayed were desired
     by the sources too.
     """
-    change = taken[first]
+    change = changes[first]
     if change.reason.code is Code.HOLD_ENDED:
-        return taken[: first + 1], change.after
-    held = first > 0 and taken[first - 1].after == change.before
-    while held and first and (hold := taken[first - 1]).reason.code is Code.HOLD:
-        another = hold.attachment != taken[first].attachment and hold.after != taken[first].before
+        return changes[: first + 1], change.after
+    adjacent = first > 0 and changes[first - 1].after == change.before
+    while adjacent and first and (hold := changes[first - 1]).reason.code is Code.HOLD:
+        another = hold.attachment != changes[first].attachment and hold.after != changes[first].before
         if another or (hold_over is not None and hold_over >= hold.at):
             break
         first -= 1
-    return taken[:first], taken[first].before
+    return changes[:first], changes[first].before
 
 
-def _put(taken: Iterable[RecordedChange]) -> Limits | None:
+def _put(changes: Iterable[RecordedChange]) -> Limits | None:
     """The limits that plimsoll had set on a disk after these changes; None if the limits were not set by plimsoll."""
-    applied: Limits | None = None
-    held, foreign = False, False
-    for row in taken:
+    limits: Limits | None = None
+    in_hold, foreign = False, False
+    for row in changes:
         code = row.reason.code
-        if code is Code.HOLD and not held:
-            held, foreign = True, applied is None
+        if code is Code.HOLD and not in_hold:
+            in_hold, foreign = True, limits is None
         elif code is not Code.HOLD:
             foreign = foreign if code is Code.HOLD_ENDED else is_foreign(row.reason)
-            held = False
-        applied = None if foreign and not held else row.after
-    return applied
+            in_hold = False
+        limits = None if foreign and not in_hold else row.after
+    return limits

@@ -178,23 +178,23 @@ class Record:
 
         ``tell`` does not get repeated failures, which are only counted.
         """
-        written: list[int] = []
+        ids: list[int] = []
         with self._write() as database:
-            for ended in conclusions:
+            for end in conclusions:
                 query = "SELECT result, detail, retried_at FROM change WHERE id = ?"
-                row = database.execute(query, (ended.id,)).fetchone()
+                row = database.execute(query, (end.id,)).fetchone()
                 if row is None:
-                    raise StateError(f"{self.path}: has no change {ended.id}")
+                    raise StateError(f"{self.path}: has no change {end.id}")
                 if row["retried_at"] is None:
-                    result = (ended.result.value, stamp(now), ended.detail, ended.id)
+                    result = (end.result.value, stamp(now), end.detail, end.id)
                     database.execute("UPDATE change SET result = ?, result_at = ?, detail = ? WHERE id = ?", result)
-                    written.append(ended.id)
-                elif (id_ := _conclude_retried(database, row, ended, now)) is not None:
-                    written.append(id_)
+                    ids.append(end.id)
+                elif (id_ := _conclude_retried(database, row, end, now)) is not None:
+                    ids.append(id_)
             query = "SELECT * FROM change WHERE id = ?"
-            told = [change_of(database.execute(query, (id_,)).fetchone()) for id_ in written] if self._tell else []
-        if self._tell is not None and told:
-            self._tell(told)
+            changes = [change_of(database.execute(query, (id_,)).fetchone()) for id_ in ids] if self._tell else []
+        if self._tell is not None and changes:
+            self._tell(changes)
 
     def note(self, events: Sequence[Event]) -> None:
         """Write the events durably."""
@@ -260,8 +260,8 @@ class Record:
 
     def last_change(self, disk: str) -> RecordedChange | None:
         """The last change of a disk (``Disk.key``), whatever its result."""
-        found = self._changes("SELECT * FROM change WHERE disk = ? ORDER BY id DESC LIMIT 1", disk)
-        return found[0] if found else None
+        changes = self._changes("SELECT * FROM change WHERE disk = ? ORDER BY id DESC LIMIT 1", disk)
+        return changes[0] if changes else None
 
     def taken(self) -> list[RecordedChange]:
         """The last change of each disk that is known to have taken effect."""
@@ -291,24 +291,24 @@ def _retried(database: sqlite3.Connection, row: tuple[_Column, ...], now: dateti
         if tuple(before)[3:] != row:
             return None
         if before["retried_at"] is None and before["result"] in _COUNTED:
-            retried = "UPDATE change SET retried_at = ?, retried_result = NULL WHERE id = ?"
-            database.execute(retried, (stamp(now), before["id"]))
+            query = "UPDATE change SET retried_at = ?, retried_result = NULL WHERE id = ?"
+            database.execute(query, (stamp(now), before["id"]))
             return int(before["id"])
     return None
 
 
-def _conclude_retried(database: sqlite3.Connection, row: sqlite3.Row, ended: Conclusion, now: datetime) -> int | None:
+def _conclude_retried(database: sqlite3.Connection, row: sqlite3.Row, end: Conclusion, now: datetime) -> int | None:
     """Count the attempt if it ended like those before; else it gets its own row, whose id is returned."""
-    if ended.result is Ending.TIMED_OUT:
-        database.execute("UPDATE change SET retried_result = ? WHERE id = ?", (ended.result.value, ended.id))
+    if end.result is Ending.TIMED_OUT:
+        database.execute("UPDATE change SET retried_result = ? WHERE id = ?", (end.result.value, end.id))
         return None
     own: int | None = None
-    if (ended.result, ended.detail) == (row["result"], row["detail"]):
-        counted = "UPDATE change SET times = times + 1, last_at = retried_at, result_at = ? WHERE id = ?"
-        database.execute(counted, (stamp(now), ended.id))
+    if (end.result, end.detail) == (row["result"], row["detail"]):
+        query = "UPDATE change SET times = times + 1, last_at = retried_at, result_at = ? WHERE id = ?"
+        database.execute(query, (stamp(now), end.id))
     else:
-        own = database.execute(_ANOTHER_END, (ended.result.value, stamp(now), ended.detail, ended.id)).lastrowid
-    database.execute("UPDATE change SET retried_at = NULL, retried_result = NULL WHERE id = ?", (ended.id,))
+        own = database.execute(_ANOTHER_END, (end.result.value, stamp(now), end.detail, end.id)).lastrowid
+    database.execute("UPDATE change SET retried_at = NULL, retried_result = NULL WHERE id = ?", (end.id,))
     return own
 
 
@@ -329,5 +329,5 @@ def _started(now: datetime, by: str) -> Fill:
 
 def _event_row(event: Event) -> tuple[_Column, ...]:
     reason = None if event.reason is None else json.dumps(event.reason.as_record())
-    named = (None,) * 8 if event.disk is None else astuple(event.disk)
-    return (*named, stamp(event.at), event.by, event.what.value, reason)
+    disk = (None,) * 8 if event.disk is None else astuple(event.disk)
+    return (*disk, stamp(event.at), event.by, event.what.value, reason)

@@ -135,12 +135,12 @@ def newest(record: Record, selection: Selection, number: int, upto: Position = E
     """The last ``number`` entries, oldest first."""
     ends: list[list[Entry]] = []
     for table, last in ((_EVENT, upto.event), (_CHANGE, upto.change)):
-        found: list[Entry] = []  # newest first
+        latest: list[Entry] = []  # newest first
         for page in _pages(record, table, selection, 1, last, downward=True):
-            found += [_parsed(record, table, row) for row in reversed(page)][: number - len(found)]
-            if len(found) >= number:
+            latest += [_parsed(record, table, row) for row in reversed(page)][: number - len(latest)]
+            if len(latest) >= number:
                 break
-        ends.append(found[::-1])
+        ends.append(latest[::-1])
     return list(heapq.merge(*ends, key=lambda entry: entry.at))[-number:]
 
 
@@ -154,11 +154,11 @@ def newest_change(record: Record) -> datetime | None:
 
 def changes(record: Record, ids: Collection[int], selection: Selection) -> list[RecordedChange]:
     """The present state of those of these changes that are selected, in the order of their ids."""
-    chosen = _parameters(selection)
+    parameters = _parameters(selection)
     with record.look() as database:
         if database is None:
             return []
-        edges = ({**chosen, "low": id_, "high": id_} for id_ in sorted(ids))
+        edges = ({**parameters, "low": id_, "high": id_} for id_ in sorted(ids))
         page = _page_of(_CHANGE, database)
         rows = [row for edge in edges for row in database.execute(page, edge)]
         return [change_of(row) for row in rows]
@@ -174,7 +174,7 @@ def _pages(
     record: Record, table: _Table, selection: Selection, low: int, high: int, *, downward: bool = False
 ) -> Iterator[list[sqlite3.Row]]:
     """The selected rows in pages; each page is in the order of ids."""
-    chosen = _parameters(selection)
+    parameters = _parameters(selection)
     while low <= high:
         with record.look() as database:
             if database is None:
@@ -184,7 +184,7 @@ def _pages(
             if edge is None:
                 return
             edges["low" if downward else "high"] = edge
-            page = database.execute(_page_of(table, database), {**chosen, **edges}).fetchall()
+            page = database.execute(_page_of(table, database), {**parameters, **edges}).fetchall()
         yield page
         if downward:
             high = edge - 1
@@ -257,8 +257,8 @@ def begun(record: Record) -> RecordedEvent | None:
 
 def holds_over(record: Record, before: datetime) -> dict[str, datetime]:
     """The end of the last hold that ended before then, by ``Disk.key``."""
-    ended = _events(record, _HOLDS_OVER, stamp(before))
-    return {event.disk.key: event.at for event in ended if event.disk is not None}
+    ends = _events(record, _HOLDS_OVER, stamp(before))
+    return {event.disk.key: event.at for event in ends if event.disk is not None}
 
 
 def _events(record: Record, query: str, *parameters: str) -> list[RecordedEvent]:
@@ -268,7 +268,7 @@ def _events(record: Record, query: str, *parameters: str) -> list[RecordedEvent]
 
 def verify(record: Record) -> Verified:
     """Check the file with SQLite, and read each entry."""
-    counted: Counter[type[Entry]] = Counter()
+    counts: Counter[type[Entry]] = Counter()
     faults: list[str] = []
     since = None
     try:
@@ -276,10 +276,10 @@ def verify(record: Record) -> Verified:
             words = [] if database is None else [row[0] for row in database.execute("PRAGMA integrity_check")]
         faults += [str(word) for word in words if word != "ok"]
         since = record.since()
-        counted.update(map(type, entries(record, Selection())))
+        counts.update(map(type, entries(record, Selection())))
     except CorruptRecord as error:
         faults.append(str(error))
-    return Verified(changes=counted[RecordedChange], events=counted[RecordedEvent], faults=tuple(faults), since=since)
+    return Verified(changes=counts[RecordedChange], events=counts[RecordedEvent], faults=tuple(faults), since=since)
 
 
 def _parameters(selection: Selection) -> Mapping[str, str | None]:

@@ -69,8 +69,8 @@ class Notes:
 
     def wait(self, now: datetime, spacing: float) -> float:
         """Seconds until the next such refresh may begin. A longer time means that the clock was set back."""
-        left = 0.0 if self.begun is None else spacing - (now - self.begun).total_seconds()
-        return left if 0 < left <= spacing else 0.0
+        rest = 0.0 if self.begun is None else spacing - (now - self.begun).total_seconds()
+        return rest if 0 < rest <= spacing else 0.0
 
     def pausing(self, now: datetime) -> bool:
         """Whether to make no call now. A pause longer than ``LONGEST_PAUSE`` means that the clock was set back."""

@@ -77,13 +77,13 @@ def prune(database: sqlite3.Connection, retention: Retention, now: datetime) -> 
 
     Entries of a future time are from a wrong clock: they are removed with their neighbours.
     """
-    work, left = _Work(database, retention, now), _STEP
-    while left > 0 and (changes := work.old_changes(_CHUNK)):
+    work, budget = _Work(database, retention, now), _STEP
+    while budget > 0 and (changes := work.old_changes(_CHUNK)):
         work.remove_changes(changes)
-        left -= len(changes)
-    while left > 0 and (events := work.old_events(_CHUNK)):
+        budget -= len(changes)
+    while budget > 0 and (events := work.old_events(_CHUNK)):
         work.remove_events(events)
-        left -= len(events)
+        budget -= len(events)
     database.execute("DELETE FROM retention")
     database.execute("INSERT INTO retention VALUES (?, ?, ?)", (work.kept.change, work.kept.event, work.kept.since))
 
@@ -136,8 +136,8 @@ class _Work:
         self._moved(rows, event=last)
 
     def _delete(self, table: str, ids: Collection[int], but: Collection[int]) -> None:
-        gone = [(id_,) for id_ in ids if id_ not in but]
-        self._database.executemany(f"DELETE FROM {table} WHERE id = ?", gone)  # noqa: S608  # one of two names
+        rows = [(id_,) for id_ in ids if id_ not in but]
+        self._database.executemany(f"DELETE FROM {table} WHERE id = ?", rows)  # noqa: S608  # one of two names
 
     def _moved(self, rows: Collection[sqlite3.Row], **ids: int) -> None:
         past = [str(row["at"]) for row in rows if str(row["at"]) <= self._now]
@@ -147,13 +147,13 @@ class _Work:
 def _staying(newest_first: Collection[sqlite3.Row]) -> set[int]:
     """Of one disk's changes: open ones, and the newest that took effect, back to the first that is not a hold's."""
     staying: set[int] = set()
-    found = False
+    complete = False
     for row in newest_first:
         if row["result"] in (None, Ending.TIMED_OUT) or row["retried_at"] is not None:
             staying.add(row["id"])
-        elif row["result"] in TAKEN and not found:
+        elif row["result"] in TAKEN and not complete:
             staying.add(row["id"])
-            found = not _of_a_hold(row["reason"])
+            complete = not _of_a_hold(row["reason"])
     return staying
 
 

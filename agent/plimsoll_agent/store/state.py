@@ -449,8 +449,8 @@ class State:
         stamp = files.save(self.memory, memory_file.encoded(memory, lines, self.boot), StateError)
         _LINES.clear()
         _LINES[self.memory] = lines
-        kept = {key: remembered for key, (remembered, _) in lines.items()}
-        _MEMORIES.put(self.memory, stamp, replace(memory, disks=kept), self.boot)
+        disks = {key: disk for key, (disk, _) in lines.items()}
+        _MEMORIES.put(self.memory, stamp, replace(memory, disks=disks), self.boot)
 
     def load_attachments(self) -> Attachments:
         """Empty if the file cannot be read."""
@@ -460,10 +460,10 @@ class State:
             LOG.warning("%s", error)
             return Attachments()
 
-    def save_attachments(self, met: Attachments) -> None:
+    def save_attachments(self, sightings: Attachments) -> None:
         """Raises ``StateError``."""
         try:
-            attachments.save(self.attachments, met)
+            attachments.save(self.attachments, sightings)
         except OSError as error:
             raise StateError(f"{self.attachments}: cannot be written: {error.strerror}") from error
 
@@ -471,70 +471,70 @@ class State:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""
         return _ORDERS.get(self.orders, lambda: _load(self.orders, ORDERS, {}, _signed_orders))
 
-    def save_orders(self, signed: SignedOrders) -> None:
+    def save_orders(self, envelope: SignedOrders) -> None:
         """Raises ``StateError``."""
         data = {
             "version": ORDERS.version,
-            "generation": signed.generation,
-            "begun": signed.begun.isoformat(),
-            "file": signed.file,
-            "key": signed.key,
-        } | orders_data(signed.orders)
+            "generation": envelope.generation,
+            "begun": envelope.begun.isoformat(),
+            "file": envelope.file,
+            "key": envelope.key,
+        } | orders_data(envelope.orders)
         stamp = files.save(self.orders, json.dumps(data, indent=1) + "\n", StateError)
-        _ORDERS.put(self.orders, stamp, signed)
+        _ORDERS.put(self.orders, stamp, envelope)
 
     def load_versions(self) -> Versions | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""
-        return _load(self.versions, VERSIONS, {}, lambda told: _versions(told) if "libvirt" in told else None)
+        return _load(self.versions, VERSIONS, {}, lambda data: _versions(data) if "libvirt" in data else None)
 
     def load_failed_trial(self) -> Versions | None:
         """The versions of the last trial, if it failed. Raises ``CorruptState``, ``StateError``."""
-        return _load(self.versions, VERSIONS, {}, lambda told: maybe(_versions, told.get("failed")))
+        return _load(self.versions, VERSIONS, {}, lambda data: maybe(_versions, data.get("failed")))
 
-    def save_versions(self, proven: Versions | None, failed: Versions | None = None) -> None:
+    def save_versions(self, versions: Versions | None, failure: Versions | None = None) -> None:
         """Raises ``StateError``."""
         data: dict[str, object] = {"version": VERSIONS.version}
-        if proven is not None:
-            data |= asdict(proven)
-        if failed is not None:
-            data["failed"] = asdict(failed)
+        if versions is not None:
+            data |= asdict(versions)
+        if failure is not None:
+            data["failed"] = asdict(failure)
         files.save(self.versions, json.dumps(data) + "\n", StateError)
 
     def load_approvals(self) -> tuple[Given, ...]:
         """Raises ``CorruptState``, ``StateError``."""
         migrations = {1: _approvals_from_1}
-        return _load(self.approval, APPROVAL, migrations, lambda given: several(_given, given["approvals"])) or ()
+        return _load(self.approval, APPROVAL, migrations, lambda data: several(_given, data["approvals"])) or ()
 
-    def add_approval(self, given: Given) -> Given | None:
+    def add_approval(self, entry: Given) -> Given | None:
         """Store it beside the others; returns the existing one if it approves the same.
 
         A corrupt file is set aside. Raises ``StateError``.
         """
         with self.changing():
             try:
-                kept = self.load_approvals()
+                entries = self.load_approvals()
             except CorruptState:
                 files.set_aside(self.approval, StateError)
-                kept = ()
-            same = [each for each in kept if each.approval == given.approval]
+                entries = ()
+            same = [each for each in entries if each.approval == entry.approval]
             if same:
                 return same[0]
-            others = [each for each in kept if each.approval.digest != given.approval.digest]
-            self.save_approvals([*others, given])
+            others = [each for each in entries if each.approval.digest != entry.approval.digest]
+            self.save_approvals([*others, entry])
             return None
 
-    def save_approvals(self, given: Sequence[Given]) -> None:
+    def save_approvals(self, entries: Sequence[Given]) -> None:
         """Raises ``StateError``."""
-        approvals = [{**asdict(each.approval), "by": each.by, "at": each.at.isoformat()} for each in given]
-        envelope = {"version": APPROVAL.version, "approvals": approvals}
+        data = [{**asdict(each.approval), "by": each.by, "at": each.at.isoformat()} for each in entries]
+        envelope = {"version": APPROVAL.version, "approvals": data}
         files.save(self.approval, json.dumps(envelope, indent=1) + "\n", StateError)
 
-    def forget_approvals(self, known: Collection[Given]) -> None:
+    def forget_approvals(self, entries: Collection[Given]) -> None:
         """Remove these, and none that was given since they were loaded. Raises ``StateError``."""
         with self.changing():
-            kept = [each for each in self.load_approvals() if each not in known]
-            if kept:
-                return self.save_approvals(kept)
+            others = [each for each in self.load_approvals() if each not in entries]
+            if others:
+                return self.save_approvals(others)
             try:
                 self.approval.unlink(missing_ok=True)
             except OSError as error:
@@ -563,16 +563,16 @@ def _load(
 
     def of(value: Any) -> Value:
         envelope: dict[str, Any] = {**value}
-        version, known = int(envelope["version"]), file.version or 0
+        version, newest = int(envelope["version"]), file.version or 0
         while version in migrations:
             envelope = migrations[version](envelope)
             version = envelope["version"]
-        if version > known:
+        if version > newest:
             raise StateError(
-                f"{path}: written by a newer plimsoll (version {str(version)[:20]}, known up to {known});"
+                f"{path}: written by a newer plimsoll (version {str(version)[:20]}, known up to {newest});"
                 " install that one again, or move the file away"
             )
-        if version != known:
+        if version != newest:
             raise ValueError(f"unknown version {version}")
         return read(envelope)
 
