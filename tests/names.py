@@ -27,7 +27,6 @@ NOUNS = """
 _PARTICIPLE = re.compile(rf"(?!(?:{'|'.join(NOUNS.split())})$)(?:[a-z]+ed|{'|'.join(IRREGULAR.split())})")
 
 LEFT: Mapping[str, int] = {
-    "agent/plimsoll_agent/policy": 63,
     "agent/plimsoll_agent/reconcile": 160,
 }
 """By room: a folder of a package."""

@@ -46,49 +46,49 @@ def adopted(
     went: list[Hold] = []
     notes: list[Reason] = []
     for disk in disks:
-        mark, known, held = disk.mark, memory.get(disk.key), holds.get(disk.key)
-        if mark is None or not isinstance(disk.actual, Limits) or not _is_newer(mark, known, disk):
+        mark, entry, present = disk.mark, memory.get(disk.key), holds.get(disk.key)
+        if mark is None or not isinstance(disk.actual, Limits) or not _is_newer(mark, entry, disk):
             continue
-        new[disk.key] = _remembered(mark, known, disk, now)
-        if known is not None and known.attachment == disk.attachment:
+        new[disk.key] = _remembered(mark, entry, disk, now)
+        if entry is not None and entry.attachment == disk.attachment:
             continue  # in the same stay the node's holds are newer: an operator may have ended one since
-        if held is not None and (known is None or held.since >= known.seen):
+        if present is not None and (entry is None or present.since >= entry.seen):
             continue  # an operator added it here, and there was no pass since
-        hold, refused = _hold(mark, disk, now)
-        if hold is not None and held is not None and as_marked(hold) == as_marked(held):
+        hold, refusal = _hold(mark, disk, now)
+        if hold is not None and present is not None and as_marked(hold) == as_marked(present):
             continue
-        if held is not None:
+        if present is not None:
             went.append(all_holds.pop(disk.key))
         if hold is not None:
             all_holds[disk.key] = hold
             came.append(hold)
-        if refused is not None:
-            notes.append(refused)
+        if refusal is not None:
+            notes.append(refusal)
     return Adopted(memory=new, holds=all_holds, came=tuple(came), went=tuple(went), notes=tuple(notes))
 
 
-def _is_newer(mark: Mark, known: Remembered | None, disk: Disk) -> bool:
+def _is_newer(mark: Mark, entry: Remembered | None, disk: Disk) -> bool:
     """Whether the mark may be newer than the memory: it was written elsewhere, or the memory was lost.
 
     A guest that was suspended here returns with the mark of this node. In the same stay, a mark that differs from the
     memory was written by a pass that could not save its memory (a full disk).
     """
-    if known is None or mark.digest == known.mark:
-        return known is None
-    if known.attachment != disk.attachment:
+    if entry is None or mark.digest == entry.mark:
+        return entry is None
+    if entry.attachment != disk.attachment:
         return True
-    return mark.applied is not None and mark.applied == disk.actual and mark.applied != known.applied
+    return mark.applied is not None and mark.applied == disk.actual and mark.applied != entry.applied
 
 
-def awaits_adoption(disk: Disk, known: Remembered | None) -> bool:
+def awaits_adoption(disk: Disk, entry: Remembered | None) -> bool:
     """Whether a later pass must adopt its mark: the guest is still migrating, or unreachable."""
-    return disk.mark is not None and not isinstance(disk.actual, Limits) and _is_newer(disk.mark, known, disk)
+    return disk.mark is not None and not isinstance(disk.actual, Limits) and _is_newer(disk.mark, entry, disk)
 
 
-def _remembered(mark: Mark, known: Remembered | None, disk: Disk, now: datetime) -> Remembered:
+def _remembered(mark: Mark, entry: Remembered | None, disk: Disk, now: datetime) -> Remembered:
     # When a guest migrates, Nova sets a volume's limits from its spec again; the desired limits stay known.
     ours = mark.applied is not None and mark.applied == disk.actual
-    ours_before = known is not None and known.applied is not None and known.applied == disk.actual
+    ours_before = entry is not None and entry.applied is not None and entry.applied == disk.actual
     return Remembered(
         desired=mark.desired,
         since=min(mark.since, now),
@@ -109,20 +109,25 @@ def _remembered(mark: Mark, known: Remembered | None, disk: Disk, now: datetime)
 
 def _hold(mark: Mark, disk: Disk, now: datetime) -> tuple[Hold | None, Reason | None]:
     """The hold in the mark, or why it is not adopted."""
-    held = mark.hold
-    if held is None or now >= held.until:
+    claim = mark.hold
+    if claim is None or now >= claim.until:
         return None, None
     hold = Hold(
-        disk=disk.named, limits=held.limits, since=min(held.since, now), until=held.until, by=held.by, why=held.why
+        disk=disk.named,
+        limits=claim.limits,
+        since=min(claim.since, now),
+        until=claim.until,
+        by=claim.by,
+        why=claim.why,
     )
-    if held.until - now <= LONGEST and _borne_out(mark, held, disk.actual):
+    if claim.until - now <= LONGEST and _borne_out(mark, claim, disk.actual):
         return hold, None
     until = hold.until.isoformat(timespec="minutes")
     detail = f"{disk.guest.name} {disk.target}, until {until} by {hold.by}: {hold.why}"
     return None, because(Code.HOLD_NOT_ADOPTED, detail=detail)
 
 
-def _borne_out(mark: Mark, held: MarkedHold, actual: Limits | Unknown | None) -> bool:
+def _borne_out(mark: Mark, hold: MarkedHold, actual: Limits | Unknown | None) -> bool:
     """Whether the disk has the limits in the mark, or the hold only lowers those it has.
 
     The desired limits count too: after a live migration a volume has them again.
@@ -130,32 +135,32 @@ def _borne_out(mark: Mark, held: MarkedHold, actual: Limits | Unknown | None) ->
     if actual in (mark.applied, mark.desired):
         return True
     return (
-        held.limits is not None
+        hold.limits is not None
         and isinstance(actual, Limits)
-        and (held.limits == actual or direction(actual, held.limits) is Direction.LOWER)
+        and (hold.limits == actual or direction(actual, hold.limits) is Direction.LOWER)
     )
 
 
-def mark_for(remembered: Remembered | None, hold: Hold | None) -> Mark | None:
+def mark_for(entry: Remembered | None, hold: Hold | None) -> Mark | None:
     """The mark that follows a disk; None if there is nothing to mark."""
-    held = None if hold is None else as_marked(hold)
-    if remembered is None:
-        return None if held is None else Mark(desired=None, since=held.since, applied=None, hold=held)
-    if held is None and remembered.desired is remembered.applied is remembered.restore_to is None:
+    claim = None if hold is None else as_marked(hold)
+    if entry is None:
+        return None if claim is None else Mark(desired=None, since=claim.since, applied=None, hold=claim)
+    if claim is None and entry.desired is entry.applied is entry.restore_to is None:
         return None
     return Mark(
-        desired=remembered.desired,
-        since=remembered.since,
-        applied=remembered.applied,
-        enforced=remembered.enforced,
-        by_type=remembered.by_type,
-        by_rules=remembered.by_rules,
-        revision=remembered.revision,
-        later=remembered.later,
-        restore_to=remembered.restore_to,
-        foreign=remembered.foreign,
-        hold=held,
-        released=remembered.released,
+        desired=entry.desired,
+        since=entry.since,
+        applied=entry.applied,
+        enforced=entry.enforced,
+        by_type=entry.by_type,
+        by_rules=entry.by_rules,
+        revision=entry.revision,
+        later=entry.later,
+        restore_to=entry.restore_to,
+        foreign=entry.foreign,
+        hold=claim,
+        released=entry.released,
     )
 
 
@@ -175,8 +180,8 @@ def marks_to_write(
     for uuid, its in of_guest.items():
         if not all(isinstance(disk.actual, Limits) for disk in its):
             continue  # it is unreachable, or migrating
-        found = {disk.within_guest: mark_for(memory.get(disk.key), holds.get(disk.key)) for disk in its}
-        marks = Marks({name: mark for name, mark in found.items() if mark is not None})
+        by_name = {disk.within_guest: mark_for(memory.get(disk.key), holds.get(disk.key)) for disk in its}
+        marks = Marks({name: mark for name, mark in by_name.items() if mark is not None})
         there = its[0].guest.marks
         if marks == there:  # quicker than to compare XML
             continue
@@ -186,17 +191,17 @@ def marks_to_write(
 
 
 def marks_of_changed(
-    disks: Iterable[Disk], changed: Collection[str], memory: Mapping[str, Remembered], holds: Mapping[str, Hold]
+    disks: Iterable[Disk], keys: Collection[str], memory: Mapping[str, Remembered], holds: Mapping[str, Hold]
 ) -> dict[str, Marks]:
     """The marks of guests whose disks were changed (their ``Disk.key``), if the memory cannot be saved.
 
     They get no new hold: its end could not be recorded.
     """
-    guests = {guest_of(key) for key in changed}
+    guests = {guest_of(key) for key in keys}
     disks = [disk for disk in disks if disk.guest.uuid in guests]
-    marked = {disk.key: None if disk.mark is None else disk.mark.hold for disk in disks}
+    marked_holds = {disk.key: None if disk.mark is None else disk.mark.hold for disk in disks}
     return marks_to_write(
-        disks, memory, {key: hold for key, hold in holds.items() if as_marked(hold) == marked.get(key)}
+        disks, memory, {key: hold for key, hold in holds.items() if as_marked(hold) == marked_holds.get(key)}
     )
 
 
@@ -226,16 +231,16 @@ def without_guests(holds: Mapping[str, Hold], knows: Callable[[str], bool], now:
 
     ``knows`` is called once for each guest; it raises what the hypervisor raises.
     """
-    known = {uuid: knows(uuid) for uuid in sorted({hold.disk.guest_uuid for hold in holds.values()})}
-    kept: dict[str, Hold] = {}
+    here = {uuid: knows(uuid) for uuid in sorted({hold.disk.guest_uuid for hold in holds.values()})}
+    staying: dict[str, Hold] = {}
     went: list[Hold] = []
     for key, hold in holds.items():
-        if known[hold.disk.guest_uuid]:
-            kept[key] = replace(hold, missing=None)
+        if here[hold.disk.guest_uuid]:
+            staying[key] = replace(hold, missing=None)
             continue
         missing = now if hold.missing is None else min(hold.missing, now)
         if now - missing < LEFT_FOR_GOOD:
-            kept[key] = replace(hold, missing=missing)
+            staying[key] = replace(hold, missing=missing)
         else:
             went.append(hold)
-    return Left(kept, tuple(went))
+    return Left(staying, tuple(went))

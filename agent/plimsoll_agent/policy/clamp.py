@@ -64,12 +64,12 @@ def at_least(limits: Limits, floor: Limits) -> Limits:
     return _each_unit(limits, floor, _raised)
 
 
-def _each_unit(limits: Limits, bound: Limits, bounded: _Bounded) -> Limits:
+def _each_unit(limits: Limits, bound: Limits, bucketwise: _Bounded) -> Limits:
     if limits.group_name is not None:
         return limits
     numbers: dict[str, object] = {"size_iops_sec": limits.size_iops_sec}
     for unit in UNITS:
-        for scope, bucket in bounded(_buckets(limits, unit), _buckets(bound, unit)).items():
+        for scope, bucket in bucketwise(_buckets(limits, unit), _buckets(bound, unit)).items():
             name = f"{scope}_{unit}_sec"
             numbers |= {name: bucket.base, f"{name}_max": bucket.burst, f"{name}_max_length": bucket.length}
     return Limits.from_mapping(numbers)
@@ -115,11 +115,11 @@ def _parts_under(own: _Buckets, top: _Bucket) -> _Buckets:
         return {"total": _cut_to(_together(parts, min), top)}
     # The bases stay. What the ceiling leaves above them is shared in proportion to the bursts: with one total, reads
     # or writes could take all of it.
-    asked, room = sum(part.at_once for part in parts) - bases, top.at_once - bases
+    demand, room = sum(part.at_once for part in parts) - bases, top.at_once - bases
 
     def share(part: _Bucket) -> _Bucket:
         above = part.at_once - part.base
-        at_once = part.base + (above if asked <= room else above * room // asked)
+        at_once = part.base + (above if demand <= room else above * room // demand)
         return _Bucket(part.base, at_once, top.length if top.burst else part.length)
 
     return {scope: _cut_to(part, share(part)) for scope, part in own.items()}

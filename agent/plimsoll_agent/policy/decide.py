@@ -63,38 +63,38 @@ class Situation:
 
         A guest that is started again from its persistent definition has the limits that plimsoll wrote into it.
         """
-        remembered = self.memory.get(disk.key)
-        if remembered is None:
+        entry = self.memory.get(disk.key)
+        if entry is None:
             return None
-        same = remembered.attachment == disk.attachment
-        return remembered if same or (remembered.applied is not None and remembered.applied == disk.defined) else None
+        same = entry.attachment == disk.attachment
+        return entry if same or (entry.applied is not None and entry.applied == disk.defined) else None
 
     def acknowledgement(self, disk: Disk) -> Acknowledgement | None:
         """The one that is active, if the disk is unknown."""
-        given = self.acknowledged.get(disk.key)
-        return None if given is None or given.ended(self.now) else given
+        entry = self.acknowledged.get(disk.key)
+        return None if entry is None or entry.ended(self.now) else entry
 
     def awaits_catalogue(self, disk: Disk, why: Reason) -> bool:
         """Whether limits are unknown because the disk was attached after the catalogue was read."""
         if why.code is Code.VOLUME_NOT_FETCHED:
-            met = self.attachments.volumes.get(disk.key)
-            if met is not None and met.external_changes:  # its limits are known to be others than at the attach
+            entry = self.attachments.volumes.get(disk.key)
+            if entry is not None and entry.external_changes:  # its limits are known to be others than at the attach
                 return False
         elif why.code is Code.FLAVOR_NOT_FETCHED:
-            met = self.attachments.guests.get(disk.guest.uuid)
+            entry = self.attachments.guests.get(disk.guest.uuid)
         else:
             return False
-        return met is None or (isinstance(self.catalogue, Catalogue) and not self.catalogue.covers(met.since))
+        return entry is None or (isinstance(self.catalogue, Catalogue) and not self.catalogue.covers(entry.since))
 
     def approved_specs(self, removing: str | None = None) -> bool:
         """Whether the region approved the catalogue's specs and types; ``removing`` names a type whose volumes they
         would leave without limits.
         """
-        known = self.catalogue
-        if not isinstance(known, Catalogue):
+        catalogue = self.catalogue
+        if not isinstance(catalogue, Catalogue):
             return False
-        type = None if removing is None else known.id_of_type(removing)
-        return self.orders.approve(Of.SPECS, known.digest, self.now, removing=type)
+        type = None if removing is None else catalogue.id_of_type(removing)
+        return self.orders.approve(Of.SPECS, catalogue.digest, self.now, removing=type)
 
     def hold(self, disk: Disk) -> Hold | None:
         """The active hold of the disk: this node's own, else one of the region."""
@@ -159,41 +159,41 @@ class Decision:
     @property
     def of_sources(self) -> Limits | None:
         """The sources' limits, without hold and command line; None if they have no opinion or it is unknown."""
-        said = self.aside or self.desired
-        return said.limits if isinstance(said, Desired) and not origin_of(said.reason.code).aside else None
+        answer = self.aside or self.desired
+        return answer.limits if isinstance(answer, Desired) and not origin_of(answer.reason.code).aside else None
 
     @property
     def later(self) -> tuple[Later, ...]:
         """``ahead`` as it is remembered."""
         return tuple(
-            Later(at=at, limits=said.limits, by_type=said.reason.of_type, source=said.reason.code)
-            if isinstance(said, Desired)
+            Later(at=at, limits=answer.limits, by_type=answer.reason.of_type, source=answer.reason.code)
+            if isinstance(answer, Desired)
             else Later(at=at, limits=None)
-            for at, said in self.ahead
+            for at, answer in self.ahead
         )
 
     @property
     def source(self) -> Code | None:
         """The kind of source of ``of_sources``, by its reason."""
-        said = self.aside or self.desired
-        return said.reason.code if isinstance(said, Desired) else None
+        answer = self.aside or self.desired
+        return answer.reason.code if isinstance(answer, Desired) else None
 
     @property
     def by_type(self) -> str | None:
         """The volume type whose QoS spec gives exactly these limits."""
-        said = self.aside or self.desired
-        return said.reason.of_type if isinstance(said, Desired) else None
+        answer = self.aside or self.desired
+        return answer.reason.of_type if isinstance(answer, Desired) else None
 
     @property
     def by_rules(self) -> tuple[str, ...]:
         """The names of the rules behind ``of_sources``."""
-        said = self.aside or self.desired
-        return said.reason.rules if isinstance(said, Desired) else ()
+        answer = self.aside or self.desired
+        return answer.reason.rules if isinstance(answer, Desired) else ()
 
-    def and_then(self, asked: str, answer: Answer) -> Decision:
+    def and_then(self, question: str, answer: Answer) -> Decision:
         """The decision after one more answer; ``NoOpinion`` changes nothing."""
         desired = self.desired if isinstance(answer, NoOpinion) else answer
-        return replace(self, desired=desired, trail=(*self.trail, Step(asked, answer)))
+        return replace(self, desired=desired, trail=(*self.trail, Step(question, answer)))
 
 
 def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Decision:
@@ -204,16 +204,16 @@ def decide(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Dec
     """
     filters = disk.behind_filters
     if filters is not None:
-        left = Unmanaged(filters)
-        return Decision(desired=left, trail=(Step("throttle filters", left),), ours=situation.ours(disk))
-    said = replace(_shape(disk, situation, _base(disk, situation, sources)), ours=situation.ours(disk))
-    decided = _taken_back(disk, situation, _hold(disk, situation, _orphaned(disk, situation, said)))
-    ahead = _ahead(disk, situation, sources, said.desired)
-    return replace(decided, ahead=ahead) if ahead else decided
+        answer = Unmanaged(filters)
+        return Decision(desired=answer, trail=(Step("throttle filters", answer),), ours=situation.ours(disk))
+    decision = replace(_shape(disk, situation, _base(disk, situation, sources)), ours=situation.ours(disk))
+    outcome = _taken_back(disk, situation, _hold(disk, situation, _orphaned(disk, situation, decision)))
+    ahead = _ahead(disk, situation, sources, decision.desired)
+    return replace(outcome, ahead=ahead) if ahead else outcome
 
 
 def _ahead(
-    disk: Disk, situation: Situation, sources: tuple[Source, ...], said: Desired | Unmanaged | Unknown
+    disk: Disk, situation: Situation, sources: tuple[Source, ...], answer: Desired | Unmanaged | Unknown
 ) -> tuple[tuple[datetime, Desired | Unmanaged | Unknown], ...]:
     """The sources' answers after the end of each rule, if they change then."""
     rules, now = situation.rules, situation.now
@@ -229,12 +229,12 @@ def _ahead(
     }
     ahead: list[tuple[datetime, Desired | Unmanaged | Unknown]] = []
     for end in sorted(ends):
-        left = replace(rules, rules=tuple(rule for rule in rules.rules if not rule.ended(end)))
-        then = replace(situation, rules=left)
-        next_said = _shape(disk, then, _base(disk, then, sources)).desired
-        if next_said != said:
-            ahead.append((end, next_said))
-        said = next_said
+        rest = replace(rules, rules=tuple(rule for rule in rules.rules if not rule.ended(end)))
+        then = replace(situation, rules=rest)
+        next_answer = _shape(disk, then, _base(disk, then, sources)).desired
+        if next_answer != answer:
+            ahead.append((end, next_answer))
+        answer = next_answer
     return tuple(ahead)
 
 
@@ -289,14 +289,14 @@ def _orphaned(disk: Disk, situation: Situation, decision: Decision) -> Decision:
 
     Floor and ceiling do not apply to them.
     """
-    remembered = situation.memory.get(disk.key)
-    if remembered is None or decision.desired.reason.code is not Code.NO_LIMIT:
+    entry = situation.memory.get(disk.key)
+    if entry is None or decision.desired.reason.code is not Code.NO_LIMIT:
         return decision
-    orphaned = _are_orphaned(disk, remembered, decision)
-    if remembered.released == released_for(disk) or (orphaned and _region_releases(remembered, situation)):
+    is_orphan = _are_orphaned(disk, entry, decision)
+    if entry.released == released_for(disk) or (is_orphan and _region_releases(entry, situation)):
         facts = {} if disk.volume_type is None else {"type": disk.volume_type}
         return decision.and_then("release", Desired(Limits(), because(Code.RELEASED, **facts)))
-    return decision.and_then("limits in force", Unmanaged(_origin(disk, remembered))) if orphaned else decision
+    return decision.and_then("limits in force", Unmanaged(_origin(disk, entry))) if is_orphan else decision
 
 
 def released_for(disk: Disk) -> str:
@@ -304,38 +304,33 @@ def released_for(disk: Disk) -> str:
     return disk.volume_type or ""
 
 
-def _are_orphaned(disk: Disk, remembered: Remembered, decision: Decision) -> bool:
+def _are_orphaned(disk: Disk, entry: Remembered, decision: Decision) -> bool:
     """Whether the actual limits are known to be from a source that is gone; the sources have no opinion now."""
     had, ours = disk.actual, decision.ours
-    if (
-        not isinstance(had, Limits)
-        or had.unlimited
-        or remembered.desired is None
-        or remembered.restore_to is not None
-    ):
+    if not isinstance(had, Limits) or had.unlimited or entry.desired is None or entry.restore_to is not None:
         return False
-    origins = ORIGINS.values() if remembered.source is None else (origin_of(remembered.source),)
+    origins = ORIGINS.values() if entry.source is None else (origin_of(entry.source),)
     not_used = {origin.not_used for origin in origins}
     if any(step.answer.reason.code in not_used for step in decision.trail):
         return False  # then the source may desire today what it desired before
-    return (remembered.enforced and remembered.desired == had) or (ours is not None and ours.applied == had)
+    return (entry.enforced and entry.desired == had) or (ours is not None and ours.applied == had)
 
 
-def _region_releases(remembered: Remembered, situation: Situation) -> bool:
+def _region_releases(entry: Remembered, situation: Situation) -> bool:
     """Whether the region approved these specs and types, and that volumes of this type lose their limits."""
-    type = remembered.by_type
+    type = entry.by_type
     return type is not None and situation.approved_specs(removing=type)
 
 
-def _origin(disk: Disk, remembered: Remembered) -> Reason:
+def _origin(disk: Disk, entry: Remembered) -> Reason:
     """Where orphaned limits came from, and the digest that releases them."""
     facts: dict[str, object] = {"digest": digest_of_change(disk.key, Limits())}
-    if remembered.by_type is not None:
-        facts["type"] = remembered.by_type
-    elif remembered.by_rules:
-        facts["rule"] = remembered.by_rules[0]
-    elif remembered.source is not None and origin_of(remembered.source).name:
-        facts["source"] = remembered.source.value
+    if entry.by_type is not None:
+        facts["type"] = entry.by_type
+    elif entry.by_rules:
+        facts["rule"] = entry.by_rules[0]
+    elif entry.source is not None and origin_of(entry.source).name:
+        facts["source"] = entry.source.value
     return because(Code.ORPHANED, **facts)
 
 
@@ -350,24 +345,24 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
     if hold is not None:
         answer = Unmanaged(hold.reason) if hold.limits is None else Desired(hold.limits, hold.reason)
         return replace(decision.and_then("hold", answer), aside=decision.desired)
-    remembered = decision.ours
-    if remembered is None or remembered.restore_to is None or isinstance(decision.desired, Desired):
+    entry = decision.ours
+    if entry is None or entry.restore_to is None or isinstance(decision.desired, Desired):
         return decision
-    if isinstance(decision.desired, Unknown) and not _lowers(disk, remembered.restore_to):
+    if isinstance(decision.desired, Unknown) and not _lowers(disk, entry.restore_to):
         return decision  # the hold's limits stay while the desired ones are unknown
-    ended = decision.and_then("hold", Desired(remembered.restore_to, because(Code.HOLD_ENDED)))
-    return replace(ended, aside=decision.desired)
+    end = decision.and_then("hold", Desired(entry.restore_to, because(Code.HOLD_ENDED)))
+    return replace(end, aside=decision.desired)
 
 
 def _taken_back(disk: Disk, situation: Situation, decision: Decision) -> Decision:
     """A rule that leaves a disk alone again takes back the first limits that it got since, as by a mistake."""
-    said, ours = decision.desired, decision.ours
-    if not isinstance(said, Unmanaged) or said.reason.code is not Code.RULE_UNMANAGES or ours is None:
+    answer, ours = decision.desired, decision.ours
+    if not isinstance(answer, Unmanaged) or answer.reason.code is not Code.RULE_UNMANAGES or ours is None:
         return decision
     since, now = ours.taken_over, situation.now
     if since is None or not timedelta(0) <= now - since < _TAKEN_BACK_WITHIN or ours.applied != disk.actual:
         return decision
-    why = because(Code.TAKEN_BACK, rule=said.reason.facts["rule"], since=since.isoformat())
+    why = because(Code.TAKEN_BACK, rule=answer.reason.facts["rule"], since=since.isoformat())
     return decision.and_then("limits in force", Desired(Limits(), why))
 
 

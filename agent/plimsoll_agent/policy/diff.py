@@ -34,32 +34,32 @@ class Change:
     @property
     def leaves_group(self) -> bool:
         """Whether the disk must be taken out of a group: else the change would apply to the whole group."""
-        defined = self.disk.defined
+        definition = self.disk.defined
         # libvirt adds the group in its definition to a write that names none. An unreadable definition may have one.
-        in_group = self.before.group_name or not isinstance(defined, Limits) or defined.group_name
+        in_group = self.before.group_name or not isinstance(definition, Limits) or definition.group_name
         return bool(in_group) and self.after.group_name is None
 
 
 def change_for(disk: Disk, decision: Decision) -> Change | None:
     """The change that writes the decision; None if the disk is in sync, unmanaged or unknown, or has filters."""
-    written, before = decision.written, disk.actual
-    if disk.filters or not isinstance(written, Desired) or not isinstance(before, Limits) or before == written.limits:
+    target, before = decision.written, disk.actual
+    if disk.filters or not isinstance(target, Desired) or not isinstance(before, Limits) or before == target.limits:
         return None
     return Change(
         disk,
         before,
-        written.limits,
-        direction(before, written.limits),
-        written.reason,
-        _cause(disk, written, decision.ours),
+        target.limits,
+        direction(before, target.limits),
+        target.reason,
+        _cause(disk, target, decision.ours),
     )
 
 
-def _cause(disk: Disk, written: Desired, ours: Remembered | None) -> Code:
-    if written.reason.code is Code.UNDONE:  # plimsoll had set the actual limits
+def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
+    if target.reason.code is Code.UNDONE:  # plimsoll had set the actual limits
         return Code.DESIRED_CHANGED
     if disk.drifted:
         return Code.CHANGED_OVER_QMP
     if ours is None or ours.applied is None:
         return Code.NEVER_LIMITED
-    return Code.EXTERNAL_CHANGE if ours.applied == written.limits else Code.DESIRED_CHANGED
+    return Code.EXTERNAL_CHANGE if ours.applied == target.limits else Code.DESIRED_CHANGED

@@ -73,19 +73,17 @@ def _took(change: RecordedChange, later: Sequence[RecordedChange], disk: Disk) -
 
 def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remembered:
     """The memory of a disk on which a change took effect, but had no recorded result."""
-    now, remembered = situation.now, _known(disk, situation)
+    now, entry = situation.now, _known(disk, situation)
     last = situation.memory.get(disk.key)
     if change.result is None and last is not None and last.seen >= change.at and last.applied == change.after:
-        return remembered  # that pass was killed after it stored the memory, before it recorded the result
+        return entry  # that pass was killed after it stored the memory, before it recorded the result
     reason = change.reason
     if not origin_of(reason.code).aside:
-        since = remembered.since if remembered.desired == change.after else now
+        since = entry.since if entry.desired == change.after else now
         if reason.code is not Code.DESIRED_BEFORE:
-            remembered = replace(remembered, by_type=reason.of_type, by_rules=reason.rules, source=reason.code)
-        remembered = replace(
-            remembered, desired=change.after, since=since, enforced=True, revision=change.revision, later=None
-        )
-    return remembered_after(change, remembered, now)
+            entry = replace(entry, by_type=reason.of_type, by_rules=reason.rules, source=reason.code)
+        entry = replace(entry, desired=change.after, since=since, enforced=True, revision=change.revision, later=None)
+    return remembered_after(change, entry, now)
 
 
 @frozen(kw_only=True)
@@ -110,22 +108,22 @@ def remembering(situation: Situation, findings: Findings) -> dict[str, Remembere
     """The memory after a pass."""
     now = situation.now
     read = {disk.guest.uuid for disk, _ in findings.decided}
-    kept: dict[str, Remembered] = {}
+    entries: dict[str, Remembered] = {}
     for key, old in situation.memory.items():
         uuid = guest_of(key)
         if uuid in findings.unseen:
-            kept[key] = old
+            entries[key] = old
         elif uuid not in read and now - old.seen < KEPT_FOR:
-            kept[key] = replace(old, attachment=None)
+            entries[key] = replace(old, attachment=None)
     for disk, decision in findings.decided:
         if awaits_adoption(disk, situation.memory.get(disk.key)):
             if (old_stay := situation.memory.get(disk.key)) is not None:
-                kept[disk.key] = old_stay
+                entries[disk.key] = old_stay
             continue
         # A new disk whose desired limits are unknown is not remembered: nothing was desired, not even no limit.
         if disk.key in situation.memory or not isinstance(decision.desired, Unknown):
-            kept[disk.key] = _remembered(disk, decision, situation, findings)
-    return kept
+            entries[disk.key] = _remembered(disk, decision, situation, findings)
+    return entries
 
 
 def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: Findings) -> Remembered:
@@ -133,10 +131,10 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     now, after, desired = situation.now, _known(disk, situation), decision.desired
     says = decision.of_sources
     # With neither desired limits before nor actual limits, the brake could not weigh a change.
-    weighed = after.desired is not None or isinstance(disk.actual, Limits)
+    comparable = after.desired is not None or isinstance(disk.actual, Limits)
     counts = disk.key not in findings.braked
     left_alone = after.source is Code.RULE_UNMANAGES and isinstance(disk.actual, Limits) and disk.actual.unlimited
-    if says is not None and weighed and counts:
+    if says is not None and comparable and counts:
         since = after.since if says == after.desired else now
         after = replace(after, desired=says, since=since, revision=findings.revision, later=decision.later)
         if left_alone:
@@ -157,14 +155,14 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
             later=decision.later,
         )
     after = replace(after, released=_released(disk, decision, after))
-    applied = findings.applied.get(disk.key)
-    actual = disk.actual if applied is None else applied.after
+    change = findings.applied.get(disk.key)
+    actual = disk.actual if change is None else change.after
     right = isinstance(desired, Desired) and actual == desired.limits
     # Only a hold in force protects the limits before it: without one, they may still be changed externally.
     if findings.enforcing and right and desired.reason.code is Code.HOLD and after.restore_to is None:
         after = _held(disk, after)
-    if applied is not None:
-        after = remembered_after(applied, after, now)
+    if change is not None:
+        after = remembered_after(change, after, now)
     if findings.enforcing and after.desired is not None and actual == after.desired:
         after = replace(after, enforced=True)
     if right and desired.reason.code is not Code.HOLD:
@@ -174,13 +172,13 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     return after
 
 
-def _released(disk: Disk, decision: Decision, remembered: Remembered) -> str | None:
+def _released(disk: Disk, decision: Decision, entry: Remembered) -> str | None:
     """The release, which lasts until the volume type changes or a source has an opinion."""
     of_sources = decision.aside or decision.desired
     if of_sources.reason.code is Code.RELEASED:
         return released_for(disk)
     keeps = isinstance(of_sources, Unknown) or origin_of(of_sources.reason.code).aside
-    return remembered.released if keeps else None
+    return entry.released if keeps else None
 
 
 def releasing(orphans: Iterable[Disk], memory: Mapping[str, Remembered]) -> dict[str, Remembered]:
@@ -190,24 +188,20 @@ def releasing(orphans: Iterable[Disk], memory: Mapping[str, Remembered]) -> dict
 
 def _known(disk: Disk, situation: Situation) -> Remembered:
     """What is remembered of a disk that is attached now."""
-    now, known, ours = situation.now, situation.memory.get(disk.key), situation.ours(disk)
+    now, entry, ours = situation.now, situation.memory.get(disk.key), situation.ours(disk)
     if ours is not None:
         return replace(ours, seen=now, attachment=disk.attachment)
-    if known is None:
+    if entry is None:
         return Remembered(desired=None, since=now, seen=now, applied=None, attachment=disk.attachment)
     # It was reattached: the limits that plimsoll set are gone, those desired are the same.
-    gone = replace(known, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
-    return replace(gone, seen=now, attachment=disk.attachment)
+    fresh = replace(entry, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
+    return replace(fresh, seen=now, attachment=disk.attachment)
 
 
-def _held(disk: Disk, remembered: Remembered) -> Remembered:
+def _held(disk: Disk, entry: Remembered) -> Remembered:
     """The memory of a disk when a hold begins. Limits that were changed over QMP are not restored after it."""
     had = disk.defined if disk.drifted else disk.actual
-    return (
-        replace(remembered, restore_to=had, foreign=remembered.applied is None)
-        if isinstance(had, Limits)
-        else remembered
-    )
+    return replace(entry, restore_to=had, foreign=entry.applied is None) if isinstance(had, Limits) else entry
 
 
 def is_foreign(reason: Reason) -> bool:
@@ -215,44 +209,44 @@ def is_foreign(reason: Reason) -> bool:
     return reason.code is Code.UNDONE and bool(reason.facts.get("foreign"))
 
 
-def remembered_after(change: Change | RecordedChange, remembered: Remembered, now: datetime) -> Remembered:
+def remembered_after(change: Change | RecordedChange, entry: Remembered, now: datetime) -> Remembered:
     """The memory of a disk that was changed; after an undo its limits may be external."""
     code = change.reason.code
-    if code is Code.HOLD and remembered.restore_to is None:
-        remembered = replace(remembered, restore_to=change.before, foreign=remembered.applied is None)
+    if code is Code.HOLD and entry.restore_to is None:
+        entry = replace(entry, restore_to=change.before, foreign=entry.applied is None)
     elif not origin_of(code).of_hold:
-        remembered = replace(remembered, restore_to=None, foreign=False)
-    reverted = change.cause in EXTERNAL and remembered.applied == change.after
-    reverts, reverted_at = _reverts(remembered, now) if reverted else (0, None)
+        entry = replace(entry, restore_to=None, foreign=False)
+    is_revert = change.cause in EXTERNAL and entry.applied == change.after
+    reverts, reverted_at = _reverts(entry, now) if is_revert else (0, None)
     return replace(
-        remembered,
+        entry,
         applied=None if is_foreign(change.reason) else change.after,
-        enforced=remembered.desired == change.after if code is Code.UNDONE else remembered.enforced,
-        released=None if code is Code.UNDONE else remembered.released,
+        enforced=entry.desired == change.after if code is Code.UNDONE else entry.enforced,
+        released=None if code is Code.UNDONE else entry.released,
         reverts=reverts,
         reverted_at=reverted_at,
     )
 
 
-def _reverts(remembered: Remembered, now: datetime) -> tuple[int, datetime]:
+def _reverts(entry: Remembered, now: datetime) -> tuple[int, datetime]:
     """The number of rounds, and when the last began; one more revert in a round counts no further."""
-    last = remembered.reverted_at
+    last = entry.reverted_at
     if last is None or not _within_a_day(last, now):
         return 1, now
-    return (remembered.reverts, last) if now - last < ROUND else (remembered.reverts + 1, now)
+    return (entry.reverts, last) if now - last < ROUND else (entry.reverts + 1, now)
 
 
-def with_changes(situation: Situation, applied: Mapping[str, Change]) -> dict[str, Remembered]:
+def with_changes(situation: Situation, changes: Mapping[str, Change]) -> dict[str, Remembered]:
     """The memory after changes (by ``Disk.key``) of remembered disks, with the same desired limits."""
-    changed = {key: remembered_after(each, situation.memory[key], situation.now) for key, each in applied.items()}
-    return {**situation.memory, **changed}
+    entries = {key: remembered_after(each, situation.memory[key], situation.now) for key, each in changes.items()}
+    return {**situation.memory, **entries}
 
 
-def reverted_too_often(remembered: Remembered | None, desired: Limits, rounds: int, now: datetime) -> bool:
+def reverted_too_often(entry: Remembered | None, desired: Limits, rounds: int, now: datetime) -> bool:
     """Whether plimsoll reverted external changes so often that it now leaves the limit unchanged."""
-    if remembered is None or remembered.applied != desired:
+    if entry is None or entry.applied != desired:
         return False
-    return remembered.reverts >= rounds and _within_a_day(remembered.reverted_at, now)
+    return entry.reverts >= rounds and _within_a_day(entry.reverted_at, now)
 
 
 def _within_a_day(reverted_at: datetime | None, now: datetime) -> bool:
