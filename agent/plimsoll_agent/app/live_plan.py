@@ -48,7 +48,7 @@ class LivePlan:
         context, scope = self._context(), Scope(frozenset([guest]))
         clusters, catalogue = context.caution.gate.clusters, context.situation.catalogue
         # QEMU halts the guest to read a size: only where limits depend on it.
-        fresh = observe(hypervisor, scope, clusters=clusters, sized=lambda disk: per_gib(disk, catalogue))
+        fresh = observe(hypervisor, scope, clusters=clusters, needs_size=lambda disk: per_gib(disk, catalogue))
         others = _observed(sample, clusters)
         observation = replace(
             fresh,

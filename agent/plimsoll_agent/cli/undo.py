@@ -188,7 +188,7 @@ class Undo(TellsDisks):
                     notes=context.notes,
                     bounds=settings.bounds,
                     caution=replace(context.caution, gate=replace(gate, blocking=()) if heedless else gate),
-                    booted=_booted(),
+                    boot=_booted(),
                     read_only=read_only,
                     tell=self._tell_one if parsed_args.format == "text" and not read_only else lambda _: None,
                 )

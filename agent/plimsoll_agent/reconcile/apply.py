@@ -43,16 +43,16 @@ class Applier:
         situation: Situation,
         *,
         hung: Collection[str],
-        stopped: Callable[[], Reason | None],
+        pause: Callable[[], Reason | None],
         retries_trial: bool = True,
     ) -> None:
         """``hung`` are the guests that did not answer while they were observed.
 
         ``retries_trial``: after a failed trial of the versions this pass makes another one.
         """
-        self._writer = Writer(hypervisor, hung=hung, stopped=stopped)
+        self._writer = Writer(hypervisor, hung=hung, pause=pause)
         self._hypervisor = hypervisor
-        self._stopped = stopped
+        self._pause = pause
         self._retries_trial = retries_trial
         self._node_store = node_store
         self._notes = notes
@@ -76,17 +76,17 @@ class Applier:
             for key, (disk, limits) in self._writer.strays.items()
         }
 
-    def apply(self, considered: Sequence[Outcome], tell: Callable[[Outcome], None]) -> list[Outcome]:
+    def apply(self, outcomes: Sequence[Outcome], tell: Callable[[Outcome], None]) -> list[Outcome]:
         """Every outcome in its order, with the results of the planned ones; ``tell`` gets each when it is final."""
         self._errands = errands = [
             _Errand(outcome, outcome.change)
-            for outcome in considered
+            for outcome in outcomes
             if outcome.change is not None and outcome.result.kind is Kind.PLANNED
         ]
         if errands and not self._intend(errands):
-            failed = {outcome.disk.key: outcome.result for outcome in without_record(considered)}
+            failures = {outcome.disk.key: outcome.result for outcome in without_record(outcomes)}
             for errand in errands:
-                result = failed[errand.change.disk.key]
+                result = failures[errand.change.disk.key]
                 errand.result = None if result.kind is Kind.PLANNED else result
         guests: dict[str, list[_Errand]] = {}
         for errand in errands:
@@ -96,16 +96,16 @@ class Applier:
             first, rest = in_order([errand.change for errand in of_guest])
             place = {change.disk.key: number for number, change in enumerate([*first, *rest])}
             of_guest.sort(key=lambda errand: place[errand.change.disk.key])
-        planned = {id(errand.considered): errand for errand in errands}
-        pairs = [(outcome, planned.get(id(outcome))) for outcome in considered]
+        by_id = {id(errand.considered): errand for errand in errands}
+        pairs = [(outcome, by_id.get(id(outcome))) for outcome in outcomes]
         for outcome, own in pairs:
             if own is None or own.result is not None:
                 tell(outcome if own is None else own.outcome())
         if guests:
             self._try(guests, tell)
-        left = [[each for each in of_guest if each.result is None] for of_guest in guests.values()]
-        for done, _ in side_by_side(self._one_guest, list(filter(None, left)), self._bounds.at_once):
-            for errand in done:
+        batches = [[each for each in of_guest if each.result is None] for of_guest in guests.values()]
+        for batch, _ in side_by_side(self._one_guest, list(filter(None, batches)), self._bounds.at_once):
+            for errand in batch:
                 tell(errand.outcome())
         return [outcome if own is None else own.outcome() for outcome, own in pairs]
 
@@ -193,7 +193,7 @@ class Applier:
         self, disks: Sequence[Disk], memory: Mapping[str, Remembered], *, saved: bool = True
     ) -> dict[str, Marks]:
         """By uuid the marks to write into guests; where the memory is not ``saved``, only those of changed disks."""
-        if self._gave_up or self._stopped() is not None:
+        if self._gave_up or self._pause() is not None:
             return {}
         if saved:
             return marks_to_write(disks, memory, self._situation.holds)
@@ -202,18 +202,18 @@ class Applier:
     def mark(self, marks: Mapping[str, Marks]) -> dict[str, Marks]:
         """Write marks into the guests; returns those that were written."""
         answering = {uuid: its for uuid, its in marks.items() if uuid not in self._writer.hung}
-        return write_marks(self._hypervisor, answering, self._bounds, stopped=self._stopped)
+        return write_marks(self._hypervisor, answering, self._bounds, pause=self._pause)
 
     def conclude(self) -> None:
         """Record how the changes ended. Call it after they are remembered: a change that is open is settled later."""
-        ended = [
+        conclusions = [
             Conclusion(errand.id, _recorded(errand.result), _detail(errand.result))
             for errand in self._errands
             if errand.id is not None and errand.result is not None
         ]
         now = self._now + timedelta(seconds=time.monotonic() - self._started)
         with self._notes.taking(Code.NO_RESULTS):
-            self._node_store.conclude(ended, now)
+            self._node_store.conclude(conclusions, now)
 
 
 @dataclass(slots=True)
@@ -229,18 +229,18 @@ class _Errand:
         return replace(self.considered, result=self.result or self.considered.result)
 
 
-def without_record(considered: Sequence[Outcome]) -> list[Outcome]:
+def without_record(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes, without the planned changes that are not made without a record.
 
     Without a record a limit may only be lowered. A disk that is not changed also stops changes of its groups.
     """
-    failed = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
+    failure = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
     return withheld(
         [
-            replace(each, result=failed)
+            replace(each, result=failure)
             if each.result.kind is Kind.PLANNED and each.change and each.change.direction is not Direction.LOWER
             else each
-            for each in considered
+            for each in outcomes
         ]
     )
 

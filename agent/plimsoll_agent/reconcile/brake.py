@@ -105,24 +105,24 @@ def revision_of(situation: Situation) -> str:
     return rules.revision if len(parts) == 1 else hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def large_changes(considered: Sequence[Outcome], situation: Situation, brake: Brake) -> tuple[LargeChange, ...]:
+def large_changes(outcomes: Sequence[Outcome], situation: Situation, brake: Brake) -> tuple[LargeChange, ...]:
     """The largest change of each disk that the brake counts, without those that are approved.
 
     A change at the end of a rule counts now, since the rule is edited now. Disks that do not answer, or have a hold,
     count too: their change comes later.
     """
     this_revision = revision_of(situation)
-    found: dict[str, LargeChange] = {}
-    use = _Use(considered, situation)
-    for change in _weighed(considered, situation):
+    largest: dict[str, LargeChange] = {}
+    use = _Use(outcomes, situation)
+    for change in _weighed(outcomes, situation):
         large = _large_change(change, situation, this_revision, brake, use)
         if large is not None:
-            found[large.key] = max(found.get(large.key, large), large, key=_how_large)
-    for outcome in considered:
+            largest[large.key] = max(largest.get(large.key, large), large, key=_how_large)
+    for outcome in outcomes:
         large = _left_alone(outcome, situation, this_revision, brake)
         if large is not None:
-            found.setdefault(large.key, large)
-    return tuple(found.values())
+            largest.setdefault(large.key, large)
+    return tuple(largest.values())
 
 
 def _how_large(large: LargeChange) -> tuple[bool, float]:
@@ -130,7 +130,13 @@ def _how_large(large: LargeChange) -> tuple[bool, float]:
 
 
 def braked(
-    found: Sequence[LargeChange], situation: Situation, brake: Brake, *, disks: int, whole: bool, judged: bool = True
+    changes: Sequence[LargeChange],
+    situation: Situation,
+    brake: Brake,
+    *,
+    disks: int,
+    whole: bool,
+    judged: bool = True,
 ) -> Braked | None:
     """What is deferred until an operator approves it, None where nothing is.
 
@@ -139,7 +145,7 @@ def braked(
     changes stay deferred until it is approved or edited again. Until the revision is ``judged``, all its changes are.
     """
     this_revision = revision_of(situation)
-    keys = {large.key for large in found}
+    keys = {large.key for large in changes}
     recent = still_recent(situation.brake.recent, situation.now)
     number = len(keys | recent.keys())
     if not whole:
@@ -147,15 +153,15 @@ def braked(
         disks = max(disks, len(present))
     too_many, goes_on = brake.stops(number, disks), situation.brake.stopped == this_revision
     waits = goes_on or not judged
-    stopped = [large for large in found if too_many or large.alone is not None or (waits and large.edited)]
-    if not stopped:
+    deferrals = [large for large in changes if too_many or large.alone is not None or (waits and large.edited)]
+    if not deferrals:
         return None
-    hows = Counter(large.how for large in stopped)
+    hows = Counter(large.how for large in deferrals)
     catalogue = situation.catalogue
     return Braked(
         revision=this_revision,
         catalogue=catalogue.revision if isinstance(catalogue, Catalogue) else None,
-        keys=frozenset(large.key for large in stopped),
+        keys=frozenset(large.key for large in deferrals),
         of=disks,
         removed=hows[Counted.REMOVED],
         raised=hows[Counted.RAISED],
@@ -164,32 +170,32 @@ def braked(
         added=hows[Counted.ADDED],
         managed=hows[Counted.MANAGED],
         unmanaged=hows[Counted.UNMANAGED],
-        many=too_many or (waits and any(large.edited for large in stopped)),
-        alone={large.key: large.alone for large in stopped if large.alone is not None},
-        edits=tuple(_edits(stopped)),
+        many=too_many or (waits and any(large.edited for large in deferrals)),
+        alone={large.key: large.alone for large in deferrals if large.alone is not None},
+        edits=tuple(_edits(deferrals)),
         earlier=tuple(_earlier({key: at for key, at in recent.items() if key not in keys}, situation)),
-        left=tuple(sorted({large.left for large in stopped if large.how is Counted.LOWERED})),
+        left=tuple(sorted({large.left for large in deferrals if large.how is Counted.LOWERED})),
     )
 
 
-def _earlier(changed: Mapping[str, datetime], situation: Situation) -> Iterator[Earlier]:
+def _earlier(times: Mapping[str, datetime], situation: Situation) -> Iterator[Earlier]:
     """The disks that were changed before, by the pass that did it and by the source of their limits."""
-    counted = Counter((at, _source_of(situation.memory.get(key))) for key, at in changed.items())
-    for (at, source), disks in sorted(counted.items(), key=lambda item: (item[0][0], item[0][1] or "")):
+    counts = Counter((at, _source_of(situation.memory.get(key))) for key, at in times.items())
+    for (at, source), disks in sorted(counts.items(), key=lambda item: (item[0][0], item[0][1] or "")):
         yield Earlier(at, disks, source)
 
 
-def _source_of(remembered: Remembered | None) -> str | None:
-    if remembered is None:
+def _source_of(entry: Remembered | None) -> str | None:
+    if entry is None:
         return None
-    if remembered.by_type is not None or remembered.by_rules:
-        return remembered.by_type or remembered.by_rules[0]
-    return None if remembered.source is None else remembered.source.value
+    if entry.by_type is not None or entry.by_rules:
+        return entry.by_type or entry.by_rules[0]
+    return None if entry.source is None else entry.source.value
 
 
-def still_recent(changed: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
+def still_recent(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
     """Those of the last hour; a time in the future is from a wrong clock, and counts as now."""
-    return {key: min(at, now) for key, at in changed.items() if now - at < _RECENT}
+    return {key: min(at, now) for key, at in times.items() if now - at < _RECENT}
 
 
 @frozen(kw_only=True)
@@ -205,28 +211,26 @@ class _Weighed:
     """As ``LargeChange.left``."""
 
 
-def _weighed(considered: Sequence[Outcome], situation: Situation) -> Iterator[_Weighed]:
+def _weighed(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[_Weighed]:
     """The disks whose desired limits differ from before, except where a change to these was already known to come."""
     changes = [
         (outcome, at, before, limits, desired)
-        for outcome in considered
+        for outcome in outcomes
         for at, before, limits, desired in _changes(outcome, situation)
     ]
     sharing_before = _sharing((outcome.disk, limits) for outcome, _, _, limits, _ in changes)
     sharing = _sharing((outcome.disk, desired.limits) for outcome, *_, desired in changes)
     for outcome, at, before, limits, desired in changes:
-        remembered = situation.memory.get(outcome.disk.key)
-        to_come = (
-            () if remembered is None else (remembered.desired, *(each.limits for each in remembered.later or ()))
-        )
+        entry = situation.memory.get(outcome.disk.key)
+        to_come = () if entry is None else (entry.desired, *(each.limits for each in entry.later or ()))
         if desired.limits in (limits, *to_come):
             continue
-        left, uuid, group = share_left(limits, desired.limits), outcome.disk.guest.uuid, desired.limits.group_name
+        share, uuid, group = share_left(limits, desired.limits), outcome.disk.guest.uuid, desired.limits.group_name
         if group not in (None, limits.group_name) and not limits.unlimited:
             # Each member of a throttle group may do its part of the limits.
             before_it = 1 if limits.group_name is None else len(sharing_before[uuid, limits.group_name])
-            left *= min(1.0, before_it / len(sharing[uuid, group]))
-        yield _Weighed(outcome=outcome, before=before, before_limits=limits, desired=desired, at=at, left=left)
+            share *= min(1.0, before_it / len(sharing[uuid, group]))
+        yield _Weighed(outcome=outcome, before=before, before_limits=limits, desired=desired, at=at, left=share)
 
 
 def _changes(outcome: Outcome, situation: Situation) -> Iterator[tuple[datetime | None, Later, Limits, Desired]]:
@@ -235,26 +239,26 @@ def _changes(outcome: Outcome, situation: Situation) -> Iterator[tuple[datetime 
     Later changes are left out where it is unknown what was desired for then.
     """
     disk, decision, now = outcome.disk, outcome.decision, situation.now
-    remembered = situation.memory.get(disk.key)
-    said = {now: decision.aside or decision.desired}
-    known = remembered is None or remembered.later is not None
-    if known:
-        said |= dict(decision.ahead)
-    turns = {each.at for each in remembered.later or () if each.at > now} if remembered is not None else set()
-    for at in sorted(said.keys() | turns):
-        word = said[max(turn for turn in said if turn <= at)]
-        before = Later(at=at, limits=None) if remembered is None else remembered.desired_at(at)
-        limits = _last(disk, remembered, before)
+    entry = situation.memory.get(disk.key)
+    answers = {now: decision.aside or decision.desired}
+    certain = entry is None or entry.later is not None
+    if certain:
+        answers |= dict(decision.ahead)
+    turns = {each.at for each in entry.later or () if each.at > now} if entry is not None else set()
+    for at in sorted(answers.keys() | turns):
+        word = answers[max(turn for turn in answers if turn <= at)]
+        before = Later(at=at, limits=None) if entry is None else entry.desired_at(at)
+        limits = _last(disk, entry, before)
         if isinstance(word, Desired) and limits is not None:
             yield None if at == now else at, before, limits, word
 
 
-def _last(disk: Disk, remembered: Remembered | None, before: Later) -> Limits | None:
+def _last(disk: Disk, entry: Remembered | None, before: Later) -> Limits | None:
     """What the change is compared with; None where that is unknown: then no change is made either."""
     if before.limits is not None:
         return before.limits
-    if remembered is not None and remembered.restore_to is not None:  # the actual limits are a hold's
-        return remembered.restore_to
+    if entry is not None and entry.restore_to is not None:  # the actual limits are a hold's
+        return entry.restore_to
     return disk.actual if isinstance(disk.actual, Limits) else None
 
 
@@ -267,85 +271,85 @@ def _sharing(limits: Iterable[tuple[Disk, Limits]]) -> dict[tuple[str, str | Non
 
 
 def _large_change(
-    weighed: _Weighed, situation: Situation, this_revision: str, brake: Brake, use: _Use
+    change: _Weighed, situation: Situation, this_revision: str, brake: Brake, use: _Use
 ) -> LargeChange | None:
     """None for a change that is small, decided by an operator, or approved."""
-    desired, disk = weighed.desired, weighed.outcome.disk
-    after, remembered = desired.limits, situation.memory.get(disk.key)
-    if origin_of(desired.reason.code).decided or (remembered is None and situation.brake.judged == this_revision):
+    desired, disk = change.desired, change.outcome.disk
+    after, entry = desired.limits, situation.memory.get(disk.key)
+    if origin_of(desired.reason.code).decided or (entry is None and situation.brake.judged == this_revision):
         return None  # a disk that came after this revision was judged is new
-    before, left = weighed.before_limits, weighed.left
-    if _has_none_of_ours(disk, remembered):
-        before, left = Limits(), 1.0
+    before, share = change.before_limits, change.left
+    if _has_none_of_ours(disk, entry):
+        before, share = Limits(), 1.0
     if before == after:
         return None
-    if direction(before, after) is Direction.LOWER and _has_it_already(weighed):
+    if direction(before, after) is Direction.LOWER and _has_it_already(change):
         return None
-    if remembered is not None and _approved_for_the_region(desired, weighed.before, situation):
+    if entry is not None and _approved_for_the_region(desired, change.before, situation):
         return None
-    if _rules_approved_for_the_region(desired, weighed.before, disk, situation, this_revision):
+    if _rules_approved_for_the_region(desired, change.before, disk, situation, this_revision):
         return None
     # Without an edit, the disk's own type, size or flavor has changed.
-    edited = remembered is None or remembered.revision != this_revision
-    low = too_low(before, after, brake.lowest) if edited else ()
+    is_edit = entry is None or entry.revision != this_revision
+    low = too_low(before, after, brake.lowest) if is_edit else ()
     times = times_more(before, after)
-    added = added_limits(before, after) if edited and remembered is not None else {}
+    additions = added_limits(before, after) if is_edit and entry is not None else {}
     if after.unlimited:
         how = Counted.REMOVED
-    elif left < 0.5:
+    elif share < 0.5:
         how = Counted.LOWERED
     elif low:
         how = Counted.LOW
-    elif added and use.is_more_than(disk, added):
+    elif additions and use.is_more_than(disk, additions):
         how = Counted.ADDED
     elif times > SMALL_RAISE or (before.group_name != after.group_name and not before.unlimited):
         # Another group ends the sharing of a limit.
         how = Counted.RAISED
-    elif remembered is not None and remembered.source is Code.RULE_UNMANAGES:
+    elif entry is not None and entry.source is Code.RULE_UNMANAGES:
         how = Counted.MANAGED
     else:
         return None
     facts: dict[str, object] | None = None
     if how is Counted.REMOVED:
         facts = {"percent": None}
-    elif left <= 1 / brake.factor:
-        facts = {"percent": round(100 * left, 2)}
+    elif share <= 1 / brake.factor:
+        facts = {"percent": round(100 * share, 2)}
     elif low:
-        facts = {"percent": round(100 * left, 2), "below": {unit: brake.lowest[unit] for unit in low}}
+        facts = {"percent": round(100 * share, 2), "below": {unit: brake.lowest[unit] for unit in low}}
     elif times >= brake.factor:
-        facts = {"percent": round(100 * left, 2), "times": None if times == float("inf") else round(times, 2)}
+        facts = {"percent": round(100 * share, 2), "times": None if times == float("inf") else round(times, 2)}
     digest, alone = digest_of_change(disk.key, after), None
-    if edited and facts is not None:
-        when = {} if weighed.at is None else {"from": weighed.at.isoformat()}
+    if is_edit and facts is not None:
+        when = {} if change.at is None else {"from": change.at.isoformat()}
         alone = because(Code.LARGE_CHANGE, digest=digest, **facts, **when)
     large = LargeChange(
         key=disk.key,
         before=before,
         after=after,
         how=how,
-        left=left,
+        left=share,
         alone=alone,
         reason=desired.reason,
-        edited=edited,
+        edited=is_edit,
     )
     return None if _approved(large, digest, situation, this_revision, brake) else large
 
 
 def _left_alone(outcome: Outcome, situation: Situation, this_revision: str, brake: Brake) -> LargeChange | None:
     """The end of what plimsoll desires for a disk, by an edit of a rule with ``manage: false``; None without."""
-    said, disk = outcome.decision.desired, outcome.disk
-    if not isinstance(said, Unmanaged) or said.reason.code is not Code.RULE_UNMANAGES:
+    answer, disk = outcome.decision.desired, outcome.disk
+    if not isinstance(answer, Unmanaged) or answer.reason.code is not Code.RULE_UNMANAGES:
         return None
-    remembered = situation.memory.get(disk.key)
-    if remembered is None or remembered.desired is None or remembered.revision == this_revision:
+    entry = situation.memory.get(disk.key)
+    if entry is None or entry.desired is None or entry.revision == this_revision:
         return None
-    its, orders, now = remembered.desired, situation.orders, situation.now
+    its, orders, now = entry.desired, situation.orders, situation.now
     if any(isinstance(later, Desired) and later.limits == its for _, later in outcome.decision.ahead):
         return None  # the rule has an end
     if any(orders.approve(Of.RULES, digest, now) for digest in (this_revision, situation.rules.revision)):
         return None
     large = LargeChange(
-        key=disk.key, before=its, after=its, how=Counted.UNMANAGED, left=1.0, alone=None, reason=said.reason
+        key=disk.key, before=its, after=its, how=Counted.UNMANAGED, left=1.0, alone=None, reason=answer.reason
     )
     return None if _approved(large, None, situation, this_revision, brake) else large
 
@@ -362,19 +366,19 @@ def _approved(large: LargeChange, digest: str | None, situation: Situation, this
 class _Use:
     """What the disks of a node really used. It is looked up only where a limit is added."""
 
-    def __init__(self, considered: Sequence[Outcome], situation: Situation) -> None:
-        self._considered = considered
+    def __init__(self, outcomes: Sequence[Outcome], situation: Situation) -> None:
+        self._outcomes = outcomes
         self._situation = situation
 
-    def is_more_than(self, disk: Disk, added: Mapping[Unit, float]) -> bool:
+    def is_more_than(self, disk: Disk, limits: Mapping[Unit, float]) -> bool:
         """Whether the disk, or else any disk of its class, used more than the limits that it gets.
 
         Where that is unknown, they count unless plimsoll has not limited any disk of this node yet.
         """
-        used = self._of_disks.get(disk.key) or self._of_classes.get(_class_of(disk))
-        if used is None:
+        usage = self._of_disks.get(disk.key) or self._of_classes.get(_class_of(disk))
+        if usage is None:
             return self._has_limited
-        return any(limit < used.of(unit) for unit, limit in added.items())
+        return any(limit < usage.of(unit) for unit, limit in limits.items())
 
     @cached_property
     def _of_disks(self) -> Mapping[str, Used]:
@@ -383,11 +387,11 @@ class _Use:
     @cached_property
     def _of_classes(self) -> Mapping[tuple[str | None, ...], Used]:
         classes: dict[tuple[str | None, ...], Used] = {}
-        for disk in (outcome.disk for outcome in self._considered):
-            used = self._of_disks.get(disk.key)
-            if used is not None:
+        for disk in (outcome.disk for outcome in self._outcomes):
+            usage = self._of_disks.get(disk.key)
+            if usage is not None:
                 its = _class_of(disk)
-                classes[its] = used if its not in classes else classes[its].or_more(used)
+                classes[its] = usage if its not in classes else classes[its].or_more(usage)
         return classes
 
     @cached_property
@@ -400,16 +404,16 @@ def _class_of(disk: Disk) -> tuple[str | None, ...]:
     return (disk.volume_type,) if disk.volume_type is not None else (None, disk.pool)
 
 
-def _has_it_already(weighed: _Weighed) -> bool:
+def _has_it_already(change: _Weighed) -> bool:
     """Whether the disk already has these limits, after a reboot or an external change."""
-    outcome = weighed.outcome
-    held = outcome.decision.aside is not None
-    return weighed.at is None and not held and outcome.change is None and isinstance(outcome.disk.actual, Limits)
+    outcome = change.outcome
+    on_hold = outcome.decision.aside is not None
+    return change.at is None and not on_hold and outcome.change is None and isinstance(outcome.disk.actual, Limits)
 
 
-def _has_none_of_ours(disk: Disk, remembered: Remembered | None) -> bool:
+def _has_none_of_ours(disk: Disk, entry: Remembered | None) -> bool:
     """Whether the disk has no limits and never had any from plimsoll: only what is set first counts."""
-    ours = remembered is not None and (remembered.enforced or remembered.applied is not None)
+    ours = entry is not None and (entry.enforced or entry.applied is not None)
     return not ours and isinstance(disk.actual, Limits) and disk.actual.unlimited
 
 
@@ -436,33 +440,33 @@ def _rules_approved_for_the_region(
         digests.add(situation.rules.revision)
     removing: str | None = None
     if desired.limits.unlimited:
-        known = situation.catalogue
-        removing = known.id_of_type(disk.volume_type) if isinstance(known, Catalogue) else ""
+        catalogue = situation.catalogue
+        removing = catalogue.id_of_type(disk.volume_type) if isinstance(catalogue, Catalogue) else ""
     orders, now = situation.orders, situation.now
     return any(orders.approve(Of.RULES, digest, now, removing=removing) for digest in digests)
 
 
 def _source_gone(desired: Desired, before: Later, situation: Situation) -> bool:
     """Whether rules decide only because a spec or flavor has no opinion any more; that is no edit of rules."""
-    fetched = before.by_type if before.source is None else origin_of(before.source).not_used
-    if fetched is None:
+    absence = before.by_type if before.source is None else origin_of(before.source).not_used
+    if absence is None:
         return False
     overriding = {rule.name for rule in situation.rules.rules if rule.override}
     return desired.reason.facts.get("rule") not in overriding
 
 
-def _edits(stopped: Sequence[LargeChange]) -> list[Edit]:
+def _edits(changes: Sequence[LargeChange]) -> list[Edit]:
     """The edits, as inferred from the disks: the same parameter of the same source, the most frequent first."""
-    counted: Counter[tuple[str, str, object, object, str]] = Counter()
-    for large in stopped:
+    counts: Counter[tuple[str, str, object, object, str]] = Counter()
+    for large in changes:
         if large.how is Counted.UNMANAGED:
-            counted[edited(large.reason), MANAGE, None, "false", large.reason.code.value] += 1
+            counts[edited(large.reason), MANAGE, None, "false", large.reason.code.value] += 1
         old, new = large.before.full_set(), large.after.full_set()
         names = [parameter.name for parameter in PARAMETERS] + ["group_name"]
         for name in names:
             if old.get(name) != new.get(name):
-                counted[edited(large.reason), name, old.get(name), new.get(name), large.reason.code.value] += 1
+                counts[edited(large.reason), name, old.get(name), new.get(name), large.reason.code.value] += 1
     return [
         Edit(source, parameter, before, after, number, origin)
-        for (source, parameter, before, after, origin), number in counted.most_common()
+        for (source, parameter, before, after, origin), number in counts.most_common()
     ]

@@ -26,43 +26,43 @@ def with_what_came(
     situation: Situation, disks: Sequence[Disk], node_store: NodeStore, notes: Notes, *, read_only: bool
 ) -> Situation:
     """The situation with the limits and holds of guests that came from other nodes."""
-    taken = adopted(disks, situation.memory, situation.holds, situation.now)
+    adoption = adopted(disks, situation.memory, situation.holds, situation.now)
     for guest in {disk.guest.uuid: disk.guest for disk in disks}.values():
         if isinstance(guest.marks, Unknown):
             notes.add(Code.MARK_UNREADABLE, f"{guest.name}: {guest.marks.reason.facts['detail']}")
-    notes += taken.notes
+    notes += adoption.notes
     if not read_only:
         # The hold counts even if it cannot be recorded: an operator made it on the other node.
         with notes.taking(Code.NO_RECORD):
-            node_store.note_moves([(hold, Move.REPLACED) for hold in taken.went], situation.now)
-            node_store.note_moves([(hold, Move.CAME) for hold in taken.came], situation.now)
-    return replace(situation, memory={**situation.memory, **taken.memory}, holds=taken.holds)
+            node_store.note_moves([(hold, Move.REPLACED) for hold in adoption.went], situation.now)
+            node_store.note_moves([(hold, Move.CAME) for hold in adoption.came], situation.now)
+    return replace(situation, memory={**situation.memory, **adoption.memory}, holds=adoption.holds)
 
 
 def without_what_left(situation: Situation, hypervisor: Hypervisor, node_store: NodeStore) -> Situation:
     """The situation without the holds of guests that have left this node, once that is recorded."""
     try:
-        left = without_guests(situation.holds, hypervisor.knows, situation.now)
-        node_store.note_moves([(hold, Move.LEFT) for hold in left.went], situation.now)
+        rest = without_guests(situation.holds, hypervisor.knows, situation.now)
+        node_store.note_moves([(hold, Move.LEFT) for hold in rest.went], situation.now)
     except (PlimsollError, StateError) as error:
         LOG.info("holds of guests that may have left are kept: %s", error)
         return situation
-    gone = {hold.disk.key for hold in left.went}
+    keys = {hold.disk.key for hold in rest.went}
     # If the guest comes back with its old mark, the mark counts again.
-    memory = {key: replace(known, mark=None) if key in gone else known for key, known in situation.memory.items()}
-    return replace(situation, memory=memory, holds=left.holds)
+    memory = {key: replace(entry, mark=None) if key in keys else entry for key, entry in situation.memory.items()}
+    return replace(situation, memory=memory, holds=rest.holds)
 
 
 def write_marks(
-    hypervisor: Hypervisor, marks: Mapping[str, Marks], bounds: Bounds, *, stopped: Callable[[], Reason | None]
+    hypervisor: Hypervisor, marks: Mapping[str, Marks], bounds: Bounds, *, pause: Callable[[], Reason | None]
 ) -> dict[str, Marks]:
     """Write marks into guests, by their uuids; best effort. Returns those that were written.
 
-    ``stopped`` is called before each write.
+    ``pause`` is called before each write.
     """
 
     def write(uuid: str) -> bool:
-        if stopped() is not None:
+        if pause() is not None:
             return False
         try:
             hypervisor.set_marks(uuid, marks[uuid])

@@ -27,8 +27,8 @@ def grade(report: PassReport) -> Grade:
     - in mode enforce, a change is deferred.
     """
     doubtful = _failed(report) or report.unknown > 0 or bool(report.complaint or report.notes)
-    deferred = report.braked is not None or report.count(Kind.DEFERRED) > 0
-    return Grade.PARTIAL if doubtful or (report.mode is Mode.ENFORCE and deferred) else Grade.GOOD
+    any_deferred = report.braked is not None or report.count(Kind.DEFERRED) > 0
+    return Grade.PARTIAL if doubtful or (report.mode is Mode.ENFORCE and any_deferred) else Grade.GOOD
 
 
 def exit_status(report: PassReport) -> int:
@@ -37,12 +37,12 @@ def exit_status(report: PassReport) -> int:
     1 on the last good rules, after a failure or without a valid catalogue; 4 where the brake would defer changes; 2
     for other changes; 3 where only the desired limits of a disk are unknown.
     """
-    braked, plan = report.braked is not None, report.mode is Mode.PLAN
-    settled = braked or report.count(Kind.CHANGED, Kind.IN_SYNC, Kind.PLANNED, Kind.DEFERRED)
-    untried = any(note.code is Code.TRIAL_FAILED for note in report.notes)
-    if report.complaint or untried or (_failed(report) if plan else report.failures and not settled):
+    brake, plan = report.braked is not None, report.mode is Mode.PLAN
+    any_settled = brake or report.count(Kind.CHANGED, Kind.IN_SYNC, Kind.PLANNED, Kind.DEFERRED)
+    no_trial = any(note.code is Code.TRIAL_FAILED for note in report.notes)
+    if report.complaint or no_trial or (_failed(report) if plan else report.failures and not any_settled):
         return 1
-    if braked:
+    if brake:
         return 4
     if plan:
         return 2 if report.count(Kind.PLANNED, Kind.DEFERRED) else 3 if report.unknown else 0

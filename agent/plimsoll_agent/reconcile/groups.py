@@ -37,8 +37,8 @@ def withheld(outcomes: Sequence[Outcome]) -> list[Outcome]:
     def until_none_is_left(guest: list[Outcome]) -> list[Outcome]:
         # A disk whose change is deferred stays in the group that it should leave, so that group is checked again.
         while True:
-            _, stuck = in_order([each.change for each in guest if each.change is not None])
-            after = [_withheld(outcome, guest, stuck) for outcome in guest]
+            _, deadlock = in_order([each.change for each in guest if each.change is not None])
+            after = [_withheld(outcome, guest, deadlock) for outcome in guest]
             if after == guest:
                 return after
             guest = after
@@ -51,15 +51,15 @@ def in_order(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
 
     A disk joins a group after others leave it: else they would get its limits. So disks that swap have no order.
     """
-    done: list[Change] = []
-    left = list(changes)
+    sequence: list[Change] = []
+    rest = list(changes)
     while True:
-        left_behind = {change.before.group_name for change in left if _leaves(change)}
-        ready = [change for change in left if change.after.group_name not in left_behind]
+        left_behind = {change.before.group_name for change in rest if _leaves(change)}
+        ready = [change for change in rest if change.after.group_name not in left_behind]
         if not ready:
-            return done, left
-        done += ready
-        left = [change for change in left if change not in ready]
+            return sequence, rest
+        sequence += ready
+        rest = [change for change in rest if change not in ready]
 
 
 def may_be_in(group: str, disk: Disk) -> bool:
@@ -104,15 +104,15 @@ def _is_planned(outcome: Outcome) -> bool:
     return outcome.result.kind is Kind.PLANNED
 
 
-def _withheld(outcome: Outcome, guest: Sequence[Outcome], stuck: Sequence[Change]) -> Outcome:
+def _withheld(outcome: Outcome, guest: Sequence[Outcome], deadlock: Sequence[Change]) -> Outcome:
     change = outcome.change
     if change is None or not _is_planned(outcome) or change.after.group_name is None:
         return outcome
-    reason = next(_obstacles(change, guest, stuck), None)
+    reason = next(_obstacles(change, guest, deadlock), None)
     return outcome if reason is None else replace(outcome, result=Result(Kind.DEFERRED, reason))
 
 
-def _obstacles(desired: Change, guest: Sequence[Outcome], stuck: Sequence[Change]) -> Iterator[Reason]:
+def _obstacles(desired: Change, guest: Sequence[Outcome], deadlock: Sequence[Change]) -> Iterator[Reason]:
     after, group = desired.after, str(desired.after.group_name)
     if group in desired.disk.guest.other_groups:
         yield because(Code.GROUP_OF_OTHERS, group=group)
@@ -121,7 +121,7 @@ def _obstacles(desired: Change, guest: Sequence[Outcome], stuck: Sequence[Change
     for member in guest:
         change, target = member.change, member.disk.target
         if change is not None and _is_planned(member):
-            leaves_too_late = desired in stuck and change.before.group_name == group
+            leaves_too_late = desired in deadlock and change.before.group_name == group
             if change.after != after and (change.after.group_name == group or leaves_too_late):
                 yield because(Code.GROUP_DISAGREES, group=group, target=target)
         elif may_be_in(group, member.disk):
@@ -147,13 +147,13 @@ def moved(change: Change, there: Iterable[Disk]) -> bool:
     group = change.after.group_name
     if group is None:
         return False
-    known, disks = dict(change.members), list(there)
+    members, disks = dict(change.members), list(there)
     if any(group in disk.guest.other_groups | disk.guest.filter_groups for disk in disks):
         return True
-    defined = {
+    definitions = {
         disk.key: disk.defined
         for disk in disks
-        if disk.key in known
+        if disk.key in members
         or (not disk.filters and (not isinstance(disk.defined, Limits) or disk.defined.group_name == group))
     }
-    return defined != known
+    return definitions != members

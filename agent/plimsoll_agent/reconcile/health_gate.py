@@ -50,12 +50,12 @@ class BlockingCheck:
     @staticmethod
     def read(text: str) -> BlockingCheck:
         """``SLOW_OPS``, ``PG_*_FULL``, ``SLOW_OPS > 20``, ``OSD_DOWN > 0.5%``. Raises ``ValueError``."""
-        found = _ENTRY.fullmatch(" ".join(text.split()))
-        if found is None:
+        match = _ENTRY.fullmatch(" ".join(text.split()))
+        if match is None:
             raise ValueError(
                 f"{text!r} is not a health check (write SLOW_OPS, PG_*_FULL, SLOW_OPS > 20, or {_OF_OSDS} > 1%)"
             )
-        name, number, decimals, percent = found.groups(default="")
+        name, number, decimals, percent = match.groups(default="")
         if percent and name != _OF_OSDS:
             raise ValueError(f"{text!r}: only {_OF_OSDS} can have a percentage (write a number: {name} > {number})")
         above = _exactly(number or "0", decimals)
@@ -128,14 +128,14 @@ class Gate:
             for change in changes
             if change.direction is not Direction.LOWER and not _ignores_health(change)
         }
-        asked = list({cluster for cluster in raising.values() if cluster is not None})
-        blocked = dict(side_by_side(self._blocked, asked, at_once=4))
+        clusters = list({cluster for cluster in raising.values() if cluster is not None})
+        obstacles = dict(side_by_side(self._blocked, clusters, at_once=4))
         reasons: dict[str, Reason] = {}
         for change in changes:
             key = change.disk.key
             if key in raising:
                 cluster = raising[key]
-                reason = _no_cluster(change) if cluster is None else blocked[cluster]
+                reason = _no_cluster(change) if cluster is None else obstacles[cluster]
                 if reason is not None:
                     reasons[key] = reason
         return reasons
@@ -149,16 +149,16 @@ class Gate:
 
     def blocks(self, health: ClusterHealth) -> tuple[str, ...]:
         """The raised checks that block, with their number where it decides."""
-        found = ((one.blocks(check, health) for one in self.blocking) for check in health.raised)
-        return tuple(why for whys in found if (why := next(filter(None, whys), None)) is not None)
+        reasons = ((one.blocks(check, health) for one in self.blocking) for check in health.raised)
+        return tuple(why for whys in reasons if (why := next(filter(None, whys), None)) is not None)
 
     def _blocked(self, cluster: Cluster) -> Reason | None:
         try:
             health = self.health(cluster)
         except PlimsollError as error:
             return because(Code.CLUSTER_UNREACHABLE, cluster=cluster.fsid or str(cluster.conf), detail=str(error))
-        raised = self.blocks(health)
-        return because(Code.CLUSTER_UNHEALTHY, cluster=health.fsid, checks=", ".join(raised)) if raised else None
+        checks = self.blocks(health)
+        return because(Code.CLUSTER_UNHEALTHY, cluster=health.fsid, checks=", ".join(checks)) if checks else None
 
 
 def _ignores_health(change: Change) -> bool:

@@ -27,35 +27,35 @@ from plimsoll_agent.util.frozen import frozen, replace
 LOG = logging.getLogger(__name__)
 
 
-def unseen(seen: Observation, scope: Scope, situation: Situation) -> frozenset[str]:
+def unseen(observation: Observation, scope: Scope, situation: Situation) -> frozenset[str]:
     """Guests that were not observed, out of scope or unreachable. All others that are missing are gone."""
     if scope.everything:
-        return frozenset(missed.guest.uuid for missed in seen.unreachable)
-    known = {*map(guest_of, [*situation.memory, *situation.attachments.volumes]), *situation.attachments.guests}
-    return frozenset(known - {disk.guest.uuid for disk in seen.disks})
+        return frozenset(each.guest.uuid for each in observation.unreachable)
+    uuids = {*map(guest_of, [*situation.memory, *situation.attachments.volumes]), *situation.attachments.guests}
+    return frozenset(uuids - {disk.guest.uuid for disk in observation.disks})
 
 
 def _still_unknown(situation: Situation, outcomes: Sequence[Outcome]) -> dict[str, Acknowledgement]:
     """The acknowledgements; those of disks whose limits are known end now."""
-    known = {
+    keys = {
         each.disk.key
         for each in outcomes
         if not isinstance(each.decision.desired, Unknown) and not isinstance(each.after.actual, Unknown)
     }
     return {
-        key: replace(given, until=situation.now) if key in known else given
-        for key, given in situation.acknowledged.items()
+        key: replace(acknowledgement, until=situation.now) if key in keys else acknowledgement
+        for key, acknowledgement in situation.acknowledged.items()
     }
 
 
 def _lockable(marks: Mapping[str, Marks], node_store: NodeStore) -> dict[str, Marks]:
     """The marks of guests that nothing else is changing or has changed since."""
     try:
-        kept = node_store.lock(marks)
+        conflicts = node_store.lock(marks)
     except StateError as error:
         LOG.info("%s; guests keep their old marks", error)
         return {}
-    return {uuid: its for uuid, its in marks.items() if uuid not in kept}
+    return {uuid: its for uuid, its in marks.items() if uuid not in conflicts}
 
 
 @frozen(kw_only=True)
@@ -99,40 +99,40 @@ class Sight:
             each.disk
             for each in outcomes
             if isinstance(each.decision.desired, Unknown)
-            and (met := now.get(each.disk.key)) is not None
-            and (known := before.get(each.disk.key)) is not None
-            and met.external_changes > known.external_changes
+            and (entry := now.get(each.disk.key)) is not None
+            and (former := before.get(each.disk.key)) is not None
+            and entry.external_changes > former.external_changes
         ]
 
     def _remember(self, node_store: NodeStore, outcomes: Sequence[Outcome], applier: Applier | None) -> None:
         situation = self.situation
-        missed = unseen(self.seen, self.scope, situation)
+        absentees = unseen(self.seen, self.scope, situation)
         # As observed: after our write, a new attachment would look like one with our limits as attach-time limits.
-        decided = [(outcome.disk, outcome.decision) for outcome in outcomes]
+        decisions = [(outcome.disk, outcome.decision) for outcome in outcomes]
         braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
-        applied = applier.applied if applier else {}
+        changes = applier.applied if applier else {}
         if self.lasting:
             revision, enforcing = revision_of(situation), applier is not None
             findings = Findings(
-                decided=decided,
-                applied=applied,
-                unseen=missed,
+                decided=decisions,
+                applied=changes,
+                unseen=absentees,
                 braked=braked_keys,
                 enforcing=enforcing,
                 revision=revision,
             )
             memory = remembering(situation, findings)
         else:
-            memory = with_changes(situation, applied)
+            memory = with_changes(situation, changes)
         if applier is not None:
             memory |= applier.strays
-        brake = self._brake_memory(braked_keys, decided, memory) if self.lasting else situation.brake
+        brake = self._brake_memory(braked_keys, decisions, memory) if self.lasting else situation.brake
 
-        acknowledged = _still_unknown(situation, outcomes) if self.lasting else situation.acknowledged
+        acknowledgements = _still_unknown(situation, outcomes) if self.lasting else situation.acknowledged
 
         def save(memory: Mapping[str, Remembered]) -> None:
             node_store.remember(
-                Memory(disks=memory, holds=situation.holds, brake=brake, acknowledged=acknowledged), situation.now
+                Memory(disks=memory, holds=situation.holds, brake=brake, acknowledged=acknowledgements), situation.now
             )
 
         if applier is None:
@@ -151,31 +151,31 @@ class Sight:
             save(with_marks(disks, memory, took))
 
     def _brake_memory(
-        self, stopped: Set[str], decided: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]
+        self, stop_keys: Set[str], decisions: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]
     ) -> BrakeMemory:
         situation, brake = self.situation, self.situation.brake
         # Also what the gate or a pause defers: it is now remembered as desired, so no later pass counts it.
-        changed = {large.key for large in self.found} & {disk.key for disk, _ in decided} - stopped
-        recent = still_recent(brake.recent, situation.now) | dict.fromkeys(changed, situation.now)
+        keys = {large.key for large in self.found} & {disk.key for disk, _ in decisions} - stop_keys
+        recent = still_recent(brake.recent, situation.now) | dict.fromkeys(keys, situation.now)
         brake = replace(brake, recent=recent)
         if isinstance(situation.catalogue, Unknown) or situation.rules.command_line is not None:
             return brake  # without a catalogue, or for the command line alone, there is no lasting revision
         this_revision = revision_of(situation)
         if self.stop is not None:
-            edited = any(large.edited and large.key in stopped for large in self.found)
+            any_edit = any(large.edited and large.key in stop_keys for large in self.found)
             many = self.stop.many and not leaves_judgement(self.caution, situation)
-            return replace(brake, stopped=this_revision if many and edited else brake.stopped)
-        if not self._judges(decided, memory):
+            return replace(brake, stopped=this_revision if many and any_edit else brake.stopped)
+        if not self._judges(decisions, memory):
             return brake
-        given = [each for each in self.caution.brake.approvals if each.covers(this_revision, removal=False)]
-        let_through = (*(brake.let_through if brake.judged == this_revision else ()), *given)
+        approvals = [each for each in self.caution.brake.approvals if each.covers(this_revision, removal=False)]
+        let_through = (*(brake.let_through if brake.judged == this_revision else ()), *approvals)
         return replace(brake, judged=this_revision, let_through=tuple(dict.fromkeys(let_through)), stopped=None)
 
-    def _judges(self, decided: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]) -> bool:
+    def _judges(self, decisions: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]) -> bool:
         """Whether this pass saw all but a few disks of the node, so that disks found later are new."""
         if not self.scope.everything:
             return False
-        known = {guest_of(key) for key in self.situation.memory}
-        not_looked_at = sum(missed.guest.uuid not in known for missed in self.seen.unreachable)
-        unknown = sum(disk.key not in memory for disk, _ in decided)
-        return not self.caution.brake.stops(not_looked_at + unknown, not_looked_at + len(decided))
+        uuids = {guest_of(key) for key in self.situation.memory}
+        not_looked_at = sum(each.guest.uuid not in uuids for each in self.seen.unreachable)
+        unknown = sum(disk.key not in memory for disk, _ in decisions)
+        return not self.caution.brake.stops(not_looked_at + unknown, not_looked_at + len(decisions))

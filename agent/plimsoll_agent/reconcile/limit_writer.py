@@ -39,13 +39,13 @@ class Writer:
         hypervisor: Hypervisor,
         *,
         hung: Collection[str],
-        stopped: Callable[[], Reason | None],
+        pause: Callable[[], Reason | None],
     ) -> None:
-        """``hung`` are guests that did not answer when observed; ``stopped`` is called before each write."""
+        """``hung`` are guests that did not answer when observed; ``pause`` is called before each write."""
         self._hypervisor = hypervisor
         self.hung = set(hung)
         """Guests that have missed a deadline: nothing more is asked of them."""
-        self._stopped = stopped
+        self._pause = pause
         self.strays: dict[str, tuple[Disk, Limits]] = {}
         """Disks, by key, that got limits meant for another."""
 
@@ -58,24 +58,24 @@ class Writer:
             there = self._there(uuid)
         except Exception as error:
             return [self._trouble(uuid, error, Kind.FAILED) for _ in changes]
-        done: list[tuple[Change, Result]] = []
-        withheld: dict[str, Reason] = {}
+        pairs: list[tuple[Change, Result]] = []
+        obstacles: dict[str, Reason] = {}
         for change in changes:
-            result = self._one(change, there, withheld)
-            done.append((change, result))
+            result = self._one(change, there, obstacles)
+            pairs.append((change, result))
             if result.kind is not Kind.CHANGED:  # a member that was not changed prevents changes of its groups
-                withheld = _kept_by(change, result) | withheld
-        results = [self._along(change, result, done) for change, result in done]
+                obstacles = _kept_by(change, result) | obstacles
+        results = [self._along(change, result, pairs) for change, result in pairs]
         if any(result.kind is Kind.CHANGED for result in results):
             results = self._looked_at_again(uuid, changes, results)
         for change, result in zip(changes, results, strict=True):
-            if result.kind is Kind.CHANGED and self._stopped() is None:
+            if result.kind is Kind.CHANGED and self._pause() is None:
                 self._define(change)
         return results
 
-    def _one(self, change: Change, there: Mapping[str, Disk] | Reason, withheld: Mapping[str, Reason]) -> Result:
+    def _one(self, change: Change, there: Mapping[str, Disk] | Reason, obstacles: Mapping[str, Reason]) -> Result:
         uuid = change.disk.guest.uuid
-        reason = self._stopped()
+        reason = self._pause()
         if reason is not None:
             return Result(Kind.DEFERRED, reason)
         if uuid in self.hung:
@@ -88,8 +88,8 @@ class Writer:
             there[change.disk.target].defined != change.disk.defined or moved(change, there.values())
         ):
             return Result(Kind.DEFERRED, because(Code.CHANGED_SINCE))
-        if change.after.group_name is not None and change.after.group_name in withheld:
-            return Result(Kind.DEFERRED, withheld[change.after.group_name])
+        if change.after.group_name is not None and change.after.group_name in obstacles:
+            return Result(Kind.DEFERRED, obstacles[change.after.group_name])
         clock = time.monotonic()
         try:
             self._hypervisor.set_limits(change.disk, change.after, alone=change.leaves_group)
@@ -106,12 +106,12 @@ class Writer:
             return Result(Kind.UNKNOWN, reason, took)
         return Result(Kind.CHANGED, change.reason, took)
 
-    def _along(self, change: Change, result: Result, done: Sequence[tuple[Change, Result]]) -> Result:
+    def _along(self, change: Change, result: Result, pairs: Sequence[tuple[Change, Result]]) -> Result:
         """The result of a disk that was not written itself, but may have got limits through another group member."""
         group = change.after.group_name
         if group is None or group != change.before.group_name or result.kind in _WRITTEN:
             return result
-        if not any(other.after.group_name == group and each.kind in _WRITTEN for other, each in done):
+        if not any(other.after.group_name == group and each.kind in _WRITTEN for other, each in pairs):
             return result
         uuid = change.disk.guest.uuid
         if uuid in self.hung:
@@ -135,15 +135,15 @@ class Writer:
             self._note_hung(uuid, error)
             reason = reason_of(error)
             return [replace(r, kind=Kind.UNKNOWN, reason=reason) if r.kind is Kind.CHANGED else r for r in results]
-        seen: list[Result] = []
+        final: list[Result] = []
         for change, result in zip(changes, results, strict=True):
             obstacle = _obstacle(change.disk, there)
             if result.kind is Kind.CHANGED and obstacle is not None:
                 result = replace(result, kind=Kind.UNKNOWN, reason=obstacle)
                 if not isinstance(there, Reason) and (other := there.get(change.disk.target)) is not None:
                     self.strays[other.key] = (other, change.after)
-            seen.append(result)
-        return seen
+            final.append(result)
+        return final
 
     def _there(self, uuid: str) -> Mapping[str, Disk] | Reason:
         """The guest's disks by target as they are now, or why they must not be written."""
@@ -152,13 +152,13 @@ class Writer:
             return because(MOVING[look.movement])
         return {disk.target: disk for disk in look.disks}
 
-    def _trouble(self, uuid: str, error: Exception, unanswered: Kind) -> Result:
-        """The result of a failed call; ``unanswered`` is its kind where the effect of the call is unknown."""
+    def _trouble(self, uuid: str, error: Exception, otherwise: Kind) -> Result:
+        """The result of a failed call; ``otherwise`` is its kind where the effect of the call is unknown."""
         self._note_hung(uuid, error)
         if isinstance(error, NotFound):
             return Result(Kind.LEFT_ALONE, reason_of(error))
         certain = isinstance(error, (Rejected, NotSent))
-        return Result(Kind.FAILED if certain else unanswered, reason_of(error))
+        return Result(Kind.FAILED if certain else otherwise, reason_of(error))
 
     def _note_hung(self, uuid: str, error: Exception) -> None:
         if is_hung(error):

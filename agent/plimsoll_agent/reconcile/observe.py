@@ -69,18 +69,18 @@ def observe(
     scope: Scope,
     *,
     clusters: Clusters,
-    sized: Callable[[Disk], bool] = lambda _: False,
+    needs_size: Callable[[Disk], bool] = lambda _: False,
     clock: Callable[[], float] | None = None,
     at_once: int = 4,
 ) -> Observation:
-    """Observe every guest of the scope; the sizes of its disks are read if ``sized`` is true for one.
+    """Observe every guest of the scope; the sizes of its disks are read if ``needs_size`` is true for one.
 
     With a ``clock`` (seconds) the disks' counters are read too, at its times.
 
     Raises ``Unreachable`` when guests cannot be listed, ``NoSuchGuest`` for an unknown name.
     """
     guests = guests_of(hypervisor, scope)
-    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, sized, clock), guests, at_once))
+    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, needs_size, clock), guests, at_once))
     return Observation(
         disks=tuple(clusters.placed(disk) for guest in guests for disk in looks[guest].disks),
         unreachable=tuple(UnreachableGuest(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
@@ -104,8 +104,8 @@ def guests_of(hypervisor: Hypervisor, scope: Scope) -> list[GuestRef]:
     absent = scope.guests - {word for guest in guests for word in (guest.name, guest.uuid)}
     if absent:
         first = sorted(absent)[0]
-        meant = "" if _is_uuid(first) else _perhaps(hypervisor, running, first)
-        raise NoSuchGuest(f"no running guest has the name or uuid {', '.join(sorted(absent))}{meant}")
+        hint = "" if _is_uuid(first) else _perhaps(hypervisor, running, first)
+        raise NoSuchGuest(f"no running guest has the name or uuid {', '.join(sorted(absent))}{hint}")
     return guests
 
 
@@ -116,45 +116,45 @@ def _is_uuid(word: str) -> bool:
         return False
 
 
-def guests_with(hypervisor: Hypervisor, meant: str) -> Scope:
+def guests_with(hypervisor: Hypervisor, word: str) -> Scope:
     """The guest with that name or uuid, or the guests with that volume.
 
     Reads definitions only, so no QEMU is asked. Raises ``Unreachable``, ``NoSuchGuest``.
     """
     guests = hypervisor.guests()
-    found = {guest.uuid for guest in guests if meant in (guest.name, guest.uuid)}
-    if not found:
-        found = {guest.uuid for guest in guests if meant in _volumes(hypervisor, guest)}
-    if not found:
-        raise no_disk_is(meant, _perhaps(hypervisor, guests, meant))
-    return Scope(frozenset(found))
+    uuids = {guest.uuid for guest in guests if word in (guest.name, guest.uuid)}
+    if not uuids:
+        uuids = {guest.uuid for guest in guests if word in _volumes(hypervisor, guest)}
+    if not uuids:
+        raise no_disk_is(word, _perhaps(hypervisor, guests, word))
+    return Scope(frozenset(uuids))
 
 
-def no_disk_is(meant: str, perhaps: str = "") -> NoSuchGuest:
+def no_disk_is(word: str, perhaps: str = "") -> NoSuchGuest:
     return NoSuchGuest(
-        f"no RBD disk of a running guest matches {meant!r}{perhaps or '; plimsoll disk list shows all'}"
+        f"no RBD disk of a running guest matches {word!r}{perhaps or '; plimsoll disk list shows all'}"
     )
 
 
-def _perhaps(hypervisor: Hypervisor, guests: Sequence[GuestRef], typed: str) -> str:
+def _perhaps(hypervisor: Hypervisor, guests: Sequence[GuestRef], word: str) -> str:
     """``; did you mean instance-00000412 (web-1)?`` for the name that Nova shows, the beginning of a name, or a typo;
     or nothing. Of several guests whose names begin so, none is named.
     """
-    named = {guest.name: _display_name(hypervisor, guest) for guest in guests}
-    same = {name: display for name, display in named.items() if display == typed}
+    displays = {guest.name: _display_name(hypervisor, guest) for guest in guests}
+    same = {name: display for name, display in displays.items() if display == word}
     begin: dict[str, str | None] = {**same} or {
-        name: display if display and display.startswith(typed) else None
-        for name, display in named.items()
-        if name.startswith(typed) or (display and display.startswith(typed))
+        name: display if display and display.startswith(word) else None
+        for name, display in displays.items()
+        if name.startswith(word) or (display and display.startswith(word))
     }
     if len(begin) > 1 and not same:
         return f"; {len(begin)} guests begin with it: give the whole name"
     if not begin:
-        known = {display: name for name, display in named.items() if display}
-        near = nearest(typed, [*named, *known], cutoff=0.8)
-        begin = {} if near is None else {near: None} if near in named else {known[near]: near}
-    found = [name if display is None else f"{name} ({printable(display)})" for name, display in begin.items()]
-    return f"; did you mean {' or '.join(found[:_MOST_MEANT])}?" if found else ""
+        names = {display: name for name, display in displays.items() if display}
+        near = nearest(word, [*displays, *names], cutoff=0.8)
+        begin = {} if near is None else {near: None} if near in displays else {names[near]: near}
+    suggestions = [name if display is None else f"{name} ({printable(display)})" for name, display in begin.items()]
+    return f"; did you mean {' or '.join(suggestions[:_MOST_MEANT])}?" if suggestions else ""
 
 
 def _display_name(hypervisor: Hypervisor, guest: GuestRef) -> str | None:
@@ -172,10 +172,10 @@ def _volumes(hypervisor: Hypervisor, guest: GuestRef) -> set[str | None]:
 
 
 def _look(
-    hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool], clock: Callable[[], float] | None
+    hypervisor: Hypervisor, guest: GuestRef, needs_size: Callable[[Disk], bool], clock: Callable[[], float] | None
 ) -> _Look:
     try:
-        look = _look_at(hypervisor, guest, sized)
+        look = _look_at(hypervisor, guest, needs_size)
         moving = any(isinstance(each.actual, Unknown) for each in look.disks)
         # A guest that migrates or hangs is not asked for counters: no limit depends on them.
         if clock is None or look.hung or moving or not look.disks:
@@ -185,31 +185,31 @@ def _look(
         return _Look(trouble=reason_of(error), hung=is_hung(error))
 
 
-def _look_at(hypervisor: Hypervisor, guest: GuestRef, sized: Callable[[Disk], bool]) -> _Look:
+def _look_at(hypervisor: Hypervisor, guest: GuestRef, needs_size: Callable[[Disk], bool]) -> _Look:
     survey = hypervisor.survey(guest.uuid)
     if survey.movement in MOVING:
         moving = Unknown(because(MOVING[survey.movement]))
         return _Look(disks=tuple(replace(disk, actual=moving) for disk in survey.disks))
-    hung = any(isinstance(told, Exception) and is_hung(told) for told in survey.actual.values())
+    hung = any(isinstance(answer, Exception) and is_hung(answer) for answer in survey.actual.values())
     # Another call to a hung guest would queue behind its job lock and occupy another of libvirtd's workers.
-    ask = not hung and any(map(sized, survey.disks))
+    ask = not hung and any(map(needs_size, survey.disks))
     disks = _sized(hypervisor, survey.disks) if ask else survey.disks
-    known = tuple(
+    results = tuple(
         replace(disk, actual=disk.defined if disk.filters else _known(survey.actual[disk.target])) for disk in disks
     )
-    return _Look(disks=known, hung=hung, other_disks=survey.other_disks, paused=survey.paused)
+    return _Look(disks=results, hung=hung, other_disks=survey.other_disks, paused=survey.paused)
 
 
 def _counted(hypervisor: Hypervisor, guest: GuestRef, look: _Look, clock: Callable[[], float]) -> _Look:
-    asked = clock()
+    start = clock()
     try:
-        told = hypervisor.block_stats(guest.uuid, [disk.target for disk in look.disks])
+        counters = hypervisor.block_stats(guest.uuid, [disk.target for disk in look.disks])
     except Exception as error:  # no limit depends on counters
         reason_of(error)  # logs an unexpected error
         return replace(look, hung=is_hung(error))
     # QEMU read its counters at some time between the call and its answer.
-    at = (asked + clock()) / 2
-    return replace(look, readings={target: Reading(at, stats) for target, stats in told.items()})
+    at = (start + clock()) / 2
+    return replace(look, readings={target: Reading(at, stats) for target, stats in counters.items()})
 
 
 def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
@@ -220,8 +220,8 @@ def _sized(hypervisor: Hypervisor, disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
     return tuple(replace(disk, size=sizes.get(disk.target)) for disk in disks)
 
 
-def _known(told: Limits | PlimsollError | LimitsError) -> Limits | Unknown:
-    return told if isinstance(told, Limits) else Unknown(reason_of(told))
+def _known(answer: Limits | PlimsollError | LimitsError) -> Limits | Unknown:
+    return answer if isinstance(answer, Limits) else Unknown(reason_of(answer))
 
 
 def is_hung(error: Exception) -> bool:

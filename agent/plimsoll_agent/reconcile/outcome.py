@@ -257,5 +257,5 @@ class PassReport:
     @property
     def failures(self) -> int:
         """How many disks and guests failed; a guest that has stopped does not count."""
-        gone = sum(guest.reason.code is Code.NOT_FOUND for guest in self.unreachable)
-        return sum(outcome.failed for outcome in self.outcomes) + len(self.unreachable) - gone
+        departures = sum(guest.reason.code is Code.NOT_FOUND for guest in self.unreachable)
+        return sum(outcome.failed for outcome in self.outcomes) + len(self.unreachable) - departures

@@ -71,8 +71,8 @@ def end_after(span: timedelta, now: datetime) -> datetime:
 
 def _until(text: str) -> datetime | None:
     """None where the first line states no end."""
-    found = _UNTIL.fullmatch(text.partition("\n")[0].rstrip())
+    match = _UNTIL.fullmatch(text.partition("\n")[0].rstrip())
     try:
-        return datetime.strptime(found[1], "%Y-%m-%d %H:%M").replace(tzinfo=UTC) if found else None
+        return datetime.strptime(match[1], "%Y-%m-%d %H:%M").replace(tzinfo=UTC) if match else None
     except ValueError:  # the 31st of February
         return None

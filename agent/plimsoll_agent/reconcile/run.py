@@ -57,7 +57,7 @@ class Decider:
 
 
 def by_sources(sources: tuple[Source, ...]) -> Decider:
-    return Decider(lambda seen, situation: [consider(disk, situation, sources) for disk in seen.disks])
+    return Decider(lambda observation, situation: [consider(disk, situation, sources) for disk in observation.disks])
 
 
 def run_pass(
@@ -88,23 +88,23 @@ def run_pass(
             node_store.lock_unsettled(lambda disk: GuestRef(disk.guest_uuid, disk.guest_name) in scope)
         looks_at_all = decider.lasting and not caution.on_event
         look_at = _to_look_at(scope, situation, hypervisor) if looks_at_all else scope
-        seen = observe(
+        observation = observe(
             hypervisor,
             look_at,
             clusters=caution.gate.clusters,
-            sized=lambda disk: (
+            needs_size=lambda disk: (
                 (sizes and GuestRef(disk.guest.uuid, disk.guest.name) in scope) or per_gib(disk, situation.catalogue)
             ),
             clock=clock,
             at_once=bounds.at_once,
         )
         stopwatch.ended("observe")
-        situation = _recalled(seen, look_at, situation, mode, node_store, notes)
+        situation = _recalled(observation, look_at, situation, mode, node_store, notes)
         if scope.everything and mode is not Mode.PLAN:
             situation = without_what_left(situation, hypervisor, node_store)
-        told = situation.attachments
-        considered = _considered(seen, look_at, scope, situation, mode, decider, node_store, caution)
-        situation, seen, outcomes, stop = considered.situation, considered.seen, considered.outcomes, considered.stop
+        attachments = situation.attachments
+        plan = _considered(observation, look_at, scope, situation, mode, decider, node_store, caution)
+        situation, observation, outcomes, stop = plan.situation, plan.seen, plan.outcomes, plan.stop
         stopwatch.ended("decide")
         if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
             outcomes = gated(caution.gate, outcomes)
@@ -113,11 +113,11 @@ def run_pass(
         stopwatch.ended("gate")
         sight = Sight(
             situation=situation,
-            seen=seen,
+            seen=observation,
             scope=scope,
             stop=stop,
-            told=told,
-            found=considered.found,
+            told=attachments,
+            found=plan.found,
             caution=caution,
             lasting=decider.lasting,
             notes=notes,
@@ -129,8 +129,8 @@ def run_pass(
                 notes,
                 bounds,
                 situation,
-                hung=seen.hung,
-                stopped=caution.paused,
+                hung=observation.hung,
+                pause=caution.paused,
                 retries_trial=not caution.on_event,
             )
             try:
@@ -138,7 +138,7 @@ def run_pass(
                 stopwatch.ended("apply")
             finally:  # also after an interrupt: the limits that were written are ours
                 sight.keep(node_store, outcomes, applier)
-            if considered.weighed and scope.everything and not isinstance(situation.catalogue, Unknown):
+            if plan.weighed and scope.everything and not isinstance(situation.catalogue, Unknown):
                 # They are used up, or for another revision.
                 with notes.taking(Code.NOT_REMEMBERED):
                     node_store.use_up_approvals()
@@ -154,18 +154,18 @@ def run_pass(
             situation=situation,
             seconds=stopwatch.seconds,
             outcomes=tuple(outcomes),
-            unreachable=seen.unreachable,
+            unreachable=observation.unreachable,
             notes=tuple(notes),
             braked=stop,
-            paused=considered.paused,
-            guests=seen.guests,
+            paused=plan.paused,
+            guests=observation.guests,
             phases=stopwatch.parts,
-            readings=seen.readings,
-            other_disks=seen.other_disks,
-            large=len(considered.found),
-            considered=considered.of,
-            paused_guests=seen.paused_guests,
-            hung_guests=seen.hung,
+            readings=observation.readings,
+            other_disks=observation.other_disks,
+            large=len(plan.found),
+            considered=plan.of,
+            paused_guests=observation.paused_guests,
+            hung_guests=observation.hung,
         )
 
 
@@ -187,7 +187,7 @@ class Considered:
 
 
 def planned(
-    seen: Observation,
+    observation: Observation,
     looked_at: Scope,
     scope: Scope,
     situation: Situation,
@@ -201,24 +201,24 @@ def planned(
 
     It asks no guest and no cluster, and writes nothing.
     """
-    situation = _recalled(seen, looked_at, situation, Mode.PLAN, node_store, notes)
-    return _considered(seen, looked_at, scope, situation, Mode.PLAN, decider, node_store, caution)
+    situation = _recalled(observation, looked_at, situation, Mode.PLAN, node_store, notes)
+    return _considered(observation, looked_at, scope, situation, Mode.PLAN, decider, node_store, caution)
 
 
 def _recalled(
-    seen: Observation, looked_at: Scope, situation: Situation, mode: Mode, node_store: NodeStore, notes: Notes
+    observation: Observation, looked_at: Scope, situation: Situation, mode: Mode, node_store: NodeStore, notes: Notes
 ) -> Situation:
     """The situation with what the record and the guests' marks have of these disks."""
     read_only = mode is Mode.PLAN
     with notes.taking(Code.NOT_SETTLED):
-        everything = looked_at.everything and not seen.unreachable
-        ours = node_store.settle(seen.disks, situation, everything=everything, read_only=read_only)
+        everything = looked_at.everything and not observation.unreachable
+        ours = node_store.settle(observation.disks, situation, everything=everything, read_only=read_only)
         situation = replace(situation, memory={**situation.memory, **ours})
-    return with_what_came(situation, seen.disks, node_store, notes, read_only=read_only)
+    return with_what_came(situation, observation.disks, node_store, notes, read_only=read_only)
 
 
 def _considered(
-    seen: Observation,
+    observation: Observation,
     looked_at: Scope,
     scope: Scope,
     situation: Situation,
@@ -228,30 +228,31 @@ def _considered(
     caution: Caution,
 ) -> Considered:
     situation = replace(
-        situation, attachments=node_store.attachments(seen.disks, situation, unseen(seen, looked_at, situation))
+        situation,
+        attachments=node_store.attachments(observation.disks, situation, unseen(observation, looked_at, situation)),
     )
-    seen = replace(seen, disks=tuple(typed(disk, situation) for disk in seen.disks))
-    outcomes = decider.outcomes(seen, situation)
-    paused = caution.paused()
+    observation = replace(observation, disks=tuple(typed(disk, situation) for disk in observation.disks))
+    outcomes = decider.outcomes(observation, situation)
+    pause = caution.paused()
     # A confirmation covers what is written now, not what a later pass uses.
     weighs = decider.lasting and (mode is Mode.OBSERVE or not caution.sure)
-    found = large_changes(outcomes, situation, caution.brake) if weighs else ()
-    whole = looked_at.everything and not seen.unreachable
-    judged = not leaves_judgement(caution, situation)
-    stop = braked(found, situation, caution.brake, disks=len(outcomes), whole=whole, judged=judged)
+    changes = large_changes(outcomes, situation, caution.brake) if weighs else ()
+    whole = looked_at.everything and not observation.unreachable
+    is_judged = not leaves_judgement(caution, situation)
+    stop = braked(changes, situation, caution.brake, disks=len(outcomes), whole=whole, judged=is_judged)
     if stop is not None:
         stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
     of = len(outcomes)
-    seen, outcomes = _in_scope(scope, seen, outcomes)
-    outcomes = _some_deferred(outcomes, situation, caution, paused, stop)
+    observation, outcomes = _in_scope(scope, observation, outcomes)
+    outcomes = _some_deferred(outcomes, situation, caution, pause, stop)
     return Considered(
         situation=situation,
-        seen=seen,
+        seen=observation,
         outcomes=outcomes,
-        found=found,
+        found=changes,
         of=of,
         stop=stop,
-        paused=paused,
+        paused=pause,
         weighed=weighs,
     )
 
@@ -280,43 +281,43 @@ def save_attachments(
     Raises ``Unreachable``, ``StateError``.
     """
     scope = Scope()
-    seen = observe(hypervisor, scope, clusters=caution.gate.clusters, at_once=at_once)
-    ours = node_store.settle(seen.disks, situation, everything=False, read_only=True)
+    observation = observe(hypervisor, scope, clusters=caution.gate.clusters, at_once=at_once)
+    ours = node_store.settle(observation.disks, situation, everything=False, read_only=True)
     situation = replace(situation, memory={**situation.memory, **ours})
-    met = node_store.attachments(seen.disks, situation, unseen(seen, scope, situation))
-    node_store.save_attachments(met, situation.attachments)
+    attachments = node_store.attachments(observation.disks, situation, unseen(observation, scope, situation))
+    node_store.save_attachments(attachments, situation.attachments)
 
 
 def typed(disk: Disk, situation: Situation) -> Disk:
     """The disk with the name of its volume type, where known."""
-    known = volume_type(disk, situation)
-    return replace(disk, volume_type=known.name) if isinstance(known, VolumeType) else disk
+    type = volume_type(disk, situation)
+    return replace(disk, volume_type=type.name) if isinstance(type, VolumeType) else disk
 
 
 def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Outcome:
     """The outcome for a disk before anything is deferred or written."""
-    given = situation.acknowledgement(disk)
+    acknowledgement = situation.acknowledgement(disk)
     outcome = outcome_of(disk, decide(disk, situation, sources))
-    return outcome if given is None else replace(outcome, acknowledgement=given.reason)
+    return outcome if acknowledgement is None else replace(outcome, acknowledgement=acknowledgement.reason)
 
 
 def outcome_of(disk: Disk, decision: Decision) -> Outcome:
     """The outcome of a decision before anything is deferred or written."""
-    change, written = change_for(disk, decision), decision.written
+    change, target = change_for(disk, decision), decision.written
     filters = disk.behind_filters
     if filters is not None:  # also for decisions that are not of the sources, such as an undo's
         result = Result(Kind.LEFT_ALONE, filters)
     elif change is not None:
         result = Result(Kind.PLANNED, change.reason)
-    elif isinstance(written, Unmanaged):
-        result = Result(Kind.LEFT_ALONE, written.reason)
+    elif isinstance(target, Unmanaged):
+        result = Result(Kind.LEFT_ALONE, target.reason)
     elif isinstance(disk.actual, Unknown):
         moving = disk.actual.reason.code in MOVING.values()
         result = Result(Kind.LEFT_ALONE if moving else Kind.UNKNOWN, disk.actual.reason)
-    elif isinstance(written, Unknown):
-        result = Result(Kind.UNKNOWN, written.reason)
+    elif isinstance(target, Unknown):
+        result = Result(Kind.UNKNOWN, target.reason)
     else:
-        result = Result(Kind.IN_SYNC, written.reason)
+        result = Result(Kind.IN_SYNC, target.reason)
     return Outcome(disk=disk, decision=decision, change=change, result=result)
 
 
@@ -334,36 +335,38 @@ def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> S
     return Scope()
 
 
-def _in_scope(scope: Scope, seen: Observation, outcomes: Sequence[Outcome]) -> tuple[Observation, list[Outcome]]:
+def _in_scope(
+    scope: Scope, observation: Observation, outcomes: Sequence[Outcome]
+) -> tuple[Observation, list[Outcome]]:
     """The part of the observation that is in scope."""
 
     def meant(guest: Guest | GuestRef) -> bool:
         return GuestRef(guest.uuid, guest.name) in scope
 
-    unreachable = tuple(each for each in seen.unreachable if meant(each.guest))
-    disks = tuple(disk for disk in seen.disks if meant(disk.guest))
-    asked = {disk.guest.uuid for disk in disks} | {each.guest.uuid for each in unreachable}
-    seen = replace(seen, disks=disks, unreachable=unreachable, hung=seen.hung & asked)
-    return seen, [each for each in outcomes if meant(each.disk.guest)]
+    unreachable = tuple(each for each in observation.unreachable if meant(each.guest))
+    disks = tuple(disk for disk in observation.disks if meant(disk.guest))
+    uuids = {disk.guest.uuid for disk in disks} | {each.guest.uuid for each in unreachable}
+    observation = replace(observation, disks=disks, unreachable=unreachable, hung=observation.hung & uuids)
+    return observation, [each for each in outcomes if meant(each.disk.guest)]
 
 
 def _some_deferred(
-    considered: Sequence[Outcome], situation: Situation, caution: Caution, paused: Reason | None, stop: Braked | None
+    outcomes: Sequence[Outcome], situation: Situation, caution: Caution, pause: Reason | None, stop: Braked | None
 ) -> list[Outcome]:
     """The outcomes, with planned changes deferred by the brake, a pause, unknown orders, an external change, or in
     the same group.
     """
     if stop is not None:
-        considered = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in considered]
-    deferred = judged([_deferred(o, _reason_to_defer(o, situation, caution, paused)) for o in considered])
+        outcomes = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in outcomes]
+    results = judged([_deferred(o, _reason_to_defer(o, situation, caution, pause)) for o in outcomes])
     if situation.orders_unknown is not None:
-        deferred = [_not_raised(o, situation.orders_unknown) for o in deferred]
-    return withheld(deferred)
+        results = [_not_raised(o, situation.orders_unknown) for o in results]
+    return withheld(results)
 
 
 def _not_raised(outcome: Outcome, reason: Reason) -> Outcome:
-    change, planned = outcome.change, outcome.result.kind is Kind.PLANNED
-    if change is None or not planned or change.direction is Direction.LOWER:
+    change, is_planned = outcome.change, outcome.result.kind is Kind.PLANNED
+    if change is None or not is_planned or change.direction is Direction.LOWER:
         return outcome
     return _deferred(outcome, reason)
 
@@ -377,21 +380,21 @@ def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     if isinstance(outcome.decision.desired, Unmanaged):
         # By a rule: the brake stops no other such disk. Nothing is written, but what was desired stays remembered.
         return _deferred(outcome, why)
-    deferred = outcome if outcome.change is None else _deferred(outcome, why)
-    remembered = situation.memory.get(outcome.disk.key)
-    if remembered is None or remembered.desired is None or not remembered.enforced:
-        return deferred
-    before = Desired(remembered.desired, because(Code.DESIRED_BEFORE, revision=stop.revision))
+    deferral = outcome if outcome.change is None else _deferred(outcome, why)
+    entry = situation.memory.get(outcome.disk.key)
+    if entry is None or entry.desired is None or not entry.enforced:
+        return deferral
+    before = Desired(entry.desired, because(Code.DESIRED_BEFORE, revision=stop.revision))
     as_before = outcome_of(outcome.disk, replace(outcome.decision, instead=before))
     if as_before.change is None or as_before.change.direction is not Direction.LOWER:  # never raises or removes
-        return deferred
+        return deferral
     return as_before
 
 
 def gated(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes, with planned changes deferred by the health gate, which asks their clusters."""
-    planned = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
-    reasons = gate.keeps(planned)
+    changes = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
+    reasons = gate.keeps(changes)
     return withheld([_deferred(o, reasons.get(o.disk.key)) for o in outcomes])
 
 
@@ -400,24 +403,22 @@ def _locked(outcomes: Sequence[Outcome], node_store: NodeStore, notes: Notes) ->
 
     From now on only this pass changes the guests of the others, until its results are recorded.
     """
-    planned = [each.disk for each in outcomes if each.change is not None and each.result.kind is Kind.PLANNED]
+    disks = [each.disk for each in outcomes if each.change is not None and each.result.kind is Kind.PLANNED]
     try:
-        kept = node_store.lock((disk.guest.uuid for disk in planned), _PATIENCE)
+        conflicts = node_store.lock((disk.guest.uuid for disk in disks), _PATIENCE)
     except StateError as error:
         notes.add(Code.NO_RECORD, error)
         return without_record(outcomes)
-    reasons = {disk.key: because(kept[disk.guest.uuid]) for disk in planned if disk.guest.uuid in kept}
+    reasons = {disk.key: because(conflicts[disk.guest.uuid]) for disk in disks if disk.guest.uuid in conflicts}
     return withheld([_deferred(each, reasons.get(each.disk.key)) for each in outcomes])
 
 
-def _reason_to_defer(
-    outcome: Outcome, situation: Situation, caution: Caution, paused: Reason | None
-) -> Reason | None:
+def _reason_to_defer(outcome: Outcome, situation: Situation, caution: Caution, pause: Reason | None) -> Reason | None:
     change = outcome.change
     if change is None or outcome.result.kind is Kind.DEFERRED:
         return None
-    if paused is not None:
-        return paused
+    if pause is not None:
+        return pause
     rounds = caution.rounds
     if rounds is None or change.reason.code is Code.COMMAND_LINE:  # an operator asked for it now
         return None

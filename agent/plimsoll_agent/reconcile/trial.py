@@ -30,14 +30,14 @@ def candidates(guests: Iterable[Sequence[Change]]) -> Iterator[Sequence[Change]]
     run here it has the newest QEMU.
     """
     single: list[Sequence[Change]] = []
-    grouped: list[Sequence[Change]] = []
+    groups: list[Sequence[Change]] = []
     for changes in guests:
         if any(limits.group_name for each in changes for limits in (each.before, each.after)):
-            grouped.append(changes)
+            groups.append(changes)
         else:
             single += [[each] for each in changes]
     yield from sorted(single, key=_preference)
-    yield from sorted(grouped, key=_preference)
+    yield from sorted(groups, key=_preference)
 
 
 def _preference(changes: Sequence[Change]) -> tuple[bool, int]:

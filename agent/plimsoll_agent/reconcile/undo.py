@@ -110,7 +110,7 @@ def run_undo(
     notes: Notes,
     bounds: Bounds,
     caution: Caution,
-    booted: datetime,
+    boot: datetime,
     read_only: bool,
     tell: Callable[[Undone], None],
 ) -> UndoReport:
@@ -120,16 +120,16 @@ def run_undo(
     was changed, ``StateError`` where the record cannot be read; every later error is an outcome.
     """
     record.unsettled()  # fails for a damaged record: the pass would begin another, without anything to undo
-    rows, begun = record_query.changes_of_disks(record, wish.since), record_query.begun(record)
-    since_then = begun is not None and begun.at >= wish.since
-    if begun is not None and since_then and begun.reason is not None:  # it replaced a damaged one
-        detail = f"at {begun.at.isoformat(timespec='seconds')}; earlier changes are not undone"
-        notes.append(replace(begun.reason, facts={**begun.reason.facts, "detail": detail}))
+    rows, start = record_query.changes_of_disks(record, wish.since), record_query.begun(record)
+    since_then = start is not None and start.at >= wish.since
+    if start is not None and since_then and start.reason is not None:  # it replaced a damaged one
+        detail = f"at {start.at.isoformat(timespec='seconds')}; earlier changes are not undone"
+        notes.append(replace(start.reason, facts={**start.reason.facts, "detail": detail}))
     scope, over = _scope(wish, rows, hypervisor), record_query.holds_over(record, wish.since)
-    undo = _Undo(wish, scope, sources, rows, over, booted, node_store, (lambda _: None) if read_only else tell)
+    undo = _Undo(wish, scope, sources, rows, over, boot, node_store, (lambda _: None) if read_only else tell)
     if scope is None:
         undo.outcomes(Observation(disks=(), unreachable=()), situation)
-        passed = PassReport(
+        report = PassReport(
             mode=Mode.PLAN,
             scope=Scope(),
             situation=situation,
@@ -139,7 +139,7 @@ def run_undo(
             notes=tuple(notes),
         )
     else:
-        passed = run_pass(
+        report = run_pass(
             scope,
             situation,
             Mode.PLAN if read_only else Mode.ENFORCE,
@@ -152,20 +152,20 @@ def run_undo(
             caution=replace(caution, rounds=None, paused=(lambda: None) if read_only else caution.paused),
             tell=undo.ended,
         )
-    undone = tuple(undo.undone.values())
+    results = tuple(undo.undone.values())
     if read_only:
-        for one in undone:
+        for one in results:
             tell(one)
-    unrecorded = _unrecorded(record, passed) if since_then or not record.is_there() else 0
-    of = len(passed.outcomes)
+    gaps = _unrecorded(record, report) if since_then or not record.is_there() else 0
+    of = len(report.outcomes)
     return UndoReport(
         since=wish.since,
-        seconds=passed.seconds,
-        undone=undone,
-        notes=passed.notes,
+        seconds=report.seconds,
+        undone=results,
+        notes=report.notes,
         paused=caution.paused(),
         of=of,
-        unrecorded=unrecorded,
+        unrecorded=gaps,
     )
 
 
@@ -185,22 +185,22 @@ class _Undo:
     undone: dict[str, Undone] = field(default_factory=dict)
     """By ``Disk.key``."""
 
-    def outcomes(self, seen: Observation, situation: Situation) -> list[Outcome]:
+    def outcomes(self, observation: Observation, situation: Situation) -> list[Outcome]:
         """The decider of the pass, which has settled what was open in the record."""
         results = self.node_store.settled_results
         rows = [replace(row, result=results.get(row.id, row.result)) if row.open else row for row in self.rows]
-        found = {
+        histories = {
             past.disk.key: past
             for past in pasts(rows, self.wish.since, self.booted, self.holds_over)
             if self._is_meant(past.disk)
         }
-        here = {disk.key for disk in seen.disks}
-        troubles = {each.guest.uuid: each.reason for each in seen.unreachable}
-        for key, past in found.items():
+        here = {disk.key for disk in observation.disks}
+        troubles = {each.guest.uuid: each.reason for each in observation.unreachable}
+        for key, past in histories.items():
             self.undone[key] = _absent(past, troubles.get(past.disk.guest_uuid))
             if key not in here:
                 self.tell(self.undone[key])
-        return [self._outcome(disk, found.get(disk.key), situation) for disk in seen.disks]
+        return [self._outcome(disk, histories.get(disk.key), situation) for disk in observation.disks]
 
     def ended(self, outcome: Outcome) -> None:
         """Keeps and tells the result of a disk that was changed since."""
@@ -222,7 +222,7 @@ class _Undo:
         return guest in Scope(self.wish.guests) or (self.scope is not None and guest in self.scope)
 
     def _outcome(self, disk: Disk, past: Past | None, situation: Situation) -> Outcome:
-        remembered = situation.memory.get(disk.key)
+        entry = situation.memory.get(disk.key)
         if past is None:
             return _left(disk, because(Code.NOT_UNDONE))
         foreign = {"foreign": True} if past.foreign else {}
@@ -234,7 +234,7 @@ class _Undo:
         back = Desired(past.before, why)
         if disk.actual == past.before:
             return outcome_of(disk, Decision(desired=back, trail=()))
-        if remembered is None or not disk.attachment == remembered.attachment == past.attachment:
+        if entry is None or not disk.attachment == entry.attachment == past.attachment:
             return _left(disk, because(Code.REATTACHED))
         if disk.actual != past.after:
             return _left(disk, because(Code.EXTERNAL_CHANGE))
@@ -273,10 +273,10 @@ def _scope(wish: Wish, rows: Sequence[RecordedChange], hypervisor: Hypervisor) -
     """The guests of the request that run here; None where none does."""
     if not wish.guests:
         return Scope()
-    recorded = {word for row in rows for word in (row.disk.guest_name, row.disk.guest_uuid)}
+    names = {word for row in rows for word in (row.disk.guest_name, row.disk.guest_uuid)}
     uuids = {row.disk.guest_uuid for row in rows if wish.guests & {row.disk.guest_name, row.disk.guest_uuid}}
     running = hypervisor.guests()
-    absent = wish.guests - recorded - {word for guest in running for word in (guest.name, guest.uuid)}
+    absent = wish.guests - names - {word for guest in running for word in (guest.name, guest.uuid)}
     if absent:
         raise NoSuchGuest(
             f"no guest with the name or uuid {', '.join(sorted(absent))} runs here or was changed since"
@@ -285,12 +285,12 @@ def _scope(wish: Wish, rows: Sequence[RecordedChange], hypervisor: Hypervisor) -
     return Scope(here) if here else None
 
 
-def _unrecorded(record: Record, passed: PassReport) -> int:
+def _unrecorded(record: Record, report: PassReport) -> int:
     """How many disks of the request have limits that plimsoll set, but no entry in the record."""
-    known = record_query.changed_disks(record)
-    here = {outcome.disk.guest.uuid for outcome in passed.outcomes}
-    here |= {each.guest.uuid for each in passed.unreachable}
+    keys = record_query.changed_disks(record)
+    here = {outcome.disk.guest.uuid for outcome in report.outcomes}
+    here |= {each.guest.uuid for each in report.unreachable}
     return sum(
-        ours.applied is not None and key not in known and guest_of(key) in here
-        for key, ours in passed.situation.memory.items()
+        ours.applied is not None and key not in keys and guest_of(key) in here
+        for key, ours in report.situation.memory.items()
     )

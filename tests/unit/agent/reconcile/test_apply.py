@@ -93,7 +93,7 @@ class Bench:
         self.stopped: Reason | None = None
         self.notes = Notes()
         self.applier = Applier(
-            self.hypervisor, self.node_store, self.notes, Bounds(), SITUATION, hung=(), stopped=lambda: self.stopped
+            self.hypervisor, self.node_store, self.notes, Bounds(), SITUATION, hung=(), pause=lambda: self.stopped
         )
         self.told: list[Outcome] = []
 
@@ -287,7 +287,7 @@ class Upgraded(Bench):
         self.disks = observe(self.hypervisor, Scope(), clusters=Clusters()).disks
         self.node_store.versions = Versions(8_000_000, 7_002_022)
         self.applier = Applier(
-            self.hypervisor, self.node_store, self.notes, Bounds(), SITUATION, hung=(), stopped=lambda: self.stopped
+            self.hypervisor, self.node_store, self.notes, Bounds(), SITUATION, hung=(), pause=lambda: self.stopped
         )
 
     def reads_back(self, limits: Limits, *numbers: int) -> None:
@@ -378,7 +378,7 @@ def test_a_pass_that_does_not_retry_a_failed_trial_writes_nothing() -> None:
         Bounds(),
         SITUATION,
         hung=(),
-        stopped=lambda: None,
+        pause=lambda: None,
         retries_trial=False,
     )
     assert again.results() == [(Kind.FAILED, Code.TRIAL_FAILED)] * 4

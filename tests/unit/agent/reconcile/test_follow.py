@@ -553,7 +553,7 @@ def test_only_the_marks_that_guests_took_are_told_as_written(caplog: pytest.LogC
 
         hypervisor.before["set_marks"] = happens
         hypervisor.calls.clear()
-        took = write_marks(hypervisor, marks, one_at_a_time, stopped=lambda: stop)
+        took = write_marks(hypervisor, marks, one_at_a_time, pause=lambda: stop)
         assert took == {uuid: marks[uuid] for uuid in took}
         return list(took)
 

@@ -35,7 +35,7 @@ class Bench:
         self.hypervisor = FakeHypervisor(*several)
         self.see()
         self.stopped: Reason | None = None
-        self.writer = Writer(self.hypervisor, hung=hung, stopped=lambda: self.stopped)
+        self.writer = Writer(self.hypervisor, hung=hung, pause=lambda: self.stopped)
 
     def see(self) -> None:
         self._seen = observe(self.hypervisor, Scope(), clusters=Clusters()).disks

@@ -39,7 +39,7 @@ def guest(number: int, *targets: str) -> FakeGuest:
 
 
 def look(hypervisor: FakeHypervisor, scope: Scope = EVERYTHING, *, sizes: bool = False) -> Observation:
-    return observe(hypervisor, scope, sized=lambda _: sizes, at_once=1, clusters=Clusters())
+    return observe(hypervisor, scope, needs_size=lambda _: sizes, at_once=1, clusters=Clusters())
 
 
 def images(seen: Observation) -> list[str]:
@@ -365,7 +365,7 @@ def test_a_threaded_look_sees_what_one_after_the_other_sees() -> None:
             return super().actual(disk)
 
     guests = [guest(number) for number in range(1, 5)]
-    together = observe(TwoAtOnce(*guests), EVERYTHING, sized=lambda _: True, at_once=4, clusters=Clusters())
+    together = observe(TwoAtOnce(*guests), EVERYTHING, needs_size=lambda _: True, at_once=4, clusters=Clusters())
     assert together == look(FakeHypervisor(*guests), sizes=True)
 
 

@@ -92,7 +92,7 @@ class Person:
                 gate=replace(caution.gate, blocking=()) if heedless else caution.gate,
                 paused=paused or node.paused,
             ),
-            booted=booted,
+            boot=booted,
             read_only=read_only,
             tell=self.told.append,
         )
