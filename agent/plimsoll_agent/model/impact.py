@@ -46,7 +46,7 @@ def impact(before: Limits, after: Limits, averages: Iterable[Rates]) -> Impact |
     None where it limits nothing more than before, or without averages: then nothing is known.
     """
     bases = tightened_bases(before, after)
-    seconds = reached = 0.0
+    seconds = seconds_at_limit = 0.0
     most: dict[str, float] = dict.fromkeys(bases, 0.0)
     newest: Mapping[str, float] = {}
     for rates in averages:
@@ -54,11 +54,11 @@ def impact(before: Limits, after: Limits, averages: Iterable[Rates]) -> Impact |
         shares = {base: did * rates.seconds / after.most(base, rates.seconds) for base, did in newest.items()}
         most = {base: max(most[base], share) for base, share in shares.items()}
         seconds += rates.seconds
-        reached += rates.seconds * any(share >= AT_LIMIT_RATIO for share in shares.values())
+        seconds_at_limit += rates.seconds * any(share >= AT_LIMIT_RATIO for share in shares.values())
     if not bases or not seconds:
         return None
     base = max(bases, key=most.__getitem__)
-    return Impact(seconds=seconds, share=reached / seconds, base=base, present=newest[base])
+    return Impact(seconds=seconds, share=seconds_at_limit / seconds, base=base, present=newest[base])
 
 
 def _did(rates: Rates, base: str, limits: Limits) -> float:
