@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TextIO, TypeVar
 
@@ -14,19 +14,28 @@ from plimsoll_agent.cli.disk import OneDisk
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages.limits import set_options
 from plimsoll_agent.messages.plan import Manner, closing_lines, held_line, outcome_line, told_at_once
 from plimsoll_agent.model.acknowledged import Acknowledgement
+from plimsoll_agent.model.direction import dropped
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import Event, Happening
 from plimsoll_agent.model.holds import LONGEST, Hold, active_holds
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code
-from plimsoll_agent.policy.decide import Unmanaged
-from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
+from plimsoll_agent.model.reason import Code, Unknown
+from plimsoll_agent.policy.decide import Desired, Unmanaged
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.store.node_store import NodeStore, hold_event
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Memory, State
-from plimsoll_agent.terminal.base import LocalCommand, given_reason, limits_from
+from plimsoll_agent.terminal.base import (
+    LocalCommand,
+    add_verbose,
+    given_reason,
+    limits_from,
+    limits_with,
+    values_from,
+)
 from plimsoll_agent.terminal.changes import laid_out
 from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
@@ -58,9 +67,18 @@ class HoldAdd(OneDisk):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--for", dest="span", metavar="DURATION", required=True, help="how long: 2h, 90m, 1d12h")
-        parser.add_argument(
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
+            "--set",
+            dest="values",
+            metavar="NAME=VALUE",
+            action="append",
+            default=[],
+            help="change this limit and keep the others (--set total_iops_sec=2k); 0 removes it; may be repeated",
+        )
+        which.add_argument(
             "--limits",
-            metavar="NAME=VALUE[,NAME=VALUE...]",
+            metavar="NAME=VALUE[,...]",
             help="the full set (total_iops_sec=2k,total_bytes_sec=100MiB; the rest is unlimited), or unlimited;"
             " default: the disk's present limits",
         )
@@ -71,25 +89,26 @@ class HoldAdd(OneDisk):
             action="store_true",
             help="raise or remove limits for this hold even while the Ceph cluster is unhealthy; the call may hang",
         )
+        add_verbose(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        span, limits, why = (
-            duration(parsed_args.span, LONGEST),
-            limits_from(parsed_args.limits),
-            given_reason(parsed_args.reason),
-        )
+        span, why = duration(parsed_args.span, LONGEST), given_reason(parsed_args.reason)
+        full_set, values = limits_from(parsed_args.limits), values_from(parsed_args.values)
+        manner = Manner(exact=self.wants_exact(parsed_args))
         settings = self.settings(parsed_args)
         state = state_of(settings)
-        if parsed_args.dry_run:
-            disk, now = self._meant(parsed_args), now_of(state)
-            self.status = 0
-            return self._show(
-                disk, Hold(disk=disk.named, limits=limits, since=now, until=now + span, by=who(), why=why)
-            )
-        state.prepare()
-        disk = self._meant(parsed_args)
+        if not parsed_args.dry_run:
+            state.prepare()
+        outcome = self._meant(parsed_args)
+        disk, limits = outcome.disk, self._limits(outcome, values, manner) if values else full_set
+        if full_set is not None:
+            self._warn(outcome, full_set)
         self.status = 0  # from here on the status of the hold
+        if parsed_args.dry_run:
+            now = now_of(state)
+            hold = Hold(disk=disk.named, limits=limits, since=now, until=now + span, by=who(), why=why)
+            return self._show(disk, hold, manner)
         with guests_locked(state, [disk.guest.uuid], patience=PATIENCE) as locks:
             now, node_store = now_of(state), NodeStore(state, who())
             hold = Hold(
@@ -107,34 +126,70 @@ class HoldAdd(OneDisk):
                 if disk.key in memory.holds:
                     events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
                 save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
-            lines = [f"{name_of(hold)}  held until {minute(hold.until)}: {_exactly(limits)}"]
-            status = self._apply(settings, disk, hold, locks, lines)
+            lines = [f"{name_of(hold)}  held until {minute(hold.until)}: {_held_at(limits, manner)}"]
+            status = self._apply(settings, disk, hold, locks, lines, manner)
         # Without the lock, which a pager or a stopped terminal would hold.
         self.app.stdout.writelines(f"{line}\n" for line in lines)
         return status
 
-    def _meant(self, parsed_args: argparse.Namespace) -> Disk:
+    def _meant(self, parsed_args: argparse.Namespace) -> Outcome:
         outcome = self.find(parsed_args)
         desired = outcome.decision.desired
         if isinstance(desired, Unmanaged) and desired.reason.code is Code.RULE_UNMANAGES:
             raise UsageError(
                 f"{sentences.disk_name(outcome.disk)}: {sentences.words(desired.reason)}; a hold cannot override that"
             )
-        return outcome.disk
+        return outcome
 
-    def _show(self, disk: Disk, hold: Hold) -> int:
-        for line in laid_out([held_line(disk, hold, Manner(exact=True))], self.terminal):
+    def _limits(self, outcome: Outcome, values: Mapping[str, int], manner: Manner) -> Limits:
+        """The disk's limits with the ones of ``--set``; says which limits these are where it has two sets."""
+        name, decision, actual = sentences.disk_name(outcome.disk), outcome.decision, outcome.disk.actual
+        desired = _desired(outcome)
+        present = desired or actual
+        if not isinstance(present, Limits):
+            why = "" if present is None else f": {sentences.words(present.reason)}"
+            raise UsageError(f"{name}: its limits are unknown{why}; give the full set with --limits")
+        if present.group_name is not None:
+            group = printable(present.group_name)
+            raise UsageError(
+                f"{name} shares its limits with others, as group {group}; a hold ends that for this disk, so give the"
+                " full set with --limits"
+            )
+        which = manner.limits(present)
+        if desired is None and present != Limits():
+            unknown = isinstance(decision.aside or decision.desired, Unknown)
+            why = "desired ones are unknown" if unknown else "no source desires others"
+            self.app.stdout.write(f"--set changes the actual limits ({which}): {why}.\n")
+        elif desired is not None and actual != desired:
+            now = sentences.actual_words(actual, exact=manner.exact)
+            self.app.stdout.write(f"--set changes the desired limits ({which}); the actual ones are {now}.\n")
+        return limits_with(present, values)
+
+    def _warn(self, outcome: Outcome, limits: Limits) -> None:
+        """Which limits of the disk are not in ``--limits``, and how they stay."""
+        present = _desired(outcome) or outcome.disk.actual
+        losses = dropped(present, limits) if isinstance(present, Limits) else ()
+        if losses and not limits.unlimited and isinstance(present, Limits):
+            self.app.stderr.write(
+                f"warning: --limits is the full set, and removes {' and '.join(losses)};"
+                f" to keep that: {set_options(present, limits)}\n"
+            )
+
+    def _show(self, disk: Disk, hold: Hold, manner: Manner) -> int:
+        for line in laid_out([held_line(disk, hold, manner)], self.terminal):
             self.app.stdout.write(f"{line}\n")
         self.app.stdout.write("Dry run: nothing is written.\n")
         return 0
 
-    def _apply(self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks, lines: list[str]) -> int:
+    def _apply(
+        self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks, lines: list[str], manner: Manner
+    ) -> int:
         """Returns the exit status; lines for standard output go to ``lines``."""
         if Mode(settings.mode) is Mode.OBSERVE:
             lines.append("Mode is observe: the hold is saved, no limit is written.")
             return 0
         try:
-            report = self._pass(settings, disk, locks, lines)
+            report = self._pass(settings, disk, locks, lines, manner)
         except PlimsollError as error:
             self.app.stderr.write(f"{error}\nHeld, but not applied; the next pass tries again.\n")
             return 3
@@ -146,14 +201,13 @@ class HoldAdd(OneDisk):
         success = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
         return 0 if success or hold.limits is None else 3
 
-    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks, lines: list[str]) -> PassReport:
+    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks, lines: list[str], manner: Manner) -> PassReport:
         """A pass over the guest; its lines go to ``lines``."""
         context = pass_context(settings, read_only=False, locks=locks)
         if context.complaint and self._sound:  # else it was printed when the disk was looked up
             self.app.stderr.write(f"{context.complaint}\n")
         with self.libvirt(settings) as hypervisor:
             report = run(settings, hypervisor, context, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
-        manner = Manner()
         outcome_lines = [
             line for o in filter(told_at_once, report.outcomes) if (line := outcome_line(o, manner)) is not None
         ]
@@ -292,12 +346,18 @@ def next_words(settings: Settings, does: str) -> str:
     return f"the next pass {does}"
 
 
-def _exactly(limits: Limits | None) -> str:
-    return "present limits" if limits is None else sentences.exact_limits(limits)
+def _held_at(limits: Limits | None, manner: Manner = Manner()) -> str:  # noqa: B008  # it is frozen
+    return "present limits" if limits is None else manner.limits(limits)
 
 
-def _held_at(limits: Limits | None) -> str:
-    return "present limits" if limits is None else sentences.short_limits(limits)
+def _desired(outcome: Outcome) -> Limits | None:
+    """Its desired limits; those of a hold that is not in force yet do not count."""
+    for answer in (outcome.decision.desired, outcome.decision.aside):
+        if isinstance(answer, Desired):
+            waits = answer.reason.code is Code.HOLD and answer.limits != outcome.disk.actual
+            if not waits:
+                return answer.limits
+    return None
 
 
 def duration(text: str, longest: timedelta) -> timedelta:

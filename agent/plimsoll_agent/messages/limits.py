@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+from plimsoll_agent.model.direction import dropped
 from plimsoll_agent.model.limits import BASES, PARAMETERS, SCOPES, Limits, Unit
 from plimsoll_agent.util.text import printable
 
@@ -38,6 +39,34 @@ def short_change(old: Limits, new: Limits) -> str:
     if old.group_name != new.group_name:
         parts.append(f"shared as {_group(old)} → {_group(new)}")
     return ", ".join(parts)
+
+
+def kept_limits(old: Limits, new: Limits) -> str:
+    """``100 MiB/s``, ``burst 500 IOPS``: what a change of the rest leaves as it is; nothing where all is the same."""
+    if old == new:
+        return ""
+    parts = []
+    units: tuple[Unit, ...] = ("iops", "bytes")
+    for unit in units:
+        for scope in SCOPES:
+            (rate, *burst), (new_rate, *new_burst) = _numbers(old, scope, unit), _numbers(new, scope, unit)
+            if burst == new_burst and rate == new_rate and rate:
+                parts.append(_of_scope(new, scope, unit))
+            elif burst == new_burst and burst[0]:
+                parts.append(f"{_whose(scope)}burst {_burst(burst[0], burst[1], unit)}")
+    return ", ".join(parts)
+
+
+def set_options(old: Limits, new: Limits) -> str:
+    """``--set total_iops_sec=200``: changes the limits that ``new`` has, and keeps those that it lacks."""
+    losses = dropped(old, new)
+    before, after = old.in_effect(), new.in_effect()
+    return " ".join(
+        f"--set {parameter.name}={after.get(parameter.name, 0)}"
+        for parameter in PARAMETERS
+        if before.get(parameter.name) != after.get(parameter.name)
+        and (parameter.name in after or (parameter.role == "base" and parameter.name not in losses))
+    )
 
 
 def exact_limits(limits: Limits) -> str:
@@ -119,13 +148,13 @@ def short_size(value: int | None) -> str:
 
 
 def _of_unit(limits: Limits, unit: Unit) -> str:
-    parts = []
-    for scope in SCOPES:
-        rate, peak, length = _numbers(limits, scope, unit)
-        if rate:
-            burst = f" (burst {_burst(peak, length, unit)})" if peak else ""
-            parts.append(f"{_whose(scope)}{_rate(rate, unit)}{burst}")
-    return " ".join(parts)
+    return " ".join(filter(None, (_of_scope(limits, scope, unit) for scope in SCOPES)))
+
+
+def _of_scope(limits: Limits, scope: str, unit: Unit) -> str:
+    rate, peak, length = _numbers(limits, scope, unit)
+    burst = f" (burst {_burst(peak, length, unit)})" if peak else ""
+    return f"{_whose(scope)}{_rate(rate, unit)}{burst}" if rate else ""
 
 
 def _unit_change(old: Limits, new: Limits, unit: Unit) -> Iterator[str]:

@@ -14,6 +14,8 @@ from plimsoll_agent.messages.limits import (
     exact_change,
     exact_edit,
     exact_limits,
+    kept_limits,
+    set_options,
     short_change,
     short_edit,
     short_limits,
@@ -28,7 +30,7 @@ from plimsoll_agent.messages.sentences import (
     unknown_words,
     words,
 )
-from plimsoll_agent.model.direction import Direction, direction, drains, share_left
+from plimsoll_agent.model.direction import Direction, direction, drains, dropped, share_left
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.impact import Impact
@@ -143,8 +145,8 @@ def severity_of(before: Limits, after: Limits) -> Severity:
     return Severity.SET if before.unlimited else Severity.PLAIN
 
 
-def change_words(before: Limits, after: Limits, manner: Manner) -> str:
-    """``3000 → 30 IOPS (to 1 %)``; ``250 IOPS → unlimited (removed)``."""
+def change_words(before: Limits, after: Limits, manner: Manner, *, kept: bool = False) -> str:
+    """``3000 → 30 IOPS (to 1 %)``; ``250 IOPS → unlimited (removed)``; with ``kept`` also what it leaves as it is."""
     what = manner.change(before, after)
     if direction(before, after) is Direction.REMOVE:
         return f"{what} (removed)"
@@ -152,6 +154,8 @@ def change_words(before: Limits, after: Limits, manner: Manner) -> str:
     notes = [f"to {_percent(share)} %"] if share < 0.5 else []
     if drains(before, after):
         notes.append("what waits passes at once")
+    if kept and (rest := kept_limits(before, after)):
+        notes.append(f"{rest} kept")
     return f"{what} ({'; '.join(notes)})" if notes else what
 
 
@@ -237,7 +241,9 @@ def undone_line(
 
 
 def _change_line(names: tuple[str, ...], change: Change, result: Result, manner: Manner) -> DiskLine:
-    what, why = change_words(change.before, change.after, manner), words(result.reason)
+    before, after = change.before, change.after
+    by_hold = change.reason.code is Code.HOLD
+    what, why = change_words(before, after, manner, kept=by_hold), words(result.reason)
     external = f" ({words(Reason(change.cause))})" if change.cause in EXTERNAL else ""
     match result.kind:
         case Kind.PLANNED:
@@ -246,7 +252,7 @@ def _change_line(names: tuple[str, ...], change: Change, result: Result, manner:
                 names=names,
                 what=what,
                 why=why + external,
-                severity=severity_of(change.before, change.after),
+                severity=severity_of(before, after),
             )
         case Kind.CHANGED:
             reason = f"{why}{external}{DONE_IN}{result.seconds * 1000:.0f} ms"
@@ -255,11 +261,17 @@ def _change_line(names: tuple[str, ...], change: Change, result: Result, manner:
                 names=names,
                 what=what,
                 why=reason,
-                severity=severity_of(change.before, change.after),
+                severity=severity_of(before, after),
             )
         case Kind.DEFERRED:
             # The reason for the pause is printed once, below the disks.
             reason = "deferred: paused" if result.reason.code is Code.PAUSED else deferred_words(result.reason)
+            losses = dropped(before, after)
+            if losses and not after.unlimited:
+                reason += f"; it would remove {' and '.join(losses)}"
+                reason += (
+                    f"; to keep that: plimsoll disk hold add with {set_options(before, after)}" if by_hold else ""
+                )
             return DiskLine(sign="!", names=names, what=what, why=reason, severity=Severity.LOWERED)
         case Kind.UNKNOWN:
             return DiskLine(

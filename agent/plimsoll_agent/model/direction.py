@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 
-from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, limits_requests
+from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, limits_requests, of_unit
 
 _LARGE = 2**20
 """Bytes of a large request: about the most that a guest's kernel sends in one."""
@@ -106,6 +106,12 @@ def added_limits(before: Limits, after: Limits) -> dict[Unit, float]:
         if new:
             least[unit] = min(new)
     return least
+
+
+def dropped(before: Limits, after: Limits) -> tuple[str, ...]:
+    """The limits of ``before`` without which reads, writes or both have none of their unit in ``after``."""
+    units = added_limits(after, before)
+    return tuple(name for unit in units for name in of_unit(before, unit).rates() if not getattr(after, name))
 
 
 def too_low(before: Limits, after: Limits, lowest: Mapping[Unit, int]) -> tuple[Unit, ...]:

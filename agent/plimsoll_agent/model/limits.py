@@ -92,6 +92,27 @@ class Limits:
             in_effect["group_name"] = self.group_name
         return in_effect
 
+    def rates(self) -> tuple[str, ...]:
+        """The limits that are set, without bursts and ``size_iops_sec``."""
+        return tuple(base for base in BASES if getattr(self, base))
+
+    def with_changes(self, values: Mapping[str, int]) -> Limits:
+        """These limits with other values of some parameters; 0 removes one.
+
+        A burst goes with a limit that is removed, or raised above it, unless ``values`` has that too. Raises
+        ``LimitsError``.
+        """
+        new: dict[str, Any] = {name: value for name, value in {**self.in_effect(), **values}.items() if value}
+        for base in BASES:
+            burst, length = f"{base}_max", f"{base}_max_length"
+            if burst not in values and new.get(base, VALUE_MAX) > new.get(burst, 0):
+                new.pop(burst, None)
+            if length not in values and burst not in new:
+                new.pop(length, None)
+        if "size_iops_sec" not in values and not any(base in new for base in BASES if "_iops_" in base):
+            new.pop("size_iops_sec", None)
+        return Limits.from_mapping(new)
+
     def full_set(self) -> dict[str, int | str]:
         """All 19 numbers, zeros too, under libvirt's names, and the group if there is one.
 

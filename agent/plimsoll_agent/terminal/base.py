@@ -6,7 +6,7 @@ import argparse
 import json
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cliff import command
 
 from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.messages.limits import listed
 from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, is_digest
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError, Parameter
 from plimsoll_agent.terminal.folding import folding
@@ -234,22 +235,55 @@ def limits_from(text: str | None) -> Limits | None:
         return None
     if text == "unlimited":
         return Limits()
-    # No group_name: a group is for several disks, and belongs in a rule.
-    parameters = {parameter.name: parameter for parameter in PARAMETERS}
-    values: dict[str, object] = {}
-    for word in text.replace(",", " ").split():
-        name, _, value = word.partition("=")
-        if name not in parameters:
-            raise UsageError(f"--limits: no such limit: {name}; {meant(name, parameters)}")
-        if name in values:
-            raise UsageError(f"--limits: {name} is given twice")
-        values[name] = _number(f"--limits: {name}", parameters[name], value)
+    values = _values("--limits", text)
     try:
         if values:
             return Limits.from_mapping(values)
     except LimitsError as error:
         raise UsageError(f"--limits: {error}") from error
     raise UsageError("--limits: is empty; write total_iops_sec=500, or unlimited")
+
+
+def values_from(words: Sequence[str]) -> dict[str, int]:
+    """The parameters of ``--set``. Raises ``UsageError``."""
+    values = _values("--set", " ".join(words))
+    if words and not values:
+        raise UsageError("--set: is empty; write --set total_iops_sec=500")
+    return values
+
+
+def limits_with(present: Limits, values: Mapping[str, int]) -> Limits:
+    """The limits of a disk after ``--set``. Raises ``UsageError``."""
+    try:
+        return present.with_changes(values)
+    except LimitsError as error:
+        had = present.in_effect()
+        clash = dict.fromkeys(name for problem in error.problems for name in problem.names)
+        rest = {name: had[name] for name in clash if name in had and name not in values}
+        # A limit that is removed takes its burst along.
+        rest = {name: value for name, value in rest.items() if name.removesuffix("_max") not in rest.keys() - {name}}
+        if not rest:
+            raise UsageError(f"--set: {error}") from error
+        off = " ".join(f"--set {name}=0" for name in rest)
+        raise UsageError(
+            f"--set: {error.problems[0].text}. The disk has {listed(rest)}:"
+            f" change that instead, or remove it too: {off}"
+        ) from error
+
+
+def _values(option: str, text: str) -> dict[str, int]:
+    """``NAME=VALUE,NAME=VALUE``. Raises ``UsageError``."""
+    # No group_name: a group is for several disks, and belongs in a rule.
+    parameters = {parameter.name: parameter for parameter in PARAMETERS}
+    values: dict[str, int] = {}
+    for word in text.replace(",", " ").split():
+        name, _, value = word.partition("=")
+        if name not in parameters:
+            raise UsageError(f"{option}: no such limit: {name}; {meant(name, parameters)}")
+        if name in values:
+            raise UsageError(f"{option}: {name} is given twice")
+        values[name] = _number(f"{option}: {name}", parameters[name], value)
+    return values
 
 
 def text_of(data: object, format: str) -> str:

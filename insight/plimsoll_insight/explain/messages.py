@@ -40,7 +40,7 @@ UNEXPLAINED: Mapping[Unexplained, str] = {
 
 _NEXT: Mapping[Cause, str] = {
     Cause.LIMIT: "to raise it for a time, on the node: plimsoll disk hold add {guest} {disk} --for 2h"
-    " --limits {limits} --reason TEXT",
+    " --set {limit}=N --reason TEXT",
     Cause.CLUSTER: "ceph health detail; which OSD or host: plimsoll slow --live",
     Cause.NEIGHBOUR: "what the load is: plimsoll region load",
 }
@@ -92,9 +92,7 @@ def disk_lines(
     yield f"  Cause: {cause_words(disk, finding, names, reasons)}"
     if finding.cause in _NEXT:
         limit = next((each.limit for each in finding.slow if each.limit), None)
-        others = {name: value for name, value in (disk.limits or {}).items() if name != limit}
-        limits = ",".join([f"{limit}=N", *(f"{name}={value}" for name, value in others.items())])
-        words = _NEXT[finding.cause].format(guest=disk.guest_uuid, disk=disk.disk, limits=limits)
+        words = _NEXT[finding.cause].format(guest=disk.guest_uuid, disk=disk.disk, limit=limit)
         yield printable(f"  Next: {words}")
     yield f'  To the tenant: "{tenant_words(disk, finding)}"'
 

@@ -20,8 +20,8 @@ from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
 from plimsoll_agent.errors import ConfigError, UsageError
 from plimsoll_agent.messages import serialize
 from plimsoll_agent.messages.catalogue import SHOWN
-from plimsoll_agent.messages.limits import exact_limits, short_limits
-from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.messages.limits import short_limits
+from plimsoll_agent.model.limits import Limits, Unit, of_unit
 from plimsoll_agent.terminal.base import LocalCommand, given_duration, given_reason, limits_from
 from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Shown
@@ -367,8 +367,8 @@ class RegionHoldAdd(_RegionOrder):
         parser.add_argument(
             "--limits",
             metavar="NAME=VALUE[,NAME=VALUE...]",
-            help="the full set (total_iops_sec=2k,total_bytes_sec=100MiB; the rest is unlimited), or unlimited;"
-            " default: the disks' present limits",
+            help="the full set (total_iops_sec=2k,total_bytes_sec=100MiB; the rest is unlimited during the hold), or"
+            " unlimited; default: the disks' present limits",
         )
         parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown with the disk")
         return parser
@@ -387,8 +387,16 @@ class RegionHoldAdd(_RegionOrder):
             if len(others) + len(new) > _MOST:
                 raise UsageError(f"a region can have {_MOST} holds at most; use a rule for permanent limits")
             state.save_orders(replace(orders, holds=(*others, *new)))
+        if limits is not None and not limits.unlimited:
+            units: tuple[tuple[Unit, str], ...] = (("iops", "requests"), ("bytes", "bytes"))
+            for unit, name in units:
+                if of_unit(limits, unit).unlimited:
+                    self.app.stderr.write(
+                        f"warning: --limits is the full set, without a limit of {name}: the disks have none during"
+                        f" the hold; to keep one, add total_{unit}_sec to it\n"
+                    )
         for hold in new:
-            self.say(f"{hold.disk}  held until {minute(hold.until)}: {_exactly(limits)}")
+            self.say(f"{hold.disk}  held until {minute(hold.until)}: {_held_at(limits)}")
         self.say(_NEXT)
         return 0
 
@@ -451,10 +459,6 @@ def _disk(word: str) -> str:
             f"{printable(word)}: {printable(rest[0])} is not a volume ID; a guest's own disk is GUEST/POOL/IMAGE"
         )
     return "/".join([guest, *([rest[0].lower()] if len(rest) == 1 else rest)])
-
-
-def _exactly(limits: Limits | None) -> str:
-    return "present limits" if limits is None else exact_limits(limits)
 
 
 def _held_at(limits: Limits | None) -> str:

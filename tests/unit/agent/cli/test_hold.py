@@ -141,6 +141,79 @@ def test_broken_rules_do_not_make_a_hold_that_stands_look_like_none(shell: Shell
     assert shell.err.count("Using the last good rules") == 1
 
 
+# --- one limit of several
+
+
+BOTH = Limits(total_iops_sec=250, total_bytes_sec=100 * 2**20)
+
+
+@pytest.fixture
+def limited(shell: Shell) -> Shell:
+    """Its first disk has limits of both units, as the rules desire."""
+    (shell.directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 250, total_bytes_sec: 100MiB}}")
+    shell.guest.disks["vda"].actual = BOTH
+    return shell
+
+
+def test_set_changes_one_limit_and_the_dry_run_the_hold_and_the_pass_say_the_same(limited: Shell) -> None:
+    change = f"~ {GUEST} web vda  250 → 200 IOPS (100 MiB/s kept)  held until "
+    assert limited.add("--set", "total_iops_sec=200", "--dry-run", limits=None) == 0
+    assert limited.out.startswith(change)
+    assert limited.add("--set", "total_iops_sec=200", limits=None) == 0
+    held, line, *_ = limited.out.splitlines()
+    assert held.endswith("UTC: 200 IOPS 100 MiB/s")
+    assert line.startswith(change)
+    assert limited.err == ""
+    assert limited.guest.disks["vda"].actual == replace(BOTH, total_iops_sec=200)
+
+
+def test_a_cut_that_removes_another_limit_says_so_before_and_when_it_is_deferred_for_that(limited: Shell) -> None:
+    """No ceph.conf names the disk's cluster here, so its health is unknown and nothing is removed."""
+    assert limited.add(limits="total_iops_sec=200") == 3
+    keep = "to keep that: "
+    assert limited.err == (
+        f"warning: --limits is the full set, and removes total_bytes_sec; {keep}--set total_iops_sec=200\n"
+    )
+    assert f"; it would remove total_bytes_sec; {keep}plimsoll disk hold add with --set total_iops_sec=200" in (
+        limited.out
+    )
+    assert limited.guest.disks["vda"].actual == BOTH
+    assert limited.add("--set", "total_iops_sec=200", limits=None) == 0, "what the deferred hold lacks is kept too"
+    assert limited.guest.disks["vda"].actual == replace(BOTH, total_iops_sec=200)
+    assert limited.add("--set", "total_bytes_sec=50MiB", limits=None) == 0
+    assert limited.guest.disks["vda"].actual == Limits(total_iops_sec=200, total_bytes_sec=50 * 2**20)
+
+
+@pytest.mark.parametrize("limits", ["unlimited", "read_iops_sec=100,write_iops_sec=100,total_bytes_sec=1MiB", None])
+def test_a_hold_that_removes_all_or_nothing_has_no_warning(limited: Shell, limits: str | None) -> None:
+    limited.add("--dry-run", limits=limits)
+    assert limited.err == ""
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        (
+            "default: {limits: {total_iops_sec: 900}}",
+            "--set changes the desired limits (900 IOPS); the actual ones are 250 IOPS 100 MiB/s.",
+        ),
+        ("{}", "--set changes the actual limits (250 IOPS 100 MiB/s): no source desires others."),
+    ],
+)
+def test_set_says_which_limits_it_changes_where_there_are_two(limited: Shell, rules: str, words: str) -> None:
+    (limited.directory / "rules.yaml").write_text(rules)
+    assert limited.add("--dry-run", "--set", "total_bytes_sec=1MiB", limits=None) == 0
+    assert limited.out.splitlines()[0] == words
+
+
+def test_set_takes_no_disk_out_of_a_group(limited: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    (limited.directory / "rules.yaml").write_text("{}")
+    limited.guest.disks["vda"].actual = replace(BOTH, group_name="gold")
+    assert limited.add("--set", "total_iops_sec=200", limits=None) == 64
+    assert "shares its limits with others, as group gold" in caplog.messages[-1]
+    assert limited.state.load_memory() is None
+
+
 # --- the words around it
 
 
@@ -261,7 +334,7 @@ def test_a_memory_is_not_set_aside_without_a_word(shell: Shell, command: str) ->
 @pytest.mark.parametrize(
     ("limits", "line"),
     [
-        ("total_iops_sec=2k", f"+ {GUEST} web vda  unlimited → total_iops_sec 2000  held until "),
+        ("total_iops_sec=2k", f"+ {GUEST} web vda  unlimited → 2000 IOPS  held until "),
         (None, f"= {GUEST} web vda  stays unlimited  held until "),
     ],
 )

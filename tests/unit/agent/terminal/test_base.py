@@ -8,7 +8,8 @@ import pytest
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.terminal.base import add_limits, given_limits, limits_from
+from plimsoll_agent.terminal.base import add_limits, given_limits, limits_from, limits_with, values_from
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NINETEEN
 
 
@@ -51,6 +52,58 @@ def test_a_value_of_limits_that_is_no_number_is_named(text: str, words: str) -> 
     with pytest.raises(UsageError) as error:
         limits_from(text)
     assert str(error.value).startswith(words)
+
+
+PARTS = Limits(read_iops_sec=500, read_iops_sec_max=900, write_iops_sec=300, total_bytes_sec=100)
+
+
+@pytest.mark.parametrize(
+    ("words", "limits"),
+    [
+        (["write_iops_sec=200"], replace(PARTS, write_iops_sec=200)),
+        (["read_iops_sec=0"], Limits(write_iops_sec=300, total_bytes_sec=100)),
+        (["read_iops_sec=950"], replace(PARTS, read_iops_sec=950, read_iops_sec_max=0, read_iops_sec_max_length=0)),
+        (
+            ["total_iops_sec=1k,read_iops_sec=0", "write_iops_sec=0"],
+            Limits(total_iops_sec=1000, total_bytes_sec=100),
+        ),
+    ],
+)
+def test_set_changes_what_it_names_and_a_burst_goes_with_its_limit(words: list[str], limits: Limits) -> None:
+    assert limits_with(PARTS, values_from(words)) == limits
+
+
+@pytest.mark.parametrize(
+    ("present", "word", "message"),
+    [
+        (
+            PARTS,
+            "total_iops_sec=200",
+            "--set: total_iops_sec and read_iops_sec exclude each other; remove one. The disk has read_iops_sec 500,"
+            " write_iops_sec 300: change that instead, or remove it too: --set read_iops_sec=0"
+            " --set write_iops_sec=0",
+        ),
+        (
+            Limits(total_iops_sec=200),
+            "read_iops_sec=5",
+            "--set: total_iops_sec and read_iops_sec exclude each other; remove one. The disk has total_iops_sec 200:"
+            " change that instead, or remove it too: --set total_iops_sec=0",
+        ),
+        (
+            Limits(),
+            "total_iops_sec_max=5",
+            "--set: total_iops_sec_max needs total_iops_sec: a burst rises",
+        ),
+        (Limits(), "total_iops=5", "--set: no such limit: total_iops; did you mean total_iops_sec"),
+        (Limits(), "", "--set: is empty; write --set total_iops_sec=500"),
+    ],
+)
+def test_a_set_that_clashes_with_what_the_disk_has_says_what_to_write(
+    present: Limits, word: str, message: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        limits_with(present, values_from([word]))
+    assert str(error.value).startswith(message)
 
 
 def test_what_is_given_is_the_full_set() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.terminal.base import limits_from
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import find
@@ -39,7 +38,7 @@ def told(*intervals: Interval, limits: Limits = Limits(write_iops_sec=500)) -> l
         (
             replace(CALM, share=1.0),
             "its own limit, 500 write IOPS;",
-            "to raise it for a time, on the node: plimsoll disk hold add u1 vdb --for 2h --limits write_iops_sec=N"
+            "to raise it for a time, on the node: plimsoll disk hold add u1 vdb --for 2h --set write_iops_sec=N"
             " --reason TEXT",
         ),
         (
@@ -59,16 +58,6 @@ def test_a_cause_is_followed_by_what_to_do_next(slow: Interval, cause: str, then
     assert found.startswith(f"Cause: {cause}")
     assert following == f"Next: {then}"
     assert tenant.startswith("To the tenant: ")
-
-
-def test_a_limit_is_raised_and_the_others_stay() -> None:
-    limits = Limits(
-        total_iops_sec=500, total_bytes_sec=50 * 2**20, total_iops_sec_max=1500, total_iops_sec_max_length=9
-    )
-    held = replace(CALM, share=1.0, limit="total_iops_sec")
-    *_, following, _ = told(*[CALM] * 9, *[held] * 5, limits=limits)
-    given = following.partition("--limits ")[2].partition(" --reason")[0]
-    assert limits_from(given.replace("=N", "=1000")) == replace(limits, total_iops_sec=1000)
 
 
 def test_a_tenant_is_not_told_of_all_of_a_limit_that_was_used_in_bursts() -> None:
