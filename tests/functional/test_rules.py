@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -156,6 +157,12 @@ def test_what_the_brake_would_stop_is_told_in_every_format(
     told, other = (ran.out, ran.err) if form == "table" else (ran.err, ran.out)
     assert "plimsoll approve" in told
     assert "plimsoll approve" not in other
+    if form == "table":  # what the brake defers is not written
+        pattern = r"(\d+) of \S+ disks would .* would write (\d+).*The brake would defer (\d+) of"
+        counts = re.search(pattern, ran.out, re.DOTALL)
+        assert counts is not None
+        differing, written, deferred = map(int, counts.groups())
+        assert written + deferred == differing > written
     assert "looked at" not in told
     some = plimsoll("rules", "test", str(file), *node, "--guest", "instance-00000001", "-f", form, **careful)
     assert " disks of these guests: " in (some.out if form == "table" else some.err)

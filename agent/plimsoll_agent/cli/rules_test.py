@@ -132,7 +132,7 @@ class RulesTest(NodeCommand, Listing):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
     ) -> int:
-        self.empty, self.closing = "", (_sum(self._trials),)
+        self.empty, self.closing = "", (_sum(self._trials, self._braked),)
         here = terminal_for(self.app.stdout, parsed_args)
         wants_columns = parsed_args.columns or parsed_args.long or parsed_args.sort_columns
         if parsed_args.formatter == "table" and here.width is not None and not wants_columns:
@@ -142,8 +142,18 @@ class RulesTest(NodeCommand, Listing):
             super().produce_output(parsed_args, column_names, data)
         if self._braked is not None:
             people = self.app.stdout if parsed_args.formatter == "table" else self.app.stderr
-            people.write(f"{_brake_words(self._braked, some=bool(parsed_args.guest))}\n")
+            people.write(f"{self._brake_words(self._braked, some=bool(parsed_args.guest))}\n")
         return 0
+
+    def _brake_words(self, stop: Braked, *, some: bool) -> str:
+        """``some``: not all guests of the node were read."""
+        outcomes = [each.then for each in self._trials if each.then.disk.key in stop.keys]
+        holds = sum(outcome.decision.aside is not None for outcome in outcomes)
+        whose = " of these guests" * some + f" ({holds} of them held now)" * bool(holds)
+        return (
+            f"The brake would defer {brake_words(stop, whose)}. Once they are in use, and if it is meant:"
+            f" {approve_words(stop.revision, bool(stop.removed))} --reason TEXT"
+        )
 
 
 def _comes_to(outcome: Outcome) -> object:
@@ -211,21 +221,14 @@ def _decided_by(outcome: Outcome) -> str:
     return spoke[-1] if spoke else "none"
 
 
-def _sum(trials: Sequence[_Trial]) -> str:
+def _sum(trials: Sequence[_Trial], stop: Braked | None) -> str:
     differing = sum(trial.differs for trial in trials)
-    changes = sum(trial.differs and trial.then.change is not None for trial in trials)
+    keys = frozenset() if stop is None else stop.keys
+    others = [trial for trial in trials if trial.then.disk.key not in keys]
+    changes = sum(trial.differs and trial.then.change is not None for trial in others)
     turns = Counter(words.partition(" (")[0] for trial in trials if (words := trial.words))
     kinds = f" ({', '.join(f'{number} to {turn}' for turn, number in turns.most_common())})" if turns else ""
     disks = plural(len(trials), "disk")
     still = sentences.states_words(Counter(t.then.result.kind for t in trials if t.differs and t.then.change is None))
-    others = f" ({still})" if still else ""
-    return f"{differing} of {disks} would get other limits{kinds}; the next pass would write {changes}{others}"
-
-
-def _brake_words(stop: Braked, *, some: bool) -> str:
-    """``some``: not all guests of the node were read."""
-    whose = " of these guests" if some else ""
-    return (
-        f"The brake would defer {brake_words(stop, whose)}. Once they are in use, and if it is meant:"
-        f" {approve_words(stop.revision, bool(stop.removed))} --reason TEXT"
-    )
+    states = f" ({still})" if still else ""
+    return f"{differing} of {disks} would get other limits{kinds}; the next pass would write {changes}{states}"

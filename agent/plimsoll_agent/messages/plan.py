@@ -426,7 +426,15 @@ def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     brake = report.braked
     if brake is None:
         return
-    yield TextLine(f"{_deferred(brake)} deferred: {_hows(brake)}", Severity.CUT, head=_BRAKE)
+    hows, raises = _hows(brake), sum(_is_raised(outcome, report) for outcome in report.outcomes)
+    if raises:
+        hows += f"; {raises} of these {'is a raise' if raises == 1 else 'are raises'} now, after an external change"
+    waiting, others = _fates(brake, report)
+    if others:
+        yield TextLine(f"{_number(brake)}: {', '.join([*waiting, others])}", Severity.CUT, head=_BRAKE)
+        yield TextLine(" " * (len(_BRAKE) + 2) + hows)
+    else:
+        yield TextLine(f"{_number(brake)} deferred: {hows}", Severity.CUT, head=_BRAKE)
     edits = list(edits_words(brake.edits, exact=manner.exact))
     if len(edits) > _MOST_EDITS:
         edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
@@ -441,6 +449,38 @@ def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
         yield TextLine(f"  … {plural(rest, 'more disk')} with {others} ({REMEDY})")
     yield from (TextLine(line) for line in _unseen_lines(brake, report))
     yield from _approvals(brake, report, manner)
+
+
+def _fates(brake: Braked, report: PassReport) -> tuple[list[str], str]:
+    """How many of the disks are deferred now, and ``braked_otherwise``."""
+    befores = [outcome for outcome in report.outcomes if outcome.result.reason.code is Code.DESIRED_BEFORE]
+    number = sum(_braked(outcome, report) for outcome in report.outcomes)
+    if not report.scope.everything:  # guests that are not in this pass
+        number += len(brake.keys - {outcome.disk.key for outcome in report.outcomes})
+    causes = {words(Reason(o.change.cause)) for o in befores if o.change is not None and o.change.cause in EXTERNAL}
+    others = braked_otherwise(
+        len(brake.keys) - number, len(befores), f" ({causes.pop()})" if len(causes) == 1 else ""
+    )
+    return [f"{number} deferred"] if number else [], others
+
+
+def braked_otherwise(number: int, befores: int, cause: str = "") -> str:
+    """``1 gets its previous limit (external change), 1 held or unreachable``: the disks of the brake that are not
+    deferred now.
+    """
+    limit = "gets its previous limit" if befores == 1 else "get their previous limits"
+    parts = [f"{befores} {limit}{cause}"] if befores else []
+    parts += [f"{number - befores} held or unreachable"] if number > befores else []
+    return ", ".join(parts)
+
+
+def _is_raised(outcome: Outcome, report: PassReport) -> bool:
+    """Whether the change counts as a cut of what was desired last, and raises what an external change has left."""
+    change, last = outcome.change, report.situation.memory.get(outcome.disk.key)
+    if change is None or last is None or last.desired is None or not _braked(outcome, report):
+        return False
+    is_cut = share_left(last.desired, change.after) < 0.5
+    return is_cut and not change.before.unlimited and share_left(change.before, change.after) == 1.0
 
 
 def _earlier_lines(brake: Braked) -> Iterator[str]:
@@ -460,6 +500,9 @@ def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLin
     if change is None or not _braked(outcome, report):
         return None
     why = words(change.reason)
+    last = report.situation.memory.get(outcome.disk.key)
+    if last is not None and last.desired is not None and _is_raised(outcome, report):
+        why += f"; desired before: {manner.limits(last.desired)}"
     if reason.code is Code.LARGE_CHANGE:
         if reason.facts.keys() & {"below", "times"}:
             why += f"; {large_words(reason.facts)}"
@@ -490,10 +533,10 @@ def _unseen_lines(brake: Braked, report: PassReport) -> Iterator[str]:
 
 def brake_words(brake: Braked, whose: str = "") -> str:
     """``30 of 100 disks: 30 cut by more than half (to 1 %)``; ``whose`` comes before the colon."""
-    return f"{_deferred(brake)}{whose}: {_hows(brake)}"
+    return f"{_number(brake)}{whose}: {_hows(brake)}"
 
 
-def _deferred(brake: Braked) -> str:
+def _number(brake: Braked) -> str:
     return f"{len(brake.keys)} of {plural(brake.of, 'disk')}"
 
 

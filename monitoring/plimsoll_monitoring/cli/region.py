@@ -272,7 +272,7 @@ def _probe_cells(row: Row, by: By) -> list[object]:
         nothing = "(unknown)" if name == "guest" else "(none)"
         people[name] = messages.UNKNOWN if value is None else value or nothing
     people |= {name: messages.seconds_words(row.quantiles[name]) for name in QUANTILES}
-    people |= {"runs": count(sum(row.runs.values())), "kept": messages.percent(row.kept)}
+    people |= {"runs": count(sum(row.runs.values())), "kept": messages.kept_words(row.runs)}
     wrong = {name: number for name, number in (("broken", row.broken), ("late", row.late)) if number}
     people |= {name: count(number) for name, number in wrong.items()}
     tones = {name: TONES[name] for name in wrong}

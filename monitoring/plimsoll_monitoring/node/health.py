@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from plimsoll_agent.messages.plan import braked_otherwise
 from plimsoll_agent.messages.sentences import note_words, unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.hypervisor import GuestRef
@@ -246,13 +248,22 @@ def _brake(last: LastPass, now: datetime, setup: NodeSetup, approval: str) -> Fi
     since, revision = last.wrong_since.get(BRAKED), printable(last.braked or "")[:16]
     disks = plural(last.braked_disks, "disk")
     needs = approval or MEASURE["braked"].wrong
-    text = f"{disks} deferred by the brake{_since(since, now)}: revision {revision} {needs}"
+    others = braked_words(last)
+    text = f"{disks} deferred by the brake{_since(since, now)}{others}: revision {revision} {needs}"
     return Figure(
         name="braked",
         value=last.braked_disks,
         about=disks,
         problems=(Problem(text=text, do=setup.plimsoll("plan"), since=since),),
     )
+
+
+def braked_words(last: LastPass) -> str:
+    """`` (1 of them gets its previous limit)``; nothing where all of them are deferred."""
+    codes = Counter(disk.reason.code for disk in last.disks)
+    others = last.braked_disks - codes[Code.BRAKED] - codes[Code.LARGE_CHANGE]
+    text = braked_otherwise(others, min(codes[Code.DESIRED_BEFORE], others)) if others > 0 else ""
+    return f" (of them {text})" if text else ""
 
 
 NO_ROOM = Measure("state", "agent", "", "", "", "whether passes can save what they find", "not saved", Level.UNKNOWN)

@@ -181,7 +181,8 @@ class NodeStatus:
         disks = [disk for disk in self.last.disks if OF_DISKS[name](disk) and disk.named.key not in keys]
         keys |= {disk.named.key for disk in disks}
         if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
-            disks = [disk for disk in disks if disk.reason.code is not Code.BRAKED]  # told with the brake
+            codes = Code.BRAKED, Code.LARGE_CHANGE  # told with the brake
+            disks = [disk for disk in disks if disk.reason.code not in codes]
         return problems_of_disks(name, disks, self.now, self.setup)
 
 

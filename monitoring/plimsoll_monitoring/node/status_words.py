@@ -17,6 +17,7 @@ from plimsoll_agent.util.text import ago, plural, printable
 from plimsoll_monitoring.node import consoles
 from plimsoll_monitoring.node.health import (
     NEVER_PASSED,
+    braked_words,
 )
 from plimsoll_monitoring.node.status import NONE, NodeStatus, Probes, by_type
 from plimsoll_probes.model.finding import Verdict
@@ -107,7 +108,7 @@ def _facts_of_disks(last: LastPass, status: NodeStatus) -> dict[str, str]:
     if last.braked_disks:
         revision = printable(last.braked or "")[:16]
         how = f": revision {revision} {status.approved}" if status.approved else f" until plimsoll approve {revision}"
-        lines["brake"] = f"{plural(last.braked_disks, 'disk')} deferred{how}"
+        lines["brake"] = f"{plural(last.braked_disks, 'disk')} deferred{braked_words(last)}{how}"
     if last.holds:
         lines["holds"] = f"{last.holds} (plimsoll disk hold list)"
     if acknowledgements := sum(disk.acknowledged is not None for disk in last.disks):

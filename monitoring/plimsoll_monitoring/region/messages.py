@@ -20,6 +20,8 @@ from plimsoll_monitoring.region.status import UNKNOWN_VERSION, Node, Status
 
 UNKNOWN = "-"
 _NAMED = 4
+_COUNTED = 100
+"""Of so many runs and more the share is told."""
 _LAST_EDGE = 17.0
 """Seconds: latencies in fio's last bucket are longer."""
 QUANTILE_HEADS = tuple(f"p{quantile * 100:g}" for quantile in QUANTILES.values())
@@ -84,7 +86,8 @@ def status_facts(status: Status) -> dict[str, str]:
     facts["reverted"] = f"{plural(round(sum(one.drift for one in status.types)), 'external change')} in a day"
     facts["probes"] = _probes(status)
     runs = status.runs
-    facts["promise"] = f"kept in {percent(kept_ratio(runs))} of {plural(proving(runs), 'run')} in a day"
+    of = "" if proving(runs) < _COUNTED else f" of {plural(proving(runs), 'run')}"
+    facts["promise"] = f"kept in {kept_words(runs)}{of or ' runs'} in a day"
     if not proving(runs):
         facts["promise"] = "unknown: no conclusive run in a day"
     return facts
@@ -141,7 +144,7 @@ def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
             str(one.unlimited),
             str(one.at_limit),
             str(round(one.drift)),
-            percent(kept_ratio(one.runs)),
+            kept_words(one.runs),
             str(proving(one.runs)),
             *(seconds_words(one.quantiles[name]) for name in QUANTILES),
         )
@@ -218,6 +221,12 @@ def disks_sum(numbers: Mapping[str, int], lines: int, *, everything: bool) -> st
 
 
 # --- region probes ---------------------------------------------------------------------------------------
+
+
+def kept_words(runs: Mapping[str, float]) -> str:
+    """``6 of 8``; of many runs their share."""
+    number, ratio = proving(runs), kept_ratio(runs)
+    return f"{ratio * number:.0f} of {number}" if ratio is not None and number < _COUNTED else percent(ratio)
 
 
 def count_words(number: float | None) -> str:

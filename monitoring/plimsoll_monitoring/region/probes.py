@@ -61,7 +61,8 @@ def questions(selection: Selection, by: By, window: str = WINDOW) -> dict[str, s
         "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, selection.matchers()),
         **probe_questions(selection.matchers()),
         "known": each(_INFO, selection.matchers(types=True, projects=True), *_GUEST, "project", "volume_type"),
-        "runs": f"sum by {label_list(*labels, 'verdict')} ({_increase(_RUNS, selection, by, window)})",
+        # Prometheus extrapolates: of each counter whole runs, so that all sums agree.
+        "runs": f"sum by {label_list(*labels, 'verdict')} (round({_increase(_RUNS, selection, by, window)}))",
         "aggregates": f"{each(_RUNS, selection.matchers())} unless on (region, instance) {_INFO}",
     }
     for name, share in QUANTILES.items():
@@ -140,7 +141,7 @@ class Row:
     labels: Mapping[str, str | None] = field(hash=False)
     """None is unknown, as the type of a guest that was never probed."""
     runs: Mapping[str, float] = field(hash=False)
-    """Runs in the window, by their verdict; Prometheus extrapolates, so they are not whole numbers."""
+    """Runs in the window, by their verdict."""
     quantiles: Mapping[str, float | None] = field(hash=False)
     """Latency in seconds; None is unknown."""
     guests: int | None

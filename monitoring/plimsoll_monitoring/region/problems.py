@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -118,8 +119,8 @@ def _words(columns: Sequence[Sequence[JudgedFigure]], nodes: Sequence[Node]) -> 
         values = [finding.figure.value for finding in findings if finding.figure.value is not None]
         if measure.name == "braked":
             brakes = values
-        if measure.name == "behind" and values and values == brakes:
-            continue  # they are the same disks
+        if measure.name == "behind" and values and brakes and not any(map(operator.gt, values, brakes)):
+            continue  # they are the same disks; the brake counts more where some are held
         if not values:
             yield _UNKNOWN.get(measure.name, f"{measure.name} unknown")
         elif measure.unit == "s":

@@ -62,7 +62,7 @@ def questions(selection: Selection) -> dict[str, str]:
             f"sum by (region, volume_type) ({increase(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, nodes, WINDOW)})"
         ),
         "aggregates": without_disks(nodes),
-        "runs": f"sum by (region, volume_type, verdict) ({increase(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)})",
+        "runs": f"sum by (region, volume_type, verdict) (round({increase(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)}))",
         **probe_questions(nodes),
     }
     for name, share in QUANTILES.items():

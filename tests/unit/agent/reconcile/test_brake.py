@@ -335,6 +335,25 @@ def test_the_first_line_tells_the_cut_from_what_was_desired_last_whatever_the_di
     )
 
 
+def test_the_brakes_disks_add_up_and_one_that_is_raised_is_not_told_as_a_cut(tmp_path: Path) -> None:
+    """Besides those that wait: one that was made unlimited, one below the new limit, one with a hold."""
+    node = a_node(tmp_path, 8, 20)
+    node.hold(2, "vda", BRONZE)
+    node.run()
+    set_by_hand(node.disk(0), Limits())
+    set_by_hand(node.disk(1), Limits(total_iops_sec=5))
+    node.rules = rules(SLIP, of=BBB)
+    head, hows, *lines = told.planned(node.run(mode=Mode.PLAN))
+    assert (
+        head == "BRAKE  8 of 20 disks: 6 deferred, 1 gets its previous limit (external change), 1 held or unreachable"
+    )
+    assert hows == "       8 cut by more than half (to 1 %); 1 of these is a raise now, after an external change"
+    (raised,) = (line for line in lines if line.startswith("~ instance-00000001"))
+    assert "5 → 30 IOPS" in raised
+    assert raised.partition(";")[2].startswith(" desired before: 3000 IOPS")
+    assert "6 deferred" in lines[-1]
+
+
 def test_each_disk_that_is_deferred_for_itself_has_its_line_also_where_it_is_in_no_guest_of_the_pass(
     tmp_path: Path,
 ) -> None:

@@ -21,7 +21,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
-from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastPass, Setting, failed
+from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Setting, failed
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, UnreachableGuest
 from plimsoll_agent.rules.model import Probing
@@ -222,10 +222,26 @@ def test_a_disk_is_told_once_though_it_is_unlimited_and_its_change_failed(here: 
     assert told == ["WARNING  1 disk unlimited", "WARNING  change failed on 1 disk"]
 
 
-def test_disks_that_the_brake_defers_are_told_once(here: Here) -> None:
+def a_braked_pass(*others: LastDisk) -> LastPass:
+    """The brake defers two disks, and stops ``others``."""
     why = because(Code.BRAKED, revision="a1" * 32, disks=2, of=2)
     disks = [a_last_disk(a_name(at), kind=Kind.DEFERRED, reason=why) for at in (1, 2)]
-    here.passed(replace(a_last_pass(*disks), braked="a1" * 32, braked_disks=2))
+    return a_last_pass(*disks, *others, braked="a1" * 32, braked_disks=2 + len(others))
+
+
+def test_the_brake_has_one_count_and_tells_what_becomes_of_disks_that_are_not_deferred(here: Here) -> None:
+    before = because(Code.DESIRED_BEFORE, revision="a1" * 32)
+    held = because(Code.HOLD, why="import", by="ann", until=(here.now + timedelta(hours=1)).isoformat())
+    here.passed(a_braked_pass(a_last_disk(a_name(3), reason=before), a_last_disk(a_name(4), reason=held)))
+    here.run()
+    ((line, _),) = here.problems().items()
+    others = "(of them 1 gets its previous limit, 1 held or unreachable)"
+    assert re.fullmatch(rf"WARNING  4 disks deferred by the brake.* {re.escape(others)}: revision .*", line)
+    assert here.row("brake") == f"4 disks deferred {others} until plimsoll approve a1a1a1a1a1a1a1a1"
+
+
+def test_disks_that_the_brake_defers_are_told_once(here: Here) -> None:
+    here.passed(a_braked_pass())
     here.run()
     ((line, do),) = here.problems().items()
     assert line.startswith("WARNING  2 disks deferred by the brake")
@@ -244,7 +260,7 @@ def test_disks_that_the_brake_defers_are_told_once(here: Here) -> None:
 def test_an_approval_since_the_last_pass_is_told_with_the_pass_that_applies_it(
     here: Here, mode: str, paused: bool, which: str
 ) -> None:
-    here.passed(replace(a_last_pass(), braked="a1" * 32, braked_disks=2))
+    here.passed(a_braked_pass())
     here.state.save_approvals([Given(Approval("a1" * 32, remove=True), "ann", here.now)])
     here.mode = mode
     if paused:
@@ -256,7 +272,7 @@ def test_an_approval_since_the_last_pass_is_told_with_the_pass_that_applies_it(
 
 
 def test_an_approval_without_removals_says_so_unless_another_has_them(here: Here) -> None:
-    here.passed(replace(a_last_pass(), braked="a1" * 32, braked_disks=2))
+    here.passed(a_braked_pass())
     without = Given(Approval("a1" * 32), "ann", here.now)
     here.state.save_approvals([without])
     here.run()
@@ -268,7 +284,7 @@ def test_an_approval_without_removals_says_so_unless_another_has_them(here: Here
 
 
 def test_an_approval_of_another_revision_or_an_unreadable_one_counts_as_none(here: Here) -> None:
-    here.passed(replace(a_last_pass(), braked="a1" * 32, braked_disks=2))
+    here.passed(a_braked_pass())
     here.state.save_approvals([Given(Approval("b2" * 32), "ann", here.now)])
     here.run()
     assert "needs approval" in here.out
@@ -417,7 +433,8 @@ def test_the_rows_say_what_the_pass_came_to(here: Here) -> None:
     assert here.row("disks") == "4: 2 in sync, 1 failed, 1 unknown"
     limits = "1 unlimited where a limit is desired; 0 at limit in the last 5 min; 4 external changes reverted so far"
     assert here.row("limits") == limits
-    assert here.row("brake") == "3 disks deferred until plimsoll approve a1b2c3d4e5f60718"
+    stopped = "3 disks deferred (of them 3 held or unreachable) until plimsoll approve a1b2c3d4e5f60718"
+    assert here.row("brake") == stopped
     assert here.row("holds") == "1 (plimsoll disk hold list)"
     assert here.row("cluster") == f"{FSID}: no change deferred"
     assert "INFO     the results are not in the record of changes" in here.out

@@ -165,7 +165,7 @@ def test_types_add_up_over_nodes_and_not_over_regions() -> None:
     )
     assert dict(second.states) == {"in-sync": 7}
     row = dict(zip(messages.type_columns(regions=True), messages.type_rows(found, regions=True)[0], strict=True))
-    assert (row["kept"], row["runs"], row["p99"], row["p50"], row["p99.9"]) == ("50 %", "2", "41 ms", "-", "-")
+    assert (row["kept"], row["runs"], row["p99"], row["p50"], row["p99.9"]) == ("1 of 2", "2", "41 ms", "-", "-")
 
 
 def test_percentiles_that_no_rule_records_are_said_to_be_unknown() -> None:
