@@ -84,7 +84,10 @@ def state(row: Row) -> str:
         return row.wrong.code
     if row.reason is not None or row.limit_unknown or row.outcome is None:
         return Kind.UNKNOWN.value
-    return row.outcome.result.kind.value
+    kind = row.outcome.result.kind
+    if kind is Kind.UNKNOWN and row.desired is not None:  # they are known from the last pass
+        return (Kind.IN_SYNC if row.actual == row.desired else Kind.PLANNED).value
+    return kind.value
 
 
 def _state_words(row: Row) -> str:
@@ -107,9 +110,11 @@ def _reason(row: Row) -> Reason | None:
 
 
 def sum_of(rows: Sequence[Row]) -> str:
-    """``4 disks, 3 guests: 1 wrongly unlimited, 2 at limit``."""
+    """``4 disks, 3 guests: 1 wrongly unlimited, 1 unknown, 2 at limit``."""
     counts = Counter(row.wrong for row in rows)
     parts = [f"{counts[wrong]} {wrong.words}" for wrong in reversed(Wrong) if wrong and counts[wrong]]
+    unknown = sum(row.unknown for row in rows)
+    parts += [f"{unknown} unknown"] if unknown else []
     shares = [row.usage.share or 0 for row in rows if row.usage is not None]
     parts.append(f"{sum(share >= AT_LIMIT_RATIO for share in shares)} at limit")
     guests = len({row.guest_uuid for row in rows})

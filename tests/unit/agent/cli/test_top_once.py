@@ -12,7 +12,8 @@ from cliff import columns
 
 from plimsoll_agent.cli import top_once
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Unknown
+from plimsoll_agent.model.memory import Remembered
+from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.model.usage import Usage, unreachable
 from plimsoll_agent.terminal import output as terminal
 from plimsoll_agent.terminal import table
@@ -20,9 +21,11 @@ from plimsoll_agent.terminal.base import OneLineErrors
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.top.rows import Planned, rows
 from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
 from tests.unit.manydisks import a_pass_over
 from tests.unit.person import Person, Terminal
+from tests.unit.values import NOON
 from tests.unit.widths import WIDTHS, misfits, plain
 
 FREE = using(disk_named("free", 3, Limits()), iops=5000)
@@ -63,6 +66,28 @@ def test_a_row_tells_unknown_from_nothing() -> None:
     )
     unknown = cells(FREE, desiring(Unknown(SILENCE), FREE.disk))
     assert (unknown["desired"], unknown["state"], unknown["reason"]["code"]) == (None, "unknown", "timed-out")
+
+
+@pytest.mark.parametrize(
+    ("actual", "state", "words"),
+    [
+        (NODE_LIMITS, "in-sync", "in sync"),
+        (replace(NODE_LIMITS, total_iops_sec=300), "planned", "out of sync"),
+        (Limits(), "wrongly-unlimited", "wrongly unlimited"),
+    ],
+)
+def test_a_disk_with_limits_by_its_size_has_the_state_of_its_limits(actual: Limits, state: str, words: str) -> None:
+    """Sizes are not read: its desired limits are those of the last pass."""
+    usage = using(disk_named("a", 3, actual))
+    planned = desiring(Unknown(because(Code.SIZE_UNKNOWN, spec="gold-iops")), usage.disk)
+    ((key, outcome),) = planned.outcomes.items()
+    ours = Remembered(desired=NODE_LIMITS, since=NOON, seen=NOON, applied=None, attachment=usage.disk.attachment)
+    remembered = Planned({key: replace(outcome, decision=replace(outcome.decision, ours=ours))})
+    assert cells(usage, remembered)["state"] == state
+    assert cells(usage, remembered, people=True)["state"] == words
+    assert "unknown" not in top_once.sum_of(rows(Sample((usage,), (), 1), remembered))
+    assert cells(usage, planned)["reason"]["code"] == "size-unknown", "without a last pass it is unknown, and why"
+    assert ": 1 unknown, " in top_once.sum_of(rows(Sample((usage,), (), 1), desiring(Unknown(SILENCE), usage.disk)))
 
 
 def test_what_is_wrong_is_said_to_people_too() -> None:
@@ -116,7 +141,7 @@ def test_heads_are_those_of_the_live_screen() -> None:
 def test_the_sum_counts_what_is_wrong_first() -> None:
     sample = Sample((FREE, DARK, using(disk_named("a"), iops=250)), (), 3)
     found = rows(sample, desiring(NODE_LIMITS, FREE.disk))
-    assert top_once.sum_of(found) == "3 disks, 3 guests: 1 wrongly unlimited, 1 at limit"
+    assert top_once.sum_of(found) == "3 disks, 3 guests: 1 wrongly unlimited, 1 unknown, 1 at limit"
 
 
 class Once(OneLineErrors, Listing):
