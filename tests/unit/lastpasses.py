@@ -132,6 +132,7 @@ def a_varied_pass(**other: Any) -> LastPass:
             UnreachableGuest(GuestRef(uuid_of(5), "instance-00000005"), because(Code.NOT_FOUND, detail="it is gone")),
         ),
         "unread": {f"{uuid_of(4)}/volumes/x": ("a1", Reading(6900.5, BlockStats(7, 28672, 0, 0, 9000, 3)))},
+        "healthy": frozenset({"c2"}),
         "paused_guests": frozenset({uuid_of(3)}),
         "hung_guests": frozenset({uuid_of(2)}),
         "paused": because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance"),

@@ -12,6 +12,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
 from plimsoll_agent.messages.tones import TONES, Tone
+from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
@@ -123,7 +124,7 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
         disk.guest.project,
         disk.guest.project_name,
         disk.guest.uuid,
-        disk.cluster,
+        Shown(disk.cluster, short_fsid(disk.cluster or NOTHING)),
     )
 
 

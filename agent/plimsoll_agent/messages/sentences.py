@@ -14,6 +14,7 @@ from plimsoll_agent.messages.limits import exact_limits as exact_limits
 from plimsoll_agent.messages.limits import listed, lowest_words
 from plimsoll_agent.messages.limits import short_limits as short_limits
 from plimsoll_agent.messages.limits import short_size as short_size
+from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import TAKEN, Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
@@ -175,7 +176,8 @@ def words(reason: Reason) -> str:
 
 
 def _shown(reason: Reason) -> Mapping[str, Any]:
-    return {name: printable(fact) if isinstance(fact, str) else fact for name, fact in reason.facts.items()}
+    facts = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in reason.facts.items()}
+    return facts | {"cluster": short_fsid(str(facts["cluster"]))} if "cluster" in facts else facts
 
 
 def _origin(facts: Mapping[str, Any]) -> str:

@@ -19,6 +19,11 @@ _VALUE = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^#;]*))""")
 _FSID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 
 
+def short_fsid(name: str) -> str:
+    """The first eight digits of an fsid, which are enough to tell clusters apart; anything else as it is."""
+    return name[:8] if _FSID.fullmatch(name) else name
+
+
 @frozen
 class Cluster:
     """A cluster as one ceph.conf describes it."""

@@ -180,6 +180,8 @@ class LastPass:
     """The uuids of those that a person had paused."""
     hung_guests: frozenset[str] = frozenset()
     """The uuids of those that did not answer a call of the pass, writes included."""
+    healthy: frozenset[str] = frozenset()
+    """As in ``PassReport``."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""
 
@@ -275,6 +277,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         missing=missing,
         unseen=_unseen(before, unreachable),
         unread=_unread(readings, disks, unreachable),
+        healthy=report.healthy,
         paused_guests=report.paused_guests,
         hung_guests=report.hung_guests.union(
             each.guest.uuid for each in unreachable if each.reason.code is Code.TIMED_OUT

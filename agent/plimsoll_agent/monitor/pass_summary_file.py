@@ -96,6 +96,7 @@ def _data(last: LastPass) -> dict[str, object]:
         "unread": {key: [attachment, _reading_data(reading)] for key, (attachment, reading) in last.unread.items()},
         "paused_guests": sorted(last.paused_guests),
         "hung_guests": sorted(last.hung_guests),
+        "healthy": sorted(last.healthy),
         "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
     }
@@ -183,6 +184,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
         unread=mapping(lambda pair: (text(pair[0]), _reading(pair[1])), value.get("unread", {})),
         paused_guests=frozenset(several(text, value.get("paused_guests", []))),
         hung_guests=frozenset(several(text, value.get("hung_guests", []))),
+        healthy=frozenset(several(text, value.get("healthy", []))),
         servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),
     )

@@ -121,13 +121,7 @@ class Gate:
 
     def keeps(self, changes: Sequence[Change]) -> Mapping[str, Reason]:
         """Why changes are deferred, by ``Disk.key``. Each cluster is asked once, and only for raises and removals."""
-        if not self.blocking:
-            return {}
-        raising = {
-            change.disk.key: self.clusters.of(change.disk)
-            for change in changes
-            if change.direction is not Direction.LOWER and not _ignores_health(change)
-        }
+        raising = {change.disk.key: self.clusters.of(change.disk) for change in changes if self.asks_for(change)}
         clusters = list({cluster for cluster in raising.values() if cluster is not None})
         obstacles = dict(side_by_side(self._blocked, clusters, at_once=4))
         reasons: dict[str, Reason] = {}
@@ -139,6 +133,10 @@ class Gate:
                 if reason is not None:
                     reasons[key] = reason
         return reasons
+
+    def asks_for(self, change: Change) -> bool:
+        """Whether a cluster is asked before the change is made."""
+        return bool(self.blocking) and change.direction is not Direction.LOWER and not _ignores_health(change)
 
     def health(self, cluster: Cluster) -> ClusterHealth:
         """Raises ``PlimsollError`` where the health is unknown, or another cluster answers."""

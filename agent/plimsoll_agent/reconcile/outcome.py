@@ -215,6 +215,8 @@ class PassReport:
     """The uuids of those that a person has paused."""
     hung_guests: frozenset[str] = frozenset()
     """The uuids of those that were asked for limits or counters, and did not answer."""
+    healthy: frozenset[str] = frozenset()
+    """The clusters, by fsid, that were asked and let changes through; the others' changes have the reason."""
     complaint: str = ""
     """What is wrong with the rules, if the pass used the last good ones."""
 

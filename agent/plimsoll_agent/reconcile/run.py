@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from plimsoll_agent.catalogue.model import VolumeType
 from plimsoll_agent.model.direction import Direction
@@ -106,8 +106,10 @@ def run_pass(
         plan = _considered(observation, look_at, scope, situation, mode, decider, node_store, caution)
         situation, observation, outcomes, stop = plan.situation, plan.seen, plan.outcomes, plan.stop
         stopwatch.ended("decide")
+        healthy = frozenset[str]()
         if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
             outcomes = gated(caution.gate, outcomes)
+            healthy = _healthy(caution.gate, outcomes)
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)
         stopwatch.ended("gate")
@@ -166,6 +168,7 @@ def run_pass(
             considered=plan.of,
             paused_guests=observation.paused_guests,
             hung_guests=observation.hung,
+            healthy=healthy,
         )
 
 
@@ -396,6 +399,12 @@ def gated(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
     changes = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
     reasons = gate.keeps(changes)
     return withheld([_deferred(o, reasons.get(o.disk.key)) for o in outcomes])
+
+
+def _healthy(gate: Gate, outcomes: Iterable[Outcome]) -> frozenset[str]:
+    """The clusters, by fsid, that were asked and let changes through."""
+    changes = (o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED)
+    return frozenset(each.disk.cluster for each in changes if each.disk.cluster is not None and gate.asks_for(each))
 
 
 def _locked(outcomes: Sequence[Outcome], node_store: NodeStore, notes: Notes) -> list[Outcome]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from plimsoll_agent.messages.sentences import note_words, short_size, states_words
 from plimsoll_agent.messages.sentences import words as reason_words
+from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.reconcile.grade import Grade
@@ -115,15 +116,29 @@ def _facts_of_disks(last: LastPass, status: NodeStatus) -> dict[str, str]:
         lines["acknowledged"] = f"{acknowledgements} unknown (plimsoll disk acknowledge list)"
     clusters = sorted({disk.cluster for disk in last.disks if disk.cluster})
     if clusters:
-        lines["cluster"] = "; ".join(_cluster(cluster, last.disks) for cluster in clusters)
+        lines["cluster"] = "; ".join(_cluster(cluster, last, status.now) for cluster in clusters)
     return lines
 
 
-def _cluster(cluster: str, disks: Sequence[LastDisk]) -> str:
-    """Its health is asked for only where a limit is to be raised or removed."""
-    those = [disk for disk in disks if disk.cluster == cluster and disk.gated]
-    why = f"{plural(len(those), 'disk')} {reason_words(those[0].reason)}" if those else "no change deferred"
-    return why if printable(cluster) in why else f"{printable(cluster)}: {why}"
+def _cluster(cluster: str, last: LastPass, now: datetime) -> str:
+    """Its health when it was asked, or why it was not."""
+    name, when = printable(short_fsid(cluster)), f"asked {ago(last.looked or last.started, now)}"
+    reasons = [disk.reason for disk in last.disks if disk.cluster == cluster and disk.gated]
+    if reasons:
+        facts, number = reasons[0].facts, f"{plural(len(reasons), 'disk')} deferred"
+        if "checks" in facts:
+            return f"{name}: {printable(str(facts['checks']))} ({when}): {number}"
+        detail = facts.get("detail")
+        why = (
+            f"({when}): {printable(detail)}"
+            if isinstance(detail, str)
+            else f"(not asked): {reason_words(reasons[0])}"
+        )
+        return f"{name}: health unknown {why}: {number}"
+    if cluster in last.healthy:
+        return f"{name}: no check that defers changes ({when})"
+    why = "a pass asks only before it raises or removes a limit" if last.enforcing else "mode observe writes nothing"
+    return f"{name}: not asked: {why}"
 
 
 def _sources(last: LastPass) -> str:

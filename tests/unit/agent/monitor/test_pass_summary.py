@@ -23,7 +23,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.fakes import domain_xml, hangs
 from tests.unit.clouds import a_catalogue
 from tests.unit.lastpasses import a_last_disk
-from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, guest, own_disk, set_by_hand, uuid_of
+from tests.unit.node import DEFAULT, FSID, TIGHTER, UUIDS, Node, a_volume, guest, own_disk, set_by_hand, uuid_of
 
 PAUSED = because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance")
 NO_CATALOGUE = Unknown(because(Code.NO_CATALOGUE, detail="?"))
@@ -546,3 +546,15 @@ def test_a_refresher_that_failed_twice_is_a_source_that_is_down_long_before_its_
     assert reasons == (
         [] if up else [because(Code.REFRESH_FAILED, refreshes=2, detail="Keystone: connection refused")]
     )
+
+
+def test_a_cluster_that_was_asked_and_lets_changes_through_is_remembered(tmp_path: Path) -> None:
+    watched = Watched(Node(tmp_path, guest(1, a_volume(1)), rules=Rules(default=Limits(total_iops_sec=250))))
+    assert watched.passes().healthy == set(), "a first limit is set without asking"
+    watched.node.rules = Rules(default=Limits(total_iops_sec=300))
+    watched.node.ceph.raised = ("SLOW_OPS",)
+    assert watched.passes().healthy == set()
+    watched.node.ceph.raised = ()
+    assert watched.passes().healthy == {FSID}
+    assert watched.fails().healthy == {FSID}, "as the disks, it is what the last good observation found"
+    assert watched.passes().healthy == set(), "nothing is left to raise"

@@ -19,7 +19,7 @@ from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Setting, failed
 from plimsoll_agent.reconcile.grade import Grade
@@ -436,8 +436,34 @@ def test_the_rows_say_what_the_pass_came_to(here: Here) -> None:
     stopped = "3 disks deferred (of them 3 held or unreachable) until plimsoll approve a1b2c3d4e5f60718"
     assert here.row("brake") == stopped
     assert here.row("holds") == "1 (plimsoll disk hold list)"
-    assert here.row("cluster") == f"{FSID}: no change deferred"
+    assert here.row("cluster") == f"{FSID[:8]}: not asked: a pass asks only before it raises or removes a limit"
     assert "INFO     the results are not in the record of changes" in here.out
+
+
+@pytest.mark.parametrize(
+    ("reason", "row"),
+    [
+        (None, "no check that defers changes (asked 2 min 2 s ago)"),
+        (
+            because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="OSD_DOWN (2 of 90 OSDs), SLOW_OPS"),
+            "OSD_DOWN (2 of 90 OSDs), SLOW_OPS (asked 2 min 2 s ago): 1 disk deferred",
+        ),
+        (
+            because(Code.CLUSTER_UNREACHABLE, cluster=FSID, detail="no answer from ceph within 10 s"),
+            "health unknown (asked 2 min 2 s ago): no answer from ceph within 10 s: 1 disk deferred",
+        ),
+    ],
+)
+def test_the_row_of_a_cluster_tells_its_health_and_when_it_was_asked(
+    here: Here, reason: Reason | None, row: str
+) -> None:
+    disk = a_last_disk() if reason is None else a_last_disk(kind=Kind.DEFERRED, reason=reason)
+    here.passed(replace(a_last_pass(disk), healthy=frozenset({FSID} if reason is None else ())))
+    here.run()
+    assert here.row("cluster") == f"{FSID[:8]}: {row}"
+    here.passed(replace(a_last_pass(a_last_disk()), enforcing=False))
+    here.run()
+    assert here.row("cluster") == f"{FSID[:8]}: not asked: mode observe writes nothing"
 
 
 def test_what_is_rarely_asked_for_is_left_to_long(here: Here) -> None:
@@ -470,11 +496,10 @@ def test_a_disk_on_an_unknown_cluster_is_told_what_is_missing_and_where_to_look(
     assert "next: plimsoll settings ceph" in said
 
 
-def test_disks_that_wait_for_a_healthy_cluster_are_told_by_cluster(here: Here) -> None:
+def test_disks_that_wait_for_a_healthy_cluster_are_told_with_what_to_ask_ceph(here: Here) -> None:
     reason = because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="SLOW_OPS")
     here.passed(a_last_pass(a_last_disk(kind=Kind.DEFERRED, reason=reason)))
     here.run()
-    assert here.row("cluster") == f"1 disk deferred until Ceph cluster {FSID} is healthy: SLOW_OPS"
     assert [*here.problems().values()] == ["ceph --id plimsoll health detail"]
 
 
