@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -9,10 +10,10 @@ from plimsoll_agent.monitor.next_command import PROBE_UNIT, NodeSetup
 from plimsoll_agent.monitor.thresholds import MEASURE
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import ago, plural, printable
-from plimsoll_monitoring.node.health import Figure, Problem, first, since_words
+from plimsoll_monitoring.node.health import Figure, Problem, first, shorten, since_words
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.result import Postponed, ProbeResult
-from plimsoll_probes.output.messages import Streak, guest_cell, postponed_words, verdict_words
+from plimsoll_probes.output.messages import Streak, alike_words, guest_cell, postponed_words, verdict_words
 from plimsoll_probes.schedule.late import Late, late
 from plimsoll_probes.schedule.targets import ChosenTarget
 
@@ -20,8 +21,10 @@ BROKEN = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW)
 FORGOTTEN = timedelta(days=7)
 """How long the result of a target counts that is no longer chosen."""
 
-_EACH = 3
-"""Results with a problem of their own."""
+_NAMED = 3
+"""Guests of one cause that are named."""
+_ORDER = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW, Verdict.FAILED)
+"""The worst first."""
 _TOLD_SINCE = 20
 """Results for which the start of the streak is shown: each needs a query of the history."""
 
@@ -105,51 +108,77 @@ def _began_words(target: ChosenTarget, starts: Mapping[tuple[str, str], datetime
 def _of_results(
     name: str, results: list[ProbeResult], streak: Callable[[ProbeResult], Streak | None], setup: NodeSetup
 ) -> Figure:
-    """A problem for each of the first few guests and verdicts, with its own command, and one for the rest."""
+    """A problem for each cause, the worst first."""
     if not results:
         return Figure(name=name, value=0)
-    # The failure that prevented a job comes before that job.
-    results.sort(key=lambda result: result.finding.why is Why.NOT_REACHED)
-    streaks = [streak(each) if at < _TOLD_SINCE else None for at, each in enumerate(results)]
-    texts = [verdict_words(each, period) for each, period in zip(results, streaks, strict=True)]
-    names = [_result_name(result) for result in results]
-    alike: dict[tuple[str, str], list[int]] = {}
-    for at, result in enumerate(results):
-        alike.setdefault((result.subject.guest_uuid, texts[at]), []).append(at)
-    groups = list(alike.values())
+    groups = _by_cause(results)
+    streak_of = {
+        id(each): streak(each) for each in itertools.islice(itertools.chain.from_iterable(groups), _TOLD_SINCE)
+    }
     what = MEASURE[name].wrong
-    problems = [
-        Problem(
-            text=f"{what}: {_names(names[those[0]], [results[at] for at in those])}: {texts[those[0]]}",
-            do=_show(results[those[0]], setup),
-            since=None if (period := streaks[those[0]]) is None else period[0],
-            reason=None,
-            names=tuple(names[at] for at in those),
-        )
-        for those in groups[:_EACH]
-    ]
-    if rest := [names[at] for those in groups[_EACH:] for at in those]:
-        text = f"{what}: {plural(len(rest), 'more probe')}"
+    problems = []
+    for those in groups:
+        streaks = [streak_of.get(id(each)) for each in those]
+        starts = [each[0] for each in streaks if each is not None]
         problems.append(
-            Problem(text=text, do=setup.plimsoll("probe", "list"), since=None, reason=None, names=tuple(rest))
+            Problem(
+                text=f"{what}: {_cause_words(those, streaks)}",
+                do=_show(those, setup),
+                since=min(starts) if len(starts) == len(those) else None,
+                reason=None,
+                names=tuple(map(_result_name, those)),
+            )
         )
+    worst = groups[0][0]
+    names = first([each for problem in problems for each in problem.names])
     return Figure(
         name=name,
         value=len(results),
-        about=f"{first(names)}: {texts[0]}",
+        about=f"{names}: {verdict_words(worst, streak_of[id(worst)])}",
         problems=tuple(problems),
-        each=tuple(f"{name}  {sentence}" for name, sentence in zip(names, texts, strict=True)),
+        each=tuple(problem.text.removeprefix(f"{what}: ") for problem in problems),
     )
 
 
-def _show(result: ProbeResult, setup: NodeSetup) -> str:
-    return setup.plimsoll("probe", "show", *([] if result.id is None else [str(result.id)]))
+def _by_cause(results: Sequence[ProbeResult]) -> list[list[ProbeResult]]:
+    """Those with the same verdict and reason together; what another job of the guest prevented is with that job."""
+    by_cause: dict[tuple[Verdict, str], list[ProbeResult]] = {}
+    for each in sorted(results, key=lambda each: each.finding.why is Why.NOT_REACHED):
+        verdict, why = each.finding.verdict, each.finding.why.value
+        after = str(each.finding.facts.get("after")) if each.finding.why is Why.NOT_REACHED else ""
+        by_cause.setdefault((verdict, after if (verdict, after) in by_cause else why), []).append(each)
+    return sorted(by_cause.values(), key=lambda those: (_ORDER.index(those[0].finding.verdict), -len(those)))
 
 
-def _names(name: str, those: Sequence[ProbeResult]) -> str:
-    """``canary-3 read, write``: probes of one guest, of which ``name`` is the first."""
-    return ", ".join([name, *(each.job.name for each in those[1:])])
+def _cause_words(those: Sequence[ProbeResult], streaks: Sequence[Streak | None]) -> str:
+    """``canary-3 read, write: short: …``, or ``short: …: canary-3, canary-4 and 2 more guests (9 probes)``."""
+    name, jobs = _result_name(those[0]), [each.job.name for each in those[1:]]
+    if not jobs:
+        return f"{name}: {verdict_words(those[0], streaks[0])}"
+    pairs = [(each, period) for each, period in zip(those, streaks, strict=True) if not _is_prevented(each, those)]
+    text = alike_words(*zip(*pairs, strict=True))
+    guests = {each.subject.guest_uuid: _guest_name(each) for each in those}
+    if len(guests) == 1:
+        return f"{', '.join([name, *jobs])}: {text}"
+    names = [shorten(name) for name in [*guests.values()][:_NAMED]]
+    more = f" and {len(guests) - _NAMED} more" if len(guests) > _NAMED else ""
+    return f"{len(guests)} guests, {len(those)} probes: {text}: {', '.join(names)}{more}"
+
+
+def _is_prevented(one: ProbeResult, those: Sequence[ProbeResult]) -> bool:
+    return one.finding.why is Why.NOT_REACHED and those[0].finding.why is not Why.NOT_REACHED
+
+
+def _show(those: Sequence[ProbeResult], setup: NodeSetup) -> str:
+    """The result of one guest; the list where there are several."""
+    if len({each.subject.guest_uuid for each in those}) > 1:
+        return setup.plimsoll("probe", "list")
+    return setup.plimsoll("probe", "show", *([] if those[0].id is None else [str(those[0].id)]))
 
 
 def _result_name(result: ProbeResult) -> str:
-    return f"{guest_cell(result.subject.guest_name, result.subject.display_name)} {result.job.name}"
+    return f"{_guest_name(result)} {result.job.name}"
+
+
+def _guest_name(result: ProbeResult) -> str:
+    return guest_cell(result.subject.guest_name, result.subject.display_name)

@@ -197,7 +197,8 @@ def _of_observation(last: LastPass, now: datetime, setup: NodeSetup, approval: s
     """Before the first observation they are unknown."""
     if last.looked is None:
         return Figure(name="paused", value=None), Figure(name="braked", value=None)
-    return paused_figure(last.paused, last.wrong_since.get(PAUSED), now, setup), _brake(last, now, setup, approval)
+    pause = paused_figure(last.paused, last.wrong_since.get(PAUSED), now, setup, paused_disks(last))
+    return pause, _brake(last, now, setup, approval)
 
 
 def _age(name: str, now: datetime, then: datetime | None, about: str, do: str) -> Figure:
@@ -230,10 +231,19 @@ def _sources_down(last: LastPass, trouble: str, now: datetime, setup: NodeSetup)
     return Figure(name="sources_down", value=len(down), about=printable(", ".join(down)), problems=tuple(problems))
 
 
-def paused_figure(reason: Reason | None, since: datetime | None, now: datetime, setup: NodeSetup) -> Figure:
+def paused_disks(last: LastPass | None) -> int:
+    """Whose change the last pass deferred for the pause."""
+    disks = () if last is None else last.disks
+    return sum(disk.kind is Kind.DEFERRED and disk.reason.code is Code.PAUSED for disk in disks)
+
+
+def paused_figure(
+    reason: Reason | None, since: datetime | None, now: datetime, setup: NodeSetup, disks: int = 0
+) -> Figure:
     if reason is None:
         return Figure(name="paused", value=0)
-    text = f"{MEASURE['paused'].wrong}{_since(since, now)}: {reason_words(reason)}"
+    those = f" ({plural(disks, 'disk')} deferred)" if disks else ""
+    text = f"{MEASURE['paused'].wrong}{_since(since, now)}{those}: {reason_words(reason)}"
     return Figure(
         name="paused",
         value=1,
@@ -371,6 +381,7 @@ def figures_of_disks(last: LastPass, now: datetime, setup: NodeSetup | None = No
                         reason=each.reason,
                         since=last.wrong_since.get(each.guest.uuid),
                         do=setup.guest(each.guest.name, each.guest.uuid),
+                        disks=sum(disk.unknown and disk.named.guest_uuid == each.guest.uuid for disk in last.disks),
                     )
                     for each in unreachable
                 ],
@@ -419,6 +430,8 @@ class _Case:
     reason: Reason | None
     since: datetime | None
     do: str
+    disks: int = 0
+    """Of an unreachable guest, that are unknown for that."""
 
 
 def _case(disk: LastDisk, setup: NodeSetup) -> _Case:
@@ -458,7 +471,9 @@ def _problem(name: str, cases: Sequence[_Case], now: datetime) -> Problem:
     where = f"{first(names)}: {why}"
     if any(case.why != why for case in cases):
         where = f"{first(names[:1])}: {why};{more}"
-    text = f"{_what(name, cases)}{_since(since, now)}: {where}"
+    disks = sum(case.disks for case in cases)
+    unknown = f" ({plural(disks, 'disk')} unknown)" if disks else ""
+    text = f"{_what(name, cases)}{_since(since, now)}{unknown}: {where}"
     return Problem(text=text, do=head.do, since=since, reason=head.reason, names=names)
 
 
@@ -501,5 +516,8 @@ def first(names: Sequence[str]) -> str:
     """The first name, shortened, and how many more there are."""
     if not names:
         return ""
-    name = names[0] if len(names[0]) <= _LONGEST_NAME else f"{names[0][: _LONGEST_NAME - 1]}…"
-    return name + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return shorten(names[0]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
+def shorten(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -16,6 +16,7 @@ from plimsoll_agent.monitor.daemon_status import DaemonStatus
 from plimsoll_agent.monitor.next_command import NodeSetup
 from plimsoll_agent.monitor.pass_summary import PAUSED, LastDisk, LastPass
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
+from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import Given
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
@@ -29,6 +30,7 @@ from plimsoll_monitoring.node.health import (
     figures_of_daemon,
     figures_of_pass,
     judge,
+    paused_disks,
     paused_figure,
     problems_of_disks,
     since_words,
@@ -117,9 +119,9 @@ class NodeStatus:
         figures = tuple(each for each in figures if each.name != "paused")
         daemon = figures_of_daemon(self.daemon, self.now, self.setup)
         since = None if self.last is None or self.last.paused is None else self.last.wrong_since.get(PAUSED)
-        pause = paused_figure(self.paused, since, self.now, self.setup)
+        pause = paused_figure(self.paused, since, self.now, self.setup, paused_disks(self.last))
         probes = () if self.probes is None else self.probes.figures
-        return judge((*figures, pause, *daemon, *probes), self.thresholds)
+        return judge((pause, *figures, *daemon, *probes), self.thresholds)
 
     @property
     def approved(self) -> str:
@@ -161,24 +163,46 @@ class NodeStatus:
         return 0 if self.level is Level.OK else 3
 
     def problems(self) -> Iterator[ListedProblem]:
-        """What is wrong, the worst first. What two figures tell of the same disks is told once."""
+        """What is wrong, the worst first. What two figures tell of the same disks is told once, with its cause."""
         entries = [ListedProblem(Level.UNKNOWN, "", each) for each in self.trouble]
         texts: set[str] = set()
         disks: set[str] = set()
-        for finding in self.judgement.wrong:
-            for problem in self._problems_of(finding, disks):
+        wrong = self.judgement.wrong
+        disks_of = {each.measure.name: self._disks_of(each.measure.name) for each in wrong}
+        for finding in wrong:
+            name = finding.measure.name
+            effects = [
+                each.level
+                for each in wrong
+                if name in {self._cause(each.measure.name, disk) for disk in disks_of[each.measure.name]}
+            ]
+            own = [disk for disk in disks_of[name] if self._cause(name, disk) not in disks_of]
+            for problem in self._problems_of(finding, own, disks):
                 if problem.text not in texts:
-                    entries.append(ListedProblem(finding.level, finding.measure.name, problem))
+                    entries.append(ListedProblem(max([finding.level, *effects]), name, problem))
                 texts.add(problem.text)
         alone = (entry for entry in entries if not _follows(entry, entries))
         yield from sorted(alone, key=lambda entry: (-entry.level, entry.figure == "good_pass_age"))
 
-    def _problems_of(self, finding: JudgedFigure, keys: set[str]) -> Sequence[Problem]:
+    def _disks_of(self, figure: str) -> Sequence[LastDisk]:
+        if self.last is None or figure not in OF_DISKS:
+            return ()
+        return [disk for disk in self.last.disks if OF_DISKS[figure](disk)]
+
+    def _cause(self, figure: str, disk: LastDisk) -> str:
+        """The figure that tells why this disk is wrong, if that is another."""
+        unreachable = () if self.last is None else self.last.running_unreachable
+        if figure == "unknown" and any(disk.named.guest_uuid == each.guest.uuid for each in unreachable):
+            return "unreachable_guests"
+        causes = {Code.BRAKED: "braked", Code.PAUSED: "paused"}
+        return causes.get(disk.reason.code, "") if figure == "behind" and disk.kind is Kind.DEFERRED else ""
+
+    def _problems_of(self, finding: JudgedFigure, own: Sequence[LastDisk], keys: set[str]) -> Sequence[Problem]:
         """``keys``: those of disks that were told before; others are added."""
         name = finding.measure.name
         if self.last is None or name not in OF_DISKS:
             return finding.figure.problems or (Problem(text=words(finding)),)
-        disks = [disk for disk in self.last.disks if OF_DISKS[name](disk) and disk.named.key not in keys]
+        disks = [disk for disk in own if disk.named.key not in keys]
         keys |= {disk.named.key for disk in disks}
         if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
             codes = Code.BRAKED, Code.LARGE_CHANGE  # told with the brake

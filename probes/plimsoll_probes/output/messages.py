@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -114,17 +115,73 @@ def why_words(why: Why, facts: Mapping[str, object]) -> str:
 
 def because_words(result: ProbeResult, streak: Streak | None = None) -> str:
     """The reason of the verdict, Ceph's health during the run, and since when."""
-    finding, circumstances = result.finding, result.circumstances
-    limit, subject = _limit_of(finding, circumstances), result.subject
+    parts = [_reason_words(result)]
+    if result.finding.why in _WITH_CEPH:
+        parts.append(f"Ceph: {ceph_words(result.circumstances)}")
+    if streak is not None and result.finding.verdict in _WITH_SINCE:
+        parts.append(since_words(streak))
+    return "; ".join(parts)
+
+
+def _reason_words(result: ProbeResult) -> str:
+    finding, subject = result.finding, result.subject
+    limit = _limit_of(finding, result.circumstances)
     facts = {**finding.facts, **({} if limit is None else {"limit": limit})}
     if subject.target:
         facts["of"] = printable(shlex.join((subject.guest_name, subject.target)))
-    parts = [why_words(finding.why, facts)]
+    return why_words(finding.why, facts)
+
+
+def alike_words(results: Sequence[ProbeResult], streaks: Sequence[Streak | None]) -> str:
+    """``short: 32–47 % of their limits; Ceph: SLOW_OPS in 5 of 6 probes; since …``: of several with one verdict and
+    reason. Not all streaks may be known.
+    """
+    finding, texts = results[0].finding, dict.fromkeys(map(_reason_words, results))
+    text = next(iter(texts))
+    if len(texts) > 1:
+        text = _range_words(results) or f"{text}; and {len(results) - 1} more like it"
+    parts = [f"{finding.verdict}: {text}"]
     if finding.why in _WITH_CEPH:
-        parts.append(f"Ceph: {ceph_words(circumstances)}")
-    if streak is not None and finding.verdict in _WITH_SINCE:
-        parts.append(since_words(streak))
+        parts.append(f"Ceph: {_ceph_of_all([each.circumstances for each in results])}")
+    starts = [streak[0] for streak in streaks if streak is not None]
+    if starts:
+        parts.append(f"since {minute(min(starts))}" + (" or earlier" if len(starts) < len(results) else ""))
     return "; ".join(parts)
+
+
+def _range_words(results: Sequence[ProbeResult]) -> str:
+    """What they were short of, did too much or took too long; nothing for another reason, or an invalid fact."""
+    facts, why = [each.finding.facts for each in results], results[0].finding.why
+    try:
+        if why in (Why.CLUSTER_SHORT, Why.NOT_SET, Why.TOO_MUCH):
+            shares: list[float] = sorted(each["done"] / each["allowed"] for each in facts)  # type: ignore[operator]
+            least, most = _percent(shares[0]), _percent(shares[-1])
+            between = least if least == most else f"{least.removesuffix(' %')}–{most}"
+            return f"{between} of their limits"
+        if why is Why.OBJECTIVE_MISSED:
+            times = sorted(float(each["measured"]) / float(each["objective"]) for each in facts)  # type: ignore[arg-type]
+            least, most = f"{times[0]:.2g}", f"{times[-1]:.2g}"
+            return f"{least if least == most else f'{least}–{most}'} times their objectives"
+    except (LookupError, TypeError, ValueError, OverflowError, ZeroDivisionError):
+        pass
+    return ""
+
+
+def _ceph_of_all(circumstances: Sequence[Circumstances]) -> str:
+    texts = Counter(map(ceph_words, circumstances))
+    if len(texts) == 1:
+        return next(iter(texts))
+    checks_of = [
+        {check for health in (each.health_before, each.health_after) if health for check in health.raised or ()}
+        for each in circumstances
+    ]
+    checks = Counter(check for each in checks_of for check in sorted(each))
+    number = sum(map(bool, checks_of))
+    if not number:
+        return " or ".join(texts)
+    names = [printable(check) for check, _ in checks.most_common(_MOST_CHECKS)]
+    more = f" and {len(checks) - _MOST_CHECKS} more" if len(checks) > _MOST_CHECKS else ""
+    return ", ".join(names) + more + (f" in {number} of {len(checks_of)} probes" if number < len(checks_of) else "")
 
 
 def verdict_words(result: ProbeResult, streak: Streak | None = None) -> str:

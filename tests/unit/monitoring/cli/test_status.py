@@ -22,6 +22,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Setting, failed
+from plimsoll_agent.monitor.thresholds import Thresholds
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, UnreachableGuest
 from plimsoll_agent.rules.model import Probing
@@ -299,6 +300,42 @@ def test_an_unreachable_guest_has_its_servers_name_where_a_pass_knew_it(here: He
     here.run()
     assert any("1 guest unreachable: instance-00000007 (db): " in line for line in here.problems())
     assert here.told()["guests"]["unreachable"][0]["server"] == "db"
+
+
+def test_a_hung_guest_is_one_problem_with_its_disks_and_a_pause_is_one(here: Here) -> None:
+    hung = UnreachableGuest(GuestRef(uuid_of(7), "instance-00000007"), UNTOUCHED)
+    unknown = because(Code.GUEST_TIMED_OUT, seconds=6)
+    paused = because(Code.PAUSED, file=str(here.directory / "paused"), why="y")
+    (here.directory / "paused").touch()
+    here.passed(
+        replace(
+            a_last_pass(
+                a_last_disk(a_name(7), kind=Kind.UNKNOWN, reason=unknown),
+                a_last_disk(a_name(8), kind=Kind.UNKNOWN, reason=unknown),
+                a_last_disk(a_name(1), kind=Kind.DEFERRED, reason=paused),
+                a_last_disk(a_name(2), kind=Kind.DEFERRED, reason=because(Code.MIGRATING)),
+            ),
+            unreachable=(hung,),
+        )
+    )
+    here.run()
+    told = [line.removeprefix("WARNING  ").split(": ")[0] for line in here.problems()]
+    assert told == ["nothing is written (1 disk deferred)", "1 disk deferred", "1 disk unknown", UNREACHABLE]
+
+
+UNREACHABLE = "1 guest unreachable (1 disk unknown)"
+
+
+def test_what_is_told_with_its_cause_keeps_its_level(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = here.settings()
+    critical = {**settings.health, "unknown": Thresholds("", "0")}
+    monkeypatch.setattr(here, "settings", lambda: replace(settings, health=critical))
+    hung = UnreachableGuest(GuestRef(uuid_of(7), "instance-00000007"), UNTOUCHED)
+    disk = a_last_disk(a_name(7), kind=Kind.UNKNOWN, reason=because(Code.GUEST_TIMED_OUT, seconds=6))
+    here.passed(replace(a_last_pass(disk), unreachable=(hung,)))
+    here.run()
+    (line,) = here.problems()
+    assert line.startswith(f"CRITICAL  {UNREACHABLE}")
 
 
 def test_probes_of_a_guest_with_the_same_verdict_are_one_problem(here: Here) -> None:

@@ -21,12 +21,12 @@ from plimsoll_monitoring.node.figures import figures_of_probes
 from plimsoll_monitoring.node.health import Figure, figures_of_daemon, figures_of_pass, judge
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.job import JobName
-from plimsoll_probes.model.result import Postponed, ProbeResult
+from plimsoll_probes.model.result import Circumstances, Health, Postponed, ProbeResult
 from plimsoll_probes.schedule.targets import ChosenTarget
 from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import UNTOUCHED, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.node import uuid_of
-from tests.unit.results import HOSTILE, a_probe, a_subject
+from tests.unit.results import HOSTILE, LIMIT, a_probe, a_subject
 from tests.unit.values import GUEST, NOON
 
 NEVER = Thresholds("", "")
@@ -366,20 +366,68 @@ def test_a_promise_is_broken_by_short_over_limit_and_slow_alone(verdict: Verdict
 
 def test_a_broken_promise_says_of_which_guest_how_much_since_when_and_what_to_look_at() -> None:
     broken = probes(
-        a_run(1, finding=SHORT, id=412),
-        a_run(2, finding=SHORT, id=413),
-        chosen=(a_target(1), a_target(2)),
-        streak=lambda result: (NOON - timedelta(hours=3), None),
+        a_run(1, finding=SHORT, id=412), streak=lambda result: (NOON - timedelta(hours=3), NOON - timedelta(hours=4))
     )["probe_broken"]
-    assert broken.value == 2
-    assert level("probe_broken", 2) is Level.WARNING
-    assert broken.about.startswith("instance-00000001 (canary) read and 1 more: short: 38 % of limit")
-    assert "since 2026-11-20 09:00 UTC" in broken.about
+    assert level("probe_broken", 1) is Level.WARNING
+    assert sentence(broken) == (
+        "promise broken: instance-00000001 (canary) read: short: 38 % of limit 250 IOPS; Ceph: not asked;"
+        " since 2026-11-20 09:00 UTC (kept until 08:00)"
+    )
     assert broken.do == "plimsoll probe show 412"
-    assert [line.split("  ")[0] for line in broken.each] == [
-        "instance-00000001 (canary) read",
-        "instance-00000002 (canary) read",
+
+
+def test_probes_are_one_problem_for_each_cause_the_worst_verdict_first() -> None:
+    slow = Finding(
+        Verdict.SLOW,
+        Why.OBJECTIVE_MISSED,
+        {"direction": "write", "quantile": 0.99, "objective": 0.05, "measured": 0.31},
+    )
+    unwell = Circumstances(promised=LIMIT, before=LIMIT, health_after=Health(("OSD_DOWN", "SLOW_OPS")))
+    well = Circumstances(promised=LIMIT, before=LIMIT, health_before=Health(()), health_after=Health(()))
+    starts = {1: NOON - timedelta(hours=3), 2: NOON - timedelta(minutes=181), 3: NOON - timedelta(minutes=1)}
+    shorter = replace(SHORT, facts={**SHORT.facts, "done": 2437.5})
+    broken = probes(
+        *(a_run(3, finding=slow, job=job, id=50) for job in (JobName.READ, JobName.WRITE, JobName.MIXED)),
+        a_run(1, finding=SHORT, circumstances=unwell),
+        a_run(2, finding=shorter, circumstances=unwell),
+        a_run(2, finding=shorter, circumstances=well, job=JobName.WRITE),
+        streak=lambda result: (starts[int(result.subject.guest_name[-1])], None),
+    )["probe_broken"]
+    assert [(each.text, each.do) for each in broken.problems] == [
+        (
+            "promise broken: 2 guests, 3 probes: short: 32–38 % of their limits; Ceph: OSD_DOWN, SLOW_OPS in 2 of 3"
+            " probes; since 2026-11-20 08:59 UTC: instance-00000001 (canary), instance-00000002 (canary)",
+            "plimsoll probe list",
+        ),
+        (
+            "promise broken: instance-00000003 (canary) read, write, mixed: slow: p99 of writes is 310 ms, objective"
+            " 50 ms; Ceph: not asked; since 2026-11-20 11:59 UTC",
+            "plimsoll probe show 50",
+        ),
     ]
+    assert [len(each.names) for each in broken.problems] == [3, 3]
+    assert broken.each == tuple(each.text.removeprefix("promise broken: ") for each in broken.problems)
+
+
+def test_many_guests_of_one_cause_are_counted_and_what_is_not_looked_up_may_be_earlier() -> None:
+    times = [{"direction": "write", "quantile": 0.9, "objective": 0.05, "measured": 0.1 * n} for n in range(1, 25)]
+    slow = [Finding(Verdict.SLOW, Why.OBJECTIVE_MISSED, each) for each in times]
+    (problem,) = probes(
+        *(a_run(number, finding=each) for number, each in enumerate(slow)), streak=lambda result: (NOON, None)
+    )["probe_broken"].problems
+    assert problem.text.startswith("promise broken: 24 guests, 24 probes: slow: 2–48 times their objectives; Ceph")
+    assert "; since 2026-11-20 12:00 UTC or earlier: instance-00000000 (canary), " in problem.text
+    assert problem.text.endswith(" and 21 more")
+    assert problem.since is None
+    assert len(problem.names) == 24
+
+
+def test_an_invalid_fact_of_the_history_leaves_the_first_reason() -> None:
+    findings = [replace(SHORT, facts={**SHORT.facts, "done": done}) for done in (2850, "x")]
+    (problem,) = probes(*(a_run(number, finding=each) for number, each in enumerate(findings)))[
+        "probe_broken"
+    ].problems
+    assert "short: 38 % of limit 250 IOPS; and 1 more like it; Ceph" in problem.text
 
 
 def test_the_results_of_a_guest_that_is_no_longer_chosen_are_forgotten_after_a_week() -> None:
@@ -399,6 +447,9 @@ def test_what_a_probe_failed_for_is_told_before_what_it_did_not_reach() -> None:
     )["probe_failed"]
     assert failed.value == 2
     assert "write and 1 more: failed: fio is missing: install fio in the guest" in failed.about
+    assert sentence(failed) == (
+        "probe failed: instance-00000001 (canary) write, read: failed: fio is missing: install fio in the guest"
+    )
 
 
 def test_nothing_of_a_probed_guest_is_told_as_it_chose_it() -> None:
