@@ -36,9 +36,10 @@ _TYPE_DROPS = {"reverted": 1, "p99.9": 2, "p50": 3, "runs": 4, "at_limit": 5}
 
 
 class RegionStatus(RegionCommand, Page):
-    """Show the region: what is wrong first, by node, with the command to run next, then nodes, disks and probes.
+    """Show the region: what is wrong first, with its nodes and the command to run next, then nodes, disks and probes.
 
-    Nodes are judged by the ranges in [health] of this machine's settings.
+    Nodes are judged by the ranges in [health] of this machine's settings. Alerts of plimsoll that fire in this
+    Prometheus are told, too.
 
     Exit status: 0 no problems, 3 problems, 1 error, 64 usage.
     """

@@ -1,18 +1,20 @@
-"""What is wrong in a region, by node: the worst first, nodes with the same problems as one, and what to run next."""
+"""What is wrong in a region, by what it is: the worst first, with its nodes, and what to run next."""
 
 from __future__ import annotations
 
-import operator
+import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from plimsoll_agent.monitor.thresholds import MEASURES, Level
+from plimsoll_agent.monitor.thresholds import Level
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
-from plimsoll_monitoring.node.health import JudgedFigure
+from plimsoll_monitoring.node.health import JudgedFigure, since_words
 from plimsoll_monitoring.region.answers import NodeKey
+from plimsoll_monitoring.region.firing import Firing
 from plimsoll_monitoring.region.status import Node, Status
 
 MOST = 20
@@ -21,125 +23,208 @@ _NAMED = 4
 """How many nodes are named, and asked about by name."""
 _OF_DISKS = ("unlimited", "behind", "failed", "unknown", "at_limit")
 _OF_PROBES = ("probe_late", "probe_broken", "probe_failed")
-_LAST = ("good_pass_age", "observed_age", "pass_seconds")
-_ORDER = (*(measure.name for measure in MEASURES if measure.name not in _LAST), *_LAST)
-"""Of what is wrong at the same level: causes before what follows from them."""
+_ORDER = (
+    "pass_age",
+    "sources_down",
+    "unlimited",
+    "failed",
+    "unreachable_guests",
+    "probe_broken",
+    "unknown",
+    "braked",
+    "paused",
+    "behind",
+    "catalogue_age",
+    "daemon_faults",
+    "probe_failed",
+    "probe_late",
+    "at_limit",
+    "good_pass_age",
+    "observed_age",
+    "pass_seconds",
+)
+"""Of what is wrong at the same level, the worst first."""
+_CAUSES: Mapping[str, tuple[str, ...]] = {
+    "good_pass_age": ("pass_age", "sources_down", "failed", "unreachable_guests", "braked", "paused"),
+    "observed_age": ("pass_age", "sources_down"),
+    "behind": ("braked", "paused"),
+    "unknown": ("unreachable_guests",),
+}
+"""What is told with the first of these that is wrong on the same node."""
+_SAME = 60.0
+"""Seconds; without a pass there was no good one either."""
 
 
 @frozen(kw_only=True)
 class RegionProblem:
-    """Everything that is wrong with one node, or with several nodes that have the same problems."""
+    """One thing that is wrong, with all nodes on which it is."""
 
     level: Level
     text: str
-    """Which nodes, and what; safe to show."""
+    """What, and on which nodes; safe to show."""
     do: str
     """The command to run next."""
     nodes: tuple[NodeKey, ...]
     figures: tuple[str, ...]
     """The names of what is out of its range."""
+    alerts: tuple[str, ...] = ()
+    """The names of alerts that fire and tell the same."""
+
+
+@frozen
+class _Case:
+    """One thing that is wrong with one node, and what is told with it."""
+
+    node: Node
+    finding: JudgedFigure
+    effects: tuple[JudgedFigure, ...] = ()
+
+
+@frozen
+class _Group:
+    """The same on several nodes."""
+
+    cases: tuple[_Case, ...]
+    alerts: tuple[Firing, ...] = ()
+
+    @property
+    def figure(self) -> str:
+        return self.cases[0].finding.measure.name if self.cases else ""
+
+    @property
+    def level(self) -> Level:
+        levels = [each.level for case in self.cases for each in (case.finding, *case.effects)]
+        return max(levels + [alert.level for alert in self.alerts])
+
+    @property
+    def nodes(self) -> tuple[NodeKey, ...]:
+        """In the order of their names."""
+        keys = {_key(case.node) for case in self.cases} or {alert.node for alert in self.alerts if alert.node[1]}
+        return tuple(sorted(keys, key=lambda key: (_natural(key[1]), key)))
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        place = _ORDER.index(self.figure) if self.figure else -1
+        return -self.level, place, -len(self.nodes), *(_natural(name) for _, name in self.nodes[:1])
 
 
 def problems(status: Status, options: Sequence[str] = (), arguments: Sequence[str] = ()) -> Iterator[RegionProblem]:
     """The worst first. ``options`` of ``plimsoll``, and ``arguments`` of the command, go into what to run next."""
-    alike: dict[object, list[Node]] = {}
+    alike: dict[object, list[_Case]] = {}
     for node in status.nodes:
-        if node.judgement.wrong:
-            alike.setdefault(_kind(node), []).append(node)
-    groups = sorted(alike.values(), key=lambda nodes: (-nodes[0].judgement.level, -len(nodes)))
-    commands = _Commands(status, tuple(options), tuple(arguments))
+        for case in _cases(node):
+            alike.setdefault(_kind(case), []).append(case)
+    groups = [_Group(tuple(cases)) for cases in alike.values()]
+    others: dict[object, list[Firing]] = {}
+    for alert in status.alerts:
+        place = next((at for at, group in enumerate(groups) if _tells(group, alert)), None)
+        if place is None:
+            others.setdefault((alert.level, alert.name, alert.summary), []).append(alert)
+        else:
+            groups[place] = _Group(groups[place].cases, (*groups[place].alerts, alert))
+    groups += [_Group((), tuple(those)) for those in others.values()]
+    groups.sort(key=lambda group: group.order)
+    writer = _Writer(status, tuple(options), tuple(arguments))
     top = groups if len(groups) <= MOST else groups[: MOST - 1]
-    yield from (_problem(sorted(nodes, key=_badness), status, commands) for nodes in top)
-    if rest := [node for nodes in groups[len(top) :] for node in nodes]:
-        figures = dict.fromkeys(finding.measure.name for node in rest for finding in node.judgement.wrong)
-        text = f"{plural(len(rest), 'more node')} with problems"
-        do = commands.here("region", "status", *arguments, "-f", "json")
+    yield from map(writer.problem, top)
+    if rest := groups[len(top) :]:
+        figures = dict.fromkeys(name for group in rest for name in _figures(group))
+        keys = dict.fromkeys(key for group in rest for key in group.nodes)
         yield RegionProblem(
-            level=rest[0].judgement.level, text=text, do=do, nodes=tuple(map(_key, rest)), figures=tuple(figures)
+            level=rest[0].level,
+            text=f"{plural(len(rest), 'more problem')} of {plural(len(keys), 'node')}",
+            do=writer.here("region", "status", *arguments, "-f", "json"),
+            nodes=tuple(keys),
+            figures=tuple(figures),
         )
 
 
-def _kind(node: Node) -> object:
-    """Nodes with the same kind have the same problems, in other numbers."""
-    wrong = tuple((each.measure, each.level, each.figure.value is None, each.figure.about) for each in _wrong(node))
-    return node.unreachable_since is None, _observes(node), wrong
+def _cases(node: Node) -> Iterator[_Case]:
+    wrong = {finding.measure.name: finding for finding in node.judgement.wrong}
+    effects: dict[str, list[JudgedFigure]] = {}
+    for name in sorted(wrong.keys() & _CAUSES.keys(), key=_ORDER.index):
+        if cause := next((each for each in _CAUSES[name] if each in wrong), ""):
+            effects.setdefault(cause, []).append(wrong[name])
+    followers = {each.measure.name for those in effects.values() for each in those}
+    for name in sorted(wrong.keys() - followers, key=_ORDER.index):
+        yield _Case(node, wrong[name], tuple(effects.get(name, ())))
 
 
-def _observes(node: Node) -> bool:
+def _kind(case: _Case) -> object:
+    """Cases of the same kind are one problem."""
+    finding = case.finding
+    unknown = finding.figure.value is None
+    unreachable = case.node.unreachable_since is not None
+    return unreachable, finding.level, finding.measure, unknown, finding.figure.about, _observes(case)
+
+
+def _observes(case: _Case) -> bool:
     """Whether its disks are out of sync because of its mode."""
-    behind = [finding.figure.about for finding in node.judgement.wrong if finding.measure.name == "behind"]
-    return any("out of sync" in about for about in behind) and node.enforcing is False
+    finding = case.finding
+    out_of_sync = finding.measure.name == "behind" and "out of sync" in finding.figure.about
+    return out_of_sync and case.node.enforcing is False
 
 
-def _wrong(node: Node) -> list[JudgedFigure]:
-    return sorted(node.judgement.wrong, key=lambda finding: (-finding.level, _ORDER.index(finding.measure.name)))
+def _tells(group: _Group, alert: Firing) -> bool:
+    """Whether the group has what the alert is about, on its node, or somewhere in its region."""
+    figures, (region, instance) = _figures(group), alert.node
+    return alert.measure in figures and any(region == node[0] and instance in ("", node[1]) for node in group.nodes)
 
 
-def _badness(node: Node) -> tuple[float, str]:
-    value = _wrong(node)[0].figure.value
-    return -(value or 0.0), node.instance
+def _figures(group: _Group) -> tuple[str, ...]:
+    findings = (each for case in group.cases for each in (case.finding, *case.effects))
+    return tuple(dict.fromkeys(each.measure.name for each in findings))
 
 
 def _key(node: Node) -> NodeKey:
     return node.region, node.instance
 
 
-def _problem(nodes: Sequence[Node], status: Status, commands: _Commands) -> RegionProblem:
-    head, wrong = nodes[0], [_wrong(node) for node in nodes]
-    if head.unreachable_since is not None:
-        since = min(node.unreachable_since or status.at for node in nodes)
-        what = f"unreachable for {_at_most(nodes)}about {_duration(status.at - since)} (no metrics in Prometheus)"
-    else:
-        what = "; ".join(_words(list(zip(*wrong, strict=True)), nodes))
-    names = [_name(node, status) for node in nodes]
-    if len(nodes) == 1:
-        text = f"{names[0]}: {what}"
-    else:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        text = f"{len(nodes)} nodes: {what}: {', '.join(names[:_NAMED])}{more}"
-    figures = tuple(finding.measure.name for finding in wrong[0])
-    do = commands.next(nodes, figures[0])
-    return RegionProblem(level=head.judgement.level, text=text, do=do, nodes=tuple(map(_key, nodes)), figures=figures)
-
-
-def _name(node: Node, status: Status) -> str:
-    """With its region where there are several: their nodes may have the same name."""
-    name = printable(node.instance)
-    return f"{name} ({printable(node.region) or '(none)'})" if len(status.regions) > 1 else name
+def _natural(name: str) -> tuple[tuple[str, int], ...]:
+    """node2 before node10."""
+    return tuple((text, int(number or 0)) for text, number in re.findall(r"(\D*)(\d{0,18})", name))
 
 
 # --- what is wrong
 
 
-def _words(columns: Sequence[Sequence[JudgedFigure]], nodes: Sequence[Node]) -> Iterator[str]:
-    """A column is the same finding of all these nodes: numbers add up, and of durations the longest is told."""
-    without_pass, brakes = "", list[float]()
-    for findings in columns:
-        measure, about = findings[0].measure, printable(findings[0].figure.about)
-        values = [finding.figure.value for finding in findings if finding.figure.value is not None]
-        if measure.name == "braked":
-            brakes = values
-        if measure.name == "behind" and values and brakes and not any(map(operator.gt, values, brakes)):
-            continue  # they are the same disks; the brake counts more where some are held
-        if not values:
-            yield _UNKNOWN.get(measure.name, f"{measure.name} unknown")
-        elif measure.unit == "s":
-            duration = f"{_at_most(nodes)}{_duration(max(values))}"
-            if duration != without_pass:  # without a pass there is no good one either
-                yield f"{measure.wrong} {duration}"
-            if measure.name == "pass_age":
-                without_pass = duration
-        elif measure.name in _WORDS:
-            one, words = _WORDS[measure.name]
-            yield words.format(number=plural(round(sum(values)), one), about=about or "unknown") + (
-                " (mode observe)" if measure.name == "behind" and _observes(nodes[0]) else ""
-            )
-        else:
-            yield f"{measure.wrong}: {about}"
+def _what(group: _Group) -> str:
+    if not group.cases:
+        return group.alerts[0].summary
+    cases, many = group.cases, len(group.cases) > 1
+    text = _words([case.finding for case in cases], observes=_observes(cases[0]))
+    for name in _figures(group)[1:]:
+        pairs = [(case.finding, each) for case in cases for each in case.effects if each.measure.name == name]
+        pairs = [pair for pair in pairs if not _is_same(*pair)]
+        if pairs:
+            on = f" (on {len(pairs)} of them)" if many and len(pairs) < len(cases) else ""
+            text += f"; {_words([each for _, each in pairs])}{on}"
+    return text
 
 
-def _at_most(nodes: Sequence[Node]) -> str:
-    return "up to " if len(nodes) > 1 else ""
+def _is_same(cause: JudgedFigure, effect: JudgedFigure) -> bool:
+    """Whether it says no more than its cause."""
+    one, other = cause.figure.value, effect.figure.value
+    if one is None or other is None:
+        return False
+    if cause.measure.name == "braked" and effect.measure.name == "behind":
+        return other <= one  # they are the same disks
+    return cause.measure.name == "pass_age" and abs(other - one) < _SAME
+
+
+def _words(findings: Sequence[JudgedFigure], *, observes: bool = False) -> str:
+    """The same figure of all these nodes: numbers add up, and of durations the longest is told."""
+    measure, about = findings[0].measure, printable(findings[0].figure.about)
+    values = [finding.figure.value for finding in findings if finding.figure.value is not None]
+    if not values:
+        return _UNKNOWN.get(measure.name, f"{measure.name} unknown")
+    if measure.unit == "s":
+        return f"{measure.wrong} {'up to ' if len(findings) > 1 else ''}{_duration(max(values))}"
+    if measure.name in _WORDS:
+        one, words = _WORDS[measure.name]
+        text = words.format(number=plural(round(sum(values)), one), about=about or "unknown")
+        return f"{text} (mode observe)" if observes else text
+    return f"{measure.wrong}: {about}"
 
 
 def _duration(seconds: float) -> str:
@@ -168,36 +253,115 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 """What is counted, and what is wrong with it."""
 
 
-# --- what to run next
+# --- with its nodes, and what to run next
 
 
 @frozen
-class _Commands:
+class _Writer:
     """On a node there is its own ``plimsoll status``, which knows its set-up."""
 
     status: Status
     options: tuple[str, ...]
     arguments: tuple[str, ...]
 
+    def problem(self, group: _Group) -> RegionProblem:
+        text = _what(group)
+        if group.figure == "pass_age" and (unreachable := _unreachable(group)):
+            since = _duration(self.status.at - min(unreachable))
+            more = "up to " if len(unreachable) > 1 else ""
+            text = f"unreachable for {more}about {since} (no metrics in Prometheus)"
+        return RegionProblem(
+            level=group.level,
+            text=f"{text}{self._where(group)}{self._alerts(group)}",
+            do=self._next(group),
+            nodes=group.nodes,
+            figures=_figures(group),
+            alerts=tuple(dict.fromkeys(alert.name for alert in group.alerts)),
+        )
+
     def here(self, *words: str) -> str:
         return printable(shlex.join(("plimsoll", *self.options, *words)))
 
-    def next(self, nodes: Sequence[Node], figure: str) -> str:
-        """For the worst that is wrong with these nodes."""
-        has_detail = not all(_key(node) in self.status.aggregates for node in nodes)
+    def _where(self, group: _Group) -> str:
+        """``: node2, node10``, or ``: 12 nodes, node1, node2, …``; a region where it is about no node."""
+        names = [self._name(node) for node in group.nodes]
+        if not names:
+            regions = dict.fromkeys(printable(alert.node[0]) or "(none)" for alert in group.alerts)
+            return f" in {', '.join(regions)}" if len(self.status.regions) > 1 else ""
+        if len(names) <= _NAMED:
+            return f": {', '.join(names)}"
+        return f": {len(names)} nodes, {', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
+
+    def _name(self, node: NodeKey) -> str:
+        """With its region where there are several: their nodes may have the same name."""
+        region, _ = node
+        name = printable(self._host(node))
+        return f"{name} ({printable(region) or '(none)'})" if len(self.status.regions) > 1 else name
+
+    def _host(self, node: NodeKey) -> str:
+        """Without the port, if no other node of the region has the same."""
+        region, instance = node
+        host = _without_port(instance)
+        hosts = Counter(_without_port(each.instance) for each in self.status.nodes if each.region == region)
+        return host if hosts[host] <= 1 else instance
+
+    def _alerts(self, group: _Group) -> str:
+        """`` (alert PlimsollX since 14:02 UTC)``, where no figure of a node tells it."""
+        if group.cases or not group.alerts:
+            return ""
+        starts, since = [alert.since for alert in group.alerts if alert.since is not None], ""
+        if len(starts) == len(group.alerts):
+            now = datetime.fromtimestamp(self.status.at, UTC)
+            since = f" since {since_words(datetime.fromtimestamp(min(starts), UTC), now)}"
+        return f" (alert {printable(group.alerts[0].name)}{since})"
+
+    def _next(self, group: _Group) -> str:
+        """For the worst of these nodes, or for all of them."""
+        figure, nodes = group.figure, group.nodes
+        if not group.cases:
+            return self._of_alert(group.alerts[0])
+        has_detail = not all(node in self.status.aggregates for node in nodes)
+        worst = max(group.cases, key=lambda case: (case.finding.figure.value or 0.0, -nodes.index(_key(case.node))))
+        on = _key(worst.node)
         if figure in _OF_DISKS:
-            return self._of(nodes, "region", "disks") if has_detail else _on(nodes[0], "disk", "list")
+            return self._of(nodes, "region", "disks") if has_detail else _on(on, "disk", "list")
         if figure in _OF_PROBES:
             by = ("region", "probes", "--by", "guest")
-            return self._of(nodes, *by) if has_detail else _on(nodes[0], "probe", "list")
-        return _on(nodes[0], "plan" if figure == "braked" else "status")
+            return self._of(nodes, *by) if has_detail else _on(on, "probe", "list")
+        return _on(on, "plan" if figure == "braked" else "status")
 
-    def _of(self, nodes: Sequence[Node], *words: str) -> str:
-        regions = {node.region for node in nodes}
+    def _of_alert(self, alert: Firing) -> str:
+        region, instance = alert.node
+        if instance:
+            return _on(alert.node, "status")
+        if alert.name in ("PlimsollGuestsStalled", "PlimsollHealthGateShut"):
+            return "ceph health detail"
+        volume_type = alert.labels.get("volume_type")
+        words = ("region", "promised") if alert.name == "PlimsollOversubscribed" else ("region", "probes")
+        if volume_type is None:
+            words = ("region", "disks")
+        of_type = ("--type", volume_type) if volume_type and words[1] == "probes" else ()
+        return self.here(*words, *self.arguments, *(("--region", region) if region else ()), *of_type)
+
+    def _of(self, nodes: Sequence[NodeKey], *words: str) -> str:
+        regions = {region for region, _ in nodes}
         region = ("--region", *regions) if len(regions) == 1 else ()
-        names = [word for node in nodes for word in ("--node", node.instance)] if len(nodes) <= _NAMED else []
+        names = [word for node in nodes for word in ("--node", self._host(node))] if len(nodes) <= _NAMED else []
         return self.here(*words, *self.arguments, *region, *names)
 
 
-def _on(node: Node, *words: str) -> str:
-    return f"{shlex.join(('plimsoll', *words))}   (on {printable(node.instance)})"
+def _unreachable(group: _Group) -> list[float]:
+    """When the metrics of its nodes ended."""
+    return [case.node.unreachable_since for case in group.cases if case.node.unreachable_since is not None]
+
+
+def _without_port(instance: str) -> str:
+    return re.sub(r":\d+$", "", instance).removeprefix("[").removesuffix("]")
+
+
+def _on(node: NodeKey, *words: str) -> str:
+    """To be pasted, where the instance is the name or the address of a host."""
+    host, command = _without_port(node[1]), shlex.join(("plimsoll", *words))
+    if re.fullmatch(r"[\w.:][\w.:-]*", host, re.ASCII):
+        return f"ssh {host} {command}"
+    return f"{command}   (on {printable(node[1])})"

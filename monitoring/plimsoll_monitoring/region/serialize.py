@@ -35,6 +35,7 @@ def status_data(status: Status, problems: Iterable[RegionProblem]) -> dict[str, 
                 "next": problem.do,
                 "nodes": [{"region": region, "node": instance} for region, instance in problem.nodes],
                 "figures": list(problem.figures),
+                "alerts": list(problem.alerts),
             }
             for problem in problems
         ],

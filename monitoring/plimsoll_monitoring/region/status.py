@@ -16,8 +16,10 @@ from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_monitoring.node.health import Figure, Judgement, judge
 from plimsoll_monitoring.promql import BROKEN, Selection, each, increase, quantile
+from plimsoll_monitoring.region import firing
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import aggregates, without_disks
+from plimsoll_monitoring.region.firing import Firing
 from plimsoll_monitoring.region.probes import FAILED, QUANTILES, WINDOW, ProbeTarget, probe_questions, probes
 
 _BEHIND = (Kind.PLANNED, Kind.DEFERRED)
@@ -63,6 +65,7 @@ def questions(selection: Selection) -> dict[str, str]:
         ),
         "aggregates": without_disks(nodes),
         "runs": f"sum by (region, volume_type, verdict) (round({increase(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)}))",
+        "alerts": firing.question(selection),
         **probe_questions(nodes),
     }
     for name, share in QUANTILES.items():
@@ -117,6 +120,8 @@ class Status:
     probed: tuple[ProbeTarget, ...]
     aggregates: tuple[NodeKey, ...]
     """The nodes without metrics of single disks and guests."""
+    alerts: tuple[Firing, ...]
+    """Those that fire in this Prometheus."""
     unruled: bool
     """There are probes but no recorded quantiles: the recording rules are not loaded."""
 
@@ -126,7 +131,9 @@ class Status:
 
     @property
     def level(self) -> Level:
-        return max((node.judgement.level for node in self.nodes), default=Level.UNKNOWN)
+        """The worst of all nodes and alerts."""
+        levels = [node.judgement.level for node in self.nodes] or [Level.UNKNOWN]
+        return max(levels + [alert.level for alert in self.alerts])
 
     @property
     def versions(self) -> Counter[str]:
@@ -167,6 +174,7 @@ def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -
         types=types,
         probed=targets,
         aggregates=tuple(sorted(aggregates(answers))),
+        alerts=tuple(firing.alerts(answers["alerts"])),
         unruled=bool(answers["runs"]) and not any(answers[name] for name in QUANTILES),
     )
 

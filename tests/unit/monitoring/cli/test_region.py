@@ -82,7 +82,7 @@ def test_status_ends_with_3_where_something_is_wrong_and_with_0_where_nothing_is
 
 def test_status_begins_with_what_is_wrong_or_that_nothing_is() -> None:
     _, out, _ = ran(RegionStatus, FakePrometheus(passed(9000.0)))
-    assert out.startswith("WARNING  n1: no pass for 2 h 30 min\n         next: plimsoll status   (on n1)\n\nregion")
+    assert out.startswith("WARNING  no pass for 2 h 30 min: n1\n         next: ssh n1 plimsoll status\n\nregion")
     _, out, _ = ran(RegionStatus, FakePrometheus(passed(60.0)))
     assert out.startswith("OK  1 node, no disks\n\nregion")
 
@@ -92,10 +92,11 @@ def test_status_has_its_problems_as_data_too() -> None:
     (problem,) = json.loads(out)["problems"]
     assert problem == {
         "level": "warning",
-        "text": "n1: no pass for 2 h 30 min",
-        "next": "plimsoll status   (on n1)",
+        "text": "no pass for 2 h 30 min: n1",
+        "next": "ssh n1 plimsoll status",
         "nodes": [{"region": "r1", "node": "n1"}],
         "figures": ["pass_age", "good_pass_age", "observed_age"],
+        "alerts": [],
     }
 
 
