@@ -19,6 +19,7 @@ from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.terminal.moments import Window, add_window, window
 from plimsoll_agent.terminal.page import write_lines
+from plimsoll_insight.cli.answering import answer_lines
 from plimsoll_insight.explain import cause, node
 from plimsoll_insight.explain.evidence import Evidence
 from plimsoll_insight.explain.node import NodeEvidence
@@ -57,9 +58,12 @@ class DiskExplain(disk.DiskExplain):
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]
     ) -> int:
+        facts = self._found if parsed_args.formatter == "table" and not parsed_args.columns else None
+        if facts is not None:
+            write_lines(self.app.stdout, (*answer_lines(node.case_of(facts), self.app.stdout, parsed_args), ""))
         status = super().produce_output(parsed_args, column_names, data)
-        if self._found is not None and parsed_args.formatter == "table" and not parsed_args.columns:
-            write_lines(self.app.stdout, ("", *node.lines(self._found)))
+        if facts is not None:
+            write_lines(self.app.stdout, ("", *node.lines(facts)))
         return status
 
 
@@ -95,5 +99,6 @@ def _evidence(settings: Settings, state: State, this_disk: Disk, period: Window,
         None if consoles is None else consoles.guests.get(this_disk.guest.uuid),
         node.explain(this_disk, past),
         cause.find(past),
+        this_disk.guest.name,
         tuple(complaints),
     )

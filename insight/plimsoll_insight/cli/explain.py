@@ -14,7 +14,9 @@ from plimsoll_agent.terminal.moments import Window, add_window
 from plimsoll_agent.terminal.page import Page, write_lines
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
+from plimsoll_insight.cli.answering import answer_lines
 from plimsoll_insight.explain import cause, messages, questions, serialize
+from plimsoll_insight.explain.answer import Case
 from plimsoll_insight.explain.questions import FoundGuest, Span
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region.answers import Line
@@ -72,8 +74,16 @@ class RegionExplain(RegionCommand, Page):
         neighbours = (finding.neighbour.uuid for _, finding in findings if finding.neighbour)
         names = questions.names(prometheus.query, guest, neighbours, span.seconds)
         self.warn(prometheus)
-        self._lines = [messages.head(guest, stays), *messages.stall_lines(stalls)]
-        for disk, finding in findings:
+        self._case = Case(
+            server=guest.server or guest.name,
+            disks=tuple(findings),
+            window=window,
+            names=names,
+            reasons=messages.UNEXPLAINED,
+            node=stays[-1].node,
+        )
+        self._lines = ["", messages.head(guest, stays), *messages.stall_lines(stalls)]
+        for disk, finding in self._case.subjects:
             self._lines += messages.disk_lines(disk, finding, probes, names)
         return self.page(parsed_args, {}, serialize.data(guest, stays, findings, probes, stalls, names))
 
@@ -82,7 +92,7 @@ class RegionExplain(RegionCommand, Page):
     ) -> int:
         if parsed_args.formatter != "table" or parsed_args.columns:
             return super().produce_output(parsed_args, column_names, data)
-        write_lines(self.app.stdout, self._lines)
+        write_lines(self.app.stdout, (*answer_lines(self._case, self.app.stdout, parsed_args), *self._lines))
         return 0
 
     def _one(self, servers: Sequence[FoundGuest], term: str, window: Window) -> FoundGuest:

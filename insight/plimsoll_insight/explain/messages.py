@@ -38,14 +38,6 @@ UNEXPLAINED: Mapping[Unexplained, str] = {
 }
 
 
-_NEXT: Mapping[Cause, str] = {
-    Cause.LIMIT: "to raise it for a time, on the node: plimsoll disk hold add {guest} {disk} --for 2h"
-    " --set {limit}=N --reason TEXT",
-    Cause.CLUSTER: "ceph health detail; which OSD or host: plimsoll slow --live",
-    Cause.NEIGHBOUR: "what the load is: plimsoll region load",
-}
-
-
 def head(guest: FoundGuest, stays: Sequence[Stay]) -> str:
     """``server web-1 (project shop) on compute-117 since …, before on compute-104``."""
     project = guest.project_name or guest.project
@@ -71,7 +63,7 @@ def disk_lines(
     names: Mapping[str, str],
     reasons: Mapping[Unexplained, str] = UNEXPLAINED,
 ) -> Iterator[str]:
-    """The first names the disk, the last is the tenant's sentence. ``names`` has those of other guests, by UUID."""
+    """The first names the disk, the last is the cause. ``names`` has those of other guests, by UUID."""
     intervals = disk.evidence.intervals
     what = f"volume {disk.volume}" if disk.volume else "own disk"
     limits = "unknown" if disk.limits is None else short_limits(Limits.from_mapping(disk.limits))
@@ -86,15 +78,10 @@ def disk_lines(
         yield f"  held by an operator: {_between(*hold)}"
     yield from (f"  {line}" for line in _unread_lines(disk, finding))
     yield f"  {_load_words(intervals)}"
-    if not _idle(intervals):
+    if not idle(intervals):
         yield f"  {_latency_words(disk, finding)}"
     yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probes)}"
     yield f"  Cause: {cause_words(disk, finding, names, reasons)}"
-    if finding.cause in _NEXT:
-        limit = next((each.limit for each in finding.slow if each.limit), None)
-        words = _NEXT[finding.cause].format(guest=disk.guest_uuid, disk=disk.disk, limit=limit)
-        yield printable(f"  Next: {words}")
-    yield f'  To the tenant: "{tenant_words(disk, finding)}"'
 
 
 def cause_words(
@@ -105,7 +92,7 @@ def cause_words(
     if finding.unexplained:
         words += f": {reasons[finding.unexplained]}"
     if finding.cause is Cause.LIMIT:
-        words += f", {_limit_words(finding.slow).removeprefix('its ')}"
+        words += f", {limit_words(finding.slow).removeprefix('its ')}"
     if finding.raised:
         words += f": {printable(', '.join(finding.raised))}"
     if finding.neighbour:
@@ -119,24 +106,39 @@ def cause_words(
     return f"{words}; known {share} of the time"
 
 
-def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
+def whose(disks: Sequence[ExplainedDisk]) -> str:
+    """``volume 6665c608-…, disk vda``: the disks as their tenant knows them."""
+    return printable(", ".join(f"volume {disk.volume}" if disk.volume else f"disk {disk.disk}" for disk in disks))
+
+
+def figures_words(disk: ExplainedDisk, finding: Finding) -> str:
+    """``4 ms → 200 ms``, or the limit that it was at."""
+    if finding.cause is Cause.LIMIT:
+        return f"limit {limit_words(finding.slow).removeprefix('its ')}"
+    took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
+    if took is None:
+        return "no requests ended" if finding.slow and any(each.read for each in finding.slow) else ""
+    return seconds_words(took) if usual is None else f"{seconds_words(usual)} → {seconds_words(took)}"
+
+
+def tenant_words(disk: ExplainedDisk, finding: Finding, subject: str = "") -> str:
     """One sentence to paste."""
-    whose = printable(f"volume {disk.volume}" if disk.volume else f"disk {disk.disk}")
+    subject = subject or whose([disk])
     if finding.cause is Cause.UNKNOWN or (finding.cause is not Cause.NOT_SLOW and not finding.slow):
-        return f"Our measurements do not show what your {whose} waited for."
+        return f"Our measurements do not show what your {subject} waited for."
     if finding.cause is Cause.NOT_SLOW:
-        if _idle(disk.evidence.intervals):
-            return f"In our measurements your {whose} made no requests."
+        if idle(disk.evidence.intervals):
+            return f"In our measurements your {subject} made no requests."
         took = _median([each.latency for each in disk.evidence.intervals])
-        words = f"In our measurements requests of your {whose} took no longer than usual"
+        words = f"In our measurements requests of your {subject} took no longer than usual"
         return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
     between = f"{_share_of_span(disk, finding)}{_between(*_span(disk, finding))}"
     if finding.cause is Cause.LIMIT:
         usage = median(each.share or 0.0 for each in finding.slow)
         if usage < AT_LIMIT_RATIO:
-            of_limit = f"{percent(usage)} of {_limit_words(finding.slow)} on average, more in bursts,"
-            return f"Your {whose} used {of_limit} {between}."
-        return f"Your {whose} used all of {_limit_words(finding.slow)} {between}."
+            of_limit = f"{percent(usage)} of {limit_words(finding.slow)} on average, more in bursts,"
+            return f"Your {subject} used {of_limit} {between}."
+        return f"Your {subject} used all of {limit_words(finding.slow)} {between}."
     took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
     completions = sum(each.latency is not None for each in finding.slow)
     took = took if 2 * completions > len(finding.slow) else None
@@ -151,7 +153,7 @@ def tenant_words(disk: ExplainedDisk, finding: Finding) -> str:
         why = "other load on the same host was unusually high"
     else:
         why = "other load on the same storage was unusually high"
-    return f"For your {whose}, {words}{instead} {between}, because {why}."
+    return f"For your {subject}, {words}{instead} {between}, because {why}."
 
 
 # --- parts
@@ -186,7 +188,7 @@ def _change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
         return f"{dict(before)} → {dict(after)}"
 
 
-def _limit_words(slow: Sequence[Interval]) -> str:
+def limit_words(slow: Sequence[Interval]) -> str:
     """``its 3,000 IOPS``: the limit that was used up most often."""
     limits = Counter((each.limit, each.allowed) for each in slow if each.limit)
     if not limits:
@@ -200,13 +202,13 @@ def _limit_words(slow: Sequence[Interval]) -> str:
     return f"its {short_limits(Limits.from_mapping({limit: round(amount)}))}"
 
 
-def _idle(intervals: Sequence[Interval]) -> bool:
+def idle(intervals: Sequence[Interval]) -> bool:
     """Without a request wherever that is known."""
     return {bool(each.operations) for each in intervals if each.operations is not None} == {False}
 
 
 def _load_words(intervals: Sequence[Interval]) -> str:
-    if _idle(intervals):
+    if idle(intervals):
         return "load: no requests"
     shares = [each.share for each in intervals if each.share is not None]
     rates = [each.operations for each in intervals if each.operations is not None]
@@ -220,7 +222,8 @@ def _load_words(intervals: Sequence[Interval]) -> str:
     if not shares:
         return f"{words}; no limit is known that it could be at"
     at_limit = [each for each in intervals if each.share is not None and each.share >= AT_LIMIT_RATIO]
-    words += f"; at limit for {percent(len(at_limit) / len(shares))} of the time"
+    which = f" ({limit_words(at_limit).removeprefix('its ')})" if at_limit else ""
+    words += f"; at limit{which} for {percent(len(at_limit) / len(shares))} of the time"
     return f"{words}, most used {percent(max(shares))}"
 
 

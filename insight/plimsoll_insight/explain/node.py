@@ -20,6 +20,7 @@ from plimsoll_agent.monitor.usage_history import PastPass
 from plimsoll_agent.terminal.moments import Window
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
+from plimsoll_insight.explain.answer import Case
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
@@ -58,6 +59,7 @@ class NodeEvidence:
     """None also where consoles are not read."""
     explained: ExplainedDisk
     finding: Finding
+    guest_name: str
     complaints: tuple[str, ...] = ()
 
 
@@ -175,6 +177,18 @@ def lines(facts: NodeEvidence) -> Iterator[str]:
     yield from rest
     guest = printable(facts.explained.guest_uuid)
     yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} {facts.window.options}"
+
+
+def case_of(facts: NodeEvidence) -> Case:
+    """For the answer, which stands before ``lines``."""
+    disk = facts.explained
+    return Case(
+        server=_names(facts).get(disk.guest_uuid) or facts.guest_name,
+        disks=((disk, facts.finding),),
+        window=facts.window,
+        names=_names(facts),
+        reasons=_UNEXPLAINED,
+    )
 
 
 def _names(facts: NodeEvidence) -> dict[str, str]:

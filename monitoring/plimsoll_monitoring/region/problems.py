@@ -301,8 +301,8 @@ class _Writer:
     def _host(self, node: NodeKey) -> str:
         """Without the port, if no other node of the region has the same."""
         region, instance = node
-        host = _without_port(instance)
-        hosts = Counter(_without_port(each.instance) for each in self.status.nodes if each.region == region)
+        host = without_port(instance)
+        hosts = Counter(without_port(each.instance) for each in self.status.nodes if each.region == region)
         return host if hosts[host] <= 1 else instance
 
     def _alerts(self, group: _Group) -> str:
@@ -324,16 +324,16 @@ class _Writer:
         worst = max(group.cases, key=lambda case: (case.finding.figure.value or 0.0, -nodes.index(_key(case.node))))
         on = _key(worst.node)
         if figure in _OF_DISKS:
-            return self._of(nodes, "region", "disks") if has_detail else _on(on, "disk", "list")
+            return self._of(nodes, "region", "disks") if has_detail else on_node(on, "disk", "list")
         if figure in _OF_PROBES:
             by = ("region", "probes", "--by", "guest")
-            return self._of(nodes, *by) if has_detail else _on(on, "probe", "list")
-        return _on(on, "plan" if figure == "braked" else "status")
+            return self._of(nodes, *by) if has_detail else on_node(on, "probe", "list")
+        return on_node(on, "plan" if figure == "braked" else "status")
 
     def _of_alert(self, alert: Firing) -> str:
         region, instance = alert.node
         if instance:
-            return _on(alert.node, "status")
+            return on_node(alert.node, "status")
         if alert.name in ("PlimsollGuestsStalled", "PlimsollHealthGateShut"):
             return "ceph health detail"
         volume_type = alert.labels.get("volume_type")
@@ -355,13 +355,13 @@ def _unreachable(group: _Group) -> list[float]:
     return [case.node.unreachable_since for case in group.cases if case.node.unreachable_since is not None]
 
 
-def _without_port(instance: str) -> str:
+def without_port(instance: str) -> str:
     return re.sub(r":\d+$", "", instance).removeprefix("[").removesuffix("]")
 
 
-def _on(node: NodeKey, *words: str) -> str:
+def on_node(node: NodeKey, *words: str) -> str:
     """To be pasted, where the instance is the name or the address of a host."""
-    host, command = _without_port(node[1]), shlex.join(("plimsoll", *words))
+    host, command = without_port(node[1]), shlex.join(("plimsoll", *words))
     if re.fullmatch(r"[\w.:][\w.:-]*", host, re.ASCII):
         return f"ssh {host} {command}"
     return f"{command}   (on {printable(node[1])})"

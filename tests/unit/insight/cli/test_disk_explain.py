@@ -135,6 +135,22 @@ def test_the_cause_is_found_in_what_passes_measured(tmp_path: Path, what: str) -
     assert (len(past["intervals"]), past["known_intervals"], past["interval"]) == (29, 29, 300)
 
 
+def test_the_answer_stands_before_the_limits_with_a_row_of_the_time(tmp_path: Path) -> None:
+    slow, _ = CAUSES["a neighbour"]
+    remember(tmp_path, *[CALM] * 20, *[slow] * 9)
+    keep(tmp_path, *slow)
+    out = ran(tmp_path, "--since", "24h")[1]
+    first, scale, row, legend, following, tenant, nothing, *_ = out.splitlines()
+    assert first == (
+        f"{DISK.guest.name} {DISK.target} was slow because of a NEIGHBOUR on this node: instance-00000052 did"
+        " 92.9 % of the node's bytes   11:14–11:59 UTC (45 min)"
+    )
+    assert row == f"{DISK.target}  {'·' * 21}{'█' * 9}  4 ms → 90 ms"
+    assert (scale.split()[0], legend.strip(), nothing) == ("10h", "· usual  █ slow", "")
+    assert following == "next: plimsoll region load --by guest --since 24h"
+    assert tenant.startswith('tenant: "For your volume ')
+
+
 def test_other_guests_that_did_nothing_count_in_what_the_busiest_usually_does(tmp_path: Path) -> None:
     busy = others(0, 0, 9000)
     slow = [own(latency=0.09), *busy]

@@ -1,0 +1,231 @@
+"""The answer, before its figures: the cause in a line, when, what to run next, and the tenant's sentence."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from rich.cells import cell_len
+
+from plimsoll_agent.messages.tones import TONES
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.terminal.moments import Window
+from plimsoll_agent.terminal.output import Terminal
+from plimsoll_agent.terminal.wrap import wrapped
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import frozen, replace
+from plimsoll_agent.util.text import both_ends, minute, plural, printable
+from plimsoll_insight.explain import strip
+from plimsoll_insight.explain.cause import Cause, Finding, Unexplained
+from plimsoll_insight.explain.evidence import Place
+from plimsoll_insight.explain.messages import figures_words, idle, limit_words, tenant_words, whose
+from plimsoll_insight.explain.questions import ExplainedDisk
+from plimsoll_insight.explain.strip import Row
+from plimsoll_monitoring.region.answers import NodeKey
+from plimsoll_monitoring.region.messages import percent
+from plimsoll_monitoring.region.problems import on_node, without_port
+
+Explained = tuple[ExplainedDisk, Finding]
+_MOST_NAMED = 6
+_TONES: Mapping[Cause, str] = {
+    Cause.LIMIT: "at-limit",
+    Cause.CLUSTER: "slow",
+    Cause.NEIGHBOUR: "slow",
+    Cause.UNKNOWN: "unknown",
+}
+_WORDS: Mapping[Cause, str] = {
+    Cause.LIMIT: "LIMIT",
+    Cause.CLUSTER: "CLUSTER",
+    Cause.NEIGHBOUR: "NEIGHBOUR",
+    Cause.UNKNOWN: "UNKNOWN",
+}
+
+
+@frozen(kw_only=True)
+class Case:
+    """A server's disks, or one of them, in a time."""
+
+    server: str
+    disks: tuple[Explained, ...]
+    window: Window
+    names: Mapping[str, str]
+    """Of other guests, by UUID."""
+    reasons: Mapping[Unexplained, str]
+    node: NodeKey | None = None
+    """Where the guest is, if that is another machine."""
+
+    @property
+    def groups(self) -> list[list[Explained]]:
+        """Disks with the same cause together, the guilty first, the unknown next; those that were not slow last."""
+        alike: dict[object, list[Explained]] = {}
+        for disk, finding in self.disks:
+            one = finding.neighbour
+            neighbour = None if one is None else (one.uuid, one.place)
+            key = finding.cause, finding.unexplained, neighbour, finding.raised
+            alike.setdefault(key, []).append((disk, finding))
+        return sorted(alike.values(), key=_rank)
+
+    @property
+    def guilty(self) -> list[list[Explained]]:
+        """Without those that were not slow, if any was or may have been."""
+        return [group for group in self.groups if group[0][1].cause is not Cause.NOT_SLOW]
+
+    @property
+    def subjects(self) -> list[Explained]:
+        """Those whose figures are shown."""
+        return [each for group in self.guilty or self.groups for each in group]
+
+
+def _rank(group: Sequence[Explained]) -> tuple[bool, bool, int]:
+    cause, number = group[0][1].cause, sum(len(finding.slow) for _, finding in group)
+    return cause is Cause.NOT_SLOW, cause is Cause.UNKNOWN, -number
+
+
+def lines(case: Case, terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:
+    """The cause of each group, the time line, what to run next, and the tenant's sentences."""
+    for group in case.guilty or case.groups[:1]:
+        yield from _cause_lines(case, group, terminal)
+    rows = [
+        Row(disk.disk, strip.parts(disk.evidence, finding), figures_words(disk, finding))
+        for disk, finding in case.subjects
+    ]
+    yield from strip.lines(rows, terminal, blocks=blocks)
+    if innocent := [disk.disk for disk, finding in case.disks if finding.cause is Cause.NOT_SLOW and case.guilty]:
+        more = f" and {len(innocent) - _MOST_NAMED} more" if len(innocent) > _MOST_NAMED else ""
+        yield f"not slow: {printable(', '.join(innocent[:_MOST_NAMED]))}{more}"
+    yield from (f"next: {each}" for each in dict.fromkeys(_next(case)))
+    for group in case.guilty or case.groups:
+        yield from (f'tenant: "{sentence}"' for sentence in _tenant_words(group))
+
+
+# --- the cause
+
+
+def _cause_lines(case: Case, group: Sequence[Explained], terminal: Terminal) -> Iterator[str]:
+    cause, when = group[0][1].cause, _when(case, group)
+    text = printable(_cause_words(case, group))
+    both = f"{text}   {when}" if when else text
+    if terminal.width is None or cell_len(both) <= terminal.width:
+        texts = [both]
+    else:
+        texts = [*wrapped(text, terminal.width), *([f"  {when}"] if when else [])]
+    if word := _WORDS.get(cause):
+        tone = TONES[_TONES[cause]]
+        place = next((number for number, each in enumerate(texts) if word in each), 0)
+        texts[place] = texts[place].replace(word, terminal.toned(word, tone), 1)
+    yield from texts
+
+
+def _cause_words(case: Case, group: Sequence[Explained]) -> str:
+    """``web-29 was slow because of a NEIGHBOUR on node7: web-28 did 94 % of the node's requests``."""
+    finding, who = group[0][1], case.server
+    if len(group) < len(case.disks) or len(case.disks) == 1:
+        who += f" {', '.join(disk.disk for disk, _ in group)}"
+    slow = f"{who} was slow because of"
+    match finding.cause:
+        case Cause.LIMIT:
+            limits = dict.fromkeys(limit_words(each.slow).removeprefix("its ") for _, each in group)
+            of_each = (f"{disk.disk} {limit_words(each.slow).removeprefix('its ')}" for disk, each in group)
+            which = (
+                f"its own LIMIT, {next(iter(limits))}"
+                if len(limits) == 1
+                else f"its own LIMITs: {', '.join(of_each)}"
+            )
+            in_bursts = all((each.share or 0.0) < AT_LIMIT_RATIO for _, one in group for each in one.slow)
+            return f"{slow} {which}{', in bursts' if in_bursts else ''}"
+        case Cause.CLUSTER:
+            checks = ", ".join(finding.raised)
+            return f"{slow} the CLUSTER: {checks or 'the median disk of its type was slow too'}"
+        case Cause.NEIGHBOUR:
+            return f"{slow} a NEIGHBOUR {_neighbour_words(case, group)}"
+        case Cause.NOT_SLOW:
+            did_nothing = all(idle(disk.evidence.intervals) for disk, _ in group)
+            return f"{who} {'made no requests' if did_nothing else 'was not slow'} in {case.window.words}"
+        case _:
+            why = case.reasons[finding.unexplained] if finding.unexplained else "nothing is known"
+            if finding.slow:
+                return f"{who} was slow, the cause is UNKNOWN: {why}"
+            return f"{who}: whether it was slow is UNKNOWN: {why}{_little_words(group)}"
+
+
+def _neighbour_words(case: Case, group: Sequence[Explained]) -> str:
+    (disk, finding), *_ = group
+    one = max((each.neighbour for _, each in group if each.neighbour), key=lambda each: each.share)
+    unit = "requests" if one.unit == "operations" else "bytes"
+    who = case.names.get(one.uuid) or one.uuid
+    if one.place is Place.POOL:
+        return f"in pool {disk.pool}: {who} did {percent(one.share)} of the pool's {unit}"
+    node = next((each.node for each in reversed(finding.slow) if each.node), None)
+    return f"on {without_port(node) if node else 'this node'}: {who} did {percent(one.share)} of the node's {unit}"
+
+
+def _little_words(group: Sequence[Explained]) -> str:
+    """Since when there is anything at all, and which limit it was at, where there are few intervals."""
+    words = ""
+    intervals = [each for disk, _ in group for each in disk.evidence.intervals]
+    readings = [each for each in intervals if each.read]
+    if readings and group[0][1].unexplained in (Unexplained.FEW_PASSES, Unexplained.TOO_LITTLE):
+        first = datetime.fromtimestamp(min(each.at for each in readings), UTC)
+        words += f"; first measured {minute(first)}"
+        at_limit = [each for each in readings if each.share is not None and each.share >= AT_LIMIT_RATIO]
+        if at_limit:
+            words += f"; at limit, {limit_words(at_limit).removeprefix('its ')}, in {len(at_limit)} of"
+            words += f" {plural(len(readings), 'interval')}"
+    return words
+
+
+def _when(case: Case, group: Sequence[Explained]) -> str:
+    """``18:56–22:16 UTC (3 h 20 min)``; with its day where that is not the last one of the time."""
+    begins = [finding.slow[0].at - disk.evidence.seconds for disk, finding in group if finding.slow]
+    ends = [finding.slow[-1].at for _, finding in group if finding.slow]
+    if not begins:
+        return ""
+    first, last = datetime.fromtimestamp(min(begins), UTC), datetime.fromtimestamp(max(ends), UTC)
+    begin, end = both_ends(first, last)
+    if first.date() == case.window.until.astimezone(UTC).date():
+        begin = f"{first:%H:%M}"
+    dash = "–" if len(end) < len("2026-11-22") else " – "
+    return f"{begin}{dash}{end} ({durations.words(timedelta(seconds=max(ends) - min(begins)))})"
+
+
+# --- what to do
+
+
+def _next(case: Case) -> Iterator[str]:
+    """The commands to run next, as they can be pasted."""
+    for group in case.guilty:
+        for disk, finding in group:
+            yield from _commands(case, disk, finding)
+
+
+def _commands(case: Case, disk: ExplainedDisk, finding: Finding) -> Iterator[str]:
+    match finding.cause:
+        case Cause.LIMIT:
+            limit = next((each.limit for each in finding.slow if each.limit), None)
+            others = {name: value for name, value in (disk.limits or {}).items() if name != limit}
+            limits = ",".join([f"{limit}=N", *(f"{name}={value}" for name, value in others.items())])
+            hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--limits", limits)
+            words = (*hold, "--reason", "TEXT")
+            yield printable(shlex.join(("plimsoll", *words))) if case.node is None else on_node(case.node, *words)
+        case Cause.CLUSTER:
+            yield "ceph health detail"
+            yield "plimsoll slow --live"
+        case Cause.NEIGHBOUR:
+            yield f"plimsoll region load --by guest {case.window.options}"
+        case _:
+            pass
+
+
+def _tenant_words(group: Sequence[Explained]) -> Iterator[str]:
+    """One for disks that waited for the same, if the same is usual for them."""
+    if group[0][1].cause in (Cause.LIMIT, Cause.NOT_SLOW):
+        yield from (tenant_words(disk, finding, whose([disk])) for disk, finding in group)
+        return
+    alike: dict[float | None, list[Explained]] = {}
+    for disk, finding in group:
+        alike.setdefault(disk.evidence.usual, []).append((disk, finding))
+    for those in alike.values():
+        slow = {each.at: each for _, finding in those for each in finding.slow}
+        whole = replace(those[0][1], slow=tuple(slow[at] for at in sorted(slow)))
+        yield tenant_words(those[0][0], whole, whose([disk for disk, _ in those]))

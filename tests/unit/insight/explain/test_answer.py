@@ -1,0 +1,180 @@
+"""The answer of explain: the cause in a line, a row for each disk, what to run next, and the tenant's sentence."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.terminal.base import limits_from
+from plimsoll_agent.terminal.moments import Window
+from plimsoll_agent.terminal.output import Terminal
+from plimsoll_agent.util.frozen import replace
+from plimsoll_insight.explain import answer, messages
+from plimsoll_insight.explain.answer import Case, Explained
+from plimsoll_insight.explain.cause import find
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+from plimsoll_insight.explain.questions import ExplainedDisk
+from tests.unit.values import VOLUME
+from tests.unit.widths import plain
+
+DATA = Path(__file__).parents[2] / "data"
+END = datetime(2026, 11, 28, 10, 20, tzinfo=UTC)
+CALM = Interval(
+    0,
+    "node7:9100",
+    operations=100.0,
+    bytes=409600.0,
+    share=0.2,
+    limit="total_iops_sec",
+    allowed=500,
+    latency=0.004,
+    of_node=0.005,
+    raised=(),
+)
+LOUD = Neighbour("u9", Place.NODE, "operations", 5000, 0.94)
+BESIDE_LOUD = replace(CALM, latency=0.2, neighbours=(LOUD,))
+AT_LIMIT = replace(CALM, share=1.0, latency=0.3)
+UNWELL = replace(CALM, latency=0.9, raised=("OSD_DOWN", "SLOW_OPS"))
+ALONE = replace(CALM, latency=0.9)
+NOTHING = Interval(0)
+SERVER = "web-29"
+
+
+def a_disk(name: str, *intervals: Interval, volume: str = "", limits: Limits | None = None) -> Explained:
+    """Intervals of five minutes that end at ``END``."""
+    last = END.timestamp()
+    every = tuple(
+        replace(each, at=last - 300.0 * back)
+        for each, back in zip(intervals, reversed(range(len(intervals))), strict=True)
+    )
+    limits = limits or Limits(total_iops_sec=500)
+    disk = ExplainedDisk(
+        "u1", name, volume, "gold", "volumes", "c", Evidence(300.0, every, 0.004), limits.in_effect()
+    )
+    return disk, find(disk.evidence)
+
+
+def around(slow: Interval, number: int = 40) -> list[Interval]:
+    return [*[CALM] * 100, *[slow] * number, *[CALM] * (188 - number)]
+
+
+def a_case(*disks: Explained, server: str = SERVER, node: str | None = "node7:9100") -> Case:
+    window = Window(since=END - timedelta(days=1), until=END, words="the last 24h", options="--since 24h")
+    return Case(
+        server=server,
+        disks=disks,
+        window=window,
+        names={"u9": "web-28"},
+        reasons=messages.UNEXPLAINED,
+        node=None if node is None else ("north", node),
+    )
+
+
+CASES = {
+    "a neighbour, and a disk that was not slow": a_case(
+        a_disk("vdc", *[CALM] * 288),
+        a_disk("vda", *around(BESIDE_LOUD)),
+        a_disk("vdb", *around(BESIDE_LOUD), volume=VOLUME),
+    ),
+    "its own limit, and then nothing known": a_case(
+        a_disk("vda", *[CALM] * 100, *[AT_LIMIT] * 40, *[NOTHING] * 20, *[CALM] * 128), a_disk("vdb", *[CALM] * 288)
+    ),
+    "three causes": a_case(
+        a_disk("vda", *[NOTHING] * 200, *[CALM] * 80),
+        a_disk("vdb", *around(AT_LIMIT, 9)),
+        a_disk("vdc", *around(UNWELL)),
+    ),
+    "alone, of one disk on the node itself": a_case(a_disk("vda", *around(ALONE, 14)), node=None),
+    "not slow": a_case(a_disk("vda", *[CALM] * 288), a_disk("vdb", *[CALM] * 288)),
+    "a single interval": a_case(a_disk("vda", AT_LIMIT)),
+    "nothing measured": a_case(a_disk("vda")),
+    "a long name in another script": a_case(a_disk("vda", *around(UNWELL)), server="数据库服务器-生产环境-" * 3),
+}
+
+
+def lines(case: Case, width: int | None = None, *, blocks: bool = True) -> list[str]:
+    return [*answer.lines(case, Terminal(width, colour=False), blocks=blocks)]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_is_printed(width: int) -> None:
+    said = "".join(f"--- {name}\n" + "".join(f"{line}\n" for line in lines(CASES[name], width)) for name in CASES)
+    path = DATA / f"explained_{width}.txt"
+    assert said == path.read_text()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 160, 200])
+def test_the_cause_and_the_time_line_fit(name: str, width: int) -> None:
+    for line in lines(CASES[name], width):
+        if not line.startswith(("next: ", "tenant: ")):  # those are folded with all that is written
+            assert cell_len(line) <= width, line
+
+
+def test_the_cause_is_the_first_line_and_begins_with_the_guilty() -> None:
+    assert lines(CASES["a neighbour, and a disk that was not slow"])[0] == (
+        "web-29 vda, vdb was slow because of a NEIGHBOUR on node7: web-28 did 94 % of the node's requests"
+        "   2026-11-27 18:40–22:00 UTC (3 h 20 min)"
+    )
+
+
+def test_a_time_of_the_last_day_is_told_without_the_day_and_a_server_whose_disks_are_all_slow_without_disks() -> None:
+    late = [*[CALM] * 200, *[UNWELL] * 12]
+    assert lines(a_case(a_disk("vda", *late), a_disk("vdb", *late)))[0] == (
+        "web-29 was slow because of the CLUSTER: OSD_DOWN, SLOW_OPS   09:20–10:20 UTC (1 h)"
+    )
+
+
+def test_guests_that_share_a_pool_are_told_by_the_pool_and_two_limits_by_their_disks() -> None:
+    pool = replace(BESIDE_LOUD, neighbours=(replace(LOUD, place=Place.POOL, unit="bytes", uuid="u8", rate=9e6),))
+    assert lines(a_case(a_disk("vda", *around(pool))))[0].startswith(
+        "web-29 vda was slow because of a NEIGHBOUR in pool volumes: u8 did 94 % of the pool's bytes"
+    )
+    small = replace(AT_LIMIT, allowed=250)
+    assert lines(a_case(a_disk("vda", *around(AT_LIMIT)), a_disk("vdb", *around(small))))[0].startswith(
+        "web-29 was slow because of its own LIMITs: vda 500 IOPS, vdb 250 IOPS"
+    )
+    bursts = replace(CALM, share=0.8, latency=0.9)
+    assert "its own LIMIT, 500 IOPS, in bursts" in lines(a_case(a_disk("vda", *around(bursts))))[0]
+
+
+def test_a_limit_is_raised_on_its_node_and_the_others_stay() -> None:
+    limits = Limits(
+        total_iops_sec=500, total_bytes_sec=50 * 2**20, total_iops_sec_max=1500, total_iops_sec_max_length=9
+    )
+    case = a_case(a_disk("vdb", *around(AT_LIMIT), limits=limits))
+    (line,) = [line for line in lines(case) if line.startswith("next: ")]
+    assert line.startswith("next: ssh node7 plimsoll disk hold add u1 vdb --for 2h --limits ")
+    words = line.partition("--limits ")[2].partition(" --reason")[0]
+    assert limits_from(words.replace("=N", "=1000")) == replace(limits, total_iops_sec=1000)
+    assert any(line.startswith("next: plimsoll disk hold add") for line in lines(replace(case, node=None)))
+
+
+def test_each_row_is_told_by_its_characters_and_not_by_colour_alone() -> None:
+    case = CASES["its own limit, and then nothing known"]
+    coloured = [*answer.lines(case, Terminal(80, colour=True))]
+    assert plain("\n".join(coloured)) == lines(case, 80)
+    row = next(line for line in coloured if "▓" in line)
+    assert re.search(r"\x1b\[33m▓+\x1b\[0m\x1b\[1;35m\?+\x1b\[0m·", row)
+    assert re.search(r"\x1b\[33mLIMIT\x1b\[0m", coloured[0])
+
+
+def test_where_blocks_cannot_be_shown_the_rows_are_ascii() -> None:
+    for case in CASES.values():
+        rows = [line for line in lines(case, 80, blocks=False) if re.match(r"vd|  +[.?#=] ", line)]
+        assert all(line.replace("→", "").isascii() for line in rows)
+    (row,) = [
+        line for line in lines(CASES["its own limit, and then nothing known"], 80, blocks=False) if "==" in line
+    ]
+    assert re.fullmatch(r"vda  \.+=+\?+\.+  limit 500 IOPS", row)
+
+
+def test_no_name_speaks_to_the_terminal() -> None:
+    case = a_case(a_disk("vda", *around(BESIDE_LOUD)), server="x\x1b[2J\n")
+    for one in (case, replace(case, names={"u9": "y\x1b[2J"}), replace(case, node=("n", "z\x1b[2J"))):
+        assert all(line.isprintable() for line in lines(one, 80))
