@@ -7,13 +7,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from plimsoll_agent.monitor.next_command import PROBE_UNIT, NodeSetup
-from plimsoll_agent.monitor.thresholds import MEASURE
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import ago, plural, printable
 from plimsoll_monitoring.node.health import Figure, Problem, first, shorten, since_words
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.result import Postponed, ProbeResult
-from plimsoll_probes.output.messages import Streak, alike_words, guest_cell, postponed_words, verdict_words
+from plimsoll_probes.output.messages import (
+    Streak,
+    alike_words,
+    because_words,
+    guest_cell,
+    postponed_words,
+    verdict_words,
+)
 from plimsoll_probes.schedule.late import Late, late
 from plimsoll_probes.schedule.targets import ChosenTarget
 
@@ -115,14 +121,13 @@ def _of_results(
     streak_of = {
         id(each): streak(each) for each in itertools.islice(itertools.chain.from_iterable(groups), _TOLD_SINCE)
     }
-    what = MEASURE[name].wrong
     problems = []
     for those in groups:
         streaks = [streak_of.get(id(each)) for each in those]
         starts = [each[0] for each in streaks if each is not None]
         problems.append(
             Problem(
-                text=f"{what}: {_cause_words(those, streaks)}",
+                text=_cause_words(those, streaks),
                 do=_show(those, setup),
                 since=min(starts) if len(starts) == len(those) else None,
                 reason=None,
@@ -136,7 +141,7 @@ def _of_results(
         value=len(results),
         about=f"{names}: {verdict_words(worst, streak_of[id(worst)])}",
         problems=tuple(problems),
-        each=tuple(problem.text.removeprefix(f"{what}: ") for problem in problems),
+        each=tuple(problem.text for problem in problems),
     )
 
 
@@ -151,18 +156,19 @@ def _by_cause(results: Sequence[ProbeResult]) -> list[list[ProbeResult]]:
 
 
 def _cause_words(those: Sequence[ProbeResult], streaks: Sequence[Streak | None]) -> str:
-    """``canary-3 read, write: short: …``, or ``short: …: canary-3, canary-4 and 2 more guests (9 probes)``."""
+    """``probe short: canary-3 read, write: …``, or ``probe short: 5 guests, 9 probes: …: canary-3, … and 2 more``."""
+    head = f"probe {those[0].finding.verdict}"
     name, jobs = _result_name(those[0]), [each.job.name for each in those[1:]]
     if not jobs:
-        return f"{name}: {verdict_words(those[0], streaks[0])}"
+        return f"{head}: {name}: {because_words(those[0], streaks[0])}"
     pairs = [(each, period) for each, period in zip(those, streaks, strict=True) if not _is_prevented(each, those)]
     text = alike_words(*zip(*pairs, strict=True))
     guests = {each.subject.guest_uuid: _guest_name(each) for each in those}
     if len(guests) == 1:
-        return f"{', '.join([name, *jobs])}: {text}"
+        return f"{head}: {', '.join([name, *jobs])}: {text}"
     names = [shorten(name) for name in [*guests.values()][:_NAMED]]
     more = f" and {len(guests) - _NAMED} more" if len(guests) > _NAMED else ""
-    return f"{len(guests)} guests, {len(those)} probes: {text}: {', '.join(names)}{more}"
+    return f"{head}: {len(guests)} guests, {len(those)} probes: {text}: {', '.join(names)}{more}"
 
 
 def _is_prevented(one: ProbeResult, those: Sequence[ProbeResult]) -> bool:

@@ -133,14 +133,14 @@ def _reason_words(result: ProbeResult) -> str:
 
 
 def alike_words(results: Sequence[ProbeResult], streaks: Sequence[Streak | None]) -> str:
-    """``short: 32–47 % of their limits; Ceph: SLOW_OPS in 5 of 6 probes; since …``: of several with one verdict and
+    """``32–47 % of their limits; Ceph: SLOW_OPS in 5 of 6 probes; since …``: of several with the same verdict and
     reason. Not all streaks may be known.
     """
     finding, texts = results[0].finding, dict.fromkeys(map(_reason_words, results))
     text = next(iter(texts))
     if len(texts) > 1:
         text = _range_words(results) or f"{text}; and {len(results) - 1} more like it"
-    parts = [f"{finding.verdict}: {text}"]
+    parts = [text]
     if finding.why in _WITH_CEPH:
         parts.append(f"Ceph: {_ceph_of_all([each.circumstances for each in results])}")
     starts = [streak[0] for streak in streaks if streak is not None]

@@ -415,7 +415,7 @@ def test_a_broken_promise_and_a_failed_probe_are_told(here: Here) -> None:
     )
     assert here.run() == 3
     said = " ".join(here.out.split())
-    assert "WARNING promise broken: instance-00000001 (canary) read: short: 38 % of limit 250 IOPS" in said
+    assert "WARNING probe short: instance-00000001 (canary) read: 38 % of limit 250 IOPS" in said
     assert "WARNING probe failed: instance-00000002" in said
     expected = "no guest to be probed, or no probe run --due yet (plimsoll probe timetable); newest: "
     assert here.row("probes").startswith(f"{expected}1 short, 1 failed (59 min")

@@ -296,7 +296,7 @@ def test_a_broken_promise_is_a_warning_with_its_guest_and_its_number(state: Stat
     ran = run("probe")
     assert ran.status == 1
     assert ran.text.startswith(
-        "PLIMSOLL PROBE WARNING - promise broken: instance-00000002 (canary-2) read: short: 38 % of limit 250 IOPS"
+        "PLIMSOLL PROBE WARNING - probe short: instance-00000002 (canary-2) read: 38 % of limit 250 IOPS"
     )
     assert ran.text.endswith("; plimsoll probe show 2")
     assert ran.figures == {"probe_broken": "1", "probe_failed": "0", "probe_late": "0"}

@@ -370,7 +370,7 @@ def test_a_broken_promise_says_of_which_guest_how_much_since_when_and_what_to_lo
     )["probe_broken"]
     assert level("probe_broken", 1) is Level.WARNING
     assert sentence(broken) == (
-        "promise broken: instance-00000001 (canary) read: short: 38 % of limit 250 IOPS; Ceph: not asked;"
+        "probe short: instance-00000001 (canary) read: 38 % of limit 250 IOPS; Ceph: not asked;"
         " since 2026-11-20 09:00 UTC (kept until 08:00)"
     )
     assert broken.do == "plimsoll probe show 412"
@@ -395,18 +395,18 @@ def test_probes_are_one_problem_for_each_cause_the_worst_verdict_first() -> None
     )["probe_broken"]
     assert [(each.text, each.do) for each in broken.problems] == [
         (
-            "promise broken: 2 guests, 3 probes: short: 32–38 % of their limits; Ceph: OSD_DOWN, SLOW_OPS in 2 of 3"
+            "probe short: 2 guests, 3 probes: 32–38 % of their limits; Ceph: OSD_DOWN, SLOW_OPS in 2 of 3"
             " probes; since 2026-11-20 08:59 UTC: instance-00000001 (canary), instance-00000002 (canary)",
             "plimsoll probe list",
         ),
         (
-            "promise broken: instance-00000003 (canary) read, write, mixed: slow: p99 of writes is 310 ms, objective"
+            "probe slow: instance-00000003 (canary) read, write, mixed: p99 of writes is 310 ms, objective"
             " 50 ms; Ceph: not asked; since 2026-11-20 11:59 UTC",
             "plimsoll probe show 50",
         ),
     ]
     assert [len(each.names) for each in broken.problems] == [3, 3]
-    assert broken.each == tuple(each.text.removeprefix("promise broken: ") for each in broken.problems)
+    assert broken.each == tuple(each.text for each in broken.problems)
 
 
 def test_many_guests_of_one_cause_are_counted_and_what_is_not_looked_up_may_be_earlier() -> None:
@@ -415,7 +415,7 @@ def test_many_guests_of_one_cause_are_counted_and_what_is_not_looked_up_may_be_e
     (problem,) = probes(
         *(a_run(number, finding=each) for number, each in enumerate(slow)), streak=lambda result: (NOON, None)
     )["probe_broken"].problems
-    assert problem.text.startswith("promise broken: 24 guests, 24 probes: slow: 2–48 times their objectives; Ceph")
+    assert problem.text.startswith("probe slow: 24 guests, 24 probes: 2–48 times their objectives; Ceph")
     assert "; since 2026-11-20 12:00 UTC or earlier: instance-00000000 (canary), " in problem.text
     assert problem.text.endswith(" and 21 more")
     assert problem.since is None
@@ -427,7 +427,7 @@ def test_an_invalid_fact_of_the_history_leaves_the_first_reason() -> None:
     (problem,) = probes(*(a_run(number, finding=each) for number, each in enumerate(findings)))[
         "probe_broken"
     ].problems
-    assert "short: 38 % of limit 250 IOPS; and 1 more like it; Ceph" in problem.text
+    assert "probe short: 2 guests, 2 probes: 38 % of limit 250 IOPS; and 1 more like it; Ceph" in problem.text
 
 
 def test_the_results_of_a_guest_that_is_no_longer_chosen_are_forgotten_after_a_week() -> None:
@@ -448,7 +448,7 @@ def test_what_a_probe_failed_for_is_told_before_what_it_did_not_reach() -> None:
     assert failed.value == 2
     assert "write and 1 more: failed: fio is missing: install fio in the guest" in failed.about
     assert sentence(failed) == (
-        "probe failed: instance-00000001 (canary) write, read: failed: fio is missing: install fio in the guest"
+        "probe failed: instance-00000001 (canary) write, read: fio is missing: install fio in the guest"
     )
 
 
