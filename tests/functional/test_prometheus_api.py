@@ -191,6 +191,14 @@ def before() -> str:
     return "\n".join([*lines, "# EOF\n"])
 
 
+ALERT = {
+    "alert": "PlimsollLatencyBudgetBurning",
+    "expr": "vector(8)",
+    "for": "1s",
+    "labels": {"severity": "critical", "region": "r1", "volume_type": "gold"},
+}
+
+
 # --- the real thing --------------------------------------------------------------------------------------
 
 
@@ -229,6 +237,7 @@ def prometheus(nodes: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     rules = yaml.safe_load((ROOT / "etc/prometheus/plimsoll-rules.yaml").read_text())
     for group in rules["groups"]:
         group["interval"] = "1s"
+    rules["groups"].append({"name": "alerts", "interval": "1s", "rules": [ALERT]})
     (directory / "rules.yaml").write_text(yaml.safe_dump(rules))
     targets = [
         {
@@ -262,6 +271,7 @@ def prometheus(nodes: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             url = f"http://{address}"
             _wait_until(lambda: _count(url, "volume_type:plimsoll_probe_latency_seconds:p99_1d") > 0, directory)
             _wait_until(lambda: _count(url, "plimsoll_build_info") == 2 * len(targets), directory)
+            _wait_until(lambda: _count(url, 'ALERTS{alertstate="firing"}') > 0, directory)
             yield url
         finally:
             process.terminate()
@@ -350,6 +360,15 @@ def test_a_node_that_went_away_is_silent_and_not_forgotten(region: Callable[...,
     assert (
         silence % 60 == pytest.approx(0, abs=2) or silence % 60 > 58
     )  # when it told something, not when it was seen
+
+
+def test_an_alert_that_fires_is_told_with_since_when(region: Callable[..., Ran]) -> None:
+    words = " ".join(region(RegionStatus, "--region", "r1").out.split())
+    assert words.startswith(
+        "CRITICAL latency budget of volume type gold burns too fast (alert PlimsollLatencyBudgetBurning since "
+    )
+    assert "next: plimsoll region probes --prometheus " in words
+    assert "Latency" not in region(RegionStatus, "--region", "r1", "--node", "n1").out, "it is about no node"
 
 
 def test_a_node_where_all_is_well_ends_with_0(region: Callable[..., Ran]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from plimsoll_agent.monitor.thresholds import Level
@@ -45,8 +45,12 @@ _ORDER = (
 )
 """Of what is wrong at the same level, the worst first."""
 _CAUSES: Mapping[str, tuple[str, ...]] = {
-    "good_pass_age": ("pass_age", "sources_down", "failed", "unreachable_guests", "braked", "paused"),
+    "good_pass_age": (
+        *("pass_age", "sources_down", "failed", "unreachable_guests"),
+        *("braked", "paused", "behind", "unknown"),
+    ),
     "observed_age": ("pass_age", "sources_down"),
+    "failed": ("unlimited",),
     "behind": ("braked", "paused"),
     "unknown": ("unreachable_guests",),
 }
@@ -119,7 +123,7 @@ def problems(status: Status, options: Sequence[str] = (), arguments: Sequence[st
     for alert in status.alerts:
         place = next((at for at, group in enumerate(groups) if _tells(group, alert)), None)
         if place is None:
-            others.setdefault((alert.level, alert.name, alert.summary), []).append(alert)
+            others.setdefault((alert.name, alert.summary), []).append(alert)
         else:
             groups[place] = _Group(groups[place].cases, (*groups[place].alerts, alert))
     groups += [_Group((), tuple(those)) for those in others.values()]
@@ -143,11 +147,17 @@ def _cases(node: Node) -> Iterator[_Case]:
     wrong = {finding.measure.name: finding for finding in node.judgement.wrong}
     effects: dict[str, list[JudgedFigure]] = {}
     for name in sorted(wrong.keys() & _CAUSES.keys(), key=_ORDER.index):
-        if cause := next((each for each in _CAUSES[name] if each in wrong), ""):
+        if cause := _root(name, wrong):
             effects.setdefault(cause, []).append(wrong[name])
     followers = {each.measure.name for those in effects.values() for each in those}
     for name in sorted(wrong.keys() - followers, key=_ORDER.index):
         yield _Case(node, wrong[name], tuple(effects.get(name, ())))
+
+
+def _root(name: str, wrong: Collection[str]) -> str:
+    """What this is told with, of all that is wrong on its node; "" if it stands alone."""
+    cause = next((each for each in _CAUSES.get(name, ()) if each in wrong), "")
+    return (_root(cause, wrong) or cause) if cause else ""
 
 
 def _kind(case: _Case) -> object:

@@ -108,6 +108,9 @@ def test_what_follows_from_another_problem_is_told_with_it() -> None:
     assert problem.do == "ssh n1 plimsoll plan"
     (problem,) = told(("n1",), unreachable_guests=[series(1)], unknown=[series(2, volume_type="gold")])
     assert problem.text == "1 guest unreachable; 2 disks unknown: n1"
+    failures = [series(2, volume_type="", state="failed")]
+    (problem,) = told(("n1",), unlimited=[series(2)], disks=failures, good_pass=[series(NOW - 2 * HOUR)])
+    assert problem.text == "2 disks unlimited; change failed on 2 disks; no good pass for 2 h: n1"
     (problem,) = told(("n1",), paused=[series(1)], disks=[series(2, volume_type="", state="deferred")])
     assert problem.text == "paused: nothing is written; 2 disks deferred: n1"
 
@@ -194,9 +197,7 @@ def test_an_alert_that_no_node_can_tell_is_a_problem_before_those_of_nodes() -> 
         unlimited=everywhere(1),
         alerts=[
             an_alert(burning, "critical", volume_type="standard", window="6h", objective="0.99"),
-            an_alert(
-                burning, "critical", volume_type="standard", window="6h", objective="0.999", since=NOW - 2 * HOUR
-            ),
+            an_alert(burning, volume_type="standard", window="3d", since=NOW - 2 * HOUR),
             an_alert("PlimsollDaemonRestarts", node="n2"),
             an_alert("PlimsollNewName", node="n3", since=0),
             an_alert("PlimsollVersionSkew", "info"),
