@@ -148,6 +148,10 @@ def test_a_page_of_an_hour_with_many_guests_is_small(plimsoll: Callable[..., Ran
         ran = plimsoll("drill", "report", str(tmp_path / "drill"), "--plot", str(tmp_path / name))
         assert (ran.status, ran.err) == (0, "")
         assert 10_000 < (tmp_path / name).stat().st_size < LARGEST
+    page = (tmp_path / "page.html").read_text()
+    cost = "Guests stood still for up to 8 s; Ceph noticed after 7 s; 44 % of normal for 14 s after the return"
+    assert f'<h1>{cost}</h1>\n<p class="subject">Drill on node-1, ' in page
+    assert "<h2>What happened</h2>" not in page, "nothing has happened"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,6 +112,19 @@ def test_percentiles_and_a_heat_map_are_drawn(
     assert ran.status == 0, ran.err
     assert ran.out.splitlines()[-1] == f"Drawn: {path}"
     assert path.read_bytes().startswith(begin)
+    if kind == ".html":
+        stalled = "<h1>Stalled for 10 s in 2 stalls: no request completed</h1>"
+        assert f'{stalled}\n<p class="subject">Latency over time, 4 logs</p>' in path.read_text()
+
+
+def test_a_page_without_a_stall_says_so_with_what_the_slowest_took(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    row = ", ".join(["1"] * 29)
+    (tmp_path / "a_clat_hist.1.log").write_text("".join(f"{at}, 0, 4096, {row}\n" for at in (1000, 2000)))
+    page = tmp_path / "page.html"
+    assert plimsoll("hist", str(tmp_path), "--plot", str(page)).status == 0
+    assert re.search(r"<h1>No stall of an interval; read p99\.9 [^,]+</h1>", page.read_text())
 
 
 @pytest.mark.parametrize(

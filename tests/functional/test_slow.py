@@ -344,6 +344,10 @@ def test_requests_over_time_are_drawn(plimsoll: Callable[..., Ran], tmp_path: Pa
     ran = plimsoll("slow", *LOGS, "--tree", TREE, "--plot", str(path))
     assert (ran.status, ran.out.splitlines()[-1]) == (0, f"Drawn: {path}"), ran.err
     assert path.read_bytes().startswith(begin)
+    if kind == ".html":
+        answer = '<h1>No host, rack or OSD stands out.</h1>\n<p class="subject">Slow requests over time</p>'
+        assert answer in path.read_text()
+        assert path.read_text().count("stands out") == 1
     ran = plimsoll("slow", *LOGS, "--plot", str(tmp_path / "slow.gif"))
     assert (ran.status, "the name must end with .png, .svg, .html" in ran.err) == (64, True)
 

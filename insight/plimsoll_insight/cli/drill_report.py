@@ -16,6 +16,7 @@ from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
+from plimsoll_insight.drill.phases import Phase
 from plimsoll_insight.drill.recording import merge, read
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -82,9 +83,13 @@ class DrillReport(LocalCommand, Page):
                 from plimsoll_insight.figures.page import Table
             heads = [column.head for column in COLUMNS]
             rows = [[cell.human_readable() for cell in _cells(each, results)] for each in results.figures]
-            tables = [Table("Phases", heads, rows), Table("What happened", ("UTC", "what"), _events(results))]
+            tables = [
+                Table("Phases", heads, rows),
+                Table("Figures", ("what", "value"), list(facts.items())),
+                Table("What happened", ("UTC", "what"), _events(results)),
+            ]
             title = f"Drill on {printable(results.recording.node)}, {_day(results)}"
-            words = [*(f"{name[0].upper()}{name[1:]}: {value}." for name, value in facts.items()), *sentences]
+            words = [_answer(results), *sentences]
             image = plots.render(parsed_args.plot.suffix, results, title, words, tables)
             files.save(parsed_args.plot, image, PlimsollError)
             sentences.append(f"Drawn: {parsed_args.plot}")
@@ -150,6 +155,32 @@ def _facts(results: Results) -> dict[str, str]:
             "" if incident.share is None else f", {_percent(incident.share)} of objects at most"
         )
     return facts
+
+
+def _answer(results: Results) -> str:
+    """``Guests stood still for up to 12 s; Ceph noticed after 11 s; 60 % of normal for 45 s after the return``."""
+    if results.stalls:
+        stall = results.stalls[0]
+        parts = [f"Guests stood still for up to {stall.seconds} s" + (" and longer" if stall.end is None else "")]
+    else:
+        parts = ["No busy guest stood still" if results.busy else "Unknown whether guests stood still"]
+    if not results.incidents:
+        return f"{parts[0]}; nothing failed" if results.recording.statuses else f"{parts[0]}; Ceph was not recorded"
+    if results.recording.statuses:
+        after = results.incidents[0].detect
+        parts.append("Ceph took no OSD for down" if after is None else f"Ceph noticed after {after:.0f} s")
+    incident = results.incidents[0]
+    after_return = [
+        (each.span.end - each.span.begin, each.change)
+        for each in results.figures
+        if each.span.phase in (Phase.RETURN, Phase.RECOVERY) and incident.begin <= each.span.begin < incident.last
+    ]
+    changes = [(seconds, change) for seconds, change in after_return if change is not None]
+    if changes and len(changes) == len(after_return):
+        seconds = sum(length for length, _ in changes)
+        share = 1 + sum(length * change for length, change in changes) / seconds
+        parts.append(f"{_percent(share)} of normal for {seconds} s after the return")
+    return "; ".join(parts)
 
 
 def _sentences(results: Results) -> Iterator[str]:

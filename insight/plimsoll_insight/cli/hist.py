@@ -136,7 +136,7 @@ def _plot(path: Path, study: Study, key: Callable[[Part], str] | None, unread: S
         whole.add(timeline, count)
 
     rows = study.rows(key, watch)
-    sentences = [*_closing(study, rows, whole), *unread]
+    sentences = [_answer(study, rows, whole), *_closing(study, rows, whole), *unread]
     files.save(path, plots.render(path.suffix, study, rows, heat, sentences), PlimsollError)
     return rows
 
@@ -294,6 +294,25 @@ def _closing(study: Study, rows: Iterable[Row], run: Whole) -> Iterable[str]:
     if any(row.interval.is_saturated for row in rows):
         yield "saturated: fio's last bucket begins at 17.05 s and has no upper edge: these took so long, or longer."
     yield from _losses([part.extent for part in study.parts], study)
+
+
+def _answer(study: Study, rows: Iterable[Row], run: Whole) -> str:
+    """``Stalled for 15.5 s in 2 stalls``, or the slowest of what the highest percentile is of."""
+    from plimsoll_insight.hist.percentiles import name_of
+    from plimsoll_insight.hist.study import stalls
+
+    runs = stalls(rows)
+    if runs:
+        seconds = sum(each[-1].end_ms - each[0].begin_ms for each in runs) / 1000
+        return f"Stalled for {seconds:.3g} s in {plural(len(runs), 'stall')}: no request completed"
+    intervals = [each for each in run.intervals() if each.completed]
+    if not intervals:
+        return "No request completed"
+    parts = [
+        f"{each.direction} {name_of(study.fractions[-1])} {_latency(each.percentiles[-1]).human_readable()}"
+        for each in intervals
+    ]
+    return f"No stall of an interval; {', '.join(parts)}"
 
 
 def _of_whole_run(run: Whole, study: Study) -> Iterable[str]:

@@ -49,6 +49,7 @@ _MOST_IMAGES = 100
 _SHOWN = 10
 _SHORTEST, _LONGEST = 1.0, 86_400.0
 _LED_BY = 3
+_NO_TREE = "Without --tree no host or rack can stand out."
 _NAMES = "give ceph health detail, or the OSDs' own logs, which name them."
 _LARGEST_FILE = 64 << 20
 _BEGIN = 64 << 10
@@ -140,7 +141,9 @@ class Slow(LocalCommand, Listing):
         zone = _zone_words(reading.clock, parsed_args.timezone)
         self.closing = (*_closing(counts, tree, verdict, is_complete=not unknown), *unknown, *zone)
         if parsed_args.plot is not None:
-            image = plots.render(parsed_args.plot.suffix, over_time(counts, tree), tree, self.closing)
+            answer_words = _sentence(verdict, counts, is_complete=not unknown)
+            words = (answer_words, *(each for each in self.closing if each not in (answer_words, _NO_TREE)))
+            image = plots.render(parsed_args.plot.suffix, over_time(counts, tree), tree, words)
             files.save(parsed_args.plot, image, PlimsollError)
             self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
         if parsed_args.by == "pool" and any(
@@ -592,7 +595,7 @@ def _closing(counts: Counts, tree: Tree | None, verdict: Verdict, *, is_complete
     yield from _by_monitor(counts)
     yield _sentence(verdict, counts, is_complete=is_complete)
     if tree is None:
-        yield "Without --tree no host or rack can stand out."
+        yield _NO_TREE
     else:
         unknown = sorted(set(counts.osds) - set(tree.osds) - {NOBODY})
         if unknown:

@@ -22,7 +22,10 @@ class Table:
 def page(
     title: str, sentences: Sequence[str], figures: Sequence[tuple[str, bytes]], tables: Sequence[Table] = ()
 ) -> bytes:
-    """``figures``: what each shows, in words, and its SVG."""
+    """``title``: what the page is about. The first of ``sentences`` is the answer, its headline. ``figures``: what
+    each shows, in words, and its SVG. A table without rows is left out.
+    """
+    answer, *others = sentences
     environment = Environment(
         loader=PackageLoader("plimsoll_insight.figures", "."), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -30,7 +33,8 @@ def page(
     return environment.get_template("page.html.j2").render(
         colours=Markup(palette.css()),  # noqa: S704  # ours
         title=title,
-        sentences=sentences,
-        tables=tables,
+        answer=answer,
+        sentences=others,
+        tables=[table for table in tables if table.rows],
         figures=[(words, base64.b64encode(svg).decode()) for words, svg in figures],
     ).encode()  # fmt: skip

@@ -55,7 +55,7 @@ class _Part:
 
 
 def render(kind: str, over: OverTime, tree: Tree | None, sentences: Sequence[str]) -> bytes:
-    """The file."""
+    """The file. The first sentence is the answer."""
     parts = list(_parts(chart_of(over, tree)))
     if kind == ".html":
         svgs = [(part.words, themed_svg(partial(_figure, [part]), part.height)) for part in parts]
