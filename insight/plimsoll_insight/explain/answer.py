@@ -203,9 +203,7 @@ def _commands(case: Case, disk: ExplainedDisk, finding: Finding) -> Iterator[str
     match finding.cause:
         case Cause.LIMIT:
             limit = next((each.limit for each in finding.slow if each.limit), None)
-            others = {name: value for name, value in (disk.limits or {}).items() if name != limit}
-            limits = ",".join([f"{limit}=N", *(f"{name}={value}" for name, value in others.items())])
-            hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--limits", limits)
+            hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--set", f"{limit}=N")
             words = (*hold, "--reason", "TEXT")
             yield printable(shlex.join(("plimsoll", *words))) if case.node is None else on_node(case.node, *words)
         case Cause.CLUSTER:
