@@ -15,6 +15,7 @@ from plimsoll_agent.messages.plan import DiskLine, Manner, TextLine, alike, undo
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.messages.undo import undo_data, undo_lines
+from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.policy.sources import SOURCES
@@ -94,6 +95,7 @@ class Undo(TellsDisks):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
         self._manner = Manner(self.wants_exact(parsed_args))
+        self._scope = Scope(frozenset(parsed_args.guest))
         self._every = parsed_args.all or self.terminal.width is None
         now = now_of(state_of(settings))
         record = Record(state_of(settings).record)
@@ -201,9 +203,12 @@ class Undo(TellsDisks):
         """
         with state.locked(patience=PATIENCE), state.guest_locks() as locks:
             disks = {row.disk for row in record_query.changes_of_disks(Record(state.record), wish.since)}
-            scope = Scope(wish.guests)
-            locks.take({d.guest_uuid for d in disks if GuestRef(d.guest_uuid, d.guest_name) in scope}, PATIENCE)
+            uuids = {disk.guest_uuid for disk in disks if self._concerns(disk)}
+            locks.take(uuids, PATIENCE)
             yield locks
+
+    def _concerns(self, disk: DiskName) -> bool:
+        return GuestRef(disk.guest_uuid, disk.guest_name) in self._scope
 
     def _tell_one(self, undone: Undone) -> None:
         line = self._line(undone)
@@ -217,7 +222,9 @@ class Undo(TellsDisks):
         if planned:
             lines = [line for one in report.undone if (line := self._line(one)) is not None]
             self.tell(alike(lines), every=self._every, remedy="--all lists them")
-        last = None if report.undone else record_query.newest_change(Record(state_of(settings).record))
+        last = None
+        if not report.undone:
+            last = record_query.newest_effect(Record(state_of(settings).record), self._concerns)
         enforcing = Mode(settings.mode) is Mode.ENFORCE
         self.tell(map(TextLine, undo_lines(report, planned=planned, enforcing=enforcing, last=last)))
 

@@ -17,7 +17,8 @@ FORMAT_VERSION = 1
 
 
 def undo_lines(report: UndoReport, *, planned: bool, enforcing: bool, last: datetime | None = None) -> Iterator[str]:
-    """The lines below the disks: notes, the sum, and what to do next. ``last`` is the time of the newest change.
+    """The lines below the disks: notes, the sum, and what to do next. ``last`` is the time of the newest
+    change that took effect.
 
     ``enforcing``: the mode is enforce, so the next pass applies the desired limits again.
     """
@@ -29,9 +30,9 @@ def undo_lines(report: UndoReport, *, planned: bool, enforcing: bool, last: date
     if not report.undone:
         if not report.unrecorded:
             if last is None:
-                yield "This node has no record of changes yet: nothing to undo."
+                yield "No change that took effect is recorded: nothing to undo."
             else:
-                yield f"No changes recorded since {second(report.since)}; the newest is of {second(last)}."
+                yield f"No change took effect since {second(report.since)}; the newest that did is of {second(last)}."
                 yield "plimsoll undo --last undoes the last pass that changed limits."
         return
     yield _sum(report, planned=planned)

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 
-from plimsoll_agent.model.entries import Entry, RecordedChange, RecordedEvent
+from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.entries import TAKEN, Entry, RecordedChange, RecordedEvent
 from plimsoll_agent.store.database import stamp, version_of
 from plimsoll_agent.store.entries import change_of, event_of
 from plimsoll_agent.store.record import WITH_REPEATS, CorruptRecord, Record
@@ -144,12 +145,11 @@ def newest(record: Record, selection: Selection, number: int, upto: Position = E
     return list(heapq.merge(*ends, key=lambda entry: entry.at))[-number:]
 
 
-def newest_change(record: Record) -> datetime | None:
-    """When the newest change began; None without any."""
-    for page in _pages(record, _CHANGE, Selection(), 1, END.change, downward=True):
-        for row in reversed(page):
-            return change_of(row).at
-    return None
+def newest_effect(record: Record, condition: Callable[[DiskName], bool]) -> datetime | None:
+    """When the newest change of such a disk began that took effect; None without any."""
+    pages = _pages(record, _CHANGE, Selection(), 1, END.change, downward=True)
+    newest_first = (change_of(row) for page in pages for row in reversed(page))
+    return next((each.at for each in newest_first if each.result in TAKEN and condition(each.disk)), None)
 
 
 def changes(record: Record, ids: Collection[int], selection: Selection) -> list[RecordedChange]:

@@ -19,10 +19,11 @@ from plimsoll_agent.cli import undo as cli
 from plimsoll_agent.cli.undo import Undo
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import daemon_status
-from plimsoll_agent.reconcile.outcome import Kind, Result
+from plimsoll_agent.reconcile.outcome import Kind, Result, Scope
 from plimsoll_agent.reconcile.undo import Undone
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.retention import Retention
@@ -302,12 +303,39 @@ def test_on_a_node_without_a_pass_there_is_nothing_to_undo(shell: Shell) -> None
     shell.node.hypervisor.lose_marks()
     assert shell.undo("--dry-run") == 0
     assert shell.undo("--yes") == 0
-    assert shell.out.startswith("This node has no record of changes yet: nothing to undo.")
+    assert shell.out.startswith("No change that took effect is recorded: nothing to undo.")
 
 
 def test_a_time_after_the_last_change_is_answered_with_that_change(shell: Shell) -> None:
     assert shell.undo("--dry-run", since=(datetime.now(UTC) - timedelta(microseconds=1)).isoformat()) == 0
-    assert re.match(r"No changes recorded since \S+ \S+ UTC; the newest is of \d{4}-\S+ \S+ UTC\.", shell.out)
+    assert re.match(
+        r"No change took effect since \S+ \S+ UTC; the newest that did is of \d{4}-\S+ \S+ UTC\.", shell.out
+    )
+
+
+def test_a_change_that_was_refused_or_of_another_guest_is_no_newest_one(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record has it, and nothing is to be undone of it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Rejected("busy")
+
+    took = shell.node.now
+    shell.node.now += timedelta(minutes=10)
+    first, second = shell.node.hypervisor.by_uuid
+    with monkeypatch.context() as patch:
+        patch.setattr(shell.node.hypervisor, "set_limits", refuse)
+        shell.node.rules = rules(OLD)
+        shell.node.run(yes=True)
+    since = (took + timedelta(minutes=5)).isoformat()
+    assert shell.undo("--dry-run", since=since) == 0
+    assert shell.out.startswith(f"No change took effect since {took + timedelta(minutes=5):%Y-%m-%d %H:%M:%S} UTC;")
+    assert f"the newest that did is of {took:%Y-%m-%d %H:%M:%S} UTC." in shell.out
+    shell.node.now += timedelta(minutes=10)
+    shell.node.run(scope=Scope(frozenset([first])), yes=True)
+    assert shell.undo("--dry-run", "--guest", second, since=since) == 0
+    assert f"the newest that did is of {took:%Y-%m-%d %H:%M:%S} UTC." in shell.out
 
 
 def test_a_record_that_was_moved_away_is_not_nothing_to_undo(shell: Shell) -> None:
@@ -413,5 +441,5 @@ def test_last_undoes_the_last_pass_that_changed_limits_and_no_undo(shell: Shell)
 
 def test_a_moment_after_all_changes_is_answered_with_the_last_pass(shell: Shell) -> None:
     assert shell.undo("--dry-run", since=datetime.now(UTC).isoformat()) == 0
-    assert "; the newest is of " in shell.out
+    assert "; the newest that did is of " in shell.out
     assert "plimsoll undo --last" in shell.out
