@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ class DrillReport(LocalCommand, Page):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
         results = found_of(*parsed_args.files)
         comparisons = _comparisons(parsed_args.forecast, results)
-        facts, sentences = _facts(results), [*_sentences(results), *_compared_words(comparisons)]
+        facts, sentences = _facts(results), [*_sentences(results), *comparison_lines(comparisons)]
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.drill import plots
@@ -208,13 +209,19 @@ def _stall(stall: Stall, results: Results) -> str:
     return f"Stalled: {printable(stall.disk.words)} at {_clock(results, stall.begin)} for {length}."
 
 
-def _compared_words(comparisons: Sequence[Comparison]) -> Iterator[str]:
+def comparison_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
     for one in comparisons:
         words = _words_of(one.figure)
         low, high = words(one.forecast.low), words(one.forecast.high)
         range_words = low if low == high else f"{low} to {high}"
-        off = "within it" if not one.error else f"{_percent_words(one.error)} beyond it"
-        yield f"Forecast: {_COMPARED[one.figure]} {range_words}; measured {words(one.measured)}, {off}."
+        yield f"Forecast: {_COMPARED[one.figure]} {range_words}; measured {words(one.measured)}, {_off(one.error)}."
+
+
+def _off(error: float) -> str:
+    if not error:
+        return "within it"
+    how_much = f"{abs(error):.0%} ".replace("%", " %") if isfinite(error) else ""
+    return f"{how_much}{'above' if error > 0 else 'below'} it"
 
 
 def _words_of(figure: str) -> Callable[[float], str]:
