@@ -19,7 +19,7 @@ def main() -> int:
     cloud = Cloud(say=lambda line: print(line, flush=True))
     try:
         if arguments.command == "up":
-            cloud.up(arguments.parts)
+            cloud.up([part for several in arguments.parts for part in several if part])
             _say_how_to_reach(cloud)
         elif arguments.command == "down":
             cloud.down()
@@ -39,7 +39,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start what is not up")
     usual = ["ceph", "libvirt", "guest"]
-    up.add_argument("--parts", nargs="+", choices=PARTS, default=usual, help=f"default: {' '.join(usual)}")
+    up.add_argument(
+        "--parts",
+        nargs="+",
+        type=lambda words: words.split(","),
+        metavar="PART",
+        default=[usual],
+        help=f"of {', '.join(PARTS)}, separated by spaces or commas; default: {','.join(usual)}",
+    )
     status = commands.add_parser("status", help="what is up")
     status.add_argument("-f", "--format", choices=("text", "json"), default="text")
     commands.add_parser("down", help="end and remove all of it; what is cached stays")
