@@ -139,7 +139,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NO_RESULTS: "the results are not in the record of changes; the next pass reads them back",
     Code.NOT_REMEMBERED: "applied limits are not saved in memory; later passes will take them for attach-time limits",
     Code.NOT_SETTLED: "the results of an earlier pass are still unknown",
-    Code.MEMORY_SET_ASIDE: "memory file damaged: moved aside and rebuilt from the record; holds are lost",
+    Code.MEMORY_SET_ASIDE: "memory file damaged: moved aside and rebuilt from the record; holds are those in the"
+    " guests' marks",
     Code.APPROVAL_SET_ASIDE: "approval file damaged: moved aside; nothing is approved",
     Code.RECORD_SET_ASIDE: "record of changes damaged: moved aside; a new one is started",
     Code.CLOCK_SUSPECT: "this node's clock is not trusted: time counts from the last pass; no hold"
