@@ -308,6 +308,20 @@ def test_a_variable_that_is_set_by_the_name_of_an_earlier_version_stops_a_playbo
     assert ended.stdout.count("TASK [") <= 2, "nothing was done"
 
 
+def test_status_of_a_host_without_plimsoll_says_that_it_is_not_installed(
+    each_ansible: Ansible, inventory: str, tmp_path: Path
+) -> None:
+    """Each of both versions of Ansible has its own words for a program that is missing."""
+    output = tmp_path / "status"
+    options = {"plimsoll_delivery": "container", "plimsoll_kolla_engine": "/usr/bin/no-engine"}
+    options["plimsoll_status_output"] = str(output)
+    ended = each_ansible(
+        "ansible-playbook", "-i", inventory, str(PLAYBOOKS / "status.yml"), "--limit", "s1", "-e", json.dumps(options)
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert output.read_text() == "s1: plimsoll is not installed: there is no /usr/bin/no-engine\n"
+
+
 # --- how many disks, over all nodes
 
 

@@ -93,7 +93,9 @@ class GateCommand(HistoryCommand, Page):
             result = Gate(here, gate.faults(here, requirements))
         self.status = 3 if result.faults else 0
         self.opening = [Line(fault.level, fault.words, fault.do) for fault in result.faults]
-        self.opening = self.opening or [Line(Level.OK, status_words.good_words(result.status))]
+        last = result.status.last
+        if last is not None and not self.opening:
+            self.opening = [Line(Level.OK, status_words.disks_words(last))]
         return self.page(parsed_args, _facts(result.status), gate.data(result.status, result.faults, result.passes))
 
     units = units

@@ -29,8 +29,11 @@ def good_words(status: NodeStatus) -> str:
     last = status.last
     if last is None:
         return NEVER_PASSED
-    disks = f"{plural(len(last.disks), 'disk')}: {_count_states(last.disks)}" if last.disks else "no disks"
-    return f"{disks}; last pass {ago(last.ended, status.now)}"
+    return f"{disks_words(last)}; last pass {ago(last.ended, status.now)}"
+
+
+def disks_words(last: LastPass) -> str:
+    return f"{plural(len(last.disks), 'disk')}: {_count_states(last.disks)}" if last.disks else "no disks"
 
 
 def remarks(status: NodeStatus) -> Iterator[str]:

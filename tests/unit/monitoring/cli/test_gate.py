@@ -40,7 +40,7 @@ def test_a_healthy_node_is_0_and_told_in_a_line(node: Node) -> None:
     node.passed(a_last_pass(a_last_disk()))
     assert node.gate(*BY) == 0
     assert node.out.splitlines() == [
-        "OK  1 disk: 1 in sync; last pass 2 min ago",
+        "OK  1 disk: 1 in sync",
         "",
         f"last pass  2 min ago, by plimsoll {VERSION}, mode enforce",
     ]
