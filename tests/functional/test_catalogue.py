@@ -115,7 +115,7 @@ def test_a_refresh_says_what_it_cost_and_a_second_one_costs_nothing(node: Node) 
     assert known.types["t-gold"].qos_spec == "s-gold"
     assert known.specs["s-gold"].keys == {"total_iops_sec": "500"}
     ran = node.refresh()
-    assert (ran.status, ran.out) == (0, "0 calls: nothing due; generation 1.\n")
+    assert (ran.status, ran.out) == (0, "0 calls: nothing due (--now fetches all); generation 1.\n")
     assert node.cloud.asked == []
 
 
@@ -130,7 +130,7 @@ def test_refreshes_with_a_spacing_begin_so_far_apart_and_cost_no_more(node: Node
     assert first is not None
     assert second is not None
     assert second - first >= timedelta(seconds=1)
-    assert ran.out == "0 calls: nothing due; generation 1.\n"
+    assert ran.out == "0 calls: nothing due (--now fetches all); generation 1.\n"
 
 
 def test_an_attachment_during_a_refresh_leaves_a_file_on_which_systemd_starts_another(node: Node) -> None:

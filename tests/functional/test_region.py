@@ -762,7 +762,16 @@ def test_a_signature_in_a_file_of_its_own_is_kept_with_what_it_is_of(node: Regio
     for _ in range(2):
         assert node.refresh("--now").status == 0
         assert node.believed.orders == decided
-    assert "unchanged" in node.refresh().out
+
+
+def test_a_refresh_that_is_not_due_does_not_call_a_newer_file_unchanged(node: RegionalNode) -> None:
+    node.sees(1)
+    node.write(region(5))
+    assert node.refresh().status == 0
+    node.write(region(6))
+    line = r"Region file not read before \S+ \S+ UTC \(--now reads it now\); generation 5 of \S+ \S+ UTC stays\.\n"
+    assert re.fullmatch(line, node.refresh().out)
+    assert "generation 6" in node.refresh("--now").out
 
 
 # --- over TLS -------------------------------------------------------------------------------------------
@@ -784,7 +793,7 @@ def test_a_file_over_https_is_fetched_once_and_then_only_asked_for(remote: Regio
     web.answered.clear()
     assert remote.refresh(**ca).status == 0
     assert web.answered == []  # not due
-    assert remote.refresh("--now", **ca).status == 0
+    assert remote.refresh("--now", **ca).out.startswith("Region file unchanged since ")
     assert web.answered == [("/region.json", 304)]
     remote.make()
     assert remote.refresh("--now", **ca).status == 0

@@ -15,7 +15,7 @@ from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue.attachments import Attachments, UnreadableAttachments
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
-from plimsoll_agent.catalogue.planner import Lists, agenda, complete, due, next_catalogue, slice_of
+from plimsoll_agent.catalogue.planner import Lists, agenda, complete, due, due_at, next_catalogue, slice_of
 from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.config.settings import CatalogueSettings, Settings
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError
@@ -168,7 +168,8 @@ def _from_region(
     has_file = last is not None and _is_kept(settings.directory, last)
     enough = same and has_file and before is not None and (attachments is None or complete(before, attachments))
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
-        return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=last)
+        line = catalogue_messages.undue_line(before, due_at(last.asked, _every(settings, last)))
+        return Fetched(catalogue=before, said=line, region=last)
     file = _signed(settings, where, last if enough else None)
     if file is None:
         if before is None or last is None:  # only a request with the data of an earlier file may get 304

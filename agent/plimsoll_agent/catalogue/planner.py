@@ -139,6 +139,10 @@ def due(read: datetime, now: datetime, interval: float) -> bool:
     return _over(timedelta(seconds=interval * _EARLY), read, now)
 
 
+def due_at(read: datetime, interval: float) -> datetime:
+    return read + timedelta(seconds=interval * _EARLY)
+
+
 def _over(duration: timedelta, read: datetime, now: datetime) -> bool:
     """Whether it was read longer ago than that; also where ``read`` is in the future, as a clock was set back."""
     return now - read >= duration or read - now > SKEW

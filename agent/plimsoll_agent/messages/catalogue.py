@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from plimsoll_agent.catalogue.model import Catalogue, VolumeType
@@ -40,7 +41,7 @@ def asked_line(agenda: Agenda, answers: Answers, catalogue: Catalogue, calls: in
         parts.append(f"{plural(sum(id in answers.volumes for id in agenda.again), 'volume')} refreshed")
     if answers.servers is not None:
         parts.append(plural(len(answers.servers), "guest"))
-    what = ", ".join(parts) or "nothing due"
+    what = ", ".join(parts) or ("nothing fetched" if calls else "nothing due (--now fetches all)")
     return f"{plural(calls, 'call')}: {what}; generation {catalogue.generation}."
 
 
@@ -51,6 +52,14 @@ def _not_there(missing: Sequence[str]) -> str:
     more = len(missing) - _MOST_NAMED
     names = ", ".join(map(printable, missing[:_MOST_NAMED]))
     return f" (not in Cinder: {names}{f' and {more} more' if more > 0 else ''})"
+
+
+def undue_line(catalogue: Catalogue, until: datetime) -> str:
+    """Of a refresh that did not look for a newer region file."""
+    return (
+        f"Region file not read before {minute(until)} (--now reads it now);"
+        f" generation {catalogue.generation} of {minute(catalogue.issued)} stays."
+    )
 
 
 def taken_line(region: Region | None, catalogue: Catalogue) -> str:
