@@ -97,7 +97,7 @@ def _hold(cloud: Cloud, drill: Drill, pool: str, node: Node) -> None:
         _write(ceph, pool, drill, drill.size)
     until(ceph, is_clean)
     latency = f"{min(alone):.6f}s..{max(alone):.6f}s"
-    words = ("forecast", "--live", "--lose", OSD, "--ceph-conf", str(ceph.conf), "-f", "json")
+    words = ("forecast", "--live", "--lose", OSD, "--ceph-conf", str(ceph.conf), "--id", "admin", "-f", "json")
     [row] = node.run(*words, "--object-latency", latency).data()
     stale = row["degraded"]["low"] * drill.objects
     ran = node.run(*words, "--object-latency", latency, "--stale", str(round(stale)))

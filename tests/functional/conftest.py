@@ -46,6 +46,14 @@ def test_node(tmp_path: Path) -> str:
     return f"test://{tmp_path}/node.xml"
 
 
+def name_cluster(path: Path) -> None:
+    """Let the settings that ``plimsoll`` has there name a cluster."""
+    (path / "ceph.conf").touch()
+    with (path / "plimsoll.conf").open("r+") as settings:
+        if "[ceph]" not in settings.read():
+            settings.write(f"[ceph]\nconf_files = {path}/ceph.conf\n")
+
+
 @pytest.fixture
 def unreadable_node(test_node: str) -> str:
     """The URI of that node, where the definition of one guest, instance-00000001, cannot be read."""

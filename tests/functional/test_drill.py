@@ -15,7 +15,7 @@ from lab.command import Forked
 from lab.waiting import until
 from plimsoll_insight.drill.recording import read
 from tests import depth
-from tests.functional.conftest import Ran
+from tests.functional.conftest import Ran, name_cluster
 from tests.unit.insight.drill.recorded import drill, status, write
 
 LONG, MANY = depth.count(quick=600, landing=900, soak=3600), depth.count(quick=64, landing=256, soak=512)
@@ -40,6 +40,7 @@ def ceph(tmp_path: Path) -> Callable[[str], dict[str, str]]:
         (tmp_path / "status.json").write_text(json.dumps(STATUS))
         (tmp_path / "ceph").write_text(CEPH.format(home=tmp_path, wait=wait))
         (tmp_path / "ceph").chmod(0o755)
+        name_cluster(tmp_path)
         return {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
     return make
@@ -81,6 +82,7 @@ def test_only_guests_that_a_rule_chooses_are_probed(
     plimsoll: Callable[..., Ran], ceph: Callable[..., dict[str, str]], test_node: str, tmp_path: Path
 ) -> None:
     words = ("drill", "record", str(tmp_path / "drill"), "--for", "1s", "--uri", test_node, "--probe", "no-such")
+    name_cluster(tmp_path)
     ran = plimsoll(*words, **ceph())
     assert (ran.status, len(ran.err.splitlines())) == (64, 1)
     assert "no-such" in ran.err

@@ -255,6 +255,9 @@ def test_osds_that_do_not_answer_and_those_that_are_down_are_named(
     ran = live(plimsoll, tmp_path, "2")
     assert ran.out.startswith(f"No slow requests in what is known. {unknown}")
     assert "Down, and not asked: osd.0." in ran.out
+    assert "ended with 13: Error EACCES: access denied; client.plimsoll may not: name another by --id" in " ".join(
+        ran.out.split()
+    )
     ran = live(plimsoll, tmp_path, "2", "-f", "json")
     [row] = json.loads(ran.out)
     assert (ran.status, row["answer"], row["reason"].startswith(unknown)) == (5, "cannot tell", True)

@@ -59,7 +59,7 @@ def argv(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., list[str 
     usual = {
         "host": HOST, "confirm": HOST, "unit": "osd.{osd}", "stop": [*osds, "stop"], "start": [*osds, "start"],
         "ceph": program(["ceph", "-c", cloud.ceph.conf], cloud.layout.cache),
-        "client": ["--ceph-conf", str(cloud.ceph.conf)],
+        "client": ["--ceph-conf", str(cloud.ceph.conf), "--id", "admin"],
         "guests": [loaded.uuid], "plimsoll": node.command(), "report": node.command(),
         "calm": 10, "directory": str(tmp_path),
     }  # fmt: skip

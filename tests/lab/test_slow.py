@@ -126,7 +126,7 @@ def failed_in(node: Node, *words: str) -> list[str]:
 
 
 def asked(cloud: Cloud, began: datetime) -> list[str]:
-    return ["--live", "--ceph-conf", str(cloud.ceph.conf), "--since", began.isoformat()]
+    return ["--live", "--ceph-conf", str(cloud.ceph.conf), "--id", "admin", "--since", began.isoformat()]
 
 
 @pytest.fixture

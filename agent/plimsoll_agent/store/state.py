@@ -76,8 +76,8 @@ MEMORY = StateFile(
     oldest=3,
     what="the limits last desired and set for each disk, the holds, the acknowledged disks, the revision that the"
     " brake allowed, and the disks with a large change in the last hour",
-    corrupt="renamed to ``memory.json.corrupt``, and rebuilt from the record; holds are those in the guests' marks, and"
-    " the limits of a disk whose hold is in none are not changed",
+    corrupt="renamed to ``memory.json.corrupt``, and rebuilt from the record; holds are those in the guests' marks,"
+    " and the limits of a disk whose hold is in none are not changed",
     missing="rebuilt from the record; without a record this is a new node, and existing limits are not changed",
 )
 APPROVAL = StateFile(

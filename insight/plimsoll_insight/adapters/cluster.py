@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -133,5 +134,6 @@ class LiveCluster:
         environment = {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
         run = program.run("Ceph", argv, deadline, environment=environment)
         if run.status != 0:
-            raise Rejected(f"{question} ended with {run.status}: {run.last_complaint}")
+            remedy = f"; client.{self.client} may not: name another by --id" if run.status == errno.EACCES else ""
+            raise Rejected(f"{question} ended with {run.status}: {run.last_complaint}{remedy}")
         return run.out

@@ -25,7 +25,7 @@ from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
-from plimsoll_insight.adapters.cluster import LiveCluster
+from plimsoll_insight.cli.cluster_options import add_cluster, cluster_of
 from plimsoll_insight.cli.drill_sources import ClusterLog, ClusterStatus, changes, store_size, stores
 from plimsoll_insight.drill.guests import GuestDisks
 from plimsoll_insight.drill.probed import probing
@@ -69,9 +69,7 @@ class DrillRecord(NodeCommand):
                             help="end when a busy disk completes no request for longer, such as 30s")  # fmt: skip
         parser.add_argument("--interval", metavar="TIME", default="1s", help="between two readings; default: 1s")
         parser.add_argument("--deadline", metavar="TIME", default="5s", help="of Ceph for an answer; default: 5s")
-        parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
-                            help="default: /etc/ceph/ceph.conf")  # fmt: skip
-        parser.add_argument("--id", default="admin", help="the client that asks Ceph; default: admin")
+        add_cluster(parser)
         parser.add_argument("--mon-store", metavar="DIR", type=Path, action="append", default=[],
                             help="store.db of a monitor; default: of the monitors on this machine")  # fmt: skip
         parser.add_argument("--probe", metavar="GUEST", action="append", default=[],
@@ -104,7 +102,9 @@ class DrillRecord(NodeCommand):
             return epoch(time.monotonic())
 
         each: dict[str, Source] = {}
-        cluster = ClusterStatus(LiveCluster(parsed_args.ceph_conf, parsed_args.id, deadline), now)
+        cluster = None
+        if not parsed_args.no_ceph:
+            cluster = ClusterStatus(cluster_of(parsed_args, lambda: settings.ceph, deadline), now)
         with ExitStack() as stack:
             stop = stack.enter_context(ended_early())
             disks = None
@@ -122,7 +122,7 @@ class DrillRecord(NodeCommand):
                 if parsed_args.probe:
                     probes = self._probes(parsed_args, settings, hypervisor, now, stack)
                     each |= {f"probe of {printable(name)}": probing(probe, name) for name, probe in probes}
-            if not parsed_args.no_ceph:
+            if cluster is not None:
                 each |= {CLUSTER: cluster, LOG: ClusterLog(cluster, now())}
             if directories := parsed_args.mon_store or stores():
                 each[STORE] = store_size(directories, now)
@@ -130,7 +130,7 @@ class DrillRecord(NodeCommand):
             sources = Sources(writer, each, interval, now)
 
             def beyond() -> list[str]:
-                status = None if CLUSTER in sources.silent else cluster.last
+                status = None if cluster is None or CLUSTER in sources.silent else cluster.last
                 return [] if stalls is None or disks is None else _stall_lines(stalls.beyond(now(), status), disks)
 
             lines = self._watch(sources, stop.wait, length, interval, cluster, disks, beyond)
@@ -182,7 +182,7 @@ class DrillRecord(NodeCommand):
         wait: Callable[[float], bool],
         length: float | None,
         interval: float,
-        cluster: ClusterStatus,
+        cluster: ClusterStatus | None,
         disks: GuestDisks | None,
         beyond: Callable[[], list[str]],
     ) -> list[str]:
@@ -223,9 +223,9 @@ def _stall_lines(lengths: Mapping[int, float], disks: GuestDisks) -> list[str]:
     return [f"{printable(name.words)} has completed no request for {length:.0f} s" for name, length in names]
 
 
-def progress(seconds: float, silent: dict[str, str], cluster: ClusterStatus, disks: GuestDisks | None) -> str:
+def progress(seconds: float, silent: dict[str, str], cluster: ClusterStatus | None, disks: GuestDisks | None) -> str:
     parts = [durations.words(timedelta(seconds=seconds))]
-    if (last := cluster.last) is not None and CLUSTER not in silent:
+    if cluster is not None and (last := cluster.last) is not None and CLUSTER not in silent:
         parts.append(f"{last.up} of {plural(last.osds, 'OSD')} up")
         for number, what in ((last.peering, "peering"), (last.unclean, "not clean")):
             if number:

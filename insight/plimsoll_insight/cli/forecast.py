@@ -6,8 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.terminal.base import LocalCommand
@@ -20,7 +19,7 @@ from plimsoll_agent.util.frozen import names as fields_of
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.quantities import Quantity
 from plimsoll_agent.util.text import meant, plural, printable
-from plimsoll_insight.adapters.cluster import LiveCluster
+from plimsoll_insight.cli.cluster_options import add_cluster, cluster_of
 from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.forecast.arithmetic import ENTRY, MISSING
 from plimsoll_insight.forecast.failures import Failure
@@ -28,6 +27,9 @@ from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
 from plimsoll_insight.forecast.ranges import Range, exactly, over_all
 from plimsoll_insight.slow.tree import Tree
 from plimsoll_probes.output.messages import iops_words, latency_words
+
+if TYPE_CHECKING:
+    from plimsoll_insight.adapters.cluster import LiveCluster
 
 _BITS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?([kMGT])bit(?:/s)?", re.ASCII)
 _BIT_UNITS = {"k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -86,9 +88,7 @@ class ForecastList(LocalCommand, Listing):
         what.add_argument("--each", metavar="TYPE", help="with --live: each host, rack, osd or another type")
         what.add_argument("--lose", metavar="NAME", action="append", default=[],
                           help="with --live: this host, rack or osd.N; repeatable, all at once")  # fmt: skip
-        what.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
-                          help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
-        what.add_argument("--id", default="admin", help="the client that asks it; default: admin")
+        add_cluster(what)
         facts = parser.add_argument_group("what is known")
         for option, unit, words in (
             ("--copies", "NUMBER", "of each object"),
@@ -143,7 +143,7 @@ class ForecastList(LocalCommand, Listing):
     def _live(self, parsed_args: argparse.Namespace, inputs: Inputs) -> tuple[list[Failure], Inputs, tuple[str, ...]]:
         if bool(parsed_args.each) == bool(parsed_args.lose):
             raise UsageError("--live needs --each TYPE or --lose NAME, and not both")
-        cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, _DEADLINE)
+        cluster = cluster_of(parsed_args, lambda: self.settings(parsed_args).ceph, _DEADLINE)
         osd_map, placement = cluster.map(), cluster.placement()
         cases = _on_the_tree(parsed_args, osd_map.tree, placement)
         sample = _some(osd_map.up)

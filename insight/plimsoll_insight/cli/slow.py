@@ -22,6 +22,7 @@ from plimsoll_agent.terminal.moments import add_window, ends, moment_of, time_of
 from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable, second
+from plimsoll_insight.cli.cluster_options import add_cluster, cluster_of
 from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
@@ -76,9 +77,7 @@ class Slow(LocalCommand, Listing):
         parser.add_argument(
             "--top", metavar="N", type=int, help="only the N OSDs that have most, and what they are in"
         )
-        parser.add_argument("--ceph-conf", metavar="FILE", type=Path, default=Path("/etc/ceph/ceph.conf"),
-                            help="of the live cluster; default: /etc/ceph/ceph.conf")  # fmt: skip
-        parser.add_argument("--id", default="admin", help="the client that asks it; default: admin")
+        add_cluster(parser)
         parser.add_argument("--timezone", metavar="ZONE", help="of times without one, as before Octopus:"
                             " Europe/Berlin; default: UTC")  # fmt: skip
         parser.add_argument(
@@ -120,10 +119,7 @@ class Slow(LocalCommand, Listing):
         unknown: Sequence[str] = ()
         gaps: Sequence[str] = ()
         if parsed_args.live:
-            from plimsoll_insight.adapters.cluster import LiveCluster
-
-            _must_be_there(parsed_args.ceph_conf, "--ceph-conf: ")
-            cluster = LiveCluster(parsed_args.ceph_conf, parsed_args.id, 30.0)
+            cluster = cluster_of(parsed_args, lambda: self.settings(parsed_args).ceph, 30.0)
             of_cluster, gaps, unknown = self._live(cluster, reading, since or moment_of("--since", _SINCE, now))
             unknown = (*gaps, *unknown)
             tree = tree or of_cluster
