@@ -341,16 +341,18 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     ceph.write_text(f"#!/bin/sh\ncase \"$*\" in *status*) cat {directory}/status.json ;; *) echo '[]' ;; esac\n")
     ceph.chmod(0o755)
     (directory / "status.json").write_text(json.dumps(STATUS))
-    bound = [word for word in record if word != "--no-ceph"] + ["--until-stalled", "5s"]
+    (directory / "ceph.conf").touch()
+    cluster, path = ("--ceph-conf", str(directory / "ceph.conf")), f"{directory}:{os.environ['PATH']}"
+    bound = [word for word in record if word != "--no-ceph"] + ["--until-stalled", "5s", *cluster]
     bound[2] += "-with-a-bound"
-    yield "drill record", run(*bound, PATH=f"{directory}:{os.environ['PATH']}").status
+    yield "drill record", run(*bound, PATH=path).status
     yield recorded, run("drill", "mark", str(file), "begun").status
     yield recorded, run("drill", "report", str(file)).status
     yield recorded, run("drill", "compare", str(file)).status
     for verb in ("report", "compare"):
         yield recorded, run("drill", verb, str(directory / "no-drill")).status
     yield recorded, run("drill", "mark", str(directory / "no-drill"), "begun").status
-    yield "forecast", run("forecast", "--live", "--each", "osd", "--ceph-conf", "/nowhere").status
+    yield "forecast", run("forecast", "--live", "--each", "osd", *cluster, PATH=path).status
     yield (
         "slow",
         run("slow", str(directory / "a_clat_hist.1.log"), "--tree", str(directory / "a_clat_hist.1.log")).status,
