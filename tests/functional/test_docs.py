@@ -178,7 +178,8 @@ def _statuses_of_the_rest(run: Run, directory: Path, test_node: str) -> Iterator
     yield "any", run("disk", "hold", "end", guest, "vdz").status
     yield "disk hold list, disk hold end", _of_a_damaged_memory(run, directory / "state/memory.json")
     revision = str(loader.parse((directory / "rules.yaml").read_text(), "").revision)
-    words = (("approve", revision), ("pause", "--reason", "a test"), ("resume", "--reason", "a test"))
+    why = ("--reason", "a test")
+    words = (("approve", revision, *why), ("pause", *why), ("resume", *why))
     told = {"OS_DEFAULT__PAUSE_FILE": str(directory / "paused")}
     yield "record", run("record").status
     for word in words:

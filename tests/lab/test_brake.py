@@ -82,7 +82,7 @@ def test_a_node_is_observed_switched_to_enforce_braked_approved_and_rebooted(
     # It was meant: one command, and it is done. Another state of the rules is not approved by it.
     revision = command.split("plimsoll approve ")[1].split()[0]
     node.write_rules(rules_for(slipped, 31))
-    refused = node.run("approve", revision)
+    refused = node.run("approve", revision, "--reason", "gold is cheap now")
     assert refused.status == 64, refused.out
     node.write_rules(rules_for(slipped, 30))
     assert node.run("approve", revision, "--reason", "gold is cheap now").status == 0

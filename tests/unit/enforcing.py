@@ -10,6 +10,7 @@ from typing import Any
 from plimsoll_agent.app.context import rules_actual
 from plimsoll_agent.app.fetched import catalogue_actual
 from plimsoll_agent.catalogue.model import Catalogue, save
+from plimsoll_agent.cli.approve import Approve
 from plimsoll_agent.cli.passes import Enforce
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import CatalogueSettings, ConsoleSettings, MetricsSettings, Settings
@@ -69,6 +70,9 @@ class Shell(Person):
     def run(self, command: type, *words: str) -> int:
         terminal = SimpleNamespace(isatty=lambda: self.at_a_terminal)
         return self.types(command, *words, settings=self.settings, hypervisor=self.hypervisor, stdin=terminal)
+
+    def approve(self, *words: str) -> int:
+        return self.run(Approve, *words, "--reason", "as intended")
 
     def enforce(self, *words: str) -> int:
         return self.run(Enforce, "--mode", "enforce", *words)

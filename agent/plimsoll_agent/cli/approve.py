@@ -76,10 +76,11 @@ class Approve(_NodeDecision, NodeCommand):
         parser.add_argument(
             "--remove", action="store_true", help="also allow limits to be removed; without it removals stay deferred"
         )
-        parser.add_argument("--reason", metavar="TEXT", default="", help="why; kept in the record")
+        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; kept in the record")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
+        self._why = given_reason(parsed_args.reason)
         if (parsed_args.digest is None) == (parsed_args.type is None):
             raise UsageError("give either a DIGEST or --type TYPE")
         settings = self.settings(parsed_args)
@@ -91,7 +92,7 @@ class Approve(_NodeDecision, NodeCommand):
         context = self._context(settings)
         present = revision_of(context.situation)
         if present.startswith(approval.digest):
-            return self._approve(parsed_args, settings, replace(approval, digest=present), "this revision")
+            return self._approve(settings, replace(approval, digest=present), "this revision")
         plan, by_digest = self._plan(settings, context), partial(_stands_for, approval.digest)
         reasons = [each for each in _of_disks(plan) if str(each.facts["digest"]).startswith(approval.digest)]
         if not reasons:
@@ -106,7 +107,7 @@ class Approve(_NodeDecision, NodeCommand):
             raise UsageError(f"{approval.digest} removes limits; to confirm, add --remove")
         if is_orphan:
             return self._release(parsed_args, settings, by_digest)
-        return self._approve(parsed_args, settings, replace(approval, digest=digest), "this change")
+        return self._approve(settings, replace(approval, digest=digest), "this change")
 
     def _context(self, settings: Settings) -> PassContext:
         context = pass_context(settings, read_only=True)
@@ -120,7 +121,7 @@ class Approve(_NodeDecision, NodeCommand):
         with self.libvirt(settings) as hypervisor:
             return run(settings, hypervisor, replace(context, caution=caution), scope=Scope(), mode=Mode.PLAN)
 
-    def _approve(self, parsed_args: argparse.Namespace, settings: Settings, approval: Approval, what: str) -> int:
+    def _approve(self, settings: Settings, approval: Approval, what: str) -> int:
         state, by = state_of(settings), who()
         now = now_of(state)
         state.prepare()
@@ -128,7 +129,7 @@ class Approve(_NodeDecision, NodeCommand):
         if earlier is not None:
             return self._already(f"{what}, {approval.digest:.16}, by {printable(earlier.by)} at {minute(earlier.at)}")
         self.app.stdout.write(f"Approved: {what}, {approval.digest:.16}; {next_words(settings, 'applies it')}.\n")
-        reason = because(Code.APPROVED, revision=approval.digest, remove=approval.remove, why=parsed_args.reason)
+        reason = because(Code.APPROVED, revision=approval.digest, remove=approval.remove, why=self._why)
         return self.note(state, [Event(at=now, by=by, what=Happening.APPROVED, reason=reason)])
 
     def _already(self, what: str) -> int:
@@ -172,7 +173,7 @@ class Approve(_NodeDecision, NodeCommand):
                         Code.APPROVED,
                         revision=outcome.result.reason.facts["digest"],
                         remove=True,
-                        why=parsed_args.reason,
+                        why=self._why,
                     ),
                     disk=outcome.disk.named,
                 )

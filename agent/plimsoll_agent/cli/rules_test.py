@@ -17,7 +17,6 @@ from plimsoll_agent.messages.plan import (
     Severity,
     TextLine,
     alike,
-    approve_words,
     brake_words,
     severity_of,
     sign_of,
@@ -152,7 +151,7 @@ class RulesTest(NodeCommand, Listing):
         whose = " of these guests" * some + f" ({holds} of them held now)" * bool(holds)
         return (
             f"The brake would defer {brake_words(stop, whose)}. Once they are in use, and if it is meant:"
-            f" {approve_words(stop.revision, bool(stop.removed))} --reason TEXT"
+            f" {sentences.approve_words(stop.revision, bool(stop.removed))}"
         )
 
 

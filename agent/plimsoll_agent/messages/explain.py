@@ -48,7 +48,7 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
         state, why = sentences.state_word(outcome, past), sentences.state_reason(outcome, past)
         lines.append(("state", f"{state} {why}" if why.startswith("since ") else f"{state}: {why}"))
     if outcome.result.reason.code is Code.ORPHANED:
-        lines.append(("to remove", f"plimsoll approve --remove {outcome.result.reason.facts['digest']:.16}"))
+        lines.append(("to remove", sentences.approve_words(str(outcome.result.reason.facts["digest"]), remove=True)))
     return lines
 
 

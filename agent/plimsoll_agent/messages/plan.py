@@ -23,6 +23,7 @@ from plimsoll_agent.messages.limits import (
 )
 from plimsoll_agent.messages.sentences import (
     STATE_WORDS,
+    approve_words,
     deferred_words,
     large_words,
     note_words,
@@ -517,10 +518,6 @@ def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLin
     )
 
 
-def approve_words(digest: str, remove: bool) -> str:
-    return f"plimsoll approve{' --remove' * remove} {digest:.16}"
-
-
 def _unseen_lines(brake: Braked, report: PassReport) -> Iterator[str]:
     """Deferred disks without a change to show: unreachable, or of guests that are not in this pass."""
     keys = {outcome.disk.key for outcome in report.outcomes if outcome.change is not None}
@@ -558,7 +555,7 @@ def _hows(brake: Braked) -> str:
 
 def _approvals(brake: Braked, report: PassReport, manner: Manner) -> Iterator[CommandLine]:
     """What approves all of it, on this node and, where it belongs to a region, on all nodes."""
-    here = f"{approve_words(brake.revision, bool(brake.removed))} --reason TEXT"
+    here = approve_words(brake.revision, bool(brake.removed))
     if not manner.region:
         yield CommandLine("If it is meant", here)
         return

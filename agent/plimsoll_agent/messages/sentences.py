@@ -271,6 +271,10 @@ def disk_name(disk: Disk) -> str:
     return f"{printable(disk.guest.name)} {printable(disk.target)}"
 
 
+def approve_words(digest: str, remove: bool) -> str:
+    return f"plimsoll approve{' --remove' * remove} {digest:.16} --reason TEXT"
+
+
 def orphaned_lines(report: PassReport) -> Iterator[str]:
     """Disks with orphaned limits, by volume type (as they are approved), with where the limits came from."""
     orphans: dict[str | None, list[Reason]] = {}
@@ -283,11 +287,11 @@ def orphaned_lines(report: PassReport) -> Iterator[str]:
         came = "; ".join(f"{'they' if len(origins) == 1 else each} came from {origin}" for origin, each in origins)
         text = f"{plural(number, 'disk')} with orphaned limits: {came}; to remove them: plimsoll approve --remove"
         if number == 1:
-            yield f"{text} {digest:.16}"
+            yield f"{text} {digest:.16} --reason TEXT"
         elif type is not None:
-            yield f"{text} --type {shlex.quote(printable(type))}"
+            yield f"{text} --type {shlex.quote(printable(type))} --reason TEXT"
         else:
-            yield f"{text} DIGEST for each (plimsoll disk explain prints it)"
+            yield f"{text} DIGEST --reason TEXT for each (plimsoll disk explain prints it)"
 
 
 def large_words(facts: Mapping[str, Any]) -> str:

@@ -169,9 +169,9 @@ def test_an_approval_is_of_rules_and_catalogue_as_they_are_now(shell: Shell) -> 
     shell.refresh(a_spec("gold", total_iops_sec="30"))
     new = shell.revision()
     assert old != new
-    assert shell.run(Approve, old) == 64, "the catalogue is another by now"
+    assert shell.approve(old) == 64, "the catalogue is another by now"
     assert shell.state.load_approvals() == ()
-    assert shell.run(Approve, new[:16]) == 0
+    assert shell.approve(new[:16]) == 0
     (given,) = shell.state.load_approvals()
     assert given.approval == Approval(new), "the whole digest is kept"
 
@@ -189,8 +189,17 @@ def test_approve_tells_whether_the_next_pass_applies_it(shell: Shell, mode: str,
     if paused:
         shell.settings.pause_file.touch()
     here = replace(shell.settings, mode=mode)
-    assert shell.types(Approve, revision, settings=here, hypervisor=shell.hypervisor) == 0
+    assert shell.types(Approve, revision, "--reason", "as intended", settings=here, hypervisor=shell.hypervisor) == 0
     assert shell.out == f"Approved: this revision, {revision:.16}; {told}.\n"
+
+
+def test_an_approval_needs_its_reason(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    """The record would be without it for ever: a second approval changes nothing."""
+    with pytest.raises(SystemExit, match="64"):
+        shell.run(Approve, shell.revision())
+    assert shell.run(Approve, shell.revision(), "--reason", " ") == 64
+    assert "--reason: must have 1 to " in caplog.text
+    assert shell.state.load_approvals() == ()
 
 
 def test_a_script_says_what_it_approves_of_and_not_yes(shell: Shell) -> None:
@@ -203,7 +212,7 @@ def test_a_script_says_what_it_approves_of_and_not_yes(shell: Shell) -> None:
 @pytest.mark.parametrize("typed", ["", "0123456789abcde", "0123456789abcdeg", "0" * 65, "gold"])
 def test_a_digest_of_too_few_digits_is_none(shell: Shell, typed: str) -> None:
     """Whoever edits specs could look for one that has the few digits of another."""
-    assert shell.run(Approve, typed) == 64
+    assert shell.approve(typed) == 64
     assert shell.enforce("--approve", typed) == 64
     assert shell.state.load_approvals() == ()
 
@@ -212,20 +221,20 @@ def test_an_approval_outlives_a_refresh_that_brings_the_same_specs(shell: Shell)
     """Every 15 minutes the file is written anew: a person has read the plan of the one before."""
     before = shell.revision()
     shell.refresh(issued=datetime.now(UTC) - HOUR)
-    assert shell.run(Approve, before) == 0
+    assert shell.approve(before) == 0
 
 
 def test_other_rules_with_the_same_catalogue_need_another_approval(shell: Shell) -> None:
     before = shell.revision()
     shell.rules.write_text("default: {limits: {total_iops_sec: 9}}")
-    assert shell.run(Approve, before) == 64
+    assert shell.approve(before) == 64
 
 
 def test_an_approval_is_not_of_rules_alone_where_a_catalogue_stands_beside_them(shell: Shell) -> None:
     rules, _ = rules_actual(shell.settings, shell.state, keep=False)
-    assert shell.run(Approve, rules.revision) == 64
+    assert shell.approve(rules.revision) == 64
     shell.source = "none"
-    assert shell.run(Approve, rules.revision) == 0
+    assert shell.approve(rules.revision) == 0
 
 
 def test_what_only_shows_goes_on_without_a_rules_file_that_enforce_needs(shell: Shell) -> None:
@@ -263,7 +272,7 @@ def test_two_approvals_at_once_are_both_kept(slipped: Shell, monkeypatch: pytest
     both = digests_of(slipped)
     waits = threading.Event()
     monkeypatch.setattr("plimsoll_agent.util.locks.time.sleep", lambda _: waits.set())
-    other = threading.Thread(target=lambda: slipped.run(Approve, both[1]))
+    other = threading.Thread(target=lambda: slipped.approve(both[1]))
     save_approvals = State.save_approvals
 
     def save_after_the_other(state: State, given: Sequence[Given]) -> None:
@@ -274,16 +283,16 @@ def test_two_approvals_at_once_are_both_kept(slipped: Shell, monkeypatch: pytest
         save_approvals(state, given)
 
     monkeypatch.setattr(State, "save_approvals", save_after_the_other)
-    assert slipped.run(Approve, both[0]) == 0
+    assert slipped.approve(both[0]) == 0
     other.join()
     assert approved(slipped) == set(both)
 
 
 def test_what_is_approved_already_is_said_and_changes_nothing(slipped: Shell) -> None:
     for digest in digests_of(slipped):
-        assert slipped.run(Approve, digest) == 0
+        assert slipped.approve(digest) == 0
         before, events = slipped.state.approval.read_bytes(), approvals_of(slipped)
-        assert slipped.run(Approve, digest[:20]) == 0
+        assert slipped.approve(digest[:20]) == 0
         assert slipped.out.startswith(
             f"Already approved: this {'change' if events[1:] else 'revision'}, {digest:.16}, "
         )
@@ -294,7 +303,7 @@ def test_what_is_approved_already_is_said_and_changes_nothing(slipped: Shell) ->
 def test_who_adds_removals_to_an_approval_or_takes_them_out_approves_again(slipped: Shell) -> None:
     digest = slipped.revision()
     for words in ((), ("--remove",), ()):
-        assert slipped.run(Approve, digest, *words) == 0
+        assert slipped.approve(digest, *words) == 0
         assert slipped.out.startswith("Approved: ")
         (given,) = slipped.state.load_approvals()
         assert given.approval == Approval(digest, remove=bool(words))
@@ -302,7 +311,7 @@ def test_who_adds_removals_to_an_approval_or_takes_them_out_approves_again(slipp
 
 def test_a_damaged_file_of_approvals_is_set_aside_by_who_approves(slipped: Shell) -> None:
     slipped.state.approval.write_text("damaged")
-    assert slipped.run(Approve, slipped.revision()) == 0
+    assert slipped.approve(slipped.revision()) == 0
     assert approved(slipped) == {slipped.revision()}
     assert Path(f"{slipped.state.approval}.corrupt").read_text() == "damaged"
 
@@ -493,7 +502,7 @@ def orphaned(shell: Shell) -> Shell:
 
 def digest_in(shell: Shell) -> str:
     (line,) = (line for line in shell.out.splitlines() if line.startswith("1 disk with orphaned limits: "))
-    return line.rpartition(" --remove ")[2]
+    return line.rpartition(" --remove ")[2].removesuffix(" --reason TEXT")
 
 
 def removal(shell: Shell) -> tuple[object, ...]:
@@ -505,19 +514,19 @@ def removal(shell: Shell) -> tuple[object, ...]:
 
 def test_orphaned_limits_are_released_by_the_digest_that_the_plan_prints(orphaned: Shell) -> None:
     digest = digest_in(orphaned)
-    assert orphaned.run(Approve, digest) == 64
+    assert orphaned.approve(digest) == 64
     assert orphaned.run(Approve, digest, "--remove", "--reason", "ticket 4711") == 0
     assert orphaned.out == "Approved: removal of the limits of instance-00000001 vda, by the next pass.\n"
     assert removal(orphaned) == ({}, "released", "cluster-unknown")
-    assert orphaned.run(Approve, digest) == 64, "it is a removal still"
+    assert orphaned.approve(digest) == 64, "it is a removal still"
 
 
 @pytest.mark.parametrize("words", [(), ("--type", "gold")], ids=["digest", "type"])
 def test_what_is_released_already_is_said(orphaned: Shell, words: Sequence[str]) -> None:
     words = ("--remove", *(words or (digest_in(orphaned),)))
-    assert orphaned.run(Approve, *words) == 0
+    assert orphaned.approve(*words) == 0
     before = approvals_of(orphaned)
-    assert orphaned.run(Approve, *words) == 0
+    assert orphaned.approve(*words) == 0
     assert orphaned.out == "Already approved: the removal of these limits. Nothing changed.\n"
     assert approvals_of(orphaned) == before
 
@@ -531,8 +540,8 @@ def test_the_explanation_of_a_disk_names_what_releases_its_orphaned_limits(orpha
 
 def test_orphaned_limits_are_released_by_volume_type(orphaned: Shell) -> None:
     for words in (("--type", "gold"), ("--type", "silver", "--remove"), ("--remove",), ("0" * 16, "--type", "gold")):
-        assert orphaned.run(Approve, *words) == 64
-    assert orphaned.run(Approve, "--remove", "--type", "gold") == 0
+        assert orphaned.approve(*words) == 64
+    assert orphaned.approve("--remove", "--type", "gold") == 0
     assert removal(orphaned) == ({}, "released", "cluster-unknown")
 
 
@@ -555,9 +564,9 @@ def test_nothing_is_released_while_something_changes_its_guest(
     monkeypatch.setattr("plimsoll_agent.cli.approve.PATIENCE", 0)
     with orphaned.state.locked(), orphaned.state.guest_locks() as locks:
         locks.take([guest.uuid for guest in orphaned.hypervisor.by_uuid.values()])
-        assert orphaned.run(Approve, "--remove", "--type", "gold") == Busy.exit_status
+        assert orphaned.approve("--remove", "--type", "gold") == Busy.exit_status
         locks.close()
-        assert orphaned.run(Approve, "--remove", "--type", "gold") == 0, "it waits for no pass over the node"
+        assert orphaned.approve("--remove", "--type", "gold") == 0, "it waits for no pass over the node"
 
 
 def test_what_disks_used_is_read_from_the_history_and_unknown_where_that_cannot_be_read(

@@ -100,7 +100,7 @@ def test_limits_of_a_spec_that_is_gone_are_kept_and_reported(
     assert (kinds(report), codes(report)) == (["left-alone"] * 2, [Code.ORPHANED] * 2)
     origin = "orphaned limits: they came from volume type gold, which sets none now"
     assert told.planned(report) == [
-        f"2 disks with {origin}; to remove them: plimsoll approve --remove --type gold",
+        f"2 disks with {origin}; to remove them: plimsoll approve --remove --type gold --reason TEXT",
         "Plan: nothing to change, 2 left alone.",
     ]
     assert {state_words(outcome) for outcome in report.outcomes} == {origin}
@@ -135,7 +135,7 @@ def test_limits_of_a_rule_or_default_that_was_taken_out_are_orphaned(
     digest = digest_of_change(report.outcomes[0].disk.key, UNLIMITED)
     assert line == (
         f"1 disk with orphaned limits: they came from {origin}, which sets none now;"
-        f" to remove them: plimsoll approve --remove {digest:.16}"
+        f" to remove them: plimsoll approve --remove {digest:.16} --reason TEXT"
     )
 
 
@@ -156,7 +156,7 @@ def test_orphaned_limits_of_one_type_have_one_line_whatever_they_came_from(cloud
     lines = [line for line in told.planned(kept(node)) if "orphaned" in line]
     assert lines == [
         "4 disks with orphaned limits: 3 came from volume type gold, which sets none now; 1 came from rule"
-        ' "all", which sets none now; to remove them: plimsoll approve --remove --type gold'
+        ' "all", which sets none now; to remove them: plimsoll approve --remove --type gold --reason TEXT'
     ]
 
 

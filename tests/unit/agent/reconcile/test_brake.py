@@ -360,7 +360,7 @@ def test_each_disk_that_is_deferred_for_itself_has_its_line_also_where_it_is_in_
     node = a_node(tmp_path, 2, 4)
     node.rules = rules(SLIP, of=BBB)
     digests = [digest_of_change(node.seen(number, "vda").key, SLIP)[:16] for number in range(2)]
-    alone = [f"alone: plimsoll approve {digest}" for digest in digests]
+    alone = [f"alone: plimsoll approve {digest} --reason TEXT" for digest in digests]
     needs = [f"deferred: a cut to 1 % needs plimsoll approve {digest}" for digest in digests]
     head, edit, *whole = told.enforced(node.run())
     assert head == "BRAKE  2 of 4 disks deferred: 2 cut by more than half (to 1 %)"

@@ -82,7 +82,7 @@ def test_a_plan_says_which_bound_a_limit_is_below(tmp_path: Path) -> None:
     head, edit, disk, *_ = told.planned(node.run(Mode.PLAN))
     assert head == "BRAKE  1 of 3 disks deferred: 1 below the lowest limit"
     assert edit == '       rule "bronze": unlimited → 100 B/s (1 disk)'
-    assert disk.endswith(f'rule "bronze"; limit below 1 MiB/s; alone: plimsoll approve {digest:.16}')
+    assert disk.endswith(f'rule "bronze"; limit below 1 MiB/s; alone: plimsoll approve {digest:.16} --reason TEXT')
 
 
 @pytest.mark.parametrize(
