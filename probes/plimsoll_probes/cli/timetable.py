@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -41,6 +42,10 @@ COLUMNS = (
 )
 
 
+_SHOWN = 7
+"""Coming probes of a guest and directory in a table."""
+
+
 class State(StrEnum):
     """The state of one scheduled time of a target."""
 
@@ -77,6 +82,9 @@ class ProbeTimetable(NodeCommand, Listing):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--until", metavar="DURATION", default="24h", help="how far ahead; default: 24h")
+        parser.add_argument(
+            "--all", action="store_true", help=f"in a table, more than the next {_SHOWN} probes of a guest too"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
@@ -99,7 +107,13 @@ class ProbeTimetable(NodeCommand, Listing):
         self._entries = entries(selection.chosen.targets, starts, postponements, at, at + ahead, settings.probe.late)
         self._guests = len({target.guest.uuid for target in selection.chosen.targets})
         self.closing = (self._sum(),)
-        return COLUMNS, [_cells(entry, at) for entry in self._entries]
+        nearest = self._entries
+        if parsed_args.formatter == "table" and not parsed_args.all:
+            nearest = next_of_each(self._entries)
+        if more := len(self._entries) - len(nearest):
+            last = time_words(self._entries[-1].at)
+            self.closing = (f"… and {more} more until {last} UTC (--all lists them)", *self.closing)
+        return COLUMNS, [_cells(entry, at) for entry in nearest]
 
     def _sum(self) -> str:
         if not self._guests:
@@ -143,6 +157,17 @@ def entries(
             coming = [following]
         rows += [Entry(target, item, item + patience, State.COMING, last) for item in coming]
     return sorted(rows, key=lambda entry: (entry.at, *entry.target.key))
+
+
+def next_of_each(rows: Sequence[Entry]) -> list[Entry]:
+    """Of each target what is due or was missed, and the first few that are coming; ``rows`` are in order."""
+    number: Counter[tuple[str, str]] = Counter()
+    nearest = []
+    for row in rows:
+        number[row.target.key] += row.state is State.COMING
+        if number[row.target.key] <= _SHOWN:
+            nearest.append(row)
+    return nearest
 
 
 def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:

@@ -405,6 +405,24 @@ def test_what_comes_is_listed_for_each_guest_that_a_rule_chooses(shell: Shell) -
     assert set(shell.hypervisor.calls) == {"guests", "look"}, "a guest's QEMU is not asked for a timetable"
 
 
+def test_a_table_has_the_next_probes_of_each_guest_and_how_many_more_follow(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plimsoll_probes.cli.timetable.now", lambda: NOON)
+    shell.rules, shell.hypervisor = HOURLY.replace("1h", "5m"), FakeHypervisor(guest(1), guest(2))
+    assert shell.run(ProbeTimetable) == 0
+    assert [shell.out.count(f"instance-0000000{number} ") for number in (1, 2)] == [8, 8], "one is due, seven follow"
+    assert re.fullmatch(
+        r"… and 562 more until 2026-11-21 11:58:16 UTC \(--all lists them\)", shell.out.splitlines()[-2]
+    ), shell.out
+    assert shell.run(ProbeTimetable, "--all") == 0
+    assert [shell.out.count(f"instance-0000000{number} ") for number in (1, 2)] == [289, 289]
+    assert " more until " not in shell.out
+    assert len(shell.told(ProbeTimetable)) == 578
+    assert shell.run(ProbeTimetable, "--until", "30m") == 0
+    assert " more until " not in shell.out
+
+
 def test_why_a_guest_waits_stands_in_the_timetable(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("plimsoll_probes.cli.timetable.now", lambda: NOON)
     shell.rules, shell.hypervisor = HOURLY.replace("1h", "10m"), FakeHypervisor(guest(1))
