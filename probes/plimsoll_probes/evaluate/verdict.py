@@ -158,7 +158,11 @@ class _Run:
         bound = self._most_used("low")
         if bound is None:
             return Finding(Verdict.NO_LIMIT, Why.UNLIMITED)
-        return Finding(Verdict.KEPT, Why.WITHIN, _facts(bound.parameter.name, bound.high, self._usage(bound)))
+        facts = _facts(bound.parameter.name, bound.high, self._usage(bound))
+        own, enough = bound.taken(next(self._witnesses())[1]), bound.low * (1 - self.tolerance)
+        if own < enough <= self._usage(bound):
+            facts["own"] = own
+        return Finding(Verdict.KEPT, Why.WITHIN, facts)
 
     def _witnesses(self, *, over: bool = False) -> Iterator[tuple[float, Load]]:
         read, write, counts = self.measured.read, self.measured.write, self.counted

@@ -35,7 +35,9 @@ class Why(StrEnum):
     """The reason of a verdict. The comment names the facts that come with it."""
 
     # kept
-    WITHIN = "within"  # parameter, allowed, done
+    WITHIN = (
+        "within"  # parameter, allowed, done, own (of done by fio, where the guest's other requests took the rest)
+    )
     # no-limit
     UNLIMITED = "unlimited"
     # short

@@ -31,7 +31,7 @@ _MOST_CHECKS = 3
 _LAST_BUCKET = edges(LAST)[0] / 10**9
 
 _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
-    Why.WITHIN: lambda facts: _limit(facts),
+    Why.WITHIN: lambda facts: _limit(facts) + "; the guest's other requests took the rest" * ("own" in facts),
     Why.UNLIMITED: "the disk has no limit, so there is no promise to check",
     Why.CLUSTER_SHORT: lambda facts: f"{_part(facts)} of {_limit(facts)}",
     Why.NOT_SET: lambda facts: (

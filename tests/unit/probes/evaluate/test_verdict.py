@@ -311,6 +311,18 @@ def test_a_limit_that_the_guest_used_up_elsewhere_is_not_short(seen: Counted | N
     assert judged(measured(flow(4000)), seen=seen).verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("done", "seen", "own"),
+    [(4000, 7500, 4000.0), (7400, 7500, None), (7500, 9000, None)],
+    ids=["the guest took the rest", "fio had all", "beside a limit that fio used up"],
+)
+def test_a_promise_that_only_the_guest_as_a_whole_saw_kept_says_what_fio_had(
+    done: int, seen: int, own: float | None
+) -> None:
+    finding = judged(measured(flow(done)), seen=counted(seen))
+    assert (finding.verdict, finding.facts.get("own")) == (KEPT, own)
+
+
 def test_use_of_the_other_direction_does_not_excuse_the_cluster() -> None:
     limits = Limits(read_iops_sec=250, write_iops_sec=250)
     assert judged(measured(flow(4000)), limits, seen=counted(4000, 7500)).verdict is SHORT

@@ -74,6 +74,7 @@ def verdicts() -> list[str]:
     slowest = {"direction": "read", "quantile": 1.0, "objective": 1, "measured": 31.25}
     return [
         said(Verdict.KEPT, Why.WITHIN),
+        said(Verdict.KEPT, Why.WITHIN, parameter="total_iops_sec", allowed=7525.0, done=7530.0, own=4000.0),
         said(Verdict.NO_LIMIT, Why.UNLIMITED),
         said(Verdict.SHORT, Why.CLUSTER_SHORT, DOWN),
         said(Verdict.SHORT, Why.CLUSTER_SHORT, WELL),
