@@ -98,7 +98,7 @@ def short_edit(name: str, before: Sequence[object], after: Sequence[object]) -> 
         case "max":
             whose += "burst "
         case "length":
-            whose, number = f"{whose}burst for ", "{} s".format
+            whose, number = f"{whose}burst length ", "{} s".format
         case "size":
             whose, none, number = "counted per ", "request", short_size
     old, new = _values(before, none, number), _values(after, none, number)

@@ -675,6 +675,7 @@ def incomplete_words(report: PassReport, complete: bool) -> str:
     if isinstance(report.situation.catalogue, Unknown):
         parts.append(words(report.situation.catalogue.reason))
     notes = len([note for note in report.notes if note != getattr(report.situation.catalogue, "reason", None)])
-    parts += [plural(notes, "note") + " above"] if notes else []
-    parts += [] if complete else ["an error above"]
+    above = [f"the {notes} notes" if notes > 1 else "the note"] * bool(notes) + ["the error"] * (not complete)
+    if above:
+        parts.append(f"see {' and '.join(above)} above")
     return f"Incomplete: {', '.join(parts)} (exit status 3)."

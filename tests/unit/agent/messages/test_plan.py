@@ -111,7 +111,8 @@ def test_edits_of_a_spec_with_limits_per_gib_are_one_line_with_the_range_over_al
         ("read_iops_sec", 3000, 0, "read 3000 IOPS → unlimited"),
         ("total_bytes_sec", 20971520, 104857600, "20 MiB/s → 100 MiB/s"),
         ("write_iops_sec_max", 0, 500, "write burst none → 500 IOPS"),
-        ("total_iops_sec_max_length", 60, 1, "burst for 60 s → 1 s"),
+        ("total_iops_sec_max_length", 60, 1, "burst length 60 s → 1 s"),
+        ("total_iops_sec_max_length", 0, 30, "burst length none → 30 s"),
         ("size_iops_sec", 0, 65536, "counted per request → 64 KiB"),
         ("group_name", None, "g", "shared as none → g"),
     ],
@@ -205,7 +206,9 @@ def test_what_makes_a_pass_incomplete_is_named_with_the_status() -> None:
     assert incomplete_words(report, complete=True) == "Incomplete: 1 disk unknown, 2 disks deferred (exit status 3)."
     note = because(Code.NO_RECORD, detail="full")
     noted = replace(report, outcomes=(), notes=(note,))
-    assert incomplete_words(noted, complete=False) == "Incomplete: 1 note above, an error above (exit status 3)."
+    assert incomplete_words(noted, complete=False) == "Incomplete: see the note and the error above (exit status 3)."
+    noted = replace(report, notes=(note, note))
+    assert incomplete_words(noted, complete=True).endswith("2 disks deferred, see the 2 notes above (exit status 3).")
 
 
 def test_an_acknowledged_disk_is_counted_apart_as_in_status() -> None:
