@@ -12,7 +12,7 @@ from typing import Any
 from plimsoll_agent.store.state import DAEMON, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text, time
-from plimsoll_agent.util.frozen import asdict, frozen
+from plimsoll_agent.util.frozen import asdict, frozen, replace
 from plimsoll_agent.util.text import minute, plural, printable, second
 
 MOST_BYTES = 2**20
@@ -74,10 +74,12 @@ class DaemonStatus:
     """Whether the settings in use are those of the last reload."""
     trouble: str = ""
     """Why they are not."""
+    gone: bool = False
+    """It was killed or crashed: its lock is free. Not in the file."""
 
     def runs(self, now: datetime) -> bool:
-        """Whether it has written lately."""
-        return timedelta() <= now - self.written <= timedelta(seconds=LATE)
+        """Whether it has written lately, and has its lock where that can be looked at."""
+        return not self.gone and timedelta() <= now - self.written <= timedelta(seconds=LATE)
 
     def faults(self, now: datetime) -> tuple[str, ...]:
         return faults(runs=self.runs(now), connected=self.connected_since is not None, reloaded=self.reloaded)
@@ -131,7 +133,8 @@ def load(state: State) -> DaemonStatus | None:
             raise StateError(f"{state.daemon}: written by another version; restart plimsoll-daemon.service")
         return _read(value)
 
-    return decoding.load(state.daemon, MOST_BYTES, of, StateError, corrupt=CorruptState)
+    status = decoding.load(state.daemon, MOST_BYTES, of, StateError, corrupt=CorruptState)
+    return status if status is None else replace(status, gone=state.lacks_daemon())
 
 
 def load_or_none(state: State) -> DaemonStatus | None:
@@ -146,6 +149,7 @@ def load_or_none(state: State) -> DaemonStatus | None:
 def save(state: State, status: DaemonStatus) -> None:
     """Raises ``OSError``."""
     data = {**asdict(status), "plimsoll": status.version, "version": DAEMON.version}
+    del data["gone"]
     content = json.dumps(data, default=lambda moment: moment.isoformat())
     files.write_whole(state.daemon, content + "\n", durable=False)  # written again soon
 

@@ -421,6 +421,10 @@ class State:
         busy = Busy("another plimsoll daemon runs on this node; this one ends")
         return LongLock(self.directory / DAEMON_LOCK.name, busy, StateError)
 
+    def lacks_daemon(self) -> bool:
+        """Whether it is certain that none runs."""
+        return locks.is_free(self.directory / DAEMON_LOCK.name)
+
     def guest_locks(self) -> ByteLocks:
         """The locks of guests by their uuids, none of them taken yet; they raise ``StateError``."""
         return ByteLocks(self.directory / GUESTS_LOCK.name, StateError)

@@ -26,6 +26,8 @@ LOG = logging.getLogger(__name__)
 _MODE = 0o600
 _BETWEEN = (0.002, 0.1)
 """Seconds between two tries: at first, and at most."""
+_OF_READERS = 0.1
+"""Seconds to wait for those who only look whether a lock is held."""
 _LONGEST_CHANGE = 30.0
 """Seconds to wait for other commands that change the same file."""
 
@@ -83,7 +85,7 @@ class LongLock:
     """A lock file that is held for long. Raises as ``held`` does."""
 
     def __init__(self, path: Path, busy: PlimsollError, error: type[PlimsollError]) -> None:
-        self._take = partial(_taken, path, busy, error, "", 0)
+        self._take = partial(_taken, path, busy, error, "", _OF_READERS)
         self._path = path
         self._lock = self._take()
 
@@ -107,6 +109,21 @@ def for_a_change(path: Path, of: str, error: type[PlimsollError]) -> AbstractCon
     """
     busy = error(f"{path}: another command is changing {of}; try again")
     return held(path, busy, error, patience=_LONGEST_CHANGE)
+
+
+def is_free(path: Path) -> bool:
+    """Whether no process holds the lock file; False too where that is unknown, as for other users."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
 
 
 def lock_open(descriptor: int, patience: float) -> None:

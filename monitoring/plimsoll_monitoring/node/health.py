@@ -302,7 +302,10 @@ def figures_of_daemon(
     if daemon is None:
         return ()
     setup, faults = setup or NodeSetup(), daemon.faults(now)
-    silence = f"(pid {daemon.pid}) has written nothing since {since_words(daemon.written, now)}"
+    since = since_words(daemon.written, now)
+    silence = f"(pid {daemon.pid}) has written nothing since {since}"
+    if daemon.gone:
+        silence = f"(pid {daemon.pid}) was killed or crashed after {since}"
     problems = {
         DOES_NOT_RUN: Problem(text=f"the daemon {silence}: only the timer's passes set limits", do=setup.daemon()),
         NO_EVENTS: Problem(

@@ -31,6 +31,15 @@ def test_it_is_read_as_it_was_written(state: State, status: DaemonStatus) -> Non
     assert daemon_status.load(state) == status
 
 
+def test_one_that_was_killed_does_not_run_from_that_moment_on(state: State) -> None:
+    with state.daemon_locked():
+        daemon_status.save(state, FULL)
+        assert daemon_status.load(state) == FULL
+    status = daemon_status.load(state)
+    assert status is not None
+    assert (status.gone, status.runs(NOON)) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("content", "error"), [("{", CorruptState), ('{"version": 1}', CorruptState), ('{"version": 2}', StateError)]
 )

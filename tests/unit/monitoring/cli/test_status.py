@@ -759,6 +759,17 @@ def test_a_daemon_that_was_killed_is_a_problem(here: Here) -> None:
     assert [each["figure"] for each in told["problems"]] == ["daemon_faults"], "what else it told is old"
 
 
+def test_a_daemon_that_was_killed_a_moment_ago_is_a_problem_at_once(here: Here) -> None:
+    here.passed(good())
+    with here.state.daemon_locked():
+        daemon_status.save(here.state, replace(FULL, written=here.now, reloaded=True))
+        assert here.run() == 0
+    assert here.run() == 3
+    ((text, _),) = here.problems().items()
+    assert f"the daemon (pid 4711) was killed or crashed after {here.now:%H:%M} UTC: only the timer's passes" in text
+    assert here.row("daemon").startswith("does not run any more; ")
+
+
 def test_a_daemon_without_events_and_with_earlier_settings_has_two_problems(here: Here) -> None:
     here.passed(good())
     deaf = replace(FULL, written=here.now, connected_since=None, disconnected="libvirt at qemu:///system: no answer")
