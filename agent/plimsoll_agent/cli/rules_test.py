@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.app.context import PassContext, pass_context, run
+from plimsoll_agent.app.context import PassContext, pass_context, run, state_of
+from plimsoll_agent.app.impacts import impacts_of
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.limits import short_change
 from plimsoll_agent.messages.plan import (
@@ -18,10 +19,13 @@ from plimsoll_agent.messages.plan import (
     TextLine,
     alike,
     brake_words,
+    impact_lines,
+    impact_words,
     severity_of,
     sign_of,
     turn_words,
     turns_words,
+    with_impact,
 )
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.limits import Limits
@@ -77,6 +81,7 @@ _COLUMNS = (
     Column("desired_now", wraps=True),
     Column("desired_then", wraps=True),
     Column("change"),
+    Column("impact", long=True),
     Column("reason", wraps=True, note=True),
 )
 
@@ -109,6 +114,8 @@ class RulesTest(NodeCommand, Listing):
         then = [consider(outcome.disk, situation, SOURCES) for outcome in report.outcomes]
         trials = [_Trial(*pair) for pair in zip(report.outcomes, then, strict=True)]
         trials = [trial for trial in trials if parsed_args.disk in (None, *_names(trial))]
+        turns = {trial.now.disk.key: trial.turn for trial in trials if trial.turn is not None}
+        self._impacts = impacts_of(state_of(settings), turns)
         self._report, self._trials = report, trials
         brake, whole = context.caution.brake, scope.everything
         self._braked = braked(large_changes(then, situation, brake), situation, brake, disks=len(then), whole=whole)
@@ -119,7 +126,7 @@ class RulesTest(NodeCommand, Listing):
             )
         self._complaint(context, report, differing)
         self._shown = [trial for trial in trials if trial.differs or parsed_args.all]
-        return _COLUMNS, [_row(trial) for trial in self._shown]
+        return _COLUMNS, [_row(trial, self._impacts) for trial in self._shown]
 
     def _complaint(self, context: PassContext, report: PassReport, differing: int) -> None:
         for unreachable in report.unreachable:
@@ -135,7 +142,8 @@ class RulesTest(NodeCommand, Listing):
         here = terminal_for(self.app.stdout, parsed_args)
         wants_columns = parsed_args.columns or parsed_args.long or parsed_args.sort_columns
         if parsed_args.formatter == "table" and here.width is not None and not wants_columns:
-            lines: list[Line] = [*alike(list(map(_line, self._shown))), *map(TextLine, self.closing)]
+            disks = [with_impact(_line(trial), trial.now.disk.key, self._impacts) for trial in self._shown]
+            lines: list[Line] = [*alike(disks), *impact_lines(self._impacts), *map(TextLine, self.closing)]
             write_lines(self.app.stdout, laid_out(lines, here, remedy=_REMEDY))
         else:
             super().produce_output(parsed_args, column_names, data)
@@ -171,9 +179,9 @@ def _names(trial: _Trial) -> tuple[str | None, ...]:
     return trial.now.disk.target, trial.now.disk.volume_id
 
 
-def _row(trial: _Trial) -> tuple[object, ...]:
+def _row(trial: _Trial, impacts: serialize.Impacts) -> tuple[object, ...]:
     disk, now, then = trial.now.disk, trial.now.decision.desired, trial.then.decision.desired
-    turn = trial.turn
+    turn, impact = trial.turn, impacts.get(disk.key)
     return (
         disk.guest.display_name,
         disk.guest.name,
@@ -184,6 +192,7 @@ def _row(trial: _Trial) -> tuple[object, ...]:
         Shown(serialize.limits_data(now), sentences.desired_words(now)),
         Shown(serialize.limits_data(then), sentences.desired_words(then)),
         None if turn is None else Shown(direction(*turn).value, trial.words),
+        Shown(serialize.impact_data(impact), impact_words(impact)) if disk.key in impacts else None,
         Shown(then.reason.as_record(), sentences.words(then.reason)),
     )
 

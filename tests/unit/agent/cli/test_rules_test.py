@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,15 @@ from rich.cells import cell_len
 from plimsoll_agent.cli.rules_test import RulesTest
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.monitor import usage_history
+from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor
-from tests.unit.node import a_volume, guest
+from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
+from tests.unit.node import a_volume, guest, uuid_of
 from tests.unit.person import Person, Terminal
+from tests.unit.values import NOON
 from tests.unit.widths import WIDTHS, plain
 
 NOW = "default: {limits: {total_iops_sec: 250, total_bytes_sec: 100MiB}}\n"
@@ -61,3 +67,26 @@ def test_long_and_programs_get_every_disk(tmp_path: Path) -> None:
 def test_the_sum_says_why_a_disk_would_not_be_written(tmp_path: Path) -> None:
     told = " ".join(plain(ran(tmp_path, Terminal(), then="{}\n").out))
     assert f"the next pass would write 0 ({GUESTS} left alone)" in " ".join(told.split())
+
+
+def test_who_would_feel_it_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    state = State(tmp_path / "state")
+    state.prepare()
+    disks = [
+        a_last_disk(a_name(number, key=f"{uuid_of(number)}/{a_volume(number).volume_id}"), rates=rates)
+        for number, rates in ((3, Rates(90.0, 30.0, 0.0, 0.0, 300.0)), (4, Rates(20.0, 10.0, 0.0, 0.0, 300.0)))
+    ]
+    usage_history.append(state, a_last_pass(*disks, looked=NOON))
+    lines = plain(ran(tmp_path, Terminal()).out)
+    told = " ".join(" ".join(lines).split())
+    assert re.match(r"~ instance-00000003 .*? does 120 IOPS now, would be at limit 100 % of 5 min; IOPS low", told)
+    assert f"Of {GUESTS} disks that would get a lower limit or a first one 1 will feel it, 1 will not, 10 may" in told
+    impacts = {row["guest"]: row["impact"] for row in json.loads(ran(tmp_path, Terminal(), "-f", "json").out)}
+    assert impacts["instance-00000003"] == {
+        "known_seconds": 300,
+        "at_limit": 1,
+        "limit": "total_iops_sec",
+        "present": 120,
+    }
+    assert impacts["instance-00000005"]["at_limit"] is None
