@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.command import PLIMSOLL, Forked
+from lab.command import NO_BRAKE, PLIMSOLL, Forked
 from tests.functional.conftest import Ran
 
 Plimsoll = Callable[..., Ran]
@@ -137,7 +137,7 @@ def test_a_test_of_rules_ends_with_how_many_disks_get_other_limits_and_what_is_w
     match = f"{{guest: {disks[-1]['guest_uuid']}}}"
     (tmp_path / "rules.yaml").write_text("{}\n")
     file.write_text(f"rules: [{{name: one, match: {match}, override: true, limits: {{total_iops_sec: 3000}}}}]\n")
-    ran = plimsoll("rules", "test", str(file), "--uri", test_node)
+    ran = plimsoll("rules", "test", str(file), "--uri", test_node, **NO_BRAKE)
     assert f"{len(of_guest)} of {len(disks)} disks would get other limits" in ran.out
     assert f"; the next pass would write {len(of_guest)}" in ran.out
 
