@@ -248,7 +248,9 @@ def _bar(width: int) -> Callable[[Row], tuple[str, str]]:
 
 def _at_limit(row: Row) -> tuple[str, str]:
     at_limit = row.usage.at_limit if row.usage else None
-    return ("-", "") if at_limit is None else (percent(at_limit.share), _colour(at_limit.share))
+    if at_limit is None:
+        return "-", ""
+    return percent(at_limit.share) if at_limit.share else "", _colour(at_limit.share)
 
 
 def _limits(row: Row) -> tuple[str, str]:
