@@ -21,7 +21,7 @@ from tests.functional.conftest import Ran
 from tests.functional.test_slow import TREE
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", ROOT / "docs/tutorial.rst", *sorted((ROOT / "docs/guide").glob("*.rst")))
+PAGES = (ROOT / "README.md", ROOT / "docs/demo.rst", ROOT / "docs/tutorial.rst", *sorted((ROOT / "docs/guide").glob("*.rst")))
 Run = Callable[..., Ran]
 
 
@@ -80,12 +80,11 @@ def the_node(directory: Path) -> str:
 # What a command ends with here, where that is not 0.
 STATUS = {
     "plimsoll rules test /etc/plimsoll/rules.yaml.new": 2,  # disks would get other limits
-    "plimsoll enforce --total-iops-sec 250 --total-bytes-sec 100MiB --dry-run": 2,
+    "plimsoll plan --total-iops-sec 250 --total-bytes-sec 100MiB": 2,
     "plimsoll enforce --total-iops-sec 250 --total-bytes-sec 104857600 --dry-run": 2,
-    # libvirt's test driver sets limits of none: each disk is a failure, as the table of statuses has it.
-    "plimsoll enforce --total-iops-sec 250 --total-bytes-sec 100MiB": 1,
     # No guest of these nodes has data in Cinder, a rule with a probe, a change or an unknown disk.
     "plimsoll record --at 2026-11-20T15:00 9c43707f-9e76-45f1-b7e9-0391d20b7b6e": 64,
+    "plimsoll undo --last": 64,
 }
 # A pattern for the whole command, the file of tests that runs such a command, and what of it stands there.
 ELSEWHERE = {
