@@ -57,7 +57,7 @@ class Case:
 
     @property
     def groups(self) -> list[list[Explained]]:
-        """Disks with the same cause together, the guilty first, the unknown next; those that were not slow last."""
+        """Disks with the same cause together, those with most slow intervals first, the unknown last."""
         alike: dict[object, list[Explained]] = {}
         for disk, finding in self.disks:
             one = finding.neighbour
@@ -77,9 +77,8 @@ class Case:
         return [each for group in self.guilty or self.groups for each in group]
 
 
-def _rank(group: Sequence[Explained]) -> tuple[bool, bool, int]:
-    cause, number = group[0][1].cause, sum(len(finding.slow) for _, finding in group)
-    return cause is Cause.NOT_SLOW, cause is Cause.UNKNOWN, -number
+def _rank(group: Sequence[Explained]) -> tuple[bool, int]:
+    return group[0][1].cause is Cause.UNKNOWN, -sum(len(finding.slow) for _, finding in group)
 
 
 def lines(case: Case, terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:

@@ -194,7 +194,7 @@ class NodeStatus:
         unreachable = () if self.last is None else self.last.running_unreachable
         if figure == "unknown" and any(disk.named.guest_uuid == each.guest.uuid for each in unreachable):
             return "unreachable_guests"
-        causes = {Code.BRAKED: "braked", Code.PAUSED: "paused"}
+        causes = {Code.BRAKED: "braked", Code.LARGE_CHANGE: "braked", Code.PAUSED: "paused"}
         return causes.get(disk.reason.code, "") if figure == "behind" and disk.kind is Kind.DEFERRED else ""
 
     def _problems_of(self, finding: JudgedFigure, own: Sequence[LastDisk], keys: set[str]) -> Sequence[Problem]:
@@ -204,9 +204,6 @@ class NodeStatus:
             return finding.figure.problems or (Problem(text=words(finding)),)
         disks = [disk for disk in own if disk.named.key not in keys]
         keys |= {disk.named.key for disk in disks}
-        if name == "behind" and any(each.measure.name == "braked" for each in self.judgement.wrong):
-            codes = Code.BRAKED, Code.LARGE_CHANGE  # told with the brake
-            disks = [disk for disk in disks if disk.reason.code not in codes]
         return problems_of_disks(name, disks, self.now, self.setup)
 
 

@@ -218,7 +218,7 @@ def _is_same(cause: JudgedFigure, effect: JudgedFigure) -> bool:
     if one is None or other is None:
         return False
     if cause.measure.name == "braked" and effect.measure.name == "behind":
-        return other <= one  # they are the same disks
+        return other <= one  # they are the same disks; the brake counts more where some are held
     return cause.measure.name == "pass_age" and abs(other - one) < _SAME
 
 

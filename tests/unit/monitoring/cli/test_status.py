@@ -242,10 +242,11 @@ def test_the_brake_has_one_count_and_tells_what_becomes_of_disks_that_are_not_de
 
 
 def test_disks_that_the_brake_defers_are_told_once(here: Here) -> None:
-    here.passed(a_braked_pass())
+    large = because(Code.LARGE_CHANGE, digest="b2" * 32, percent=1.0)
+    here.passed(a_braked_pass(a_last_disk(a_name(3), kind=Kind.DEFERRED, reason=large)))
     here.run()
     ((line, do),) = here.problems().items()
-    assert line.startswith("WARNING  2 disks deferred by the brake")
+    assert line.startswith("WARNING  3 disks deferred by the brake")
     assert line.endswith("revision a1a1a1a1a1a1a1a1 needs approval")
     assert do == "plimsoll plan"
 
