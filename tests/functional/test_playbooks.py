@@ -21,7 +21,7 @@ from lab.collection import link
 CHECKOUT = Path(__file__).parents[2]
 PLAYBOOKS = CHECKOUT / "ansible/playbooks"
 SAMPLE = CHECKOUT / "ansible/inventory.sample"
-NAMES = ("rollout", "rollback", "status", "retire")
+NAMES = ("rollout", "rollback", "undo", "status", "retire")
 OTHER_ROLES = ("canary", "nagios", "probe_guest", "prometheus", "qos")
 pytestmark = pytest.mark.usefixtures("programs_unmeasured")
 
@@ -144,7 +144,7 @@ def test_every_variable_of_the_playbooks_is_in_the_guide() -> None:
     for name in NAMES:
         text = (PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8")
         words = "".join(each if each.isalnum() or each == "_" else " " for each in text).split()
-        prefixes = ("rollout_", "rollback_", "status_", "retire_", "group")
+        prefixes = ("rollout_", "rollback_", "undo_", "status_", "retire_", "group")
         variables = {word for word in words if word.startswith(tuple(f"plimsoll_{each}" for each in prefixes))}
         assert len(variables) > 1
         assert {each for each in variables if f"``{each}``" not in guide} == set()

@@ -350,6 +350,27 @@ def test_it_says_how_passes_write_limits_again(
     assert limits_of() == DESIRED
 
 
+# --- undo
+
+
+def test_an_undo_restores_the_limits_on_all_hosts_and_keeps_their_version(
+    rolled_back: Chapter, site: Site, fleet: Fleet, before_limits: str, limits_of: Callable[[], Limits]
+) -> None:
+    written = "plimsoll resume --reason mended; systemctl start plimsoll-enforce.service"
+    fleet.run(REAL, written)
+    assert limits_of() == DESIRED
+    since = {"plimsoll_undo_since": before_limits, "plimsoll_undo_yes": True}
+    undone = Chapter(site.play("undo", phase="undo", **since), site.versions(NAMES))
+    assert undone.ok, undone.text
+    assert undone.versions == rolled_back.versions
+    assert re.search(rf"{REAL.name}: \d+ restored", undone.text)
+    assert fleet.run(REAL, "systemctl is-active plimsoll-enforce.timer").strip() == "active"
+    fleet.run(REAL, "systemctl start plimsoll-enforce.service", check=False)
+    assert limits_of() == Limits(), "the host is paused"
+    fleet.run(REAL, written)
+    assert limits_of() == DESIRED
+
+
 # --- the table
 
 
