@@ -267,6 +267,8 @@ def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, in
     for verb in ("disks", "probes"):
         status = run("region", verb, "--prometheus", prometheus).status
         yield "region disks, region probes, region promised, region load", status
+    for file in ("/dev/null", "/nowhere"):
+        yield "region record", run("region", "record", "--from", file).status
     guest = "instance-00000001"
     for server, url in ((guest, prometheus), ("no-such", prometheus), (guest, "http://127.0.0.1:1")):
         yield "region explain", run("region", "explain", server, "--region", "r1", "--prometheus", url).status
@@ -445,7 +447,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "region status; region status, region disks, region probes, region promised, region load;"
-    " region disks, region probes, region promised, region load; region explain": (
+    " region disks, region probes, region promised, region load; region explain; region record": (
         _statuses_of_the_region,
         ("prometheus",),
     ),

@@ -1,13 +1,17 @@
-"""Changes and events in a real journald, in a mount namespace of its own, as journalctl finds them there."""
+"""Changes and events in a real journald, in a mount namespace of its own, as plimsoll reads them."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from plimsoll_agent.app import audit
+from tests.functional.conftest import Ran
 from tests.unit.values import GUEST, VOLUME
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +24,9 @@ trap 'kill $journald; wait $journald' EXIT
 until [ -S /run/systemd/journal/socket ] || ! kill -0 $journald; do sleep 0.02; done
 cd "$1" && "$2" -c "$3" "$4" || exit
 journalctl --sync || exit
-journalctl --directory /run/log/journal --no-pager -o json SYSLOG_IDENTIFIER=plimsoll
+for form in json short-iso short; do
+    journalctl --directory /run/log/journal --no-pager -o $form SYSLOG_IDENTIFIER=plimsoll > "${4%/*}/$form" || exit
+done
 """
 WRITER = """
 import sys
@@ -38,15 +44,22 @@ record.note([Event(at=NOON, by="ann", what=Happening.PAUSED, reason=why)])
 """
 
 
-def test_journalctl_finds_a_change_by_its_volume_and_an_event_by_its_id(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the journal in several forms."""
+    home = tmp_path_factory.mktemp("shipped")
     ran = subprocess.run(
-        ["unshare", "-m", "sh", "-c", JOURNALD, "sh", ROOT, sys.executable, WRITER, tmp_path / "record.sqlite"],
+        ["unshare", "-m", "sh", "-c", JOURNALD, "sh", ROOT, sys.executable, WRITER, home / "record.sqlite"],
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert ran.returncode == 0, ran.stderr
-    told = {entry["MESSAGE_ID"]: entry for entry in map(json.loads, ran.stdout.splitlines())}
+    return home
+
+
+def test_journalctl_finds_a_change_by_its_volume_and_an_event_by_its_id(shipped: Path) -> None:
+    told = {entry["MESSAGE_ID"]: entry for entry in map(json.loads, (shipped / "json").read_text().splitlines())}
     assert set(told) == {audit.CHANGE, audit.EVENT}
     change, paused = told[audit.CHANGE], told[audit.EVENT]
     assert (change["PLIMSOLL_VOLUME"], change["PLIMSOLL_GUEST_UUID"]) == (VOLUME, GUEST)
@@ -54,3 +67,23 @@ def test_journalctl_finds_a_change_by_its_volume_and_an_event_by_its_id(tmp_path
     assert change["PLIMSOLL_DETAIL"] == "not\nso"
     assert json.loads(change["PLIMSOLL_AFTER"])["total_iops_sec"] == 250
     assert (paused["PLIMSOLL_WHAT"], paused["PLIMSOLL_WHY"]) == ("paused", "moving racks")
+
+
+@pytest.mark.parametrize("form", ["json", "short-iso", "short"])
+def test_a_region_s_record_reads_what_journalctl_prints(
+    plimsoll: Callable[..., Ran], shipped: Path, form: str
+) -> None:
+    ran = plimsoll("region", "record", "--from", str(shipped / form), "-f", "json")
+    change, paused = json.loads(ran.out)
+    assert (change["guest"], change["disk"], change["by"]) == ("instance-00000001", "vdb", "root (ann)")
+    assert (change["change"], change["volume"]) == (
+        "unlimited → 250 IOPS (burst 500 IOPS for 30 s)",
+        VOLUME if form == "json" else None,
+    )
+    assert (paused["what"], paused["why"], paused["by"]) == ("paused", "moving racks", "ann")
+
+
+def test_an_entry_in_several_forms_is_listed_once(plimsoll: Callable[..., Ran], shipped: Path) -> None:
+    files = [str(shipped / form) for form in ("short-iso", "json", "short")]
+    ran = plimsoll("region", "record", "--from", *files, "--volume", VOLUME, "-f", "json")
+    assert [(row["source"], row["by"]) for row in json.loads(ran.out)] == [("fields", "root (ann)")]
