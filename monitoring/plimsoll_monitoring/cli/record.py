@@ -97,7 +97,7 @@ class RegionRecord(RegionCommand, Listing):
         nodes: list[str] = []
         if has_prometheus:
             try:
-                changes, nodes = self._metrics(parsed_args, settings, choice, now)
+                changes, nodes = self._metrics(parsed_args, settings, choice)
             except PlimsollError as error:
                 if not parsed_args.files:
                     raise
@@ -157,7 +157,7 @@ class RegionRecord(RegionCommand, Listing):
     # --- metrics
 
     def _metrics(
-        self, parsed_args: argparse.Namespace, settings: Any, choice: Selection, now: datetime
+        self, parsed_args: argparse.Namespace, settings: Any, choice: Selection
     ) -> tuple[list[Row], list[str]]:
         """Changes of limits over time, and the nodes that Prometheus has now. Raises ``PlimsollError``."""
         prometheus = self.connect(parsed_args, settings)
@@ -169,7 +169,8 @@ class RegionRecord(RegionCommand, Listing):
         nodes = sorted(present)
         if not (choice.volume or choice.server or choice.project):
             return [], nodes
-        end = min(choice.until or now, now).timestamp()
+        here = prometheus.now()
+        end = here if choice.until is None else min(choice.until.timestamp(), here)
         window = int(end - choice.since.timestamp()) if choice.since else _DAY
         prometheus.as_of(end)
         step = max(_STEP, -(-window // _VALUES))

@@ -31,6 +31,9 @@ class FakePrometheus:
         self._values = values
         self.asked: list[str] = []
 
+    def now(self) -> float:
+        return AT.timestamp() + 3600
+
     def as_of(self, at: float) -> None:
         self.at = at
 
