@@ -107,7 +107,10 @@ ELSEWHERE = {
     r"apt-get install git .*|(plimsoll/)?script/wheelhouse": ("tests/functional/test_wheelhouse.py", "wheelhouse"),
     r"(plimsoll/)?script/package( .*)?": ("lab/packages.py", '"script/package"'),
     r"(apt-get|dnf|wget|cat) .*|PLIMSOLL_UNDO_SINCE=\S+ apt-get .*": ("tests/lab/test_packages.py", "apt"),
-    r"ansible compute -b -a \"plimsoll approve .*": ("tests/lab/test_brake.py", '"approve", revision, "--reason"'),
+    r"ansible \S+ -b -a \"plimsoll (approve|resume) .*": (
+        "tests/lab/test_brake.py",
+        '"approve", revision, "--reason"',
+    ),
     r"ansible(-galaxy|-playbook|-doc) .*plimsoll[.-]cloud.*": ("tests/lab/test_rollout.py", "rollout"),
     r"ansible-playbook canaries\.yml.*": ("tests/lab/test_role_canary.py", "absent"),
     r"ansible-playbook qos\.yml.*": ("tests/lab/test_role_qos.py", "plimsoll_qos_approve"),
@@ -165,6 +168,7 @@ def files_of_the_pages(directory: Path) -> None:
         (directory / name).mkdir(parents=True)
     (directory / "etc/plimsoll/rules.yaml.new").write_text("default:\n  limits: {total_iops_sec: 250}\n")
     (directory / "values.yaml").write_text("{}\n")
+    (directory / "remote").mkdir()
     shutil.copyfile(TREE, directory / "tree.txt")
     log = "2026-11-20T08:00:00.000000+0000 mon.a (mon.0) 1 : cluster [INF] osdmap e1: 3 total, 3 up, 3 in\n"
     (directory / "var/log/ceph/ceph.log").write_text(log)
