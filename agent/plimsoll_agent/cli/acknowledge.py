@@ -8,15 +8,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of, who
-from plimsoll_agent.cli.disk import OneDisk
-from plimsoll_agent.cli.hold import add_choice, chosen, duration, name_of, save, tell_notes
+from plimsoll_agent.cli.disk import OneOrMany
+from plimsoll_agent.cli.hold import add_choice, all_chosen, duration, name_of, save, tell_notes
+from plimsoll_agent.cli.many import agree
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.acknowledged import LONGEST, Acknowledgement
 from plimsoll_agent.model.entries import Happening
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
+from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.base import LocalCommand, given_reason
 from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
@@ -28,14 +30,16 @@ from plimsoll_agent.util.text import minute
 _NEXT = "the next pass tells status, metrics and checks"
 
 
-class AcknowledgeAdd(OneDisk):
-    """Acknowledge that the limits of one disk are unknown: no alert until a given time.
+class AcknowledgeAdd(OneOrMany):
+    """Acknowledge that the limits of one disk are unknown, or of all unknown ones of a project, type, pool or server:
+    no alert until a given time.
 
     Until then, or until its limits are known, the disk does not make a pass partial, and status, check_plimsoll and
     alerts do not count it; lists still show it, with the reason. No limit is changed. A guest that does not answer
     counts as before. A second acknowledgement of a disk replaces the first.
 
-    It outlasts restarts of the guest and of the node. It does not follow a guest to another node.
+    It outlasts restarts of the guest and of the node. It does not follow a guest to another node. Of many disks it
+    asks for their number; disks whose limits are known are no part of it.
 
     Exit status: 0 acknowledged, or with --dry-run could be; 1 not acknowledged; 64 usage, and a disk whose limits are
     known.
@@ -52,29 +56,46 @@ class AcknowledgeAdd(OneDisk):
         span, why = duration(parsed_args.span, LONGEST), given_reason(parsed_args.reason)
         state = state_of(self.settings(parsed_args))
         if parsed_args.dry_run:
-            acknowledgement = self._given(parsed_args, now_of(state), span, why)
-            self.app.stdout.write(f"{_line(acknowledgement)}\nDry run: nothing is written.\n")
+            entries = self._entries(parsed_args, now_of(state), span, why)
+            self.app.stdout.writelines(f"{_line(each)}\n" for each in entries.values())
+            self.app.stdout.write("Dry run: nothing is written.\n")
             return 0
         state.prepare()
         now = now_of(state)
-        acknowledgement, node_store = self._given(parsed_args, now, span, why), NodeStore(state, who())
+        entries, node_store = self._entries(parsed_args, now, span, why), NodeStore(state, who())
+        if parsed_args.guest is None:
+            agree(self.app, "acknowledges", [each.disk for each in entries.values()], parsed_args.yes)
         with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)
-            events = [acknowledgement_event(acknowledgement, Happening.ACKNOWLEDGED, now, who())]
-            earlier = memory.acknowledged.get(acknowledgement.disk.key)
-            if earlier is not None:
-                events.insert(0, acknowledgement_event(earlier, Happening.ACKNOWLEDGEMENT_ENDED, now, who()))
-            save(
-                state,
-                replace(memory, acknowledged={**memory.acknowledged, acknowledgement.disk.key: acknowledgement}),
-                events,
-            )
-        self.app.stdout.write(f"{_line(acknowledgement)}; {_NEXT}\n")
+            earlier = [memory.acknowledged[key] for key in entries if key in memory.acknowledged]
+            events = [acknowledgement_event(each, Happening.ACKNOWLEDGEMENT_ENDED, now, who()) for each in earlier]
+            events += [acknowledgement_event(each, Happening.ACKNOWLEDGED, now, who()) for each in entries.values()]
+            save(state, replace(memory, acknowledged={**memory.acknowledged, **entries}), events)
+        self.app.stdout.writelines(f"{_line(each)}; {_NEXT}\n" for each in entries.values())
         return 0
 
-    def _given(self, parsed_args: argparse.Namespace, now: datetime, span: timedelta, why: str) -> Acknowledgement:
-        outcome = self.find(parsed_args)
-        self.status = 0  # that the disk is unknown is no error here
+    def _entries(
+        self, parsed_args: argparse.Namespace, now: datetime, span: timedelta, why: str
+    ) -> dict[str, Acknowledgement]:
+        """By ``Disk.key``. Raises ``UsageError`` for the one disk that cannot be acknowledged."""
+        outcomes = self.find_all(parsed_args)
+        self.status = 0  # that a disk is unknown is no error here
+        if parsed_args.guest is None:
+            outcomes = [each for each in outcomes if each.result.kind is Kind.UNKNOWN]
+            silent = [each for each in outcomes if each.result.reason.code is Code.TIMED_OUT]
+            outcomes = [each for each in outcomes if each not in silent]
+            for each in silent:
+                name = sentences.disk_name(each.disk)
+                self.app.stderr.write(f"left out: {name}: the guest does not answer: virsh domstate\n")
+        else:
+            self._check(outcomes[0])
+        return {
+            each.disk.key: Acknowledgement(disk=each.disk.named, since=now, until=now + span, by=who(), why=why)
+            for each in outcomes
+        }
+
+    def _check(self, outcome: Outcome) -> None:
+        """Raises ``UsageError`` where the disk cannot be acknowledged."""
         if outcome.result.reason.code is Code.TIMED_OUT:
             raise UsageError(f"{sentences.disk_name(outcome.disk)}: the guest does not answer: virsh domstate")
         if outcome.result.kind is not Kind.UNKNOWN:
@@ -82,11 +103,12 @@ class AcknowledgeAdd(OneDisk):
                 f"{sentences.disk_name(outcome.disk)}: its limits are known ({sentences.state_words(outcome)});"
                 " only an unknown disk can be acknowledged"
             )
-        return Acknowledgement(disk=outcome.disk.named, since=now, until=now + span, by=who(), why=why)
 
 
 class AcknowledgeEnd(LocalCommand):
-    """End an acknowledgement early; the next pass counts the disk again.
+    """End an acknowledgement early, or all of a project, type, pool or server; the next pass counts the disks again.
+
+    Of many acknowledgements it asks for their number.
 
     Exit status: 0 ended, 1 not ended, 64 no such acknowledgement, or usage.
     """
@@ -101,27 +123,38 @@ class AcknowledgeEnd(LocalCommand):
         state = state_of(self.settings(parsed_args))
         if parsed_args.dry_run:
             now, node_store = now_of(state), NodeStore(state, who())
-            acknowledgement = self._meant(parsed_args, node_store.recall(now, read_only=True).acknowledged, now)
-            self.app.stdout.write(
-                f"{name_of(acknowledgement)}  would no longer be acknowledged\nDry run: nothing is written.\n"
-            )
+            memory = node_store.recall(now, read_only=True)
+            for each in self._meant(parsed_args, memory.acknowledged, now, state):
+                self.app.stdout.write(f"{name_of(each)}  would no longer be acknowledged\n")
+            self.app.stdout.write("Dry run: nothing is written.\n")
             return 0
         state.prepare()
         now, node_store = now_of(state), NodeStore(state, who())
+        entries = node_store.recall(now, read_only=False).acknowledged
+        matches = self._meant(parsed_args, entries, now, state)
+        if parsed_args.guest is None:
+            agree(self.app, "ends the acknowledgements of", [each.disk for each in matches], parsed_args.yes)
+        keys = {each.disk.key for each in matches}
         with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)
-            acknowledgement = self._meant(parsed_args, memory.acknowledged, now)
-            others = {key: each for key, each in memory.acknowledged.items() if key != acknowledgement.disk.key}
-            event = acknowledgement_event(acknowledgement, Happening.ACKNOWLEDGEMENT_ENDED, now, who())
-            save(state, replace(memory, acknowledged=others), [event])
-        self.app.stdout.write(f"{name_of(acknowledgement)}  no longer acknowledged; {_NEXT}\n")
+            matches = [
+                each for each in self._meant(parsed_args, memory.acknowledged, now, state) if each.disk.key in keys
+            ]
+            others = {key: each for key, each in memory.acknowledged.items() if each not in matches}
+            events = [acknowledgement_event(each, Happening.ACKNOWLEDGEMENT_ENDED, now, who()) for each in matches]
+            save(state, replace(memory, acknowledged=others), events)
+        self.app.stdout.writelines(f"{name_of(each)}  no longer acknowledged; {_NEXT}\n" for each in matches)
         return 0
 
     def _meant(
-        self, parsed_args: argparse.Namespace, acknowledgements: Mapping[str, Acknowledgement], now: datetime
-    ) -> Acknowledgement:
+        self,
+        parsed_args: argparse.Namespace,
+        acknowledgements: Mapping[str, Acknowledgement],
+        now: datetime,
+        state: State,
+    ) -> list[Acknowledgement]:
         none = "no acknowledgement of {}; see: plimsoll disk acknowledge list"
-        return chosen(parsed_args, acknowledgements.values(), now, none)
+        return all_chosen(parsed_args, acknowledgements.values(), now, none, state)
 
 
 _COLUMNS = (

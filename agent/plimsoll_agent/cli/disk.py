@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_many
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
@@ -86,10 +87,12 @@ class DiskList(_DiskCommand, Listing):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_guests(parser)
+        add_options(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        report = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest)))
+        report, choice = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest))), choice_of(parsed_args)
+        report = replace(report, outcomes=tuple(outcome for outcome in report.outcomes if choice.has(outcome.disk)))
         for unreachable in report.unreachable:
             self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
         pasts = self.pasts(parsed_args, report.outcomes)
@@ -172,6 +175,28 @@ class OneDisk(_DiskCommand):
             raise no_disk_is(query)
         names = ", ".join(sentences.disk_name(outcome.disk) for outcome in matches)
         raise UsageError(f"{query!r} matches several disks: {names}; give the guest and the disk")
+
+
+class OneOrMany(OneDisk):
+    """A command about one disk, or about all that options choose."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        for action in parser._actions:
+            if action.dest == "guest":
+                action.nargs, action.required = "?", False
+        add_many(parser)
+        return parser
+
+    def find_all(self, parsed_args: argparse.Namespace) -> list[Outcome]:
+        """The disk that was named, or all that were chosen. Raises ``UsageError``."""
+        choice = one_or_many(parsed_args)
+        if choice is None:
+            return [self.find(parsed_args)]
+        report = self.report = self.look(parsed_args, lambda _: Scope())
+        for unreachable in report.unreachable:
+            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+        return [outcome for outcome in report.outcomes if choice.has(outcome.disk)]
 
 
 class DiskShow(OneDisk, Showing):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Any, TextIO, TypeVar
 
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
 from plimsoll_agent.app.guest_pass import guests_locked
-from plimsoll_agent.cli.disk import OneDisk
+from plimsoll_agent.cli.disk import OneOrMany
+from plimsoll_agent.cli.many import add_many, agree, one_or_many
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
@@ -49,13 +50,16 @@ Given = TypeVar("Given", Hold, Acknowledgement)
 _IGNORES = " (ignores the health gate)"
 
 
-class HoldAdd(OneDisk):
-    """Hold one disk at its present limits, or at other limits, for a time.
+class HoldAdd(OneOrMany):
+    """Hold one disk, or all of a project, type, pool or server, at present limits, or at other limits, for a time.
 
     A hold comes before all rules and sources, except a rule with manage: false. In mode enforce a pass over the guest
     follows at once. No limit is raised or removed while the Ceph cluster is unhealthy, unless --ignore-health is
     given. When the hold ends, the disk gets the limits that rules and sources set, or, if they set none, the limits
     from before the hold. A second hold on a disk replaces the first.
+
+    Of many disks it asks for their number; those that cannot be held are listed, and left out of it. The disks are
+    those of now: one that is attached later is not held.
 
     A hold outlasts restarts of the guest and of the node, and follows a live migration. It does not follow a cold
     migration, a resize or an evacuation: add it again on the new node.
@@ -100,49 +104,77 @@ class HoldAdd(OneDisk):
         state = state_of(settings)
         if not parsed_args.dry_run:
             state.prepare()
-        outcome = self._meant(parsed_args)
-        disk, limits = outcome.disk, self._limits(outcome, values, manner) if values else full_set
-        if full_set is not None:
-            self._warn(outcome, full_set)
+        pairs = self._meant(parsed_args, full_set, values, manner)
         self.status = 0  # from here on the status of the hold
+
+        def holds_from(now: datetime) -> list[tuple[Disk, Hold]]:
+            return [
+                (
+                    disk,
+                    Hold(
+                        disk=disk.named,
+                        limits=limits,
+                        since=now,
+                        until=now + span,
+                        by=who(),
+                        why=why,
+                        ignore_health=parsed_args.ignore_health,
+                    ),
+                )
+                for disk, limits in pairs
+            ]
+
         if parsed_args.dry_run:
-            now = now_of(state)
-            hold = Hold(disk=disk.named, limits=limits, since=now, until=now + span, by=who(), why=why)
-            return self._show(disk, hold, manner)
-        with guests_locked(state, [disk.guest.uuid], patience=PATIENCE) as locks:
+            return self._show(holds_from(now_of(state)), manner)
+        if parsed_args.guest is None:
+            agree(self.app, "holds", [disk for disk, _ in pairs], parsed_args.yes)
+        with guests_locked(state, {disk.guest.uuid for disk, _ in pairs}, patience=PATIENCE) as locks:
             now, node_store = now_of(state), NodeStore(state, who())
-            hold = Hold(
-                disk=disk.named,
-                limits=limits,
-                since=now,
-                until=now + span,
-                by=who(),
-                why=why,
-                ignore_health=parsed_args.ignore_health,
-            )
+            holds = holds_from(now)
             with node_store.changing(now) as memory:
                 tell_notes(node_store, self.app.stderr)
-                events = [hold_event(hold, Happening.HOLD_ADDED, now, who())]
-                if disk.key in memory.holds:
-                    events.insert(0, hold_event(memory.holds[disk.key], Happening.HOLD_ENDED, now, who()))
-                save(state, replace(memory, holds={**memory.holds, disk.key: hold}), events)
-            lines = [f"{name_of(hold)}  held until {minute(hold.until)}: {_held_at(limits, manner)}"]
-            status = self._apply(settings, disk, hold, locks, lines, manner)
+                earlier = [memory.holds[disk.key] for disk, _ in holds if disk.key in memory.holds]
+                events = [hold_event(each, Happening.HOLD_ENDED, now, who()) for each in earlier]
+                events += [hold_event(hold, Happening.HOLD_ADDED, now, who()) for _, hold in holds]
+                save(
+                    state, replace(memory, holds={**memory.holds, **{disk.key: hold for disk, hold in holds}}), events
+                )
+            lines = [
+                f"{name_of(hold)}  held until {minute(hold.until)}: {_held_at(hold.limits, manner)}"
+                for _, hold in holds
+            ]
+            status = self._apply(settings, holds, locks, lines, manner)
         # Without the lock, which a pager or a stopped terminal would hold.
         self.app.stdout.writelines(f"{line}\n" for line in lines)
         return status
 
-    def _meant(self, parsed_args: argparse.Namespace) -> Outcome:
-        outcome = self.find(parsed_args)
-        desired = outcome.decision.desired
-        if isinstance(desired, Unmanaged) and desired.reason.code is Code.RULE_UNMANAGES:
-            raise UsageError(
-                f"{sentences.disk_name(outcome.disk)}: {sentences.words(desired.reason)}; a hold cannot override that"
-            )
-        return outcome
+    def _meant(
+        self, parsed_args: argparse.Namespace, full_set: Limits | None, values: Mapping[str, int], manner: Manner
+    ) -> list[tuple[Disk, Limits | None]]:
+        """The disks with the limits to hold. Raises ``UsageError`` for the one disk that cannot be held."""
+        pairs = []
+        for outcome in self.find_all(parsed_args):
+            try:
+                desired = outcome.decision.desired
+                if isinstance(desired, Unmanaged) and desired.reason.code is Code.RULE_UNMANAGES:
+                    name, why = sentences.disk_name(outcome.disk), sentences.words(desired.reason)
+                    raise UsageError(f"{name}: {why}; a hold cannot override that")
+                of = "" if parsed_args.guest is not None else f"{sentences.disk_name(outcome.disk)}: "
+                pairs.append((outcome.disk, self._limits(outcome, values, manner, of) if values else full_set))
+            except UsageError as error:
+                if parsed_args.guest is not None:
+                    raise
+                self.app.stderr.write(f"left out: {error}\n")
+                continue
+            if full_set is not None:
+                self._warn(outcome, full_set, of)
+        return pairs
 
-    def _limits(self, outcome: Outcome, values: Mapping[str, int], manner: Manner) -> Limits:
-        """The disk's limits with the ones of ``--set``; says which limits these are where it has two sets."""
+    def _limits(self, outcome: Outcome, values: Mapping[str, int], manner: Manner, of: str) -> Limits:
+        """The disk's limits with the ones of ``--set``; says which limits these are where it has two sets.
+
+        ``of`` precedes that: the disk, where it is one of many.
+        """
         name, decision, actual = sentences.disk_name(outcome.disk), outcome.decision, outcome.disk.actual
         desired = _desired(outcome)
         present = desired or actual
@@ -159,55 +191,66 @@ class HoldAdd(OneDisk):
         if desired is None and present != Limits():
             unknown = isinstance(decision.aside or decision.desired, Unknown)
             why = "desired ones are unknown" if unknown else "no source desires others"
-            self.app.stdout.write(f"--set changes the actual limits ({which}): {why}.\n")
+            self.app.stdout.write(f"{of}--set changes the actual limits ({which}): {why}.\n")
         elif desired is not None and actual != desired:
             now = sentences.actual_words(actual, exact=manner.exact)
-            self.app.stdout.write(f"--set changes the desired limits ({which}); the actual ones are {now}.\n")
+            self.app.stdout.write(f"{of}--set changes the desired limits ({which}); the actual ones are {now}.\n")
         return limits_with(present, values)
 
-    def _warn(self, outcome: Outcome, limits: Limits) -> None:
+    def _warn(self, outcome: Outcome, limits: Limits, of: str) -> None:
         """Which limits of the disk are not in ``--limits``, and how they stay."""
         present = _desired(outcome) or outcome.disk.actual
         losses = dropped(present, limits) if isinstance(present, Limits) else ()
         if losses and not limits.unlimited and isinstance(present, Limits):
             self.app.stderr.write(
-                f"warning: --limits is the full set, and removes {' and '.join(losses)};"
+                f"warning: {of}--limits is the full set, and removes {' and '.join(losses)};"
                 f" to keep that: {set_options(present, limits)}\n"
             )
 
-    def _show(self, disk: Disk, hold: Hold, manner: Manner) -> int:
-        for line in laid_out([held_line(disk, hold, manner)], self.terminal):
+    def _show(self, holds: Sequence[tuple[Disk, Hold]], manner: Manner) -> int:
+        for line in laid_out([held_line(disk, hold, manner) for disk, hold in holds], self.terminal, every=True):
             self.app.stdout.write(f"{line}\n")
         self.app.stdout.write("Dry run: nothing is written.\n")
         return 0
 
     def _apply(
-        self, settings: Settings, disk: Disk, hold: Hold, locks: ByteLocks, lines: list[str], manner: Manner
+        self,
+        settings: Settings,
+        holds: Sequence[tuple[Disk, Hold]],
+        locks: ByteLocks,
+        lines: list[str],
+        manner: Manner,
     ) -> int:
         """Returns the exit status; lines for standard output go to ``lines``."""
         if Mode(settings.mode) is Mode.OBSERVE:
             lines.append("Mode is observe: the hold is saved, no limit is written.")
             return 0
         try:
-            report = self._pass(settings, disk, locks, lines, manner)
+            report = self._pass(settings, {disk.guest.uuid for disk, _ in holds}, locks, lines, manner)
         except PlimsollError as error:
             self.app.stderr.write(f"{error}\nHeld, but not applied; the next pass tries again.\n")
             return 3
-        outcome = next((outcome for outcome in report.outcomes if outcome.disk.key == disk.key), None)
-        if outcome is None:
-            if not report.unreachable:
-                lines.append(f"{sentences.disk_name(disk)}  is no longer attached")
-            return 3
-        success = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
-        return 0 if success or hold.limits is None else 3
+        status, outcomes = 0, {outcome.disk.key: outcome for outcome in report.outcomes}
+        for disk, hold in holds:
+            outcome = outcomes.get(disk.key)
+            if outcome is None:
+                if not report.unreachable:
+                    lines.append(f"{sentences.disk_name(disk)}  is no longer attached")
+                status = 3
+            elif hold.limits is not None:
+                success = outcome.result.kind in (Kind.IN_SYNC, Kind.CHANGED) and outcome.after.actual == hold.limits
+                status = status if success else 3
+        return status
 
-    def _pass(self, settings: Settings, disk: Disk, locks: ByteLocks, lines: list[str], manner: Manner) -> PassReport:
-        """A pass over the guest; its lines go to ``lines``."""
+    def _pass(
+        self, settings: Settings, guests: Set[str], locks: ByteLocks, lines: list[str], manner: Manner
+    ) -> PassReport:
+        """A pass over the guests; its lines go to ``lines``."""
         context = pass_context(settings, read_only=False, locks=locks)
         if context.complaint and self._sound:  # else it was printed when the disk was looked up
             self.app.stderr.write(f"{context.complaint}\n")
         with self.libvirt(settings) as hypervisor:
-            report = run(settings, hypervisor, context, scope=Scope(frozenset({disk.guest.uuid})), mode=Mode.ENFORCE)
+            report = run(settings, hypervisor, context, scope=Scope(frozenset(guests)), mode=Mode.ENFORCE)
         outcome_lines = [
             line for o in filter(told_at_once, report.outcomes) if (line := outcome_line(o, manner)) is not None
         ]
@@ -217,7 +260,10 @@ class HoldAdd(OneDisk):
 
 
 class HoldEnd(LocalCommand):
-    """End a hold early; the next pass in mode enforce applies the desired limits.
+    """End a hold early, or all of a project, type, pool or server; the next pass in mode enforce applies the desired
+    limits.
+
+    Of many holds it asks for their number.
 
     Exit status: 0 ended, 1 not ended, 64 no such hold, or usage.
     """
@@ -236,19 +282,25 @@ class HoldEnd(LocalCommand):
         none = "no hold on {}; see: plimsoll disk hold list"
         memory = node_store.recall(now, read_only=False)
         tell_notes(node_store, self.app.stderr)
-        match = chosen(parsed_args, memory.holds.values(), now, none)
+        matches = all_chosen(parsed_args, memory.holds.values(), now, none, state)
+        if parsed_args.guest is None:
+            agree(self.app, "ends the holds of", [hold.disk for hold in matches], parsed_args.yes)
+        keys, guests = {hold.disk.key for hold in matches}, {hold.disk.guest_uuid for hold in matches}
         # A pass over the guest may be writing the hold into its metadata.
-        with guests_locked(state, [match.disk.guest_uuid], patience=PATIENCE), node_store.changing(now) as memory:
-            hold = chosen(parsed_args, memory.holds.values(), now, none)
-            event = hold_event(hold, Happening.HOLD_ENDED, now, who())
+        with guests_locked(state, guests, patience=PATIENCE), node_store.changing(now) as memory:
+            matches = all_chosen(parsed_args, memory.holds.values(), now, none, state)
+            matches = [hold for hold in matches if hold.disk.key in keys]
+            events = [hold_event(hold, Happening.HOLD_ENDED, now, who()) for hold in matches]
             if parsed_args.reason:
                 early = printable(parsed_args.reason)
-                event = replace(event, reason=replace(hold.reason, facts={**hold.reason.facts, "ended": early}))
-            others = {key: each for key, each in memory.holds.items() if key != hold.disk.key}
-            save(state, replace(memory, holds=others), [event])
-        self.app.stdout.write(
-            f"{name_of(hold)}  no longer held; {next_words(settings, 'applies the desired limits')}\n"
-        )
+                events = [
+                    replace(event, reason=replace(hold.reason, facts={**hold.reason.facts, "ended": early}))
+                    for event, hold in zip(events, matches, strict=True)
+                ]
+            others = {key: each for key, each in memory.holds.items() if each not in matches}
+            save(state, replace(memory, holds=others), events)
+        then = next_words(settings, "applies the desired limits")
+        self.app.stdout.writelines(f"{name_of(hold)}  no longer held; {then}\n" for hold in matches)
         return 0
 
 
@@ -307,11 +359,24 @@ def tell_notes(node_store: NodeStore, stderr: TextIO) -> None:
 
 
 def add_choice(parser: argparse.ArgumentParser, what: str) -> None:
-    """The arguments that choose one disk of those that are held, or whatever ``what`` says."""
-    parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
+    """The arguments that choose disks of those that are held, or whatever ``what`` says."""
+    parser.add_argument("guest", nargs="?", help="the guest, by its libvirt name or UUID, or a volume ID")
     parser.add_argument(
         "disk", nargs="?", help=f"the disk, by its target (vda) or volume ID; optional if only one is {what}"
     )
+    add_many(parser)
+
+
+def all_chosen(
+    parsed_args: argparse.Namespace, entries: Iterable[Given], now: datetime, none: str, state: State
+) -> list[Given]:
+    """The active ones that the arguments mean, as ``chosen`` or as the options choose. Raises ``UsageError``."""
+    choice = one_or_many(parsed_args)
+    if choice is None:
+        return [chosen(parsed_args, entries, now, none)]
+    active = [each for each in entries if not each.ended(now)]
+    keys = choice.named([each.disk for each in active], state)
+    return [each for each in active if each.disk.key in keys]
 
 
 def chosen(parsed_args: argparse.Namespace, entries: Iterable[Given], now: datetime, none: str) -> Given:
