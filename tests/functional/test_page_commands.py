@@ -21,7 +21,12 @@ from tests.functional.conftest import Ran
 from tests.functional.test_slow import TREE
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", ROOT / "docs/demo.rst", ROOT / "docs/tutorial.rst", *sorted((ROOT / "docs/guide").glob("*.rst")))
+PAGES = (
+    ROOT / "README.md",
+    ROOT / "docs/demo.rst",
+    ROOT / "docs/tutorial.rst",
+    *sorted((ROOT / "docs/guide").glob("*.rst")),
+)
 Run = Callable[..., Ran]
 
 
@@ -82,8 +87,10 @@ STATUS = {
     "plimsoll rules test /etc/plimsoll/rules.yaml.new": 2,  # disks would get other limits
     "plimsoll plan --total-iops-sec 250 --total-bytes-sec 100MiB": 2,
     "plimsoll enforce --total-iops-sec 250 --total-bytes-sec 104857600 --dry-run": 2,
-    # No guest of these nodes has data in Cinder, a rule with a probe, a change or an unknown disk.
+    # No guest of these nodes has data in Cinder, such a pool, a rule with a probe, a change or an unknown disk.
     "plimsoll record --at 2026-11-20T15:00 9c43707f-9e76-45f1-b7e9-0391d20b7b6e": 64,
+    "plimsoll disk hold add --pool volumes-hdd --type bronze --for 3d --set total_iops_sec=100"
+    ' --reason "the pool recovers"': 64,
     "plimsoll undo --last": 64,
 }
 # A pattern for the whole command, the file of tests that runs such a command, and what of it stands there.
