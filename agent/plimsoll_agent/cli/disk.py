@@ -133,7 +133,7 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
 
 def _actual_tone(outcome: Outcome) -> Tone | None:
     desired = outcome.decision.desired
-    has_limits = isinstance(desired, Desired) and not desired.limits.unlimited
+    has_limits = outcome.missed or (isinstance(desired, Desired) and not desired.limits.unlimited)
     return TONES["unlimited"] if has_limits and outcome.disk.actual == Limits() else None
 
 

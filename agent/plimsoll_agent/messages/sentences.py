@@ -65,9 +65,12 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.REFRESH_FAILED: "the last {refreshes} refreshes of the catalogue failed",
     Code.ATTACHMENTS_NOT_WRITTEN: "the list of attached volumes for plimsoll catalogue refresh cannot be written",
     Code.VOLUME_NOT_FETCHED: lambda facts: (
-        f"{'limits changed externally, and ' if facts.get('changed') else ''}volume not fetched from Cinder since"
-        f" {'then' if facts.get('changed') else 'it was attached'} (seen {_minute(facts['since'])}); to fetch it:"
-        " plimsoll enforce --refresh"
+        (
+            f"limits changed externally at {_minute(facts['since'])}, and volume not fetched from Cinder yet"
+            if facts.get("changed")
+            else f"volume not fetched from Cinder since it was attached (seen {_minute(facts['since'])})"
+        )
+        + "; to fetch it: plimsoll enforce --refresh"
     ),
     Code.VOLUME_MISSING: "no such volume in Cinder, or hidden from plimsoll's user",
     Code.TYPE_NOT_LISTED: "volume type {id} is not in Cinder's list",
@@ -345,6 +348,11 @@ def state_word(outcome: Outcome, past: RecordedChange | None = None) -> str:
     return STATE_WORDS[kind]
 
 
+def missed_words(last: Limits, reason: Reason) -> str:
+    """Of an unlimited disk whose desired limits are unknown."""
+    return f"unlimited, {short_limits(last)} desired last; {words(reason)}"
+
+
 FAILED = {Ending.REFUSED: "rejected", Ending.NOT_SENT: "not sent", Ending.DID_NOT_TAKE: "without effect"}
 
 
@@ -381,7 +389,7 @@ def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
     elif kind is Kind.DEFERRED:
         parts.append(why_deferred(reason).removeprefix("deferred ").removeprefix("deferred: "))
     elif state_word(outcome) not in ("in sync", "no limits"):
-        parts.append(words(reason))
+        parts.append(words(reason) if outcome.missed is None else missed_words(outcome.missed, reason))
     if drift and kind is Kind.IN_SYNC:
         parts.insert(0, "libvirt's definition differs")
     elif drift and kind is Kind.LEFT_ALONE:

@@ -39,7 +39,7 @@ class LastDisk:
     actual: Limits | None
     """After the pass; None is unknown."""
     desired: Limits | None
-    """None where no limits are desired, or they are unknown."""
+    """None where no limits are desired, or they are unknown; then of an unlimited disk those desired last."""
     drifted: bool
     corrected: int
     """How many external changes plimsoll has reverted on this disk."""
@@ -449,7 +449,7 @@ def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, sinc
         kind=outcome.result.kind,
         reason=outcome.result.reason,
         actual=disk.actual if isinstance(disk.actual, Limits) else None,
-        desired=desired.limits if isinstance(desired, Desired) else None,
+        desired=desired.limits if isinstance(desired, Desired) else outcome.missed,
         drifted=disk.drifted,
         corrected=reverts + _reverts(outcome),
         attachment=disk.attachment,

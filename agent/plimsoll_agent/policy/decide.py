@@ -163,6 +163,11 @@ class Decision:
         return answer.limits if isinstance(answer, Desired) and not origin_of(answer.reason.code).aside else None
 
     @property
+    def last_desired(self) -> Limits | None:
+        """What was desired last for this attachment, if the desired limits are unknown now."""
+        return self.ours.desired if self.ours is not None and isinstance(self.desired, Unknown) else None
+
+    @property
     def later(self) -> tuple[Later, ...]:
         """``ahead`` as it is remembered."""
         return tuple(

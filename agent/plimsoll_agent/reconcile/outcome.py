@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.hypervisor import GuestRef
+from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.policy.decide import Decision, Situation
@@ -90,6 +91,12 @@ class Outcome:
         if self.result.kind is Kind.UNKNOWN and not isinstance(self.decision.written, Unknown):
             return replace(self.disk, actual=Unknown(self.result.reason))
         return self.disk
+
+    @property
+    def missed(self) -> Limits | None:
+        """The limits that were desired last for an unlimited disk of which the desired ones are unknown now."""
+        last = self.decision.last_desired
+        return last if last is not None and not last.unlimited and self.after.actual == Limits() else None
 
     @property
     def acknowledged(self) -> Reason | None:

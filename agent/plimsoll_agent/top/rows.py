@@ -109,7 +109,17 @@ class Row:
     @property
     def wrong(self) -> Wrong:
         actual, desired = self.actual, self.desired
+        if self.missed is not None:
+            return Wrong.UNLIMITED
         return _wrong(actual, desired) if isinstance(actual, Limits) and desired is not None else Wrong.NOT
+
+    @property
+    def missed(self) -> Limits | None:
+        """As ``Outcome.missed``, by the actual limits of this reading."""
+        if self.outcome is None or self.desired is not None or self.actual != Limits():
+            return None
+        last = self.outcome.decision.last_desired
+        return None if last is None or last.unlimited else last
 
     @property
     def limits_words(self) -> str:
@@ -118,6 +128,8 @@ class Row:
         if isinstance(actual, Unknown):
             return f"limit unknown: {why(actual.reason)}"
         words = sentences.actual_words(actual)
+        if self.missed is not None:
+            return f"{words}, {sentences.short_limits(self.missed)} desired last"
         if self.desired_unknown:
             return f"{words}, desired unknown" if actual == Limits() else words
         if desired is None or desired == actual:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from plimsoll_agent.messages.plan import braked_otherwise
-from plimsoll_agent.messages.sentences import note_words, unreachable_words, why_deferred
+from plimsoll_agent.messages.sentences import missed_words, note_words, unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.reason import Code, Reason, because
@@ -450,6 +450,8 @@ def _why(disk: LastDisk) -> str:
     """Why it is as it is."""
     if disk.kind is Kind.PLANNED:
         return _OBSERVED
+    if disk.kind is Kind.UNKNOWN and disk.astray and disk.desired is not None:
+        return missed_words(disk.desired, disk.reason)
     return why_deferred(disk.reason) if disk.kind is Kind.DEFERRED else reason_words(disk.reason)
 
 

@@ -13,10 +13,13 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
 from plimsoll_agent.catalogue.planner import agenda
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
-from plimsoll_agent.messages.sentences import words
+from plimsoll_agent.messages.sentences import state_reason, words
 from plimsoll_agent.model.entries import Happening, RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.model.usage import Usage
+from plimsoll_agent.monitor import pass_summary
+from plimsoll_agent.monitor.pass_summary import Setting
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.grade import Grade, grade
@@ -27,7 +30,10 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection, entries
 from plimsoll_agent.store.state import Memory, State, StateError
+from plimsoll_agent.top.rows import Planned, Wrong, rows
+from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.text import minute
 from tests.fakes import FakeDisk, FakeGuest, hangs
 from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
 from tests.unit.node import Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand, uuid_of
@@ -272,6 +278,29 @@ def test_a_catalogue_that_is_lost_changes_no_limit(cloud: Cloud, node: Node, def
     assert kinds(node.run()) == ["in-sync", "changed"], "and when it is back all goes on"
 
 
+def test_a_volume_that_is_made_unlimited_while_no_catalogue_counts_is_known_to_miss_its_last_limits(
+    node: Node,
+) -> None:
+    node.catalogue = LOST
+    set_by_hand(node.disk(1), Limits())
+    report = node.run()
+    assert (kinds(report), actual(node)) == (["unknown"] * 2, [Limits(), RICH]), "nothing is written"
+    first, other = report.outcomes
+    assert (first.missed, other.missed) == (RICH, None)
+    assert state_reason(first).startswith(
+        "unlimited, 3000 IOPS desired last; the catalogue of Cinder and Nova cannot"
+    )
+    assert state_reason(other).startswith("the catalogue of Cinder and Nova cannot be read")
+    sample = Sample(tuple(Usage(disk=each.disk) for each in report.outcomes), (), 2)
+    row, second = rows(sample, Planned({each.disk.key: each for each in report.outcomes}))
+    assert (row.wrong, second.wrong) == (Wrong.UNLIMITED, Wrong.NOT)
+    assert row.limits_words == "unlimited, 3000 IOPS desired last"
+    summary = pass_summary.fold(None, report, Setting(version="1", boot="b1", ended=node.now))
+    assert [disk.astray for disk in summary.disks] == [True, False]
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)], Limits())
+    assert node.run().outcomes[0].missed is None, "another attachment may have another type"
+
+
 def test_an_outage_that_ends_finds_the_marks_as_they_were(cloud: Cloud, node: Node) -> None:
     """Else every volume of the region would be asked for again at once, just when the API is back."""
     known, before = node.catalogue, node.state.load_attachments()
@@ -373,6 +402,7 @@ def test_an_unlimited_volume_that_was_never_fetched_counts_as_unknown_once_it_wa
     assert report.unknown == 1
     (reason,) = (each.result.reason for each in report.outcomes if each.result.kind is Kind.UNKNOWN)
     assert reason.facts["changed"] is True
+    assert words(reason).startswith(f"limits changed externally at {minute(node.now)}, and volume not fetched")
     node.run()
     told = [each for each in entries(Record(node.state.record), Selection()) if isinstance(each, RecordedEvent)]
     (event,) = (each for each in told if each.what is Happening.CHANGED_EXTERNALLY)

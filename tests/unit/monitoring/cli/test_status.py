@@ -211,6 +211,16 @@ def test_a_disk_whose_desired_limits_are_unknown_is_a_problem(here: Here) -> Non
     assert here.row("disks") == "2: 1 in sync, 1 unknown"
 
 
+def test_a_disk_that_lost_its_limits_while_the_desired_ones_are_unknown_is_told_as_unlimited(here: Here) -> None:
+    reason = because(Code.CATALOGUE_EXPIRED, detail="x")
+    here.passed(a_last_pass(a_last_disk(kind=Kind.UNKNOWN, reason=reason, actual=Limits(), desired=BRONZE)))
+    assert here.run() == 3
+    line = next(iter(here.problems()))
+    assert line.startswith("WARNING  1 disk unlimited: instance-00000001 vdb: unlimited, ")
+    assert " desired last; the catalogue of Cinder and Nova is too old to be used" in line
+    assert here.row("limits").startswith("1 unlimited where a limit is desired")
+
+
 def test_a_disk_is_told_once_though_it_is_unlimited_and_its_change_failed(here: Here) -> None:
     free = a_last_disk(kind=Kind.FAILED, reason=because(Code.REJECTED, detail="no"), actual=Limits(), desired=BRONZE)
     here.passed(a_last_pass(free))
