@@ -490,7 +490,7 @@ def test_the_exit_statuses_are_those_of_the_table(part: str, plimsoll: Run, requ
 def test_help_has_the_status_of_a_file_with_a_fault(file: str, plimsoll: Run, tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text("moon: full")
     status = plimsoll("monitoring", file, "--values", str(tmp_path / "values.yaml")).status
-    assert f"; {status} FILE has a fault." in " ".join(plimsoll("monitoring", file, "--help").out.split())
+    assert f" {status} FILE has a fault" in " ".join(plimsoll("monitoring", file, "--help").out.split())
 
 
 def test_every_row_of_the_table_of_exit_statuses_is_tried() -> None:

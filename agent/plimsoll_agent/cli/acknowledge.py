@@ -31,18 +31,26 @@ _NEXT = "the next pass tells status, metrics and checks"
 
 
 class AcknowledgeAdd(OneOrMany):
-    """Acknowledge that the limits of one disk are unknown, or of all unknown ones of a project, type, pool or server:
-    no alert until a given time.
+    """Acknowledge that the limits of a disk, or of many, are unknown.
 
-    Until then, or until its limits are known, the disk does not make a pass partial, and status, check_plimsoll and
-    alerts do not count it; lists still show it, with the reason. No limit is changed. A guest that does not answer
-    counts as before. A second acknowledgement of a disk replaces the first.
+    Of many: all unknown ones of a project, type, pool or server.
+
+    Until --for is over, or its limits are known, the disk does not make a pass partial, and status, check_plimsoll
+    and alerts do not count it; lists still show it, with the reason. No limit is changed. A guest that does not
+    answer counts as before. A second acknowledgement of a disk replaces the first.
 
     It outlasts restarts of the guest and of the node. It does not follow a guest to another node. Of many disks it
     asks for their number; disks whose limits are known are no part of it.
 
-    Exit status: 0 acknowledged, or with --dry-run could be; 1 not acknowledged; 64 usage, and a disk whose limits are
-    known.
+    Exit status:
+        0   acknowledged, or with --dry-run could be
+        1   not acknowledged
+        64  usage, and a disk whose limits are known
+
+    Examples:
+        plimsoll disk acknowledge add instance-00000412 vdb --for 8h --reason "CHG-412"
+        plimsoll disk acknowledge add instance-00000412 vdb --for 7d --reason "moves to Cinder"
+        plimsoll disk acknowledge add instance-00000412 vdb --for 8h --reason CHG-412 --dry-run
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -106,11 +114,21 @@ class AcknowledgeAdd(OneOrMany):
 
 
 class AcknowledgeEnd(LocalCommand):
-    """End an acknowledgement early, or all of a project, type, pool or server; the next pass counts the disks again.
+    """End an acknowledgement early, or many.
 
-    Of many acknowledgements it asks for their number.
+    Many: all of a project, type, pool or server; it asks for their number.
 
-    Exit status: 0 ended, 1 not ended, 64 no such acknowledgement, or usage.
+    The next pass counts the disk again.
+
+    Exit status:
+        0   ended
+        1   not ended
+        64  no such acknowledgement, or usage
+
+    Examples:
+        plimsoll disk acknowledge end instance-00000412 vdb
+        plimsoll disk acknowledge end instance-00000412 vdb --dry-run
+        plimsoll disk acknowledge end instance-00000412
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -172,7 +190,14 @@ _COLUMNS = (
 class AcknowledgeList(LocalCommand, Listing):
     """List the acknowledged unknown disks of this node.
 
-    Exit status: 0, or 1 if they are unknown (memory file damaged or unreadable).
+    Exit status:
+        0   done
+        1   they are unknown (memory file damaged or unreadable)
+
+    Examples:
+        plimsoll disk acknowledge list
+        plimsoll disk acknowledge list --sort-column until
+        plimsoll disk acknowledge list -f json
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:

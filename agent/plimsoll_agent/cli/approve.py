@@ -46,7 +46,7 @@ class _NodeDecision(LocalCommand):
 
 
 class Approve(_NodeDecision, NodeCommand):
-    """Approve changes that the brake deferred, or the removal of orphaned limits.
+    """Approve changes that the brake deferred.
 
     Look at plimsoll plan first: it prints the digest, of a whole revision or of one disk's change. The next pass
     makes the approved changes; the first pass over the whole node uses the approval up. After another edit another
@@ -56,7 +56,16 @@ class Approve(_NodeDecision, NodeCommand):
     them, by their digest or by volume type. Then passes remove them, also after a reboot that restores old limits,
     until the volume's type changes or a source sets a limit again.
 
-    Exit status: 0 approved, now or before; 3 approved but not recorded; 1 not approved; 64 unknown digest, or usage.
+    Exit status:
+        0   approved, now or before
+        3   approved but not recorded
+        1   not approved
+        64  unknown digest, or usage
+
+    Examples:
+        plimsoll approve 0123456789abcdef
+        plimsoll approve 0123456789abcdef --remove --reason "CHG-412"
+        plimsoll approve --type gold --remove --reason "gold has no limits now"
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -200,11 +209,22 @@ def _of_disks(plan: PassReport) -> list[Reason]:
 
 
 class PauseNode(_NodeDecision):
-    """Stop writing limits on this node, for a time or until plimsoll resume.
+    """Stop writing limits on this node.
+
+    It lasts for a time, or until plimsoll resume.
 
     Passes still read and report; a running pass stops writing too. Actual limits stay as they are.
 
-    Exit status: 0 paused, 3 paused but not recorded, 1 not paused, 64 already paused, or usage.
+    Exit status:
+        0   paused
+        3   paused but not recorded
+        1   not paused
+        64  already paused, or usage
+
+    Examples:
+        plimsoll pause --for 2h --reason "Ceph is being upgraded"
+        plimsoll pause --reason CHG-412
+        plimsoll pause --for 30m --reason test
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -228,9 +248,20 @@ class PauseNode(_NodeDecision):
 
 
 class ResumeNode(_NodeDecision):
-    """Write limits on this node again, after plimsoll pause.
+    """Write limits on this node again.
 
-    Exit status: 0 resumed, 3 resumed but not recorded, 1 still paused, 64 not paused, or usage.
+    It ends plimsoll pause.
+
+    Exit status:
+        0   resumed
+        3   resumed but not recorded
+        1   still paused
+        64  not paused, or usage
+
+    Examples:
+        plimsoll resume --reason "Ceph is upgraded"
+        plimsoll resume --reason CHG-412
+        plimsoll resume --reason test
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

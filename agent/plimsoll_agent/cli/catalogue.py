@@ -51,7 +51,7 @@ class _CatalogueCommand(LocalCommand):
 
 
 class CatalogueRefresh(_CatalogueCommand):
-    """Update the catalogue of this node from Cinder and Nova, or from the region file.
+    """Update the catalogue from Cinder, Nova or region file.
 
     This is the only part of plimsoll on a node that talks to the control plane; passes only read the catalogue. Only
     what is due is fetched. After failures it waits, up to an hour, unless --now is given. On an error the old
@@ -61,7 +61,17 @@ class CatalogueRefresh(_CatalogueCommand):
     volume types would change more volumes than [region] allows, remove limits of any attached volume, or cut them to
     a tenth or less, the file keeps the specs and types from before until plimsoll region approve; the status is 4.
 
-    Exit status: 0 fetched, 3 fetched in part, 4 the region's brake deferred an edit, 1 nothing fetched, 64 usage.
+    Exit status:
+        0   fetched
+        3   fetched in part
+        4   the region's brake deferred an edit
+        1   nothing fetched
+        64  usage
+
+    Examples:
+        plimsoll catalogue refresh
+        plimsoll catalogue refresh --now
+        plimsoll catalogue refresh --region-file /srv/www/region.json --signing-key region.key
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -234,9 +244,17 @@ def _noted(notes: Notes, result: Fetched, now: datetime) -> Notes:
 
 
 class CatalogueShow(_CatalogueCommand, Listing):
-    """List the volume types with their QoS specs, or this node's volumes, as in the catalogue.
+    """List volume types, QoS specs or this node's volumes.
 
-    Exit status: 0; 1 no catalogue, or unreadable; 64 unknown NAME, or usage.
+    Exit status:
+        0   done
+        1   no catalogue, or unreadable
+        64  unknown NAME, or usage
+
+    Examples:
+        plimsoll catalogue show
+        plimsoll catalogue show gold
+        plimsoll catalogue show --volumes -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -321,9 +339,16 @@ def _cells(name: str, consumer: str, keys: Any) -> tuple[object, ...]:
 
 
 class CatalogueAge(_CatalogueCommand, Listing):
-    """Show when each part of the catalogue was read, and from which source.
+    """Show when the catalogue was read, and from where.
 
-    Exit status: 0 fresh, 1 stale (older than [catalogue] stale_after), or no catalogue.
+    Exit status:
+        0   fresh
+        1   stale (older than [catalogue] stale_after), or no catalogue
+
+    Examples:
+        plimsoll catalogue age
+        plimsoll catalogue age -f json
+        plimsoll catalogue age -f value
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
@@ -362,12 +387,20 @@ def _moment(moment: datetime | None, now: datetime) -> object:
 
 
 class CatalogueDiff(_CatalogueCommand):
-    """Show what a refresh would change, or how another catalogue or region file differs.
+    """Show what a refresh would change.
 
     Without FILE the source is read now, and nothing is saved. With FILE it is compared with this node's catalogue; of
     a region file only this node's volumes and guests, without checking its signature.
 
-    Exit status: 0 no differences, 2 differences, 1 error.
+    Exit status:
+        0   no differences
+        2   differences
+        1   error
+
+    Examples:
+        plimsoll catalogue diff
+        plimsoll catalogue diff region.json
+        plimsoll catalogue diff /srv/backup/catalogue.json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -21,8 +21,10 @@ _OFTEN = (700, 10, 10)
 
 
 class Daemon(NodeCommand):
-    """Keep limits in force on libvirt's events: a pass over a guest as soon as it starts, gets a disk, or has its
-    limits changed; and a pass over the whole node at an interval.
+    """Keep limits in force, by passes on libvirt's events.
+
+    A pass over a guest begins as soon as it starts, gets a disk, or has its limits changed; one over the whole node
+    at an interval.
 
     It runs in the foreground; plimsoll-daemon.service starts it. SIGHUP reads the settings again and starts a pass
     over the whole node, and so does an edit of the settings. SIGTERM ends it when the passes that run have ended, at
@@ -31,8 +33,16 @@ class Daemon(NodeCommand):
     It ends by itself, to be started again, if it may have no more threads, or if five passes over the whole node fail
     in a row while libvirt's events arrive.
 
-    Exit status: 0 stopped; 1 the settings or the state directory cannot be used, or it is to be started again; 64
-    usage; 75 another daemon runs on this node.
+    Exit status:
+        0   stopped
+        1   the settings or the state directory cannot be used, or it is to be started again
+        64  usage
+        75  another daemon runs on this node
+
+    Examples:
+        plimsoll daemon
+        plimsoll daemon --uri qemu+unix:///system?socket=/run/libvirt/virtqemud-sock
+        plimsoll daemon -v
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

@@ -82,7 +82,20 @@ LIST_COLUMNS = (
 
 
 class DiskList(_DiskCommand, Listing):
-    """List the RBD disks of the running guests, with their actual and desired limits."""
+    """List the RBD disks of this node with their limits.
+
+    What is wrong comes first.
+
+    Exit status:
+        0   all guests answered
+        1   a guest is unreachable, or the rules file is broken or missing
+        64  usage
+
+    Examples:
+        plimsoll disk list
+        plimsoll disk list --guest instance-00000412
+        plimsoll disk list -f json
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -200,7 +213,18 @@ class OneOrMany(OneDisk):
 
 
 class DiskShow(OneDisk, Showing):
-    """Show one disk, with its actual, defined and desired limits."""
+    """Show one disk with its actual and desired limits.
+
+    Exit status:
+        0   the guest answered
+        1   a guest is unreachable, the rules file is broken, or with --verify QEMU and libvirt differ
+        64  usage
+
+    Examples:
+        plimsoll disk show instance-00000412 vda
+        plimsoll disk show instance-00000412 vda --verify
+        plimsoll disk show instance-00000412 vda -f json
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

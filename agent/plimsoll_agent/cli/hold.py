@@ -51,7 +51,9 @@ _IGNORES = " (ignores the health gate)"
 
 
 class HoldAdd(OneOrMany):
-    """Hold one disk, or all of a project, type, pool or server, at present limits, or at other limits, for a time.
+    """Hold a disk, or many, at its limits, or at others, for a time.
+
+    Many: all disks of a project, type, pool or server.
 
     A hold comes before all rules and sources, except a rule with manage: false. In mode enforce a pass over the guest
     follows at once. No limit is raised or removed while the Ceph cluster is unhealthy, unless --ignore-health is
@@ -64,8 +66,16 @@ class HoldAdd(OneOrMany):
     A hold outlasts restarts of the guest and of the node, and follows a live migration. It does not follow a cold
     migration, a resize or an evacuation: add it again on the new node.
 
-    Exit status: 0 held, and its limits applied (not in mode observe); 3 held, but its limits deferred, failed or
-    unknown; 1 not held; 64 usage.
+    Exit status:
+        0   held, and its limits applied (not in mode observe)
+        3   held, but its limits deferred, failed or unknown
+        1   not held
+        64  usage
+
+    Examples:
+        plimsoll disk hold add instance-00000412 vda --for 2h --reason "backup"
+        plimsoll disk hold add instance-00000412 vda --for 2h --limits total_iops_sec=200 --reason noisy
+        plimsoll disk hold add instance-00000412 vda --for 1d --limits unlimited --reason move --dry-run
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -260,12 +270,21 @@ class HoldAdd(OneOrMany):
 
 
 class HoldEnd(LocalCommand):
-    """End a hold early, or all of a project, type, pool or server; the next pass in mode enforce applies the desired
-    limits.
+    """End a hold early, or many.
 
-    Of many holds it asks for their number.
+    Many: all of a project, type, pool or server; it asks for their number.
 
-    Exit status: 0 ended, 1 not ended, 64 no such hold, or usage.
+    The next pass in mode enforce applies the desired limits.
+
+    Exit status:
+        0   ended
+        1   not ended
+        64  no such hold, or usage
+
+    Examples:
+        plimsoll disk hold end instance-00000412 vda
+        plimsoll disk hold end instance-00000412 vda --reason "backup is done"
+        plimsoll disk hold end instance-00000412
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -320,7 +339,14 @@ _COLUMNS = (
 class HoldList(LocalCommand, Listing):
     """List the holds on this node.
 
-    Exit status: 0, or 1 if the holds are unknown (memory file damaged or unreadable).
+    Exit status:
+        0   done
+        1   the holds are unknown (memory file damaged or unreadable)
+
+    Examples:
+        plimsoll disk hold list
+        plimsoll disk hold list --sort-column until
+        plimsoll disk hold list -f json
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:

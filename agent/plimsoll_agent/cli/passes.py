@@ -139,8 +139,18 @@ class Plan(_Pass):
 
     If the brake would defer changes, plan shows the edit behind them and the command that approves it.
 
-    Exit status: 0 nothing to change, 2 changes, 3 no change but a disk is unknown, 4 the brake defers changes,
-    1 error, 64 usage.
+    Exit status:
+        0   nothing to change
+        2   changes
+        3   no change but a disk is unknown
+        4   the brake defers changes
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll plan
+        plimsoll plan --guest instance-00000412 -v
+        plimsoll plan --total-iops-sec 250 --total-bytes-sec 100MiB
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -158,9 +168,20 @@ class Enforce(_Pass):
     many disks would be cut to less than half, raised, or lose their limits, or when one disk would be cut to a tenth
     or lose its limits. Limits given on the command line pass the same brake.
 
-    Exit status: 0 no change failed or deferred; 3 some failed, deferred or unknown; 4 the brake
-    deferred changes; 1 none changed, none after the first, or the rules cannot be read; 64 usage; 75 another pass is
-    running, with --guest over that guest. With --dry-run as plimsoll plan.
+    Exit status:
+        0   no change failed or deferred
+        3   some failed, deferred or unknown
+        4   the brake deferred changes
+        1   none changed, none after the first, or the rules cannot be read
+        64  usage
+        75  another pass is running, with --guest over that guest
+
+    With --dry-run as plimsoll plan.
+
+    Examples:
+        plimsoll enforce --dry-run
+        plimsoll enforce --mode enforce
+        plimsoll enforce --guest instance-00000412 --total-iops-sec 250
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -183,11 +183,22 @@ class _Planning(_CloudCommand):
 
 
 class QosPlan(_Planning):
-    """Show the steps that make Cinder match FILE, and the attached volumes that they change.
+    """Show the steps that make Cinder match a file.
+
+    It also shows the attached volumes that the steps change.
 
     Nothing is changed. What FILE does not declare is kept, unless --prune is given.
 
-    Exit status: 0 nothing to do, 2 steps to do, 1 error, 64 usage.
+    Exit status:
+        0   nothing to do
+        2   steps to do
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll qos plan qos.yaml
+        plimsoll qos plan qos.yaml --cloud north
+        plimsoll qos plan qos.yaml --prune
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -212,13 +223,22 @@ class QosPlan(_Planning):
 
 
 class QosApply(_Planning):
-    """Make Cinder match FILE, step by step, and check the result.
+    """Make Cinder match a file, and check the result.
 
     Errors of plimsoll qos lint are refused. If attached volumes get other limits, a volume type loses its QoS spec,
     or something is deleted, it asks first; without a terminal it needs --yes. After an interruption run it again for
     the remaining steps. Attached volumes get their limits in the next passes of plimsoll on their nodes.
 
-    Exit status: 0 Cinder matches FILE, 3 some steps done, 1 error or nothing done, 64 usage.
+    Exit status:
+        0   Cinder matches FILE
+        3   some steps done
+        1   error or nothing done
+        64  usage
+
+    Examples:
+        plimsoll qos apply qos.yaml --dry-run
+        plimsoll qos apply qos.yaml
+        plimsoll qos apply qos.yaml --prune --yes
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -313,11 +333,21 @@ class QosApply(_Planning):
 
 
 class QosExport(_CloudCommand):
-    """Export Cinder's QoS specs and volume types, as a file for plan and apply.
+    """Export QoS specs and volume types as a file.
+
+    The file is for plan and apply.
 
     plimsoll qos plan finds nothing to do for that file until Cinder or the file changes.
 
-    Exit status: 0 written, 1 error, 64 usage.
+    Exit status:
+        0   written
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll qos export --output qos.yaml
+        plimsoll qos export --cloud north
+        plimsoll qos export --cloud north --output north.yaml
     """
 
     prints_files = True
@@ -343,12 +373,20 @@ class QosExport(_CloudCommand):
 
 
 class QosLint(_CloudCommand):
-    """Check the QoS specs of FILE, or without FILE those of Cinder.
+    """Check the QoS specs of a file, or those of Cinder.
 
     An error is a key or value without the effect that it says, usually silently: a misspelled key, a total beside
     reads, a burst below its limit. A warning is valid but probably not intended.
 
-    Exit status: 0 no error, 1 errors, 64 usage.
+    Exit status:
+        0   no error
+        1   errors
+        64  usage
+
+    Examples:
+        plimsoll qos lint qos.yaml
+        plimsoll qos lint
+        plimsoll qos lint --cloud north -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

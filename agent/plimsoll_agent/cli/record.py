@@ -44,12 +44,20 @@ _RESULTS = [*(result.value for result in Ending), UNDER_WAY]
 
 
 class RecordList(LocalCommand, Listing):
-    """List the changes that plimsoll made on this node, and the decisions of operators.
+    """List the changes of limits and operators' decisions.
 
     Oldest first; the last 50 entries by default. Times are in UTC, and so is MOMENT without a zone; a time of the day
     is the last one. With --follow, -f json prints one object per line.
 
-    Exit status: 0; 1 error, or a fault found by --verify; 64 usage.
+    Exit status:
+        0   done
+        1   error, or a fault found by --verify
+        64  usage
+
+    Examples:
+        plimsoll record --since 2h
+        plimsoll record instance-00000412 vda
+        plimsoll record --follow -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

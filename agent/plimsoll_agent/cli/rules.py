@@ -18,13 +18,23 @@ _STDIN = "-"
 
 
 class RulesCheck(LocalCommand):
-    """Check a rules file: list its faults, each with its line and the nearest valid word.
+    """Check a rules file, and list its faults by line.
+
+    Each fault has its line and the nearest valid word.
 
     Warnings are for what is valid but probably not intended, such as a rule that has ended, or one that an earlier
     rule makes ineffective, or one that leaves out what the default limits, or a limit below the lowest in [brake].
     The exact value of each number with a unit is listed too.
 
-    Exit status: 0 no faults, 1 faults (with --strict also warnings), 64 usage.
+    Exit status:
+        0   no faults
+        1   faults (with --strict also warnings)
+        64  usage
+
+    Examples:
+        plimsoll rules check
+        plimsoll rules check new.yaml --strict
+        plimsoll rules check new.yaml -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -87,12 +87,21 @@ _COLUMNS = (
 
 
 class RulesTest(NodeCommand, Listing):
-    """Show which disks of this node would get other limits from the rules in FILE.
+    """Show which disks would get other limits from a file.
 
     Nothing is changed. On a terminal, disks that change alike are one line; --long lists each. Disks for which FILE
     gives the same limits are listed only with --all.
 
-    Exit status: 0 no differences, 2 differences, 1 error, 64 usage.
+    Exit status:
+        0   no differences
+        2   differences
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll rules test new.yaml
+        plimsoll rules test new.yaml --guest instance-00000412
+        plimsoll rules test new.yaml --all -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

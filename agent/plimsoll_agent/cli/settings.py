@@ -16,11 +16,21 @@ from plimsoll_agent.util.text import nearest, printable
 
 
 class SettingsList(OneLineErrors, Listing):
-    """List the settings in force, and where each comes from: a file and its line, the environment, or the default.
+    """List the settings in force, and where each comes from.
+
+    That is a file and its line, the environment, or the default.
 
     Secrets are masked.
 
-    Exit status: 0, 1 faulty settings, 64 usage.
+    Exit status:
+        0   done
+        1   faulty settings
+        64  usage
+
+    Examples:
+        plimsoll settings
+        plimsoll settings --changed
+        plimsoll settings libvirt.uri
     """
 
     empty = "Every setting has its default."

@@ -23,12 +23,20 @@ _COLUMNS = (
 
 
 class StateCheck(LocalCommand, Listing):
-    """List the state files with their versions, and whether this version of plimsoll can read them.
+    """Check that this version can read the state files.
 
     Run it before this version replaces another one. Nothing is written or converted. Files in the catalogue's
     directory are included.
 
-    Exit status: 0; 1 a file is corrupt, unreadable, or from a newer version; 64 usage.
+    Exit status:
+        0   done
+        1   a file is corrupt, unreadable, or from a newer version
+        64  usage
+
+    Examples:
+        plimsoll state check
+        plimsoll state check --state-dir /srv/backup/plimsoll
+        plimsoll state check -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -42,9 +42,21 @@ _REDRAW = 0.5
 
 
 class Top(NodeCommand, Listing):
-    """Show live what each disk does, and its share of its limits; what is not limited as desired first.
+    """Show live what each disk does, what is wrong first.
+
+    It shows each disk's share of its limits.
 
     Without a terminal, or with --once or -f: a list.
+
+    Exit status:
+        0   ended by q or Ctrl-C; as a list: all disks were read
+        1   as a list: some disks or guests are unknown, or the rules file is broken
+        64  usage
+
+    Examples:
+        plimsoll top
+        plimsoll top --sort iops --filter shop
+        plimsoll top --once --guest instance-00000412
     """
 
     prints_files = True

@@ -44,7 +44,9 @@ class Paused(PlimsollError):
 
 
 class Undo(TellsDisks):
-    """Restore the limits from before the changes that plimsoll made since MOMENT, or in its last pass.
+    """Restore the limits from before plimsoll's changes.
+
+    Those are the changes since MOMENT, or of its last pass.
 
     plimsoll record lists these changes with their times. A disk is restored only if it is still attached (the same
     volume, not reattached, its guest not restarted), if its limits are the last that plimsoll applied, and if it has
@@ -57,8 +59,16 @@ class Undo(TellsDisks):
     daemon would do so at once, so undo refuses while it runs in that mode. To keep the restored limits: stop daemon
     and timer, undo, then plimsoll pause or mode = observe, and start them.
 
-    Exit status: 0 all disks restored, or nothing to do; 3 some disks not restored, or not recorded or remembered;
-    1 none restored; 64 usage.
+    Exit status:
+        0   all disks restored, or nothing to do
+        3   some disks not restored, or not recorded or remembered
+        1   none restored
+        64  usage
+
+    Examples:
+        plimsoll undo --last --dry-run
+        plimsoll undo --since 14:00
+        plimsoll undo --since 2h --guest instance-00000412
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

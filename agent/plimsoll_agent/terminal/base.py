@@ -142,7 +142,14 @@ class NodeCommand(LocalCommand):
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Of commands whose text is neither a list nor one thing."""
-    parser.add_argument("-f", "--format", choices=("text", "json", "yaml"), default="text", help="default: text")
+    parser.add_argument(
+        "-f",
+        "--format",
+        choices=("text", "json", "yaml"),
+        default="text",
+        metavar="FORMAT",
+        help="text (the default), json or yaml",
+    )
 
 
 def add_guests(parser: argparse.ArgumentParser) -> None:

@@ -66,7 +66,7 @@ class Table(base.ListFormatter, base.SingleFormatter):
             "--max-width",
             metavar="N",
             type=int,
-            help="columns of the table, instead of the terminal's; 0: all in one line",
+            help="width of the table, instead of the terminal's; 0: each row in one line",
         )
 
     def emit_list(
@@ -268,10 +268,28 @@ class _Formats:
         return self._formats[name]
 
 
+_HELP = {
+    "--format": ("FORMAT", "table (the default), csv, json, value or yaml"),
+    "--column": ("COLUMN", "only this column; repeatable"),
+    "--sort-column": ("COLUMN", "sort by this column, numbers as numbers and unknown last; repeatable"),
+    "--sort-ascending": (None, argparse.SUPPRESS),  # as without it
+    "--sort-descending": (None, "the largest first"),
+    "--noindent": (None, "JSON in one line"),
+}
+"""cliff's own texts are longer."""
+
+
 class Formatted:
     """A command with ``-f`` and ``-c``."""
 
     formatter_namespace = "plimsoll"
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)  # type: ignore[misc]
+        for action in parser._actions:
+            for option in action.option_strings:
+                action.metavar, action.help = _HELP.get(option, (action.metavar, action.help))
+        return parser
 
     def _load_formatter_plugins(self) -> Any:
         return _Formats()

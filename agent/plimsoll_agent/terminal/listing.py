@@ -29,9 +29,6 @@ class Listing(Formatted, lister.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--long", action="store_true", help="all columns, however narrow the terminal is")
-        for action in parser._actions:
-            if action.dest == "sort_columns":
-                action.help = "sort by this column, numbers as numbers and unknown last; repeatable"
         return parser
 
     def produce_output(

@@ -13,15 +13,14 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from cliff._argparse import SmartHelpFormatter
 from cliff.app import App
 from cliff.commandmanager import CommandManager
 from cliff.help import HelpCommand
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.terminal.folding import folding
-from plimsoll_agent.terminal.output import COLOUR_CHOICES, USUAL_WIDTH, terminal_of
-from plimsoll_agent.terminal.overview import in_order, overview, unknown
+from plimsoll_agent.terminal.output import COLOUR_CHOICES
+from plimsoll_agent.terminal.overview import in_order, noun_of, of_noun, unknown
 
 # Priorities of sd-daemon(3): the journal files a line that begins with <3> as an error.
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
@@ -66,27 +65,20 @@ class Help(HelpCommand):
         return 0
 
 
-class _HelpText(SmartHelpFormatter):
-    """argparse breaks an option at its hyphens."""
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        from plimsoll_agent.terminal.wrap import folded  # here, since only help needs it
-
-        return [piece for line in text.splitlines() for piece in folded(" ".join(line.split()), width)]
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        lines = self._split_lines(" ".join(text.split()), width - len(indent))
-        return "\n".join(indent + line for line in lines)
-
-
 def plain_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """An error in the arguments is one line, and one that names the help, instead of the whole usage."""
 
     def error(message: str) -> NoReturn:
         parser.exit(UsageError.exit_status, f"{parser.prog}: {message}\nsee: {parser.prog} --help\n")
 
+    def format_help() -> str:
+        from plimsoll_agent.terminal.help import text_of  # here, since only help needs it
+
+        return text_of(parser)
+
     parser.error = error  # type: ignore[method-assign]
-    parser.formatter_class = _HelpText
+    parser.format_help = format_help  # type: ignore[method-assign]
+    parser.color = False  # type: ignore[attr-defined]  # autopage makes it true for a terminal
     return parser
 
 
@@ -158,8 +150,11 @@ class Plimsoll(App):
         try:
             self.command_manager.find_command(argv)
         except ValueError:
-            for line in unknown(argv, names):
-                self.stderr.write(f"{line}\n")
+            noun = noun_of(argv, names)
+            if noun and {"-h", "--help"} & set(argv):
+                self.stdout.writelines(f"{line}\n" for line in of_noun(noun, names, self.summary_of))
+                return 0
+            self.stderr.writelines(f"{line}\n" for line in unknown(argv, names, self.summary_of))
             return UsageError.exit_status
         return super().run_subcommand(argv)
 
@@ -169,14 +164,19 @@ class Plimsoll(App):
             raise SystemExit(0)
 
     def write_help(self) -> None:
-        """The general options, and all commands with what they do."""
+        """All commands in groups, and the general options."""
         from autopage.argparse import help_pager  # here, since only help needs it
 
-        width = terminal_of(self.stdout).width or USUAL_WIDTH
-        what = {name: (point.load().__doc__ or "").split("\n")[0].rstrip(".") for name, point in self.command_manager}
+        from plimsoll_agent.terminal.overview import overview
+
         with help_pager(self.stdout) as out:
-            out.write(f"{self.parser.format_help()}\ncommands:\n")
-            out.writelines(f"{line}\n" for line in overview(what, width))
+            out.writelines(
+                f"{line}\n" for line in overview((name for name, _ in self.command_manager), self.summary_of)
+            )
+
+    def summary_of(self, name: str) -> str:
+        """What a command does, in a few words."""
+        return (self.command_manager.commands[name].load().__doc__ or "").split("\n")[0].rstrip(".")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -32,10 +32,22 @@ _SINCE = "24h"
 
 
 class DiskExplain(disk.DiskExplain):
-    """Explain a disk's limits: the answer of each source, in order; with --since also whether it was slow, and why.
+    """Explain a disk's limits, and whether it was slow.
+
+    It lists the answer of each source, in order; with --since also whether the disk was slow, and why.
 
     That is what this node knows: what its passes measured of the disk and of others, changes of its limits and holds,
     probes, and stalls that the guest's console tells of. With Ceph's health and other nodes: plimsoll region explain.
+
+    Exit status:
+        0   the guest answered
+        1   a guest is unreachable, the rules file is broken, or a file cannot be read
+        64  usage
+
+    Examples:
+        plimsoll disk explain instance-00000412 vda
+        plimsoll disk explain instance-00000412 vda --since 2h
+        plimsoll disk explain instance-00000412 vda --since 14:00 --until 15:00
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -37,9 +37,19 @@ COLUMNS = (
 
 
 class DrillCompare(LocalCommand, Listing):
-    """Compare drills: a row for each incident of each recording, with what drill report has of it.
+    """Compare the incidents of several drills.
 
-    Exit status: 0, 1 error, 64 usage.
+    It lists a row for each incident of each recording, with what drill report has of it.
+
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll drill compare spring.jsonl autumn.jsonl
+        plimsoll drill compare spring.jsonl autumn.jsonl -f json
+        plimsoll drill compare spring.jsonl --sort-column stalled
     """
 
     empty = "Nothing failed in these recordings."

@@ -16,9 +16,19 @@ _LONGEST = 200
 
 
 class DrillMark(LocalCommand):
-    """Add a mark to a recording, with the time and your name: what you do, at the moment when you do it.
+    """Add a mark to the recording of a drill.
 
-    Exit status: 0, 1 error, 64 usage.
+    A mark has the time and your name: say what you do, at the moment when you do it.
+
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll drill mark drill.jsonl "power off node12"
+        plimsoll drill mark drill.jsonl "power on node12"
+        plimsoll drill mark /srv/drill.jsonl "rack 3 is back"
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -46,7 +46,9 @@ CLUSTER, LOG, GUESTS, CHANGES, STORE = "ceph", "log", "guests", "changes", "stor
 
 
 class DrillRecord(NodeCommand):
-    """Record a drill: Ceph's status and log, what the guests of this node get, and plimsoll's changes, each second.
+    """Record Ceph and the guests of this node in a drill.
+
+    A recording has Ceph's status and log, what the guests of this node get, and plimsoll's changes, each second.
 
     FILE is new, and grows until --for is over, or SIGINT or SIGTERM comes; what a killed recording has can be
     reported. A source that does not answer within --deadline is a gap, unknown, and stops no other. Guests lose
@@ -57,8 +59,16 @@ class DrillRecord(NodeCommand):
     30 readings) completes none for longer while the cluster is unhealthy; a failure that the monitors do not know yet
     counts once they do.
 
-    Exit status: 0, 1 error or a source that never answered, 3 a disk stalled for longer than --until-stalled or none
-    was busy, 64 usage.
+    Exit status:
+        0   done
+        1   error or a source that never answered
+        3   a disk stalled for longer than --until-stalled or none was busy
+        64  usage
+
+    Examples:
+        plimsoll drill record drill.jsonl --for 30m
+        plimsoll drill record drill.jsonl --for 30m --probe instance-00000412
+        plimsoll drill record drill.jsonl --until-stalled 60s
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

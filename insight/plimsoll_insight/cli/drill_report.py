@@ -55,13 +55,23 @@ _COMPARED = {
 
 
 class DrillReport(LocalCommand, Page):
-    """Report a drill: its phases, what guests got in each, how soon it was seen and over, and who stalled.
+    """Report the phases of a drill and what guests got.
+
+    It also has how soon the failure was seen and over, and who stalled.
 
     FILE is a recording, also one that is under way or was killed. Several are of one drill: of several nodes, whose
     clocks must agree, or one after the other. Latencies are the means of each disk and reading, weighted by their
     requests. --forecast compares the first incident with the output of plimsoll forecast -f json.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll drill report drill.jsonl
+        plimsoll drill report drill.jsonl --plot drill.html
+        plimsoll drill report node1.jsonl node2.jsonl --forecast forecast.json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

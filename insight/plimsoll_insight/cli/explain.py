@@ -26,12 +26,22 @@ _LONGEST_NAME = 255
 
 
 class RegionExplain(RegionCommand, Page):
-    """Explain why a server or a volume was slow: its limit, a neighbour, the cluster, or not at all.
+    """Explain why a server or a volume was slow.
+
+    The cause is its limit, a neighbour, the cluster, or it was not slow at all.
 
     It compares each disk with others of its type and its node, by the averages of passes, and prints a sentence for
     the tenant. What is unknown is not counted as fast. For intervals with all figures: -f json.
 
-    Exit status: 0; 1 error; 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll region explain shop-db-1
+        plimsoll region explain shop-db-1 --since 14:00 --until 16:00
+        plimsoll region explain 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --since 2h
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -67,14 +67,24 @@ _NAMES = {
 
 
 class ForecastList(LocalCommand, Listing):
-    """Forecast what a failure would cost: writes to degraded objects, IOPS left, recovery, memory of the return.
+    """Forecast what a failure of Ceph's hosts would cost.
+
+    It computes writes to degraded objects, IOPS left, recovery, and the memory of the return.
 
     What fails is given by counts (--domains and --copies, or --degraded), or found on the CRUSH tree of a running
     cluster (--live with --each or --lose). A NUMBER is exact or a range, LOW..HIGH; figures are ranges where the
     numbers are. A figure is left out where a number for it is unknown, and a line names the options that would tell
     it.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll forecast --live --each rack
+        plimsoll forecast --live --lose node12 --away 10m
+        plimsoll forecast --domains 30 --copies 3
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -39,14 +39,25 @@ _BY = ("all", "guest", "group", "log")
 
 
 class Hist(LocalCommand, Listing):
-    """Latency over time out of fio's histogram logs, merged exactly: percentiles of each interval.
+    """Show latency over time from fio's histogram logs.
+
+    Logs are merged exactly, into percentiles of each interval.
 
     A FILE is a log that fio wrote (write_hist_log), its JSON+ output, or either in gzip or zstd. Of a DIRECTORY,
     all logs in it; the guest is the directory below it, else the name before _clat_hist. Logs without times of the
     Unix epoch begin together. WAITING is the mean number of requests that were waiting; an interval in which some
     waited and none completed is stalled.
 
-    Exit status: 0, 5 cannot tell from what was read, 1 error, 64 usage.
+    Exit status:
+        0   done
+        5   cannot tell from what was read
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll hist results
+        plimsoll hist results --by guest --interval 10s
+        plimsoll hist node1_clat_hist.1.log --percentiles 50,99 --plot latency.html
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

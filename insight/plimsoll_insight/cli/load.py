@@ -53,14 +53,25 @@ _SECOND = timedelta(seconds=1)
 
 
 class Load(NodeCommand, Listing):
-    """Watch the disks of this node for some time, and list who made the load: shares, rates and sizes of requests.
+    """List who makes the load of this node.
+
+    It watches the disks for some time, and lists shares, rates and sizes of requests.
 
     QEMU is asked for its counters once each interval and guest, as by top. SIZES are the mean sizes of requests in
     intervals, the most frequent first: 4k 74 % are requests in intervals whose mean was 4 to 8 KiB. With --by time
     each interval has a row, with the sizes of its disks. SIGINT and SIGTERM end it early, with the list of the time
     until then.
 
-    Exit status: 0, 1 error or incomplete, 64 usage, 75 another load measures latencies.
+    Exit status:
+        0   done
+        1   error or incomplete
+        64  usage
+        75  another load measures latencies
+
+    Examples:
+        plimsoll load
+        plimsoll load --for 5m --by project
+        plimsoll load --for 1m --guest instance-00000412 --latency
     """
 
     empty = "No disk did anything."

@@ -25,12 +25,22 @@ _MOST = 200
 
 
 class RegionLoadList(RegionCommand, Listing):
-    """List who makes the load of the region: shares of all requests and bytes, rates, and mean sizes of requests.
+    """List who makes the load of the region.
+
+    It lists shares of all requests and bytes, rates, and mean sizes of requests.
 
     All are averages since --since, by the averages of passes: a row has the load of the whole time, also if it was
     there for a part of it. Order: the largest share first, of reads, writes, bytes read or bytes written.
 
-    Exit status: 0; 1 error; 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll region load
+        plimsoll region load --by project --since 2h
+        plimsoll region load --since 14:00 --until 15:00 --node node12
     """
 
     empty = "No disk did anything."

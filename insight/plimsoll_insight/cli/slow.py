@@ -57,13 +57,24 @@ _BEGIN = 64 << 10
 
 
 class Slow(LocalCommand, Listing):
-    """Slow requests of Ceph by OSD, host, rack and root, out of its logs or live, and which of them stands out.
+    """List Ceph's slow requests by OSD, host and rack.
+
+    It reads logs, or asks the cluster (--live), and says which of them stands out.
 
     A LOG is the cluster's (ceph.log), an OSD's (ceph-osd.N.log) or a monitor's, of any release from Jewel to
     Tentacle, as a file, a journal or a container has it, plain, gzip or zstd, in any order; or ceph health detail; or
     the JSON of dump_historic_slow_ops, with osd.N in its name. Each request counts once.
 
-    Exit status: 0 some or none, 5 cannot tell, 1 error, 64 usage.
+    Exit status:
+        0   some or none
+        5   cannot tell
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll slow /var/log/ceph/ceph.log
+        plimsoll slow --live
+        plimsoll slow /var/log/ceph/ceph.log --since 14:00 --tree tree.json --plot slow.html
     """
 
     empty = "No slow requests."

@@ -23,14 +23,23 @@ from plimsoll_probes.cli.base import HistoryCommand, now
 
 
 class GateCommand(HistoryCommand, Page):
-    """Judge this node for a rollout: whether it is healthy after an installation or a change of settings.
+    """Judge this node for a rollout.
 
     A node is healthy when this version of plimsoll made the last pass, no figure of plimsoll status is critical or
     unknown, and none is a warning, except for what --tolerate and --tolerate-warnings name. In mode observe the
     figures behind and unlimited are ignored. With --pass, systemd makes a pass first (the daemon, where it runs,
     and in its container).
 
-    Exit status: 0 healthy, 3 not healthy, 1 systemd does not answer, 64 usage.
+    Exit status:
+        0   healthy
+        3   not healthy
+        1   systemd does not answer
+        64  usage
+
+    Examples:
+        plimsoll gate
+        plimsoll gate --pass --wait 5m
+        plimsoll gate --by-version 1.0.0 --tolerate paused
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -42,14 +42,23 @@ class _Printed(_OfSite):
 
 
 class MonitoringAlerts(_Printed):
-    """Print the alerts for Prometheus, as YAML.
+    """Print the alerts for Prometheus.
+
+    They are YAML.
 
     The keys of FILE: region, instance (names of labels), selector, compute_nodes, ceph (matchers), labels, docs_url,
     dashboards_url, ceph_url, rollout, retired, probes_off (durations), broken_guests, broken_percent, broken_many,
     stalled_projects, promised_ratio, thresholds (warning and critical of each figure of check_plimsoll), alerts
     (enabled, severity and for of each).
 
-    Exit status: 0; 1 FILE has a fault.
+    Exit status:
+        0   done
+        1   FILE has a fault
+
+    Examples:
+        plimsoll monitoring alerts
+        plimsoll monitoring alerts --values site.yaml
+        plimsoll monitoring alerts --values /etc/plimsoll/site.yaml
     """
 
     def text(self, site: Site) -> str:
@@ -57,11 +66,20 @@ class MonitoringAlerts(_Printed):
 
 
 class MonitoringRules(_Printed):
-    """Print the recording rules for Prometheus, as YAML; alerts, dashboards and plimsoll region read them.
+    """Print the recording rules for Prometheus.
+
+    They are YAML; alerts, dashboards and plimsoll region read them.
 
     The keys of FILE are those of plimsoll monitoring alerts.
 
-    Exit status: 0; 1 FILE has a fault.
+    Exit status:
+        0   done
+        1   FILE has a fault
+
+    Examples:
+        plimsoll monitoring rules
+        plimsoll monitoring rules --values site.yaml
+        plimsoll monitoring rules --values /etc/plimsoll/site.yaml
     """
 
     def text(self, site: Site) -> str:
@@ -69,12 +87,20 @@ class MonitoringRules(_Printed):
 
 
 class MonitoringDashboards(_OfSite):
-    """Write the dashboards for Grafana, as JSON files, into a directory.
+    """Write the dashboards for Grafana as JSON files.
 
     The keys of FILE are those of plimsoll monitoring alerts; of them labels of region and node, selector,
     compute_nodes, ceph, the addresses and thresholds matter here. Needs the extra plimsoll-agent[dashboards].
 
-    Exit status: 0; 1 FILE has a fault, or DIRECTORY cannot be written; 64 the extra is missing.
+    Exit status:
+        0   done
+        1   FILE has a fault, or DIRECTORY cannot be written
+        64  the extra is missing
+
+    Examples:
+        plimsoll monitoring dashboards dashboards
+        plimsoll monitoring dashboards /var/lib/grafana/dashboards
+        plimsoll monitoring dashboards dashboards --values site.yaml
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -98,12 +124,19 @@ class MonitoringDashboards(_OfSite):
 
 
 class MonitoringNagios(_OfSite):
-    """Print definitions for Nagios, NRPE or Icinga 2, which run check_plimsoll.
+    """Print definitions for Nagios, NRPE or Icinga 2.
 
     The keys of FILE are those of plimsoll monitoring alerts; of these, thresholds and docs_url count. Ranges that
     FILE does not have are those in [health] of each node's settings.
 
-    Exit status: 0; 1 FILE has a fault.
+    Exit status:
+        0   done
+        1   FILE has a fault
+
+    Examples:
+        plimsoll monitoring nagios
+        plimsoll monitoring nagios --part nrpe
+        plimsoll monitoring nagios --part icinga2 --values site.yaml
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -100,7 +100,9 @@ class _RegionOrder(LocalCommand):
 
 
 class RegionApprove(_RegionOrder):
-    """Approve, for the whole region and for a time, changes that a brake deferred.
+    """Approve a braked change for the whole region.
+
+    An approval is for a time.
 
     DIGEST is that of a set of QoS specs and types, as the region's brake prints it: exactly these are then published,
     and allowed by the brakes of all nodes. --rules approves a revision of the nodes' rules, as their brakes print it.
@@ -109,7 +111,15 @@ class RegionApprove(_RegionOrder):
 
     An approval also applies to nodes that come back later, until it ends.
 
-    Exit status: 0 approved, 1 not approved, 64 usage, or QoS specs and types have changed since.
+    Exit status:
+        0   approved
+        1   not approved
+        64  usage, or QoS specs and types have changed since
+
+    Examples:
+        plimsoll region approve 0123456789abcdef --reason CHG-412
+        plimsoll region approve 0123456789abcdef --remove gold --reason CHG-412
+        plimsoll region approve --rules 0123456789abcdef --for 8h --reason CHG-412
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -167,7 +177,14 @@ class RegionApprove(_RegionOrder):
 class RegionApprovals(_RegionOrder, Listing):
     """List the present approvals of the region.
 
-    Exit status: 0, or 1 if they are unknown.
+    Exit status:
+        0   done
+        1   they are unknown
+
+    Examples:
+        plimsoll region approvals
+        plimsoll region approvals -f json
+        plimsoll region approvals --region-file /srv/www/region.json
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
@@ -191,7 +208,15 @@ class RegionWithdraw(_RegionOrder):
 
     Specs and types that were published with the approval stay published, and changed limits stay changed.
 
-    Exit status: 0 withdrawn, 1 not withdrawn, 64 no such approval, or usage.
+    Exit status:
+        0   withdrawn
+        1   not withdrawn
+        64  no such approval, or usage
+
+    Examples:
+        plimsoll region withdraw 0123456789abcdef
+        plimsoll region withdraw 0123456789abcdef fedcba9876543210
+        plimsoll region withdraw 0123456789abcdef --region-file /srv/www/region.json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -303,12 +328,22 @@ def _approval_words(one: RegionApproval, last: LastReading | None) -> str:
 
 
 class RegionPauseAll(_RegionOrder):
-    """Stop writing limits on all nodes of the region, for a time or until plimsoll region resume.
+    """Stop writing limits on all nodes of the region.
+
+    It lasts for a time, or until plimsoll region resume.
 
     It takes effect on a node with the next region file that it fetches; passes still read and report. To pause one
     node at once: plimsoll pause.
 
-    Exit status: 0 paused, 1 not paused, 64 already paused, or usage.
+    Exit status:
+        0   paused
+        1   not paused
+        64  already paused, or usage
+
+    Examples:
+        plimsoll region pause --for 2h --reason "Ceph is being upgraded"
+        plimsoll region pause --reason CHG-412
+        plimsoll region pause --reason CHG-412 --region-file /srv/www/region.json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -335,9 +370,19 @@ class RegionPauseAll(_RegionOrder):
 
 
 class RegionResume(_RegionOrder):
-    """Write limits on the nodes of the region again, after plimsoll region pause.
+    """Write limits on the nodes of the region again.
 
-    Exit status: 0 resumed, 1 still paused, 64 not paused, or usage.
+    It ends plimsoll region pause.
+
+    Exit status:
+        0   resumed
+        1   still paused
+        64  not paused, or usage
+
+    Examples:
+        plimsoll region resume
+        plimsoll region resume --region-file /srv/www/region.json
+        plimsoll region resume -q
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -351,13 +396,23 @@ class RegionResume(_RegionOrder):
 
 
 class RegionHoldAdd(_RegionOrder):
-    """Hold disks at their present limits, or at other limits, on whatever node their guests run.
+    """Hold disks at limits, wherever their guests run.
+
+    They are held at their present limits, or at --limits.
 
     DISK is a volume ID, GUEST/VOLUME for that volume in one guest, or GUEST/POOL/IMAGE for a guest's own disk; GUEST
     is the guest's UUID. A hold on the node itself (plimsoll disk hold) comes first. No limit is raised or removed
     while the Ceph cluster is unhealthy. A second hold on the same DISK replaces the first.
 
-    Exit status: 0 held, 1 not held, 64 usage.
+    Exit status:
+        0   held
+        1   not held
+        64  usage
+
+    Examples:
+        plimsoll region hold add 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --for 2h --reason backup
+        plimsoll region hold add 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --for 2h --limits total_iops_sec=200 --reason db
+        plimsoll region hold add 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --for 7d --limits unlimited --reason move
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -404,7 +459,15 @@ class RegionHoldAdd(_RegionOrder):
 class RegionHoldRemove(_RegionOrder):
     """End holds of the region early.
 
-    Exit status: 0 ended, 1 not ended, 64 no such hold, or usage.
+    Exit status:
+        0   ended
+        1   not ended
+        64  no such hold, or usage
+
+    Examples:
+        plimsoll region hold remove 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a
+        plimsoll region hold remove 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a -q
+        plimsoll region hold remove 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --region-file /srv/www/region.json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -429,7 +492,14 @@ class RegionHoldRemove(_RegionOrder):
 class RegionHoldList(_RegionOrder, Listing):
     """List the holds of the region.
 
-    Exit status: 0, or 1 if they are unknown.
+    Exit status:
+        0   done
+        1   they are unknown
+
+    Examples:
+        plimsoll region hold list
+        plimsoll region hold list -f json
+        plimsoll region hold list --region-file /srv/www/region.json
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:

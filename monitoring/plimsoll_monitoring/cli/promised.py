@@ -23,14 +23,24 @@ _MOST_BYTES = 2**30
 
 
 class RegionPromised(RegionCommand, Listing):
-    """List what limits promise in all, beside the most that guests took, the highest ratio first.
+    """List what limits promise, and what guests took.
+
+    Promises stand beside the most that guests took, the highest ratio first.
 
     Promised is the sum of the limits in force now, on reads and writes together, without bursts; a sum that leaves
     out disks (unlimited, or unknown) is "at least" (≥). The most is the highest sum of averages between passes in the
     last day, week or month; peak use is the highest share of what was promised at the same time; p99 is the latency
     of probes within half an hour of the peak.
 
-    Exit status: 0; 1 error; 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll region promised
+        plimsoll region promised --by pool --over month
+        plimsoll region promised --ceph-report report.json
     """
 
     of_nodes = False

@@ -36,12 +36,23 @@ _TYPE_DROPS = {"reverted": 1, "p99.9": 2, "p50": 3, "runs": 4, "at_limit": 5}
 
 
 class RegionStatus(RegionCommand, Page):
-    """Show the region: what is wrong first, with its nodes and the command to run next, then nodes, disks and probes.
+    """Show the region, what is wrong first.
+
+    It lists what is wrong with its nodes and the command to run next, then nodes, disks and probes.
 
     Nodes are judged by the ranges in [health] of this machine's settings. Alerts of plimsoll that fire in this
     Prometheus are told, too.
 
-    Exit status: 0 no problems, 3 problems, 1 error, 64 usage.
+    Exit status:
+        0   no problems
+        3   problems
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll region status
+        plimsoll region status --region north
+        plimsoll region status --node node12
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[Any]]:
@@ -115,12 +126,22 @@ _BY_NUMBER: Mapping[str, Callable[[RegionDisk], float]] = {
 
 
 class RegionDisks(_RegionList):
-    """List the disks of the region that are unlimited, out of sync or at limit, the worst first.
+    """List disks that are unlimited, out of sync, at limit.
+
+    The worst comes first.
 
     At limit: at least 95 % of a limit used, on average between the last two passes of its node; iops is the same
     average. Order: unlimited, failed, unknown, deferred, planned, at limit; within each, the busiest first.
 
-    Exit status: 0; 1 error; 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll region disks
+        plimsoll region disks --state unlimited
+        plimsoll region disks --type gold --sort used
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -209,13 +230,23 @@ def _cells(
 
 
 class RegionProbes(_RegionList):
-    """List the results of probes in the region by type, project, node or guest, the worst first.
+    """List the results of probes in the region.
+
+    A row is a type, a project, a node or a guest; the worst comes first.
 
     Runs, the share of them that kept the promise, and latency percentiles are those of the last day, or since
     --since; percentiles come from all latencies of a row together. The numbers of guests (probed, with a broken
     promise as newest verdict, late: due twice without a run, postponed) are those of now.
 
-    Exit status: 0; 1 error; 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll region probes
+        plimsoll region probes --by guest --type gold
+        plimsoll region probes --since 7d --region north
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -31,13 +31,23 @@ _T = TypeVar("_T")
 
 
 class Status(HistoryCommand, Page):
-    """Show the state of this node: what is wrong first, with the command to run next, then passes, disks and probes.
+    """Show this node, what is wrong first.
+
+    Each problem has the command to run next; then come passes, disks and probes.
 
     It reads only the files of passes and probes. It needs no libvirt, Ceph or network, so it works while those hang.
     The ranges in [health] decide what is a problem.
 
-    Exit status: 0 no problems, 3 problems, 1 no pass yet, a file cannot be read, or the state
-    directory is full or read-only, 64 usage.
+    Exit status:
+        0   no problems
+        3   problems
+        1   no pass yet, a file cannot be read, or the state directory is full or read-only
+        64  usage
+
+    Examples:
+        plimsoll status
+        plimsoll status --config-file /srv/node12/plimsoll.conf
+        plimsoll status -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -53,9 +53,19 @@ _WORST = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW, Verdict.FAILED, POSTP
 
 
 class ProbeList(HistoryCommand, Listing):
-    """List the newest result of each guest, directory and job, and what was postponed since, the worst first.
+    """List the newest result of each guest and job.
 
-    Exit status: 0, 1 error, 64 usage.
+    The worst comes first, with what was postponed since. A job of a guest may have several directories.
+
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll probe list
+        plimsoll probe list --sort-column guest
+        plimsoll probe list -f json
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
@@ -81,9 +91,19 @@ class ProbeList(HistoryCommand, Listing):
 
 
 class ProbeHistory(HistoryCommand, Listing):
-    """List the results of this node, oldest first; the last 50 unless --most says otherwise. Times are in UTC.
+    """List the results of this node, oldest first.
 
-    Exit status: 0, 1 error, 64 usage.
+    The last 50 unless --most says otherwise. Times are in UTC.
+
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll probe history
+        plimsoll probe history --guest instance-00000412 --since 7d
+        plimsoll probe history --job mixed -f csv
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

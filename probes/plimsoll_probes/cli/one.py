@@ -25,9 +25,17 @@ _ERROR = "Each percentile is the middle of one of fio's buckets, off by at most 
 
 
 class ProbeShow(HistoryCommand, Page):
-    """Show one result: guest, limits, figures, verdict and its reason.
+    """Show one result and the reason of its verdict.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll probe show
+        plimsoll probe show 17
+        plimsoll probe show --guest instance-00000412 --job write
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -122,11 +130,21 @@ def _text(value: str | None) -> str:
 
 
 class ProbeCompare(HistoryCommand, Page):
-    """Compare one result with those of the same guest, directory and job in the days before it.
+    """Compare a result with those of the days before it.
+
+    Those are of the same guest, directory and job.
 
     Inconclusive results, and those with other parameters, are left out.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll probe compare
+        plimsoll probe compare 17 --since 14d
+        plimsoll probe compare --guest instance-00000412 --job mixed
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

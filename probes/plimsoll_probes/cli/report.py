@@ -38,12 +38,22 @@ class NoDrawing(PlimsollError):
 
 
 class ProbeReport(HistoryCommand):
-    """Write the results of this node as one page: a summary, verdicts, latency over time, the worst guests.
+    """Write the results of this node as one page.
+
+    It has a summary, verdicts, latency over time and the worst guests.
 
     It is a single HTML file without scripts that needs no network. Times are in UTC, and so is
     a moment without a zone.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll probe report -o report.html
+        plimsoll probe report -o week.html --since 7d
+        plimsoll probe report -o guest.html --guest instance-00000412 --job read
     """
 
     prints_files = True

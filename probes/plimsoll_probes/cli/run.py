@@ -62,14 +62,24 @@ class _Desired:
 
 
 class ProbeRun(NodeCommand):
-    """Probe guests: run fio inside the guest (read, write, mixed) and compare the result with the disk's limits.
+    """Measure guests by fio, and compare with their limits.
+
+    fio runs inside the guest: read, write and mixed.
 
     Only guests that a rule with probe chooses are probed; without --guest or --due all of them on this node.
     A probe creates a file in the guest and removes it afterwards; it starts only while the disk's cluster is
     healthy.
 
-    Exit status: 0 all promises kept, or nothing due; 3 a promise not kept, or a probe failed or was postponed;
-    1 no probe could run; 64 usage.
+    Exit status:
+        0   all promises kept, or nothing due
+        3   a promise not kept, or a probe failed or was postponed
+        1   no probe could run
+        64  usage
+
+    Examples:
+        plimsoll probe run --dry-run
+        plimsoll probe run --guest instance-00000412
+        plimsoll probe run --guest instance-00000412 --job read --directory /srv
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

@@ -72,11 +72,21 @@ class Entry:
 
 
 class ProbeTimetable(NodeCommand, Listing):
-    """List due and upcoming probes, by the current rules and running guests. Times are in UTC.
+    """List due and upcoming probes.
+
+    It follows the current rules and running guests. Times are in UTC.
 
     A guest without a probe in that time is listed with its next one.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll probe timetable
+        plimsoll probe timetable --until 12h
+        plimsoll probe timetable -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
