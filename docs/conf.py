@@ -26,9 +26,10 @@ html_show_sourcelink = False
 html_copy_source = False
 html_show_copyright = False
 
-# -h stands in every command of cliff's; --help is said once for all.
+# Of the general options; --help is said once for all.
 autoprogram_cliff_ignored = ["-h", "--help"]
 
+# plimsoll_docs adds a page a command.
 man_pages = [
     ("reference/plimsoll", "plimsoll", "keep block I/O limits in force on RBD disks of guests", author, 1),
     ("reference/check_plimsoll", "check_plimsoll", "check plimsoll on a node, for Nagios and Icinga", author, 1),

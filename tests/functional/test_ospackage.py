@@ -20,6 +20,7 @@ import pytest
 from lab import wheelhouses
 from plimsoll_agent.store import memory_file
 from tests.depth import DEPTH, Depth
+from tests.functional.test_package import MAN
 
 ROOT = Path(__file__).parents[2]
 DEB = f"plimsoll_{wheelhouses.VERSION}-1+debian12_amd64.deb"
@@ -133,12 +134,8 @@ def test_the_deb_has_all_units_pages_and_samples_of_the_tree(members: list[tarfi
     assert len(units) == 8
     assert units | samples | guides <= inside
     assert {name for name in inside if "/man/" in name and "opt" not in name} == {
-        f"./usr/share/man/{page}.gz"
-        for page in (
-            "man1/plimsoll.1", "man1/check_plimsoll.1", "man5/plimsoll.conf.5", "man5/plimsoll-rules.5",
-            "man5/plimsoll-qos.5",
-        )
-    }  # fmt: skip
+        f"./usr/share/man/{page}.gz" for page in MAN
+    }
     elsewhere = ("./opt/plimsoll/", "./usr/", "./etc/plimsoll/")
     assert not [name for name in inside if not name.startswith(elsewhere)]
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.frozen import frozen
 
-OUTPUT = frozenset(
-    {"formatter", "format", "verbose", "columns", "sort_columns", "sort_direction", "long", "max_width", "noindent"}
-)
-"""Destinations of options about the form of what is printed, which many commands have."""
+LISTS = frozenset({"formatter", "columns", "sort_columns", "sort_direction", "long", "max_width", "noindent"})
+"""Destinations of the options that every list has."""
+_OUTPUT = LISTS | {"format", "verbose"}
+"""Those of all options about the form of what is printed."""
 _WIDEST = 30
 """Columns before the text of an option."""
 _INDENT = "  "
@@ -109,8 +109,8 @@ def groups(parser: argparse.ArgumentParser) -> Iterator[Options]:
     output: list[argparse.Action] = []
     for group in parser._action_groups:
         visible = [each for each in group._group_actions if each.help != argparse.SUPPRESS and each.dest != "help"]
-        output += [each for each in visible if each.dest in OUTPUT]
-        others = tuple(each for each in visible if each.dest not in OUTPUT)
+        output += [each for each in visible if each.dest in _OUTPUT]
+        others = tuple(each for each in visible if each.dest not in _OUTPUT)
         if others:
             title = "arguments" if not others[0].option_strings else group.title or "options"
             own.append(Options(title=title, text=group.description or "", actions=others))
