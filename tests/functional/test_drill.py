@@ -167,10 +167,10 @@ def test_a_page_of_an_hour_with_many_guests_is_small(plimsoll: Callable[..., Ran
             64,
             "--until-stalled needs the guests, and Ceph",
         ),
-        (("mark", "{}/none", "text"), 1, "none: No such file or directory"),
+        (("mark", "{}/none", "text"), 1, "none: no such file"),
         (("mark", "{}/none", " "), 64, "TEXT: must have 1 to 200 characters"),
         (("report", "{}/plimsoll.conf"), 1, "not a recording of plimsoll drill record"),
-        (("compare", "{}/none"), 1, "none: No such file or directory"),
+        (("compare", "{}/none"), 1, "none: no such file"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

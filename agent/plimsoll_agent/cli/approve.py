@@ -40,7 +40,7 @@ class _NodeDecision(LocalCommand):
             state.prepare()
             Record(state.record, to_journal).note(events)
         except StateError as error:
-            self.app.stderr.write(f"Done, but not recorded: {error}\n")
+            self.warn_of(f"Done, but not recorded: {error}")
             return 3
         return 0
 
@@ -121,7 +121,7 @@ class Approve(_NodeDecision, NodeCommand):
     def _context(self, settings: Settings) -> PassContext:
         context = pass_context(settings, read_only=True)
         if context.complaint:
-            self.app.stderr.write(f"{context.complaint}\n")
+            self.warn_of(context.complaint)
         return context
 
     def _plan(self, settings: Settings, context: PassContext) -> PassReport:

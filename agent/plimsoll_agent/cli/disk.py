@@ -47,7 +47,7 @@ class _DiskCommand(NodeCommand):
         with self.libvirt(settings) as hypervisor:
             report = run(settings, hypervisor, context, scope=scope(hypervisor), mode=Mode.PLAN, sizes=True)
         if context.complaint:
-            self.app.stderr.write(f"{context.complaint}\n")
+            self.warn_of(context.complaint)
         self._sound = not context.complaint
         self.status = 1 if context.complaint or report.failures else 0
         return report
@@ -60,7 +60,7 @@ class _DiskCommand(NodeCommand):
         try:
             last = record_query.last_of_each(Record(state_of(self.settings(parsed_args)).record))
         except StateError as error:
-            self.app.stderr.write(f"{printable(str(error))}; changes that failed are shown as out of sync\n")
+            self.warn_of(f"{printable(str(error))}; changes that failed are shown as out of sync")
             return {}
         return {key: past for key, o in changes.items() if (past := sentences.behind(o, last.get(key))) is not None}
 
@@ -107,7 +107,7 @@ class DiskList(_DiskCommand, Listing):
         report, choice = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest))), choice_of(parsed_args)
         report = replace(report, outcomes=tuple(outcome for outcome in report.outcomes if choice.has(outcome.disk)))
         for unreachable in report.unreachable:
-            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+            self.warn_of(sentences.unreachable_words(unreachable))
         pasts = self.pasts(parsed_args, report.outcomes)
         states = [_state(report, outcome, pasts.get(outcome.disk.key)) for outcome in report.outcomes]
         self.closing = (_list_sum(report, states),)

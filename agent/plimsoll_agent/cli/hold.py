@@ -258,7 +258,7 @@ class HoldAdd(OneOrMany):
         """A pass over the guests; its lines go to ``lines``."""
         context = pass_context(settings, read_only=False, locks=locks)
         if context.complaint and self._sound:  # else it was printed when the disk was looked up
-            self.app.stderr.write(f"{context.complaint}\n")
+            self.warn_of(context.complaint)
         with self.libvirt(settings) as hypervisor:
             report = run(settings, hypervisor, context, scope=Scope(frozenset(guests)), mode=Mode.ENFORCE)
         outcome_lines = [

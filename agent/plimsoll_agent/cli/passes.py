@@ -101,7 +101,7 @@ class _Pass(TellsDisks):
         else:
             self.say_data(serialize.report_data(report, self._manner.impacts), parsed_args.format)
         if report.complaint:
-            self.app.stderr.write(f"{report.complaint}\n")
+            self.warn_of(report.complaint)
         status = exit_status(report) or (0 if complete else 3)
         if text and status == 3 and mode is not Mode.PLAN:
             self.tell([TextLine(incomplete_words(report, complete))])

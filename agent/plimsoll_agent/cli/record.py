@@ -219,7 +219,7 @@ class RecordList(LocalCommand, Listing):
             except CorruptRecord as error:  # the next pass moves it aside, and starts a new one
                 if complaint is None:
                     complaint = str(error)
-                    self.app.stderr.write(f"{complaint}\n")
+                    self.warn_of(complaint)
             self.app.stdout.flush()
             if not self._wait():
                 return

@@ -139,9 +139,9 @@ class RulesTest(NodeCommand, Listing):
 
     def _complaint(self, context: PassContext, report: PassReport, differing: int) -> None:
         for unreachable in report.unreachable:
-            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+            self.warn_of(sentences.unreachable_words(unreachable))
         if context.complaint:
-            self.app.stderr.write(f"{context.complaint}\n")
+            self.warn_of(context.complaint)
         self.status = 1 if context.complaint or report.failures else 2 if differing else 0
 
     def produce_output(

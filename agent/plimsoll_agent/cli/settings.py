@@ -30,7 +30,7 @@ class SettingsList(OneLineErrors, Listing):
     Examples:
         plimsoll settings
         plimsoll settings --changed
-        plimsoll settings libvirt.uri
+        plimsoll settings libvirt
     """
 
     empty = "Every setting has its default."

@@ -110,9 +110,9 @@ class Top(NodeCommand, Listing):
         sample = sampler.sample()
         decisions = plan.planned(sample)
         for unreachable in sample.unreachable:
-            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+            self.warn_of(sentences.unreachable_words(unreachable))
         if decisions.complaint:
-            self.app.stderr.write(f"{decisions.complaint}\n")
+            self.warn_of(decisions.complaint)
         selection = [
             row
             for row in rows(sample, decisions, parsed_args.sort, reverse=parsed_args.reverse)

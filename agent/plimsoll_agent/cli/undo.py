@@ -187,7 +187,7 @@ class Undo(TellsDisks):
         with self.telling(), nullcontext() if read_only else self._held(state, wish) as locks:
             context = pass_context(settings, read_only=read_only, locks=locks)
             if context.complaint and read_only:  # each undo looks first
-                self.app.stderr.write(f"{context.complaint}\n")
+                self.warn_of(context.complaint)
             gate, heedless = context.caution.gate, parsed_args.ignore_health
             with self.libvirt(settings) as hypervisor:
                 return run_undo(

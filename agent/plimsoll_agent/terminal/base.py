@@ -19,7 +19,7 @@ from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, is_digest
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError, Parameter
 from plimsoll_agent.terminal.folding import folding
 from plimsoll_agent.terminal.main import Plimsoll, plain_parser
-from plimsoll_agent.terminal.output import Terminal, terminal_of
+from plimsoll_agent.terminal.output import Terminal, marked, terminal_of
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import meant, printable
@@ -65,6 +65,10 @@ class OneLineErrors(command.Command):
     def wants_exact(self, parsed_args: argparse.Namespace) -> bool:
         """Whether ``-v`` was given; cliff takes it for the program's own wherever it stands."""
         return bool(parsed_args.verbose) or getattr(self.app_args, "verbose_level", 1) > 1
+
+    def warn_of(self, text: str) -> None:
+        """Say on stderr what the result lacks."""
+        self.app.stderr.write(f"{marked(self.app.stderr, 'warning', text)}\n")
 
     def get_epilog(self) -> str:
         return self._epilog or ""  # cliff's own searches every package's list of files for the distribution

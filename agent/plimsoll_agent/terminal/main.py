@@ -18,8 +18,8 @@ from cliff.commandmanager import CommandManager
 from cliff.help import HelpCommand
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.terminal.folding import folding
-from plimsoll_agent.terminal.output import COLOUR_CHOICES
+from plimsoll_agent.terminal.folding import Folding, folding
+from plimsoll_agent.terminal.output import COLOUR_CHOICES, marked
 from plimsoll_agent.terminal.overview import in_order, noun_of, of_noun, unknown
 
 # Priorities of sd-daemon(3): the journal files a line that begins with <3> as an error.
@@ -30,6 +30,15 @@ class _JournalFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         priority = _PRIORITIES.get(record.levelno, 6)
         return "\n".join(f"<{priority}>{line}" for line in super().format(record).splitlines())
+
+
+class _TerminalFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        mark = (
+            "error: " if record.levelno >= logging.ERROR else "warning: " if record.levelno >= logging.WARNING else ""
+        )
+        return f"{mark}{text}"
 
 
 def is_journal(stream: TextIO) -> bool:
@@ -59,9 +68,17 @@ class Help(HelpCommand):
     app: Plimsoll
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        if parsed_args.cmd:
+        names = [name for name, _ in self.app.command_manager]
+        if not parsed_args.cmd:
+            self.app.write_help()
+        elif noun := noun_of(parsed_args.cmd, names):
+            self.app.stdout.writelines(f"{line}\n" for line in of_noun(noun, names, self.app.summary_of))
+        else:
+            try:
+                self.app.command_manager.find_command(parsed_args.cmd)
+            except ValueError:
+                return self.app.refuse(parsed_args.cmd)
             return int(super().take_action(parsed_args))
-        self.app.write_help()
         return 0
 
 
@@ -69,7 +86,8 @@ def plain_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """An error in the arguments is one line, and one that names the help, instead of the whole usage."""
 
     def error(message: str) -> NoReturn:
-        parser.exit(UsageError.exit_status, f"{parser.prog}: {message}\nsee: {parser.prog} --help\n")
+        text = marked(sys.stderr, "error", message)
+        parser.exit(UsageError.exit_status, f"{text}\nsee: {parser.prog} --help\n")
 
     def format_help() -> str:
         from plimsoll_agent.terminal.help import text_of  # here, since only help needs it
@@ -131,9 +149,16 @@ class Plimsoll(App):
 
     def configure_logging(self) -> None:
         super().configure_logging()
+        if isinstance(self.stderr, Folding):
+            self.stderr.choose_colour(self.options.color)
+        formatter: type[logging.Formatter] = logging.Formatter
         if is_journal(self.stderr):
-            for handler in logging.getLogger("").handlers:
-                handler.setFormatter(_JournalFormatter("%(message)s"))
+            formatter = _JournalFormatter
+        elif self.stderr.isatty():
+            formatter = _TerminalFormatter
+        for handler in logging.getLogger("").handlers:
+            if not isinstance(handler, logging.FileHandler):
+                handler.setFormatter(formatter("%(message)s"))
 
     def for_journal(self, line: str) -> str:
         """The line, with its priority if standard output is the journal, so that a guest's name cannot set it."""
@@ -141,7 +166,7 @@ class Plimsoll(App):
 
     def interact(self) -> None:
         """Refuses options without a command, for which cliff would open a prompt."""
-        self.stderr.write("plimsoll: no command given; see: plimsoll --help\n")
+        self.stderr.write(f"{marked(self.stderr, 'error', 'no command given; see: plimsoll --help')}\n")
         raise SystemExit(UsageError.exit_status)
 
     def run_subcommand(self, argv: list[str]) -> int:
@@ -150,13 +175,14 @@ class Plimsoll(App):
         try:
             self.command_manager.find_command(argv)
         except ValueError:
-            noun = noun_of(argv, names)
-            if noun and {"-h", "--help"} & set(argv):
-                self.stdout.writelines(f"{line}\n" for line in of_noun(noun, names, self.summary_of))
-                return 0
-            self.stderr.writelines(f"{line}\n" for line in unknown(argv, names, self.summary_of))
-            return UsageError.exit_status
+            return self.refuse(argv)
         return super().run_subcommand(argv)
+
+    def refuse(self, argv: list[str]) -> int:
+        """Say that there is no such command, and which may be meant."""
+        first, *others = unknown(argv, [name for name, _ in self.command_manager], self.summary_of)
+        self.stderr.writelines(f"{line}\n" for line in (marked(self.stderr, "error", first), *others))
+        return UsageError.exit_status
 
     def print_help_if_requested(self) -> None:
         if self.options.deferred_help:
@@ -190,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without arrows must not end a pass
             stream.reconfigure(errors="replace")
-    sys.stderr = folding(sys.stderr)
+    sys.stderr = folding(sys.stderr, marks=True)
     app = Plimsoll()
     try:
         status = app.run(arguments or ["help"])

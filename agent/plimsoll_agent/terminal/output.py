@@ -35,6 +35,11 @@ def terminal_of(stdout: TextIO, colour: str = "auto") -> Terminal:
     return Terminal(_columns(stdout) if stdout.isatty() else None, _shows_colour(stdout, colour))
 
 
+def marked(stream: TextIO, mark: str, text: str) -> str:
+    """``error: …`` and ``warning: …`` for people at a terminal; programs and the journal get the text alone."""
+    return f"{mark}: {text}" if stream.isatty() else text
+
+
 def console(stdout: TextIO, colour: str = "auto") -> Console:
     """rich's console on this output. It takes no text for markup, and paints nothing unasked."""
     from rich.console import Console  # here, since it takes a tenth of a command's time

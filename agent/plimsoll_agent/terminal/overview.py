@@ -97,7 +97,7 @@ def unknown(argv: Sequence[str], names: Sequence[str], summary_of: Callable[[str
     """Lines about a command that does not exist: which one may be meant."""
     words = _words(argv)
     if noun_of(argv, names):
-        yield f"plimsoll {' '.join(words)}: the command is incomplete; use one of:"
+        yield f"{' '.join(words)} is not a whole command; use one of:"
         yield from of_noun(" ".join(words), names, summary_of)
         return
     text = printable(" ".join(words or argv))

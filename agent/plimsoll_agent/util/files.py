@@ -77,7 +77,7 @@ def _mode_of(path: Path) -> int | None:
 
 def reason(error: OSError) -> str:
     """What the system answered, and what to do where this user may not look: the group of plimsoll's files may."""
-    answer = error.strerror or str(error)
+    answer = "no such file" if error.errno == errno.ENOENT else error.strerror or str(error)
     return f"{answer}; add this user to its group, or run this as root" if error.errno == errno.EACCES else answer
 
 

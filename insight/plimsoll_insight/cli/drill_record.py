@@ -184,7 +184,7 @@ class DrillRecord(NodeCommand):
 
     def _end(self, name: str, probe: SteadyProbe) -> None:
         if not probe.end():
-            self.app.stderr.write(f"{printable(name)}: the probe left its file there; the next one removes it\n")
+            self.warn_of(f"{printable(name)}: the probe left its file there; the next one removes it")
 
     def _watch(
         self,

@@ -84,7 +84,7 @@ class ForecastList(LocalCommand, Listing):
     Examples:
         plimsoll forecast --live --each rack
         plimsoll forecast --live --lose node12 --away 10m
-        plimsoll forecast --domains 30 --copies 3
+        plimsoll forecast --domains 30 --copies 3 --network 10Gbit/s --objects 10M
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -179,11 +179,11 @@ class ForecastList(LocalCommand, Listing):
             if any(osd.has_mclock for osd in osds):
                 more.append("osd_op_queue is mclock_scheduler: its profile may let recovery take longer.")
         except PlimsollError as error:
-            self.app.stderr.write(f"The settings of OSDs are unknown: {error}\n")
+            self.warn_of(f"The settings of OSDs are unknown: {error}")
         try:
             measurement = settings.measured_by([cluster.counters(osd) for osd in sample])
         except PlimsollError as error:
-            self.app.stderr.write(f"The times of writes and of peering are unknown: {error}\n")
+            self.warn_of(f"The times of writes and of peering are unknown: {error}")
             return read, more
         return _fill(read, measurement), more
 
@@ -191,7 +191,7 @@ class ForecastList(LocalCommand, Listing):
         try:
             return settings.status_delay(cluster.manager_settings())
         except PlimsollError as error:
-            self.app.stderr.write(f"The settings of the manager are unknown, its defaults are taken: {error}\n")
+            self.warn_of(f"The settings of the manager are unknown, its defaults are taken: {error}")
             return None
 
 

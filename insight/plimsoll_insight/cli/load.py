@@ -183,7 +183,7 @@ class Load(NodeCommand, Listing):
         try:
             had = histograms.remove()
         except CorruptState as error:
-            self.app.stderr.write(f"{error}; histograms that it named stay until their guests stop\n")
+            self.warn_of(f"{error}; histograms that it named stay until their guests stop")
             return
         if had:
             words = (
@@ -201,9 +201,9 @@ class Load(NodeCommand, Listing):
         except Busy:
             return
         except StateError as error:
-            self.app.stderr.write(f"{error}\n")
+            self.warn_of(str(error))
         except OSError as error:
-            self.app.stderr.write(f"{state.histograms}: {files.reason(error)}\n")
+            self.warn_of(f"{state.histograms}: {files.reason(error)}")
 
 
 def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:

@@ -138,7 +138,7 @@ class Writer:
         except FileExistsError as error:
             raise RecordingError(f"{path}: there is such a file; give another name") from error
         except OSError as error:
-            raise RecordingError(f"{path}: {error.strerror}") from error
+            raise RecordingError(f"{path}: {files.reason(error)}") from error
         writer = cls(descriptor, path)
         writer.write(began, {_HEAD: VERSION, "node": node, "interval": interval})
         return writer
@@ -154,7 +154,7 @@ class Writer:
             if os.pread(descriptor, 1, size - 1) != b"\n":  # it was killed while it wrote
                 os.write(descriptor, b"\n")
         except OSError as error:
-            raise RecordingError(f"{path}: {error.strerror}") from error
+            raise RecordingError(f"{path}: {files.reason(error)}") from error
         return cls(descriptor, path)
 
     def write(self, time: float, line: Mapping[str, Any]) -> None:
@@ -165,7 +165,7 @@ class Writer:
                 while content:
                     content = content[os.write(self._descriptor, content) :]
         except OSError as error:
-            raise RecordingError(f"{self._path}: {error.strerror}") from error
+            raise RecordingError(f"{self._path}: {files.reason(error)}") from error
 
 
 def status_line(status: Status) -> dict[str, object]:
@@ -249,7 +249,7 @@ class _lines:  # noqa: N801  # a context manager, as open
         try:
             self._file = os.fdopen(files.open_regular(self._path, os.O_RDONLY, follow=True), "rb")
         except OSError as error:
-            raise RecordingError(f"{self._path}: {error.strerror}") from error
+            raise RecordingError(f"{self._path}: {files.reason(error)}") from error
         return iter(self._file)
 
     def __exit__(self, *_: object) -> None:

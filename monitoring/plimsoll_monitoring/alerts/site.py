@@ -181,7 +181,7 @@ def read(path: Path, alerts: tuple[str, ...], labels: SiteLabels = SiteLabels())
     """
     text = schema.read(path)
     if text is None:
-        raise ConfigError(f"{path}: there is no such file")
+        raise ConfigError(f"{path}: no such file")
     return schema.check(text, lambda content: _site(content, alerts, labels)).good(str(path))
 
 

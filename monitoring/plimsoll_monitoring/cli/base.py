@@ -94,7 +94,7 @@ class RegionCommand(LocalCommand):
     def warn(self, prometheus: Prometheus) -> None:
         """Print that the result is incomplete, and end with status 1."""
         for warning in prometheus.warnings:
-            self.app.stderr.write(f"{warning}\n")
+            self.warn_of(warning)
             self.status = 1
 
     def partly(self, aggregates: Iterable[NodeKey], *, several: bool) -> None:

@@ -143,7 +143,7 @@ class ProbeRun(NodeCommand):
             return 3
         context = pass_context(settings, read_only=True, without_rules=parsed_args.dry_run)
         if context.complaint:
-            self.app.stderr.write(f"{context.complaint}\n")
+            self.warn_of(context.complaint)
         with self.libvirt(settings) as hypervisor:
             selection = pick(hypervisor, settings, context.situation.rules, datetime.now(UTC))
             for line in selection.complaints:
@@ -192,7 +192,7 @@ class ProbeRun(NodeCommand):
         """Print a document without results for a program, and the sentence on stderr."""
         if parsed_args.format != "text":
             self._say(text_of({"results": [], "postponed": [], "nothing": code.value}, parsed_args.format))
-            self.app.stderr.write(f"{why}\n")
+            self.warn_of(why)
         else:
             self._say(why)
 

@@ -101,7 +101,7 @@ class ProbeTimetable(NodeCommand, Listing):
         ahead, at, settings = _duration(parsed_args.until), now(), self.settings(parsed_args)
         rules, complaint = rules_actual(settings, state_of(settings), keep=False, without=True)
         if complaint:
-            self.app.stderr.write(f"{complaint}\n")
+            self.warn_of(complaint)
             self.status = 1
         pause = pause_actual(settings, at)
         if pause is not None:

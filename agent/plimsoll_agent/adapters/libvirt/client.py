@@ -49,6 +49,7 @@ _LONGEST_COMPLAINT = 1000  # characters: an agent may send megabytes
 # In milliseconds. Other clients' calls to QEMU take a few.
 _PATIENCE = 500
 _MOST_ANSWERED = 1000
+_NEXT = "check that libvirtd or virtqemud runs, and uri in [libvirt] (plimsoll settings libvirt)"
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
 
 
@@ -109,7 +110,7 @@ class Libvirt:
         except DeadlineExceeded as error:
             raise Unreachable(f"libvirt at {uri} does not answer: {error}") from error
         except libvirt.libvirtError as error:
-            raise Unreachable(f"libvirt at {uri} cannot be reached: {error}") from error
+            raise Unreachable(f"libvirt at {uri} cannot be reached: {error}; {_NEXT}") from error
 
     @property
     def hung(self) -> bool:

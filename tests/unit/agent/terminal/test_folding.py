@@ -12,7 +12,8 @@ from rich.cells import cell_len
 
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.terminal.base import OneLineErrors
-from plimsoll_agent.terminal.folding import folding
+from plimsoll_agent.terminal.folding import Folding, folding
+from plimsoll_agent.terminal.output import marked
 from plimsoll_agent.terminal.wrap import folded
 from tests.unit.person import Person, Terminal
 from tests.unit.widths import WIDTHS
@@ -147,7 +148,7 @@ def test_an_error_in_the_arguments_is_a_line_and_where_to_look(
     with pytest.raises(SystemExit) as stop:
         Person().types(Says, *words)
     assert stop.value.code == 64
-    assert re.sub(r"'(text|json)'", r"\1", capsys.readouterr().err) == f"plimsoll: {said}\nsee: plimsoll --help\n"
+    assert re.sub(r"'(text|json)'", r"\1", capsys.readouterr().err) == f"{said}\nsee: plimsoll --help\n"
 
 
 def test_help_breaks_no_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,3 +158,34 @@ def test_help_breaks_no_option(capsys: pytest.CaptureFixture[str]) -> None:
             with pytest.raises(SystemExit):
                 Person().types(Says, "--help")
         assert "--dry-run" in re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+
+
+def test_errors_and_warnings_are_marked_for_people_and_in_colour_unless_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert errors_on(Terminal()) == "\x1b[1;31merror:\x1b[0m no\n\x1b[1;33mwarning:\x1b[0m perhaps\n"
+    assert errors_on(Terminal(), "never") == "error: no\nwarning: perhaps\n"
+    assert errors_on(io.StringIO()) == "no\nperhaps\n"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert errors_on(Terminal()) == "error: no\nwarning: perhaps\n"
+
+
+def errors_on(stderr: io.StringIO, colour: str = "auto") -> str:
+    stream = folding(stderr, marks=True)
+    if isinstance(stream, Folding):
+        stream.choose_colour(colour)
+    for mark, text in (("error", "no"), ("warning", "perhaps")):
+        stream.write(f"{marked(stream, mark, text)}\n")
+    return stderr.getvalue()
+
+
+def test_a_long_error_is_folded_behind_its_coloured_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    stream = Terminal()
+    folding(stream, marks=True).write(f"error: {SENTENCE}\n")
+    assert max(len(re.sub(r"\x1b\[[\d;]*m", "", line)) for line in stream.getvalue().splitlines()) <= 40
+    assert stream.getvalue().startswith("\x1b[1;31merror:\x1b[0m ")

@@ -78,7 +78,7 @@ def test_what_is_no_recording_is_refused_and_not_marked(tmp_path: Path, content:
     with pytest.raises(RecordingError, match=complaint):
         Writer.more(tmp_path / "file")
     assert (tmp_path / "file").read_text() == content
-    with pytest.raises(RecordingError, match="No such file"):
+    with pytest.raises(RecordingError, match="no such file"):
         read(tmp_path / "none")
 
 
