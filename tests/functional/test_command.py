@@ -102,7 +102,7 @@ def timeless(text: str) -> str:
 @contextmanager
 def following(kind: Kind, place: Path, **others: object) -> Iterator[Forked | Installed]:
     """A command that has told its first line, and waits for another."""
-    words = ["--config-file", place / "plimsoll.conf", "record", "--follow", "--limit", "1", "-f", "json"]
+    words = ["--config-file", place / "plimsoll.conf", "record", "--follow", "--last", "1", "-f", "json"]
     with kind(*words, stdout=PIPE, stderr=PIPE, **others) as process:
         try:
             assert process.stdout is not None

@@ -116,7 +116,7 @@ def test_each_osd_of_a_cluster_has_its_share(plimsoll: Callable[..., Ran], tmp_p
 
 def test_what_is_not_given_is_asked_of_osds_and_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     words = ("--lose", "osd.0", "--stale", "200", "--peering", "1s", "--object-latency", "0.05s")
-    ran = live(plimsoll, tmp_path, *words, "--long", settings=True)
+    ran = live(plimsoll, tmp_path, *words, "--wide", settings=True)
     assert (ran.status, ran.err) == (0, "")
     # One placement group with its primary on osd.0, of more than 100 objects each: osd.1 sends 200, one each 0.2 s.
     # And 1 s of peering, up to 3 s until the status tells.

@@ -454,11 +454,11 @@ def test_a_disk_that_is_to_have_no_limit_is_not_called_unlimited(region: Callabl
         (("--type", "bronze"), ["3"]),
         (("--type", "bronze", "--type", "gold", "--state", "at-limit"), ["1", "3"]),
         (("--node", "n2"), ["5"]),
-        (("--limit", "1"), ["5"]),
-        (("--limit", "1", "--state", "at-limit"), ["1"]),
-        (("--limit", "1", "--state", "in-sync", "--type", "gold"), ["1"]),
+        (("--top", "1"), ["5"]),
+        (("--top", "1", "--state", "at-limit"), ["1"]),
+        (("--top", "1", "--state", "in-sync", "--type", "gold"), ["1"]),
         (("--state", "in-sync"), ["1", "3", "2"]),
-        (("--limit", "0"), ["5", "4", "1", "3"]),
+        (("--top", "0"), ["5", "4", "1", "3"]),
         (("--sort", "iops"), ["5", "1", "3", "4"]),
         (("--sort", "type"), ["3", "5", "4", "1"]),
         (("--type", "gold.*"), []),
@@ -474,7 +474,7 @@ def test_filters_choose_by_plain_text_and_nothing_else(
 
 
 def test_the_number_of_disks_is_of_all_and_not_of_the_listed_ones(region: Callable[..., Ran]) -> None:
-    done = region(RegionDisks, "--limit", "1")
+    done = region(RegionDisks, "--top", "1")
     assert done.out.splitlines()[-1] == "1 unlimited, 1 failed, 1 deferred, 2 at limit; the worst 1 are listed"
 
 

@@ -169,7 +169,7 @@ def test_people_get_a_sentence_on_each_and_what_is_missing(prometheus: Served) -
 
 @pytest.mark.parametrize("by", ["type", "pool"])
 def test_the_table_fits_every_terminal(by: str, prometheus: Served) -> None:
-    pipe = ran(prometheus, "--by", by, "--max-width", "0", "--long").out
+    pipe = ran(prometheus, "--by", by, "--max-width", "0", "--wide").out
     for width in WIDTHS:
         done = ran(prometheus, "--by", by, "--max-width", str(width))
         assert misfits(done.out, pipe, width) == []

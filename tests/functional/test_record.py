@@ -161,7 +161,7 @@ def record(tmp_path: Path) -> Record:
 
 
 def test_nothing_recorded_yet_is_no_failure_and_makes_no_file(plimsoll: Plimsoll, tmp_path: Path) -> None:
-    for words in ([], ["--verify"], ["--limit", "0"]):
+    for words in ([], ["--verify"], ["--last", "0"]):
         ran = plimsoll("record", *words)
         assert (ran.status, ran.out, ran.err) == (0, "nothing is recorded yet\n", "")
     assert json.loads(plimsoll("record", "-f", "json").out) == []
@@ -174,7 +174,7 @@ def test_the_list_and_its_data_have_the_same_entries(plimsoll: Plimsoll, record:
     assert lines[0].split() == ["AT", "GUEST", "DISK", "CHANGE", "RESULT", "REASON", "BY"]
     assert re.search(r'vdb +unlimited → 3000 IOPS +done +rule "bronze" +root$', lines[-1])
     for limit in ("0", "4"):
-        entries = json.loads(plimsoll("record", "-f", "json", "--limit", limit).out)
+        entries = json.loads(plimsoll("record", "-f", "json", "--last", limit).out)
         assert [entry["kind"] for entry in entries] == ["event", "event", "change", "change"]
     with closing(sqlite3.connect(record.path)) as database:
         for entry in (entries[0], entries[-1]):
@@ -189,14 +189,14 @@ def test_entries_that_the_default_leaves_out_are_told(plimsoll: Plimsoll, record
     record.intend([a_change()] * 60, NOON, "root")
     ran = plimsoll("record", "--since", "2026-11-20")
     assert len(ran.out.splitlines()) == 1 + 50
-    assert "--limit 0" in ran.err
-    assert plimsoll("record", "--limit", "50").err == ""
-    assert len(plimsoll("record", "--limit", "0").out.splitlines()) == 1 + 64
+    assert "--last 0" in ran.err
+    assert plimsoll("record", "--last", "50").err == ""
+    assert len(plimsoll("record", "--last", "0").out.splitlines()) == 1 + 64
 
 
 @pytest.mark.parametrize(
     "words",
-    [["--since", "soon"], ["--limit", "-1"], ["--result", "fine"], ["--follow", "--verify"], ["--limit", "x"]],
+    [["--since", "soon"], ["--last", "-1"], ["--result", "fine"], ["--follow", "--verify"], ["--last", "x"]],
     ids=" ".join,
 )
 def test_what_cannot_be_meant_is_64(plimsoll: Plimsoll, words: list[str]) -> None:
@@ -235,7 +235,7 @@ def follow(tmp_path: Path, *words: str) -> Iterator[Forked]:
 def test_follow_tells_what_comes_and_ends_well_with_ctrl_c(
     plimsoll: Plimsoll, record: Record, tmp_path: Path
 ) -> None:
-    with follow(tmp_path, "--limit", "1", "-f", "json") as follower:
+    with follow(tmp_path, "--last", "1", "-f", "json") as follower:
         assert follower.stdout is not None
         assert follower.stderr is not None
         assert json.loads(follower.stdout.readline())["id"] == 2
@@ -255,7 +255,7 @@ def test_follow_tells_what_comes_and_ends_well_with_ctrl_c(
 def test_follow_ends_when_its_reader_goes_even_if_nothing_comes(
     plimsoll: Plimsoll, record: Record, tmp_path: Path
 ) -> None:
-    with follow(tmp_path, "--limit", "1") as follower:
+    with follow(tmp_path, "--last", "1") as follower:
         assert follower.stdout is not None
         assert follower.stderr is not None
         follower.stdout.readline()
@@ -266,7 +266,7 @@ def test_follow_ends_when_its_reader_goes_even_if_nothing_comes(
 
 def test_a_reader_of_the_list_may_stop_early(plimsoll: Plimsoll, record: Record, tmp_path: Path) -> None:
     record.intend([a_change()] * 2000, NOON, "root")
-    command = f"{PLIMSOLL} --config-file {tmp_path}/plimsoll.conf record --limit 0"
+    command = f"{PLIMSOLL} --config-file {tmp_path}/plimsoll.conf record --last 0"
     piped = ["bash", "-o", "pipefail", "-c", f"{command} | head -1"]
     ran = subprocess.run(piped, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stderr, ran.stdout.count("\n")) == (0, "", 1)

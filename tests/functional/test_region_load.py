@@ -252,7 +252,7 @@ def test_csv_has_the_same_columns(load: Run) -> None:
 @pytest.mark.parametrize("by", ["volume", "guest", "project", "type"])
 def test_the_table_fits_every_terminal(load: Run, by: str) -> None:
     for width in WIDTHS:
-        whole = ("--by", by, "--max-width", "0", "--long")
+        whole = ("--by", by, "--max-width", "0", "--wide")
         before = load(*whole).out
         listed = load("--by", by, "--max-width", str(width)).out.partition("Hidden:")[0]  # heads have units
         # Rates change with time, and a page has those of before or of after.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.reconcile.observe import guests_with, no_disk_is
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
@@ -67,14 +68,14 @@ class _DiskCommand(NodeCommand):
 
 LIST_COLUMNS = (
     Column("server", most=20),
-    GUEST,
+    Column("guest", most=GUEST.most, least=GUEST.least, drop=3),
     Column("disk", most=12),
     Column("volume", long=True),
     Column("type", drop=2, most=16),
     Column("pool", long=True),
     Column("size", right=True, drop=1),
     Column("actual", wraps=True),
-    Column("desired", wraps=True),
+    Column("desired", wraps=True, drop=4),
     Column("state"),
     Column("reason", wraps=True, note=True),
     *(Column(name, long=True) for name in ("project", "project_name", "guest_uuid", "cluster")),
@@ -84,7 +85,8 @@ LIST_COLUMNS = (
 class DiskList(_DiskCommand, Listing):
     """List the RBD disks of this node with their limits.
 
-    What is wrong comes first.
+    What is wrong comes first. Where the rows are more than a terminal has, disks in sync are only counted, unless
+    --all is given. DESIRED is empty where it is what is actual.
 
     Exit status:
         0   all guests answered
@@ -93,28 +95,87 @@ class DiskList(_DiskCommand, Listing):
 
     Examples:
         plimsoll disk list
-        plimsoll disk list --guest instance-00000412
-        plimsoll disk list -f json
+        plimsoll disk list --state planned --state unknown
+        plimsoll disk list --all -f json
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_guests(parser)
         add_options(parser)
+        parser.add_argument(
+            "--state",
+            metavar="STATE",
+            action="append",
+            default=[],
+            choices=_STATES,
+            help=f"only disks in this state: {', '.join(_STATES)}; repeatable",
+        )
+        parser.add_argument("--all", action="store_true", help="also list disks in sync where they are many")
         return parser
 
+    _running = 0
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        report, choice = self.look(parsed_args, lambda _: Scope(frozenset(parsed_args.guest))), choice_of(parsed_args)
+        choice = choice_of(parsed_args)
+        report = self.look(parsed_args, lambda hypervisor: self._scope(parsed_args, hypervisor))
         report = replace(report, outcomes=tuple(outcome for outcome in report.outcomes if choice.has(outcome.disk)))
         for unreachable in report.unreachable:
             self.warn_of(sentences.unreachable_words(unreachable))
         pasts = self.pasts(parsed_args, report.outcomes)
-        states = [_state(report, outcome, pasts.get(outcome.disk.key)) for outcome in report.outcomes]
-        self.closing = (_list_sum(report, states),)
-        return LIST_COLUMNS, [
-            _row(outcome, state, pasts.get(outcome.disk.key))
-            for outcome, state in zip(report.outcomes, states, strict=True)
+        states = {each.disk.key: _state(report, each, pasts.get(each.disk.key)) for each in report.outcomes}
+        chosen = [
+            each
+            for each in report.outcomes
+            if not parsed_args.state or {states[each.disk.key], each.result.kind} & set(parsed_args.state)
         ]
+        if parsed_args.formatter == "table":
+            chosen.sort(key=lambda each: _rank(each, states[each.disk.key]))
+        many = self.terminal.width is not None and len(chosen) > shutil.get_terminal_size().lines - _AROUND
+        folded = many and not (parsed_args.all or parsed_args.columns or parsed_args.formatter != "table")
+        shown = [each for each in chosen if not (folded and states[each.disk.key] in _QUIET)]
+        self.empty = None if report.outcomes and not parsed_args.state else self._nothing(parsed_args, report)
+        self.closing = (_list_sum(report, states.values()),)
+        if len(shown) < len(chosen):
+            self.closing = (f"{self.closing[0]}; --all lists those in sync too",)
+            self.empty = self.closing[0]
+        return LIST_COLUMNS, [_row(each, states[each.disk.key], pasts.get(each.disk.key)) for each in shown]
+
+    def _scope(self, parsed_args: argparse.Namespace, hypervisor: Hypervisor) -> Scope:
+        self._running = len(hypervisor.guests())
+        return Scope(frozenset(parsed_args.guest))
+
+    def _nothing(self, parsed_args: argparse.Namespace, report: PassReport) -> str:
+        if report.outcomes:
+            return f"No disk is {' or '.join(map(_in_words, parsed_args.state))}; plimsoll disk list has all."
+        if report.unreachable:
+            return "No RBD disk of the guests that answer."
+        if not self._running:
+            return "No guest runs here; plimsoll lists the disks of running guests."
+        guests = (
+            "1 guest runs here, none of its"
+            if self._running == 1
+            else f"{self._running} guests run here, none of their"
+        )
+        return f"{guests} disks is on RBD: plimsoll has nothing to limit."
+
+
+_AROUND = 4
+"""Lines of a terminal that no row has: the heads, what is hidden, the sum, the prompt."""
+_STATES = tuple(str(state) for state in sentences.STATE_WORDS if state != Kind.CHANGED)
+_QUIET = frozenset({Kind.IN_SYNC, Kind.CHANGED})
+_RANKS = (Kind.FAILED, Kind.PLANNED, Kind.DEFERRED, Kind.UNKNOWN, NEW, ACKNOWLEDGED, Kind.LEFT_ALONE)
+
+
+def _in_words(state: str) -> str:
+    return sentences.STATE_WORDS[state]
+
+
+def _rank(outcome: Outcome, state: str) -> int:
+    """Unlimited where a limit is desired comes first, then what failed, and what is in sync last."""
+    if _actual_tone(outcome) is not None:
+        return -1
+    return _RANKS.index(state) if state in _RANKS else len(_RANKS)
 
 
 def _state(report: PassReport, outcome: Outcome, past: RecordedChange | None) -> str:
@@ -126,7 +187,7 @@ def _state(report: PassReport, outcome: Outcome, past: RecordedChange | None) ->
 def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[object, ...]:
     disk, desired = outcome.disk, outcome.decision.desired
     return (
-        disk.guest.display_name,
+        Shown(disk.guest.display_name, disk.guest.display_name or disk.guest.name),
         disk.guest.name,
         disk.target,
         Shown(disk.volume_id, disk.volume_id or "(own disk)"),
@@ -134,7 +195,7 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
         disk.pool,
         Shown(disk.size, sentences.short_size(disk.size)),
         Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), _actual_tone(outcome)),
-        Shown(serialize.limits_data(desired), sentences.desired_words(desired)),
+        Shown(serialize.limits_data(desired), "" if _holds(disk, desired) else sentences.desired_words(desired)),
         Shown(outcome.result.kind.value, sentences.state_word(outcome, past), TONES.get(state)),
         Shown(serialize.state_reason_data(outcome, past), sentences.state_reason(outcome, past)),
         disk.guest.project,
@@ -142,6 +203,10 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
         disk.guest.uuid,
         Shown(disk.cluster, short_fsid(disk.cluster or NOTHING)),
     )
+
+
+def _holds(disk: Disk, desired: object) -> bool:
+    return isinstance(desired, Desired) and desired.limits == disk.actual
 
 
 def _actual_tone(outcome: Outcome) -> Tone | None:

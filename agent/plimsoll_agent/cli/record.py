@@ -77,7 +77,7 @@ class RecordList(LocalCommand, Listing):
             help=f"only changes with this result: {', '.join(_RESULTS)}",
         )
         parser.add_argument(
-            "--limit", metavar="N", type=int, help="the last N entries, 0 for all; default: 50, with --follow 10"
+            "--last", metavar="N", type=int, help="the last N entries, 0 for all; default: 50, with --follow 10"
         )
         add_verbose(parser)
         parser.add_argument(
@@ -104,7 +104,7 @@ class RecordList(LocalCommand, Listing):
         self._is_list = not (parsed_args.at or parsed_args.verify or parsed_args.follow)
         if self._is_list:
             self.empty = "no such entries" if record.is_there() else "nothing is recorded yet"
-            return COLUMNS, self._entries(record, selection, parsed_args.limit)
+            return COLUMNS, self._entries(record, selection, parsed_args.last)
         if parsed_args.formatter in ("csv", "value"):
             raise UsageError(f"-f {parsed_args.formatter} is for lists; with --at, --follow and --verify use -f json")
         parsed_args.format = "text" if parsed_args.formatter == "table" else parsed_args.formatter
@@ -139,7 +139,7 @@ class RecordList(LocalCommand, Listing):
         except BrokenPipeError:
             self._reader_gone()
         if self._left_out:
-            self.app.stderr.write(f"only the last {_LISTED} entries; --limit 0 lists all\n")
+            self.app.stderr.write(f"only the last {_LISTED} entries; --last 0 lists all\n")
         return 0
 
     def _reader_gone(self) -> None:
@@ -202,7 +202,7 @@ class RecordList(LocalCommand, Listing):
             self._say("[]")
 
     def _follow(self, record: Record, selection: Selection, parsed_args: argparse.Namespace) -> None:
-        limit = _BEFORE_FOLLOWING if parsed_args.limit is None else parsed_args.limit
+        limit = _BEFORE_FOLLOWING if parsed_args.last is None else parsed_args.last
         following = Following(record, selection)
         complaint = None
         entries = following.start(limit)
@@ -290,8 +290,8 @@ def _data(entries: Iterable[Entry], exact: bool, parsed_args: argparse.Namespace
 
 def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:
     """Raises ``UsageError``."""
-    if parsed_args.limit is not None and parsed_args.limit < 0:
-        raise UsageError("--limit must be 0 or more")
+    if parsed_args.last is not None and parsed_args.last < 0:
+        raise UsageError("--last must be 0 or more")
     since, until = ends(parsed_args, now)
     return Selection(
         disk=parsed_args.disk,

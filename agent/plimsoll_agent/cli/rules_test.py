@@ -70,7 +70,7 @@ class _Trial:
         return "" if self.turn is None else turn_words(*self.turn)
 
 
-_REMEDY = "--long"
+_REMEDY = "--wide"
 _COLUMNS = (
     Column("server", most=20),
     GUEST,
@@ -89,7 +89,7 @@ _COLUMNS = (
 class RulesTest(NodeCommand, Listing):
     """Show which disks would get other limits from a file.
 
-    Nothing is changed. On a terminal, disks that change alike are one line; --long lists each. Disks for which FILE
+    Nothing is changed. On a terminal, disks that change alike are one line; --wide lists each. Disks for which FILE
     gives the same limits are listed only with --all.
 
     Exit status:
@@ -149,7 +149,7 @@ class RulesTest(NodeCommand, Listing):
     ) -> int:
         self.empty, self.closing = "", (_sum(self._trials, self._braked),)
         here = terminal_for(self.app.stdout, parsed_args)
-        wants_columns = parsed_args.columns or parsed_args.long or parsed_args.sort_columns
+        wants_columns = parsed_args.columns or parsed_args.wide or parsed_args.sort_columns
         if parsed_args.formatter == "table" and here.width is not None and not wants_columns:
             disks = [with_impact(_line(trial), trial.now.disk.key, self._impacts) for trial in self._shown]
             lines: list[Line] = [*alike(disks), *impact_lines(self._impacts), *map(TextLine, self.closing)]

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
 
@@ -140,7 +140,7 @@ class Top(NodeCommand, Listing):
 def _is_live(parsed_args: argparse.Namespace) -> bool:
     """Whether it fills a terminal: there is one, and no list was asked for."""
     wants_list = parsed_args.once or parsed_args.formatter != "table"
-    wants_list = wants_list or parsed_args.columns or parsed_args.sort_columns or parsed_args.long
+    wants_list = wants_list or parsed_args.columns or parsed_args.sort_columns or parsed_args.wide
     usable = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
     return not wants_list and usable and sys.stdin.isatty() and sys.stdout.isatty()
 
@@ -170,7 +170,7 @@ class Rounds:
         took = max(self._took, time.monotonic() - began if began is not None else 0.0)
         return Shown(
             sample=self._sampler.sample(),
-            at=datetime.now().astimezone(),
+            at=datetime.now(UTC),
             node=socket.gethostname(),
             interval=self._interval,
             planned=self._planned,

@@ -25,7 +25,7 @@ class Column(str):
 
     ``right``: numbers. ``drop``: where the terminal is narrow, 1 is left out first, then 2; 0 never. ``wraps``: cells
     may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``.
-    ``long``: shown to people with ``--long`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
+    ``long``: shown to people with ``--wide`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
     where it is long.
     """
 

@@ -86,9 +86,9 @@ class Table(base.ListFormatter, base.SingleFormatter):
             name if isinstance(name, Column) else Column(name, right=_are_numbers([row[number] for row in rows]))
             for number, name in enumerate(column_names)
         ]
-        long = getattr(parsed_args, "long", None)
+        long = getattr(parsed_args, "wide", None)
         every = bool(getattr(parsed_args, "columns", ()) or long)
-        remedy = self.remedy or (" or -c" if long is None else ", --long or -c")
+        remedy = self.remedy or (" or -c" if long is None else ", --wide or -c")
         for line in table.lines(traits, rows, terminal, asked=every, remedy=remedy):
             stdout.write(f"{line}\n")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.util.frozen import frozen
 
-LISTS = frozenset({"formatter", "columns", "sort_columns", "sort_direction", "long", "max_width", "noindent"})
+LISTS = frozenset({"formatter", "columns", "sort_columns", "sort_direction", "wide", "max_width", "noindent"})
 """Destinations of the options that every list has."""
 _OUTPUT = LISTS | {"format", "verbose"}
 """Those of all options about the form of what is printed."""

@@ -28,7 +28,7 @@ class Listing(Formatted, lister.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--long", action="store_true", help="all columns, however narrow the terminal is")
+        parser.add_argument("--wide", action="store_true", help="all columns, however narrow the terminal is")
         return parser
 
     def produce_output(
@@ -41,7 +41,7 @@ class Listing(Formatted, lister.Lister):
             write_lines(self.app.stdout, filter(None, [self.empty]))
             return 0
         places = chosen_of(column_names, parsed_args)
-        long = bool(places) or parsed_args.long or not people
+        long = bool(places) or parsed_args.wide or not people
         mask = [
             number in places if places else long or not _is_long(column) for number, column in enumerate(column_names)
         ]

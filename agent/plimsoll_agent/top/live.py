@@ -83,7 +83,7 @@ def _head(contents: Shown, every: Sequence[Row], view: View, width: int) -> Iter
     sample = contents.sample
     wrongs = [row.wrong for row in every]
     at_limit = sum((usage.share or 0) >= AT_LIMIT_RATIO for usage in sample.usages)
-    parts = [(f"{steady(contents.node)} {contents.at:%H:%M:%S}", "", 0)]
+    parts = [(f"{steady(contents.node)} {contents.at:%H:%M:%S}Z", "", 0)]
     parts += [(f"{n} {wrong.words}", rich_style(wrong.code), 0) for wrong in _WRONGS if (n := wrongs.count(wrong))]
     if unknown := sum(row.unknown for row in every):
         parts.append((f"{unknown} unknown", rich_style("unknown"), 0))

@@ -96,7 +96,7 @@ def _columns(by: By, several: bool) -> list[Column]:
             Column("guest", most=GUEST.most, least=GUEST.least, long=True),
             Column("guest_uuid", long=True),
             Column("disk", drop=2),
-            Column("volume_type", head="type", most=16, drop=1),
+            Column("volume_type", head="TYPE", most=16, drop=1),
             Column("project", long=True),
             Column("project_name", long=True),
             stall,
@@ -106,15 +106,15 @@ def _columns(by: By, several: bool) -> list[Column]:
             Column("guest_uuid", long=True),
             Column("server", most=20),
             Column("project", long=True),
-            Column("project_name", head="project", most=16, drop=1),
+            Column("project_name", head="PROJECT", most=16, drop=1),
             stall,
         ],
         By.PROJECT: [
             Column("project", most=36),
-            Column("project_name", head="name", most=20),
+            Column("project_name", head="NAME", most=20),
             Column("stalled", drop=1),
         ],
-        By.TYPE: [Column("volume_type", head="type", most=24)],
+        By.TYPE: [Column("volume_type", head="TYPE", most=24)],
     }[by]
     return [Column("region", most=16, long=not several), *names, *side_columns()]
 

@@ -94,7 +94,7 @@ class _RegionList(RegionCommand, Listing):
                 help=f"only this {what}; repeatable",
             )
         parser.add_argument(
-            "--limit",
+            "--top",
             metavar="N",
             type=int,
             default=_LISTED,
@@ -104,8 +104,8 @@ class _RegionList(RegionCommand, Listing):
 
     def selection(self, parsed_args: argparse.Namespace) -> Selection:
         """Raises ``UsageError``."""
-        if parsed_args.limit < 0:
-            raise UsageError("--limit must be 0 or more")
+        if parsed_args.top < 0:
+            raise UsageError("--top must be 0 or more")
         return Selection(
             region=parsed_args.region,
             nodes=tuple(parsed_args.node),
@@ -163,7 +163,7 @@ class RegionDisks(_RegionList):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
-        states, most = tuple(dict.fromkeys(parsed_args.state or fleet_disks.WORST)), parsed_args.limit
+        states, most = tuple(dict.fromkeys(parsed_args.state or fleet_disks.WORST)), parsed_args.top
         prometheus = self.connect(parsed_args, settings)
         answers = self.ask(prometheus, fleet_disks.number_questions(selection, states))
         if not answers["nodes"]:
@@ -197,10 +197,10 @@ _DISK_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "disk": {},
     "volume": {"drop": 1},
     "project": {"drop": 2, "most": 36},
-    "volume_type": {"head": "type", "most": 16},
-    "states": {"head": "state", "wraps": True},
-    "operations_per_second": {"head": "iops", "right": True},
-    "limit_ratio": {"head": "used", "right": True},
+    "volume_type": {"head": "TYPE", "most": 16},
+    "states": {"head": "STATE", "wraps": True},
+    "operations_per_second": {"head": "IOPS", "right": True},
+    "limit_ratio": {"head": "USED", "right": True},
 }
 """Of the columns for people; programs have more."""
 
@@ -272,7 +272,7 @@ class RegionProbes(_RegionList):
         if not answers["known"] and aggregates and (by in (By.PROJECT, By.GUEST) or selection.projects):
             raise self.no_detail("guests")
         self.warn(prometheus)
-        top = rows[: parsed_args.limit or None]
+        top = rows[: parsed_args.top or None]
         several = len({row.labels["region"] for row in rows}) > 1
         self.partly(aggregates, several=several)
         self.closing = (messages.probes_sum(rows, len(top)),)
@@ -282,7 +282,7 @@ class RegionProbes(_RegionList):
 def _probe_columns(by: By, several: bool) -> list[Column]:
     traits: dict[str, Mapping[str, Any]] = {
         "region": {"drop": 5, "long": not several},
-        "volume_type": {"head": "type", "most": 24},
+        "volume_type": {"head": "TYPE", "most": 24},
         "guest": {"most": GUEST.most, "least": GUEST.least},
         "node": {"most": 24},
         "guest_uuid": {"long": True},
@@ -290,7 +290,7 @@ def _probe_columns(by: By, several: bool) -> list[Column]:
         "guests": {"right": True, "drop": 3, "long": by is By.GUEST},
         "postponed": {"right": True, "drop": 2},
         "p50": {"right": True, "drop": 1},
-        "p999": {"right": True, "drop": 4, "head": "p99.9"},
+        "p999": {"right": True, "drop": 4, "head": "P99.9"},
         **{name: {"right": True} for name in ("runs", "kept", "p99", "broken", "late")},
     }
     return [Column(name, **traits.get(name, {})) for name in serialize.row_columns(by)]

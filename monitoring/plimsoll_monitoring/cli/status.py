@@ -53,18 +53,18 @@ class Status(HistoryCommand, Page):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--long", action="store_true", help="also sources, all passes, files, and a table of volume types"
+            "--all", action="store_true", help="also sources, all passes, files, and a table of volume types"
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
         status = look(self.settings(parsed_args), now(), self.app.settings_options)
         self.status = status.exit_status
-        last, long = status.last, parsed_args.long
-        if long and last is not None and last.disks:
+        last, everything = status.last, parsed_args.all
+        if everything and last is not None and last.disks:
             self.table = status_words.type_table(last)
         self.opening = tuple(_lines(status))
-        people = status_words.facts(status, long=long)
+        people = status_words.facts(status, everything=everything)
         return self.page(parsed_args, people, status_data.data(status))
 
 

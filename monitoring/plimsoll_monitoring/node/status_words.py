@@ -52,7 +52,7 @@ def remarks(status: NodeStatus) -> Iterator[str]:
         yield "the last pass was in mode enforce; the settings have mode observe"
 
 
-def facts(status: NodeStatus, *, long: bool = False) -> dict[str, str]:
+def facts(status: NodeStatus, *, everything: bool = False) -> dict[str, str]:
     """The lines of the text form."""
     last, lines = status.last, dict[str, str]()
     lines["passes"] = "unknown" if "pass" in status.complaints else "none yet"
@@ -65,15 +65,15 @@ def facts(status: NodeStatus, *, long: bool = False) -> dict[str, str]:
     if last is not None and last.looked is not None:
         lines |= _facts_of_disks(last, status)
     if last is not None and last.catalogue is not None:
-        lines["catalogue"] = _catalogue(last, status.now, long=long)
+        lines["catalogue"] = _catalogue(last, status.now, everything=everything)
     if status.consoles is not None:
         lines["consoles"] = consoles.fact(status.consoles, status.now)
     lines["probes"] = "unknown" if status.probes is None else _probes(status.probes, status.now)
-    if long and last is not None:
+    if everything and last is not None:
         grades = ", ".join(f"{last.totals.passes.get(grade, 0)} {grade.value}" for grade in Grade)
         lines["so far"] = grades + (f"; {last.busy} skipped, since another pass was running" if last.busy else "")
         lines["sources"] = _sources(last)
-    if long:
+    if everything:
         files = (f"{path.name} {ago(at, status.now)}" for path, at in status.written.items())
         lines["files"] = ", ".join(files) or NONE
     return lines
@@ -151,12 +151,12 @@ def _sources(last: LastPass) -> str:
     return "; ".join(parts + ([f"up: {', '.join(up)}"] if up else []))
 
 
-def _catalogue(last: LastPass, now: datetime, *, long: bool) -> str:
+def _catalogue(last: LastPass, now: datetime, *, everything: bool) -> str:
     catalogue, calls = last.catalogue, last.calls
     if catalogue is None or catalogue.issued is None:
         return "none usable"
     stale = "stale: " if (now - catalogue.issued).total_seconds() > catalogue.stale_after else ""
-    refreshes = f"; {plural(calls.good, 'refresh', 'refreshes')}, {calls.failed} failed" if long else ""
+    refreshes = f"; {plural(calls.good, 'refresh', 'refreshes')}, {calls.failed} failed" if everything else ""
     return f"{stale}from {printable(catalogue.source)}, {ago(catalogue.issued, now)}{refreshes}"
 
 

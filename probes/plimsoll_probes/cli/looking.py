@@ -93,7 +93,7 @@ class ProbeList(HistoryCommand, Listing):
 class ProbeHistory(HistoryCommand, Listing):
     """List the results of this node, oldest first.
 
-    The last 50 unless --most says otherwise. Times are in UTC.
+    The last 50 unless --last says otherwise. Times are in UTC.
 
     Exit status:
         0   done
@@ -110,13 +110,13 @@ class ProbeHistory(HistoryCommand, Listing):
         parser = super().get_parser(prog_name)
         add_choice(parser, "only")
         add_window(parser, "only results")
-        parser.add_argument("--most", metavar="N", type=int, help="the last N results, 0 for all; default: 50")
+        parser.add_argument("--last", metavar="N", type=int, help="the last N results, 0 for all; default: 50")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        most = _LISTED if parsed_args.most is None else parsed_args.most
+        most = _LISTED if parsed_args.last is None else parsed_args.last
         if most < 0:
-            raise UsageError("--most must be 0 or more")
+            raise UsageError("--last must be 0 or more")
         since, until = ends(parsed_args, now())
         with self.history(parsed_args) as history:
             results = history.runs(
@@ -128,8 +128,8 @@ class ProbeHistory(HistoryCommand, Listing):
             )
         if most and len(results) > most:
             results = results[:most]
-            if parsed_args.most is None:
-                self.app.stderr.write(f"only the newest {_LISTED} results are listed; --most 0 lists all\n")
+            if parsed_args.last is None:
+                self.app.stderr.write(f"only the newest {_LISTED} results are listed; --last 0 lists all\n")
         rows = [
             _cells(result, Shown(serialize.time_data(result.started), time_words(result.started)))
             for result in reversed(results)

@@ -19,7 +19,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
 from plimsoll_agent.model.reason import Code, Reason, because
-from plimsoll_agent.policy.decide import decide
+from plimsoll_agent.policy.decide import Desired, decide
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
@@ -301,10 +301,24 @@ def test_explain_says_whose_limits_a_guest_brought_along(tmp_path: Path, applied
 # --- the list at every width
 
 
-def listed(number: int, stdout: io.StringIO, *words: str) -> str:
+def listed(number: int, stdout: io.StringIO, *words: str, in_sync: int = 0) -> str:
     person, passed = Person(), a_pass_over(number)
+    right = [in_sync_one(passed.outcomes[0], each) for each in range(in_sync)]
+    passed = replace(passed, outcomes=(*right, *passed.outcomes))
     person.types(DiskList, *words, stdout=stdout, look=lambda *_, **__: passed)
     return person.out
+
+
+def in_sync_one(outcome: Outcome, number: int) -> Outcome:
+    limits = Limits(total_iops_sec=777)
+    guest = replace(outcome.disk.guest, name=f"instance-f{number:07x}", uuid=f"f{number:07x}")
+    return replace(
+        outcome,
+        disk=replace(outcome.disk, guest=guest, actual=limits),
+        decision=replace(outcome.decision, desired=Desired(limits, because(Code.NODE_DEFAULT))),
+        change=None,
+        result=Result(Kind.IN_SYNC, because(Code.NODE_DEFAULT)),
+    )
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -313,12 +327,55 @@ def test_the_list_fits_every_terminal_and_names_every_guest(
     monkeypatch: pytest.MonkeyPatch, number: int, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    page, pipe = listed(number, Terminal()), listed(number, io.StringIO())
+    page, pipe = listed(number, Terminal(), "--all"), listed(number, io.StringIO())
     assert misfits(page, pipe, width) == []
     guests = [f"instance-{each:08x}" for each in range(number)]
-    assert [name for line in plain(page) for name in line.split() if name.startswith("instance-")] == guests
-    assert [line.split("instance-")[1][:8] for line in pipe.splitlines()[1:-1]] == [name[-8:] for name in guests]
+    if "GUEST" in plain(page)[0]:
+        named = {name for line in plain(page) for name in line.split() if name.startswith("instance-")}
+        assert sorted(named) == guests
+    assert sorted(re.findall(r"instance-\w{8}(?=  +vd)", pipe)) == guests
     assert " ".join(plain(page)).endswith(pipe.splitlines()[-1]), "the sum"
+
+
+def test_what_is_wrong_comes_first_and_more_than_a_screenful_in_sync_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("LINES", "24")
+    whole = plain(listed(10, Terminal(), "--all", in_sync=15))
+    folded = plain(listed(10, Terminal(), in_sync=15))
+    states = [line.split("  ")[-1].strip() for line in whole[1:26]]
+    assert ["in sync" in state for state in states] == [False] * 10 + [True] * 15
+    assert not [line for line in folded if "777 IOPS" in line]
+    assert folded[-1] == f"{whole[-1]}; --all lists those in sync too"
+    assert len(json.loads(listed(10, Terminal(), "-f", "json", in_sync=15))) == 25
+    monkeypatch.setenv("LINES", "40")
+    assert plain(listed(10, Terminal(), in_sync=15)) == whole
+
+
+def test_the_desired_limits_are_shown_where_they_are_others() -> None:
+    cells = [
+        line.split("  ") for line in listed(1, io.StringIO(), "-c", "actual", "-c", "desired", in_sync=1).splitlines()
+    ]
+    words = [[cell.strip() for cell in row if cell.strip()] for row in cells]
+    assert words == [["ACTUAL", "DESIRED"], ["unlimited", "250 IOPS 100 MiB/s"], ["777 IOPS"]]
+
+
+def test_a_state_chooses_disks_in_every_format_and_an_empty_answer_is_a_sentence() -> None:
+    rows = json.loads(listed(50, io.StringIO(), "-f", "json", "--state", "unknown", "--state", "planned"))
+    assert {row["state"] for row in rows} == {"unknown", "planned"}
+    assert listed(1, io.StringIO(), "--state", "failed") == "No disk is failed; plimsoll disk list has all.\n"
+
+
+def test_a_node_without_rbd_disks_says_so_instead_of_an_empty_table() -> None:
+    person = Person()
+    passed = replace(a_pass_over(1), outcomes=())
+    for running, sentence in (
+        (0, "No guest runs here; plimsoll lists the disks of running guests.\n"),
+        (1, "1 guest runs here, none of its disks is on RBD: plimsoll has nothing to limit.\n"),
+    ):
+        person.types(DiskList, look=lambda *_, **__: passed, _running=running)
+        assert person.out == sentence
 
 
 def test_room_goes_where_it_makes_most_rows_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def record(tmp_path: Path) -> Record:
 
 
 def given(**options: object) -> argparse.Namespace:
-    names = ("disk", "guest", "project", "since", "until", "reason", "result", "limit")
+    names = ("disk", "guest", "project", "since", "until", "reason", "result", "last")
     return argparse.Namespace(**(dict.fromkeys(names) | options))
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_moment_is_a_usage_error_that_names_the_option(text: str) -> 
         selected(given(since=text), NOON)
 
 
-@pytest.mark.parametrize("options", [{"since": "1h", "until": "2h"}, {"limit": -1}])
+@pytest.mark.parametrize("options", [{"since": "1h", "until": "2h"}, {"last": -1}])
 def test_a_selection_of_nothing_is_a_usage_error(options: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         selected(given(**options), NOON)
@@ -382,5 +382,5 @@ def test_all_entries_are_written_as_they_are_read(
         written = pipe.tell()
 
     monkeypatch.setattr(record_query, "entries", many)
-    assert "\n" in listed(tmp_path, "--limit", "0", "-f", form, stdout=pipe)
+    assert "\n" in listed(tmp_path, "--last", "0", "-f", form, stdout=pipe)
     assert written > 0.5 * pipe.tell()

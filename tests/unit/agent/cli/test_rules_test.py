@@ -51,13 +51,13 @@ def test_disks_that_change_alike_are_told_once(tmp_path: Path, monkeypatch: pyte
     assert all(cell_len(line) <= width for line in lines)
     told = " ".join(" ".join(lines).split())
     assert "250 → 100 IOPS, 100 MiB/s → unlimited IOPS lower (to 40 %), bytes remove: default" in told
-    assert f"… {GUESTS - 1} more like it (--long)" in told
+    assert f"… {GUESTS - 1} more like it (--wide)" in told
     assert f"{GUESTS} of {GUESTS} disks would get other limits" in told
     assert len(lines) < GUESTS
 
 
 def test_long_and_programs_get_every_disk(tmp_path: Path) -> None:
-    assert ran(tmp_path, Terminal(), "--long").out.count("instance-") == GUESTS
+    assert ran(tmp_path, Terminal(), "--wide").out.count("instance-") == GUESTS
     assert ran(tmp_path, io.StringIO()).out.count("instance-") == GUESTS
     rows: list[dict[str, Any]] = json.loads(ran(tmp_path, Terminal(), "-f", "json").out)
     assert len(rows) == GUESTS

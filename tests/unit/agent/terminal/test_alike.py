@@ -34,7 +34,15 @@ def test_what_has_formats_has_all_of_them(command: EntryPoint) -> None:
     elif "-f" in has:
         assert set(has["-f"].choices or ()) == {"text", "json", "yaml"}
     if issubclass(made, Lister) or command.name.endswith("_list"):
-        assert {"--long", "--sort-column", "-c", "--max-width"} <= has.keys()
+        assert {"--wide", "--sort-column", "-c", "--max-width"} <= has.keys()
+
+
+def test_every_heading_is_in_capitals() -> None:
+    modules = {sys.modules[command.load().__module__] for command in COMMANDS}
+    tuples = [each for module in modules for each in vars(module).values() if isinstance(each, tuple)]
+    heads = {part.head for each in (*tuples, *LISTS.values()) for part in each if isinstance(part, Column)}
+    assert {"GUEST", "P99.9"} <= heads
+    assert [head for head in heads if head[0].islower()] == []
 
 
 def test_the_columns_of_every_list_are_rendered_at_every_width() -> None:

@@ -67,7 +67,7 @@ def test_numbers_sort_as_numbers_and_unknown_is_last(words: Sequence[str], order
 def test_programs_get_every_column_and_people_those_that_are_not_long() -> None:
     assert set(json.loads(typed("-f", "json"))[0]) == {"guest", "size", "actual", "why"}
     assert typed().splitlines()[0].split() == ["GUEST", "SIZE", "ACTUAL"]
-    assert typed("--long").splitlines()[0].split() == ["GUEST", "SIZE", "ACTUAL", "REASON"]
+    assert typed("--wide").splitlines()[0].split() == ["GUEST", "SIZE", "ACTUAL", "REASON"]
 
 
 def test_yaml_and_json_say_the_same() -> None:

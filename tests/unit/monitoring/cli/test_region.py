@@ -129,8 +129,8 @@ def test_an_answer_that_is_not_whole_is_shown_with_a_warning_and_status_1(comman
 @pytest.mark.parametrize(
     ("command", "words", "said"),
     [
-        (RegionDisks, ("--limit", "-1"), "--limit must be 0 or more"),
-        (RegionProbes, ("--limit", "-1"), "--limit must be 0 or more"),
+        (RegionDisks, ("--top", "-1"), "--top must be 0 or more"),
+        (RegionProbes, ("--top", "-1"), "--top must be 0 or more"),
         (RegionProbes, ("--since", "soon"), "--since: 'soon' is not a time; write 14:00"),
         (RegionStatus, ("--region", "\udcff"), "is not UTF-8"),
         (RegionPromised, ("--region", "\udcff"), "is not UTF-8"),

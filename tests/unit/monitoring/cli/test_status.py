@@ -471,7 +471,7 @@ def test_a_pass_that_failed_says_why_and_how_old_the_rest_is(here: Here) -> None
 
 def test_the_rows_say_what_the_pass_came_to(here: Here) -> None:
     here.passed(a_varied_pass())
-    here.run("--long")
+    here.run("--all")
     assert here.row("passes") == "last 2 min ago: partial, 1.7 s; last good 12 min ago"
     assert here.row("mode") == "enforce"
     assert here.row("so far") == "10 good, 2 partial, 0 failed; 4 skipped, since another pass was running"
@@ -578,7 +578,7 @@ def test_orphaned_limits_are_counted(here: Here) -> None:
 
 def test_types_stand_below_with_a_column_for_each_state_that_there_is(here: Here) -> None:
     here.passed(a_varied_pass())
-    here.run("--long")
+    here.run("--all")
     table = here.out.split("\n\n")[2].splitlines()
     assert table[0].split("  ")[0] == "TYPE"
     columns = "TYPE DISKS IN SYNC CHANGED UNKNOWN FAILED UNLIMITED AT LIMIT IOPS BYTES/S"
@@ -597,7 +597,7 @@ def test_a_pause_that_is_over_is_no_problem(here: Here) -> None:
 def test_files_are_told_with_their_age_and_those_of_metrics_too(here: Here) -> None:
     here.passed(good())
     (here.directory / "plimsoll-pass.prom").write_text("")
-    here.run("--long")
+    here.run("--all")
     assert [part.split()[0] for part in here.row("files").split(", ")] == ["pass.json", "plimsoll-pass.prom"]
 
 

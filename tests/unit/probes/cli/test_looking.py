@@ -252,7 +252,7 @@ def test_results_are_listed_oldest_first_and_by_what_is_asked_for(shell: Shell) 
     assert ids() == [old, middle, other, new]
     assert ids("--since", "7d") == [middle, other, new]
     assert ids("--job", "write") == [middle]
-    assert ids("--guest", "canary", "--most", "2") == [middle, new]
+    assert ids("--guest", "canary", "--last", "2") == [middle, new]
     assert ids("--guest", GUEST, "--since", "7d") == [middle, new]
     assert ids("--guest", "g2") == [other]
 
@@ -264,9 +264,9 @@ def test_what_is_left_out_is_said_and_only_when_nobody_asked_for_it(
     for hours in (3, 2, 1):
         shell.add(timedelta(hours=hours))
     assert len(shell.told(ProbeHistory)) == 2
-    assert "--most 0 lists all" in shell.err
+    assert "--last 0 lists all" in shell.err
     for most, number in (("1", 1), ("0", 3), ("9", 3)):
-        assert len(shell.told(ProbeHistory, "--most", most)) == number
+        assert len(shell.told(ProbeHistory, "--last", most)) == number
         assert shell.err == ""
 
 
@@ -283,7 +283,7 @@ def test_without_a_number_the_newest_result_is_shown(shell: Shell) -> None:
     ("command", "words"),
     [
         (ProbeHistory, ["--since", "soon"]),
-        (ProbeHistory, ["--most", "-1"]),
+        (ProbeHistory, ["--last", "-1"]),
         (ProbeShow, ["1", "--guest", "canary"]),
         (ProbeShow, ["77"]),
         (ProbeShow, [str(2**70)]),
