@@ -53,6 +53,8 @@ class AcknowledgeAdd(OneOrMany):
         plimsoll disk acknowledge add instance-00000412 vdb --for 8h --reason CHG-412 --dry-run
     """
 
+    writes = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--for", dest="span", metavar="DURATION", required=True, help="how long: 2h, 2d, 1d12h")

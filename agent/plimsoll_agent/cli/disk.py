@@ -15,13 +15,13 @@ from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.clusters import short_fsid
-from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.policy.decide import Desired
-from plimsoll_agent.reconcile.observe import guests_with, no_disk_is
+from plimsoll_agent.reconcile.observe import guests_with, no_disk_is, scope_of
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
@@ -124,26 +124,26 @@ class DiskList(_DiskCommand, Listing):
             self.warn_of(sentences.unreachable_words(unreachable))
         pasts = self.pasts(parsed_args, report.outcomes)
         states = {each.disk.key: _state(report, each, pasts.get(each.disk.key)) for each in report.outcomes}
-        chosen = [
+        matches = [
             each
             for each in report.outcomes
             if not parsed_args.state or {states[each.disk.key], each.result.kind} & set(parsed_args.state)
         ]
         if parsed_args.formatter == "table":
-            chosen.sort(key=lambda each: _rank(each, states[each.disk.key]))
-        many = self.terminal.width is not None and len(chosen) > shutil.get_terminal_size().lines - _AROUND
-        folded = many and not (parsed_args.all or parsed_args.columns or parsed_args.formatter != "table")
-        shown = [each for each in chosen if not (folded and states[each.disk.key] in _QUIET)]
+            matches.sort(key=lambda each: _rank(each, states[each.disk.key]))
+        many = self.terminal.width is not None and len(matches) > shutil.get_terminal_size().lines - _AROUND
+        compact = many and not (parsed_args.all or parsed_args.columns or parsed_args.formatter != "table")
+        visible = [each for each in matches if not (compact and states[each.disk.key] in _QUIET)]
         self.empty = None if report.outcomes and not parsed_args.state else self._nothing(parsed_args, report)
         self.closing = (_list_sum(report, states.values()),)
-        if len(shown) < len(chosen):
+        if len(visible) < len(matches):
             self.closing = (f"{self.closing[0]}; --all lists those in sync too",)
             self.empty = self.closing[0]
-        return LIST_COLUMNS, [_row(each, states[each.disk.key], pasts.get(each.disk.key)) for each in shown]
+        return LIST_COLUMNS, [_row(each, states[each.disk.key], pasts.get(each.disk.key)) for each in visible]
 
     def _scope(self, parsed_args: argparse.Namespace, hypervisor: Hypervisor) -> Scope:
         self._running = len(hypervisor.guests())
-        return Scope(frozenset(parsed_args.guest))
+        return scope_of(hypervisor, parsed_args.guest)
 
     def _nothing(self, parsed_args: argparse.Namespace, report: PassReport) -> str:
         if report.outcomes:
@@ -225,18 +225,35 @@ def _list_sum(report: PassReport, states: Iterable[str]) -> str:
 class OneDisk(_DiskCommand):
     """A command about one disk."""
 
+    writes = False
+    """It changes something, so it asks where a server name was given: tenants choose these."""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", help="the guest, by its libvirt name or UUID, or a volume ID")
+        parser.add_argument("guest", help="the guest, by its libvirt name, UUID or server name, or a volume ID")
         parser.add_argument(
             "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if there is only one"
         )
+        if self.writes:
+            parser.add_argument(
+                "--yes", action="store_true", help="do not ask whether a server name means this guest"
+            )
         return parser
 
     def find(self, parsed_args: argparse.Namespace) -> Outcome:
         """The disk that was named. Raises ``UsageError`` for none or several."""
         report = self.report = self.look(parsed_args, lambda hypervisor: guests_with(hypervisor, parsed_args.guest))
         matches = [o for o in report.outcomes if o.disk.named.means(parsed_args.guest, parsed_args.disk)]
+        servers = {each.disk.guest for each in report.outcomes if each.disk.guest.display_name == parsed_args.guest}
+        if not matches and len(servers) == 1:
+            (server,) = servers
+            matches = [
+                each
+                for each in report.outcomes
+                if parsed_args.disk is None or each.disk.named.means(server.uuid, parsed_args.disk)
+            ]
+            if len(matches) == 1 and self.writes:
+                self._confirm(parsed_args, server)
         if len(matches) == 1:
             trouble = matches[0].result.kind is Kind.UNKNOWN
             self.status = 1 if trouble or not self._sound else 0  # other disks do not count
@@ -253,6 +270,20 @@ class OneDisk(_DiskCommand):
             raise no_disk_is(query)
         names = ", ".join(sentences.disk_name(outcome.disk) for outcome in matches)
         raise UsageError(f"{query!r} matches several disks: {names}; give the guest and the disk")
+
+    def _confirm(self, parsed_args: argparse.Namespace, server: Guest) -> None:
+        """Raises ``UsageError`` unless an operator agrees."""
+        project = printable(server.project_name or server.project or "unknown")
+        meaning = f"{printable(parsed_args.guest)} is {printable(server.name)} of project {project}"
+        if parsed_args.yes or getattr(parsed_args, "dry_run", False):
+            self.app.stderr.write(f"{meaning}\n")
+            return
+        if not self.app.stdin.isatty():
+            raise UsageError(f"{meaning}: add --yes if it is meant, or give {printable(server.name)}")
+        self.app.stdout.write(f"{meaning}; go on? [y/N] ")
+        self.app.stdout.flush()
+        if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise UsageError(f"nothing is changed: {meaning}")
 
 
 class OneOrMany(OneDisk):

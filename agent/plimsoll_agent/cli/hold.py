@@ -78,6 +78,8 @@ class HoldAdd(OneOrMany):
         plimsoll disk hold add instance-00000412 vda --for 1d --limits unlimited --reason move --dry-run
     """
 
+    writes = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--for", dest="span", metavar="DURATION", required=True, help="how long: 2h, 90m, 1d12h")

@@ -29,7 +29,7 @@ from plimsoll_agent.messages.plan import (
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.grade import exit_status
-from plimsoll_agent.reconcile.observe import guests_of
+from plimsoll_agent.reconcile.observe import guests_of, scope_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.terminal.base import add_limits, given_approval, given_limits, has_units
@@ -110,7 +110,7 @@ class _Pass(TellsDisks):
     def _planned(self, settings: Settings, request: Asked, scope: Scope) -> PassReport:
         context = pass_context(settings, request, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
-            return run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
+            return run(settings, hypervisor, context, scope=scope_of(hypervisor, scope.guests), mode=Mode.PLAN)
 
     def _refresh(self, settings: Settings) -> bool:
         """Refresh the catalogue for what is attached now; False, with an error logged, if that failed."""

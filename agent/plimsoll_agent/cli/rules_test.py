@@ -34,7 +34,8 @@ from plimsoll_agent.policy.decide import Desired, NoOpinion, Unmanaged
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.brake import braked, large_changes
-from plimsoll_agent.reconcile.outcome import Braked, Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.observe import scope_of
+from plimsoll_agent.reconcile.outcome import Braked, Mode, Outcome, PassReport
 from plimsoll_agent.reconcile.run import consider
 from plimsoll_agent.rules import loader
 from plimsoll_agent.terminal.base import NodeCommand, add_guests
@@ -117,7 +118,7 @@ class RulesTest(NodeCommand, Listing):
         rules = loader.parse(loader.read(parsed_args.file, required=True), str(parsed_args.file))
         context = pass_context(settings, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
-            scope = Scope(frozenset(parsed_args.guest))
+            scope = scope_of(hypervisor, parsed_args.guest)
             report = run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
         situation = replace(context.situation, rules=rules)
         then = [consider(outcome.disk, situation, SOURCES) for outcome in report.outcomes]

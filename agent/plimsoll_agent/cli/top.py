@@ -22,7 +22,7 @@ from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.usage import WINDOW
-from plimsoll_agent.reconcile.outcome import Scope
+from plimsoll_agent.reconcile.observe import scope_of
 from plimsoll_agent.terminal.base import NodeCommand, add_guests
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import time_of
@@ -89,7 +89,7 @@ class Top(NodeCommand, Listing):
         self._is_live = _is_live(parsed_args)
         settings = self.settings(parsed_args)
         with self.libvirt(settings) as hypervisor:
-            scope, at_once = Scope(frozenset(parsed_args.guest)), settings.bounds.at_once
+            scope, at_once = scope_of(hypervisor, parsed_args.guest), settings.bounds.at_once
             sampler = Sampler(hypervisor, scope, clock=time.monotonic, at_once=at_once)
             sampler.check()
             plan = LivePlan(settings, scope)

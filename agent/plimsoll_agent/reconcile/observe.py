@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import field
 from uuid import UUID
 
@@ -117,7 +117,7 @@ def _is_uuid(word: str) -> bool:
 
 
 def guests_with(hypervisor: Hypervisor, word: str) -> Scope:
-    """The guest with that name or uuid, or the guests with that volume.
+    """The guest with that name or uuid, the guests with that volume, or the only server of that name.
 
     Reads definitions only, so no QEMU is asked. Raises ``Unreachable``, ``NoSuchGuest``.
     """
@@ -126,8 +126,35 @@ def guests_with(hypervisor: Hypervisor, word: str) -> Scope:
     if not uuids:
         uuids = {guest.uuid for guest in guests if word in _volumes(hypervisor, guest)}
     if not uuids:
+        uuids = _server(hypervisor, guests, word)
+    if not uuids:
         raise no_disk_is(word, _perhaps(hypervisor, guests, word))
     return Scope(frozenset(uuids))
+
+
+def scope_of(hypervisor: Hypervisor, words: Iterable[str]) -> Scope:
+    """The guests with these names or uuids, or the only servers of these names; a word that is none stays.
+
+    Tenants choose the names of servers, so nothing may be written to these without asking. Raises ``NoSuchGuest``.
+    """
+    words = frozenset(words)
+    guests = hypervisor.guests() if words else ()
+    names = {word for guest in guests for word in (guest.name, guest.uuid)}
+    return Scope(frozenset(each for word in words for each in _guest_words(hypervisor, guests, word, names)))
+
+
+def _guest_words(hypervisor: Hypervisor, guests: Sequence[GuestRef], word: str, names: Container[str]) -> set[str]:
+    return {word} if word in names else _server(hypervisor, guests, word) or {word}
+
+
+def _server(hypervisor: Hypervisor, guests: Sequence[GuestRef], name: str) -> set[str]:
+    """The uuid of the guest that Nova shows by this name, or none. Raises ``NoSuchGuest`` for several."""
+    same = [guest for guest in guests if _display_name(hypervisor, guest) == name]
+    if len(same) > 1:
+        names = ", ".join(guest.name for guest in same[:_MOST_MEANT])
+        more = f" and {len(same) - _MOST_MEANT} more" if len(same) > _MOST_MEANT else ""
+        raise NoSuchGuest(f"{len(same)} servers are named {name!r}: {names}{more}; give one of these names")
+    return {guest.uuid for guest in same}
 
 
 def no_disk_is(word: str, perhaps: str = "") -> NoSuchGuest:

@@ -14,7 +14,7 @@ from plimsoll_agent.app.context import state_of
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.reconcile.outcome import Scope
+from plimsoll_agent.reconcile.observe import scope_of
 from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
 from plimsoll_agent.terminal.base import NodeCommand, add_guests
 from plimsoll_agent.terminal.cells import iops, mib, percent
@@ -96,7 +96,7 @@ class Load(NodeCommand, Listing):
         by, settings = parsed_args.by, self.settings(parsed_args)
         state = state_of(settings)
         with self.libvirt(settings) as hypervisor, ended_early() as stop:
-            scope = Scope(frozenset(parsed_args.guest))
+            scope = scope_of(hypervisor, parsed_args.guest)
             sampler = Sampler(hypervisor, scope, clock=time.monotonic, at_once=settings.bounds.at_once)
             sampler.check()
             began = datetime.now(UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.cli.disk import DiskList, DiskShow
 from plimsoll_agent.cli.hold import HoldAdd, HoldEnd, HoldList
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import Unreachable
@@ -47,7 +49,7 @@ class Shell(Person):
         given = () if limits is None else ("--limits", limits)
         return self.run(HoldAdd, GUEST, target, "--for", "2h", "--reason", "why not", *given, *words)
 
-    def run(self, command: type, *words: str) -> int:
+    def run(self, command: type, *words: str, stdin: io.StringIO | None = None) -> int:
         settings = replace(
             config.load([], []),
             state_dir=self.directory,
@@ -63,7 +65,7 @@ class Shell(Person):
             yield self.hypervisor
 
         self.connected = 0
-        return self.types(command, *words, settings=settings, libvirt=libvirt)
+        return self.types(command, *words, settings=settings, libvirt=libvirt, stdin=stdin)
 
     @property
     def state(self) -> State:
@@ -83,6 +85,44 @@ class Shell(Person):
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
+
+
+# --- a disk by the name of its server
+
+
+class Answers(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def by_server(shell: Shell, *words: str, stdin: io.StringIO | None = None) -> int:
+    shell.guest.display_name = "web-1"
+    return shell.run(HoldAdd, "web-1", "vda", "--for", "2h", "--reason", "x", *words, stdin=stdin)
+
+
+def test_a_hold_by_a_servers_name_says_which_guest_it_is_and_asks(shell: Shell) -> None:
+    assert by_server(shell, stdin=Answers("n\n")) == 64
+    assert f"web-1 is {GUEST} of project " in shell.out
+    assert shell.state.load_memory() is None or not shell.holds()
+    assert by_server(shell, stdin=Answers("y\n")) == 0
+    assert set(shell.holds()) == {"vda"}
+
+
+def test_a_hold_by_a_servers_name_without_a_terminal_needs_yes(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert by_server(shell) == 64
+    assert f"add --yes if it is meant, or give {GUEST}" in caplog.text
+    assert by_server(shell, "--yes") == 0
+    assert f"web-1 is {GUEST} of project" in shell.err
+    assert set(shell.holds()) == {"vda"}
+
+
+def test_looking_at_a_disk_by_its_servers_name_asks_nothing(shell: Shell) -> None:
+    shell.guest.display_name = "web-1"
+    assert shell.run(DiskShow, "web-1", "vda") == 0
+    assert shell.run(DiskList, "--guest", "web-1") == 0
+    assert GUEST in shell.out
 
 
 # --- the status of hold add

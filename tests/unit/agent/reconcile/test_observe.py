@@ -22,7 +22,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Movement, Sighting
 from plimsoll_agent.model.limits import Limits, LimitsError, Problem
 from plimsoll_agent.model.reason import Code, Unknown
-from plimsoll_agent.reconcile.observe import Observation, guests_with, observe, reason_of
+from plimsoll_agent.reconcile.observe import Observation, guests_with, observe, reason_of, scope_of
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs, volume
@@ -103,9 +103,28 @@ def test_the_name_that_nova_shows_is_answered_with_the_guest_that_has_it(typed: 
     with pytest.raises(NoSuchGuest) as error:
         look(hypervisor, Scope(frozenset({typed})))
     assert str(error.value) == f"no running guest has the name or uuid {typed}{meant}"
-    with pytest.raises(NoSuchGuest) as error:
-        guests_with(hypervisor, typed)
-    assert str(error.value).endswith(meant or "; plimsoll disk list shows all")
+    if typed not in ("booted", "twins"):
+        with pytest.raises(NoSuchGuest) as error:
+            guests_with(hypervisor, typed)
+        assert str(error.value).endswith(meant or "; plimsoll disk list shows all")
+
+
+def test_the_only_server_of_a_name_is_found_by_it_and_of_several_all_are_named() -> None:
+    guests = [guest(number) for number in (1, 2, 3, 4)]
+    for each, name in zip(guests, ("booted", "twins", "twins", "instance-00000001"), strict=True):
+        each.display_name = name
+    hypervisor = FakeHypervisor(*guests)
+    assert guests_with(hypervisor, "booted") == Scope(frozenset({UUIDS[1]}))
+    assert scope_of(hypervisor, ["booted", "none", "instance-00000002"]) == Scope(
+        frozenset({UUIDS[1], "none", "instance-00000002"})
+    )
+    # A tenant gave a server the name that another guest has.
+    assert guests_with(hypervisor, "instance-00000001") == Scope(frozenset({UUIDS[1]}))
+    several = "2 servers are named 'twins': instance-00000002, instance-00000003; give one of these names"
+    for ask in (guests_with, lambda node, word: scope_of(node, [word])):
+        with pytest.raises(NoSuchGuest) as error:
+            ask(hypervisor, "twins")
+        assert str(error.value) == several
 
 
 def test_a_list_of_guests_that_cannot_be_had_is_raised() -> None:
