@@ -333,6 +333,14 @@ def test_settings_can_be_asked_for_by_section_and_name(
     assert [(each["section"], each["setting"]) for each in listed] == found
 
 
+def test_settings_have_units_and_a_mark_on_those_that_were_set(plimsoll: Plimsoll) -> None:
+    lines = plimsoll("settings", "ceph", OS_CEPH__DEADLINE="90").out.splitlines()
+    words = [line.split() for line in lines]
+    assert ["ceph", "deadline", "*", "90s", "environment:", "OS_CEPH__DEADLINE"] in words
+    assert lines[-1].startswith("* ")
+    assert lines[-1].endswith("--changed lists only these")
+
+
 def test_a_setting_that_there_is_not_is_answered_with_the_nearest(plimsoll: Plimsoll) -> None:
     ran = plimsoll("settings", "conf_file")
     assert (ran.status, ran.err) == (

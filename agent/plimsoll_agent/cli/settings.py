@@ -12,6 +12,7 @@ from plimsoll_agent.terminal.base import OneLineErrors
 from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.util.quantities import Quantity, with_unit
 from plimsoll_agent.util.text import nearest, printable
 
 
@@ -50,13 +51,16 @@ class SettingsList(OneLineErrors, Listing):
         words = dict.fromkeys(word for setting in settings for word in (setting.section, setting.name))
         for name in sorted(names - words.keys()):
             raise UsageError(f"no section and no setting is named {name!r}; {_meant(name, words)}")
+        number = sum(setting.changed for setting in settings)
+        if number and not parsed_args.changed:
+            self.closing = (f"* {number} of {len(settings)} differ from their default; --changed lists only these",)
         return _COLUMNS, [
             (
                 setting.section,
-                setting.name,
-                Shown(setting.value, _text(setting.value)),
+                Shown(setting.name, f"{setting.name} *" if setting.changed else setting.name),
+                Shown(setting.value, _text(setting.value, setting.quantity)),
                 Shown(setting.origin, printable(setting.origin)),
-                Shown(setting.default, _text(setting.default) if setting.changed else "same"),
+                Shown(setting.default, _text(setting.default, setting.quantity) if setting.changed else "same"),
             )
             for setting in settings
             if (setting.changed or not parsed_args.changed) and (not names or names & {setting.section, setting.name})
@@ -72,14 +76,16 @@ _COLUMNS = (
     Column("section"),
     Column("setting"),
     Column("value", wraps=True),
-    Column("origin", drop=1),
+    Column("origin", most=48, least=16),
     Column("default", long=True),
 )
 
 
-def _text(value: object) -> str:
-    """As in the file."""
+def _text(value: object, quantity: Quantity | None) -> str:
+    """As in the file, with a unit."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int | float) and quantity is not None:
+        return with_unit(value, quantity)
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return printable(text) or "-"

@@ -55,11 +55,11 @@ class Measured(types.Integer):
 
     def __init__(self, quantity: Quantity, type_name: str, least: int, most: int | None) -> None:
         super().__init__(least, most, type_name)
-        self._quantity = quantity
+        self.quantity = quantity
 
     def read(self, text: str) -> int:
         """Raises ``ValueError``."""
-        return quantities.read(text.strip(), self._quantity)
+        return quantities.read(text.strip(), self.quantity)
 
     def __call__(self, value: Any) -> Any:
         return super().__call__(self.read(value) if isinstance(value, str) else value)
@@ -67,6 +67,8 @@ class Measured(types.Integer):
 
 class Timeout(types.Float):
     """Seconds, whole or not, or a duration."""
+
+    quantity = Quantity.SECONDS
 
     def __init__(self, least: float, most: float) -> None:
         super().__init__(least, most, "seconds, also as 500ms or 1m")

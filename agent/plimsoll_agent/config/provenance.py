@@ -11,6 +11,7 @@ from typing import Any
 from plimsoll_agent.config import faults
 from plimsoll_agent.config.options import OPTIONS
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.quantities import Quantity
 
 MASK = "****"
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
@@ -28,6 +29,8 @@ class Setting:
     """``FILE:LINE``, ``environment: NAME`` or ``default``."""
     changed: bool
     """The value is not the default."""
+    quantity: Quantity | None
+    """What its number counts."""
 
 
 def settings_of(conf: Any, files: Sequence[Path]) -> Iterator[Setting]:
@@ -47,6 +50,7 @@ def settings_of(conf: Any, files: Sequence[Path]) -> Iterator[Setting]:
                 default=option.default,
                 origin=origin or "default",
                 changed=differs,
+                quantity=getattr(option.type, "quantity", None),
             )
 
 

@@ -132,3 +132,13 @@ def _exactly(number: str) -> Fraction:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…")
+
+
+def with_unit(value: float, quantity: Quantity) -> str:
+    """``1GiB``, ``15m``, ``0.5s``: in the largest unit that it is whole in, as it may be written."""
+    if quantity is not Quantity.SECONDS:
+        return written(int(value), quantity)
+    for unit, factor in (("d", 86400), ("h", 3600), ("m", 60)):
+        if value and value % factor == 0:
+            return f"{value // factor:g}{unit}"
+    return f"{value:g}s"

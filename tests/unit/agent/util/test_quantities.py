@@ -198,3 +198,13 @@ def test_bytes_are_written_with_the_largest_binary_unit_that_is_exact() -> None:
         "1536MiB",
         "1PiB",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.5, "0.5s"), (90, "90s"), (900.0, "15m"), (7200, "2h"), (172800, "2d")]
+)
+def test_seconds_are_written_in_the_largest_unit_that_is_exact_and_read_as_the_same(
+    seconds: float, text: str
+) -> None:
+    assert quantities.with_unit(seconds, Quantity.SECONDS) == text
+    assert quantities.read_time(text) == seconds
