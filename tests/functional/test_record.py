@@ -163,7 +163,11 @@ def record(tmp_path: Path) -> Record:
 def test_nothing_recorded_yet_is_no_failure_and_makes_no_file(plimsoll: Plimsoll, tmp_path: Path) -> None:
     for words in ([], ["--verify"], ["--last", "0"]):
         ran = plimsoll("record", *words)
-        assert (ran.status, ran.out, ran.err) == (0, "nothing is recorded yet\n", "")
+        assert (ran.status, ran.out, ran.err) == (
+            0,
+            "No limit was changed yet: enforce, daemon and decisions of operators are recorded here.\n",
+            "",
+        )
     assert json.loads(plimsoll("record", "-f", "json").out) == []
     assert not (tmp_path / "state").exists()
 
@@ -182,7 +186,7 @@ def test_the_list_and_its_data_have_the_same_entries(plimsoll: Plimsoll, record:
             assert set(entry) == {AS_JSON.get(column, column) for column in columns} | {"kind"}
     done = plimsoll("record", "--result", "done", "--guest", "instance-00000001").out.splitlines()
     assert [line.split() for line in done] == [lines[0].split(), lines[-1].split()]
-    assert plimsoll("record", "--guest", "nobody").out == "no such entries\n"
+    assert plimsoll("record", "--guest", "nobody").out == "No such entries; plimsoll record lists the last ones.\n"
 
 
 def test_entries_that_the_default_leaves_out_are_told(plimsoll: Plimsoll, record: Record) -> None:

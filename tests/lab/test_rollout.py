@@ -315,7 +315,10 @@ def rolled_back(stopped: Chapter, site: Site, fleet: Fleet, before_limits: str) 
     asked = site.play("rollback", limit, phase="rollback, limits too, without the number of disks", **told)
     wanted = re.search(r"plimsoll_rollback_disks=(\d+)", Chapter(asked, {}).text)
     assert wanted, "it fails without a number, and prints it"
-    assert fleet.run(REAL, "plimsoll record --reason undone").strip() == "no such entries"
+    assert (
+        fleet.run(REAL, "plimsoll record --reason undone").strip()
+        == "No such entries; plimsoll record lists the last ones."
+    )
     told["plimsoll_rollback_disks"] = wanted[1]
     played = site.play("rollback", limit, phase="rollback, limits too", **told)
     return Chapter(played, site.versions(NAMES))

@@ -208,7 +208,11 @@ class AcknowledgeList(LocalCommand, Listing):
         memory = node_store.recall(now, read_only=True)
         tell_notes(node_store, self.app.stderr)
         self.status = int(bool(node_store.notes))
-        self.empty = "" if self.status else "No acknowledged disks on this node."
+        self.empty = (
+            ""
+            if self.status
+            else "No acknowledged disks on this node; unknown ones: plimsoll disk list --state unknown"
+        )
         active = [each for each in memory.acknowledged.values() if not each.ended(now)]
         return _COLUMNS, [
             (

@@ -358,7 +358,7 @@ class HoldList(LocalCommand, Listing):
         tell_notes(node_store, self.app.stderr)
         self.status = int(bool(node_store.notes))
         holds = sorted(active_holds(memory.holds, now).values(), key=lambda hold: hold.until)
-        self.empty = "" if self.status else "No holds on this node."
+        self.empty = "" if self.status else "No holds on this node; to add one: plimsoll disk hold add"
         return _COLUMNS, [
             (
                 hold.disk.guest_name,

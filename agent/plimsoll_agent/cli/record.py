@@ -42,6 +42,8 @@ _LISTED = 50
 _BEFORE_FOLLOWING = 10
 _RESULTS = [*(result.value for result in Ending), UNDER_WAY]
 
+_NO_RECORD = "No limit was changed yet: enforce, daemon and decisions of operators are recorded here."
+
 
 class RecordList(LocalCommand, Listing):
     """List the changes of limits and operators' decisions.
@@ -103,7 +105,7 @@ class RecordList(LocalCommand, Listing):
             raise UsageError("NAME needs --at; to filter the list use --guest, --disk")
         self._is_list = not (parsed_args.at or parsed_args.verify or parsed_args.follow)
         if self._is_list:
-            self.empty = "no such entries" if record.is_there() else "nothing is recorded yet"
+            self.empty = "No such entries; plimsoll record lists the last ones." if record.is_there() else _NO_RECORD
             return COLUMNS, self._entries(record, selection, parsed_args.last)
         if parsed_args.formatter in ("csv", "value"):
             raise UsageError(f"-f {parsed_args.formatter} is for lists; with --at, --follow and --verify use -f json")

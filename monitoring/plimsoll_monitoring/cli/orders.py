@@ -187,6 +187,8 @@ class RegionApprovals(_RegionOrder, Listing):
         plimsoll region approvals --region-file /srv/www/region.json
     """
 
+    empty = "No approvals in the region; to approve: plimsoll region approve DIGEST --reason TEXT"
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         now, state = datetime.now(UTC), self.state(parsed_args)
         approvals, last = self.present(state, now).approvals, state.last()
@@ -501,6 +503,8 @@ class RegionHoldList(_RegionOrder, Listing):
         plimsoll region hold list -f json
         plimsoll region hold list --region-file /srv/www/region.json
     """
+
+    empty = "No holds in the region; those of a node: plimsoll disk hold list"
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         now = datetime.now(UTC)

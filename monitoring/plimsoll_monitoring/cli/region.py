@@ -181,6 +181,7 @@ class RegionDisks(_RegionList):
         several = len({key_of(series)[0] for series in answers["nodes"]}) > 1
         self.partly(aggregates, several=several)
         self.closing = (messages.disks_sum(numbers, len(disks), everything=not aggregates),)
+        self.empty = self.closing[0]
         return _disk_columns(several), [_disk_cells(disk, prometheus.now(), settings) for disk in disks]
 
 
@@ -276,6 +277,7 @@ class RegionProbes(_RegionList):
         several = len({row.labels["region"] for row in rows}) > 1
         self.partly(aggregates, several=several)
         self.closing = (messages.probes_sum(rows, len(top)),)
+        self.empty = self.closing[0]
         return _probe_columns(by, several), [_probe_cells(row, by) for row in top]
 
 

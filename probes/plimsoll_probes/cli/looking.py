@@ -68,6 +68,8 @@ class ProbeList(HistoryCommand, Listing):
         plimsoll probe list -f json
     """
 
+    empty = ""  # what to do first stands on stderr
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         at = now()
         with self.history(parsed_args) as history:
@@ -130,6 +132,9 @@ class ProbeHistory(HistoryCommand, Listing):
             results = results[:most]
             if parsed_args.last is None:
                 self.app.stderr.write(f"only the newest {_LISTED} results are listed; --last 0 lists all\n")
+        self.empty = (
+            "No such results; plimsoll probe list has the newest of each guest." if history.is_there() else ""
+        )
         rows = [
             _cells(result, Shown(serialize.time_data(result.started), time_words(result.started)))
             for result in reversed(results)

@@ -117,6 +117,7 @@ class ProbeTimetable(NodeCommand, Listing):
         self._entries = entries(selection.chosen.targets, starts, postponements, at, at + ahead, settings.probe.late)
         self._guests = len({target.guest.uuid for target in selection.chosen.targets})
         self.closing = (self._sum(),)
+        self.empty = self.closing[0]
         nearest = self._entries
         if parsed_args.formatter == "table" and not parsed_args.all:
             nearest = next_of_each(self._entries)
@@ -127,7 +128,9 @@ class ProbeTimetable(NodeCommand, Listing):
 
     def _sum(self) -> str:
         if not self._guests:
-            return "no rule with probe chooses a guest of this node"
+            return (
+                "no rule with probe chooses a guest of this node; to probe one, add probe to a rule that matches it"
+            )
         waiting = sum(entry.state in (State.DUE, State.POSTPONED) for entry in self._entries)
         return f"{plural(self._guests, 'guest')}, {waiting} due now"
 

@@ -114,7 +114,7 @@ def test_it_is_listed_and_ended_early_and_a_dry_run_changes_nothing(
     shell: Shell, caplog: pytest.LogCaptureFixture
 ) -> None:
     shell.run(AcknowledgeList)
-    assert shell.out == "No acknowledged disks on this node.\n"
+    assert shell.out == "No acknowledged disks on this node; unknown ones: plimsoll disk list --state unknown\n"
     assert shell.add("--dry-run") == 0
     assert "Dry run: nothing is written." in shell.out
     assert shell.acknowledged() == []

@@ -354,7 +354,7 @@ def damage(shell: Shell) -> None:
 
 def test_holds_that_nobody_knows_are_not_said_to_be_none(shell: Shell) -> None:
     assert shell.run(HoldList) == 0
-    assert shell.out == "No holds on this node.\n"
+    assert shell.out == "No holds on this node; to add one: plimsoll disk hold add\n"
     damage(shell)
     assert shell.run(HoldList) == 1
     assert shell.out == ""

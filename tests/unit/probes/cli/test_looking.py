@@ -446,7 +446,8 @@ def test_a_paused_node_says_that_its_timetable_does_not_hold(shell: Shell) -> No
 def test_without_a_rule_with_probe_the_timetable_is_empty_and_says_so(shell: Shell) -> None:
     shell.hypervisor = FakeHypervisor(guest(1))
     assert shell.run(ProbeTimetable) == 0
-    assert shell.out.splitlines()[-1] == "no rule with probe chooses a guest of this node"
+    sentence = "no rule with probe chooses a guest of this node; to probe one, add probe to a rule that matches it"
+    assert shell.out == f"{sentence}\n"
     assert shell.told(ProbeTimetable) == []
 
 
