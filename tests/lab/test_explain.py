@@ -29,7 +29,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import cause, messages, questions
-from plimsoll_insight.explain.cause import Cause, Finding
+from plimsoll_insight.explain.cause import Cause, Diagnosis
 from plimsoll_insight.explain.questions import ExplainedDisk, Span
 from plimsoll_monitoring.adapters.prometheus import Prometheus as Client
 from plimsoll_monitoring.promql import Selection
@@ -117,7 +117,7 @@ def passes(node: Node, told: list[dict[str, Any]]) -> Iterator[list[int]]:
         thread.join()
 
 
-def explained(prometheus: Prometheus, guest: Guest, seconds: int) -> tuple[ExplainedDisk, Finding]:
+def explained(prometheus: Prometheus, guest: Guest, seconds: int) -> tuple[ExplainedDisk, Diagnosis]:
     """The guest's volume, as ``plimsoll region explain`` has it, in shorter intervals."""
     client, span = Client(prometheus.url, token_file=None, ca_file=None, deadline=10), Span(seconds, STEP)
 
@@ -167,8 +167,8 @@ def since(cloud: Cloud, plant: Plant) -> float:
     while True:
         began = time.monotonic()
         time.sleep(CALM)
-        _, finding = explained(plant.prometheus, plant.guest, CALM)
-        if not finding.all_slow:
+        _, diagnosis = explained(plant.prometheus, plant.guest, CALM)
+        if not diagnosis.all_slow:
             return began
         assert began < end, "this machine is slow by itself"
 
@@ -285,13 +285,13 @@ def a_pause_while_others_wait(plant: Plant) -> Iterator[None]:
         assert plant.prometheus.query(raised)
 
 
-def _told(plant: Plant, since: float) -> tuple[ExplainedDisk, Finding]:
-    disk, finding = explained(plant.prometheus, plant.guest, int(time.monotonic() - since))
+def _told(plant: Plant, since: float) -> tuple[ExplainedDisk, Diagnosis]:
+    disk, diagnosis = explained(plant.prometheus, plant.guest, int(time.monotonic() - since))
     print(f"load of this machine: {os.getloadavg()[0]:.1f}")
-    print("\n".join(messages.disk_lines(disk, finding, {}, {})))
+    print("\n".join(messages.disk_lines(disk, diagnosis, {}, {})))
     for one in disk.evidence.intervals:
         print(replace(one, neighbours=()), *one.neighbours, sep="\n  ")
-    return disk, finding
+    return disk, diagnosis
 
 
 @pytest.mark.parametrize(
@@ -308,11 +308,11 @@ def test_the_cause_is_found(
 ) -> None:
     with trouble(plant):
         time.sleep(TROUBLE)
-        _, finding = _told(plant, since)
-    assert finding.cause is expected
+        _, diagnosis = _told(plant, since)
+    assert diagnosis.cause is expected
     if expected is Cause.NEIGHBOUR:
-        assert finding.neighbour
-        assert finding.neighbour.uuid == plant.other.uuid
+        assert diagnosis.neighbour
+        assert diagnosis.neighbour.uuid == plant.other.uuid
 
 
 STALLS: Sequence[tuple[Callable[[Plant], AbstractContextManager[None]], Cause, set[Cause]]] = [
@@ -339,8 +339,8 @@ def test_a_stall_is_never_explained_away(
         time.sleep(TROUBLE)
         _, then = _told(plant, since)
     time.sleep(AFTER)
-    disk, finding = _told(plant, since)
-    assert (then.cause in meanwhile, finding.cause) == (True, afterwards)
+    disk, diagnosis = _told(plant, since)
+    assert (then.cause in meanwhile, diagnosis.cause) == (True, afterwards)
     told = plant.told_since(began)
     assert told
     _agree(told, disk, plant.guest.uuid)
@@ -375,7 +375,7 @@ def _agree_on_each_pass(told: Sequence[dict[str, Any]], intervals: Sequence[dict
     has = {round(_seconds(one["at"]), 3): one for one in intervals}
     for each in told:
         interval = has.get(round(_seconds(each["pass"]["looked"]), 3))
-        at_limit = next(one["value"] for one in each["findings"] if one["name"] == "at_limit")
+        at_limit = next(one["value"] for one in each["diagnoses"] if one["name"] == "at_limit")
         print(each["pass"]["looked"], each["level"], each["pass"]["result"], at_limit, each["problems"], interval)
         assert (_names(each, guest), not at_limit) == (bool(interval and interval["unanswered"]), True)
     failed = any(each["pass"]["result"] == "failed" for each in told)

@@ -80,22 +80,22 @@ class RegionExplain(RegionCommand, Page):
         stalls = questions.stalls(over, guest)
         specs = _specs(settings)
         disks = [replace(disk, qos_spec=specs.get(disk.volume_type, "")) for disk in disks]
-        findings = [(disk, cause.find(disk.evidence)) for disk in disks]
-        neighbours = (finding.neighbour.uuid for _, finding in findings if finding.neighbour)
+        diagnoses = [(disk, cause.find(disk.evidence)) for disk in disks]
+        neighbours = (diagnosis.neighbour.uuid for _, diagnosis in diagnoses if diagnosis.neighbour)
         names = questions.names(prometheus.query, guest, neighbours, span.seconds)
         self.warn(prometheus)
         self._case = Case(
             server=guest.server or guest.name,
-            disks=tuple(findings),
+            disks=tuple(diagnoses),
             window=window,
             names=names,
             reasons=messages.UNEXPLAINED,
             node=stays[-1].node,
         )
         self._lines = ["", messages.head(guest, stays), *messages.stall_lines(stalls)]
-        for disk, finding in self._case.subjects:
-            self._lines += messages.disk_lines(disk, finding, probes, names)
-        return self.page(parsed_args, {}, serialize.data(guest, stays, findings, probes, stalls, names))
+        for disk, diagnosis in self._case.subjects:
+            self._lines += messages.disk_lines(disk, diagnosis, probes, names)
+        return self.page(parsed_args, {}, serialize.data(guest, stays, diagnoses, probes, stalls, names))
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Sequence[Any]

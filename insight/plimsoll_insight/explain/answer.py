@@ -17,7 +17,7 @@ from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain import strip
-from plimsoll_insight.explain.cause import Cause, Finding, Unexplained
+from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import Place
 from plimsoll_insight.explain.messages import figures_words, idle, limit_words, tenant_words, whose
 from plimsoll_insight.explain.questions import ExplainedDisk
@@ -26,7 +26,7 @@ from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.messages import percent
 from plimsoll_monitoring.region.problems import on_node, without_port
 
-Explained = tuple[ExplainedDisk, Finding]
+Explained = tuple[ExplainedDisk, Diagnosis]
 _MOST_NAMED = 6
 _TONES: Mapping[Cause, str] = {
     Cause.LIMIT: "at-limit",
@@ -198,7 +198,7 @@ def _next(case: Case) -> Iterator[str]:
             yield from _commands(case, disk, finding)
 
 
-def _commands(case: Case, disk: ExplainedDisk, finding: Finding) -> Iterator[str]:
+def _commands(case: Case, disk: ExplainedDisk, finding: Diagnosis) -> Iterator[str]:
     match finding.cause:
         case Cause.LIMIT:
             limit = next((each.limit for each in finding.slow if each.limit), None)

@@ -124,7 +124,7 @@ class Unexplained(StrEnum):
 
 
 @frozen
-class Finding:
+class Diagnosis:
     """The cause, with the figures that it follows from."""
 
     cause: Cause
@@ -143,13 +143,13 @@ class Finding:
     """Of each interval, whether it was slow; None is unknown."""
 
 
-def find(evidence: Evidence) -> Finding:
+def find(evidence: Evidence) -> Diagnosis:
     """The cause, by the rules above."""
     finding, verdicts = _find(evidence)
     return replace(finding, verdicts=tuple(is_slow for _, is_slow in verdicts))
 
 
-def _find(evidence: Evidence) -> tuple[Finding, Sequence[tuple[Interval, bool | None]]]:
+def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool | None]]]:
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
     readings = around.without_overdue(intervals, evidence.seconds)
@@ -176,7 +176,7 @@ def _find(evidence: Evidence) -> tuple[Finding, Sequence[tuple[Interval, bool | 
         elif intervals[-1].observed is not None and not intervals[-1].read:
             why = Unexplained.NOT_READ
         cause = Cause.UNKNOWN if why else Cause.NOT_SLOW
-        return Finding(cause, why, (), len(slow), certain, total, unread=unread), verdicts
+        return Diagnosis(cause, why, (), len(slow), certain, total, unread=unread), verdicts
     of_cause: dict[Cause | Unexplained, list[Interval]] = {}
     for each in slow:
         of_cause.setdefault(around.cause(each), []).append(each)
@@ -184,10 +184,10 @@ def _find(evidence: Evidence) -> tuple[Finding, Sequence[tuple[Interval, bool | 
     most = max(of_cause, key=lambda cause: (len(of_cause[cause]), -first.index(cause)))
     theirs = tuple(of_cause[most])
     if isinstance(most, Unexplained):
-        return Finding(Cause.UNKNOWN, most, theirs, len(slow), certain, total, unread=unread), verdicts
+        return Diagnosis(Cause.UNKNOWN, most, theirs, len(slow), certain, total, unread=unread), verdicts
     neighbours = [around.dominant(each) for each in theirs] if most is Cause.NEIGHBOUR else []
     checks = Counter(check for each in theirs for check in around.new(each)) if most is Cause.CLUSTER else Counter()
-    finding = Finding(
+    finding = Diagnosis(
         most, None, theirs, len(slow), certain, total, _usual_one(neighbours), tuple(sorted(checks)), unread
     )
     return finding, verdicts

@@ -1,4 +1,4 @@
-"""A finding in words: for the operator, and in one sentence for the tenant, without anything of other tenants."""
+"""A diagnosis in words: for the operator, and in one sentence for the tenant, without anything of other tenants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plimsoll_agent.messages.limits import short_change, short_limits, short_siz
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
-from plimsoll_insight.explain.cause import Cause, Finding, Unexplained
+from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import Interval, Place
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 from plimsoll_monitoring.region.messages import percent, seconds_words
@@ -58,7 +58,7 @@ def stall_lines(stalls: Sequence[Stall]) -> Iterator[str]:
 
 def disk_lines(
     disk: ExplainedDisk,
-    finding: Finding,
+    diagnosis: Diagnosis,
     probes: Mapping[str, int] | None,
     names: Mapping[str, str],
     reasons: Mapping[Unexplained, str] = UNEXPLAINED,
@@ -76,33 +76,35 @@ def disk_lines(
         yield f"  {_minute(at)}: an external change was reverted"
     for hold in disk.held:
         yield f"  held by an operator: {_between(*hold)}"
-    yield from (f"  {line}" for line in _unread_lines(disk, finding))
+    yield from (f"  {line}" for line in _unread_lines(disk, diagnosis))
     yield f"  {_load_words(intervals)}"
     if not idle(intervals):
-        yield f"  {_latency_words(disk, finding)}"
+        yield f"  {_latency_words(disk, diagnosis)}"
     yield f"  {_cluster_words(intervals)}; probes on its node: {_probe_words(probes)}"
-    yield f"  Cause: {cause_words(disk, finding, names, reasons)}"
+    yield f"  Cause: {cause_words(disk, diagnosis, names, reasons)}"
 
 
 def cause_words(
-    disk: ExplainedDisk, finding: Finding, names: Mapping[str, str], reasons: Mapping[Unexplained, str]
+    disk: ExplainedDisk, diagnosis: Diagnosis, names: Mapping[str, str], reasons: Mapping[Unexplained, str]
 ) -> str:
     """``its own limit, 500 IOPS; between 2026-11-22 14:00 and 15:20 UTC, 12 of 15 slow intervals; …``."""
-    words = CAUSES[finding.cause]
-    if finding.unexplained:
-        words += f": {reasons[finding.unexplained]}"
-    if finding.cause is Cause.LIMIT:
-        words += f", {limit_words(finding.slow).removeprefix('its ')}"
-    if finding.raised:
-        words += f": {printable(', '.join(finding.raised))}"
-    if finding.neighbour:
-        one = finding.neighbour
+    words = CAUSES[diagnosis.cause]
+    if diagnosis.unexplained:
+        words += f": {reasons[diagnosis.unexplained]}"
+    if diagnosis.cause is Cause.LIMIT:
+        words += f", {limit_words(diagnosis.slow).removeprefix('its ')}"
+    if diagnosis.raised:
+        words += f": {printable(', '.join(diagnosis.raised))}"
+    if diagnosis.neighbour:
+        one = diagnosis.neighbour
         unit = "requests" if one.unit == "operations" else "bytes"
         who = f"guest {names[one.uuid]} ({one.uuid})" if names.get(one.uuid) else f"guest {one.uuid}"
         words += f": {printable(who)} did {percent(one.share)} of all {unit} of the {one.place.value}"
-    if finding.slow:
-        words += f"; {_between(*_span(disk, finding))}, {len(finding.slow)} of {finding.all_slow} slow intervals"
-    share = percent(finding.known / finding.total) if finding.total else "0 %"
+    if diagnosis.slow:
+        words += (
+            f"; {_between(*_span(disk, diagnosis))}, {len(diagnosis.slow)} of {diagnosis.all_slow} slow intervals"
+        )
+    share = percent(diagnosis.known / diagnosis.total) if diagnosis.total else "0 %"
     return f"{words}; known {share} of the time"
 
 
@@ -111,45 +113,45 @@ def whose(disks: Sequence[ExplainedDisk]) -> str:
     return printable(", ".join(f"volume {disk.volume}" if disk.volume else f"disk {disk.disk}" for disk in disks))
 
 
-def figures_words(disk: ExplainedDisk, finding: Finding) -> str:
+def figures_words(disk: ExplainedDisk, diagnosis: Diagnosis) -> str:
     """``4 ms → 200 ms``, or the limit that it was at."""
-    if finding.cause is Cause.LIMIT:
-        return f"limit {limit_words(finding.slow).removeprefix('its ')}"
-    took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
+    if diagnosis.cause is Cause.LIMIT:
+        return f"limit {limit_words(diagnosis.slow).removeprefix('its ')}"
+    took, usual = _median([each.latency for each in diagnosis.slow]), disk.evidence.usual
     if took is None:
-        return "no requests ended" if finding.slow and any(each.read for each in finding.slow) else ""
+        return "no requests ended" if diagnosis.slow and any(each.read for each in diagnosis.slow) else ""
     return seconds_words(took) if usual is None else f"{seconds_words(usual)} → {seconds_words(took)}"
 
 
-def tenant_words(disk: ExplainedDisk, finding: Finding, subject: str = "") -> str:
+def tenant_words(disk: ExplainedDisk, diagnosis: Diagnosis, subject: str = "") -> str:
     """One sentence to paste."""
     subject = subject or whose([disk])
-    if finding.cause is Cause.UNKNOWN or (finding.cause is not Cause.NOT_SLOW and not finding.slow):
+    if diagnosis.cause is Cause.UNKNOWN or (diagnosis.cause is not Cause.NOT_SLOW and not diagnosis.slow):
         return f"Our measurements do not show what your {subject} waited for."
-    if finding.cause is Cause.NOT_SLOW:
+    if diagnosis.cause is Cause.NOT_SLOW:
         if idle(disk.evidence.intervals):
             return f"In our measurements your {subject} made no requests."
         took = _median([each.latency for each in disk.evidence.intervals])
         words = f"In our measurements requests of your {subject} took no longer than usual"
         return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
-    between = f"{_share_of_span(disk, finding)}{_between(*_span(disk, finding))}"
-    if finding.cause is Cause.LIMIT:
-        usage = median(each.share or 0.0 for each in finding.slow)
+    between = f"{_share_of_span(disk, diagnosis)}{_between(*_span(disk, diagnosis))}"
+    if diagnosis.cause is Cause.LIMIT:
+        usage = median(each.share or 0.0 for each in diagnosis.slow)
         if usage < AT_LIMIT_RATIO:
-            of_limit = f"{percent(usage)} of {limit_words(finding.slow)} on average, more in bursts,"
+            of_limit = f"{percent(usage)} of {limit_words(diagnosis.slow)} on average, more in bursts,"
             return f"Your {subject} used {of_limit} {between}."
-        return f"Your {subject} used all of {limit_words(finding.slow)} {between}."
-    took, usual = _median([each.latency for each in finding.slow]), disk.evidence.usual
-    completions = sum(each.latency is not None for each in finding.slow)
-    took = took if 2 * completions > len(finding.slow) else None
+        return f"Your {subject} used all of {limit_words(diagnosis.slow)} {between}."
+    took, usual = _median([each.latency for each in diagnosis.slow]), disk.evidence.usual
+    completions = sum(each.latency is not None for each in diagnosis.slow)
+    took = took if 2 * completions > len(diagnosis.slow) else None
     words = f"requests took {seconds_words(took or 0.0)} on average"
     if took is None:
         words = f"{'hardly any' if completions else 'no'} requests were completed"
-        words = words if all(each.read for each in finding.slow) else "requests waited"
+        words = words if all(each.read for each in diagnosis.slow) else "requests waited"
     instead = f" instead of {seconds_words(usual)}" if took is not None and usual is not None else ""
-    if finding.cause is Cause.CLUSTER:
+    if diagnosis.cause is Cause.CLUSTER:
         why = "our storage cluster was impaired"
-    elif finding.neighbour and finding.neighbour.place is Place.NODE:
+    elif diagnosis.neighbour and diagnosis.neighbour.place is Place.NODE:
         why = "other load on the same host was unusually high"
     else:
         why = "other load on the same storage was unusually high"
@@ -159,15 +161,15 @@ def tenant_words(disk: ExplainedDisk, finding: Finding, subject: str = "") -> st
 # --- parts
 
 
-def _span(disk: ExplainedDisk, finding: Finding) -> tuple[float, float]:
+def _span(disk: ExplainedDisk, diagnosis: Diagnosis) -> tuple[float, float]:
     """An interval ends at its time."""
-    return finding.slow[0].at - disk.evidence.seconds, finding.slow[-1].at
+    return diagnosis.slow[0].at - disk.evidence.seconds, diagnosis.slow[-1].at
 
 
-def _share_of_span(disk: ExplainedDisk, finding: Finding) -> str:
+def _share_of_span(disk: ExplainedDisk, diagnosis: Diagnosis) -> str:
     """``for 61 % of the time ``; nothing where it was the whole time."""
-    begin, end = _span(disk, finding)
-    share = len(finding.slow) * disk.evidence.seconds / (end - begin)
+    begin, end = _span(disk, diagnosis)
+    share = len(diagnosis.slow) * disk.evidence.seconds / (end - begin)
     return f"for {share:.0%} of the time ".replace("%", " %") if share < 0.95 else ""
 
 
@@ -227,9 +229,9 @@ def _load_words(intervals: Sequence[Interval]) -> str:
     return f"{words}, most used {percent(max(shares))}"
 
 
-def _latency_words(disk: ExplainedDisk, finding: Finding) -> str:
-    slow = finding.slow or disk.evidence.intervals
-    when = "while slow" if finding.slow else "on average"
+def _latency_words(disk: ExplainedDisk, diagnosis: Diagnosis) -> str:
+    slow = diagnosis.slow or disk.evidence.intervals
+    when = "while slow" if diagnosis.slow else "on average"
     own, of_type, of_node, usual = (
         "unknown" if value is None else seconds_words(value)
         for value in (
@@ -248,7 +250,7 @@ def _latency_words(disk: ExplainedDisk, finding: Finding) -> str:
     )
 
 
-def _unread_lines(disk: ExplainedDisk, finding: Finding) -> Iterator[str]:
+def _unread_lines(disk: ExplainedDisk, diagnosis: Diagnosis) -> Iterator[str]:
     """When its guest did not answer, when else it had no reading while requests may have waited, and when it was
     paused.
     """
@@ -256,7 +258,7 @@ def _unread_lines(disk: ExplainedDisk, finding: Finding) -> Iterator[str]:
     pauses = [each for each in disk.evidence.intervals if each.paused]
     for words, intervals in (
         ("the guest did not answer", silent),
-        ("no reading while its requests may have waited", [each for each in finding.unread if not each.unanswered]),
+        ("no reading while its requests may have waited", [each for each in diagnosis.unread if not each.unanswered]),
         ("a person paused the guest", pauses),
     ):
         if intervals:

@@ -21,7 +21,7 @@ from plimsoll_agent.terminal.moments import Window
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.answer import Case
-from plimsoll_insight.explain.cause import LEAST_OF_NODE, Finding, Unexplained, usual_of
+from plimsoll_insight.explain.cause import LEAST_OF_NODE, Diagnosis, Unexplained, usual_of
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
 from plimsoll_insight.explain.questions import ExplainedDisk
@@ -58,7 +58,7 @@ class NodeEvidence:
     console: GuestConsole | None
     """None also where consoles are not read."""
     explained: ExplainedDisk
-    finding: Finding
+    diagnosis: Diagnosis
     guest_name: str
     complaints: tuple[str, ...] = ()
 
@@ -173,7 +173,7 @@ def lines(facts: NodeEvidence) -> Iterator[str]:
     if facts.explained.evidence.intervals:
         first = datetime.fromtimestamp(facts.explained.evidence.intervals[0].at, UTC)
         yield f"  what passes measured of it is kept since {minute(first)}"
-    _, *rest = disk_lines(facts.explained, facts.finding, facts.probes, _names(facts), _UNEXPLAINED)
+    _, *rest = disk_lines(facts.explained, facts.diagnosis, facts.probes, _names(facts), _UNEXPLAINED)
     yield from rest
     guest = printable(facts.explained.guest_uuid)
     yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} {facts.window.options}"
@@ -184,7 +184,7 @@ def case_of(facts: NodeEvidence) -> Case:
     disk = facts.explained
     return Case(
         server=_names(facts).get(disk.guest_uuid) or facts.guest_name,
-        disks=((disk, facts.finding),),
+        disks=((disk, facts.diagnosis),),
         window=facts.window,
         names=_names(facts),
         reasons=_UNEXPLAINED,
@@ -249,7 +249,7 @@ def data(facts: NodeEvidence) -> dict[str, object]:
                 for kind, stalls in _recent(facts).items()
             },
         },
-        "disk": disk_data(facts.explained, facts.finding, _names(facts)),
+        "disk": disk_data(facts.explained, facts.diagnosis, _names(facts)),
         "complaints": list(facts.complaints),
     }
 

@@ -1,4 +1,4 @@
-"""A finding as plain data."""
+"""A diagnosis as plain data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from plimsoll_insight.explain import messages
-from plimsoll_insight.explain.cause import Finding
+from plimsoll_insight.explain.cause import Diagnosis
 from plimsoll_insight.explain.evidence import Interval
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 
@@ -14,7 +14,7 @@ from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall,
 def data(
     guest: FoundGuest,
     stays: Sequence[Stay],
-    disks: Iterable[tuple[ExplainedDisk, Finding]],
+    disks: Iterable[tuple[ExplainedDisk, Diagnosis]],
     probes: Mapping[str, int],
     stalls: Iterable[Stall],
     names: Mapping[str, str],
@@ -29,12 +29,12 @@ def data(
         "nodes": [{"node": stay.node[1], "since": _time(stay.since), "until": _time(stay.until)} for stay in stays],
         "probes": dict(probes),
         "stalls": [{"at": _time(stall.at), "kind": stall.kind, "lines": stall.lines} for stall in stalls],
-        "disks": [disk_data(disk, finding, names) for disk, finding in disks],
+        "disks": [disk_data(disk, diagnosis, names) for disk, diagnosis in disks],
     }
 
 
-def disk_data(disk: ExplainedDisk, finding: Finding, names: Mapping[str, str]) -> dict[str, object]:
-    one = finding.neighbour
+def disk_data(disk: ExplainedDisk, diagnosis: Diagnosis, names: Mapping[str, str]) -> dict[str, object]:
+    one = diagnosis.neighbour
     return {
         "disk": disk.disk,
         "volume": disk.volume or None,
@@ -54,9 +54,9 @@ def disk_data(disk: ExplainedDisk, finding: Finding, names: Mapping[str, str]) -
         ],
         "reverted": [_time(at) for at in disk.reverted],
         "held": [{"since": _time(since), "until": _time(until)} for since, until in disk.held],
-        "cause": finding.cause.value,
-        "unexplained": None if finding.unexplained is None else finding.unexplained.value,
-        "checks": list(finding.raised),
+        "cause": diagnosis.cause.value,
+        "unexplained": None if diagnosis.unexplained is None else diagnosis.unexplained.value,
+        "checks": list(diagnosis.raised),
         "neighbour": None
         if one is None
         else {
@@ -66,13 +66,13 @@ def disk_data(disk: ExplainedDisk, finding: Finding, names: Mapping[str, str]) -
             "unit": one.unit,
             "share": one.share,
         },
-        "slow": [_time(each.at) for each in finding.slow],
-        "slow_intervals": finding.all_slow,
-        "known_intervals": finding.known,
+        "slow": [_time(each.at) for each in diagnosis.slow],
+        "slow_intervals": diagnosis.all_slow,
+        "known_intervals": diagnosis.known,
         "usual_latency": disk.evidence.usual,
         "interval": disk.evidence.seconds,
         "intervals": [_interval(each) for each in disk.evidence.intervals],
-        "tenant": messages.tenant_words(disk, finding),
+        "tenant": messages.tenant_words(disk, diagnosis),
     }
 
 

@@ -15,7 +15,7 @@ from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.terminal.cells import cut_middle
 from plimsoll_agent.terminal.output import USUAL_WIDTH, Terminal
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.explain.cause import Finding
+from plimsoll_insight.explain.cause import Diagnosis
 from plimsoll_insight.explain.evidence import Evidence
 
 _LONGEST_NAME = 16
@@ -64,7 +64,7 @@ class Row:
     figures: str = ""
 
 
-def parts(evidence: Evidence, finding: Finding) -> tuple[Part, ...]:
+def parts(evidence: Evidence, finding: Diagnosis) -> tuple[Part, ...]:
     return tuple(
         Part(each.at - evidence.seconds, each.at, _mark(is_slow, each.share))
         for each, is_slow in zip(evidence.intervals, finding.verdicts, strict=True)

@@ -7,7 +7,7 @@ import pytest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import messages
-from plimsoll_insight.explain.cause import Finding, find
+from plimsoll_insight.explain.cause import Diagnosis, find
 from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
 from plimsoll_insight.explain.questions import ExplainedDisk
 
@@ -26,7 +26,7 @@ CALM = Interval(
 LOUD = Neighbour("u9", Place.NODE, "operations", 5000, 0.9)
 
 
-def explained(*intervals: Interval) -> tuple[ExplainedDisk, Finding]:
+def explained(*intervals: Interval) -> tuple[ExplainedDisk, Diagnosis]:
     every = tuple(replace(one, at=300.0 * number) for number, one in enumerate(intervals))
     limits = Limits(write_iops_sec=500).in_effect()
     disk = ExplainedDisk("u1", "vdb", "v1", "gold", "volumes", "c", Evidence(300.0, every, 0.004), limits)
