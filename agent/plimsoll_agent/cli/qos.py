@@ -27,7 +27,7 @@ from plimsoll_agent.qos.effects import Effect
 from plimsoll_agent.qos.file import Declaration, QosFile
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.plan import Step
-from plimsoll_agent.qos.review import Finding
+from plimsoll_agent.qos.review import QosFinding
 from plimsoll_agent.terminal.base import LocalCommand, add_format, add_verbose, text_of
 from plimsoll_agent.terminal.changes import laid_out
 from plimsoll_agent.terminal.until import ended_early
@@ -102,7 +102,7 @@ class _Planned:
         return qos_plan.impossible(self.steps)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[QosFinding, ...]:
         """Faults of the QoS specs that the steps create, change or give to a type."""
         specs = {name: self.file.declared.specs[name] for name in qos_plan.touched(self.steps)}
         return tuple(
@@ -418,5 +418,5 @@ def _place(origin: str | None, line: int | None) -> str:
     return "" if origin is None else f"{origin}:{line}: "
 
 
-def _finding(finding: Finding) -> str:
+def _finding(finding: QosFinding) -> str:
     return f"{words.finding_words(finding)}{' (warning)' if finding.severity == 'warning' else ''}"

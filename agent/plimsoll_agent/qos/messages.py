@@ -26,7 +26,7 @@ from plimsoll_agent.qos.plan import (
     Step,
     Texts,
 )
-from plimsoll_agent.qos.review import Exact, Finding, LooseEnd
+from plimsoll_agent.qos.review import Exact, LooseEnd, QosFinding
 from plimsoll_agent.util.text import plural, printable
 
 
@@ -227,7 +227,7 @@ def impossible_line(why: Unknown) -> str:
     return f"No volume could be attached: {words(why.reason)}"
 
 
-def finding_words(finding: Finding) -> str:
+def finding_words(finding: QosFinding) -> str:
     """One line, without its severity."""
     name = printable(finding.path[1])
     match finding.what:
@@ -241,7 +241,7 @@ def finding_words(finding: Finding) -> str:
             return fault_words(fault)
 
 
-def review_sum(declaration: Declaration, findings: Sequence[Finding]) -> str:
+def review_sum(declaration: Declaration, findings: Sequence[QosFinding]) -> str:
     """``3 QoS specs and 4 volume types, no error, 1 warning``."""
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = sum(finding.severity == "warning" for finding in findings)

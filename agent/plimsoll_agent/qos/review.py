@@ -32,7 +32,7 @@ class Exact:
 
 
 @frozen
-class Finding:
+class QosFinding:
     """One error, warning or note; ``path`` is its place in the file."""
 
     path: tuple[str, ...]
@@ -45,25 +45,25 @@ class Finding:
         return self.what.severity if isinstance(self.what, Fault) else "warning"
 
 
-def numbers(file: QosFile) -> Iterator[Finding]:
+def numbers(file: QosFile) -> Iterator[QosFinding]:
     """What each number with a unit is read as."""
     for name, spec in file.declared.specs.items():
         keys = file.document.value["qos_specs"][name].get("keys") or {}
         for key, number in spec.keys.items():
             if number is not None and isinstance(keys[key], str) and keys[key] != number:
-                yield Finding(("qos_specs", name, "keys", key), Exact(keys[key], number))
+                yield QosFinding(("qos_specs", name, "keys", key), Exact(keys[key], number))
 
 
-def review(declaration: Declaration, lowest: Mapping[Unit, int] = LOWEST) -> Iterator[Finding]:
+def review(declaration: Declaration, lowest: Mapping[Unit, int] = LOWEST) -> Iterator[QosFinding]:
     """Limits below ``lowest`` are faults."""
     for name, spec in declaration.specs.items():
         for fault in lint(spec.as_cinders, lowest):
             inner = ("consumer",) if fault.key is None else ("keys", fault.key)
-            yield Finding(("qos_specs", name, *inner), fault)
+            yield QosFinding(("qos_specs", name, *inner), fault)
     for name, type in declaration.types.items():
         if type.qos_spec is None:
-            yield Finding(("volume_types", name, "qos_spec"), LooseEnd.TYPE_WITHOUT_SPEC)
+            yield QosFinding(("volume_types", name, "qos_spec"), LooseEnd.TYPE_WITHOUT_SPEC)
     names = {type.qos_spec for type in declaration.types.values()}
     for name in declaration.specs:
         if name not in names:
-            yield Finding(("qos_specs", name), LooseEnd.SPEC_WITHOUT_TYPE)
+            yield QosFinding(("qos_specs", name), LooseEnd.SPEC_WITHOUT_TYPE)

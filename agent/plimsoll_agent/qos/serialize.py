@@ -22,7 +22,7 @@ from plimsoll_agent.qos.plan import (
     Disassociate,
     Step,
 )
-from plimsoll_agent.qos.review import Exact, Finding, LooseEnd
+from plimsoll_agent.qos.review import Exact, LooseEnd, QosFinding
 
 FORMAT_VERSION = 1
 
@@ -70,7 +70,7 @@ def taken_data(result: StepResult) -> dict[str, object]:
     return step_data(result.step) | {"how": result.how.value, "detail": result.detail or None}
 
 
-def finding_data(finding: Finding, origin: str | None, line: int | None) -> dict[str, object]:
+def finding_data(finding: QosFinding, origin: str | None, line: int | None) -> dict[str, object]:
     """``file`` and ``line`` are None for specs read from Cinder."""
     what = finding.what
     of_spec = finding.path[0] == "qos_specs"
