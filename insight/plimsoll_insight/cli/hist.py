@@ -26,7 +26,7 @@ from plimsoll_probes.output.messages import iops_words, latency_words
 if TYPE_CHECKING:
     from plimsoll_insight.hist.flows import Extent
     from plimsoll_insight.hist.percentiles import Interval, Latency
-    from plimsoll_insight.hist.study import Part, Row, Rows, Study, Whole
+    from plimsoll_insight.hist.study import IntervalRow, Part, Rows, Study, Whole
     from plimsoll_insight.hist.timeline import Timeline
 
 _PERCENTILES = "50,95,99,99.9"
@@ -240,7 +240,7 @@ def _columns(fractions: Sequence[Fraction], by: str) -> Sequence[Column]:
     )
 
 
-def _cells(row: Row, study: Study, by: str, span: tuple[float, float]) -> tuple[object, ...]:
+def _cells(row: IntervalRow, study: Study, by: str, span: tuple[float, float]) -> tuple[object, ...]:
     from plimsoll_insight.hist.study import seconds_of
 
     interval = row.interval
@@ -285,7 +285,7 @@ def _state(interval: Interval) -> Shown:
     return Shown("ok", "ok")
 
 
-def _closing(study: Study, rows: Iterable[Row], run: Whole) -> Iterable[str]:
+def _closing(study: Study, rows: Iterable[IntervalRow], run: Whole) -> Iterable[str]:
     from plimsoll_insight.hist.percentiles import bound_of
     from plimsoll_insight.hist.study import ALL, stalls
 
@@ -307,7 +307,7 @@ def _closing(study: Study, rows: Iterable[Row], run: Whole) -> Iterable[str]:
     yield from _losses([part.extent for part in study.parts], study)
 
 
-def _answer(study: Study, rows: Iterable[Row], run: Whole) -> str:
+def _answer(study: Study, rows: Iterable[IntervalRow], run: Whole) -> str:
     """``Stalled for 15.5 s in 2 stalls``, or the slowest of what the highest percentile is of."""
     from plimsoll_insight.hist.percentiles import name_of
     from plimsoll_insight.hist.study import stalls

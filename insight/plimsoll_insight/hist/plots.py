@@ -17,7 +17,7 @@ from plimsoll_insight.figures.page import page
 from plimsoll_insight.hist.heat import Heat
 from plimsoll_insight.hist.percentiles import Interval, Latency, name_of
 from plimsoll_insight.hist.records import DIRECTIONS
-from plimsoll_insight.hist.study import ALL, Row, Study, stalls
+from plimsoll_insight.hist.study import ALL, IntervalRow, Study, stalls
 from plimsoll_probes.output.report.drawing import (
     BEYOND,
     COLOURS,
@@ -48,7 +48,7 @@ class Chart:
     """Of each interval, the requests of each row of the heat map."""
 
 
-def render(kind: str, study: Study, rows: Iterable[Row], heat: Heat, sentences: Sequence[str]) -> bytes:
+def render(kind: str, study: Study, rows: Iterable[IntervalRow], heat: Heat, sentences: Sequence[str]) -> bytes:
     """The file. Raises ``UsageError`` for more intervals than a screen has columns."""
     if study.clock.number > MOST_INTERVALS:
         raise UsageError(
@@ -69,7 +69,7 @@ def render(kind: str, study: Study, rows: Iterable[Row], heat: Heat, sentences: 
     return png(draw, height, 1.6 * _WIDTH) if kind == ".png" else themed_svg(draw, height, 1.6 * _WIDTH)
 
 
-def _charts(rows: Iterable[Row], heat: Heat) -> Iterable[Chart]:
+def _charts(rows: Iterable[IntervalRow], heat: Heat) -> Iterable[Chart]:
     intervals = [row.interval for row in rows if row.whose == ALL]
     counts = heat.counts
     for number, direction in enumerate(DIRECTIONS):
@@ -103,7 +103,7 @@ def _percentiles(axes: Axes, chart: Chart, study: Study, latencies: tuple[float,
         seconds = [_seconds(interval.percentiles[number]) for interval in chart.intervals]
         axes.stairs(seconds, edges, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.3,
                     label=name_of(fraction))  # fmt: skip
-    for run in stalls([Row(ALL, interval) for interval in chart.intervals]):
+    for run in stalls([IntervalRow(ALL, interval) for interval in chart.intervals]):
         first = chart.intervals.index(run[0])
         axes.axvspan(first, first + len(run), color=COLOURS["beyond"], zorder=0)
     latency_axis(axes, *latencies)

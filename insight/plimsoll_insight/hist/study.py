@@ -51,7 +51,7 @@ class Part:
 
 
 @frozen
-class Row:
+class IntervalRow:
     """One line of the result: ``whose`` is a guest, group or log, or ``ALL``."""
 
     whose: str | None
@@ -73,14 +73,14 @@ class Rows:
             mine.extend((each.begin_ms, _NAMES.index(each.direction), each.completed, each.saturated, each.waiting))
             mine.extend(-1.0 if latency is None else latency.lower for latency in latencies)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[IntervalRow]:
         for whose in (*(each for each in self._numbers if each is not ALL), ALL):
             numbers = self._numbers[whose]
             for place in range(0, len(numbers), self._size):
                 begin, direction, completions, overflow, waiting, *lowers = numbers[place : place + self._size]
                 slowest, *percentiles = (bucket_from(lower, self._edges) for lower in lowers)
                 name, end = _NAMES[int(direction)], begin + self._width
-                yield Row(
+                yield IntervalRow(
                     whose, Interval(begin, end, name, completions, tuple(percentiles), slowest, overflow, waiting)
                 )
 
@@ -222,7 +222,7 @@ def seconds_of(interval: Interval, span: tuple[float, float]) -> float:
     return (inside if inside > 0 else interval.end_ms - interval.begin_ms) / 1000
 
 
-def stalls(rows: Iterable[Row]) -> list[list[Interval]]:
+def stalls(rows: Iterable[IntervalRow]) -> list[list[Interval]]:
     """Of all requests together: consecutive intervals in which some waited and none completed."""
     groups = groupby((row.interval for row in rows if row.whose == ALL), key=lambda each: each.begin_ms)
     together = (deque(directions, maxlen=1)[0] for _, directions in groups)

@@ -19,7 +19,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.hist.flows import Flow, of_histogram
 from plimsoll_insight.hist.percentiles import Interval, Latency
 from plimsoll_insight.hist.scale import Scale
-from plimsoll_insight.hist.study import Part, Row, Rows, stalls, study
+from plimsoll_insight.hist.study import IntervalRow, Part, Rows, stalls, study
 from plimsoll_insight.hist.timeline import Clock, Timeline
 from plimsoll_probes.model.histogram import Histogram
 from tests import depth
@@ -72,7 +72,7 @@ def test_who_waited_through_the_stall_completed_at_its_end(stalled: list[Interva
 
 
 def test_a_stall_is_told_once_from_its_begin_to_its_end(stalled: list[Interval]) -> None:
-    [run] = stalls(Row(None, each) for each in stalled)
+    [run] = stalls(IntervalRow(None, each) for each in stalled)
     assert (run[0].begin_ms, run[-1].end_ms) == (21_000, 32_000)
 
 
