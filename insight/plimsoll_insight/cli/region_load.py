@@ -14,7 +14,7 @@ from plimsoll_agent.terminal.moments import add_window
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.cli.load import heaviest_lines, side_cells, side_columns
 from plimsoll_insight.load import region
-from plimsoll_insight.load.region import By, RegionLoad, Row
+from plimsoll_insight.load.region import By, LoadRow, RegionLoad
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region import disks as fleet_disks
 from plimsoll_monitoring.region import messages, serialize
@@ -119,7 +119,7 @@ def _columns(by: By, several: bool) -> list[Column]:
     return [Column("region", most=16, long=not several), *names, *side_columns()]
 
 
-def _cells(row: Row, load: RegionLoad, by: By, seconds: int) -> list[object]:
+def _cells(row: LoadRow, load: RegionLoad, by: By, seconds: int) -> list[object]:
     values: Mapping[str, object] = {
         "region": _name(row.region),
         "volume": Shown(row.labels.get("volume") or None, row.labels.get("volume") or "(own disk)"),

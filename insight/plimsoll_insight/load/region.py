@@ -60,7 +60,7 @@ Key = tuple[str, ...]
 
 
 @frozen
-class Row:
+class LoadRow:
     """One volume, guest, project or type, by its labels, and what it did; tenants may have chosen names."""
 
     region: str
@@ -82,7 +82,7 @@ class RegionLoad:
 
     region: str
     whole: Did = field(hash=False)
-    rows: tuple[Row, ...]
+    rows: tuple[LoadRow, ...]
     number: int
     """Of all volumes, guests, projects or types that were there in the time."""
     stalled_projects: int
@@ -143,7 +143,7 @@ def of_region(
         labels = dict(zip(LABELS[by], key, strict=True))
         lines_of = stalls.get(key[:1]) if by in (By.VOLUME, By.GUEST) else None
         rows.append(
-            Row(
+            LoadRow(
                 region,
                 {**facts.get(key, {}), **labels},
                 did.get(key, Did()),
@@ -216,7 +216,7 @@ def _facts(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str,
     return {key: {**of_guest.get(key[0], {}), **values} for key, values in by_key.items()}
 
 
-def _number(ask: Ask, by: By, over: _Over, rows: Sequence[Row]) -> int:
+def _number(ask: Ask, by: By, over: _Over, rows: Sequence[LoadRow]) -> int:
     if by in (By.TYPE, By.PROJECT):
         return len(rows)
     metric = metrics.DISK_INFO if by is By.VOLUME else metrics.GUEST_INFO
