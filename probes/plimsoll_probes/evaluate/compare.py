@@ -56,7 +56,7 @@ class Then:
 
 
 @frozen
-class Row:
+class QuantileChange:
     """One quantile of one direction, then and now."""
 
     direction: Flows
@@ -88,12 +88,12 @@ class Comparison:
     """How many of the earlier runs that are compared ran under other limits."""
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[QuantileChange, ...]:
         if self.now is None or self.then is None:
             return ()
         order: tuple[Flows, ...] = ("read", "write", "both")
         return tuple(
-            Row(name, fraction, _quantile(self.then, name, fraction), _quantile(self.now, name, fraction))
+            QuantileChange(name, fraction, _quantile(self.then, name, fraction), _quantile(self.now, name, fraction))
             for name in order
             if name in self.now.latency
             for fraction in QUANTILES

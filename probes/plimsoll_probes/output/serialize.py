@@ -10,7 +10,7 @@ from plimsoll_agent.messages.serialize import limits_data
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import asdict
-from plimsoll_probes.evaluate.compare import QUANTILES, Comparison, Row, Then, ratio
+from plimsoll_probes.evaluate.compare import QUANTILES, Comparison, QuantileChange, Then, ratio
 from plimsoll_probes.model.finding import Finding
 from plimsoll_probes.model.histogram import Histogram, Quantile, edges
 from plimsoll_probes.model.job import Job
@@ -216,7 +216,7 @@ def _then_data(then: Then) -> dict[str, object]:
     }
 
 
-def row_data(row: Row) -> dict[str, object]:
+def row_data(row: QuantileChange) -> dict[str, object]:
     return {
         "direction": row.direction,
         "quantile": quantile_name(row.fraction),
