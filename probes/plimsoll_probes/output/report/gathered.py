@@ -124,7 +124,7 @@ class Guest:
 
 
 @frozen
-class Column:
+class ColumnCounts:
     """How many runs of a column were conclusive, and how many of them did not keep the promise."""
 
     number: int
@@ -142,7 +142,7 @@ class Summary:
     types: tuple[tuple[str | None, Curve], ...]
     """By volume type (None for disks without one), those with the most runs first."""
     guests: tuple[Guest, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnCounts, ...]
     unproved: tuple[Run, ...]
     """Each guest, directory and job's newest run, where it was inconclusive or failed; newest first."""
 
@@ -198,7 +198,7 @@ def gather(
             for name, curve in sorted(types.items(), key=lambda each: (-each[1].runs, each[0] or ""))
         ),
         guests=tuple(sorted((guest.closed() for guest in guests.values()), key=_order)),
-        columns=tuple(Column(number, *columns[number]) for number in sorted(columns)),
+        columns=tuple(ColumnCounts(number, *columns[number]) for number in sorted(columns)),
         unproved=tuple(without_verdict),
     )
 
