@@ -13,7 +13,7 @@ from plimsoll_agent.adapters import program
 from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.drill import status as answers
-from plimsoll_insight.drill.status import LogLine, Status
+from plimsoll_insight.drill.status import ClusterCounts, LogLine
 from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import Clock, SlowRequest
@@ -76,7 +76,7 @@ class LiveCluster:
             is_full |= dumps.is_full(words)
         return Remembered(slow, is_full)
 
-    def status(self) -> Status:
+    def status(self) -> ClusterCounts:
         """Raises as ``map`` does."""
         return answers.status(self._run("status").decode("utf-8", "replace"))
 

@@ -15,7 +15,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.adapters.cluster import LiveCluster
 from plimsoll_insight.drill.recording import status_line
 from plimsoll_insight.drill.sources import Line, Source
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 
 _LOG_LINES = 100
 
@@ -25,7 +25,7 @@ class ClusterStatus:
 
     def __init__(self, cluster: LiveCluster, now: Callable[[], float]) -> None:
         self.cluster, self._now = cluster, now
-        self.last: Status | None = None
+        self.last: ClusterCounts | None = None
 
     def __call__(self) -> Iterator[Line]:
         begin = self._now()

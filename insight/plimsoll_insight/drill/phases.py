@@ -12,7 +12,7 @@ from math import isnan
 from statistics import median
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 
 SERVED = 0.5
 """The share of what guests get in all but 5 % of normal seconds, from which they are served: where the load comes and
@@ -57,7 +57,7 @@ class Phases:
     """IOPS before the trouble; None is unknown."""
 
 
-def find(iops: Sequence[float], states: Sequence[Status | None], waits: Sequence[float]) -> Phases:
+def find(iops: Sequence[float], states: Sequence[ClusterCounts | None], waits: Sequence[float]) -> Phases:
     """By second; unknown are NaN and None. ``waits``: how long the requests that ended in it took, all added."""
     normal, least = _normal(iops, states)
     machine = _Machine(iops, states, normal, least)
@@ -86,7 +86,7 @@ def _spans(phases: Sequence[Phase]) -> list[Span]:
     return spans
 
 
-def _judge(span: Span, states: Sequence[Status | None], waits: Sequence[float]) -> Span:
+def _judge(span: Span, states: Sequence[ClusterCounts | None], waits: Sequence[float]) -> Span:
     """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
     none ended until the end of the recording, the cluster had a minute to find trouble.
     """
@@ -102,7 +102,7 @@ def _judge(span: Span, states: Sequence[Status | None], waits: Sequence[float]) 
     return Span(Phase.NORMAL, span.begin, span.end)
 
 
-def _normal(iops: Sequence[float], states: Sequence[Status | None]) -> tuple[float | None, float]:
+def _normal(iops: Sequence[float], states: Sequence[ClusterCounts | None]) -> tuple[float | None, float]:
     """IOPS in peace, and from which on guests are served. Peace ends when the cluster tells of trouble; the seconds
     just before that may be an outage that it has not seen yet.
     """
@@ -125,7 +125,7 @@ class _Machine:
     """One second after another. A change that is seen only after some seconds is dated back by them."""
 
     def __init__(
-        self, iops: Sequence[float], states: Sequence[Status | None], normal: float | None, least: float
+        self, iops: Sequence[float], states: Sequence[ClusterCounts | None], normal: float | None, least: float
     ) -> None:
         self._iops, self._states, self._normal, self._least = iops, states, normal, least
         self._phase = Phase.NORMAL
@@ -151,7 +151,7 @@ class _Machine:
             phases[since:until] = [phase] * (until - since)
         return phases
 
-    def _of(self, second: int, state: Status | None, *, rises: bool, falls: bool) -> tuple[Phase, int] | None:
+    def _of(self, second: int, state: ClusterCounts | None, *, rises: bool, falls: bool) -> tuple[Phase, int] | None:
         """The phase that begins, and since which second; None where the present one goes on."""
         if falls:
             self._fell = second
@@ -188,7 +188,7 @@ class _Machine:
                     return (Phase.DEGRADED if is_down else Phase.RECOVERY), second
         return None
 
-    def _served_as(self, second: int, state: Status | None) -> tuple[Phase, int]:
+    def _served_as(self, second: int, state: ClusterCounts | None) -> tuple[Phase, int]:
         if state is None or state.up < state.osds:
             return (Phase.DEGRADED if state is not None else Phase.NORMAL), second
         return (Phase.RECOVERY if state.unclean else Phase.NORMAL), second

@@ -19,7 +19,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.drill.phases import Phase
 from plimsoll_insight.drill.results import FRACTIONS, Results
 from plimsoll_insight.drill.seconds import Floats
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_insight.figures.page import Table, page
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.output.report.drawing import (
@@ -128,7 +128,7 @@ def _cluster(results: Results, figure: Figure) -> None:
     _shade(results, (above, below))
     times = _times(results)
     states = results.seconds.states
-    counts: tuple[tuple[Axes, str, Sequence[tuple[str, str, str, Callable[[Status], float]]]], ...] = (
+    counts: tuple[tuple[Axes, str, Sequence[tuple[str, str, str, Callable[[ClusterCounts], float]]]], ...] = (
         (above, "placement groups", (("p50", "-", "not in sync", lambda state: state.unclean),
                                      ("limit", "-", "peering", lambda state: state.peering))),
         (below, "copies to recover", (("p50", "-", "degraded", lambda state: state.degraded),

@@ -28,7 +28,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util import files
 from plimsoll_agent.util.decoding import UNREADABLE
 from plimsoll_agent.util.frozen import asdict, frozen, replace
-from plimsoll_insight.drill.status import LogLine, Status
+from plimsoll_insight.drill.status import ClusterCounts, LogLine
 from plimsoll_probes.model.histogram import Histogram
 
 VERSION = 2
@@ -105,7 +105,7 @@ class Recording:
     began: float
     node: str
     interval: float
-    statuses: list[tuple[float, Status]] = field(default_factory=list)
+    statuses: list[tuple[float, ClusterCounts]] = field(default_factory=list)
     done: list[Sample] = field(default_factory=list)
     disks: dict[int, DiskName] = field(default_factory=dict)
     events: list[LogLine] = field(default_factory=list)
@@ -168,7 +168,7 @@ class Writer:
             raise RecordingError(f"{self._path}: {files.reason(error)}") from error
 
 
-def status_line(status: Status) -> dict[str, object]:
+def status_line(status: ClusterCounts) -> dict[str, object]:
     return {"ceph": asdict(status)}
 
 
@@ -271,7 +271,7 @@ def _head(path: Path, line: bytes) -> Recording:
 def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
     match entry:
         case {"ceph": of}:
-            recording.statuses.append((time, Status(**{**of, "checks": tuple(of["checks"])})))
+            recording.statuses.append((time, ClusterCounts(**{**of, "checks": tuple(of["checks"])})))
         case {"disks": of}:
             recording.done.append(Sample(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
         case {"disk": [number, guest, uuid, target]}:

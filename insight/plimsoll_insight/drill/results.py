@@ -10,7 +10,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.drill.phases import SERVED, Phase, Phases, Span, find
 from plimsoll_insight.drill.recording import DiskName, Recording
 from plimsoll_insight.drill.seconds import Seconds, by_second
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_probes.model.histogram import Histogram
 
 FRACTIONS = (0.5, 0.95, 0.99)
@@ -158,7 +158,9 @@ def _percentiles(latency: object, weight: object) -> tuple[float | None, ...]:
     return tuple(float(values[order][place]) / 1e6 for place in places)
 
 
-def _integral(recording: Recording, begin: float, end: float, of: Callable[[Status], float]) -> tuple[float, float]:
+def _integral(
+    recording: Recording, begin: float, end: float, of: Callable[[ClusterCounts], float]
+) -> tuple[float, float]:
     """Over these seconds: each status counts until the next one. And how long is unknown."""
     whole = seconds = 0.0
     for length, state, _ in _answers(recording, begin, end):
@@ -167,7 +169,9 @@ def _integral(recording: Recording, begin: float, end: float, of: Callable[[Stat
     return whole, max(end - begin - seconds, 0.0)
 
 
-def _answers(recording: Recording, begin: float, end: float) -> Iterator[tuple[float, Status, Status | None]]:
+def _answers(
+    recording: Recording, begin: float, end: float
+) -> Iterator[tuple[float, ClusterCounts, ClusterCounts | None]]:
     """How many of these seconds each status is known for: until the next one, which comes with it, or for three
     intervals.
     """

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll_insight.drill.recording import Recording
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 
 Floats = NDArray[np.float64]
 _MICROSECONDS = 1e6
@@ -35,7 +35,7 @@ class Seconds:
     weight: Floats
     waited: Floats
     """How long the requests that ended in this second took, all added, in seconds."""
-    states: list[Status | None]
+    states: list[ClusterCounts | None]
     watches: bool
     """Whether there are guests in the recording."""
 
@@ -76,7 +76,7 @@ def by_second(recording: Recording) -> Seconds:
         iops[is_known.mean(axis=0) < _ENOUGH] = np.nan
     else:
         iops[:] = np.nan
-    states: list[Status | None] = [None] * number
+    states: list[ClusterCounts | None] = [None] * number
     for time, status in recording.statuses:
         first = int(time - recording.began)
         for second in range(max(first, 0), min(int(first + late) + 1, number)):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from plimsoll_insight.drill.phases import UNSEEN
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 
 READINGS, LEAST = 30, 5
 """Of a disk that are looked at, and from how many on it may count as busy."""
@@ -57,7 +57,7 @@ class Stalls:
         with self._lock:
             self._disks = {number: disk for number, disk in self._disks.items() if number in numbers}
 
-    def beyond(self, now: float, cluster: Status | None) -> dict[int, float]:
+    def beyond(self, now: float, cluster: ClusterCounts | None) -> dict[int, float]:
         """Disks that have stalled for longer than the bound, with how long in seconds.
 
         An unknown cluster is not taken for well; one that is well may not yet know of an OSD that failed.

@@ -19,7 +19,7 @@ _UNCLEAN = ("degraded", "undersized", "recover", "backfill", "remapped", "incons
 
 
 @frozen
-class Status:
+class ClusterCounts:
     """Counts of one moment. Ceph has a rate of recovery, and counts of degraded copies, only while there is any."""
 
     osds: int
@@ -75,13 +75,13 @@ class LogLine:
     text: str
 
 
-def status(text: str) -> Status:
+def status(text: str) -> ClusterCounts:
     """Of ``ceph status`` as JSON, since Luminous. Raises ``Rejected``."""
     try:
         document = json.loads(text)
         osds, groups, checks = document["osdmap"], document["pgmap"], document["health"]["checks"]
         osds = osds.get("osdmap", osds)  # before Octopus
-        return Status(
+        return ClusterCounts(
             osds=int(osds["num_osds"]),
             up=int(osds["num_up_osds"]),
             within=int(osds["num_in_osds"]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from plimsoll_insight.drill.recording import ProbeJob, Sample, Writer, job_line, sample_line, status_line
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_probes.model.histogram import Histogram
 
 BEGAN = 1_795_799_229.0
@@ -18,11 +18,11 @@ DEGRADED = {"active+clean": 8, "active+undersized+degraded": 16}
 RECOVERING = {"active+clean": 20, "active+recovering+degraded": 4}
 
 
-def status(up: int = 3, states: dict[str, int] = CLEAN, degraded: int = 0) -> Status:
-    return Status(3, up, 3, states, 100, degraded, 0, 200 if degraded else 0, 0.0, 0)
+def status(up: int = 3, states: dict[str, int] = CLEAN, degraded: int = 0) -> ClusterCounts:
+    return ClusterCounts(3, up, 3, states, 100, degraded, 0, 200 if degraded else 0, 0.0, 0)
 
 
-Second = tuple[float | None, Status | None]
+Second = tuple[float | None, ClusterCounts | None]
 """The IOPS of each disk, and the status; None is unknown."""
 
 

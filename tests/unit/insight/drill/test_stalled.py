@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_insight.drill.stalled import Stalls
-from plimsoll_insight.drill.status import Status
+from plimsoll_insight.drill.status import ClusterCounts
 from tests.unit.insight.drill.recorded import DEGRADED, status
 
 WELL, DOWN = status(), status(2, DEGRADED, 20)
@@ -13,7 +13,7 @@ BOUND = 5.0
 
 
 def run(
-    rates: list[int | None], cluster: list[Status | None] | None = None, bound: float = BOUND
+    rates: list[int | None], cluster: list[ClusterCounts | None] | None = None, bound: float = BOUND
 ) -> tuple[Stalls, list[tuple[int, float]]]:
     """A disk with so many requests in each second, None where it cannot be read; and when it was beyond the bound."""
     stalls, told = Stalls(bound), []

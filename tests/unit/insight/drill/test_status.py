@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from plimsoll_agent.errors import Rejected
-from plimsoll_insight.drill.status import LogLine, Status, log, status
+from plimsoll_insight.drill.status import ClusterCounts, LogLine, log, status
 
 # As a cluster of 16.2.15 answered while an OSD was down, shortened.
 OSDS = {"epoch": 22, "num_osds": 3, "num_up_osds": 2, "num_in_osds": 3, "num_remapped_pgs": 0}
@@ -43,7 +43,7 @@ def test_a_healthy_cluster_has_no_rates_and_no_copies_to_recover() -> None:
     healthy = {"health": {"checks": {}}, "osdmap": {"osdmap": OSDS},
                "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 24}]}}  # fmt: skip
     found = status(json.dumps(healthy))
-    assert found == Status(3, 2, 3, {"active+clean": 24}, 0, 0, 0, 0, 0.0, 0)
+    assert found == ClusterCounts(3, 2, 3, {"active+clean": 24}, 0, 0, 0, 0, 0.0, 0)
     assert (found.peering, found.inactive, found.unclean) == (0, 0, 0)
 
 
