@@ -14,7 +14,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.terminal.cells import iops, mib, percent
 from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
-from plimsoll_agent.top.rows import Row, Wrong, why
+from plimsoll_agent.top.rows import DiskRow, Wrong, why
 from plimsoll_agent.util.text import plural
 
 _OTHERS = (
@@ -38,7 +38,7 @@ COLUMNS = (
 )
 
 
-def cells(row: Row) -> Sequence[object]:
+def cells(row: DiskRow) -> Sequence[object]:
     """In the order of ``COLUMNS``: bytes, requests and seconds; a share of 1 is the whole limit."""
     usage, disk = row.usage, row.disk
     if usage is None or disk is None:
@@ -72,13 +72,13 @@ def _number(value: float | None, words: Callable[[float], str], digits: int = 3)
     return Shown(None, "-") if value is None else Shown(round(value, digits), words(value))
 
 
-def _desired_words(row: Row) -> str:
+def _desired_words(row: DiskRow) -> str:
     if row.desired is not None:
         return sentences.short_limits(row.desired)
     return "unknown" if row.desired_unknown else "-"
 
 
-def state(row: Row) -> str:
+def state(row: DiskRow) -> str:
     """What is wrong first, else the state as in ``disk list``."""
     if row.wrong is not Wrong.NOT:
         return row.wrong.code
@@ -90,12 +90,12 @@ def state(row: Row) -> str:
     return kind.value
 
 
-def _state_words(row: Row) -> str:
+def _state_words(row: DiskRow) -> str:
     words = sentences.STATE_WORDS
     return words.get(state(row), row.wrong.words)
 
 
-def _reason(row: Row) -> Reason | None:
+def _reason(row: DiskRow) -> Reason | None:
     """Why its rates, its limits or its desired limits are unknown, or why a change is deferred."""
     if row.reason is not None:
         return row.reason
@@ -109,7 +109,7 @@ def _reason(row: Row) -> Reason | None:
     return result.reason if result.kind is Kind.DEFERRED else None
 
 
-def sum_of(rows: Sequence[Row]) -> str:
+def sum_of(rows: Sequence[DiskRow]) -> str:
     """``4 disks, 3 guests: 1 wrongly unlimited, 1 unknown, 2 at limit``."""
     counts = Counter(row.wrong for row in rows)
     parts = [f"{counts[wrong]} {wrong.words}" for wrong in reversed(Wrong) if wrong and counts[wrong]]

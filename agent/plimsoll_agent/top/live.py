@@ -16,7 +16,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.terminal.cells import bar, cut, cut_middle, cut_words, fit, iops, mib, percent, steady
 from plimsoll_agent.top.keys import HELP, Pane, Shape, View, settled
-from plimsoll_agent.top.rows import Planned, Row, Wrong, rows, why
+from plimsoll_agent.top.rows import DiskRow, Planned, Wrong, rows, why
 from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
@@ -78,7 +78,7 @@ def screen(contents: Shown, view: View, width: int, height: int) -> Screen:
 # --- the head: what is wrong, in few words
 
 
-def _head(contents: Shown, every: Sequence[Row], view: View, width: int) -> Iterator[Text]:
+def _head(contents: Shown, every: Sequence[DiskRow], view: View, width: int) -> Iterator[Text]:
     """A line about the node, and one about errors, if any."""
     sample = contents.sample
     wrongs = [row.wrong for row in every]
@@ -184,7 +184,7 @@ class Column:
     """A column, and what its cell shows: text and style. The text alone has the whole meaning."""
 
     title: str
-    cell: Callable[[Row], tuple[str, str]]
+    cell: Callable[[DiskRow], tuple[str, str]]
     least: int = 0
     """Numbers have room to grow, so that columns do not move."""
     most: int | None = None
@@ -202,7 +202,7 @@ class Fitted:
     column: Column
     width: int
 
-    def cell(self, row: Row) -> tuple[str, str]:
+    def cell(self, row: DiskRow) -> tuple[str, str]:
         text, style = self.column.cell(row)
         return fit(self.column.cut(text, self.width), self.width, right=self.column.right), style
 
@@ -211,12 +211,12 @@ class Fitted:
         return fit(self.column.title, self.width, right=self.column.right)
 
 
-def _plain(show: Callable[[Row], str]) -> Callable[[Row], tuple[str, str]]:
+def _plain(show: Callable[[DiskRow], str]) -> Callable[[DiskRow], tuple[str, str]]:
     return lambda row: (show(row), "")
 
 
-def _rate(words: Callable[[float], str], *bases: str) -> Callable[[Row], tuple[str, str]]:
-    def cell(row: Row) -> tuple[str, str]:
+def _rate(words: Callable[[float], str], *bases: str) -> Callable[[DiskRow], tuple[str, str]]:
+    def cell(row: DiskRow) -> tuple[str, str]:
         return ("?" if row.rates is None else " + ".join(words(row.rates.of(base)) for base in bases)), ""
 
     return cell
@@ -226,7 +226,7 @@ def _colour(share: float | None) -> str:
     return rich_style("at-limit") if share is not None and share >= AT_LIMIT_RATIO else ""
 
 
-def _share(row: Row) -> tuple[str, str]:
+def _share(row: DiskRow) -> tuple[str, str]:
     """``99 % IOPS``: of the limit that the disk is closest to."""
     usage = row.usage
     if usage is None or not usage.shares:
@@ -238,22 +238,22 @@ def _share(row: Row) -> tuple[str, str]:
     return f"{percent(usage.shares[base])}{mark} {unit}", _colour(usage.shares[base])
 
 
-def _bar(width: int) -> Callable[[Row], tuple[str, str]]:
-    def cell(row: Row) -> tuple[str, str]:
+def _bar(width: int) -> Callable[[DiskRow], tuple[str, str]]:
+    def cell(row: DiskRow) -> tuple[str, str]:
         share = row.usage.share if row.usage else None
         return ("", "") if share is None else (bar(share, width), _colour(share))
 
     return cell
 
 
-def _at_limit(row: Row) -> tuple[str, str]:
+def _at_limit(row: DiskRow) -> tuple[str, str]:
     at_limit = row.usage.at_limit if row.usage else None
     if at_limit is None:
         return "-", ""
     return percent(at_limit.share) if at_limit.share else "", _colour(at_limit.share)
 
 
-def _limits(row: Row) -> tuple[str, str]:
+def _limits(row: DiskRow) -> tuple[str, str]:
     return ("" if row.wrong or row.limit_unknown else row.limits_words), ""  # else a sentence stands there
 
 
@@ -275,7 +275,7 @@ _VOLUME = Column(
 _PROJECT = Column(title="PROJECT", cell=_plain(lambda row: steady(_project(row) or "-")), most=24)
 
 
-def _project(row: Row) -> str | None:
+def _project(row: DiskRow) -> str | None:
     return (row.disk.guest.project_name or row.disk.guest.project) if row.disk else None
 
 
@@ -316,7 +316,7 @@ _LAYOUTS = (
 )
 
 
-def _fitted(matches: Sequence[Row], width: int) -> list[Fitted]:
+def _fitted(matches: Sequence[DiskRow], width: int) -> list[Fitted]:
     """The columns for a terminal, from all rows, so that nothing moves when the list is scrolled."""
     natural: dict[Column, int] = {}
     brief = max((cell_len(row.limits_brief) for row in matches if row.wrong), default=0)
@@ -340,7 +340,7 @@ def _fitted(matches: Sequence[Row], width: int) -> list[Fitted]:
     return [Fitted(column, wide) for column, wide in widths.items()]
 
 
-def _natural(column: Column, matches: Sequence[Row]) -> int:
+def _natural(column: Column, matches: Sequence[DiskRow]) -> int:
     cells = max((cell_len(column.cell(row)[0]) for row in matches), default=0)
     most = cells if column.most is None else min(cells, column.most)
     return max(most, cell_len(column.title), column.least)
@@ -349,7 +349,9 @@ def _natural(column: Column, matches: Sequence[Row]) -> int:
 # --- the table
 
 
-def table(matches: Sequence[Row], width: int, first: int, lines: int, cursor: int | None = None) -> Iterator[Text]:
+def table(
+    matches: Sequence[DiskRow], width: int, first: int, lines: int, cursor: int | None = None
+) -> Iterator[Text]:
     """The titles, and ``lines`` rows from ``first`` on."""
     columns = _fitted(matches, width)
     yield _styled(fit(_GAP.join(column.title for column in columns), width), "bold")
@@ -361,7 +363,7 @@ def table(matches: Sequence[Row], width: int, first: int, lines: int, cursor: in
         yield line
 
 
-def _cells(row: Row, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
+def _cells(row: DiskRow, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
     """The cells of a row; a sentence takes the place of those that have nothing to say."""
     names = sum(place.column in _NAMES for place in columns)
     if row.usage is None or (row.rates is None and row.wrong is Wrong.NOT):
@@ -382,7 +384,7 @@ def _cells(row: Row, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
     yield from _each(row, columns[use[-1] + 1 :])
 
 
-def _each(row: Row, columns: Iterable[Fitted]) -> Iterator[Text]:
+def _each(row: DiskRow, columns: Iterable[Fitted]) -> Iterator[Text]:
     for place in columns:
         text, style = place.cell(row)
         yield _styled(text, style)
@@ -392,7 +394,7 @@ def _sentence(text: str, style: str, width: int) -> Text:
     return _styled(fit(cut_words(text, width), width), style)
 
 
-def _unknown(row: Row) -> str:
+def _unknown(row: DiskRow) -> str:
     if row.usage is None:
         return f"disks unknown: {why(row.reason)}" if row.reason else "disks unknown"
     return f"unknown: {why(row.reason)}" if row.reason else "unknown until the second reading"

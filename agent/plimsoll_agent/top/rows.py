@@ -51,7 +51,7 @@ class Planned:
 
 
 @frozen
-class Row:
+class DiskRow:
     """A disk, or a guest whose disks were never observed."""
 
     guest_name: str
@@ -193,7 +193,7 @@ def why(reason: Reason) -> str:
     return printable(detail) if isinstance(detail, str) else sentences.words(reason)
 
 
-def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool = False) -> list[Row]:
+def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool = False) -> list[DiskRow]:
     """The wrong ones first; unknown values come last, also in reverse."""
     uuids = {usage.disk.guest.uuid for usage in sample.usages}
     every = [_of_disk(usage, plan.outcomes.get(usage.disk.key)) for usage in sample.usages]
@@ -205,19 +205,19 @@ def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool
     return sorted(by_name, key=lambda row: (-row.wrong, bool(row.wrong) and row.actual != Limits(), unknown(row)))
 
 
-def _of_disk(usage: Usage, outcome: Outcome | None) -> Row:
-    return Row(usage.disk.guest.name, usage.disk.guest.uuid, usage, outcome, usage.reason)
+def _of_disk(usage: Usage, outcome: Outcome | None) -> DiskRow:
+    return DiskRow(usage.disk.guest.name, usage.disk.guest.uuid, usage, outcome, usage.reason)
 
 
-def _of_guest(unreachable: UnreachableGuest) -> Row:
-    return Row(unreachable.guest.name, unreachable.guest.uuid, None, None, unreachable.reason)
+def _of_guest(unreachable: UnreachableGuest) -> DiskRow:
+    return DiskRow(unreachable.guest.name, unreachable.guest.uuid, None, None, unreachable.reason)
 
 
-Order = tuple[Callable[[Row], int], Callable[[Row], tuple[object, ...]]]
+Order = tuple[Callable[[DiskRow], int], Callable[[DiskRow], tuple[object, ...]]]
 """How unknown it is what a row is sorted by, and that."""
 
 
-def _by_name(row: Row) -> tuple[str, str]:
+def _by_name(row: DiskRow) -> tuple[str, str]:
     return (row.guest_name, "" if row.disk is None else row.disk.target)
 
 
@@ -225,7 +225,7 @@ def _by_rate(base: str) -> Order:
     return (lambda row: row.rates is None), (lambda row: (-row.rates.of(base) if row.rates else 0.0,))
 
 
-def _no_share(row: Row) -> int:
+def _no_share(row: DiskRow) -> int:
     """1 for a disk without a limit, or whose limit is unknown, 2 where nothing is known."""
     return 2 if row.usage is None or row.rates is None else int(row.usage.share is None)
 
@@ -234,7 +234,7 @@ _STEPS = 10
 """Steps of a share; with powers of two of requests, so coarse that noise does not move rows."""
 
 
-def _by_share(row: Row) -> tuple[object, ...]:
+def _by_share(row: DiskRow) -> tuple[object, ...]:
     usage, rates = row.usage, row.rates
     at_limit = usage.at_limit if usage else None
     return (

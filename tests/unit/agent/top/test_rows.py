@@ -9,7 +9,7 @@ from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.model.usage import Usage, unreachable
 from plimsoll_agent.reconcile.outcome import Kind, Result
-from plimsoll_agent.top.rows import SORTS, Planned, Row, Wrong, rows
+from plimsoll_agent.top.rows import SORTS, DiskRow, Planned, Wrong, rows
 from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
@@ -80,7 +80,7 @@ def test_the_filter_finds_a_disk_by_all_its_names(needle: str) -> None:
     assert not row.means(f"{needle}no")
 
 
-def row_of(usage: Usage, planned: Planned) -> Row:
+def row_of(usage: Usage, planned: Planned) -> DiskRow:
     (row,) = rows(Sample((usage,), (), 1), planned)
     return row
 
