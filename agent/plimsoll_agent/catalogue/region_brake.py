@@ -69,7 +69,7 @@ class Edit:
 
 
 @frozen
-class Row:
+class TypeEffects:
     """The attached volumes of one type that get other limits by the same edits."""
 
     type: VolumeType
@@ -85,7 +85,7 @@ class Row:
 class Judgement:
     """What changed specs and types would do; ``of`` is the number of attached volumes in the region."""
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[TypeEffects, ...] = ()
     of: int = 0
     brake: RegionBrake = field(default_factory=RegionBrake)
     factor: int = TENFOLD
@@ -137,7 +137,7 @@ def judge(
         effect = effect_of(volume.type, volume.gib)
         if effect is not None:
             counts.setdefault(volume.type, Counter())[effect] += 1
-    rows = [Row(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
+    rows = [TypeEffects(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
     rows.sort(key=lambda row: (-row.number, row.type.name, row.type.id))
     return Judgement(rows=tuple(rows), of=len(in_use), brake=brake, factor=factor, lowest=lowest)
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 from plimsoll_agent.catalogue.model import Catalogue, VolumeType
 from plimsoll_agent.catalogue.planner import Agenda, Answers
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.region_brake import Effect, Judgement, Row
+from plimsoll_agent.catalogue.region_brake import Effect, Judgement, TypeEffects
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.messages.limits import lowest_words
 from plimsoll_agent.util.text import minute, plural, printable
@@ -107,7 +107,7 @@ def stop_lines(result: Judgement, digest: str, *, compared: bool) -> tuple[str, 
     )
 
 
-def edit_words(row: Row) -> str:
+def edit_words(row: TypeEffects) -> str:
     """``gold-iops total_iops_sec 3000 → 30``."""
     of, parts = "", []
     for edit in row.edits:
@@ -118,7 +118,7 @@ def edit_words(row: Row) -> str:
     return ", ".join(parts)
 
 
-def _counts_words(row: Row, factor: int) -> str:
+def _counts_words(row: TypeEffects, factor: int) -> str:
     words = {
         Effect.REMOVED: "limits removed",
         Effect.TENFOLD: f"cut to 1/{factor} or less",
