@@ -15,7 +15,7 @@ from plimsoll_monitoring.dashboards.variables import SOURCE
 
 
 @dataclass(frozen=True)
-class Row:
+class PanelRow:
     """Panels from left to right; a line has 24 columns."""
 
     title: str
@@ -36,7 +36,9 @@ class Head:
     """A query of the alerts that are marked in all graphs."""
 
 
-def board(head: Head, rows: Sequence[Row], more: Sequence[Row], details: Mapping[str, str]) -> model.Dashboard:
+def board(
+    head: Head, rows: Sequence[PanelRow], more: Sequence[PanelRow], details: Mapping[str, str]
+) -> model.Dashboard:
     """``more`` follow, folded: only their titles are shown, and none of their queries run, until they are opened.
     ``details``: title of a panel → title of the panel that a click on it opens.
     """

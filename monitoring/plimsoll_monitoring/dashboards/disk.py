@@ -14,7 +14,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
-from plimsoll_monitoring.dashboards.board import Head, Row, board
+from plimsoll_monitoring.dashboards.board import Head, PanelRow, board
 from plimsoll_monitoring.dashboards.panels import (
     HALF,
     HEAT,
@@ -55,11 +55,11 @@ class Disk:
 
     # --- rows
 
-    def which(self) -> Row:
+    def which(self) -> PanelRow:
         its, site = self.its, self.site
         by = its.node(*metrics.DISK, "volume", "volume_type", "pool")
         reverts = its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1d")
-        return Row(
+        return PanelRow(
             "Disk",
             [
                 listing(
@@ -100,14 +100,14 @@ class Disk:
         ]
         return dash(graph(title, about, queries, unit, size=THIRD), "desired .*")
 
-    def limits(self) -> Row:
+    def limits(self) -> PanelRow:
         reverts = self.its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
         state = "\nor\n".join(
             f"""{number} * {self.newest(metrics.DISK_STATE, "target_device", f'state="{state}"')}"""
             for number, state in enumerate(STATES)
         )
         hold_end = f"max({self.its(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS)})"
-        return Row(
+        return PanelRow(
             "Limits",
             [
                 self.actual_and_desired("Limits on operations, actual and desired", "operations", Unit.OPERATIONS),
@@ -155,8 +155,8 @@ class Disk:
         about = f"Dashed: what each limit allows, burst included. {shared.EVENLY}"
         return dash(graph(title, about, queries, unit, size=THIRD), "allowed .*")
 
-    def use(self) -> Row:
-        return Row(
+    def use(self) -> PanelRow:
+        return PanelRow(
             "Use",
             [
                 self.use_and_allowance("operations", Unit.OPERATIONS),
@@ -195,7 +195,7 @@ class Disk:
         )
         return shared.latencies("Latency percentiles", about, queries, HALF)
 
-    def probes(self) -> Row:
+    def probes(self) -> PanelRow:
         its = self.guest
 
         def by_probe(fold: str, metric: str) -> str:
@@ -207,7 +207,7 @@ class Disk:
             Query(f"max by (directory) ({its(metrics.PROBE_INTERVAL_SECONDS)})", "interval, {{directory}}"),
         ]
         about_ages = "Time since each of its probes ended; dashed: the interval in the rules."
-        return Row(
+        return PanelRow(
             "Probes of the guest",
             [
                 shared.verdicts(

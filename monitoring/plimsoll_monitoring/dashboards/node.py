@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
-from plimsoll_monitoring.dashboards.board import Head, Row, board
+from plimsoll_monitoring.dashboards.board import Head, PanelRow, board
 from plimsoll_monitoring.dashboards.panels import (
     BESIDE_IT,
     HALF,
@@ -60,7 +60,7 @@ class Node:
 
     # --- rows
 
-    def overview(self) -> Row:
+    def overview(self) -> PanelRow:
         site, info = self.site, self.its(metrics.BUILD_INFO)
         catalogue = figure(
             "Age of catalogue",
@@ -70,7 +70,7 @@ class Node:
             steps.measure(site, "catalogue_age"),
             without="none",
         )
-        return Row(
+        return PanelRow(
             "Overview",
             [
                 figure(
@@ -113,9 +113,9 @@ class Node:
             ],
         )
 
-    def firing(self) -> Row:
+    def firing(self) -> PanelRow:
         rules = self.its(metrics.RULES_INFO)
-        return Row(
+        return PanelRow(
             "What is wrong",
             [
                 shared.firing("Alerts that fire on this node", self.its, Size(16, 5)),
@@ -134,11 +134,11 @@ class Node:
             ],
         )
 
-    def passes(self) -> Row:
+    def passes(self) -> PanelRow:
         refreshes = self.its(metrics.CATALOGUE_REFRESHES_TOTAL, over="1h")
         calls = self.its(metrics.CATALOGUE_CALLS_TOTAL, over="1h")
         phases = self.its(metrics.PASS_DURATION_SECONDS)
-        return Row(
+        return PanelRow(
             "Passes",
             [
                 graph(
@@ -205,7 +205,7 @@ class Node:
         panel = graph("Age of catalogue over time", about, queries, Unit.SECONDS, size=THIRD)
         return dash(panel, "stale from here")
 
-    def use(self) -> Row:
+    def use(self) -> PanelRow:
         its = self.its
         share = its.disks_of_type(f"max by {its.disk} ({its(metrics.DISK_AVERAGE_LIMIT_RATIO)})")
         operations, size = (
@@ -215,7 +215,7 @@ class Node:
         # The ten are chosen once for the whole graph, not anew at each point.
         most = f"max by {its.disk} (max_over_time({its(metrics.DISK_AVERAGE_LIMIT_RATIO, over='$__range')} @ end()))"
         busiest = f"{share}\nand topk(10, {its.disks_of_type(most)})"
-        return Row(
+        return PanelRow(
             "Use of limits",
             [
                 listing(
@@ -247,8 +247,8 @@ class Node:
             ],
         )  # fmt: skip
 
-    def disks(self) -> Row:
-        return Row(
+    def disks(self) -> PanelRow:
+        return PanelRow(
             "Disks",
             [
                 shared.list_unlimited(self.its, Size(24, 7)),
@@ -271,11 +271,11 @@ class Node:
         )
         return shared.latencies("p99 latency, this node and the median node", about, queries)
 
-    def probes(self) -> Row:
+    def probes(self) -> PanelRow:
         its = self.its
         verdict = verdict_number(its, *self.site.region, self.site.instance, *metrics.PROBE)
         share = name_type(self.typed(metrics.NODE_KEPT))
-        return Row(
+        return PanelRow(
             "Probes on this node",
             [
                 shared.verdicts(

@@ -13,7 +13,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.region import STALLED_WITHIN
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
-from plimsoll_monitoring.dashboards.board import Head, Row, board
+from plimsoll_monitoring.dashboards.board import Head, PanelRow, board
 from plimsoll_monitoring.dashboards.panels import (
     BESIDE_IT,
     HALF,
@@ -80,9 +80,9 @@ class Region:
 
     # --- rows
 
-    def overview(self) -> Row:
+    def overview(self) -> PanelRow:
         overdue = self.its.targets_of_type(overdue_targets(self.its))
-        return Row(
+        return PanelRow(
             "Overview",
             [
                 shared.firing_number(self.its, "critical"),
@@ -115,8 +115,8 @@ class Region:
             ],
         )
 
-    def firing(self) -> Row:
-        return Row(
+    def firing(self) -> PanelRow:
+        return PanelRow(
             "What is wrong",
             [
                 shared.firing("Alerts that fire", self.its, WIDE),
@@ -150,7 +150,7 @@ class Region:
             without="every node is up to date",
         )
 
-    def promise(self) -> Row:
+    def promise(self) -> PanelRow:
         now = f"1 - {self.typed(metrics.TARGETS_BROKEN_RATIO)}"
         day = self.typed(metrics.TYPE_KEPT)
         legend = f"{self.site.legend} {{{{volume_type}}}}"
@@ -162,7 +162,7 @@ class Region:
             Unit.SHARE,
             steps.promise(self.site),
         ).max(1)
-        return Row("Promise", [dash(panel, ".*runs of a day"), shared.runs_by_verdict(self.typed)])
+        return PanelRow("Promise", [dash(panel, ".*runs of a day"), shared.runs_by_verdict(self.typed)])
 
     def percentile(self, name: str, share: str, rule: str, quantile: str) -> timeseries.Panel:
         about = (
@@ -211,8 +211,8 @@ class Region:
         query = Query(name_type(worst), f"{self.site.legend} {{{{volume_type}}}}")
         return graph("Latency budget burn rate", about, [query], steps=steps.BURN, size=Size(24, 7), log=True)
 
-    def latency(self) -> Row:
-        return Row(
+    def latency(self) -> PanelRow:
+        return PanelRow(
             "Latency",
             [
                 self.percentile("p50", "Half of the", "p50", "0.5"),
@@ -230,7 +230,7 @@ class Region:
             ],
         )
 
-    def probes(self) -> Row:
+    def probes(self) -> PanelRow:
         its = self.its
         buckets = self.typed(metrics.PROBE_LATENCY_SECONDS_BUCKET, 'uuid!=""', over="1d")
         p99 = quantile(0.99, its.node("domain", "uuid", "le"), f"increase({buckets})") + " >= 0"
@@ -243,7 +243,7 @@ class Region:
         broken_promises = by_guest(
             "sum", f"{its(metrics.PROBE_VERDICT, any_verdict(*BROKEN))} or 0 * {its(metrics.PROBE_VERDICT)}"
         )
-        return Row(
+        return PanelRow(
             "Probed guests",
             [
                 listing(
@@ -288,9 +288,9 @@ class Region:
         panel = graph("Probes by state", about, queries, size=BESIDE_IT)
         return colour_by(panel, {query.legend: colour for query, colour in zip(queries, colours, strict=True)})
 
-    def nodes(self) -> Row:
+    def nodes(self) -> PanelRow:
         cluster = self.site.own("cluster")
-        return Row(
+        return PanelRow(
             "Nodes",
             [
                 self.not_enforcing(),
@@ -385,10 +385,10 @@ class Region:
             )
         ]  # fmt: skip
 
-    def disks(self) -> Row:
+    def disks(self) -> PanelRow:
         by_state = f"sum by (state) ({self.typed(metrics.DISKS_OF_TYPE)})"
         busiest = self.its(metrics.BUSIEST_DISKS)
-        return Row(
+        return PanelRow(
             "Disks",
             [
                 shared.list_unlimited(self.its, Size(24, 7)),
@@ -410,13 +410,13 @@ class Region:
             ],
         )  # fmt: skip
 
-    def oversubscription(self) -> Row:
+    def oversubscription(self) -> PanelRow:
         series = self.typed
         most = f"max_over_time({series(metrics.TAKEN['volume_type']['operations'], over='7d')})"
         ratio = self.site.promised_ratio
         limit: steps.Steps = ((None, steps.PLAIN), (ratio, steps.WARNING)) if ratio else steps.NEUTRAL
         unlimited_disks = series(metrics.POOL_SUM[metrics.POOL_DISKS_UNLIMITED], 'unit="operations"')
-        return Row(
+        return PanelRow(
             "Promised",
             [
                 *(self.promises_and_usage(name, title, unit) for name, title, unit in (
@@ -454,7 +454,7 @@ class Region:
         panel = graph(title, about, queries, unit, log=True)
         return dash(panel, ".*, promised")
 
-    def stalls(self) -> Row:
+    def stalls(self) -> PanelRow:
         """By consoles of guests, where the site has them read."""
         its, last = self.its, self.its(metrics.PROJECT_STALLED_TIMESTAMP_SECONDS)
         lines = its(metrics.GUEST_STALL_LINES_TOTAL, over="1d")
@@ -477,9 +477,9 @@ class Region:
             links=links.of_node(self.site),
             without="no stall, or no console is read",
         )
-        return Row("Guests that stalled", [projects.no_value("no console is read: [consoles] read"), guests])
+        return PanelRow("Guests that stalled", [projects.no_value("no console is read: [consoles] read"), guests])
 
-    def ceph(self) -> Row:
+    def ceph(self) -> PanelRow:
         site = self.site
         panel = graph(
             "PGs that accept I/O, over time",
@@ -498,7 +498,7 @@ class Region:
             steps=((None, steps.GOOD), (1, steps.WARNING), (2, steps.BAD)),
             size=HALF,
         )  # fmt: skip
-        return Row("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
+        return PanelRow("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
 
 
 def overdue_targets(its: Series) -> str:
