@@ -149,7 +149,7 @@ def _columns(by: By, several: bool) -> list[Column]:
     return [Column(name, **traits.get(name, {})) for name in serialize.promised_columns(by)]
 
 
-def _cells(row: promised.Row, by: By) -> list[object]:
+def _cells(row: promised.PromiseRow, by: By) -> list[object]:
     people = {
         name: "(unknown)" if value is None else messages.name_or_none(value) for name, value in row.labels.items()
     } | {

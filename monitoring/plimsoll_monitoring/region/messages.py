@@ -260,18 +260,18 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value / 2**10:.3g} KiB/s"
 
 
-def promised_words(row: promised.Row) -> str:
+def promised_words(row: promised.PromiseRow) -> str:
     if row.promised is None:
         return "unlimited" if row.unlimited else UNKNOWN
     return f"{'≥ ' if row.at_least else ''}{amount(row.promised, row.unit)}"
 
 
-def times_words(row: promised.Row) -> str:
+def times_words(row: promised.PromiseRow) -> str:
     """``3.5 ×``."""
     return UNKNOWN if row.ratio is None else f"{'≥ ' if row.at_least else ''}{_times(row.ratio)}"
 
 
-def use_words(row: promised.Row) -> str:
+def use_words(row: promised.PromiseRow) -> str:
     return UNKNOWN if row.use is None else f"{'≤ ' if row.at_least else ''}{percent(row.use)}"
 
 
@@ -279,14 +279,14 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2g} ×" if ratio < 10 else f"{ratio:,.0f} ×"
 
 
-def promised_name(row: promised.Row, *, regions: bool) -> str:
+def promised_name(row: promised.PromiseRow, *, regions: bool) -> str:
     """``gold``, with its region where there are several."""
     region, *_, name = row.labels.values()
     text = "(unknown)" if name is None else name_or_none(name)
     return f"{text} ({name_or_none(region or '')})" if regions else text
 
 
-def promised_lines(rows: Sequence[promised.Row], over: promised.Over, *, regions: bool) -> Iterator[str]:
+def promised_lines(rows: Sequence[promised.PromiseRow], over: promised.Over, *, regions: bool) -> Iterator[str]:
     """A sentence on each type, pool or class: of requests, or of bytes if no limit on requests is known."""
     pairs = zip(rows[::2], rows[1::2], strict=True)
     for operations, in_bytes in pairs:
@@ -294,7 +294,7 @@ def promised_lines(rows: Sequence[promised.Row], over: promised.Over, *, regions
         yield f"{promised_name(row, regions=regions)}: {_promised_sentence(row, over)}"
 
 
-def _promised_sentence(row: promised.Row, over: promised.Over) -> str:
+def _promised_sentence(row: promised.PromiseRow, over: promised.Over) -> str:
     unit = " IOPS" if row.unit == "operations" else ""
     without = _left_out(row)
     if row.promised is None:
@@ -312,7 +312,7 @@ def _promised_sentence(row: promised.Row, over: promised.Over) -> str:
     return f"{text}, p99 at that peak {'unknown' if row.p99 is None else seconds_words(row.p99)}"
 
 
-def _left_out(row: promised.Row) -> str:
+def _left_out(row: promised.PromiseRow) -> str:
     """`` (1 of 12 disks unlimited, 2 unknown)``."""
     counts = [(number, word) for number, word in ((row.unlimited, "unlimited"), (row.unknown, "unknown")) if number]
     parts = [f"{number} {word}" for number, word in counts[1:]]
@@ -326,7 +326,7 @@ def _short(value: float, unit: str) -> str:
     return f"{value / 1e6:,.3g} M" if unit == "operations" and value >= 1e6 else amount(value, unit)
 
 
-def known_since(rows: Iterable[promised.Row], now: float, over: promised.Over) -> Iterator[str]:
+def known_since(rows: Iterable[promised.PromiseRow], now: float, over: promised.Over) -> Iterator[str]:
     """A line where Prometheus has not yet seen all of that time."""
     since = min((row.since for row in rows if row.since is not None), default=None)
     if since is not None and now - since < promised.WINDOWS[over] - 3600:

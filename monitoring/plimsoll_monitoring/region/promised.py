@@ -65,7 +65,7 @@ class Place:
 
 
 @frozen
-class Row:
+class PromiseRow:
     """What one type, pool or class is promised of one unit, and what its guests took at most."""
 
     labels: Mapping[str, str | None] = field(hash=False)
@@ -291,9 +291,9 @@ def _increase(group: Sequence[Place], by: By, at: float, now: float) -> str:
     return " or ".join(dict.fromkeys(parts))
 
 
-def rows(groups: Groups, by: By, answers: Answers, peaks: Answers, latencies: Answers) -> list[Row]:
+def rows(groups: Groups, by: By, answers: Answers, peaks: Answers, latencies: Answers) -> list[PromiseRow]:
     """The rows, the highest ratio first; both units of one stay together."""
-    pairs: list[list[Row]] = []
+    pairs: list[list[PromiseRow]] = []
     values = {name: _values(answer) for name, answer in answers.items()}
     for n, key in enumerate(groups):
         of = {name: here[n] for name, here in values.items() if n in here}
@@ -303,7 +303,7 @@ def rows(groups: Groups, by: By, answers: Answers, peaks: Answers, latencies: An
             no_limit = round(of.get(f"unlimited_{unit}", 0))
             bound = disks > no_limit + unknown
             pair.append(
-                Row(
+                PromiseRow(
                     labels=dict(zip(LABELS[by], key, strict=True)),
                     unit=unit,
                     disks=disks,

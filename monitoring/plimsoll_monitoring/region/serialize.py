@@ -138,7 +138,7 @@ def promised_columns(by: promised.By) -> tuple[str, ...]:
     return (*promised.LABELS[by], "unit", *counts, "ratio", "peak_use", "p99", "since")
 
 
-def promised_cells(row: promised.Row) -> tuple[object, ...]:
+def promised_cells(row: promised.PromiseRow) -> tuple[object, ...]:
     """Under ``promised_columns``."""
     counts = (row.disks, row.unlimited, row.unknown, row.promised, row.at_least, row.most, moment(row.most_at))
     return (*row.labels.values(), row.unit, *counts, row.ratio, row.use, row.p99, moment(row.since))

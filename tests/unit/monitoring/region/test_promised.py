@@ -7,10 +7,10 @@ import pytest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.promised import UNITS, By, Over, Place, Row, group_places, row_questions, rows
+from plimsoll_monitoring.region.promised import UNITS, By, Over, Place, PromiseRow, group_places, row_questions, rows
 
 NOW = 1_800_000_000.0
-GOLD = Row(
+GOLD = PromiseRow(
     labels={"region": "north", "volume_type": "gold"},
     unit="operations",
     disks=2400,
@@ -26,7 +26,7 @@ GOLD = Row(
 BYTES = replace(GOLD, unit="bytes", promised=2**40, most=2**38)
 
 
-def sentence(row: Row, in_bytes: Row = BYTES, over: Over = Over.WEEK) -> str:
+def sentence(row: PromiseRow, in_bytes: PromiseRow = BYTES, over: Over = Over.WEEK) -> str:
     (said,) = messages.promised_lines([row, in_bytes], over, regions=False)
     return said
 
