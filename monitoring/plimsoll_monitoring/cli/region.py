@@ -25,7 +25,7 @@ from plimsoll_monitoring.region import problems as fleet_problems
 from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import key_of
 from plimsoll_monitoring.region.disks import RegionDisk
-from plimsoll_monitoring.region.probes import QUANTILES, By, Row
+from plimsoll_monitoring.region.probes import QUANTILES, By, ProbeRow
 
 _LISTED = 50
 _SINCE = "1d"
@@ -298,7 +298,7 @@ def _probe_columns(by: By, several: bool) -> list[Column]:
     return [Column(name, **traits.get(name, {})) for name in serialize.row_columns(by)]
 
 
-def _probe_cells(row: Row, by: By) -> list[object]:
+def _probe_cells(row: ProbeRow, by: By) -> list[object]:
     names = serialize.row_columns(by)
     count = messages.count_words
     people = dict[str, str]()

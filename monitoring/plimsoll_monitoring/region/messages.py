@@ -15,7 +15,7 @@ from plimsoll_monitoring.node.health import Figure, judge
 from plimsoll_monitoring.region import promised
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.disks import AT_LIMIT, UNLIMITED, RegionDisk
-from plimsoll_monitoring.region.probes import QUANTILES, Row, kept_ratio, proving
+from plimsoll_monitoring.region.probes import QUANTILES, ProbeRow, kept_ratio, proving
 from plimsoll_monitoring.region.status import UNKNOWN_VERSION, Node, Status
 
 UNKNOWN = "-"
@@ -233,7 +233,7 @@ def count_words(number: float | None) -> str:
     return UNKNOWN if number is None else str(round(number))
 
 
-def probes_sum(rows: Iterable[Row], lines: int) -> str:
+def probes_sum(rows: Iterable[ProbeRow], lines: int) -> str:
     of = list(rows)
     if not of:
         return "No probe results."

@@ -135,7 +135,7 @@ def _target_key(series: Series) -> _TargetKey:
 
 
 @frozen
-class Row:
+class ProbeRow:
     """The results of probes for one type, project, node or guest."""
 
     labels: Mapping[str, str | None] = field(hash=False)
@@ -156,7 +156,7 @@ class Row:
         return kept_ratio(self.runs)
 
 
-def rows(answers: Answers, by: By, selection: Selection, now: float) -> list[Row]:
+def rows(answers: Answers, by: By, selection: Selection, now: float) -> list[ProbeRow]:
     """The rows from the answers to ``questions``, the worst first."""
     runs: dict[Group, dict[str, float]] = defaultdict(dict)
     for series in answers["runs"]:
@@ -166,7 +166,7 @@ def rows(answers: Answers, by: By, selection: Selection, now: float) -> list[Row
     has_members = any(members.values())
     return sorted(
         (
-            Row(
+            ProbeRow(
                 dict(zip(LABELS[by], group, strict=True)),
                 runs.get(group, {}),
                 {name: quantiles[name].get(group) for name in QUANTILES},
@@ -215,7 +215,7 @@ def _guests(members: Iterable[ProbeTarget], now: float) -> tuple[int, int, int, 
     )
 
 
-def _badness(row: Row) -> tuple[float, int, float, list[str]]:
+def _badness(row: ProbeRow) -> tuple[float, int, float, list[str]]:
     share, slow = row.kept, row.quantiles["p99"]
     return (
         2.0 if share is None else share,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_monitoring.region import promised
 from plimsoll_monitoring.region.disks import FACTS, RegionDisk
-from plimsoll_monitoring.region.probes import LABELS, QUANTILES, By, Row, kept_ratio
+from plimsoll_monitoring.region.probes import LABELS, QUANTILES, By, ProbeRow, kept_ratio
 from plimsoll_monitoring.region.problems import RegionProblem
 from plimsoll_monitoring.region.status import Node, Status
 
@@ -127,7 +127,7 @@ def row_columns(by: By) -> tuple[str, ...]:
     return (*labels, "runs", "kept", *QUANTILES, "guests", "broken", "late", "postponed")
 
 
-def row_cells(row: Row) -> tuple[object, ...]:
+def row_cells(row: ProbeRow) -> tuple[object, ...]:
     """Results of probes, under ``row_columns``."""
     numbers = (row.guests, row.broken, row.late, row.postponed)
     return (*row.labels.values(), _whole(row.runs), row.kept, *(row.quantiles[name] for name in QUANTILES), *numbers)
