@@ -180,7 +180,7 @@ def _styled(text: str, style: str) -> Text:
 
 
 @frozen(kw_only=True)
-class Column:
+class LiveColumn:
     """A column, and what its cell shows: text and style. The text alone has the whole meaning."""
 
     title: str
@@ -199,7 +199,7 @@ class Column:
 class Fitted:
     """A column with its width."""
 
-    column: Column
+    column: LiveColumn
     width: int
 
     def cell(self, row: DiskRow) -> tuple[str, str]:
@@ -257,22 +257,22 @@ def _limits(row: DiskRow) -> tuple[str, str]:
     return ("" if row.wrong or row.limit_unknown else row.limits_words), ""  # else a sentence stands there
 
 
-_SERVER = Column(title="SERVER", cell=_plain(lambda row: steady(row.server or "-")), most=30)
-_GUEST = Column(title="GUEST", cell=_plain(lambda row: steady(row.guest_name)), most=24)
-_DISK = Column(title="DISK", cell=_plain(lambda row: steady(row.disk.target) if row.disk else ""), most=12)
-_IOPS = Column(title="IOPS", cell=_rate(iops, "total_iops_sec"), least=5, right=True)
-_MIB = Column(title="MiB/s", cell=_rate(mib, "total_bytes_sec"), least=5, right=True)
-_SHARE = Column(title="OF LIMIT", cell=_share, least=10, right=True, of_use=True)
-_BARS = [Column(title="", cell=_bar(width), least=width, of_use=True) for width in (10, 6)]
-_AT_LIMIT = Column(title="AT LIMIT", cell=_at_limit, right=True, of_use=True)
-_LIMIT = Column(title="LIMIT", cell=_limits, least=18, most=40, cut=cut_words, of_use=True)
-_TYPE = Column(title="TYPE", cell=_plain(lambda row: steady(row.type or "-")), most=16)
-_READS = Column(title="READ + WRITE", cell=_rate(iops, "read_iops_sec", "write_iops_sec"), least=12, right=True)
-_BYTES = Column(title="READ + WRITE", cell=_rate(mib, "read_bytes_sec", "write_bytes_sec"), least=12, right=True)
-_VOLUME = Column(
+_SERVER = LiveColumn(title="SERVER", cell=_plain(lambda row: steady(row.server or "-")), most=30)
+_GUEST = LiveColumn(title="GUEST", cell=_plain(lambda row: steady(row.guest_name)), most=24)
+_DISK = LiveColumn(title="DISK", cell=_plain(lambda row: steady(row.disk.target) if row.disk else ""), most=12)
+_IOPS = LiveColumn(title="IOPS", cell=_rate(iops, "total_iops_sec"), least=5, right=True)
+_MIB = LiveColumn(title="MiB/s", cell=_rate(mib, "total_bytes_sec"), least=5, right=True)
+_SHARE = LiveColumn(title="OF LIMIT", cell=_share, least=10, right=True, of_use=True)
+_BARS = [LiveColumn(title="", cell=_bar(width), least=width, of_use=True) for width in (10, 6)]
+_AT_LIMIT = LiveColumn(title="AT LIMIT", cell=_at_limit, right=True, of_use=True)
+_LIMIT = LiveColumn(title="LIMIT", cell=_limits, least=18, most=40, cut=cut_words, of_use=True)
+_TYPE = LiveColumn(title="TYPE", cell=_plain(lambda row: steady(row.type or "-")), most=16)
+_READS = LiveColumn(title="READ + WRITE", cell=_rate(iops, "read_iops_sec", "write_iops_sec"), least=12, right=True)
+_BYTES = LiveColumn(title="READ + WRITE", cell=_rate(mib, "read_bytes_sec", "write_bytes_sec"), least=12, right=True)
+_VOLUME = LiveColumn(
     title="VOLUME", cell=_plain(lambda row: (row.disk.volume_id or "(own disk)") if row.disk else ""), most=36
 )
-_PROJECT = Column(title="PROJECT", cell=_plain(lambda row: steady(_project(row) or "-")), most=24)
+_PROJECT = LiveColumn(title="PROJECT", cell=_plain(lambda row: steady(_project(row) or "-")), most=24)
 
 
 def _project(row: DiskRow) -> str | None:
@@ -291,7 +291,7 @@ _SAID = 30
 
 @frozen
 class _Layout:
-    columns: Sequence[Column]
+    columns: Sequence[LiveColumn]
     server: int = 17
     guest: int = 17
     """Where there is no room for whole names, this much of them is shown."""
@@ -318,7 +318,7 @@ _LAYOUTS = (
 
 def _fitted(matches: Sequence[DiskRow], width: int) -> list[Fitted]:
     """The columns for a terminal, from all rows, so that nothing moves when the list is scrolled."""
-    natural: dict[Column, int] = {}
+    natural: dict[LiveColumn, int] = {}
     brief = max((cell_len(row.limits_brief) for row in matches if row.wrong), default=0)
     for layout in _LAYOUTS:
         if layout is not _LAYOUTS[-1] and layout.least > width:
@@ -340,7 +340,7 @@ def _fitted(matches: Sequence[DiskRow], width: int) -> list[Fitted]:
     return [Fitted(column, wide) for column, wide in widths.items()]
 
 
-def _natural(column: Column, matches: Sequence[DiskRow]) -> int:
+def _natural(column: LiveColumn, matches: Sequence[DiskRow]) -> int:
     cells = max((cell_len(column.cell(row)[0]) for row in matches), default=0)
     most = cells if column.most is None else min(cells, column.most)
     return max(most, cell_len(column.title), column.least)
