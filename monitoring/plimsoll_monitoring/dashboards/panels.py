@@ -127,7 +127,7 @@ def heat(title: str, about: str, series: Series, size: Size = WHOLE) -> heatmap.
 
 
 @dataclass(frozen=True)
-class Column:
+class QueryColumn:
     """A query whose values are a column of a table. Its labels, equal in all queries, are the first columns."""
 
     heading: str
@@ -165,7 +165,7 @@ HIDDEN = ("uuid",)
 """Labels that only links need."""
 
 
-def listing(title: str, about: str, labels: Sequence[str], columns: Sequence[Column], worst: str,
+def listing(title: str, about: str, labels: Sequence[str], columns: Sequence[QueryColumn], worst: str,
             size: Size = WHOLE, links: Mapping[str, str] | None = None, without: str = "",
             values_first: bool = False) -> table.Panel:  # fmt: skip
     """A row per set of labels, in this order; the highest ``worst`` first. ``links``: label → the target of its
@@ -192,7 +192,7 @@ def listing(title: str, about: str, labels: Sequence[str], columns: Sequence[Col
     return panel.footer(build_common.TableFooterOptions().show(False).reducer([]).enable_pagination(True))
 
 
-def _cell(column: Column) -> list[model.DynamicConfigValue]:
+def _cell(column: QueryColumn) -> list[model.DynamicConfigValue]:
     properties = [_property("unit", column.unit.value)]
     if column.hidden:
         return [_property("custom.hidden", True)]
