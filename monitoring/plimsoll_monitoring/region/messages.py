@@ -16,7 +16,7 @@ from plimsoll_monitoring.region import promised
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.disks import AT_LIMIT, UNLIMITED, RegionDisk
 from plimsoll_monitoring.region.probes import QUANTILES, ProbeRow, kept_ratio, proving
-from plimsoll_monitoring.region.status import UNKNOWN_VERSION, Node, Status
+from plimsoll_monitoring.region.status import UNKNOWN_VERSION, Node, RegionSnapshot
 
 UNKNOWN = "-"
 _NAMED = 4
@@ -73,7 +73,7 @@ def state_name(state: str) -> str:
 # --- region status ---------------------------------------------------------------------------------------
 
 
-def status_facts(status: Status) -> dict[str, str]:
+def status_facts(status: RegionSnapshot) -> dict[str, str]:
     """The lines about the whole region, by their titles."""
     facts = {"region": ", ".join(name_or_none(region) for region in status.regions)}
     facts["nodes"] = _nodes(status.nodes)
@@ -117,7 +117,7 @@ def _count_nodes(counts: Counter[str]) -> str:
     )
 
 
-def _probes(status: Status) -> str:
+def _probes(status: RegionSnapshot) -> str:
     guests = len({one.uuid for one in status.probed})
     if not guests:
         return "no metrics of single guests" if status.runs else "none"
@@ -133,7 +133,7 @@ def type_columns(*, regions: bool) -> tuple[str, ...]:
     return (*head, "type", "disks", "in_sync", "unlimited", "at_limit", "reverted", "kept", "runs", *QUANTILE_HEADS)
 
 
-def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
+def type_rows(status: RegionSnapshot, *, regions: bool) -> list[tuple[str, ...]]:
     """A row for each volume type: its disks, and its probes of a day."""
     return [
         (
@@ -152,14 +152,14 @@ def type_rows(status: Status, *, regions: bool) -> list[tuple[str, ...]]:
     ]
 
 
-def good_words(status: Status) -> str:
+def good_words(status: RegionSnapshot) -> str:
     """The line of a region without problems."""
     states = states_words(status.all_states)
     disks = plural(sum(status.states.values()), "disk") if states else "no disks"
     return f"{plural(len(status.nodes), 'node')}, {disks}" + (f": {states}" if states else "")
 
 
-def remarks(status: Status) -> Iterator[str]:
+def remarks(status: RegionSnapshot) -> Iterator[str]:
     """What to know beside the problems."""
     versions = status.versions.keys() - {UNKNOWN_VERSION}
     if len(versions) > 1:

@@ -15,7 +15,7 @@ from plimsoll_agent.util.text import plural, printable
 from plimsoll_monitoring.node.health import JudgedFigure, since_words
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.firing import Firing
-from plimsoll_monitoring.region.status import Node, Status
+from plimsoll_monitoring.region.status import Node, RegionSnapshot
 
 MOST = 20
 """Problems on one screen."""
@@ -112,7 +112,9 @@ class _Group:
         return -self.level, place, -len(self.nodes), *(_natural(name) for _, name in self.nodes[:1])
 
 
-def problems(status: Status, options: Sequence[str] = (), arguments: Sequence[str] = ()) -> Iterator[RegionProblem]:
+def problems(
+    status: RegionSnapshot, options: Sequence[str] = (), arguments: Sequence[str] = ()
+) -> Iterator[RegionProblem]:
     """The worst first. ``options`` of ``plimsoll``, and ``arguments`` of the command, go into what to run next."""
     alike: dict[object, list[_Case]] = {}
     for node in status.nodes:
@@ -270,7 +272,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 class _Writer:
     """On a node there is its own ``plimsoll status``, which knows its set-up."""
 
-    status: Status
+    status: RegionSnapshot
     options: tuple[str, ...]
     arguments: tuple[str, ...]
 

@@ -10,7 +10,7 @@ from plimsoll_monitoring.region import promised
 from plimsoll_monitoring.region.disks import FACTS, RegionDisk
 from plimsoll_monitoring.region.probes import LABELS, QUANTILES, By, ProbeRow, kept_ratio
 from plimsoll_monitoring.region.problems import RegionProblem
-from plimsoll_monitoring.region.status import Node, Status
+from plimsoll_monitoring.region.status import Node, RegionSnapshot
 
 FORMAT_VERSION = 2
 
@@ -20,7 +20,7 @@ def moment(seconds: float | None) -> str | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def status_data(status: Status, problems: Iterable[RegionProblem]) -> dict[str, object]:
+def status_data(status: RegionSnapshot, problems: Iterable[RegionProblem]) -> dict[str, object]:
     """``region status`` as data."""
     states, runs = status.states, status.runs
     return {

@@ -111,7 +111,7 @@ class Type:
 
 
 @frozen(kw_only=True)
-class Status:
+class RegionSnapshot:
     """The region, or all regions of Prometheus, as of ``at``."""
 
     at: float
@@ -164,11 +164,11 @@ class Status:
         return runs
 
 
-def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -> Status:
+def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -> RegionSnapshot:
     """The status from the answers to ``questions``. ``now`` is by the clock of Prometheus."""
     targets = probes(answers)
     types = tuple(_types(answers))
-    return Status(
+    return RegionSnapshot(
         at=now,
         nodes=tuple(_nodes(answers, targets, now, thresholds)),
         types=types,

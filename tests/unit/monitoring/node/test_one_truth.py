@@ -297,7 +297,7 @@ class Seen:
         }
 
     @property
-    def region(self) -> fleet_status.Status:
+    def region(self) -> fleet_status.RegionSnapshot:
         answers = {name: self.asked(promql) for name, promql in fleet_status.questions(Selection()).items()}
         return fleet_status.status(answers, self.node.now.timestamp(), SHIPPED)
 

@@ -12,7 +12,7 @@ from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region import messages, serialize
 from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.status import Status, questions
+from plimsoll_monitoring.region.status import RegionSnapshot, questions
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -39,11 +39,11 @@ def answers(**told: list[Series]) -> dict[str, list[Series]]:
     return {name: told.get(name, well.get(name, [])) for name in questions(Selection())}
 
 
-def status(thresholds: dict[str, Thresholds] | None = None, **told: list[Series]) -> Status:
+def status(thresholds: dict[str, Thresholds] | None = None, **told: list[Series]) -> RegionSnapshot:
     return fleet_status.status(answers(**told), NOW, thresholds or SHIPPED)
 
 
-def wrong(found: Status) -> dict[str, Level]:
+def wrong(found: RegionSnapshot) -> dict[str, Level]:
     return {each.measure.name: each.level for node in found.nodes for each in node.judgement.wrong}
 
 
