@@ -13,7 +13,7 @@ from plimsoll_agent.adapters import console_log
 from plimsoll_agent.adapters.console_log import NewText
 from plimsoll_agent.adapters.deadline import Deadlines, SharedCalls, StillHangs
 from plimsoll_agent.consoles import file
-from plimsoll_agent.consoles.model import TIMED_OUT, Consoles, GuestConsole, Reading
+from plimsoll_agent.consoles.model import TIMED_OUT, ConsoleReading, Consoles, GuestConsole
 from plimsoll_agent.consoles.patterns import StallKind, count
 from plimsoll_agent.consoles.position import MOST_BYTES, Position
 from plimsoll_agent.errors import DeadlineExceeded
@@ -101,7 +101,7 @@ def _turns(before: Consoles, report: PassReport) -> Iterator[_Turn]:
             yield _Turn(each.guest.uuid, tuple(former.files), former)
 
 
-def _read(turn: _Turn, now: datetime, read: Read, most: int) -> tuple[Reading, int]:
+def _read(turn: _Turn, now: datetime, read: Read, most: int) -> tuple[ConsoleReading, int]:
     """What is new in its logs, and how many bytes that were."""
     lines: dict[StallKind, int] = {}
     files: dict[str, Position] = {}
@@ -121,4 +121,4 @@ def _read(turn: _Turn, now: datetime, read: Read, most: int) -> tuple[Reading, i
         for kind, number in count(new.text).items():
             lines[kind] = lines.get(kind, 0) + number
             at = new.written if turn.console.tried <= new.written <= now else now
-    return Reading(at=at, lines=lines, files=files, skipped=skipped_bytes, trouble=trouble), size
+    return ConsoleReading(at=at, lines=lines, files=files, skipped=skipped_bytes, trouble=trouble), size

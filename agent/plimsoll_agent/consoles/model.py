@@ -32,7 +32,7 @@ class Stalls:
 
 
 @frozen(kw_only=True)
-class Reading:
+class ConsoleReading:
     """What one pass read of a guest."""
 
     at: datetime
@@ -69,7 +69,7 @@ class GuestConsole:
         """When it stalled last, by a line of any kind."""
         return max((each.last for each in self.stalls.values()), default=None)
 
-    def after(self, reading: Reading, now: datetime) -> GuestConsole:
+    def after(self, reading: ConsoleReading, now: datetime) -> GuestConsole:
         """With what was read at ``now``."""
         stalls = dict(self.stalls)
         for kind, lines in reading.lines.items():
