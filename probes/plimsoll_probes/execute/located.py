@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.util.frozen import replace
-from plimsoll_probes.execute.witness import Reading
+from plimsoll_probes.execute.witness import GuestReading
 from plimsoll_probes.guest.session import Premises
 from plimsoll_probes.model.finding import Trouble, Why
 from plimsoll_probes.model.result import Subject
@@ -17,7 +17,7 @@ _MOST = 0.95
 
 
 def locate(
-    disks: Sequence[Disk], premises: Premises, before: Reading | None, after: Reading | None, size: int
+    disks: Sequence[Disk], premises: Premises, before: GuestReading | None, after: GuestReading | None, size: int
 ) -> Disk:
     """The disk that the file is on: the one on which QEMU counted the file's bytes while the guest wrote it.
 
@@ -34,7 +34,7 @@ def locate(
     raise Trouble(Why.NO_DISK, directory=premises.directory, device=premises.device)
 
 
-def _writes(disks: Sequence[Disk], before: Reading | None, after: Reading | None) -> dict[str, int] | None:
+def _writes(disks: Sequence[Disk], before: GuestReading | None, after: GuestReading | None) -> dict[str, int] | None:
     """Bytes written by target between two readings; None where they are unknown for any disk."""
     if before is None or after is None:
         return None

@@ -25,7 +25,7 @@ _LAST_PART = 0.7
 
 
 @frozen
-class Reading:
+class GuestReading:
     """The counters of a guest's disks by target, at a time of the monotonic clock."""
 
     at: float
@@ -72,11 +72,11 @@ class Witness:
         by_target = {target: limits if isinstance(limits, Limits) else None for target, limits in actual.items()}
         return Look(disks, by_target, survey.movement)
 
-    def read(self, disks: Sequence[Disk]) -> Reading | None:
+    def read(self, disks: Sequence[Disk]) -> GuestReading | None:
         """The counters of these disks; None where they are unknown."""
         try:
             stats = self._hypervisor.block_stats(self._uuid, [disk.target for disk in disks])
-            return Reading(self.clock(), dict(stats))
+            return GuestReading(self.clock(), dict(stats))
         except PlimsollError:
             return None
 
@@ -122,7 +122,7 @@ class Watch:
         self._witness = witness
         self._disk = disk
         self._seconds = seconds
-        self._readings: list[Reading] = []
+        self._readings: list[GuestReading] = []
         self._before = witness.look()
         self._counts = True
         self._read()
@@ -184,9 +184,9 @@ class Watch:
             return None
         return (self._operations(part[-1]) - self._operations(part[0])) / (part[-1].at - part[0].at)
 
-    def _operations(self, reading: Reading) -> int:
+    def _operations(self, reading: GuestReading) -> int:
         stats = self._stats(reading)
         return stats.read_requests + stats.write_requests
 
-    def _stats(self, reading: Reading) -> BlockStats:
+    def _stats(self, reading: GuestReading) -> BlockStats:
         return reading.stats[self._disk.target]

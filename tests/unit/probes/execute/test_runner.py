@@ -18,7 +18,7 @@ from plimsoll_agent.reconcile.health_gate import ClusterHealth
 from plimsoll_probes.adapters.slots import Slot
 from plimsoll_probes.execute.located import locate
 from plimsoll_probes.execute.runner import HereProbe, Phase, Stopped
-from plimsoll_probes.execute.witness import Reading
+from plimsoll_probes.execute.witness import GuestReading
 from plimsoll_probes.guest.session import Premises
 from plimsoll_probes.model.finding import Trouble, Verdict, Why
 from plimsoll_probes.model.job import JobName
@@ -312,8 +312,8 @@ def premises(device: str = "vdb", serial: str = "") -> Premises:
     return Premises("/mnt", ("libaio",), "0", device, serial, 2**30, "ext4", 2**30)
 
 
-def reading(**written: int) -> Reading:
-    return Reading(0, {target: BlockStats(0, 0, 0, bytes_) for target, bytes_ in written.items()})
+def reading(**written: int) -> GuestReading:
+    return GuestReading(0, {target: BlockStats(0, 0, 0, bytes_) for target, bytes_ in written.items()})
 
 
 OWN = FakeDisk("6695eb01_disk", pool="vms")
