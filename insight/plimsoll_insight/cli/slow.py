@@ -31,7 +31,7 @@ from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
 from plimsoll_insight.slow.events import NOBODY, Clock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settle
-from plimsoll_insight.slow.reading import Reading, read
+from plimsoll_insight.slow.reading import LogReading, read
 from plimsoll_insight.slow.tree import Tree, parse
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, judge
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file
@@ -116,7 +116,7 @@ class Slow(LocalCommand, Listing):
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.slow import plots
-        reading = Reading.nothing(Clock(_zone(parsed_args.timezone)), width)
+        reading = LogReading.nothing(Clock(_zone(parsed_args.timezone)), width)
         now = datetime.now(UTC)
         since, until = ends(parsed_args, now)
         reading.since, reading.until = (each.timestamp() if each else None for each in (since, until))
@@ -237,7 +237,7 @@ class Slow(LocalCommand, Listing):
                 paths[id] = answer
         return paths, [f"{plural(len(errors), 'image')} without a name: {errors[0]}."] if errors else []
 
-    def _read_logs(self, paths: Sequence[Path], reading: Reading) -> None:
+    def _read_logs(self, paths: Sequence[Path], reading: LogReading) -> None:
         for path in paths:
             _must_be_there(path, "")
         _refuse_twice(paths)
@@ -265,7 +265,7 @@ class Slow(LocalCommand, Listing):
                 reading.dumped.add(request)
         self._progress(None)
 
-    def _live(self, cluster: LiveCluster, reading: Reading, since: datetime) -> tuple[Tree, list[str], list[str]]:
+    def _live(self, cluster: LiveCluster, reading: LogReading, since: datetime) -> tuple[Tree, list[str], list[str]]:
         """The tree, of whom there is no answer, and what else is unknown. Raises ``PlimsollError``, also where no OSD
         answers.
         """
@@ -345,7 +345,7 @@ def _is_json(path: Path) -> bool:
     return begin.lstrip().startswith(b"{") or dumps.is_dump(begin)
 
 
-def _is_within(request: SlowRequest, reading: Reading) -> bool:
+def _is_within(request: SlowRequest, reading: LogReading) -> bool:
     end = request.time + request.age
     return (reading.since is None or end >= reading.since) and (
         reading.until is None or request.time <= reading.until
@@ -677,7 +677,7 @@ def _look_at(counts: Counts, verdict: Verdict) -> Iterator[str]:
         )
 
 
-def _unknown(reading: Reading, counts: Counts) -> Iterator[str]:
+def _unknown(reading: LogReading, counts: Counts) -> Iterator[str]:
     """What the figures do not have in them."""
     if reading.foreign:
         yield f"Not a log of Ceph: {_few(reading.foreign)}."
@@ -703,7 +703,7 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def _next(reading: Reading, *, live: bool) -> str:
+def _next(reading: LogReading, *, live: bool) -> str:
     if live:
         return "ask the OSDs that did not answer again, or give ceph.log."
     if reading.missed:

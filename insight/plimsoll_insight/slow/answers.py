@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from plimsoll_insight.slow.counts import Counts, OsdCount
-from plimsoll_insight.slow.reading import Reading
+from plimsoll_insight.slow.reading import LogReading
 
 
 class Answer(StrEnum):
@@ -19,7 +19,7 @@ def is_some(count: OsdCount) -> bool:
     return bool(count.total or count.least or count.stalls)
 
 
-def answer_of(reading: Reading, counts: Counts, unknown: Sequence[str] = ()) -> Answer:
+def answer_of(reading: LogReading, counts: Counts, unknown: Sequence[str] = ()) -> Answer:
     """``unknown``: what of a running cluster is unknown."""
     if counts.by_monitor.number or counts.by_monitor.stalls or any(is_some(each) for each in counts.osds.values()):
         return Answer.SOME

@@ -72,7 +72,7 @@ _AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
 
 
 @dataclass
-class Reading:
+class LogReading:
     """What was read: of the cluster's logs, of OSDs' own, and of what OSDs remember."""
 
     cluster: Counts
@@ -101,7 +101,7 @@ class Reading:
     """Files in which slow requests would be."""
 
     @classmethod
-    def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> Reading:
+    def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> LogReading:
         """``width``: of an interval, in seconds."""
         return cls(Counts(width), Counts(width), Counts(width), clock or Clock())
 
@@ -134,7 +134,7 @@ class _Counting:
     them changes how they do.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: LogReading) -> None:
         self._reading = reading
         self._waiting: list[Requests] = []
         self._number = 0
@@ -156,7 +156,7 @@ class _Counting:
         self._waiting, self._number = [], 0
 
 
-def read(paths: Sequence[Path], progress: Callable[[int], None], reading: Reading) -> Reading:
+def read(paths: Sequence[Path], progress: Callable[[int], None], reading: LogReading) -> LogReading:
     """All files in the order of time, as counts need it: a line that two files have comes twice at once, and counts
     once. Raises ``UnreadableLog``.
     """
@@ -226,7 +226,7 @@ def time_of(line: bytes, clock: Clock) -> float | None:
 
 
 def _file(
-    path: Path, begin: float | None, reading: Reading, progress: Callable[[int], None], size: int
+    path: Path, begin: float | None, reading: LogReading, progress: Callable[[int], None], size: int
 ) -> Iterator[_Line | Requests]:
     """Its lines of interest."""
     before, is_of_interest, latest = reading.bytes, False, 0.0
@@ -301,7 +301,7 @@ def _columns(*texts: bytes) -> ModuleType | None:
     return None
 
 
-def _of_time(usual: Requests, reading: Reading) -> Iterator[Requests]:
+def _of_time(usual: Requests, reading: LogReading) -> Iterator[Requests]:
     requests = usual if reading.is_all_asked else usual.select([*map(reading.is_asked, usual.times.tolist())])
     if len(requests.times):
         yield requests
@@ -322,7 +322,7 @@ def _other(begin: bytes) -> bool:
 
 
 def _blocks(
-    stream: BinaryIO, reading: Reading, progress: Callable[[int], None], size: int, form: str
+    stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int, form: str
 ) -> Iterator[bytes]:
     """Whole lines; of other forms, its entries as lines."""
     if form != "lines":
@@ -338,7 +338,7 @@ def _blocks(
     yield from _whole(stream, reading, progress, size)
 
 
-def _whole(stream: BinaryIO, reading: Reading, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
+def _whole(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
     rest, is_cut = b"", False
     while block := stream.read(size):
         reading.bytes += len(block)
@@ -394,7 +394,7 @@ class _Owner:
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
-    def all_said(self, lines: _Parted, reading: Reading, until: float) -> Iterator[_Line | Requests]:
+    def all_said(self, lines: _Parted, reading: LogReading, until: float) -> Iterator[_Line | Requests]:
         """What lines of a file that was written ``until`` then say."""
         usual, others = lines
         first = 0
@@ -434,7 +434,7 @@ class _Owner:
             self.understood += len(usual.times)
             yield from _of_time(usual.part(first), reading)
 
-    def finish(self, reading: Reading) -> Iterator[_Line]:
+    def finish(self, reading: LogReading) -> Iterator[_Line]:
         """Those of which no line of the same process tells whose they are."""
         whose = min(self._osds) if len(self._osds) == 1 else None
         for waiting in self._waiting.values():
@@ -443,7 +443,7 @@ class _Owner:
         for line in self._retold:
             yield from self._recall(line, None, reading)
 
-    def _recall(self, line: bytes, osd: int | None, reading: Reading) -> Sequence[_Line]:
+    def _recall(self, line: bytes, osd: int | None, reading: LogReading) -> Sequence[_Line]:
         entry = unwrap(line)
         event = event_of(entry, NOBODY if osd is None else osd, reading.clock)
         if osd is None and (entry.is_retold or len(self._osds) > 1) and isinstance(event, SlowCount):
@@ -453,7 +453,7 @@ class _Owner:
         return self._count(event, line, reading, is_own=True, is_repeated=entry.is_repeated)
 
     def _count(
-        self, event: Event | None, line: bytes, reading: Reading, *, is_own: bool, is_repeated: bool
+        self, event: Event | None, line: bytes, reading: LogReading, *, is_own: bool, is_repeated: bool
     ) -> Sequence[_Line]:
         """Counts it, but for what counts in order."""
         if event is None:

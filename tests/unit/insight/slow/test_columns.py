@@ -19,7 +19,7 @@ from plimsoll_insight import slow
 from plimsoll_insight.slow import columns, reading
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import _OF_INTEREST, Clock, Event, SlowRequest, event, finder, lines
-from plimsoll_insight.slow.reading import Reading, read
+from plimsoll_insight.slow.reading import LogReading, read
 from tests import depth
 
 OP = (
@@ -205,7 +205,7 @@ def read_as(texts: Sequence[str], many: int, size: int = 1 << 20, since: float |
         paths = [Path(home) / f"ceph.log.{number}" for number in range(len(texts))]
         for path, text in zip(paths, texts, strict=True):
             path.write_text(text)
-        found = Reading.nothing()
+        found = LogReading.nothing()
         found.since = since
         read(paths, lambda _: None, found)
         examples = [each.replace(home, "") for each in found.examples]

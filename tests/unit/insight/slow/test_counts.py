@@ -21,7 +21,7 @@ from plimsoll_insight.slow.events import (
     event,
 )
 from plimsoll_insight.slow.over_time import over_time
-from plimsoll_insight.slow.reading import Reading, read
+from plimsoll_insight.slow.reading import LogReading, read
 from plimsoll_insight.slow.tree import Bucket, Tree
 
 SAMPLES = Path(__file__).parents[2] / "data" / "ceph-pacific"
@@ -36,8 +36,8 @@ delayed, which become 12, then 1 at 09:36:13 and 1 at 09:36:25. Two complaints i
 are about the same requests."""
 
 
-def found(*names: str) -> Reading:
-    return read([SAMPLES / name for name in names], lambda _: None, Reading.nothing())
+def found(*names: str) -> LogReading:
+    return read([SAMPLES / name for name in names], lambda _: None, LogReading.nothing())
 
 
 def plain(osds: dict[int, OsdCount]) -> dict[int, tuple[float, ...]]:
@@ -67,7 +67,7 @@ def test_a_rotated_set_is_read_in_the_order_of_time(tmp_path: Path) -> None:
     line = "2021-09-19T13:05:{:02}.0+0000 osd.1 (osd.1) 1 : cluster [WRN] {} slow requests (by type [ '{}' : {} ])\n"
     (tmp_path / "a.log").write_text("".join(line.format(second, 5, "delayed", 5) for second in range(30, 40)))
     (tmp_path / "b.log").write_text("".join(line.format(second, 2, "delayed", 2) for second in range(20, 30)))
-    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None, Reading.nothing())
+    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None, LogReading.nothing())
     assert read_.cluster.osds[1].primary == 5
 
 
@@ -98,7 +98,7 @@ def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Pa
         number += 1
         lines.append(jewel(382, number, "waiting for rw locks"))
     (tmp_path / "ceph.log").write_text("".join(lines))
-    osds = read([tmp_path / "ceph.log"], lambda _: None, Reading.nothing()).cluster.osds
+    osds = read([tmp_path / "ceph.log"], lambda _: None, LogReading.nothing()).cluster.osds
     assert {osd: (osds[osd].primary, osds[osd].replica) for osd in wanted} == wanted
     assert osds[382].locks == 7
     assert sum(osds[osd].primary + osds[osd].replica for osd in wanted) == 1479
@@ -108,7 +108,7 @@ def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Pa
 
 def test_what_is_not_understood_is_counted_and_shown_harmless(tmp_path: Path) -> None:
     (tmp_path / "ceph.log").write_text("a slow request \x1b[31m\nmore slow ops\n" * 10)
-    read_ = read([tmp_path / "ceph.log"], lambda _: None, Reading.nothing())
+    read_ = read([tmp_path / "ceph.log"], lambda _: None, LogReading.nothing())
     assert read_.missed == 20
     assert read_.examples[0] == "a slow request ?[31m"
     assert len(read_.examples) == 5
@@ -123,7 +123,7 @@ def test_a_file_is_foreign_where_neither_its_begin_has_a_time_nor_any_line_is_of
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    found = read([tmp_path / name for name in texts], lambda _: None, Reading.nothing())
+    found = read([tmp_path / name for name in texts], lambda _: None, LogReading.nothing())
     assert (found.foreign, found.empty) == ([str(tmp_path / "foreign")], [str(tmp_path / "empty")])
 
 
@@ -133,7 +133,7 @@ def test_a_last_line_without_an_end_counts_and_a_line_without_end_is_dropped(
     monkeypatch.setattr(reading, "_BLOCK", 1000)
     monkeypatch.setattr(reading, "_LONGEST", 5000)
     (tmp_path / "ceph.log").write_text("x" * 20_000 + "\n" + jewel(1, 1, "delayed") + jewel(1, 2, "delayed").rstrip())
-    assert read([tmp_path / "ceph.log"], lambda _: None, Reading.nothing()).cluster.osds[1].primary == 2
+    assert read([tmp_path / "ceph.log"], lambda _: None, LogReading.nothing()).cluster.osds[1].primary == 2
 
 
 def test_a_pause_ends_a_count_and_a_growing_one_counts_what_it_grew_by() -> None:
@@ -240,7 +240,7 @@ def of_osd(osd: int, kind: str, state: str) -> str:
 
 def test_locks_are_known_only_where_a_line_would_tell_them(tmp_path: Path) -> None:
     (tmp_path / "ceph.log").write_text(jewel(1, 1, "reached_pg") + of_osd(2, "osd_op", "delayed") + "\n")
-    osds = read([tmp_path / "ceph.log"], lambda _: None, Reading.nothing()).cluster.osds
+    osds = read([tmp_path / "ceph.log"], lambda _: None, LogReading.nothing()).cluster.osds
     assert {osd: each.known_locks for osd, each in osds.items()} == {1: 0, 2: None}
     assert OsdCount(boot=1).known_locks == 0, "without requests there is nothing to tell"
 
@@ -249,7 +249,7 @@ def test_files_of_several_zones_are_read_in_the_order_of_time(tmp_path: Path) ->
     line = "2021-09-19T{}:05:{:02}.0{} osd.1 (osd.1) 1 : cluster [WRN] {} slow requests (by type [ 'x' : {} ])\n"
     (tmp_path / "a.log").write_text("".join(line.format(13, each, "+0000", 5, 5) for each in range(30, 40)))
     (tmp_path / "b.log").write_text("".join(line.format(15, each, "+0200", 2, 2) for each in range(20, 30)))
-    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None, Reading.nothing())
+    read_ = read([tmp_path / "a.log", tmp_path / "b.log"], lambda _: None, LogReading.nothing())
     assert read_.cluster.osds[1].primary == 5
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from plimsoll_insight.slow.counts import Counts, OsdCount, together
 from plimsoll_insight.slow.events import Clock
-from plimsoll_insight.slow.reading import Reading, read
+from plimsoll_insight.slow.reading import LogReading, read
 
 LOGS = Path(__file__).parents[2] / "data" / "ceph-dialects"
 
@@ -135,8 +135,8 @@ TENTACLE = ByHand(
 )
 
 
-def counted(release: str) -> tuple[Reading, Counts]:
-    found = read(sorted((LOGS / release).iterdir()), lambda _: None, Reading.nothing(Clock()))
+def counted(release: str) -> tuple[LogReading, Counts]:
+    found = read(sorted((LOGS / release).iterdir()), lambda _: None, LogReading.nothing(Clock()))
     return found, together(found.cluster, found.own, found.dumped)
 
 
