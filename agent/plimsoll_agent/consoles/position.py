@@ -24,7 +24,7 @@ class Position:
 
 
 @frozen
-class Span:
+class ByteRange:
     """What to read; ``skipped`` bytes before it are more than a pass reads."""
 
     start: int
@@ -42,10 +42,10 @@ def same_file(before: Position, device: int, inode: int, size: int) -> bool:
     return (before.device, before.inode) == (device, inode) and size >= before.offset
 
 
-def span(begin: int, size: int, most: int) -> Span:
+def span(begin: int, size: int, most: int) -> ByteRange:
     """From ``begin`` to the end, but at most so many bytes."""
     start = max(begin, size - most)
-    return Span(start, max(0, size - start), start - begin)
+    return ByteRange(start, max(0, size - start), start - begin)
 
 
 def whole_lines(data: bytes) -> int:
