@@ -42,7 +42,7 @@ class Phase(StrEnum):
 
 
 @frozen
-class Span:
+class PhaseSpan:
     """From second ``begin`` until ``end``, without it."""
 
     phase: Phase
@@ -52,7 +52,7 @@ class Span:
 
 @frozen
 class Phases:
-    spans: tuple[Span, ...]
+    spans: tuple[PhaseSpan, ...]
     normal: float | None
     """IOPS before the trouble; None is unknown."""
 
@@ -66,27 +66,27 @@ def find(iops: Sequence[float], states: Sequence[ClusterCounts | None], waits: S
     return Phases(tuple(_spans([span.phase for span in spans for _ in range(span.begin, span.end)])), normal)
 
 
-def _join(spans: Sequence[Span]) -> list[Span]:
+def _join(spans: Sequence[PhaseSpan]) -> list[PhaseSpan]:
     """Guests may be served again some seconds before the cluster tells of the OSD that is down: one incident."""
     whole = list(spans)
     for number in range(1, len(whole) - 1):
         before, span, after = whole[number - 1 : number + 2]
         if span.phase is Phase.NORMAL and before.phase is Phase.OUTAGE and span.end - span.begin < BRIEF:
-            whole[number] = Span(after.phase, span.begin, span.end)
+            whole[number] = PhaseSpan(after.phase, span.begin, span.end)
     return whole
 
 
-def _spans(phases: Sequence[Phase]) -> list[Span]:
-    spans: list[Span] = []
+def _spans(phases: Sequence[Phase]) -> list[PhaseSpan]:
+    spans: list[PhaseSpan] = []
     for second, phase in enumerate(phases):
         if spans and spans[-1].phase is phase:
-            spans[-1] = Span(phase, spans[-1].begin, second + 1)
+            spans[-1] = PhaseSpan(phase, spans[-1].begin, second + 1)
         else:
-            spans.append(Span(phase, second, second + 1))
+            spans.append(PhaseSpan(phase, second, second + 1))
     return spans
 
 
-def _judge(span: Span, states: Sequence[ClusterCounts | None], waits: Sequence[float]) -> Span:
+def _judge(span: PhaseSpan, states: Sequence[ClusterCounts | None], waits: Sequence[float]) -> PhaseSpan:
     """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
     none ended until the end of the recording, the cluster had a minute to find trouble.
     """
@@ -99,7 +99,7 @@ def _judge(span: Span, states: Sequence[ClusterCounts | None], waits: Sequence[f
         return span
     if sum(waits[span.end - 1 : span.end + BACK]) >= (span.end - span.begin) / 2:
         return span
-    return Span(Phase.NORMAL, span.begin, span.end)
+    return PhaseSpan(Phase.NORMAL, span.begin, span.end)
 
 
 def _normal(iops: Sequence[float], states: Sequence[ClusterCounts | None]) -> tuple[float | None, float]:

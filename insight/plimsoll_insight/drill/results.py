@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.drill.phases import SERVED, Phase, Phases, Span, find
+from plimsoll_insight.drill.phases import SERVED, Phase, Phases, PhaseSpan, find
 from plimsoll_insight.drill.recording import DiskName, Recording
 from plimsoll_insight.drill.seconds import Seconds, by_second
 from plimsoll_insight.drill.status import ClusterCounts
@@ -26,7 +26,7 @@ _LATE = 3.0
 class PhaseFigures:
     """``latency``: seconds, by ``FRACTIONS``, of the means of each disk and reading, weighted by their requests."""
 
-    span: Span
+    span: PhaseSpan
     iops: float | None
     change: float | None
     """Against normal: -0.4 is 40 % less."""
@@ -116,7 +116,7 @@ def results(recording: Recording) -> Results:
     )
 
 
-def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float | None) -> PhaseFigures:
+def _figures(span: PhaseSpan, recording: Recording, seconds: Seconds, normal: float | None) -> PhaseFigures:
     rates = seconds.iops[span.begin : span.end]
     values = rates[~np.isnan(rates)]
     iops = float(values.mean()) if len(values) else None
@@ -138,7 +138,7 @@ def _figures(span: Span, recording: Recording, seconds: Seconds, normal: float |
     )
 
 
-def _probe_latency(span: Span, recording: Recording) -> float | None:
+def _probe_latency(span: PhaseSpan, recording: Recording) -> float | None:
     """A job belongs to the phase in which its middle is."""
     inside = (
         Histogram(job.latency) for job in recording.probed
@@ -211,7 +211,7 @@ def _incidents(recording: Recording, seconds: Seconds, phases: Phases) -> Iterat
         number += 1
 
 
-def _incident(spans: Sequence[Span], has_ended: bool, recording: Recording, seconds: Seconds) -> Incident:
+def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording, seconds: Seconds) -> Incident:
     begin, end = spans[0].begin, spans[-1].end
     peering, unknown = _integral(recording, begin, end, lambda state: state.peering)
     within = [
