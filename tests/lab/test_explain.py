@@ -30,7 +30,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import cause, messages, questions
 from plimsoll_insight.explain.cause import Cause, Diagnosis
-from plimsoll_insight.explain.questions import ExplainedDisk, Span
+from plimsoll_insight.explain.questions import ExplainedDisk, StepSpan
 from plimsoll_monitoring.adapters.prometheus import Prometheus as Client
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region.answers import Line
@@ -119,7 +119,7 @@ def passes(node: Node, told: list[dict[str, Any]]) -> Iterator[list[int]]:
 
 def explained(prometheus: Prometheus, guest: Guest, seconds: int) -> tuple[ExplainedDisk, Diagnosis]:
     """The guest's volume, as ``plimsoll region explain`` has it, in shorter intervals."""
-    client, span = Client(prometheus.url, token_file=None, ca_file=None, deadline=10), Span(seconds, STEP)
+    client, span = Client(prometheus.url, token_file=None, ca_file=None, deadline=10), StepSpan(seconds, STEP)
 
     def over(promql: str) -> Sequence[Line]:
         return client.over(promql, span.seconds, span.step)

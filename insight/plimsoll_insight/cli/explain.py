@@ -17,7 +17,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli.answering import answer_lines
 from plimsoll_insight.explain import cause, messages, questions, serialize
 from plimsoll_insight.explain.answer import Case
-from plimsoll_insight.explain.questions import FoundGuest, Span
+from plimsoll_insight.explain.questions import FoundGuest, StepSpan
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region.answers import Line
 
@@ -57,7 +57,7 @@ class RegionExplain(RegionCommand, Page):
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         prometheus = self.connect(parsed_args, settings)
         window = self.window(parsed_args, prometheus, _SINCE, least="5m", most="90d")
-        span = Span.of(window.seconds)
+        span = StepSpan.of(window.seconds)
         servers = questions.guests(prometheus.query, selection, term, span.seconds)
         guest = self._one(servers, term, window)
         volume = term if term not in (guest.uuid, guest.server, guest.name) else None

@@ -31,17 +31,17 @@ _PLACE = ("cluster", "pool")
 
 
 @frozen
-class Span:
+class StepSpan:
     """Times of the first and the last step (seconds since 1970), and the time between two steps."""
 
     seconds: int
     step: int
 
     @staticmethod
-    def of(seconds: int) -> Span:
+    def of(seconds: int) -> StepSpan:
         """Each minute up to three hours, every five minutes up to a week, and then 2016 steps."""
         step = 60 if seconds <= 3 * 3600 else max(300, math.ceil(seconds / 2016 / 60) * 60)
-        return Span(seconds, step)
+        return StepSpan(seconds, step)
 
     def times(self, now: float) -> list[float]:
         """Of all steps, back from the present second."""
@@ -139,7 +139,7 @@ def _last(metric: str, selection: Selection, name: str, values: Sequence[str], s
 
 
 def disks(
-    ask: Ask, over: Over, selection: Selection, guest: FoundGuest, volume: str | None, now: float, span: Span
+    ask: Ask, over: Over, selection: Selection, guest: FoundGuest, volume: str | None, now: float, span: StepSpan
 ) -> tuple[list[ExplainedDisk], list[Stay]]:
     """The guest's disks, or the one with this volume; and where the guest was. Raises ``PlimsollError``."""
     region = equal("region", guest.region) if guest.region else ""

@@ -10,11 +10,11 @@ import pytest
 from plimsoll_insight.explain import messages, questions
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
 from plimsoll_insight.explain.evidence import Place, idle
-from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Span, Stay
+from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay, StepSpan
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region.answers import Line, Series
 
-NOW, SPAN = 36_000.0, Span(3600 * 4, 300)
+NOW, SPAN = 36_000.0, StepSpan(3600 * 4, 300)
 GUEST = FoundGuest("u1", "r1", "instance-00000001", "web", "p1", "shop")
 Values = Mapping[float, float]
 TIMES = SPAN.times(NOW)
@@ -58,8 +58,8 @@ def test_the_times_end_now_and_are_a_step_apart() -> None:
 
 @pytest.mark.parametrize(("seconds", "step"), [(300, 60), (10800, 60), (10801, 300), (604800, 300), (7776000, 3900)])
 def test_a_longer_time_has_longer_steps_and_never_too_many(seconds: int, step: int) -> None:
-    assert Span.of(seconds).step == step
-    assert len(Span.of(seconds).times(NOW)) <= 2016
+    assert StepSpan.of(seconds).step == step
+    assert len(StepSpan.of(seconds).times(NOW)) <= 2016
 
 
 def test_where_both_nodes_have_the_guest_for_a_while_the_new_one_counts() -> None:
