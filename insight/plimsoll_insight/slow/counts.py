@@ -15,6 +15,7 @@ from plimsoll_insight.slow.events import (
     UNKNOWN,
     Batch,
     Cleared,
+    DiskStalls,
     Event,
     Oldest,
     OsdChange,
@@ -22,7 +23,6 @@ from plimsoll_insight.slow.events import (
     Retold,
     SlowCount,
     SlowRequest,
-    Stalls,
 )
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ class Counts:
                 self._batch(event)
             case Report():
                 self._report(event)
-            case Stalls():
+            case DiskStalls():
                 self._stalls(event)
             case OsdChange():
                 self._change(event)
@@ -376,7 +376,7 @@ class Counts:
             if len(event.osds) == 1 and not event.others:
                 count.at_once = max(count.at_once, event.number)
 
-    def _stalls(self, event: Stalls) -> None:
+    def _stalls(self, event: DiskStalls) -> None:
         self.by_monitor.stalls |= not event.osds
         for osd in event.osds:
             if self._once("stall", osd, round(event.time, 3), event.age):

@@ -96,7 +96,7 @@ class Batch(Report):
 
 
 @frozen
-class Stalls:
+class DiskStalls:
     """Slow operations of BlueStore: of the OSD's own disk. ``age`` is 0 where the line has none."""
 
     time: float
@@ -138,7 +138,7 @@ class Cleared(Known):
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
 OTHERS = frozenset({LOCKS, REPLICAS, UNKNOWN})
 """States in which an OSD is not to blame, or it is unknown."""
-Event = SlowRequest | SlowCount | Oldest | Report | Stalls | OsdChange | Known
+Event = SlowRequest | SlowCount | Oldest | Report | DiskStalls | OsdChange | Known
 _KNOWN = Known()
 _MOST_OSDS = 1 << 15
 """Of a cluster: it bounds the memory that a hostile log can take."""
@@ -284,12 +284,12 @@ def event_of(entry: Entry, osd: OSD | None, clock: Clock) -> Event | None:
             report = _event(time, None, own[2], clock)
             if isinstance(report, Report | OsdChange):
                 return Retold(report)
-            return report if isinstance(report, Stalls | Known) else None
+            return report if isinstance(report, DiskStalls | Known) else None
         store = _STORE.search(line)
         if store:
             directory = _DIRECTORY.search(line[: store.start()])
             whose = _osd(directory[1]) if directory else osd
-            return None if whose is None else Stalls(time, (whose,), float(store[1]))
+            return None if whose is None else DiskStalls(time, (whose,), float(store[1]))
         return _event(time, osd, line, clock)
     except ValueError:
         return None
@@ -314,9 +314,9 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | 
         return Report(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
     stall = _OBSERVED.search(words)
     if stall:
-        return Stalls(time, (_osd(stall[1]),))
+        return DiskStalls(time, (_osd(stall[1]),))
     if _EXPERIENCING.search(words) and b"cleared" not in words:
-        return Stalls(time, ())
+        return DiskStalls(time, ())
     for pattern, what in ((_FAILED, "failed"), (_BOOT, "boot"), (_RUNNING, "wrongly down")):
         change = pattern.search(words)
         if change:
