@@ -31,7 +31,7 @@ from plimsoll_insight.drill.guests import GuestDisks
 from plimsoll_insight.drill.probed import probing
 from plimsoll_insight.drill.recording import Writer
 from plimsoll_insight.drill.sources import Source, Sources
-from plimsoll_insight.drill.stalled import Stalls
+from plimsoll_insight.drill.stalled import StallWatch
 from plimsoll_probes.app.pick import agents, alone, pick, targets_of
 from plimsoll_probes.execute.steady import SteadyProbe
 from plimsoll_probes.guest.agent_shell import GuestShell
@@ -95,7 +95,7 @@ class DrillRecord(NodeCommand):
         length = None if parsed_args.length is None else time_of("--for", parsed_args.length)
         stalls = None
         if parsed_args.until_stalled is not None:
-            stalls = Stalls(_bound(parsed_args, interval))
+            stalls = StallWatch(_bound(parsed_args, interval))
         if not _LEAST <= interval <= _MOST:
             raise UsageError(f"--interval: must be from {_LEAST:g} seconds to a minute")
         if deadline <= 0 or (length is not None and length < interval):

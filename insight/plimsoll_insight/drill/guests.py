@@ -8,7 +8,7 @@ from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_insight.drill.recording import DiskName, Sample, sample_line
 from plimsoll_insight.drill.sources import Line
-from plimsoll_insight.drill.stalled import Stalls
+from plimsoll_insight.drill.stalled import StallWatch
 
 _MICROSECONDS = 1e6
 
@@ -21,7 +21,7 @@ class GuestDisks:
         sampler: Sampler,
         epoch: Callable[[float], float],
         now: Callable[[], float],
-        stalls: Stalls | None = None,
+        stalls: StallWatch | None = None,
     ) -> None:
         self._sampler, self._epoch, self._now, self._stalls = sampler, epoch, now, stalls
         self._numbers: dict[str, int] = {}

@@ -29,7 +29,7 @@ class _Disk:
     """and the last one at which it was busy."""
 
 
-class Stalls:
+class StallWatch:
     """``bound`` in seconds. From any thread."""
 
     def __init__(self, bound: float) -> None:

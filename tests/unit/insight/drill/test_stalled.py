@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll_insight.drill.stalled import Stalls
+from plimsoll_insight.drill.stalled import StallWatch
 from plimsoll_insight.drill.status import ClusterCounts
 from tests.unit.insight.drill.recorded import DEGRADED, status
 
@@ -14,9 +14,9 @@ BOUND = 5.0
 
 def run(
     rates: list[int | None], cluster: list[ClusterCounts | None] | None = None, bound: float = BOUND
-) -> tuple[Stalls, list[tuple[int, float]]]:
+) -> tuple[StallWatch, list[tuple[int, float]]]:
     """A disk with so many requests in each second, None where it cannot be read; and when it was beyond the bound."""
-    stalls, told = Stalls(bound), []
+    stalls, told = StallWatch(bound), []
     for second, rate in enumerate(rates):
         if rate is not None:
             stalls.saw(0, float(second), served=rate > 0)
