@@ -103,7 +103,7 @@ class Curve:
 
 
 @frozen
-class Guest:
+class ReportGuest:
     """A guest over the span. ``worst`` is the run to show: the newest of its kind."""
 
     uuid: str
@@ -141,7 +141,7 @@ class Summary:
     verdicts: Counter[Verdict]
     types: tuple[tuple[str | None, Curve], ...]
     """By volume type (None for disks without one), those with the most runs first."""
-    guests: tuple[Guest, ...]
+    guests: tuple[ReportGuest, ...]
     columns: tuple[ColumnCounts, ...]
     unproved: tuple[Run, ...]
     """Each guest, directory and job's newest run, where it was inconclusive or failed; newest first."""
@@ -154,7 +154,7 @@ class Summary:
     def judged(self) -> int:
         return sum(number for verdict, number in self.verdicts.items() if verdict not in UNJUDGED)
 
-    def standing(self, *standings: Standing) -> tuple[Guest, ...]:
+    def standing(self, *standings: Standing) -> tuple[ReportGuest, ...]:
         return tuple(guest for guest in self.guests if guest.standing in standings)
 
 
@@ -381,7 +381,7 @@ class _Guest:
         _count(result, self._counts)
         return newest
 
-    def closed(self) -> Guest:
+    def closed(self) -> ReportGuest:
         old = self._old
         series = sorted(
             self._series.values(),
@@ -397,7 +397,7 @@ class _Guest:
         worst_run = worst.told
         if self._failed and standing not in (Standing.BROKEN, Standing.OVER, Standing.LAST_BAD):
             standing, since, (worst_run, *alike) = Standing.FAILING, None, self._failed
-        return Guest(
+        return ReportGuest(
             uuid=self._newest.result.subject.guest_uuid,
             standing=standing,
             worst=worst_run,
@@ -417,7 +417,7 @@ class _Guest:
             yield column, end - column if until - mark.last <= 1.5 * self._interval else 1, mark.worst
 
 
-def _order(guest: Guest) -> tuple[int, tuple[int, float], float, str, str]:
+def _order(guest: ReportGuest) -> tuple[int, tuple[int, float], float, str, str]:
     """The worst state first, then the worst run, then the largest share of runs not kept."""
     part = guest.broken / guest.judged if guest.judged else 0.0
     return _ORDER[guest.standing], guest.worst.severity, -part, guest.worst.result.subject.guest_name, guest.uuid

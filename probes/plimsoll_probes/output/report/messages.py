@@ -10,7 +10,7 @@ from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.output.messages import UNKNOWN, iops_words, share_words
-from plimsoll_probes.output.report.gathered import Guest, Run, Standing, Summary
+from plimsoll_probes.output.report.gathered import ReportGuest, Run, Standing, Summary
 from plimsoll_probes.output.report.span import Span
 from plimsoll_probes.schedule.late import Late
 
@@ -131,7 +131,7 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def standing_words(guest: Guest, until: datetime) -> str:
+def standing_words(guest: ReportGuest, until: datetime) -> str:
     """``in trouble now``, when it recovered, or how long ago it was judged."""
     if guest.standing is Standing.LAST_BAD:
         return f"last judged {ago(guest.worst.result.started, until)}"
@@ -160,7 +160,7 @@ def late_words(late: Late) -> str:
     return f"{since}, due every {durations.words(target.every)}: see plimsoll probe timetable"
 
 
-def often_words(guest: Guest) -> str:
+def often_words(guest: ReportGuest) -> str:
     """``29 of 123``: how many of its runs did not keep the promise."""
     return f"{guest.broken} of {guest.judged}"
 

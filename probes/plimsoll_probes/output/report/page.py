@@ -24,7 +24,16 @@ from plimsoll_probes.output.messages import (
     why_words,
 )
 from plimsoll_probes.output.report import messages, palette
-from plimsoll_probes.output.report.gathered import SEVERITY, UNJUDGED, Curve, Guest, Run, Standing, Summary, curve
+from plimsoll_probes.output.report.gathered import (
+    SEVERITY,
+    UNJUDGED,
+    Curve,
+    ReportGuest,
+    Run,
+    Standing,
+    Summary,
+    curve,
+)
 from plimsoll_probes.output.report.plots import Ranges, guest_svg, type_svg
 from plimsoll_probes.output.report.span import Span
 from plimsoll_probes.schedule.late import Late
@@ -219,7 +228,7 @@ def _table(
     }
 
 
-def _row(guest: Guest, streak_of: Callable[[ProbeResult], Streak | None], span: Span) -> dict[str, object]:
+def _row(guest: ReportGuest, streak_of: Callable[[ProbeResult], Streak | None], span: Span) -> dict[str, object]:
     run, result = guest.worst, guest.worst.result
     streak = streak_of(result) if guest.standing in _NOW else None
     return {
@@ -251,11 +260,11 @@ def _type_name(name: str | None) -> str:
     return "no volume type" if name is None else printable(name)
 
 
-def _curve(guest: Guest, read: Reader, span: Span) -> Curve:
+def _curve(guest: ReportGuest, read: Reader, span: Span) -> Curve:
     return curve(read.runs(guest.uuid), span)
 
 
-def _card(guest: Guest, each: Curve, span: Span, ranges: Ranges) -> dict[str, object]:
+def _card(guest: ReportGuest, each: Curve, span: Span, ranges: Ranges) -> dict[str, object]:
     subject = guest.worst.result.subject
     name = guest_cell(subject.guest_name, subject.display_name)
     return {
@@ -289,7 +298,7 @@ def _image(svg: bytes) -> str:
 # --- the timeline
 
 
-def _timeline(summary: Summary, guests: Sequence[Guest]) -> dict[str, object]:
+def _timeline(summary: Summary, guests: Sequence[ReportGuest]) -> dict[str, object]:
     span = summary.span
     first = guests[:MOST_LINES]
     urgent = (*_NOW, Standing.LAST_BAD)
@@ -308,7 +317,7 @@ def _timeline(summary: Summary, guests: Sequence[Guest]) -> dict[str, object]:
     }
 
 
-def _line(guest: Guest) -> dict[str, object]:
+def _line(guest: ReportGuest) -> dict[str, object]:
     return {
         **_names(guest.worst.result),
         "often": messages.often_words(guest),
@@ -324,7 +333,7 @@ def _parts(column: int, part: float, bad: int, runs: int) -> list[_Bar]:
     ]
 
 
-def _bars(guest: Guest) -> list[_Bar]:
+def _bars(guest: ReportGuest) -> list[_Bar]:
     """Adjacent equal bars become one."""
     bars: list[_Bar] = []
     for column, width, verdict in guest.marks:
