@@ -128,25 +128,25 @@ def merge(each: Iterable[Latencies]) -> Latencies:
 
 
 @frozen
-class Guest:
+class HistogramGuest:
     """A guest whose QEMU has histograms, and the libvirt that it is on."""
 
     uri: str
     uuid: str
 
 
-def load(state: State) -> list[Guest]:
+def load(state: State) -> list[HistogramGuest]:
     """The guests that have histograms. Raises ``CorruptState``, ``StateError``."""
 
-    def of(value: Any) -> list[Guest]:
+    def of(value: Any) -> list[HistogramGuest]:
         if count(value["version"]) != HISTOGRAMS.version:
             raise StateError(f"{state.histograms}: written by another version; use that one's plimsoll load")
-        return list(several(lambda one: Guest(text(one["uri"]), text(one["uuid"])), value["guests"]))
+        return list(several(lambda one: HistogramGuest(text(one["uri"]), text(one["uuid"])), value["guests"]))
 
     return decoding.load(state.histograms, MOST_BYTES, of, StateError, corrupt=CorruptState) or []
 
 
-def save(state: State, guests: Iterable[Guest]) -> None:
+def save(state: State, guests: Iterable[HistogramGuest]) -> None:
     """Raises ``StateError``."""
     entries = [{"uri": guest.uri, "uuid": guest.uuid} for guest in dict.fromkeys(guests)]
     if entries:
@@ -169,7 +169,7 @@ class Histograms:
         self._qemu, self._state, self._uri = qemu, state, uri
         self._set: dict[str, list[Disk]] = defaultdict(list)
         """By guest."""
-        self._untouched: set[Guest] = set()
+        self._untouched: set[HistogramGuest] = set()
         """Those in whose QEMU nothing was set after all."""
 
     def set(self, disks: Iterable[Disk]) -> None:
@@ -182,10 +182,10 @@ class Histograms:
             before = load(self._state)
         except CorruptState:
             before = []
-        save(self._state, [*before, *(Guest(self._uri, uuid) for uuid in by_guest)])
+        save(self._state, [*before, *(HistogramGuest(self._uri, uuid) for uuid in by_guest)])
         for uuid, of_guest in by_guest.items():
-            if Guest(self._uri, uuid) not in before:
-                self._untouched.add(Guest(self._uri, uuid))
+            if HistogramGuest(self._uri, uuid) not in before:
+                self._untouched.add(HistogramGuest(self._uri, uuid))
             try:
                 current = devices(self._qemu.monitor(uuid, _QUERY))
                 for disk in of_guest:
@@ -200,7 +200,7 @@ class Histograms:
         elif device.others:
             self.complaints.append(f"{name}: latencies not measured: another program has set histograms, which stay")
         else:
-            self._untouched.discard(Guest(self._uri, disk.guest.uuid))
+            self._untouched.discard(HistogramGuest(self._uri, disk.guest.uuid))
             self._qemu.monitor(disk.guest.uuid, _SET, {"id": device.path, "boundaries": list(BOUNDARIES)})
             self._set[disk.guest.uuid].append(disk)
 

@@ -98,7 +98,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.usage_before.touch()
     consoles_file.save(state, some_consoles())
     daemon_status.save(state, FULL)
-    latency.save(state, [latency.Guest("qemu:///system", uuid_of(1))])
+    latency.save(state, [latency.HistogramGuest("qemu:///system", uuid_of(1))])
     history = History(state.probes)
     history.add(a_probe())
     history.show(NOON)

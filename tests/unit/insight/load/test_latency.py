@@ -13,7 +13,15 @@ from plimsoll_agent.errors import DeadlineExceeded, NotFound, PlimsollError, Rej
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.store.state import CorruptState, State
 from plimsoll_insight.load import latency
-from plimsoll_insight.load.latency import BOUNDARIES, DIRECTIONS, Guest, Histogram, Histograms, devices, merge
+from plimsoll_insight.load.latency import (
+    BOUNDARIES,
+    DIRECTIONS,
+    Histogram,
+    HistogramGuest,
+    Histograms,
+    devices,
+    merge,
+)
 from plimsoll_probes.model.histogram import Quantile, bucket_of, edges
 from tests.unit.values import GUEST, a_disk, a_guest
 
@@ -134,7 +142,7 @@ def test_the_guest_is_in_the_file_before_anything_is_set(qemu: Qemu, state: Stat
     seen = []
     qemu.before_each = lambda: seen.append(latency.load(state))
     histograms.set([disk()])
-    assert seen == [[Guest(URI, GUEST)]]
+    assert seen == [[HistogramGuest(URI, GUEST)]]
     histograms.remove()
     assert not state.histograms.exists()
 
@@ -163,7 +171,7 @@ def test_a_guest_that_times_out_is_tried_again_and_stops_no_other(
     qemu.trouble[GUEST] = DeadlineExceeded("no answer within 5 s")
     assert list(histograms.read()) == [disk(uuid=OTHER).key]
     assert histograms.remove() == [OTHER]
-    assert latency.load(state) == [Guest(URI, GUEST)]
+    assert latency.load(state) == [HistogramGuest(URI, GUEST)]
     unknown, kept = histograms.complaints
     assert unknown == "instance-00000001: latencies unknown: no answer within 5 s"
     assert kept.endswith("the next plimsoll load tries again")
@@ -176,7 +184,7 @@ def test_a_guest_in_which_nothing_was_set_is_not_asked_again(
 ) -> None:
     qemu.trouble[GUEST] = Rejected("not supported")
     histograms.set([disk()])
-    assert latency.load(state) == [Guest(URI, GUEST)]
+    assert latency.load(state) == [HistogramGuest(URI, GUEST)]
     assert histograms.remove() == []
     assert histograms.complaints == ["instance-00000001: latencies not measured: not supported"]
     assert not state.histograms.exists()
@@ -190,7 +198,7 @@ def test_a_guest_that_was_left_by_another_command_stays_in_the_file_until_it_ans
     second = Histograms(qemu, state, URI)
     second.set([disk()])
     second.remove()
-    assert latency.load(state) == [Guest(URI, GUEST)]
+    assert latency.load(state) == [HistogramGuest(URI, GUEST)]
 
 
 def test_a_set_that_times_out_may_still_be_made_so_the_guest_stays_in_the_file(
@@ -203,7 +211,7 @@ def test_a_set_that_times_out_may_still_be_made_so_the_guest_stays_in_the_file(
     qemu.before_each = late
     histograms.set([disk()])
     histograms.remove()
-    assert latency.load(state) == [Guest(URI, GUEST)]
+    assert latency.load(state) == [HistogramGuest(URI, GUEST)]
 
 
 def test_a_guest_that_is_gone_is_forgotten(qemu: Qemu, state: State, histograms: Histograms) -> None:
@@ -219,7 +227,7 @@ def test_guests_of_another_libvirt_are_left_to_a_command_there(
     histograms.set([disk()])
     assert Histograms(qemu, state, "test:///default").remove() == []
     assert qemu.set[VDB] is not None
-    assert latency.load(state) == [Guest(URI, GUEST)]
+    assert latency.load(state) == [HistogramGuest(URI, GUEST)]
 
 
 def test_a_disk_that_qemu_does_not_know_is_a_complaint(histograms: Histograms) -> None:
@@ -235,7 +243,7 @@ def test_a_corrupt_file_is_an_error_that_new_histograms_replace(state: State, hi
     with pytest.raises(CorruptState, match=r"histograms\.json"):
         histograms.remove()
     histograms.set([disk()])
-    assert latency.load(state) == [Guest(URI, GUEST)]
+    assert latency.load(state) == [HistogramGuest(URI, GUEST)]
 
 
 @pytest.mark.parametrize(
