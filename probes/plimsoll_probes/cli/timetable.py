@@ -46,7 +46,7 @@ _SHOWN = 7
 """Coming probes of a guest and directory in a table."""
 
 
-class State(StrEnum):
+class ScheduleState(StrEnum):
     """The state of one scheduled time of a target."""
 
     DUE = "due"
@@ -65,7 +65,7 @@ class Entry:
     target: Planned
     at: datetime
     late: datetime
-    state: State
+    state: ScheduleState
     last: datetime | None
     postponed: Postponed | None = None
     """Why it did not start."""
@@ -131,7 +131,7 @@ class ProbeTimetable(NodeCommand, Listing):
             return (
                 "no rule with probe chooses a guest of this node; to probe one, add probe to a rule that matches it"
             )
-        waiting = sum(entry.state in (State.DUE, State.POSTPONED) for entry in self._entries)
+        waiting = sum(entry.state in (ScheduleState.DUE, ScheduleState.POSTPONED) for entry in self._entries)
         return f"{plural(self._guests, 'guest')}, {waiting} due now"
 
 
@@ -160,15 +160,15 @@ def entries(
         if reason is not None and not time <= reason.at <= at:
             reason = None  # it is about an earlier time
         if target.key in due:
-            state = State.DUE if reason is None else State.POSTPONED
+            state = ScheduleState.DUE if reason is None else ScheduleState.POSTPONED
             rows.append(Entry(target, time, time + patience, state, last, reason))
         elif (last is not None and last < time) or (reason is not None and (last is None or last < time)):
-            rows.append(Entry(target, time, time + patience, State.MISSED, last, reason))
+            rows.append(Entry(target, time, time + patience, ScheduleState.MISSED, last, reason))
         coming = [item.at for item in timetable.table([target], at, until)]
         following = timetable.following(target, at)
         if not coming and (target.until is None or following < target.until):
             coming = [following]
-        rows += [Entry(target, item, item + patience, State.COMING, last) for item in coming]
+        rows += [Entry(target, item, item + patience, ScheduleState.COMING, last) for item in coming]
     return sorted(rows, key=lambda entry: (entry.at, *entry.target.key))
 
 
@@ -177,7 +177,7 @@ def next_of_each(rows: Sequence[Entry]) -> list[Entry]:
     number: Counter[tuple[str, str]] = Counter()
     nearest = []
     for row in rows:
-        number[row.target.key] += row.state is State.COMING
+        number[row.target.key] += row.state is ScheduleState.COMING
         if number[row.target.key] <= _SHOWN:
             nearest.append(row)
     return nearest
@@ -201,11 +201,11 @@ def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:
 
 def _state_words(entry: Entry, at: datetime) -> str:
     match entry.state:
-        case State.DUE | State.POSTPONED:
+        case ScheduleState.DUE | ScheduleState.POSTPONED:
             return f"{entry.state}: may start for {durations.words(entry.late - at)} more"
-        case State.MISSED:
+        case ScheduleState.MISSED:
             return "missed"
-        case State.COMING:
+        case ScheduleState.COMING:
             return f"in {durations.words(entry.at - at)}"
 
 

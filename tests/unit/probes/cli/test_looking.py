@@ -20,7 +20,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.cli import looking
 from plimsoll_probes.cli.looking import ProbeHistory, ProbeList
 from plimsoll_probes.cli.one import ProbeCompare, ProbeShow
-from plimsoll_probes.cli.timetable import Entry, ProbeTimetable, State, entries
+from plimsoll_probes.cli.timetable import Entry, ProbeTimetable, ScheduleState, entries
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Circumstances, Health, Postponed
@@ -472,7 +472,7 @@ def a_target(number: int = 1, every: timedelta = timedelta(hours=1), **other: An
     return Planned(its_guest, "/srv", "canaries", node="node1", probing=Probing(every), **other)
 
 
-def states(listed: list[Entry]) -> list[State]:
+def states(listed: list[Entry]) -> list[ScheduleState]:
     return [entry.state for entry in listed]
 
 
@@ -489,28 +489,28 @@ def postponed_at(at: datetime) -> Postponed:
 @pytest.mark.parametrize(
     ("last", "postponed", "after", "state"),
     [
-        (None, None, 5, State.DUE),
-        (-60, None, 5, State.DUE),
-        (-60, 2, 5, State.POSTPONED),
-        (-60, -30, 5, State.DUE),
+        (None, None, 5, ScheduleState.DUE),
+        (-60, None, 5, ScheduleState.DUE),
+        (-60, 2, 5, ScheduleState.POSTPONED),
+        (-60, -30, 5, ScheduleState.DUE),
         (2, None, 5, None),
         (4, 2, 5, None),
-        (-60, None, 16, State.MISSED),
-        (-60, 2, 16, State.MISSED),
-        (None, 2, 16, State.MISSED),
+        (-60, None, 16, ScheduleState.MISSED),
+        (-60, 2, 16, ScheduleState.MISSED),
+        (None, 2, 16, ScheduleState.MISSED),
         (None, None, 16, None),
         (2, None, 16, None),
     ],
 )
 def test_the_last_time_of_a_guest_is_listed_until_it_was_used(
-    last: int | None, postponed: int | None, after: int, state: State | None
+    last: int | None, postponed: int | None, after: int, state: ScheduleState | None
 ) -> None:
     """In minutes from that time; a guest that was never probed nor put off is new, and has missed nothing."""
     begun = {} if last is None else {TARGET.key: TIME + last * MINUTE}
     reasons = [] if postponed is None else [postponed_at(TIME + postponed * MINUTE)]
     now = TIME + after * MINUTE
     listed = entries([TARGET], begun, reasons, now, now + timedelta(hours=1), LATE)
-    assert states(listed) == [*([state] if state else []), State.COMING]
+    assert states(listed) == [*([state] if state else []), ScheduleState.COMING]
     if state is not None:
         assert listed[0].at == TIME
         assert (listed[0].postponed is not None) is (postponed == 2)
