@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_probes.guest.qga_exec import Answer, Ask, Conversation, Result, capabilities, execute
+from plimsoll_probes.guest.qga_exec import AgentAnswer, Ask, Conversation, Result, capabilities, execute
 from plimsoll_probes.guest.shell import Ran
 
 
@@ -47,7 +47,7 @@ class GuestShell:
                 else:
                     tell()
                     self._sleep(step.seconds)
-                step = conversation.send(Answer(answer, self._clock()))
+                step = conversation.send(AgentAnswer(answer, self._clock()))
         except StopIteration as stop:
             result: Result = stop.value
             return result

@@ -63,7 +63,7 @@ class Wait:
 
 
 @frozen
-class Answer:
+class AgentAnswer:
     """The agent's answer, or why there is none; empty after a ``Wait``. ``now`` is monotonic."""
 
     text: str | PlimsollError
@@ -71,7 +71,7 @@ class Answer:
 
 
 Result = TypeVar("Result")
-Conversation: TypeAlias = Generator[Ask | Wait, Answer, Result]
+Conversation: TypeAlias = Generator[Ask | Wait, AgentAnswer, Result]
 
 
 def under_timeout(argv: Sequence[str], seconds: float) -> list[str]:
@@ -174,7 +174,7 @@ def _start(arguments: Mapping[str, object]) -> Conversation[int]:
         raise _trouble(error) from error
 
 
-def _pid(answer: Answer) -> int:
+def _pid(answer: AgentAnswer) -> int:
     return _number(_object(_return_value(answer), "guest-exec"), "pid", 1, _LARGEST_PID)
 
 
@@ -292,7 +292,7 @@ def _seconds_until(end: float, now: float) -> int:
     return max(1, min(_ANSWER_SECONDS, int(end - now)))
 
 
-def _return_value(answer: Answer) -> object:
+def _return_value(answer: AgentAnswer) -> object:
     """What the agent returned. Raises why there is no answer, or ``Trouble`` for an invalid one."""
     if isinstance(answer.text, PlimsollError):
         raise answer.text

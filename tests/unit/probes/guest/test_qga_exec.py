@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll_agent.errors import AgentAway, AgentTimedOut
 from plimsoll_probes.guest.agent_shell import GuestShell
-from plimsoll_probes.guest.qga_exec import KILL_AFTER, LONGEST_REQUEST, SLACK, Answer, Ask, execute
+from plimsoll_probes.guest.qga_exec import KILL_AFTER, LONGEST_REQUEST, SLACK, AgentAnswer, Ask, execute
 from plimsoll_probes.guest.shell import Ran
 from plimsoll_probes.model.finding import Trouble, Why
 from tests.fakeagent import (
@@ -232,8 +232,8 @@ def test_no_answer_is_awaited_beyond_the_end() -> None:
     """Else a guest gets ten seconds more by answering the last question slowly."""
     conversation = execute(["true"], seconds=1, now=100)
     assert isinstance(next(conversation), Ask)
-    conversation.send(Answer('{"return": {"pid": 7}}', 100))
-    last = conversation.send(Answer("", 100 + 1 + KILL_AFTER + SLACK - 2.5))
+    conversation.send(AgentAnswer('{"return": {"pid": 7}}', 100))
+    last = conversation.send(AgentAnswer("", 100 + 1 + KILL_AFTER + SLACK - 2.5))
     assert isinstance(last, Ask)
     assert last.seconds <= 3
 
