@@ -26,7 +26,7 @@ from plimsoll_insight.cli.cluster_options import add_cluster, cluster_of
 from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
-from plimsoll_insight.slow.answers import Answer, answer_of, is_some
+from plimsoll_insight.slow.answers import SlowAnswer, answer_of, is_some
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
 from plimsoll_insight.slow.events import NOBODY, Clock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time, width_words
@@ -161,17 +161,17 @@ class Slow(LocalCommand, Listing):
             self.empty = " ".join((f"No line names {parsed_args.by}s.", *unknown))
         elif unknown:
             self.empty = " ".join(("No slow requests in what is known.", *unknown))
-        if answer is Answer.SOME and not counts.requests:
+        if answer is SlowAnswer.SOME and not counts.requests:
             # No view but the tree has a row of them.
             self.empty = " ".join((*_closing(counts, tree, verdict, is_complete=False), *unknown))
-        if answer is Answer.SOME and not counts.osds:
+        if answer is SlowAnswer.SOME and not counts.osds:
             # Monitors have a sum, and no line names an OSD.
             why = " ".join((*_by_monitor(counts), *_look_at(counts, None)))
             self.empty = " ".join((why, *unknown, f"Next: {_NAMES}"))
             if parsed_args.formatter != "table":
                 rows = [(answer.value, why, _NAMES)]
                 return (Column("answer"), Column("reason"), Column("next")), rows
-        if answer is Answer.CANNOT_TELL:
+        if answer is SlowAnswer.CANNOT_TELL:
             next_ = _next(reading, live=parsed_args.live)
             self.status = CannotTell.exit_status
             self.empty = f"{self.empty} So it cannot be told whether there are any. Next: {next_}"
@@ -395,7 +395,7 @@ _FIGURES = (
 
 
 def _on_the_tree(
-    counts: Counts, tree: Tree | None, verdict: Verdict, answer: Answer, parsed_args: argparse.Namespace
+    counts: Counts, tree: Tree | None, verdict: Verdict, answer: SlowAnswer, parsed_args: argparse.Namespace
 ) -> tuple[Sequence[Column], list[Sequence[object]]]:
     top = _top(counts, parsed_args.top) if parsed_args.top else counts
     rows = list(_rows(top, tree or Tree({}), everything=parsed_args.all))
@@ -491,7 +491,7 @@ def _name(path: Sequence[tuple[str, str]], osd: int | None) -> Shown:
 
 
 def _cells(
-    count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, verdict: Verdict, answer: Answer
+    count: OsdCount, path: Sequence[tuple[str, str]], osd: int | None, verdict: Verdict, answer: SlowAnswer
 ) -> tuple[object, ...]:
     is_named = _is_named(path, osd, verdict)
     return (
@@ -509,7 +509,9 @@ def _cells(
         )),
         Shown(round(count.worst_age, 3) or None, f"{count.worst_age:.0f} s" if count.worst_age else NOTHING),
         Shown(is_named, "stands out" if is_named else NOTHING, Tone.CRITICAL if is_named else None),
-        (Answer.SOME if is_some(count) else answer if answer is Answer.CANNOT_TELL else Answer.NONE).value,
+        (
+            SlowAnswer.SOME if is_some(count) else answer if answer is SlowAnswer.CANNOT_TELL else SlowAnswer.NONE
+        ).value,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from plimsoll_insight.slow.counts import Counts, OsdCount
 from plimsoll_insight.slow.reading import LogReading
 
 
-class Answer(StrEnum):
+class SlowAnswer(StrEnum):
     NONE = "none"
     SOME = "some"
     CANNOT_TELL = "cannot tell"
@@ -19,10 +19,10 @@ def is_some(count: OsdCount) -> bool:
     return bool(count.total or count.least or count.stalls)
 
 
-def answer_of(reading: LogReading, counts: Counts, unknown: Sequence[str] = ()) -> Answer:
+def answer_of(reading: LogReading, counts: Counts, unknown: Sequence[str] = ()) -> SlowAnswer:
     """``unknown``: what of a running cluster is unknown."""
     if counts.by_monitor.number or counts.by_monitor.stalls or any(is_some(each) for each in counts.osds.values()):
-        return Answer.SOME
+        return SlowAnswer.SOME
     if reading.missed or unknown or not reading.telling:
-        return Answer.CANNOT_TELL
-    return Answer.NONE
+        return SlowAnswer.CANNOT_TELL
+    return SlowAnswer.NONE

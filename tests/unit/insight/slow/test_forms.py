@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_insight.slow.answers import Answer, answer_of
+from plimsoll_insight.slow.answers import SlowAnswer, answer_of
 from plimsoll_insight.slow.counts import Counts, together
 from plimsoll_insight.slow.events import NOBODY, Clock
 from plimsoll_insight.slow.reading import LogReading, read
@@ -174,7 +174,7 @@ def test_five_requests_of_osd_7(tmp_path: Path, form: str) -> None:
     assert {osd: (each.primary, each.least, each.most) for osd, each in counts.osds.items()} == {7: (5, 5, 5)}
     assert counts.first == pytest.approx(T0.timestamp(), abs=1)
     assert counts.last == pytest.approx(T0.timestamp() + 1, abs=1)
-    assert answer_of(read_, counts) is Answer.SOME
+    assert answer_of(read_, counts) is SlowAnswer.SOME
 
 
 @pytest.mark.parametrize("form", [each for each in FORMS if each != "its own file"])
@@ -299,7 +299,7 @@ def test_a_monitor_s_sum_is_at_least_so_many_of_these_osds(tmp_path: Path, begin
     read_, counts = found(tmp_path, write(tmp_path, "saved", f"{begin}{words}\n"))
     told = counts.by_monitor
     assert (read_.missed, told.number, told.osds, told.oldest) == (0, *STATES[words])
-    assert answer_of(read_, counts) is Answer.SOME
+    assert answer_of(read_, counts) is SlowAnswer.SOME
     for osd, each in counts.osds.items():
         assert (each.least, each.most) == (told.number if len(told.osds) == 1 else 1, None), osd
 
@@ -341,7 +341,7 @@ def test_health_detail_of_jewel_has_the_number_of_each_osd(tmp_path: Path) -> No
 def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str) -> None:
     read_, counts = found(tmp_path, write(tmp_path, "saved", f"{line}\n"))
     assert (read_.missed, {osd: each.stalls for osd, each in counts.osds.items()}) == (0, {4: 1})
-    assert answer_of(read_, counts) is Answer.SOME
+    assert answer_of(read_, counts) is SlowAnswer.SOME
 
 
 @pytest.mark.parametrize("text", [
@@ -355,30 +355,30 @@ def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str)
 ])  # fmt: skip
 def test_requests_to_metadata_servers_and_monitors_are_none_of_an_osd(tmp_path: Path, text: str) -> None:
     read_, counts = found(tmp_path, write(tmp_path, "saved", text))
-    assert (read_.missed, dict(counts.osds), answer_of(read_, counts)) == (0, {}, Answer.NONE)
+    assert (read_.missed, dict(counts.osds), answer_of(read_, counts)) == (0, {}, SlowAnswer.NONE)
 
 
 # --- none, or cannot tell
 
 
 @pytest.mark.parametrize(("text", "answer"), [
-    (f"{MON}Health check cleared: OSD_DOWN (was: 1 osds down)\n", Answer.NONE),
-    ("HEALTH_OK\n", Answer.NONE),
-    (f"{own(0, 'osd.7 2301 tick')}\n", Answer.NONE),
-    (f"{own(0, 'osd.7 80 not healthy; waiting to boot')}\n", Answer.NONE),
+    (f"{MON}Health check cleared: OSD_DOWN (was: 1 osds down)\n", SlowAnswer.NONE),
+    ("HEALTH_OK\n", SlowAnswer.NONE),
+    (f"{own(0, 'osd.7 2301 tick')}\n", SlowAnswer.NONE),
+    (f"{own(0, 'osd.7 80 not healthy; waiting to boot')}\n", SlowAnswer.NONE),
     ("2024-03-27T18:29:18.1+0000 mon.a (mon.0) 4 : audit [INF] from='client.1' cmd=[{\"prefix\": \"x\"}]\n",
-     Answer.CANNOT_TELL),
-    ("2024-03-27T18:29:18.1+0000 7f44444 0 mgr.server handle_open\n", Answer.CANNOT_TELL),
-    ("Mar 27 18:29:18 stor-07 kernel: sd 0:0:0:0: [sda] done\n", Answer.CANNOT_TELL),
+     SlowAnswer.CANNOT_TELL),
+    ("2024-03-27T18:29:18.1+0000 7f44444 0 mgr.server handle_open\n", SlowAnswer.CANNOT_TELL),
+    ("Mar 27 18:29:18 stor-07 kernel: sd 0:0:0:0: [sda] done\n", SlowAnswer.CANNOT_TELL),
     ("Mar 27 18:29:18 stor-07 sshd[7]: connection failed (timeout)\nMar 27 18:29:19 stor-07 systemd[1]: will boot\n",
-     Answer.CANNOT_TELL),
+     SlowAnswer.CANNOT_TELL),
     ("Mar 27 18:29:18 stor-07 sshd[7]: connection failed (timeout)\n"
-     "Mar 27 18:29:18 stor-07 ceph-osd[4242]: osd.7 2301 tick\n", Answer.NONE),
-    ("", Answer.CANNOT_TELL),
+     "Mar 27 18:29:18 stor-07 ceph-osd[4242]: osd.7 2301 tick\n", SlowAnswer.NONE),
+    ("", SlowAnswer.CANNOT_TELL),
     (f"{own(0, 'log_channel(cluster) log [WRN] : slow requests in words that no release has')}\n",
-     Answer.CANNOT_TELL),
+     SlowAnswer.CANNOT_TELL),
 ])  # fmt: skip
-def test_what_could_not_have_told_is_not_none(tmp_path: Path, text: str, answer: Answer) -> None:
+def test_what_could_not_have_told_is_not_none(tmp_path: Path, text: str, answer: SlowAnswer) -> None:
     read_, counts = found(tmp_path, write(tmp_path, "ceph-osd.7.log" if "osd.7" in text else "saved", text))
     assert answer_of(read_, counts) is answer
 
@@ -434,11 +434,12 @@ def test_lines_since_and_until_a_time_count_and_a_long_log_is_not_read_to_get_th
 
 
 @pytest.mark.parametrize(("since", "until", "answer"), [
-    (None, None, Answer.SOME), (-60, None, Answer.SOME), (1, None, Answer.SOME), (3600, None, Answer.CANNOT_TELL),
-    (None, -60, Answer.CANNOT_TELL), (2, 3, Answer.NONE), (2, 3600, Answer.NONE),
+    (None, None, SlowAnswer.SOME), (-60, None, SlowAnswer.SOME), (1, None, SlowAnswer.SOME),
+    (3600, None, SlowAnswer.CANNOT_TELL), (None, -60, SlowAnswer.CANNOT_TELL),
+    (2, 3, SlowAnswer.NONE), (2, 3600, SlowAnswer.NONE),
 ])  # fmt: skip
 def test_a_log_of_another_time_could_not_have_told(
-    tmp_path: Path, since: int | None, until: int | None, answer: Answer
+    tmp_path: Path, since: int | None, until: int | None, answer: SlowAnswer
 ) -> None:
     later = own(5, "osd.7 2301 tick")
     read_ = LogReading.nothing(Clock())
