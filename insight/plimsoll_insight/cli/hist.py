@@ -25,7 +25,7 @@ from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
     from plimsoll_insight.hist.flows import Extent
-    from plimsoll_insight.hist.percentiles import Interval, Latency
+    from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
     from plimsoll_insight.hist.study import IntervalRow, Part, Rows, Study, Whole
     from plimsoll_insight.hist.timeline import Timeline
 
@@ -275,7 +275,7 @@ def _latency(latency: Latency | None) -> Shown:
     return Shown(latency.middle / 1e9, words)
 
 
-def _state(interval: Interval) -> Shown:
+def _state(interval: PercentileInterval) -> Shown:
     if interval.is_stalled:
         return Shown("stalled", "stalled", Tone.CRITICAL)
     if not interval.completed:
@@ -343,7 +343,7 @@ def _of_whole_run(run: Whole, study: Study) -> Iterable[str]:
         yield f"Whole run, {each.direction}: {rate} IOPS for {seconds:.10g} s; {', '.join(parts)}, slowest {slowest}."
 
 
-def _stall(run: Sequence[Interval], study: Study) -> str:
+def _stall(run: Sequence[PercentileInterval], study: Study) -> str:
     begin, end = (_time(each, study).human_readable() for each in (run[0].begin_ms, run[-1].end_ms))
     most = max(interval.waiting for interval in run)
     return f"Stalled: no request completed from {begin} to {end}; up to {most:.0f} waited."

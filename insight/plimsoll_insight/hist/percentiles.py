@@ -35,7 +35,7 @@ class Latency:
 
 
 @frozen
-class Interval:
+class PercentileInterval:
     """From ``begin_ms`` until ``end_ms``; ``direction`` is read, write, trim, or all of them."""
 
     begin_ms: float
@@ -65,7 +65,7 @@ ALL = "all"
 
 def intervals(
     timeline: Timeline, count: int, fractions: Sequence[Fraction], present: Sequence[int], *, together: bool
-) -> Iterator[Interval]:
+) -> Iterator[PercentileInterval]:
     """The first ``count`` intervals of each direction that is ``present``, and of all ``together``."""
     tables = [(DIRECTIONS[each], timeline.done[each], timeline.waiting(each)) for each in present]
     if together:
@@ -91,15 +91,17 @@ def _interval(
     waiting: float,
     edges: Floats,
     fractions: Sequence[Fraction],
-) -> Interval:
+) -> PercentileInterval:
     rising = np.cumsum(counts)
     whole = float(rising[-1])
     if whole < _NEGLIGIBLE:
         queue = waiting if waiting > _NEGLIGIBLE else 0.0
-        return Interval(begin, begin + width, direction, 0.0, (None,) * len(fractions), None, 0.0, queue)
+        return PercentileInterval(begin, begin + width, direction, 0.0, (None,) * len(fractions), None, 0.0, queue)
     percentiles = tuple(_at(rank(whole, fraction), rising, edges) for fraction in fractions)
     slowest = _bucket(int(np.flatnonzero(counts > _NEGLIGIBLE)[-1]), edges)
-    return Interval(begin, begin + width, direction, whole, percentiles, slowest, float(counts[-1]), waiting)
+    return PercentileInterval(
+        begin, begin + width, direction, whole, percentiles, slowest, float(counts[-1]), waiting
+    )
 
 
 def rank(whole: float, fraction: Fraction) -> float:

@@ -15,7 +15,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.figures.page import page
 from plimsoll_insight.hist.heat import Heat
-from plimsoll_insight.hist.percentiles import Interval, Latency, name_of
+from plimsoll_insight.hist.percentiles import Latency, PercentileInterval, name_of
 from plimsoll_insight.hist.records import DIRECTIONS
 from plimsoll_insight.hist.study import ALL, IntervalRow, Study, stalls
 from plimsoll_probes.output.report.drawing import (
@@ -43,7 +43,7 @@ class Chart:
     """What is drawn of one direction."""
 
     direction: str
-    intervals: Sequence[Interval]
+    intervals: Sequence[PercentileInterval]
     counts: Sequence[Sequence[float]]
     """Of each interval, the requests of each row of the heat map."""
 

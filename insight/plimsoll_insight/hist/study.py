@@ -13,7 +13,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.hist.flows import Extent, Flow
 from plimsoll_insight.hist.percentiles import ALL as TOGETHER
-from plimsoll_insight.hist.percentiles import Interval, bucket_from, intervals
+from plimsoll_insight.hist.percentiles import PercentileInterval, bucket_from, intervals
 from plimsoll_insight.hist.records import DIRECTIONS, LATEST_MS
 from plimsoll_insight.hist.scale import Scale, common
 from plimsoll_insight.hist.timeline import Clock, Timeline
@@ -55,7 +55,7 @@ class IntervalRow:
     """One line of the result: ``whose`` is a guest, group or log, or ``ALL``."""
 
     whose: str | None
-    interval: Interval
+    interval: PercentileInterval
 
 
 class Rows:
@@ -66,7 +66,7 @@ class Rows:
         self._size = 6 + percentiles
         self._numbers: dict[str | None, array[float]] = {ALL: array("d")}
 
-    def add(self, whose: str | None, more: Iterable[Interval]) -> None:
+    def add(self, whose: str | None, more: Iterable[PercentileInterval]) -> None:
         mine = self._numbers.setdefault(whose, array("d"))
         for each in more:
             latencies = (each.slowest, *each.percentiles)
@@ -81,7 +81,8 @@ class Rows:
                 slowest, *percentiles = (bucket_from(lower, self._edges) for lower in lowers)
                 name, end = _NAMES[int(direction)], begin + self._width
                 yield IntervalRow(
-                    whose, Interval(begin, end, name, completions, tuple(percentiles), slowest, overflow, waiting)
+                    whose,
+                    PercentileInterval(begin, end, name, completions, tuple(percentiles), slowest, overflow, waiting),
                 )
 
 
@@ -142,7 +143,7 @@ class Study:
                 watch(whole, count)
         return rows
 
-    def _intervals(self, timeline: Timeline, count: int, parts: Iterable[Part]) -> Iterator[Interval]:
+    def _intervals(self, timeline: Timeline, count: int, parts: Iterable[Part]) -> Iterator[PercentileInterval]:
         together = len(_directions(self.parts)) > 1
         return intervals(timeline, count, self.fractions, _directions(parts), together=together)
 
@@ -170,7 +171,7 @@ class Whole:
     def add(self, part: Timeline, count: int) -> None:
         self._line.done[:, 0] += part.done[:, :count].sum(axis=1)
 
-    def intervals(self) -> list[Interval]:
+    def intervals(self) -> list[PercentileInterval]:
         """One for each direction, and where there are several, one for all; how many waited is not in it."""
         present = _directions(self._study.parts)
         return list(intervals(self._line, 1, self._study.fractions, present, together=len(present) > 1))
@@ -216,13 +217,13 @@ def _usual(span_ms: int, log_interval_ms: int) -> int:
     return next((each for each in _NICE_MS if each >= least), _NICE_MS[-1])
 
 
-def seconds_of(interval: Interval, span: tuple[float, float]) -> float:
+def seconds_of(interval: PercentileInterval, span: tuple[float, float]) -> float:
     """How much of it lies between the begin and the end of the logs: the first and the last may be shorter."""
     inside = min(interval.end_ms, span[1]) - max(interval.begin_ms, span[0])
     return (inside if inside > 0 else interval.end_ms - interval.begin_ms) / 1000
 
 
-def stalls(rows: Iterable[IntervalRow]) -> list[list[Interval]]:
+def stalls(rows: Iterable[IntervalRow]) -> list[list[PercentileInterval]]:
     """Of all requests together: consecutive intervals in which some waited and none completed."""
     groups = groupby((row.interval for row in rows if row.whose == ALL), key=lambda each: each.begin_ms)
     together = (deque(directions, maxlen=1)[0] for _, directions in groups)

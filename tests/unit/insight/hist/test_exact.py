@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.hist.flows import Log, survey
-from plimsoll_insight.hist.percentiles import Interval, bound_of, name_of
+from plimsoll_insight.hist.percentiles import PercentileInterval, bound_of, name_of
 from plimsoll_insight.hist.scale import COARSENESS, Scale
 from plimsoll_insight.hist.sources import Choice, sources
 from plimsoll_insight.hist.study import Part, study
@@ -46,7 +46,7 @@ def parts_of(directory: Path) -> list[Part]:
     ]
 
 
-def looked(directory: Path, width_ms: int | None = None, direction: str = "read") -> list[Interval]:
+def looked(directory: Path, width_ms: int | None = None, direction: str = "read") -> list[PercentileInterval]:
     rows = study(parts_of(directory), width_ms, FRACTIONS, lambda *_: None).rows(None)
     return [row.interval for row in rows if row.interval.direction == direction]
 
@@ -66,7 +66,7 @@ def logged(requests: Sequence[Request], every_ms: int) -> list[Request]:
     return found
 
 
-def assert_exact(interval: Interval, latencies: Sequence[int], coarseness: int, unit: int = 1) -> None:
+def assert_exact(interval: PercentileInterval, latencies: Sequence[int], coarseness: int, unit: int = 1) -> None:
     assert interval.completed == pytest.approx(len(latencies))
     for fraction, told in zip(FRACTIONS, interval.percentiles, strict=True):
         truth = exact(latencies, fraction)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.hist.flows import Flow, of_histogram
-from plimsoll_insight.hist.percentiles import Interval, Latency
+from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
 from plimsoll_insight.hist.scale import Scale
 from plimsoll_insight.hist.study import IntervalRow, Part, Rows, stalls, study
 from plimsoll_insight.hist.timeline import Clock, Timeline
@@ -44,12 +44,12 @@ def a_stall(begin_s: float, end_s: float, until_s: int) -> list[Request]:
 
 
 @pytest.fixture
-def stalled(tmp_path: Path) -> list[Interval]:
+def stalled(tmp_path: Path) -> list[PercentileInterval]:
     (tmp_path / "a_clat_hist.1.log").write_text(fio_log(a_stall(20.2, 32.5, 60), 5000))
     return looked(tmp_path, 1000)
 
 
-def test_in_a_stall_nothing_completed_and_all_waited(stalled: list[Interval]) -> None:
+def test_in_a_stall_nothing_completed_and_all_waited(stalled: list[PercentileInterval]) -> None:
     inside = stalled[21:32]
     assert [each.completed for each in inside] == [0] * 11
     assert all(each.is_stalled for each in inside)
@@ -57,13 +57,13 @@ def test_in_a_stall_nothing_completed_and_all_waited(stalled: list[Interval]) ->
     assert [each.waiting for each in inside[2:]] == pytest.approx([DEPTH] * 9, abs=0.1)
 
 
-def test_before_and_after_a_stall_requests_completed_as_they_did(stalled: list[Interval]) -> None:
+def test_before_and_after_a_stall_requests_completed_as_they_did(stalled: list[PercentileInterval]) -> None:
     for each in stalled[2:18] + stalled[38:50]:
         assert each.completed == pytest.approx(400, rel=0.05)
         assert each.waiting == pytest.approx(DEPTH, rel=0.05)
 
 
-def test_who_waited_through_the_stall_completed_at_its_end(stalled: list[Interval]) -> None:
+def test_who_waited_through_the_stall_completed_at_its_end(stalled: list[PercentileInterval]) -> None:
     slowest = stalled[32].slowest
     assert slowest is not None
     assert slowest.lower <= 12.31e9
@@ -71,7 +71,7 @@ def test_who_waited_through_the_stall_completed_at_its_end(stalled: list[Interva
     assert all(each.slowest.middle < 20 * MS for each in stalled[:19] if each.slowest)
 
 
-def test_a_stall_is_told_once_from_its_begin_to_its_end(stalled: list[Interval]) -> None:
+def test_a_stall_is_told_once_from_its_begin_to_its_end(stalled: list[PercentileInterval]) -> None:
     [run] = stalls(IntervalRow(None, each) for each in stalled)
     assert (run[0].begin_ms, run[-1].end_ms) == (21_000, 32_000)
 
@@ -308,7 +308,9 @@ def test_a_row_of_the_result_takes_little_memory() -> None:
     """A day at one second has 86,400 of each direction."""
     scale = Scale(29, 0)
     told = [
-        Interval(each * 1000.0, each * 1000.0 + 1000, "write", 7, (Latency(64, 65), None), Latency(96, 97), 0, 0.5)
+        PercentileInterval(
+            each * 1000.0, each * 1000.0 + 1000, "write", 7, (Latency(64, 65), None), Latency(96, 97), 0, 0.5
+        )
         for each in range(100)
     ]
     rows = Rows(Clock(0, 1000, 10_000), scale, 2)
