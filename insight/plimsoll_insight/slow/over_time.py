@@ -13,7 +13,7 @@ from plimsoll_insight.slow.tree import Tree
 
 
 @frozen
-class Interval:
+class SlowInterval:
     """``requests`` were slow in it; ``osds`` and ``hosts`` have those that they may be the cause of."""
 
     begin: float
@@ -27,7 +27,7 @@ class OverTime:
     """Intervals of ``width`` seconds, without those in which no request was slow."""
 
     width: float
-    intervals: Sequence[Interval]
+    intervals: Sequence[SlowInterval]
 
 
 def width_words(seconds: float) -> str:
@@ -51,7 +51,7 @@ def over_time(counts: Counts, tree: Tree | None) -> OverTime:
     for (interval, osd), number in of_osds.items():
         osds.setdefault(interval, Counter())[osd] += number
     return OverTime(width, [
-        Interval(each * width, requests[each], osds.get(each, {}), _hosts(osds.get(each, {}), tree))
+        SlowInterval(each * width, requests[each], osds.get(each, {}), _hosts(osds.get(each, {}), tree))
         for each in sorted({*requests, *osds})
     ])  # fmt: skip
 

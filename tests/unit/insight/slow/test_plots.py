@@ -7,21 +7,22 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from plimsoll_insight.slow import plots
-from plimsoll_insight.slow.over_time import Interval, OverTime
+from plimsoll_insight.slow.over_time import OverTime, SlowInterval
 from plimsoll_insight.slow.plots import chart_of, render
 from plimsoll_insight.slow.tree import Bucket, Tree
 
 TREE = Tree({osd: Bucket((("root", "default"), ("host", f"host-{'ba'[osd // 2]}"))) for osd in range(4)})
 
 
-def over(*intervals: Interval, width: float = 60.0) -> OverTime:
+def over(*intervals: SlowInterval, width: float = 60.0) -> OverTime:
     return OverTime(width, intervals)
 
 
 def test_intervals_without_requests_are_drawn_too_and_rows_are_in_the_order_of_the_tree() -> None:
     chart = chart_of(
         over(
-            Interval(600, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1}), Interval(780, 2, {1: 2, 0: 1}, {"host-b": 3})
+            SlowInterval(600, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1}),
+            SlowInterval(780, 2, {1: 2, 0: 1}, {"host-b": 3}),
         ),
         TREE,
     )
@@ -33,23 +34,23 @@ def test_intervals_without_requests_are_drawn_too_and_rows_are_in_the_order_of_t
 
 
 def test_hosts_with_one_osd_each_are_not_drawn_twice() -> None:
-    chart = chart_of(over(Interval(0, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1})), TREE)
+    chart = chart_of(over(SlowInterval(0, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1})), TREE)
     assert (len(chart.hosts), len(chart.osds)) == (0, 2)
 
 
 def test_a_long_time_and_many_osds_are_bounded_and_keep_the_sum() -> None:
-    intervals = [Interval(60.0 * number, 2, {number % 100: 2}, {}) for number in range(5000)]
+    intervals = [SlowInterval(60.0 * number, 2, {number % 100: 2}, {}) for number in range(5000)]
     chart = chart_of(over(*intervals), None)
     assert (len(chart.requests), chart.width, sum(chart.requests)) == (313, 960, 10_000)
     assert len(chart.osds) == 40
-    assert sum(chart_of(over(Interval(0, 1, {7: 1}, {}), Interval(1e8, 1, {}, {})), None).requests) == 2
+    assert sum(chart_of(over(SlowInterval(0, 1, {7: 1}, {}), SlowInterval(1e8, 1, {}, {})), None).requests) == 2
 
 
 def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = Tree({osd: Bucket((("root", "default"), ("host", f"host-{osd // 2}"))) for osd in range(200)})
     most, asked = plots._most, []
     monkeypatch.setattr(plots, "_most", lambda rows: asked.append(len(rows)) or most(rows))
-    requests = Interval(0, 200, dict.fromkeys(range(200), 1), {f"host-{number}": number for number in range(100)})
+    requests = SlowInterval(0, 200, dict.fromkeys(range(200), 1), {f"host-{number}": number for number in range(100)})
     assert [host for host, _ in chart_of(over(requests), tree).hosts] == [
         f"host-{number}" for number in range(60, 100)
     ]
@@ -70,14 +71,14 @@ def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch:
 )
 def test_long_names_of_hosts_stay_different(names: tuple[str, ...], shown: list[str]) -> None:
     tree = Tree({osd: Bucket((("root", "default"), ("host", names[osd // 2]))) for osd in range(4)})
-    chart = chart_of(over(Interval(0, 4, dict.fromkeys(range(4), 1), dict.fromkeys(names, 2))), tree)
+    chart = chart_of(over(SlowInterval(0, 4, dict.fromkeys(range(4), 1), dict.fromkeys(names, 2))), tree)
     assert [host for host, _ in chart.hosts] == shown
     assert [osd for osd, _ in chart.osds] == [f"{shown[number // 2]} osd.{number}" for number in range(4)]
 
 
 def test_a_chart_of_the_osds_with_most_says_so() -> None:
     def titles(number: int) -> list[str]:
-        svg = render(".svg", over(Interval(0, number, dict.fromkeys(range(number), 1), {})), None, [])
+        svg = render(".svg", over(SlowInterval(0, number, dict.fromkeys(range(number), 1), {})), None, [])
         return [each.strip() for each in ET.fromstring(svg).itertext() if "may have caused" in each]
 
     assert titles(41) == ["the 40 OSDs that may have caused most"]
@@ -86,7 +87,7 @@ def test_a_chart_of_the_osds_with_most_says_so() -> None:
 
 @pytest.mark.parametrize("width", [1.0, 2.5, 60.0, 7680.0])
 def test_a_figure_has_its_words_and_times(width: float) -> None:
-    chart = over(*(Interval(width * number, 2, {1: 2}, {"host-b": 2}) for number in range(100)), width=width)
+    chart = over(*(SlowInterval(width * number, 2, {1: 2}, {"host-b": 2}) for number in range(100)), width=width)
     svg = render(".svg", chart, TREE, [])
     words = [each.strip() for each in ET.fromstring(svg).itertext()]
     assert "slow requests that each OSD may have caused" in words
@@ -102,6 +103,6 @@ def test_a_log_without_slow_requests_is_drawn_as_that() -> None:
 
 def test_a_hostile_name_is_text() -> None:
     tree = Tree({1: Bucket((("root", "default"), ("host", "<script>\x1b$x$")))})
-    page = render(".html", over(Interval(0, 1, {1: 1}, {})), tree, ["<script>"])
+    page = render(".html", over(SlowInterval(0, 1, {1: 1}, {})), tree, ["<script>"])
     assert b"<script>" not in page
-    assert b"\x1b" not in render(".svg", over(Interval(0, 1, {1: 1}, {})), tree, [])
+    assert b"\x1b" not in render(".svg", over(SlowInterval(0, 1, {1: 1}, {})), tree, [])
