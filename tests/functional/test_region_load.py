@@ -32,7 +32,7 @@ import pytest
 
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics
-from plimsoll_insight.load.region import By, of_region
+from plimsoll_insight.load.region import LoadBy, of_region
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.region.answers import Series
 from tests import schemas
@@ -224,8 +224,8 @@ def test_top_is_how_many_rows_there_are(load: Run) -> None:
     assert len(rows(load, "--top", "200")) == 8 * 4 + 4
 
 
-@pytest.mark.parametrize("by", [By.VOLUME, By.GUEST])
-def test_prometheus_answers_with_the_heaviest_disks_not_with_every_disk(prometheus: Served, by: By) -> None:
+@pytest.mark.parametrize("by", [LoadBy.VOLUME, LoadBy.GUEST])
+def test_prometheus_answers_with_the_heaviest_disks_not_with_every_disk(prometheus: Served, by: LoadBy) -> None:
     connection = Prometheus(prometheus.url, token_file=None, ca_file=None, deadline=60)
     answered: list[int] = []
 

@@ -14,7 +14,7 @@ from plimsoll_agent.terminal.moments import add_window
 from plimsoll_agent.util.text import plural
 from plimsoll_insight.cli.load import heaviest_lines, side_cells, side_columns
 from plimsoll_insight.load import region
-from plimsoll_insight.load.region import By, LoadRow, RegionLoad
+from plimsoll_insight.load.region import LoadBy, LoadRow, RegionLoad
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region import disks as fleet_disks
 from plimsoll_monitoring.region import messages, serialize
@@ -49,8 +49,8 @@ class RegionLoadList(RegionCommand, Listing):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--by",
-            choices=[by.value for by in By],
-            default=By.VOLUME.value,
+            choices=[by.value for by in LoadBy],
+            default=LoadBy.VOLUME.value,
             help="rows for each of these; default: volume",
         )
         add_window(parser, "the load", _SINCE)
@@ -60,7 +60,7 @@ class RegionLoadList(RegionCommand, Listing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        by, top = By(parsed_args.by), parsed_args.top
+        by, top = LoadBy(parsed_args.by), parsed_args.top
         if not 1 <= top <= _MOST:
             raise UsageError(f"--top must be 1 or more, and {_MOST} or less")
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
@@ -71,7 +71,7 @@ class RegionLoadList(RegionCommand, Listing):
         if not first["nodes"]:
             raise self.nothing(selection)
         aggregates = fleet_disks.aggregates(first)
-        if by is not By.TYPE and aggregates >= {key_of(series) for series in first["nodes"]}:
+        if by is not LoadBy.TYPE and aggregates >= {key_of(series) for series in first["nodes"]}:
             raise self.no_detail("disks")
         stale, names = region.stale(first), region.regions(first)
         loads = [region.of_region(prometheus.query, name, selection.nodes, stale, by, seconds, top) for name in names]
@@ -79,7 +79,7 @@ class RegionLoadList(RegionCommand, Listing):
         several = len(names) > 1
         for line in messages.left_out_lines(stale, regions=several):
             self.app.stderr.write(f"{line}\n")
-        if by is not By.TYPE:
+        if by is not LoadBy.TYPE:
             self.partly(aggregates, several=several)
         rows = [(row, load) for load in loads for row in load.rows[:top] if any(row.did.requests.values())]
         rows.sort(key=lambda pair: -pair[0].largest(pair[1].whole))
@@ -87,10 +87,10 @@ class RegionLoadList(RegionCommand, Listing):
         return _columns(by, several), [_cells(row, load, by, seconds) for row, load in rows[:top]]
 
 
-def _columns(by: By, several: bool) -> list[Column]:
+def _columns(by: LoadBy, several: bool) -> list[Column]:
     stall = Column("stall_lines", right=True, drop=1)
     names = {
-        By.VOLUME: [
+        LoadBy.VOLUME: [
             Column("volume", most=36),
             Column("server", most=16),
             Column("guest", most=GUEST.most, least=GUEST.least, long=True),
@@ -101,7 +101,7 @@ def _columns(by: By, several: bool) -> list[Column]:
             Column("project_name", long=True),
             stall,
         ],
-        By.GUEST: [
+        LoadBy.GUEST: [
             Column("guest", most=GUEST.most, least=GUEST.least),
             Column("guest_uuid", long=True),
             Column("server", most=20),
@@ -109,17 +109,17 @@ def _columns(by: By, several: bool) -> list[Column]:
             Column("project_name", head="PROJECT", most=16, drop=1),
             stall,
         ],
-        By.PROJECT: [
+        LoadBy.PROJECT: [
             Column("project", most=36),
             Column("project_name", head="NAME", most=20),
             Column("stalled", drop=1),
         ],
-        By.TYPE: [Column("volume_type", head="TYPE", most=24)],
+        LoadBy.TYPE: [Column("volume_type", head="TYPE", most=24)],
     }[by]
     return [Column("region", most=16, long=not several), *names, *side_columns()]
 
 
-def _cells(row: LoadRow, load: RegionLoad, by: By, seconds: int) -> list[object]:
+def _cells(row: LoadRow, load: RegionLoad, by: LoadBy, seconds: int) -> list[object]:
     values: Mapping[str, object] = {
         "region": _name(row.region),
         "volume": Shown(row.labels.get("volume") or None, row.labels.get("volume") or "(own disk)"),
@@ -139,7 +139,7 @@ def _name(value: str | None) -> Shown:
     return Shown(value or None, value or NOTHING)
 
 
-def _closing(load: RegionLoad, by: By, *, several: bool) -> Iterator[str]:
+def _closing(load: RegionLoad, by: LoadBy, *, several: bool) -> Iterator[str]:
     of = f"{load.number} in {messages.name_or_none(load.region)}" if several else f"{load.number}"
     yield from heaviest_lines([row.did for row in load.rows], load.whole, by.value, of)
     if load.stalled_projects:

@@ -30,7 +30,7 @@ _PRESENT = 120
 """Moments of the time at which a node is looked for: how much of the time it was there."""
 
 
-class By(StrEnum):
+class LoadBy(StrEnum):
     """What is summed up."""
 
     VOLUME = "volume"
@@ -39,20 +39,20 @@ class By(StrEnum):
     TYPE = "type"
 
 
-LABELS: Mapping[By, tuple[str, ...]] = {
-    By.VOLUME: ("uuid", "target_device"),
-    By.GUEST: ("uuid",),
-    By.PROJECT: ("project",),
-    By.TYPE: ("volume_type",),
+LABELS: Mapping[LoadBy, tuple[str, ...]] = {
+    LoadBy.VOLUME: ("uuid", "target_device"),
+    LoadBy.GUEST: ("uuid",),
+    LoadBy.PROJECT: ("project",),
+    LoadBy.TYPE: ("volume_type",),
 }
-_FACTS: Mapping[By, Sequence[tuple[str, str, tuple[str, ...]]]] = {
-    By.VOLUME: (
+_FACTS: Mapping[LoadBy, Sequence[tuple[str, str, tuple[str, ...]]]] = {
+    LoadBy.VOLUME: (
         (metrics.DISK_INFO, "uuid, target_device", ("domain", "volume", "volume_type", "project")),
         (metrics.GUEST_INFO, "uuid", ("server", "project_name")),
     ),
-    By.GUEST: ((metrics.GUEST_INFO, "uuid", ("domain", "server", "project", "project_name")),),
-    By.PROJECT: ((metrics.GUEST_INFO, "project", ("project_name",)),),
-    By.TYPE: (),
+    LoadBy.GUEST: ((metrics.GUEST_INFO, "uuid", ("domain", "server", "project", "project_name")),),
+    LoadBy.PROJECT: ((metrics.GUEST_INFO, "project", ("project_name",)),),
+    LoadBy.TYPE: (),
 }
 """Metrics with names of a row: the labels that they have in common with it, and those that are taken."""
 
@@ -111,7 +111,7 @@ def of_region(
     region: str,
     nodes: Sequence[str],
     leave_out: Collection[NodeKey],
-    by: By,
+    by: LoadBy,
     seconds: int,
     top: int,
 ) -> RegionLoad:
@@ -126,13 +126,13 @@ def of_region(
     keys = sorted({_key(by, series) for answer in answers.values() for series in answer})
     facts: dict[Key, dict[str, str]] = {}
     stalls: dict[Key, float] = {}
-    if by in (By.VOLUME, By.GUEST) and keys:
+    if by in (LoadBy.VOLUME, LoadBy.GUEST) and keys:
         few = Selection(region=region, nodes=tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
         answers = {what: ask(_sums(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = increase(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
         facts = _facts(ask, by, few, seconds)
-    elif by is By.PROJECT:
+    elif by is LoadBy.PROJECT:
         facts = _facts(ask, by, matchers, seconds)
     last = f"max by (project) ({metrics.PROJECT_STALLED_TIMESTAMP_SECONDS}{matchers}) >= time() - {seconds}"
     last_stalls = {label(series, "project"): series.value for series in ask(last)}
@@ -141,14 +141,14 @@ def of_region(
     rows = []
     for key in keys:
         labels = dict(zip(LABELS[by], key, strict=True))
-        lines_of = stalls.get(key[:1]) if by in (By.VOLUME, By.GUEST) else None
+        lines_of = stalls.get(key[:1]) if by in (LoadBy.VOLUME, LoadBy.GUEST) else None
         rows.append(
             LoadRow(
                 region,
                 {**facts.get(key, {}), **labels},
                 did.get(key, Did()),
                 None if lines_of is None else round(lines_of),
-                last_stalls.get(key[0]) if by is By.PROJECT and key[0] else None,
+                last_stalls.get(key[0]) if by is LoadBy.PROJECT and key[0] else None,
             )
         )
     rows.sort(key=lambda row: -row.largest(total))
@@ -178,13 +178,13 @@ def _of_nodes(unit: str, matchers: str, over: _Over) -> str:
     return over.sum(metrics.AVERAGE[unit] + matchers)
 
 
-def _sums(by: By, unit: str, matchers: str, over: _Over) -> str:
+def _sums(by: LoadBy, unit: str, matchers: str, over: _Over) -> str:
     """What each row did."""
     labels = f"{', '.join(LABELS[by])}, direction"
-    if by is By.TYPE:
+    if by is LoadBy.TYPE:
         return f"sum by ({labels}) ({_of_nodes(unit, matchers, over)})"
     disks = over.sum(metrics.DISK_AVERAGE[unit] + matchers)
-    if by is not By.PROJECT:
+    if by is not LoadBy.PROJECT:
         return f"sum by ({labels}) ({disks})"
     info = f"max by (uuid, project) (last_over_time({metrics.GUEST_INFO}{matchers}[{over.seconds}s]))"
     return (
@@ -193,13 +193,13 @@ def _sums(by: By, unit: str, matchers: str, over: _Over) -> str:
     )
 
 
-def _highest(by: By, unit: str, matchers: str, over: _Over, top: int) -> str:
+def _highest(by: LoadBy, unit: str, matchers: str, over: _Over, top: int) -> str:
     """The highest of each direction; all types and projects, which are few."""
     sums = _sums(by, unit, matchers, over)
-    return f"topk by (direction) ({top}, {sums})" if by in (By.VOLUME, By.GUEST) else sums
+    return f"topk by (direction) ({top}, {sums})" if by in (LoadBy.VOLUME, LoadBy.GUEST) else sums
 
 
-def _facts(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str, str]]:
+def _facts(ask: Ask, by: LoadBy, matchers: str, seconds: int) -> dict[Key, dict[str, str]]:
     """The names of now, else the last ones; of a project with several names any."""
     by_key: dict[Key, dict[str, str]] = {}
     of_guest: dict[str, dict[str, str]] = {}
@@ -209,22 +209,22 @@ def _facts(ask: Ask, by: By, matchers: str, seconds: int) -> dict[Key, dict[str,
         last = f"max by ({labels}) (last_over_time({metric}{matchers}[{seconds}s]))"
         for series in ask(f"{now} or on ({common}) {last}"):
             values = {name: label(series, name) for name in names}
-            if by is By.VOLUME and common == "uuid":
+            if by is LoadBy.VOLUME and common == "uuid":
                 of_guest[label(series, "uuid")] = values
             else:
                 by_key[_key(by, series)] = values
     return {key: {**of_guest.get(key[0], {}), **values} for key, values in by_key.items()}
 
 
-def _number(ask: Ask, by: By, over: _Over, rows: Sequence[LoadRow]) -> int:
-    if by in (By.TYPE, By.PROJECT):
+def _number(ask: Ask, by: LoadBy, over: _Over, rows: Sequence[LoadRow]) -> int:
+    if by in (LoadBy.TYPE, LoadBy.PROJECT):
         return len(rows)
-    metric = metrics.DISK_INFO if by is By.VOLUME else metrics.GUEST_INFO
+    metric = metrics.DISK_INFO if by is LoadBy.VOLUME else metrics.GUEST_INFO
     there = f"last_over_time({metric}{over.matchers}[{over.seconds}s])"
     return round(_only(ask(f"count(group by ({', '.join(LABELS[by])}) ({there}))")))
 
 
-def _did(by: By | None, answers: Mapping[str, Iterable[Series]]) -> dict[Key, Did]:
+def _did(by: LoadBy | None, answers: Mapping[str, Iterable[Series]]) -> dict[Key, Did]:
     by_key: dict[Key, Did] = {}
     for what, answer in answers.items():
         for series in answer:
@@ -234,7 +234,7 @@ def _did(by: By | None, answers: Mapping[str, Iterable[Series]]) -> dict[Key, Di
     return by_key
 
 
-def _key(by: By, series: Series) -> Key:
+def _key(by: LoadBy, series: Series) -> Key:
     return tuple(label(series, name) for name in LABELS[by])
 
 

@@ -17,7 +17,7 @@ from plimsoll_agent.terminal.output import Terminal
 from plimsoll_agent.terminal.table import Cell, Row
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli import drill_compare, drill_report, forecast, load, region_load, slow
-from plimsoll_insight.load.region import By as LoadBy
+from plimsoll_insight.load.region import LoadBy
 from plimsoll_monitoring.cli import orders, region
 from plimsoll_monitoring.region.probes import By
 from plimsoll_probes.cli import looking, timetable
