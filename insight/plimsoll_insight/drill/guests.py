@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.top.sampler import Sampler
-from plimsoll_insight.drill.recording import DiskName, Sample, sample_line
+from plimsoll_insight.drill.recording import DiskName, DrillSample, sample_line
 from plimsoll_insight.drill.sources import Line
 from plimsoll_insight.drill.stalled import StallWatch
 
@@ -56,8 +56,8 @@ class GuestDisks:
         self._read[usage.disk.key] = usage.reading.at
         return usage.reading.at != before
 
-    def _sample(self, time: float, usages: list[Usage]) -> Sample:
-        sample = Sample(time, [], [], [], [], [], [])
+    def _sample(self, time: float, usages: list[Usage]) -> DrillSample:
+        sample = DrillSample(time, [], [], [], [], [], [])
         wait = all = 0.0
         is_timed = True
         for usage in usages:

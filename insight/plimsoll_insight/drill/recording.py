@@ -54,7 +54,7 @@ class DiskName:
 
 
 @frozen
-class Sample:
+class DrillSample:
     """What disks did, each with its number. ``latency`` is the mean of a request in microseconds; None is unknown."""
 
     time: float
@@ -106,7 +106,7 @@ class Recording:
     node: str
     interval: float
     statuses: list[tuple[float, ClusterCounts]] = field(default_factory=list)
-    done: list[Sample] = field(default_factory=list)
+    done: list[DrillSample] = field(default_factory=list)
     disks: dict[int, DiskName] = field(default_factory=dict)
     events: list[LogLine] = field(default_factory=list)
     changes: list[Note] = field(default_factory=list)
@@ -172,7 +172,7 @@ def status_line(status: ClusterCounts) -> dict[str, object]:
     return {"ceph": asdict(status)}
 
 
-def sample_line(sample: Sample) -> dict[str, object]:
+def sample_line(sample: DrillSample) -> dict[str, object]:
     columns = {
         "n": sample.numbers,
         "e": [round(each, 2) for each in sample.ends],
@@ -273,7 +273,7 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
         case {"ceph": of}:
             recording.statuses.append((time, ClusterCounts(**{**of, "checks": tuple(of["checks"])})))
         case {"disks": of}:
-            recording.done.append(Sample(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
+            recording.done.append(DrillSample(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
         case {"disk": [number, guest, uuid, target]}:
             recording.disks[int(number)] = DiskName(str(guest), str(uuid), str(target))
         case {"event": {"who": who, "number": number, "level": level, "text": text}}:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from plimsoll_insight.drill.recording import ProbeJob, Sample, Writer, job_line, sample_line, status_line
+from plimsoll_insight.drill.recording import DrillSample, ProbeJob, Writer, job_line, sample_line, status_line
 from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_probes.model.histogram import Histogram
 
@@ -47,7 +47,7 @@ def write(path: Path, seconds: Sequence[Second], disks: int = 1, *, end: bool = 
     for number in range(disks):
         guest = f"instance-{number:08x}"
         writer.write(BEGAN, {"disk": [number, guest, f"{number:08d}-0000-4000-8000-000000000000", "vda"]})
-    writer.write(BEGAN, sample_line(Sample(BEGAN, [], [], [], [], [], [])))
+    writer.write(BEGAN, sample_line(DrillSample(BEGAN, [], [], [], [], [], [])))
     for time, line in lines(seconds, disks):
         writer.write(BEGAN + time, line)
     if end:
@@ -65,7 +65,7 @@ def lines(seconds: Sequence[Second], disks: int) -> Iterator[tuple[float, dict[s
             of = range(disks) if iops else ()
             latency = 1000 if iops >= 100 else 2000
             yield number + 1.0, sample_line(
-                Sample(
+                DrillSample(
                     number, [*of], [0.0 for _ in of], [1.0 for _ in of], [iops for _ in of],
                     [latency if disks == 1 else chance.randrange(latency, 3 * latency) for _ in of], [],
                 )

@@ -9,7 +9,16 @@ import pytest
 
 from plimsoll_insight.drill.comparison import UnreadableForecast, compare
 from plimsoll_insight.drill.phases import Phase
-from plimsoll_insight.drill.recording import ProbeJob, Recording, Sample, Writer, job_line, merge, read, sample_line
+from plimsoll_insight.drill.recording import (
+    DrillSample,
+    ProbeJob,
+    Recording,
+    Writer,
+    job_line,
+    merge,
+    read,
+    sample_line,
+)
 from plimsoll_insight.drill.results import Results, results
 from plimsoll_probes.model.histogram import bucket_of
 from tests.unit.insight.drill.recorded import BEGAN, Second, drill, lines, status, write
@@ -135,7 +144,7 @@ def part(path: Path, uuid: str, begin: int, end: int, *, ceph: bool) -> Recordin
     """Of the drill from second ``begin`` until ``end``, with a disk of this guest."""
     writer = Writer.begin(path, BEGAN + begin, f"node-{uuid}", 1.0)
     writer.write(BEGAN + begin, {"disk": [0, f"instance-{uuid}", uuid, "vda"]})
-    writer.write(BEGAN + begin, sample_line(Sample(BEGAN, [], [], [], [], [], [])))
+    writer.write(BEGAN + begin, sample_line(DrillSample(BEGAN, [], [], [], [], [], [])))
     for time, line in lines(drill(), 1):
         if begin < time <= end and (ceph or "disks" in line):
             writer.write(BEGAN + time, line)
