@@ -101,7 +101,7 @@ class ProbeReport(HistoryCommand):
             summary,
             page.Waiting(*(_waiting(history, guest, at) if parsed_args.until is None else ((), ()))),
             page.Reader(lambda uuid: paged(history, span, uuid, job), history.streak),
-            page.Origin(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
+            page.ReportOrigin(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
         )
         return text, summary
 

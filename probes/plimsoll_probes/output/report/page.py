@@ -68,7 +68,7 @@ _TROUBLE = (*_NOW, Standing.LAST_BAD, Standing.RECOVERED)
 
 
 @frozen
-class Origin:
+class ReportOrigin:
     """How the report was made."""
 
     node: str
@@ -108,7 +108,7 @@ class Waiting:
     """Overdue targets that were not postponed."""
 
 
-def page(summary: Summary, waiting: Waiting, read: Reader, origin: Origin) -> str:
+def page(summary: Summary, waiting: Waiting, read: Reader, origin: ReportOrigin) -> str:
     """The whole page as text."""
     environment = Environment(
         loader=PackageLoader("plimsoll_probes.output.report", "."),
@@ -178,7 +178,7 @@ def _mood(summary: Summary) -> str:
     return "good" if summary.standing(Standing.KEPT, Standing.RECOVERED) else "unknown"
 
 
-def _only(origin: Origin) -> str | None:
+def _only(origin: ReportOrigin) -> str | None:
     parts = [f"guest {printable(origin.guest)}"] if origin.guest else []
     parts += [f"job {origin.job}"] if origin.job else []
     return ", ".join(parts) or None

@@ -18,8 +18,8 @@ from plimsoll_probes.output.report.page import (
     MOST_LINES,
     MOST_TYPES,
     MOST_WORST,
-    Origin,
     Reader,
+    ReportOrigin,
     Waiting,
     page,
 )
@@ -31,7 +31,7 @@ from tests.unit.probes.schedule.test_late import a_target
 from tests.unit.results import HOSTILE, MS, a_flow, a_measurement, a_subject
 from tests.unit.values import NOON
 
-MADE = Origin("node1", "1.2.3", None, None)
+MADE = ReportOrigin("node1", "1.2.3", None, None)
 NASTY = '$x^2$</title></svg><script>alert(1)</script><img src=x onerror="alert(2)">&amp;'
 
 
@@ -73,7 +73,7 @@ class Parsed(HTMLParser):
         return self.tags.count("img")
 
 
-def made(*runs: ProbeResult, waiting: Waiting | None = None, how: Origin = MADE) -> str:
+def made(*runs: ProbeResult, waiting: Waiting | None = None, how: ReportOrigin = MADE) -> str:
     def of_guest(uuid: str) -> Sequence[ProbeResult]:
         return [each for each in reversed(runs) if each.subject.guest_uuid == uuid]
 
@@ -81,7 +81,7 @@ def made(*runs: ProbeResult, waiting: Waiting | None = None, how: Origin = MADE)
     return page(told, waiting or Waiting(), Reader(of_guest, lambda result: (result.started, None)), how)
 
 
-def read(*runs: ProbeResult, waiting: Waiting | None = None, how: Origin = MADE) -> Parsed:
+def read(*runs: ProbeResult, waiting: Waiting | None = None, how: ReportOrigin = MADE) -> Parsed:
     return Parsed(made(*runs, waiting=waiting, how=how))
 
 
@@ -98,9 +98,9 @@ def a_postponed(name: str = "instance-00000009") -> Postponed:
 def test_no_name_of_a_guest_becomes_markup() -> None:
     nasty = NASTY.replace("&amp;", "")
     waiting = Waiting([a_postponed(nasty)])
-    parsed = read(named(nasty), named(nasty, 2, FAILED), waiting=waiting, how=Origin(nasty, "1", nasty, None))
+    parsed = read(named(nasty), named(nasty, 2, FAILED), waiting=waiting, how=ReportOrigin(nasty, "1", nasty, None))
     harmless = read(
-        named("x"), named("x", 2, FAILED), waiting=Waiting([a_postponed("x")]), how=Origin("x", "1", "x", None)
+        named("x"), named("x", 2, FAILED), waiting=Waiting([a_postponed("x")]), how=ReportOrigin("x", "1", "x", None)
     )
     assert parsed.tags == harmless.tags
     assert nasty in parsed.text
@@ -200,7 +200,7 @@ def test_who_was_not_probed_though_it_was_time_is_told() -> None:
 
 
 def test_a_page_without_runs_says_so_and_what_to_do() -> None:
-    parsed = read(how=Origin("node1", "1.2.3", "web", "read"))
+    parsed = read(how=ReportOrigin("node1", "1.2.3", "web", "read"))
     assert "No probes in this time" in parsed.said
     assert "No guest web was probed with the job read between" in parsed.said
     assert "plimsoll probe timetable" in parsed.said
@@ -313,6 +313,6 @@ def test_the_timeline_begins_and_ends_when_the_report_does() -> None:
 
 
 def test_the_page_says_how_it_was_made() -> None:
-    parsed = read(run(3), how=Origin("r2-n14", "1.2.3", None, None))
+    parsed = read(run(3), how=ReportOrigin("r2-n14", "1.2.3", None, None))
     assert "on node r2-n14, plimsoll 1.2.3" in parsed.said
     assert "2026-11-19 12:00 to 2026-11-20 12:00 UTC (1 d)" in parsed.said
