@@ -29,7 +29,7 @@ class Map:
 
 
 @frozen
-class Remembered:
+class OsdRequests:
     """The slow requests that an OSD remembers, the last 20, and those it has now."""
 
     requests: Sequence[SlowRequest]
@@ -63,7 +63,7 @@ class LiveCluster:
         up = [osd for osd, word in status.items() if word == "up"]
         return Map(osd_tree, up, [osd for osd in status if osd not in set(up)])
 
-    def requests(self, osd: int, end: float, clock: Clock) -> Remembered:
+    def requests(self, osd: int, end: float, clock: Clock) -> OsdRequests:
         """Until ``end`` of the monotonic clock. Raises as ``map`` does."""
         slow: list[SlowRequest] = []
         is_full = False
@@ -74,7 +74,7 @@ class LiveCluster:
             words = self._run("tell", f"osd.{osd}", question, deadline=rest)
             slow += dumps.requests(words, osd, f"{question} of osd.{osd}", clock)
             is_full |= dumps.is_full(words)
-        return Remembered(slow, is_full)
+        return OsdRequests(slow, is_full)
 
     def status(self) -> ClusterCounts:
         """Raises as ``map`` does."""

@@ -38,7 +38,7 @@ from plimsoll_insight.slow.wrapped import form_of, osd_of_file
 
 if TYPE_CHECKING:
     from plimsoll_agent.monitor.pass_summary import LastDisk
-    from plimsoll_insight.adapters.cluster import LiveCluster, Remembered
+    from plimsoll_insight.adapters.cluster import LiveCluster, OsdRequests
 
 _BY = ("tree", "pool", "image", "state", "time")
 _AT_ONCE = 8
@@ -275,7 +275,7 @@ class Slow(LocalCommand, Listing):
         requests: list[SlowRequest] = []
         end = time.monotonic() + _ALL_OSDS
 
-        def ask(osd: int) -> Remembered | PlimsollError:
+        def ask(osd: int) -> OsdRequests | PlimsollError:
             try:
                 return cluster.requests(osd, end, reading.clock)
             except PlimsollError as error:
