@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.top.sampler import Sampler
-from plimsoll_insight.drill.recording import DiskName, DrillSample, sample_line
+from plimsoll_insight.drill.recording import DrillDisk, DrillSample, sample_line
 from plimsoll_insight.drill.sources import Line
 from plimsoll_insight.drill.stalled import StallWatch
 
@@ -25,7 +25,7 @@ class GuestDisks:
     ) -> None:
         self._sampler, self._epoch, self._now, self._stalls = sampler, epoch, now, stalls
         self._numbers: dict[str, int] = {}
-        self.names: list[DiskName] = []
+        self.names: list[DrillDisk] = []
         """By their numbers."""
         self._read: dict[str, float] = {}
         self.iops = 0.0
@@ -41,7 +41,7 @@ class GuestDisks:
             if usage.disk.key not in self._numbers:
                 number = self._numbers[usage.disk.key] = len(self._numbers)
                 guest = usage.disk.guest
-                self.names.append(DiskName(guest.name, guest.uuid, usage.disk.target))
+                self.names.append(DrillDisk(guest.name, guest.uuid, usage.disk.target))
                 yield time, {"disk": [number, guest.name, guest.uuid, usage.disk.target]}
         if self._stalls is not None:
             # One that was not asked in this round is new in none, and still there.

@@ -43,7 +43,7 @@ class RecordingError(PlimsollError):
 
 
 @frozen
-class DiskName:
+class DrillDisk:
     guest: str
     uuid: str
     target: str
@@ -107,7 +107,7 @@ class Recording:
     interval: float
     statuses: list[tuple[float, ClusterCounts]] = field(default_factory=list)
     done: list[DrillSample] = field(default_factory=list)
-    disks: dict[int, DiskName] = field(default_factory=dict)
+    disks: dict[int, DrillDisk] = field(default_factory=dict)
     events: list[LogLine] = field(default_factory=list)
     changes: list[Note] = field(default_factory=list)
     marks: list[Note] = field(default_factory=list)
@@ -217,7 +217,7 @@ def merge(recordings: Sequence[Recording]) -> Recording:
         ended=recordings[-1].ended if all(each.ended for each in recordings) else None,
         damaged=sum(each.damaged for each in recordings),
     )
-    numbers: dict[DiskName, int] = {}
+    numbers: dict[DrillDisk, int] = {}
     events: dict[tuple[float, str, int], LogLine] = {}
     for part, each in enumerate(recordings):
         of = {number: numbers.setdefault(name, len(numbers)) for number, name in each.disks.items()}
@@ -275,7 +275,7 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
         case {"disks": of}:
             recording.done.append(DrillSample(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
         case {"disk": [number, guest, uuid, target]}:
-            recording.disks[int(number)] = DiskName(str(guest), str(uuid), str(target))
+            recording.disks[int(number)] = DrillDisk(str(guest), str(uuid), str(target))
         case {"event": {"who": who, "number": number, "level": level, "text": text}}:
             recording.events.append(LogLine(time, str(who), int(number), str(level), str(text)))
         case {"change": text}:

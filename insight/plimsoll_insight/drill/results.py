@@ -8,7 +8,7 @@ import numpy as np
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.drill.phases import SERVED, Phase, Phases, PhaseSpan, find
-from plimsoll_insight.drill.recording import DiskName, Recording
+from plimsoll_insight.drill.recording import DrillDisk, Recording
 from plimsoll_insight.drill.seconds import Seconds, by_second
 from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_probes.model.histogram import Histogram
@@ -75,7 +75,7 @@ class Incident:
 
 @frozen
 class Stall:
-    disk: DiskName
+    disk: DrillDisk
     begin: int
     end: int | None
     """None where it lasted until the end of the recording."""
