@@ -91,13 +91,13 @@ class DrillReport(LocalCommand, Page):
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.drill import plots
-                from plimsoll_insight.figures.page import Table
+                from plimsoll_insight.figures.page import FigureTable
             heads = [column.head for column in COLUMNS]
             rows = [[cell.human_readable() for cell in _cells(each, results)] for each in results.figures]
             tables = [
-                Table("Phases", heads, rows),
-                Table("Figures", ("what", "value"), list(facts.items())),
-                Table("What happened", ("UTC", "what"), _events(results)),
+                FigureTable("Phases", heads, rows),
+                FigureTable("Figures", ("what", "value"), list(facts.items())),
+                FigureTable("What happened", ("UTC", "what"), _events(results)),
             ]
             title = f"Drill on {printable(results.recording.node)}, {_day(results)}"
             words = [_answer(results), *sentences]

@@ -20,7 +20,7 @@ from plimsoll_insight.drill.phases import Phase
 from plimsoll_insight.drill.results import FRACTIONS, Results
 from plimsoll_insight.drill.seconds import Floats
 from plimsoll_insight.drill.status import ClusterCounts
-from plimsoll_insight.figures.page import Table, page
+from plimsoll_insight.figures.page import FigureTable, page
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.output.report.drawing import (
     COLOURS,
@@ -61,7 +61,7 @@ class _Part:
     draw: Callable[[Figure], None]
 
 
-def render(kind: str, results: Results, title: str, sentences: Sequence[str], tables: Sequence[Table]) -> bytes:
+def render(kind: str, results: Results, title: str, sentences: Sequence[str], tables: Sequence[FigureTable]) -> bytes:
     """The file."""
     parts = list(_parts(results))
     if kind == ".html":

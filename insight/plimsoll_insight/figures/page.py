@@ -13,14 +13,14 @@ from plimsoll_probes.output.report import palette
 
 
 @frozen
-class Table:
+class FigureTable:
     title: str
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
 
 
 def page(
-    title: str, sentences: Sequence[str], figures: Sequence[tuple[str, bytes]], tables: Sequence[Table] = ()
+    title: str, sentences: Sequence[str], figures: Sequence[tuple[str, bytes]], tables: Sequence[FigureTable] = ()
 ) -> bytes:
     """``title``: what the page is about. The first of ``sentences`` is the answer, its headline. ``figures``: what
     each shows, in words, and its SVG. A table without rows is left out.
