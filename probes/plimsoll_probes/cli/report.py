@@ -99,7 +99,7 @@ class ProbeReport(HistoryCommand):
         summary = gather(self._told(paged(history, span, guest, job)), span, intervals, plans)
         text = page.page(
             summary,
-            page.Waiting(*(_waiting(history, guest, at) if parsed_args.until is None else ((), ()))),
+            page.WaitingTargets(*(_waiting(history, guest, at) if parsed_args.until is None else ((), ()))),
             page.Reader(lambda uuid: paged(history, span, uuid, job), history.streak),
             page.ReportOrigin(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
         )

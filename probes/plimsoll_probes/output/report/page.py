@@ -100,7 +100,7 @@ class _Bar:
 
 
 @frozen
-class Waiting:
+class WaitingTargets:
     """Targets that were due and not probed."""
 
     postponed: Sequence[Postponed] = ()
@@ -108,7 +108,7 @@ class Waiting:
     """Overdue targets that were not postponed."""
 
 
-def page(summary: Summary, waiting: Waiting, read: Reader, origin: ReportOrigin) -> str:
+def page(summary: Summary, waiting: WaitingTargets, read: Reader, origin: ReportOrigin) -> str:
     """The whole page as text."""
     environment = Environment(
         loader=PackageLoader("plimsoll_probes.output.report", "."),
@@ -348,7 +348,7 @@ def _bars(guest: ReportGuest) -> list[_Bar]:
 # --- what has no figures
 
 
-def _waiting(waiting: Waiting) -> list[dict[str, str]]:
+def _waiting(waiting: WaitingTargets) -> list[dict[str, str]]:
     late = [
         {
             "guest": guest_words(each.target.guest_name, None),

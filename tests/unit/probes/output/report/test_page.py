@@ -20,7 +20,7 @@ from plimsoll_probes.output.report.page import (
     MOST_WORST,
     Reader,
     ReportOrigin,
-    Waiting,
+    WaitingTargets,
     page,
 )
 from plimsoll_probes.output.report.span import Span
@@ -73,15 +73,15 @@ class Parsed(HTMLParser):
         return self.tags.count("img")
 
 
-def made(*runs: ProbeResult, waiting: Waiting | None = None, how: ReportOrigin = MADE) -> str:
+def made(*runs: ProbeResult, waiting: WaitingTargets | None = None, how: ReportOrigin = MADE) -> str:
     def of_guest(uuid: str) -> Sequence[ProbeResult]:
         return [each for each in reversed(runs) if each.subject.guest_uuid == uuid]
 
     told = gathered(*runs)
-    return page(told, waiting or Waiting(), Reader(of_guest, lambda result: (result.started, None)), how)
+    return page(told, waiting or WaitingTargets(), Reader(of_guest, lambda result: (result.started, None)), how)
 
 
-def read(*runs: ProbeResult, waiting: Waiting | None = None, how: ReportOrigin = MADE) -> Parsed:
+def read(*runs: ProbeResult, waiting: WaitingTargets | None = None, how: ReportOrigin = MADE) -> Parsed:
     return Parsed(made(*runs, waiting=waiting, how=how))
 
 
@@ -97,10 +97,13 @@ def a_postponed(name: str = "instance-00000009") -> Postponed:
 
 def test_no_name_of_a_guest_becomes_markup() -> None:
     nasty = NASTY.replace("&amp;", "")
-    waiting = Waiting([a_postponed(nasty)])
+    waiting = WaitingTargets([a_postponed(nasty)])
     parsed = read(named(nasty), named(nasty, 2, FAILED), waiting=waiting, how=ReportOrigin(nasty, "1", nasty, None))
     harmless = read(
-        named("x"), named("x", 2, FAILED), waiting=Waiting([a_postponed("x")]), how=ReportOrigin("x", "1", "x", None)
+        named("x"),
+        named("x", 2, FAILED),
+        waiting=WaitingTargets([a_postponed("x")]),
+        how=ReportOrigin("x", "1", "x", None),
     )
     assert parsed.tags == harmless.tags
     assert nasty in parsed.text
@@ -193,7 +196,7 @@ def test_jobs_that_are_inconclusive_alike_are_one_line() -> None:
 
 def test_who_was_not_probed_though_it_was_time_is_told() -> None:
     late = Late(a_target(since=timedelta(days=3)), None)
-    said = read(run(3), waiting=Waiting([a_postponed()], [late])).said
+    said = read(run(3), waiting=WaitingTargets([a_postponed()], [late])).said
     assert "1 probe is postponed. 1 probe is overdue." in said
     assert "never begun, chosen since 2026-11-17 12:00 UTC" in said
     assert "Ceph is unhealthy" in said
@@ -306,7 +309,7 @@ def test_the_timeline_begins_and_ends_when_the_report_does() -> None:
     hour = timedelta(hours=1)
     span = Span(NOON - timedelta(days=7) - hour, NOON - hour, 8 * hour)
     told = gather([run(3)], span, {}, {})
-    text = page(told, Waiting(), Reader(lambda uuid: [], lambda result: None), MADE)
+    text = page(told, WaitingTargets(), Reader(lambda uuid: [], lambda result: None), MADE)
     assert set(re.findall(r'<div class="strip[^"]*">\s*<svg viewBox="([^"]*)"', text)) == {"0.375 0 21 20"}
     days = re.findall(r'<span style="left: ([\d.]+)%"><time>([^<]+)</time>', text)
     assert days[0] == (f"{100 * 13 / (7 * 24):.2f}", "14 Nov")
