@@ -81,7 +81,7 @@ def _number(digits: _Words) -> _Numbers:
 
 
 @frozen
-class Requests:
+class RequestColumns:
     """Slow requests of the cluster's log, each of an RBD image, as columns in the order of their lines. None waits
     for peers that its line names, and none is a replica's part.
     """
@@ -99,7 +99,7 @@ class Requests:
     image_pools: _Numbers
 
     @classmethod
-    def together(cls, several: Sequence[Requests]) -> Requests:
+    def together(cls, several: Sequence[RequestColumns]) -> RequestColumns:
         """At least one."""
         if len(several) == 1:
             return several[0]
@@ -110,16 +110,16 @@ class Requests:
         times, osds, _, *others = (np.concatenate(column) for column in zip(*map(_columns, several), strict=True))
         return cls(list(names), times, osds, np.concatenate(states), *others)
 
-    def part(self, begin: int, end: int | None = None) -> Requests:
+    def part(self, begin: int, end: int | None = None) -> RequestColumns:
         return self._of(slice(begin, end))
 
-    def select(self, which: Sequence[bool]) -> Requests:
+    def select(self, which: Sequence[bool]) -> RequestColumns:
         return self if all(which) else self._of(np.array(which, np.bool_))
 
-    def _of(self, which: slice | NDArray[np.bool_]) -> Requests:
-        return Requests(self.names, *(column[which] for column in _columns(self)))
+    def _of(self, which: slice | NDArray[np.bool_]) -> RequestColumns:
+        return RequestColumns(self.names, *(column[which] for column in _columns(self)))
 
-    def split(self, time: float) -> tuple[Requests, Requests | None]:
+    def split(self, time: float) -> tuple[RequestColumns, RequestColumns | None]:
         """The first one and all before that time, and the others, which begin with one that is not."""
         later = self.times[1:] >= time
         if not later.any():
@@ -257,7 +257,7 @@ class _Places(dict[bytes, int]):
         return place
 
 
-def requests(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, list[tuple[int, bytes]]]:
+def requests(lines: Sequence[bytes], clock: Clock) -> tuple[RequestColumns, list[tuple[int, bytes]]]:
     """The usual requests of lines, at least one, and the other lines, each with the number of requests before it."""
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
     return _requests(b"".join(lines), ends - np.diff(ends, prepend=0), ends, clock)
@@ -265,7 +265,7 @@ def requests(lines: Sequence[bytes], clock: Clock) -> tuple[Requests, list[tuple
 
 def of_block(
     block: bytes, places: Sequence[int], longest: int, clock: Clock
-) -> tuple[Requests, list[tuple[int, bytes]]]:
+) -> tuple[RequestColumns, list[tuple[int, bytes]]]:
     """The same of those lines of a block, each up to its ``longest`` bytes, that have one of these places."""
     newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
     which = np.searchsorted(newlines, np.fromiter(places, np.int64, len(places)))
@@ -276,7 +276,7 @@ def of_block(
 
 def _requests(
     lines: bytes, starts: _Numbers, ends: _Numbers, clock: Clock
-) -> tuple[Requests, list[tuple[int, bytes]]]:
+) -> tuple[RequestColumns, list[tuple[int, bytes]]]:
     text = lines + _BEHIND
 
     walk = _Walk(text, starts + _TIME)
@@ -347,7 +347,7 @@ def _requests(
     if None in names:
         is_plain = np.array([each is not None for each in names])[states]
         which, states = which[is_plain], states[is_plain]
-    usual = Requests(
+    usual = RequestColumns(
         [each or "" for each in names],
         time[which],
         osd[which],

@@ -26,7 +26,7 @@ from plimsoll_insight.slow.events import (
 )
 
 if TYPE_CHECKING:
-    from plimsoll_insight.slow.columns import Requests
+    from plimsoll_insight.slow.columns import RequestColumns
 
 _REMEMBERED = 100_000
 _REQUESTS = 50_000
@@ -416,7 +416,7 @@ class Counts:
             self._slow(event.osd, event.state, 1, event.time)
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
 
-    def add_all(self, requests: Requests) -> None:
+    def add_all(self, requests: RequestColumns) -> None:
         """The same as ``add`` of each of them, at least one."""
         from plimsoll_insight.slow.columns import numbers  # needs NumPy, which ``requests`` are made of
 

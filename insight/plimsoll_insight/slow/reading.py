@@ -33,9 +33,9 @@ from plimsoll_insight.slow.events import (
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file, plain, unwrap
 
 if TYPE_CHECKING:
-    from plimsoll_insight.slow.columns import Requests
+    from plimsoll_insight.slow.columns import RequestColumns
 
-    _Parted = tuple[Requests | None, Sequence[tuple[int, bytes]]]
+    _Parted = tuple[RequestColumns | None, Sequence[tuple[int, bytes]]]
     """Usual requests, and the other lines with the number of requests before them."""
 
 _BLOCK = 1 << 20
@@ -136,10 +136,10 @@ class _Counting:
 
     def __init__(self, reading: LogReading) -> None:
         self._reading = reading
-        self._waiting: list[Requests] = []
+        self._waiting: list[RequestColumns] = []
         self._number = 0
 
-    def add(self, piece: _Line | Requests) -> None:
+    def add(self, piece: _Line | RequestColumns) -> None:
         if isinstance(piece, _Line):
             if not piece.is_own:
                 self.finish()
@@ -162,12 +162,12 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], reading: LogRea
     """
     begins = {path: _first_time(path, reading.clock) for path in paths}
     waiting = sorted(paths, key=lambda path: begins[path] or 0.0, reverse=True)
-    heap: list[tuple[float, int, _Line | Requests, Iterator[_Line | Requests]]] = []
+    heap: list[tuple[float, int, _Line | RequestColumns, Iterator[_Line | RequestColumns]]] = []
     number = 0
     is_small = len(paths) > 1 or not reading.is_all_asked
     size = _SMALL_BLOCK if is_small else _BLOCK
 
-    def push(pieces: Iterator[_Line | Requests], at: float, number: int) -> None:
+    def push(pieces: Iterator[_Line | RequestColumns], at: float, number: int) -> None:
         for each in pieces:
             time = each.event.time if isinstance(each, _Line) else float(each.times[0])
             heapq.heappush(heap, (time or at, number, each, pieces))
@@ -227,7 +227,7 @@ def time_of(line: bytes, clock: Clock) -> float | None:
 
 def _file(
     path: Path, begin: float | None, reading: LogReading, progress: Callable[[int], None], size: int
-) -> Iterator[_Line | Requests]:
+) -> Iterator[_Line | RequestColumns]:
     """Its lines of interest."""
     before, is_of_interest, latest = reading.bytes, False, 0.0
     owner = _Owner(osd_of_file(path.name), is_of_mds=bool(_OF_MDS.search(path.name.encode())))
@@ -301,7 +301,7 @@ def _columns(*texts: bytes) -> ModuleType | None:
     return None
 
 
-def _of_time(usual: Requests, reading: LogReading) -> Iterator[Requests]:
+def _of_time(usual: RequestColumns, reading: LogReading) -> Iterator[RequestColumns]:
     requests = usual if reading.is_all_asked else usual.select([*map(reading.is_asked, usual.times.tolist())])
     if len(requests.times):
         yield requests
@@ -394,7 +394,7 @@ class _Owner:
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
-    def all_said(self, lines: _Parted, reading: LogReading, until: float) -> Iterator[_Line | Requests]:
+    def all_said(self, lines: _Parted, reading: LogReading, until: float) -> Iterator[_Line | RequestColumns]:
         """What lines of a file that was written ``until`` then say."""
         usual, others = lines
         first = 0
