@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.command import Forked
-from plimsoll_insight.drill.recording import Writer
+from plimsoll_insight.drill.recording import RecordingWriter
 from tests.functional.browser import CHROMIUM, Tab, browser, greys
 from tests.functional.conftest import ended
 from tests.functional.test_hist import SAMPLES
@@ -54,7 +54,7 @@ def of_many_osds(directory: Path) -> tuple[str, ...]:
 def of_a_drill(directory: Path) -> tuple[str, ...]:
     write(directory / "drill", drill(), disks=12)
     probed(directory / "drill", len(drill()))
-    Writer.more(directory / "drill").write(BEGAN + 20, {"mark": "OSDs of host-3 stopped", "by": "root"})
+    RecordingWriter.more(directory / "drill").write(BEGAN + 20, {"mark": "OSDs of host-3 stopped", "by": "root"})
     return "drill", "report", str(directory / "drill")
 
 

@@ -10,7 +10,7 @@ from plimsoll_agent.app.context import who
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.drill.recording import Writer
+from plimsoll_insight.drill.recording import RecordingWriter
 
 _LONGEST = 200
 
@@ -41,4 +41,4 @@ class DrillMark(LocalCommand):
         text = printable(parsed_args.text.strip())
         if not 0 < len(text) <= _LONGEST:
             raise UsageError(f"TEXT: must have 1 to {_LONGEST} characters")
-        Writer.more(parsed_args.file).write(time.time(), {"mark": text, "by": who()})
+        RecordingWriter.more(parsed_args.file).write(time.time(), {"mark": text, "by": who()})

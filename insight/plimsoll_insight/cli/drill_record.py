@@ -29,7 +29,7 @@ from plimsoll_insight.cli.cluster_options import add_cluster, cluster_of
 from plimsoll_insight.cli.drill_sources import ClusterLog, ClusterStatus, changes, store_size, stores
 from plimsoll_insight.drill.guests import GuestDisks
 from plimsoll_insight.drill.probed import probing
-from plimsoll_insight.drill.recording import Writer
+from plimsoll_insight.drill.recording import RecordingWriter
 from plimsoll_insight.drill.sources import Source, Sources
 from plimsoll_insight.drill.stalled import StallWatch
 from plimsoll_probes.app.pick import agents, alone, pick, targets_of
@@ -136,7 +136,7 @@ class DrillRecord(NodeCommand):
                 each |= {CLUSTER: cluster, LOG: ClusterLog(cluster, now())}
             if directories := parsed_args.mon_store or stores():
                 each[STORE] = store_size(directories, now)
-            writer = Writer.begin(parsed_args.file, now(), socket.gethostname(), interval)
+            writer = RecordingWriter.begin(parsed_args.file, now(), socket.gethostname(), interval)
             sources = Sources(writer, each, interval, now)
 
             def beyond() -> list[str]:

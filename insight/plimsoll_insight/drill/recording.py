@@ -123,7 +123,7 @@ class Recording:
     """Which disks each of several recordings has; empty where it is one."""
 
 
-class Writer:
+class RecordingWriter:
     """Appends lines, from any thread; each is given to the system at once."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -131,7 +131,7 @@ class Writer:
         self._lock = threading.Lock()
 
     @classmethod
-    def begin(cls, path: Path, began: float, node: str, interval: float) -> Writer:
+    def begin(cls, path: Path, began: float, node: str, interval: float) -> RecordingWriter:
         """Raises ``RecordingError``, also where there is such a file."""
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640)
@@ -144,7 +144,7 @@ class Writer:
         return writer
 
     @classmethod
-    def more(cls, path: Path) -> Writer:
+    def more(cls, path: Path) -> RecordingWriter:
         """To a recording that has begun. Raises ``RecordingError``."""
         with _lines(path) as lines:
             _head(path, next(lines, b""))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_insight.drill.recording import RecordingError, Writer
+from plimsoll_insight.drill.recording import RecordingError, RecordingWriter
 
 Line = tuple[float, Mapping[str, Any]]
 Source = Callable[[], Iterable[Line]]
@@ -18,7 +18,7 @@ class Sources:
     """Daemon threads: none is waited for at the end, since a call may hang."""
 
     def __init__(
-        self, writer: Writer, each: Mapping[str, Source], interval: float, clock: Callable[[], float]
+        self, writer: RecordingWriter, each: Mapping[str, Source], interval: float, clock: Callable[[], float]
     ) -> None:
         self._writer, self._interval, self._clock = writer, interval, clock
         self._over = threading.Event()

@@ -6,7 +6,14 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from plimsoll_insight.drill.recording import DrillSample, ProbeJob, Writer, job_line, sample_line, status_line
+from plimsoll_insight.drill.recording import (
+    DrillSample,
+    ProbeJob,
+    RecordingWriter,
+    job_line,
+    sample_line,
+    status_line,
+)
 from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_probes.model.histogram import Histogram
 
@@ -43,7 +50,7 @@ def drill(
 
 def write(path: Path, seconds: Sequence[Second], disks: int = 1, *, end: bool = True) -> None:
     """Each disk does as many requests, of 1 ms, and of 2 ms where there are fewer than in peace."""
-    writer = Writer.begin(path, BEGAN, "node-1", 1.0)
+    writer = RecordingWriter.begin(path, BEGAN, "node-1", 1.0)
     for number in range(disks):
         guest = f"instance-{number:08x}"
         writer.write(BEGAN, {"disk": [number, guest, f"{number:08d}-0000-4000-8000-000000000000", "vda"]})
@@ -74,7 +81,7 @@ def lines(seconds: Sequence[Second], disks: int) -> Iterator[tuple[float, dict[s
 
 def probed(path: Path, seconds: int) -> None:
     """Add jobs of two probes, of 5 s; in each, every 80 s, a request waits for 8 s, as in the outage of ``drill``."""
-    writer, chance = Writer.more(path), random.Random(8)
+    writer, chance = RecordingWriter.more(path), random.Random(8)
     for guest in ("probe-1", "probe-2"):
         begin = 1.0
         while begin < seconds:

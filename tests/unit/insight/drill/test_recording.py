@@ -10,7 +10,7 @@ from plimsoll_insight.drill.recording import (
     DrillSample,
     ProbeJob,
     RecordingError,
-    Writer,
+    RecordingWriter,
     job_line,
     read,
     sample_line,
@@ -20,7 +20,7 @@ from tests.unit.insight.drill.recorded import BEGAN, drill, status, write
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     file = tmp_path / "drill"
-    writer = Writer.begin(file, BEGAN, "node-1", 2.0)
+    writer = RecordingWriter.begin(file, BEGAN, "node-1", 2.0)
     writer.write(BEGAN, {"disk": [0, "instance-1", "uuid", "vdb"]})
     writer.write(BEGAN + 1, sample_line(DrillSample(0, [0], [-0.25], [1.5], [30], [None], [4])))
     writer.write(BEGAN + 0.5, {"event": {"who": "mon.a", "number": 7, "level": "INF", "text": "osd.1 boot"}})
@@ -53,7 +53,7 @@ def test_a_recording_that_was_killed_has_all_whole_lines_and_takes_marks(tmp_pat
     assert (found.ended, found.damaged) == (None, 1 if cut > 1 else 0)
     assert found.statuses == whole.statuses[: len(found.statuses)]
     assert len(whole.done) - 2 <= len(found.done) <= len(whole.done)
-    Writer.more(file).write(BEGAN + 1000, {"mark": "OSD started", "by": "root"})
+    RecordingWriter.more(file).write(BEGAN + 1000, {"mark": "OSD started", "by": "root"})
     assert [(note.text, note.by) for note in read(file).marks] == [("OSD started", "root")]
     assert read(file).statuses == found.statuses
 
@@ -61,14 +61,14 @@ def test_a_recording_that_was_killed_has_all_whole_lines_and_takes_marks(tmp_pat
 def test_a_mark_after_the_end_makes_a_drill_no_longer(tmp_path: Path) -> None:
     file = tmp_path / "drill"
     write(file, [(100.0, status())] * 5)
-    Writer.more(file).write(BEGAN + 1000, {"mark": "later", "by": "root"})
+    RecordingWriter.more(file).write(BEGAN + 1000, {"mark": "later", "by": "root"})
     assert read(file).last == BEGAN + 5
 
 
 def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "drill").write_text("mine")
     with pytest.raises(RecordingError, match="there is such a file"):
-        Writer.begin(tmp_path / "drill", BEGAN, "node-1", 1.0)
+        RecordingWriter.begin(tmp_path / "drill", BEGAN, "node-1", 1.0)
     assert (tmp_path / "drill").read_text() == "mine"
 
 
@@ -84,7 +84,7 @@ def test_what_is_no_recording_is_refused_and_not_marked(tmp_path: Path, content:
     with pytest.raises(RecordingError, match=complaint):
         read(tmp_path / "file")
     with pytest.raises(RecordingError, match=complaint):
-        Writer.more(tmp_path / "file")
+        RecordingWriter.more(tmp_path / "file")
     assert (tmp_path / "file").read_text() == content
     with pytest.raises(RecordingError, match="no such file"):
         read(tmp_path / "none")
@@ -105,6 +105,6 @@ def test_a_recording_of_the_version_before_is_read_and_takes_marks(tmp_path: Pat
     file = tmp_path / "drill"
     write(file, drill())
     file.write_text(file.read_text().replace('"plimsoll_drill":2', '"plimsoll_drill":1'))
-    Writer.more(file).write(BEGAN, {"mark": "stop", "by": "root"})
+    RecordingWriter.more(file).write(BEGAN, {"mark": "stop", "by": "root"})
     found = read(file)
     assert (found.ended, len(found.marks), found.damaged, found.probed, found.stores) == ("over", 1, 0, [], [])

@@ -13,7 +13,7 @@ from plimsoll_insight.drill.recording import (
     DrillSample,
     ProbeJob,
     Recording,
-    Writer,
+    RecordingWriter,
     job_line,
     merge,
     read,
@@ -142,7 +142,7 @@ def test_a_forecast_is_compared_by_what_lies_beyond_it(tmp_path: Path) -> None:
 
 def part(path: Path, uuid: str, begin: int, end: int, *, ceph: bool) -> Recording:
     """Of the drill from second ``begin`` until ``end``, with a disk of this guest."""
-    writer = Writer.begin(path, BEGAN + begin, f"node-{uuid}", 1.0)
+    writer = RecordingWriter.begin(path, BEGAN + begin, f"node-{uuid}", 1.0)
     writer.write(BEGAN + begin, {"disk": [0, f"instance-{uuid}", uuid, "vda"]})
     writer.write(BEGAN + begin, sample_line(DrillSample(BEGAN, [], [], [], [], [], [])))
     for time, line in lines(drill(), 1):
@@ -180,7 +180,7 @@ def test_a_node_that_was_not_recorded_leaves_what_all_did_unknown(tmp_path: Path
 
 def test_probes_count_for_the_phase_in_which_the_middle_of_their_job_is(tmp_path: Path) -> None:
     write(tmp_path / "drill", drill(), end=False)
-    writer = Writer.more(tmp_path / "drill")
+    writer = RecordingWriter.more(tmp_path / "drill")
     slow, fast = bucket_of(9_000_000_000), bucket_of(2_000_000)
     for begin, end, buckets in ((10, 15, ((fast, 100),)), (16, 29, ((fast, 2), (slow, 1))), (29, 34, ((fast, 9),))):
         probed = ProbeJob(BEGAN + begin, BEGAN + end, "instance-1", buckets, 9_100_000_000)

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from plimsoll_agent.errors import DeadlineExceeded
-from plimsoll_insight.drill.recording import Recording, RecordingError, Writer, read, status_line
+from plimsoll_insight.drill.recording import Recording, RecordingError, RecordingWriter, read, status_line
 from plimsoll_insight.drill.sources import Line, Source, Sources
 from tests.unit.insight.drill.recorded import status
 
@@ -18,7 +18,7 @@ PATIENCE = 10.0
 
 
 def run(path: Path, until: Callable[[], bool], **each: Source) -> tuple[Sources, Recording]:
-    writer = Writer.begin(path, time.time(), "node-1", 0.01)
+    writer = RecordingWriter.begin(path, time.time(), "node-1", 0.01)
     sources = Sources(writer, each, 0.01, time.time)
     sources.start()
     end = time.monotonic() + PATIENCE
@@ -69,7 +69,7 @@ def test_one_that_fails_is_a_gap_and_is_asked_again(tmp_path: Path, error: Excep
 
 
 def test_a_file_that_cannot_be_written_ends_it(tmp_path: Path) -> None:
-    class Full(Writer):
+    class Full(RecordingWriter):
         def write(self, time: float, line: object) -> None:
             raise RecordingError("No space left on device")
 
