@@ -43,7 +43,7 @@ _JSON_PARTS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class FlowWindows:
     """Requests of one direction, as arrays: windows after ``begin_ms`` until ``end_ms``, and counts in them."""
 
     scale: Scale
@@ -206,7 +206,7 @@ class Log:
         self._begin = _Mark(float("-inf"), 0, tuple(_State(start, rows) for rows in extent.rows))
         self._mark = self._begin
 
-    def flows(self, begin_ms: float, next_ms: float, end_ms: float) -> Iterator[Flow]:
+    def flows(self, begin_ms: float, next_ms: float, end_ms: float) -> Iterator[FlowWindows]:
         """All that count from ``begin_ms`` until ``end_ms``, and some besides. The next part begins at ``next_ms``.
         Raises ``UnreadableLog``.
         """
@@ -235,11 +235,11 @@ class Log:
                         yield from _windows(records, direction, rows, state, self._extent.interval_ms, self._source)
 
 
-def of_histogram(direction: int, begin_ms: float, end_ms: float, latency: Histogram) -> Flow:
+def of_histogram(direction: int, begin_ms: float, end_ms: float, latency: Histogram) -> FlowWindows:
     """Requests that completed some time in a window."""
     columns, counts = (np.array(each, np.int64) for each in zip(*latency.buckets, strict=True))
     zeros = np.zeros(len(columns), np.int64)
-    return Flow(_whole(), direction, np.array([begin_ms]), np.array([end_ms]), zeros, columns, counts)
+    return FlowWindows(_whole(), direction, np.array([begin_ms]), np.array([end_ms]), zeros, columns, counts)
 
 
 @dataclass
@@ -276,7 +276,7 @@ def _copies(states: Iterable[_State]) -> tuple[_State, ...]:
 
 def _windows(
     records: Records, direction: int, rows: Ints, state: _State, interval: int, source: Source
-) -> Iterator[Flow]:
+) -> Iterator[FlowWindows]:
     end = records.time_ms[rows].astype(np.float64)
     previous = max(state.end_ms, end[0] - interval) if state.is_first else state.end_ms
     begin = np.minimum(np.concatenate(([previous], end[:-1])), end)
@@ -297,7 +297,7 @@ def _windows(
         ending = np.where(column[slowest] < longest, 1, 0)
         count[slowest] -= ending
         at, alone = end[row] + offset, np.arange(len(slowest))
-        yield Flow(records.scale, direction, at, at, alone, column[slowest], ending)
+        yield FlowWindows(records.scale, direction, at, at, alone, column[slowest], ending)
         began = end[row] - records.scale.midpoints()[column[slowest]] / 1e6
         until[row] = np.where((begin[row] < began) & (began < until[row]), began, until[row])
         others = np.bincount(window, count * (column < longest), len(rows))[row] > 0
@@ -308,13 +308,13 @@ def _windows(
                          offset)  # fmt: skip
     recent = state.late_ends >= state.end_ms - _longest_ms(records.scale)
     state.late_ends, state.late_since = state.late_ends[recent], state.late_since[recent]
-    yield Flow(records.scale, direction, begin + offset, until + offset, window, column, count)
+    yield FlowWindows(records.scale, direction, begin + offset, until + offset, window, column, count)
 
 
 def _hold(
     scale: Scale, direction: int, end: Floats, completions: Floats, window: Ints, overflow: Ints, count: Ints,
     state: _State, offset: int,
-) -> Iterator[Flow]:  # fmt: skip
+) -> Iterator[FlowWindows]:  # fmt: skip
     """Takes requests of the last bucket out of ``count`` that waited while a row was late: since the last completion
     before it, until its end or, of a row after it, the begin of that.
     """
@@ -329,7 +329,7 @@ def _hold(
     since = np.minimum(state.late_since[place], at_least)[inside]
     at = completions[row] + offset
     columns = np.full(len(row), scale.columns - 1)
-    yield Flow(scale, direction, at, at, np.arange(len(row)), columns, count[overflow], since + offset)
+    yield FlowWindows(scale, direction, at, at, np.arange(len(row)), columns, count[overflow], since + offset)
     count[overflow] = 0
 
 
@@ -372,7 +372,7 @@ def _is_json(source: Source) -> bool:
     return _DOCUMENT.search(begin.decode("utf-8", "replace")) is not None or b'"fio version"' in begin
 
 
-def _json(source: Source) -> tuple[list[Flow], int]:
+def _json(source: Source) -> tuple[list[FlowWindows], int]:
     """The requests of all jobs, and how long they ran in ms. Raises ``UnreadableLog``."""
     with opened(source.path) as stream:
         text = stream.read(_JSON_MOST + 1)
@@ -431,7 +431,7 @@ def _bins(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
 
 
-def _flows_of(document: Mapping[str, Any]) -> tuple[list[Flow], int]:
+def _flows_of(document: Mapping[str, Any]) -> tuple[list[FlowWindows], int]:
     flows, longest = [], 0
     for job in _jobs(document):
         for number, direction in enumerate(DIRECTIONS):

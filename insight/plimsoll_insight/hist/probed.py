@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll_insight.hist.flows import Extent, Flow, of_histogram
+from plimsoll_insight.hist.flows import Extent, FlowWindows, of_histogram
 from plimsoll_insight.hist.records import DIRECTIONS, Unread
 from plimsoll_insight.hist.scale import SCALES
 from plimsoll_insight.hist.study import Part
@@ -20,7 +20,7 @@ def part_of(result: ProbeResult) -> Part | None:
     begin = round(result.started.timestamp() * 1000)
     length = max(round(measurement.seconds * 1000), 1)
 
-    def flows(*_: float) -> Iterator[Flow]:
+    def flows(*_: float) -> Iterator[FlowWindows]:
         for direction, flow in measurement.flows:
             if flow.latency.buckets:
                 yield of_histogram(DIRECTIONS.index(direction), begin, begin + length, flow.latency)

@@ -11,7 +11,7 @@ from itertools import groupby
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.hist.flows import Extent, Flow
+from plimsoll_insight.hist.flows import Extent, FlowWindows
 from plimsoll_insight.hist.percentiles import ALL as TOGETHER
 from plimsoll_insight.hist.percentiles import PercentileInterval, bucket_from, intervals
 from plimsoll_insight.hist.records import DIRECTIONS, LATEST_MS
@@ -38,7 +38,7 @@ class Part:
     group: str
     extent: Extent
     offset_ms: int
-    flows: Callable[[float, float, float], Iterator[Flow]]
+    flows: Callable[[float, float, float], Iterator[FlowWindows]]
     """As ``Log.flows``."""
 
     @property

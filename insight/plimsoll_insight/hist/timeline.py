@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from plimsoll_insight.hist.flows import Flow
+from plimsoll_insight.hist.flows import FlowWindows
 from plimsoll_insight.hist.records import DIRECTIONS, Ints
 from plimsoll_insight.hist.scale import Floats, Scale, places
 
@@ -63,7 +63,7 @@ class Timeline:
         """What requests waited besides the time that their buckets stand for."""
         self._added: set[int] = set()
 
-    def add(self, flow: Flow) -> None:
+    def add(self, flow: FlowWindows) -> None:
         self._added.add(flow.direction)
         column = places(flow.scale, self.scale)[flow.column]
         begin, end = ((each - self.clock.begin_ms) / self.clock.width_ms for each in (flow.begin_ms, flow.end_ms))

@@ -15,7 +15,7 @@ import zstandard
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_insight.files.packed import UnreadableLog, opened
-from plimsoll_insight.hist.flows import Flow, Log, survey
+from plimsoll_insight.hist.flows import FlowWindows, Log, survey
 from plimsoll_insight.hist.sources import Choice, Source, sources
 from plimsoll_insight.hist.study import Part, seconds_of, study
 from tests.unit.insight.hist.fiolog import Request, fio_log
@@ -27,7 +27,7 @@ NOISE = random.Random(1).randbytes(1_000_000)
 LOG = fio_log([Request(each * MS, 2 * MS, each % 2) for each in range(4000)], 1000)
 
 
-def flows(source: Source) -> Iterator[Flow]:
+def flows(source: Source) -> Iterator[FlowWindows]:
     return Log(source, survey(source)).flows(float("-inf"), float("inf"), float("inf"))
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import replace
-from plimsoll_insight.hist.flows import Flow, of_histogram
+from plimsoll_insight.hist.flows import FlowWindows, of_histogram
 from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
 from plimsoll_insight.hist.scale import Scale
 from plimsoll_insight.hist.study import IntervalRow, Part, Rows, stalls, study
@@ -293,7 +293,7 @@ def test_in_any_number_of_parts_a_log_is_parsed_once_but_for_their_borders(
     [part] = parts_of(tmp_path)
     read = 0
 
-    def counted(*time: float) -> Iterator[Flow]:
+    def counted(*time: float) -> Iterator[FlowWindows]:
         nonlocal read
         for flow in part.flows(*time):
             read += len(flow.end_ms)
