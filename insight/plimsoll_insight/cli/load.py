@@ -26,7 +26,7 @@ from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util import files, locks
 from plimsoll_agent.util.text import plural, printable
-from plimsoll_insight.load.latency import MOST_DISKS, Histogram, Histograms, Latencies, merge
+from plimsoll_insight.load.latency import MOST_DISKS, Histograms, Latencies, LatencyHistogram, merge
 from plimsoll_insight.load.tally import (
     DIRECTIONS,
     Did,
@@ -361,7 +361,7 @@ def _quantile_words(quantile: Quantile | None) -> str:
     return f"over {words}" if quantile.saturated else words
 
 
-def _latency_data(histogram: Histogram) -> dict[str, object]:
+def _latency_data(histogram: LatencyHistogram) -> dict[str, object]:
     return {
         "requests": histogram.count,
         "saturated": histogram.saturated,

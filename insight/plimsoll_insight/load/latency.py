@@ -36,7 +36,7 @@ _QUERY, _SET = "query-blockstats", "block-latency-histogram-set"
 
 
 @frozen
-class Histogram:
+class LatencyHistogram:
     """How many requests took how long: a count below the first boundary, between each two, and from the last on."""
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDARIES) + 1)
@@ -67,12 +67,12 @@ class Histogram:
         return None
 
     @classmethod
-    def merged(cls, each: Iterable[Histogram]) -> Histogram:
+    def merged(cls, each: Iterable[LatencyHistogram]) -> LatencyHistogram:
         """The exact histogram of all their requests together."""
         return cls(tuple(map(sum, zip(cls().counts, *(one.counts for one in each), strict=True))))
 
 
-Latencies = Mapping[str, Histogram]
+Latencies = Mapping[str, LatencyHistogram]
 """By direction."""
 
 
@@ -110,10 +110,10 @@ def _device(entry: Mapping[str, Any]) -> Device:
     return Device(text(entry["qdev"]), latencies, bool(histograms) and not ours)
 
 
-def _histogram(bins: Sequence[int]) -> Histogram:
+def _histogram(bins: Sequence[int]) -> LatencyHistogram:
     if len(bins) != len(BOUNDARIES) + 1:
         raise ValueError(f"{len(bins)} bins for {len(BOUNDARIES)} boundaries")
-    return Histogram(tuple(map(count, bins)))
+    return LatencyHistogram(tuple(map(count, bins)))
 
 
 def device_of(disk: Disk, candidates: Iterable[Device]) -> Device | None:
@@ -124,7 +124,7 @@ def device_of(disk: Disk, candidates: Iterable[Device]) -> Device | None:
 def merge(each: Iterable[Latencies]) -> Latencies:
     """The exact histograms of all of them together."""
     every = list(each)
-    return {way: Histogram.merged(latencies[way] for latencies in every) for way in DIRECTIONS}
+    return {way: LatencyHistogram.merged(latencies[way] for latencies in every) for way in DIRECTIONS}
 
 
 @frozen

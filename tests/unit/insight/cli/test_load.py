@@ -13,7 +13,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.cli import load
 from plimsoll_insight.cli.load import Load
-from plimsoll_insight.load.latency import BOUNDARIES, Histogram
+from plimsoll_insight.load.latency import BOUNDARIES, LatencyHistogram
 from tests import schemas
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit.person import Person
@@ -77,7 +77,7 @@ def measured(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[
 def test_a_latency_below_the_first_boundary_has_no_figure_that_looks_exact(nanoseconds: int, words: str) -> None:
     counts = [0] * (len(BOUNDARIES) + 1)
     counts[sum(boundary <= nanoseconds for boundary in BOUNDARIES)] = 1
-    assert load._quantile_words(Histogram(tuple(counts)).quantile(0.5)) == words
+    assert load._quantile_words(LatencyHistogram(tuple(counts)).quantile(0.5)) == words
 
 
 @pytest.mark.parametrize("quiet", [0, QUIET])

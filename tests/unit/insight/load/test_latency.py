@@ -16,9 +16,9 @@ from plimsoll_insight.load import latency
 from plimsoll_insight.load.latency import (
     BOUNDARIES,
     DIRECTIONS,
-    Histogram,
     HistogramGuest,
     Histograms,
+    LatencyHistogram,
     devices,
     merge,
 )
@@ -89,9 +89,9 @@ def disk(alias: str = "ua-1", uuid: str = GUEST) -> Disk:
     return a_disk(a_guest(uuid=uuid), alias=alias, volume_id=None, image=alias)
 
 
-def counts(**each: int) -> Histogram:
+def counts(**each: int) -> LatencyHistogram:
     """By the number of the interval: ``_0=3``."""
-    return Histogram(tuple(each.get(f"_{number}", 0) for number in range(len(BOUNDARIES) + 1)))
+    return LatencyHistogram(tuple(each.get(f"_{number}", 0) for number in range(len(BOUNDARIES) + 1)))
 
 
 def test_each_request_is_in_the_interval_that_its_nanoseconds_belong_to(qemu: Qemu, histograms: Histograms) -> None:
