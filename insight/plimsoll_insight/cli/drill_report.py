@@ -22,7 +22,7 @@ from plimsoll_insight.drill.recording import merge, read
 from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
-    from plimsoll_insight.drill.comparison import Comparison
+    from plimsoll_insight.drill.comparison import ForecastComparison
     from plimsoll_insight.drill.results import Incident, PhaseFigures, Results, Stall
 
 _MOST_FORECAST = 1 << 20
@@ -118,7 +118,7 @@ def found_of(*paths: Path) -> Results:
     return results(merge([read(path) for path in paths]))
 
 
-def _comparisons(path: Path | None, results: Results) -> list[Comparison]:
+def _comparisons(path: Path | None, results: Results) -> list[ForecastComparison]:
     if path is None:
         return []
     from plimsoll_insight.drill.comparison import UnreadableForecast, compare
@@ -219,7 +219,7 @@ def _stall(stall: Stall, results: Results) -> str:
     return f"Stalled: {printable(stall.disk.words)} at {_clock(results, stall.begin)} for {length}."
 
 
-def comparison_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
+def comparison_lines(comparisons: Sequence[ForecastComparison]) -> Iterator[str]:
     for one in comparisons:
         words = _words_of(one.figure)
         low, high = words(one.forecast.low), words(one.forecast.high)
@@ -309,7 +309,7 @@ def _percent_words(change: float) -> str:
 # --- for programs
 
 
-def data(results: Results, comparisons: Sequence[Comparison] = ()) -> dict[str, object]:
+def data(results: Results, comparisons: Sequence[ForecastComparison] = ()) -> dict[str, object]:
     """As ``docs/html/schemas/drill-report.json`` has it."""
     recording = results.recording
     return {

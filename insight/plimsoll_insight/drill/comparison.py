@@ -18,7 +18,7 @@ class UnreadableForecast(PlimsollError):
 
 
 @frozen
-class Comparison:
+class ForecastComparison:
     """``figure`` is a key of the forecast's JSON."""
 
     figure: str
@@ -34,12 +34,12 @@ class Comparison:
         return self.measured / nearest - 1 if nearest else float("inf")
 
 
-def compare(forecast: Any, results: Results, incident: Incident) -> list[Comparison]:
+def compare(forecast: Any, results: Results, incident: Incident) -> list[ForecastComparison]:
     """Of the first failure in ``forecast``, all figures that both have. Raises ``UnreadableForecast``."""
     try:
         row = forecast[0]
         both = [
-            Comparison(figure, Range(float(row[figure]["low"]), float(row[figure]["high"])), value)
+            ForecastComparison(figure, Range(float(row[figure]["low"]), float(row[figure]["high"])), value)
             for figure, value in _measurements(results, incident)
             if row[figure] is not None
         ]

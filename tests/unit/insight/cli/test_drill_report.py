@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_insight.cli.drill_report import comparison_lines
-from plimsoll_insight.drill.comparison import Comparison
+from plimsoll_insight.drill.comparison import ForecastComparison
 from plimsoll_insight.forecast.ranges import Range
 
 
@@ -21,5 +21,5 @@ from plimsoll_insight.forecast.ranges import Range
 def test_what_was_measured_is_told_as_below_above_or_within_the_forecast(
     low: float, high: float, measured: float, words: str
 ) -> None:
-    (line,) = comparison_lines([Comparison("clean", Range(low, high), measured)])
+    (line,) = comparison_lines([ForecastComparison("clean", Range(low, high), measured)])
     assert line.endswith(words)
