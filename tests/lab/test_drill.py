@@ -20,7 +20,7 @@ import pytest
 from lab.cloud import Cloud, Guest
 from lab.node import Node
 from lab.waiting import until
-from plimsoll_insight.drill.phases import Phase
+from plimsoll_insight.drill.phases import DrillPhase
 from plimsoll_insight.drill.recording import read
 from plimsoll_insight.drill.results import Incident, Results, results
 from tests import depth
@@ -197,8 +197,14 @@ def test_the_same_drill_twice_has_the_same_phases_and_figures(
     first, second = drills
     # Some objects are recovered before the manager tells of it.
     for drill in drills:
-        phases = [span.phase for span in drill.found.phases.spans if span.phase is not Phase.RECOVERY]
-        assert phases == [Phase.NORMAL, Phase.OUTAGE, Phase.DEGRADED, Phase.RETURN, Phase.NORMAL]
+        phases = [span.phase for span in drill.found.phases.spans if span.phase is not DrillPhase.RECOVERY]
+        assert phases == [
+            DrillPhase.NORMAL,
+            DrillPhase.OUTAGE,
+            DrillPhase.DEGRADED,
+            DrillPhase.RETURN,
+            DrillPhase.NORMAL,
+        ]
     for figure in ("detect", "serve", "recover"):
         assert getattr(first.incident, figure) == pytest.approx(getattr(second.incident, figure), abs=2 * SEEN), (
             figure

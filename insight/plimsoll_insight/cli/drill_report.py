@@ -17,7 +17,7 @@ from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
-from plimsoll_insight.drill.phases import Phase
+from plimsoll_insight.drill.phases import DrillPhase
 from plimsoll_insight.drill.recording import merge, read
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -184,7 +184,8 @@ def _answer(results: Results) -> str:
     after_return = [
         (each.span.end - each.span.begin, each.change)
         for each in results.figures
-        if each.span.phase in (Phase.RETURN, Phase.RECOVERY) and incident.begin <= each.span.begin < incident.last
+        if each.span.phase in (DrillPhase.RETURN, DrillPhase.RECOVERY)
+        and incident.begin <= each.span.begin < incident.last
     ]
     changes = [(seconds, change) for seconds, change in after_return if change is not None]
     if changes and len(changes) == len(after_return):

@@ -8,7 +8,7 @@ from typing import Any
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.decoding import UNREADABLE, complaint
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.drill.phases import Phase
+from plimsoll_insight.drill.phases import DrillPhase
 from plimsoll_insight.drill.results import Incident, Results
 from plimsoll_insight.forecast.ranges import Range
 
@@ -51,7 +51,7 @@ def compare(forecast: Any, results: Results, incident: Incident) -> list[Forecas
 def _measurements(results: Results, incident: Incident) -> Iterator[tuple[str, float]]:
     recovery = [
         figures for figures in results.figures
-        if figures.span.phase is Phase.RECOVERY and incident.begin <= figures.span.begin < incident.last
+        if figures.span.phase is DrillPhase.RECOVERY and incident.begin <= figures.span.begin < incident.last
     ]  # fmt: skip
     length = sum(figures.span.end - figures.span.begin for figures in recovery)
     figures: Mapping[str, float | None] = {

@@ -33,7 +33,7 @@ _LEAST_NORMAL = 5
 """Seconds before there is a median."""
 
 
-class Phase(StrEnum):
+class DrillPhase(StrEnum):
     NORMAL = "normal"
     OUTAGE = "outage"
     DEGRADED = "degraded"
@@ -45,7 +45,7 @@ class Phase(StrEnum):
 class PhaseSpan:
     """From second ``begin`` until ``end``, without it."""
 
-    phase: Phase
+    phase: DrillPhase
     begin: int
     end: int
 
@@ -71,12 +71,12 @@ def _join(spans: Sequence[PhaseSpan]) -> list[PhaseSpan]:
     whole = list(spans)
     for number in range(1, len(whole) - 1):
         before, span, after = whole[number - 1 : number + 2]
-        if span.phase is Phase.NORMAL and before.phase is Phase.OUTAGE and span.end - span.begin < BRIEF:
+        if span.phase is DrillPhase.NORMAL and before.phase is DrillPhase.OUTAGE and span.end - span.begin < BRIEF:
             whole[number] = PhaseSpan(after.phase, span.begin, span.end)
     return whole
 
 
-def _spans(phases: Sequence[Phase]) -> list[PhaseSpan]:
+def _spans(phases: Sequence[DrillPhase]) -> list[PhaseSpan]:
     spans: list[PhaseSpan] = []
     for second, phase in enumerate(phases):
         if spans and spans[-1].phase is phase:
@@ -90,7 +90,7 @@ def _judge(span: PhaseSpan, states: Sequence[ClusterCounts | None], waits: Seque
     """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
     none ended until the end of the recording, the cluster had a minute to find trouble.
     """
-    if span.phase is not Phase.OUTAGE:
+    if span.phase is not DrillPhase.OUTAGE:
         return span
     answers = [state for state in states[span.begin : span.end + SETTLED] if state is not None]
     if any(state.up < state.osds or state.unclean or state.slow != 0 for state in answers):
@@ -99,7 +99,7 @@ def _judge(span: PhaseSpan, states: Sequence[ClusterCounts | None], waits: Seque
         return span
     if sum(waits[span.end - 1 : span.end + BACK]) >= (span.end - span.begin) / 2:
         return span
-    return PhaseSpan(Phase.NORMAL, span.begin, span.end)
+    return PhaseSpan(DrillPhase.NORMAL, span.begin, span.end)
 
 
 def _normal(iops: Sequence[float], states: Sequence[ClusterCounts | None]) -> tuple[float | None, float]:
@@ -128,12 +128,12 @@ class _Machine:
         self, iops: Sequence[float], states: Sequence[ClusterCounts | None], normal: float | None, least: float
     ) -> None:
         self._iops, self._states, self._normal, self._least = iops, states, normal, least
-        self._phase = Phase.NORMAL
+        self._phase = DrillPhase.NORMAL
         self._up: int | None = None
         self._returned = self._fell = 0
-        self._back: list[tuple[int, int, Phase]] = []
+        self._back: list[tuple[int, int, DrillPhase]] = []
 
-    def next(self, second: int) -> Phase:
+    def next(self, second: int) -> DrillPhase:
         state = self._states[second]
         before = self._up
         if state is not None:
@@ -146,52 +146,54 @@ class _Machine:
             self._back.append((since, second, self._phase))
         return self._phase
 
-    def settle(self, phases: list[Phase]) -> list[Phase]:
+    def settle(self, phases: list[DrillPhase]) -> list[DrillPhase]:
         for since, until, phase in self._back:
             phases[since:until] = [phase] * (until - since)
         return phases
 
-    def _of(self, second: int, state: ClusterCounts | None, *, rises: bool, falls: bool) -> tuple[Phase, int] | None:
+    def _of(
+        self, second: int, state: ClusterCounts | None, *, rises: bool, falls: bool
+    ) -> tuple[DrillPhase, int] | None:
         """The phase that begins, and since which second; None where the present one goes on."""
         if falls:
             self._fell = second
         if rises:
             self._returned = second
-            return Phase.RETURN, second
+            return DrillPhase.RETURN, second
         is_lost = self._for(second, LOST, self._is_lost)
         match self._phase:
-            case Phase.OUTAGE:
+            case DrillPhase.OUTAGE:
                 if self._for(second, BACK, self._is_served):
                     return self._served_as(second - BACK + 1, state)
-            case Phase.RETURN:
+            case DrillPhase.RETURN:
                 if second - self._returned >= SETTLED and state is not None and not state.inactive:
                     if state.unclean:
-                        return Phase.RECOVERY, second
+                        return DrillPhase.RECOVERY, second
                     if self._for(second, SETTLED, self._is_clean):
-                        return Phase.NORMAL, second - SETTLED + 1
-            case Phase.RECOVERY if not falls:
+                        return DrillPhase.NORMAL, second - SETTLED + 1
+            case DrillPhase.RECOVERY if not falls:
                 if self._for(second, SETTLED, self._is_clean):
-                    return Phase.NORMAL, second - SETTLED + 1
-            case Phase.DEGRADED if not falls:
+                    return DrillPhase.NORMAL, second - SETTLED + 1
+            case DrillPhase.DEGRADED if not falls:
                 # Before the OSD fell all were in sync as well.
                 if second - self._fell >= REBUILT and self._for(second, REBUILT, self._is_clean):
-                    return Phase.NORMAL, second - REBUILT + 1
+                    return DrillPhase.NORMAL, second - REBUILT + 1
                 if self._for(second, SETTLED, self._is_lost):
-                    return Phase.OUTAGE, second - SETTLED + 1
+                    return DrillPhase.OUTAGE, second - SETTLED + 1
             case _:  # normal, or one more OSD is down
                 if is_lost:
-                    return Phase.OUTAGE, self._nothing_since(second - LOST + 1)
-                if falls or (state is not None and self._phase is Phase.NORMAL and state.unclean):
+                    return DrillPhase.OUTAGE, self._nothing_since(second - LOST + 1)
+                if falls or (state is not None and self._phase is DrillPhase.NORMAL and state.unclean):
                     is_down = state is not None and (falls or state.up < state.osds)
                     if self._normal is None and state is not None and state.inactive:
-                        return Phase.OUTAGE, second
-                    return (Phase.DEGRADED if is_down else Phase.RECOVERY), second
+                        return DrillPhase.OUTAGE, second
+                    return (DrillPhase.DEGRADED if is_down else DrillPhase.RECOVERY), second
         return None
 
-    def _served_as(self, second: int, state: ClusterCounts | None) -> tuple[Phase, int]:
+    def _served_as(self, second: int, state: ClusterCounts | None) -> tuple[DrillPhase, int]:
         if state is None or state.up < state.osds:
-            return (Phase.DEGRADED if state is not None else Phase.NORMAL), second
-        return (Phase.RECOVERY if state.unclean else Phase.NORMAL), second
+            return (DrillPhase.DEGRADED if state is not None else DrillPhase.NORMAL), second
+        return (DrillPhase.RECOVERY if state.unclean else DrillPhase.NORMAL), second
 
     def _for(self, second: int, length: int, holds: Callable[[int], bool]) -> bool:
         return second + 1 >= length and all(map(holds, range(second - length + 1, second + 1)))

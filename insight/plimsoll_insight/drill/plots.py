@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.drill.phases import Phase
+from plimsoll_insight.drill.phases import DrillPhase
 from plimsoll_insight.drill.results import FRACTIONS, Results
 from plimsoll_insight.drill.seconds import Floats
 from plimsoll_insight.drill.status import ClusterCounts
@@ -42,10 +42,10 @@ _MOST_COLUMNS = 600
 _NAMED_ROWS = 40
 _HIGHEST = 6.0
 _SHADES = {
-    Phase.OUTAGE: (COLOURS["limit"], 0.30),
-    Phase.DEGRADED: (COLOURS["p50"], 0.13),
-    Phase.RETURN: (COLOURS["p999"], 0.30),
-    Phase.RECOVERY: (COLOURS["p99"], 0.15),
+    DrillPhase.OUTAGE: (COLOURS["limit"], 0.30),
+    DrillPhase.DEGRADED: (COLOURS["p50"], 0.13),
+    DrillPhase.RETURN: (COLOURS["p999"], 0.30),
+    DrillPhase.RECOVERY: (COLOURS["p99"], 0.15),
 }
 _LINES = (("p50", "-"), ("p99", "--"), ("slowest", ":"))
 _HAPPENED = (" failed (", " boot", "marked itself d", "marked down", " out ")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.drill.phases import SERVED, Phase, Phases, PhaseSpan, find
+from plimsoll_insight.drill.phases import SERVED, DrillPhase, Phases, PhaseSpan, find
 from plimsoll_insight.drill.recording import DrillDisk, Recording
 from plimsoll_insight.drill.seconds import Seconds, by_second
 from plimsoll_insight.drill.status import ClusterCounts
@@ -203,7 +203,7 @@ def _incidents(recording: Recording, seconds: Seconds, phases: Phases) -> Iterat
     number = 0
     while number < len(spans):
         of = []
-        while number < len(spans) and spans[number].phase is not Phase.NORMAL:
+        while number < len(spans) and spans[number].phase is not DrillPhase.NORMAL:
             of.append(spans[number])
             number += 1
         if of:
@@ -221,8 +221,8 @@ def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording,
     ]
     before = max((state.up for _, state in recording.statuses[:1]), default=0)
     down = next((time for time, state in within if state.up < before), None)
-    outage = next((span for span in spans if span.phase is Phase.OUTAGE), None)
-    return_span = next((span for span in spans if span.phase is Phase.RETURN), None)
+    outage = next((span for span in spans if span.phase is DrillPhase.OUTAGE), None)
+    return_span = next((span for span in spans if span.phase is DrillPhase.RETURN), None)
     served_again = outage is not None and outage.end < seconds.number
     recovering = [state for time, state in within if return_span is not None and time >= return_span.end - 1]
     return Incident(
@@ -247,7 +247,7 @@ def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int
     were not all idle either. Those with most seconds first.
     """
     first = phases.spans[0]
-    if first.phase is not Phase.NORMAL or first.end - first.begin < _LEAST_NORMAL:
+    if first.phase is not DrillPhase.NORMAL or first.end - first.begin < _LEAST_NORMAL:
         return 0, []
     busy = 0
     stalls: list[Stall] = []

@@ -7,7 +7,7 @@ from math import nan
 
 import pytest
 
-from plimsoll_insight.drill.phases import Phase, find
+from plimsoll_insight.drill.phases import DrillPhase, find
 from tests.unit.insight.drill.recorded import DEGRADED, PEERING, RECOVERING, Second, drill, status
 
 
@@ -134,4 +134,4 @@ def test_a_cluster_that_moves_data_without_a_failure_recovers() -> None:
 def test_without_normal_seconds_nothing_is_normal(iops: list[float]) -> None:
     found = find(iops, [None] * len(iops), [0.0] * len(iops))
     assert found.normal is None
-    assert {span.phase for span in found.spans} <= {Phase.NORMAL}
+    assert {span.phase for span in found.spans} <= {DrillPhase.NORMAL}

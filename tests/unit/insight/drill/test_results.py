@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from plimsoll_insight.drill.comparison import UnreadableForecast, compare
-from plimsoll_insight.drill.phases import Phase
+from plimsoll_insight.drill.phases import DrillPhase
 from plimsoll_insight.drill.recording import (
     DrillSample,
     ProbeJob,
@@ -33,14 +33,14 @@ def test_phases_have_their_iops_latencies_and_costs(tmp_path: Path) -> None:
     whole = found(tmp_path, drill())
     by_phase = {each.span.phase: each for each in whole.figures[:-1]}
     assert whole.phases.normal == pytest.approx(100)
-    assert by_phase[Phase.DEGRADED].iops == pytest.approx(110)
-    assert by_phase[Phase.DEGRADED].change == pytest.approx(0.1)
-    assert by_phase[Phase.OUTAGE].change == pytest.approx(-1)
-    assert by_phase[Phase.RECOVERY].latency == pytest.approx((0.002, 0.002, 0.002))
-    assert by_phase[Phase.OUTAGE].peering == 0
+    assert by_phase[DrillPhase.DEGRADED].iops == pytest.approx(110)
+    assert by_phase[DrillPhase.DEGRADED].change == pytest.approx(0.1)
+    assert by_phase[DrillPhase.OUTAGE].change == pytest.approx(-1)
+    assert by_phase[DrillPhase.RECOVERY].latency == pytest.approx((0.002, 0.002, 0.002))
+    assert by_phase[DrillPhase.OUTAGE].peering == 0
     # 16 placement groups for 4 s, and 20 copies for 10 s; a status is 0.2 s into its second.
-    assert by_phase[Phase.RETURN].peering == pytest.approx(16 * 3.8)
-    assert by_phase[Phase.RECOVERY].degraded == pytest.approx(20 * 9.8, rel=0.01)
+    assert by_phase[DrillPhase.RETURN].peering == pytest.approx(16 * 3.8)
+    assert by_phase[DrillPhase.RECOVERY].degraded == pytest.approx(20 * 9.8, rel=0.01)
 
 
 def test_an_incident_has_its_times_and_sums(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_unknown_seconds_are_no_stall(tmp_path: Path) -> None:
 def test_peace_has_no_incident(tmp_path: Path) -> None:
     whole = found(tmp_path, [(100.0, status())] * 30)
     assert (whole.incidents, whole.stalls, whole.busy) == ((), (), 1)
-    assert [each.span.phase for each in whole.figures] == [Phase.NORMAL]
+    assert [each.span.phase for each in whole.figures] == [DrillPhase.NORMAL]
 
 
 def test_percentiles_weigh_each_reading_by_its_requests(tmp_path: Path) -> None:
@@ -187,6 +187,6 @@ def test_probes_count_for_the_phase_in_which_the_middle_of_their_job_is(tmp_path
         writer.write(probed.ended, job_line(probed))
     whole = results(read(tmp_path / "drill"))
     found = {each.span.phase: each.probed for each in whole.figures[:-1]}
-    assert found[Phase.NORMAL] == found[Phase.DEGRADED] == pytest.approx(0.002, rel=0.02)
-    assert found[Phase.OUTAGE] == pytest.approx(9, rel=0.02)
-    assert found[Phase.RECOVERY] is None
+    assert found[DrillPhase.NORMAL] == found[DrillPhase.DEGRADED] == pytest.approx(0.002, rel=0.02)
+    assert found[DrillPhase.OUTAGE] == pytest.approx(9, rel=0.02)
+    assert found[DrillPhase.RECOVERY] is None
