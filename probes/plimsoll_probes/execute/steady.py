@@ -26,7 +26,7 @@ _PATIENCE = 20.0
 
 
 @frozen
-class Run:
+class SteadyRun:
     """A job by the node's clock, in seconds since the Unix epoch."""
 
     began: float
@@ -66,7 +66,7 @@ class SteadyProbe:
         session.fill(JOB.file_size)
         return premises
 
-    def run(self) -> Run:
+    def run(self) -> SteadyRun:
         """One job; after one that failed all begins again. Raises ``Trouble``, ``Stopped``."""
         with self._using:
             premises, self._premises = self._premises or self._begin(), None
@@ -75,7 +75,7 @@ class SteadyProbe:
             self._premises = premises
         flows = [flow for flow in (measurement.read, measurement.write) if flow is not None]
         latency = Histogram.merged(flow.latency for flow in flows)
-        return Run(began, self._now(), latency, max((flow.latency_max for flow in flows), default=0))
+        return SteadyRun(began, self._now(), latency, max((flow.latency_max for flow in flows), default=0))
 
     def end(self) -> bool:
         """End what runs in the guest and remove the file; whether nothing is left."""
