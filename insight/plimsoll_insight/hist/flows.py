@@ -23,7 +23,7 @@ from plimsoll_agent.errors import CannotTell, PlimsollError
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
-from plimsoll_insight.hist.records import DIRECTIONS, Ints, Reader, Records, Unread
+from plimsoll_insight.hist.records import DIRECTIONS, Ints, RecordReader, Records, Unread
 from plimsoll_insight.hist.scale import SCALES, Floats, Scale
 from plimsoll_insight.hist.sources import Source, is_of_client
 from plimsoll_probes.model.histogram import Histogram
@@ -116,7 +116,7 @@ def survey(source: Source) -> Extent:
     damages: list[str] = []
     proof = _Proof() if is_of_client(source.path) else None
     with opened(source.path, damages.append) as stream:
-        reader = Reader(stream)
+        reader = RecordReader(stream)
         for records in reader:
             if proof is not None:
                 proof.add(records)
@@ -217,7 +217,7 @@ class Log:
         mark = self._mark if self._mark.next_ms <= begin_ms else self._begin
         states = _copies(mark.known)
         with opened(self._source.path, lambda _: None, mark.place) as stream:
-            reader = Reader(stream)
+            reader = RecordReader(stream)
             place = -1
             differences = _Differences()
             for records in reader:

@@ -58,7 +58,7 @@ class Unread:
     incomplete: bool = False
 
 
-class Reader:
+class RecordReader:
     """The records of one stream, and afterwards what was ``unread``."""
 
     def __init__(self, stream: BinaryIO) -> None:

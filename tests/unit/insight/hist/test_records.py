@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll_insight.hist import records
-from plimsoll_insight.hist.records import Reader, Unread
+from plimsoll_insight.hist.records import RecordReader, Unread
 from plimsoll_insight.hist.scale import SCALES
 from tests import depth
 
@@ -24,7 +24,7 @@ def text(row: Row, separator: str = ", ") -> str:
 
 
 def read(data: bytes) -> tuple[list[Row], Unread]:
-    reader, found = Reader(io.BytesIO(data)), []
+    reader, found = RecordReader(io.BytesIO(data)), []
     for part in reader:
         for number, (time, direction) in enumerate(zip(part.time_ms, part.direction, strict=True)):
             mine = part.row == number
