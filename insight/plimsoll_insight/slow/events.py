@@ -18,7 +18,7 @@ from operator import itemgetter
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.slow.blame import Blame
-from plimsoll_insight.slow.wrapped import Entry, time_around, unwrap
+from plimsoll_insight.slow.wrapped import WrappedEntry, time_around, unwrap
 
 OSD = int
 NOBODY: OSD = -1
@@ -263,7 +263,7 @@ def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     return event_of(entry, osd if entry.osd is None else entry.osd, clock)
 
 
-def event_of(entry: Entry, osd: OSD | None, clock: Clock) -> Event | None:
+def event_of(entry: WrappedEntry, osd: OSD | None, clock: Clock) -> Event | None:
     """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
     line = entry.text
     try:

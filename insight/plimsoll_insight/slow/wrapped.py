@@ -61,7 +61,7 @@ _MESSAGES = ("MESSAGE", "log", "message", "msg", "line")
 
 
 @frozen
-class Entry:
+class WrappedEntry:
     """``text`` is Ceph's. ``time`` is that of what is around it, where Ceph's text has none; in seconds."""
 
     text: bytes
@@ -81,7 +81,7 @@ _STAMPED = re.compile(_STAMP + rb" ")
 _THREAD = re.compile(_STAMP.replace(rb"(?:\.", rb"(?:[.,]") + rb" ([0-9a-f]{5,16}) ")
 
 
-def unwrap(line: bytes) -> Entry:
+def unwrap(line: bytes) -> WrappedEntry:
     """A line of any form."""
     begin = line[:600]
     stamp = _DATED.search(begin)
@@ -101,7 +101,7 @@ def unwrap(line: bytes) -> Entry:
     thread = _THREAD.match(text) if is_dated and not (ident and ident[2]) else None
     who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
     is_retold = bool(ident and osd is None and _MONITOR.search(ident[1]) and _OF_AN_OSD.match(text))
-    return Entry(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)), is_retold)
+    return WrappedEntry(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)), is_retold)
 
 
 def _osd_of(name: bytes) -> int | None:
