@@ -156,7 +156,7 @@ def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]
     """Logs that can be read; of the others a line is added to ``unread``. Raises ``UnreadableLog`` where none can."""
     from plimsoll_insight.files.packed import UnreadableLog
     from plimsoll_insight.hist.flows import Log, survey
-    from plimsoll_insight.hist.sources import Choice, Source, sources
+    from plimsoll_insight.hist.sources import FileChoice, Source, sources
     from plimsoll_insight.hist.study import Part
 
     def part(source: Source) -> Part:
@@ -170,7 +170,7 @@ def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]
         for pattern, text in (_pair("--offset", text) for text in parsed_args.offset)
     }
     parts, errors = [], []
-    for source in sources(parsed_args.paths, Choice(groups, offsets)):
+    for source in sources(parsed_args.paths, FileChoice(groups, offsets)):
         try:
             parts.append(part(source))
         except UnreadableLog as error:

@@ -34,7 +34,7 @@ class Source:
 
 
 @frozen
-class Choice:
+class FileChoice:
     """How files are chosen from directories and put together."""
 
     groups: Mapping[str, str]
@@ -43,7 +43,7 @@ class Choice:
     """A shell pattern, and by how much the times of its files are moved."""
 
 
-def sources(paths: Iterable[Path], choice: Choice) -> list[Source]:
+def sources(paths: Iterable[Path], choice: FileChoice) -> list[Source]:
     """A file is taken as it is. Of a directory, what has the name of a histogram log; JSON only where there is none,
     since fio tells of the same requests in both; ``lat`` and ``slat`` only where there is no ``clat`` of them.
 
@@ -142,7 +142,7 @@ def _guest(path: Path, top: Path) -> str:
     return (match and match["guest"]) or path.name
 
 
-def _source(path: Path, guest: str, choice: Choice) -> Source:
+def _source(path: Path, guest: str, choice: FileChoice) -> Source:
     def matches(pattern: str) -> bool:
         return fnmatchcase(guest, pattern) or fnmatchcase(path.name, pattern)
 

@@ -16,7 +16,7 @@ import zstandard
 from plimsoll_agent.errors import UsageError
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.flows import FlowWindows, Log, survey
-from plimsoll_insight.hist.sources import Choice, Source, sources
+from plimsoll_insight.hist.sources import FileChoice, Source, sources
 from plimsoll_insight.hist.study import Part, seconds_of, study
 from tests.unit.insight.hist.fiolog import Request, fio_log
 
@@ -37,7 +37,7 @@ def requests(path: Path) -> int:
 
 
 def found(directory: Path, **groups: str) -> list[tuple[str, str, str]]:
-    return [(each.path.name, each.guest, each.group) for each in sources([directory], Choice(groups, {}))]
+    return [(each.path.name, each.guest, each.group) for each in sources([directory], FileChoice(groups, {}))]
 
 
 def test_a_guest_is_the_directory_below_or_the_name_before_the_suffix(tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_json_in_a_directory_counts_only_without_logs_of_the_same_requests(tmp_p
 
 def test_a_directory_without_logs_is_an_error_that_says_what_they_are_called(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"_clat_hist\.N\.log"):
-        sources([tmp_path], Choice({}, {}))
+        sources([tmp_path], FileChoice({}, {}))
     with pytest.raises(UsageError, match="no such file"):
-        sources([tmp_path / "gone"], Choice({}, {}))
+        sources([tmp_path / "gone"], FileChoice({}, {}))
 
 
 @pytest.mark.parametrize("pack", [lambda text: text, gzip.compress, lambda text: zstandard.compress(text)],
@@ -127,10 +127,10 @@ def test_what_would_count_twice_is_refused(tmp_path: Path) -> None:
     log.write_text(LOG)
     for given in ([log, log], [tmp_path, log]):
         with pytest.raises(UsageError, match="would count twice"):
-            sources(given, Choice({}, {}))
+            sources(given, FileChoice({}, {}))
     (tmp_path / "a_clat_hist.1.log.gz").write_bytes(gzip.compress(LOG.encode()))
     with pytest.raises(UsageError, match="would count twice"):
-        sources([tmp_path], Choice({}, {}))
+        sources([tmp_path], FileChoice({}, {}))
 
 
 def test_other_latencies_of_the_same_requests_count_only_without_clat(tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ def test_a_directory_that_may_not_be_read_is_not_left_out_in_silence(
 
     monkeypatch.setattr("os.scandir", refused)
     with pytest.raises(UsageError, match="g2: Permission denied"):
-        sources([tmp_path], Choice({}, {}))
+        sources([tmp_path], FileChoice({}, {}))
 
 
 def test_a_name_that_no_file_can_have_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="File name too long"):
-        sources([tmp_path / ("x" * 300)], Choice({}, {}))
+        sources([tmp_path / ("x" * 300)], FileChoice({}, {}))
 
 
 @pytest.mark.parametrize("content", [
@@ -204,7 +204,7 @@ def test_fio_s_json_has_the_requests_of_its_jobs(tmp_path: Path) -> None:
 
 def test_an_offset_moves_the_times_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "late_clat_hist.1.log").write_text(LOG)
-    [source] = sources([tmp_path], Choice({}, {"late": 7000}))
+    [source] = sources([tmp_path], FileChoice({}, {"late": 7000}))
     first = next(iter(flows(source)))
     assert first.begin_ms[0] == 7000 + 2  # when the first request ended
 
