@@ -110,7 +110,7 @@ class OsdCount:
 
 
 @dataclass(slots=True)
-class Sums:
+class MonitorSums:
     """What monitors reported of all OSDs: at least ``number`` requests at once, the oldest for ``oldest`` seconds."""
 
     number: int = 0
@@ -136,7 +136,7 @@ class Sums:
             if self.cleared is not None and report.time > self.cleared:
                 self.cleared = None
 
-    def merge(self, other: Sums) -> None:
+    def merge(self, other: MonitorSums) -> None:
         self.stalls |= other.stalls
         if other.begin is None or other.end is None:
             return
@@ -297,7 +297,7 @@ class Counts:
         """By OSD, the most that it had at once since its count began."""
         self._begun: dict[int, tuple[Oldest, Oldest, int]] = {}
         """By OSD, the line that seems to begin a count again after a pause, the one before, and the most before."""
-        self.by_monitor = Sums()
+        self.by_monitor = MonitorSums()
 
     @property
     def requests(self) -> int:
