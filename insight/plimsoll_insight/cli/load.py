@@ -31,8 +31,8 @@ from plimsoll_insight.load.tally import (
     DIRECTIONS,
     Did,
     Intervals,
+    LoadTally,
     Share,
-    Tally,
     heaviest,
     key_of,
     share_of,
@@ -100,7 +100,7 @@ class Load(NodeCommand, Listing):
             sampler = Sampler(hypervisor, scope, clock=time.monotonic, at_once=settings.bounds.at_once)
             sampler.check()
             began = datetime.now(UTC)
-            tally = Tally(Intervals(time.monotonic(), interval) if by == "time" else None)
+            tally = LoadTally(Intervals(time.monotonic(), interval) if by == "time" else None)
             histograms = Histograms(hypervisor, state, settings.uri)
             latencies: Mapping[str, Latencies] = {}
             if parsed_args.latency:
@@ -141,7 +141,9 @@ class Load(NodeCommand, Listing):
         cells = [_latency_cells(each, tally, by, latencies) for each in shares]
         return (*_columns(by), *LATENCY_COLUMNS), [(*row, *more) for row, more in zip(rows, cells, strict=False)]
 
-    def _watch(self, sampler: Sampler, tally: Tally, length: float, interval: float, stop: Event) -> Iterator[int]:
+    def _watch(
+        self, sampler: Sampler, tally: LoadTally, length: float, interval: float, stop: Event
+    ) -> Iterator[int]:
         """How many rounds follow each; they begin on time, however long one took. Progress on a terminal."""
         stderr, began = self.app.stderr, time.monotonic()
         rounds = round(length / interval)
@@ -226,7 +228,7 @@ def _times(parsed_args: argparse.Namespace) -> tuple[float, float]:
     return length, interval
 
 
-def _busiest(tally: Tally, top: int | None) -> list[Disk]:
+def _busiest(tally: LoadTally, top: int | None) -> list[Disk]:
     """All of them, or those with most requests until now; none before a disk has any."""
     if top is None:
         return list(tally.disks.values())
@@ -288,7 +290,7 @@ def _columns(by: str) -> Sequence[Column]:
     )
 
 
-def _cells(share: Share, whole: Did, tally: Tally, by: str) -> tuple[object, ...]:
+def _cells(share: Share, whole: Did, tally: LoadTally, by: str) -> tuple[object, ...]:
     names: tuple[object, ...] = ()
     if by in ("volume", "guest"):
         guest = next(disk.guest for disk in tally.disks.values() if key_of(by)(disk) == share.name)
@@ -340,7 +342,7 @@ LATENCY_COLUMNS = (
 )
 
 
-def _latency_cells(share: Share, tally: Tally, by: str, by_key: Mapping[str, Latencies]) -> list[Shown]:
+def _latency_cells(share: Share, tally: LoadTally, by: str, by_key: Mapping[str, Latencies]) -> list[Shown]:
     of = [by_key[key] for key, disk in tally.disks.items() if key in by_key and key_of(by)(disk) == share.name]
     latencies = merge(of)
     cells = []
@@ -408,12 +410,12 @@ def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str, whose: str
             yield f"{percent(part)} of {whose}{direction}s come from {plural(number, one)} of {of}{also}."
 
 
-def _closing(shares: Sequence[Share], whole: Did, tally: Tally, parsed_args: argparse.Namespace) -> Iterator[str]:
+def _closing(shares: Sequence[Share], whole: Did, tally: LoadTally, parsed_args: argparse.Namespace) -> Iterator[str]:
     of, whose = f"{len(shares)} active", "these guests' " if parsed_args.guest else ""
     yield from heaviest_lines([share.did for share in shares], whole, parsed_args.by, of, whose)
     yield from _incomplete(tally)
 
 
-def _incomplete(tally: Tally) -> Iterator[str]:
+def _incomplete(tally: LoadTally) -> Iterator[str]:
     if tally.unknown:
         yield f"Incomplete: counters of {plural(len(tally.unknown), 'disk')} could not be read all the time."

@@ -105,7 +105,7 @@ class Intervals:
         return [self._did.get(number, Did()) for number in range(max(self._did, default=-1) + 1)]
 
 
-class Tally:
+class LoadTally:
     """Disks and what each did, over any number of readings."""
 
     def __init__(self, intervals: Intervals | None = None) -> None:

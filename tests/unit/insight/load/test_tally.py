@@ -8,15 +8,15 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading, Usage, follow
-from plimsoll_insight.load.tally import Did, Intervals, Tally, heaviest, key_of, share_of, size_words
+from plimsoll_insight.load.tally import Did, Intervals, LoadTally, heaviest, key_of, share_of, size_words
 from tests.unit.values import a_disk, a_guest
 
 KIB = 1024
 
 
-def watched(disk: Disk, *counters: tuple[int, int, int, int], every: float = 1.0) -> Tally:
+def watched(disk: Disk, *counters: tuple[int, int, int, int], every: float = 1.0) -> LoadTally:
     """The disk's counters (read requests and bytes, write requests and bytes) at each second."""
-    tally, before = Tally(), ()
+    tally, before = LoadTally(), ()
     for number, each in enumerate(counters):
         before = follow(before, [disk], {disk.target: Reading(number * every, BlockStats(*each))})
         tally.add(before)
@@ -44,7 +44,7 @@ def test_sizes_are_those_of_each_interval_not_their_mean() -> None:
 
 def over_time(*readings: tuple[float, int, int]) -> list[Did]:
     """A disk's write requests and bytes at these times, in intervals of a second from 100 s on."""
-    disk, tally, before = a_disk(), Tally(Intervals(100.0, 1.0)), ()
+    disk, tally, before = a_disk(), LoadTally(Intervals(100.0, 1.0)), ()
     for at, requests, written in readings:
         before = follow(before, [disk], {disk.target: Reading(at, BlockStats(0, 0, requests, written))})
         tally.add(before)
@@ -55,7 +55,7 @@ def over_time(*readings: tuple[float, int, int]) -> list[Did]:
 def test_each_interval_has_the_sizes_of_its_own_disks() -> None:
     """In the first second vda writes 30 of 4k, vdb 10 of 64k; in the next only vda does, 20 of 512k."""
     small, large = a_disk(target="vda"), a_disk(target="vdb", volume_id=None, image="b")
-    tally, before = Tally(Intervals(100.0, 1.0)), ()
+    tally, before = LoadTally(Intervals(100.0, 1.0)), ()
     after = ((0, 0), (0, 0)), ((30, 120 * KIB), (10, 640 * KIB)), ((50, 120 * KIB + 20 * 512 * KIB), (10, 640 * KIB))
     for second, counters in enumerate(after):
         read = {disk.target: Reading(100.01 + second, BlockStats(0, 0, *counts))
@@ -88,7 +88,7 @@ def test_a_guest_that_is_read_late_in_each_round_is_in_the_interval_that_has_mos
 
 
 def test_a_reading_that_is_told_twice_counts_once() -> None:
-    disk, tally = a_disk(), Tally()
+    disk, tally = a_disk(), LoadTally()
     used = Usage(disk=disk, reading=Reading(1.0, BlockStats(0, 0, 0, 0)), rates=Rates(0, 10, 0, 10 * KIB, 1.0))
     tally.add([used])
     tally.add([used])
@@ -96,7 +96,7 @@ def test_a_reading_that_is_told_twice_counts_once() -> None:
 
 
 def test_a_disk_whose_counters_are_unknown_is_no_idle_one() -> None:
-    tally = Tally()
+    tally = LoadTally()
     tally.add([Usage(disk=a_disk(), reason=because(Code.NOT_SENT, detail="busy"))])
     assert (len(tally.unknown), tally.did) == (1, {})
 
@@ -113,7 +113,7 @@ def test_disks_are_summed_by_what_is_asked_for() -> None:
         a_disk(one, target="vdb", volume_id=None, image="b", volume_type="gold"),
         a_disk(other, target="vda", volume_id=None, image="c", volume_type="gold"),
     ]
-    tally = Tally()
+    tally = LoadTally()
     for number, disk in enumerate(disks, 1):
         tally.add(
             [
