@@ -17,9 +17,9 @@ from plimsoll_insight.slow.events import (
     Cleared,
     DiskStalls,
     Event,
+    MonitorReport,
     Oldest,
     OsdChange,
-    Report,
     Retold,
     SlowCount,
     SlowRequest,
@@ -125,7 +125,7 @@ class MonitorSums:
     stalls: bool = False
     """BlueStore of OSDs that no line names was slow."""
 
-    def add(self, report: Report) -> None:
+    def add(self, report: MonitorReport) -> None:
         self.number = max(self.number, report.number, len(report.osds))
         self.oldest = max(self.oldest, report.oldest, report.age)
         self.osds.update(report.osds)
@@ -140,7 +140,7 @@ class MonitorSums:
         self.stalls |= other.stalls
         if other.begin is None or other.end is None:
             return
-        report = Report(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
+        report = MonitorReport(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
         self.add(replace(report, time=other.begin))
         self.add(report)
         if other.cleared is not None:
@@ -335,7 +335,7 @@ class Counts:
                     self._oldest(event)
             case Batch():
                 self._batch(event)
-            case Report():
+            case MonitorReport():
                 self._report(event)
             case DiskStalls():
                 self._stalls(event)
@@ -365,7 +365,7 @@ class Counts:
             self._age(osd, event.age)
             self.osd(osd).at_once = max(self.osd(osd).at_once, event.number)
 
-    def _report(self, event: Report) -> None:
+    def _report(self, event: MonitorReport) -> None:
         if event.others and not event.osds:
             return  # a monitor's own: no requests to an OSD
         self.by_monitor.add(event)

@@ -76,7 +76,7 @@ class Oldest:
 
 
 @frozen
-class Report:
+class MonitorReport:
     """OSDs with slow requests, by the monitor. ``age`` is 0 where it names several: no line says whose it is."""
 
     time: float
@@ -91,7 +91,7 @@ class Report:
 
 
 @frozen
-class Batch(Report):
+class Batch(MonitorReport):
     """An OSD tells of a few of its slow requests, and how many it has."""
 
 
@@ -124,7 +124,7 @@ class Retold(Known):
     again after minutes or an hour, and its own log has what the cluster's has.
     """
 
-    what: Report | OsdChange
+    what: MonitorReport | OsdChange
 
 
 @frozen
@@ -132,13 +132,13 @@ class Cleared(Known):
     """A monitor: there are no slow requests any more."""
 
     time: float
-    was: Report | None
+    was: MonitorReport | None
 
 
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
 OTHERS = frozenset({LOCKS, REPLICAS, UNKNOWN})
 """States in which an OSD is not to blame, or it is unknown."""
-Event = SlowRequest | SlowCount | Oldest | Report | DiskStalls | OsdChange | Known
+Event = SlowRequest | SlowCount | Oldest | MonitorReport | DiskStalls | OsdChange | Known
 _KNOWN = Known()
 _MOST_OSDS = 1 << 15
 """Of a cluster: it bounds the memory that a hostile log can take."""
@@ -282,7 +282,7 @@ def event_of(entry: WrappedEntry, osd: OSD | None, clock: Clock) -> Event | None
             return _event(time, osd, own[2], clock)
         if own:  # a monitor's says what the cluster's log says, too
             report = _event(time, None, own[2], clock)
-            if isinstance(report, Report | OsdChange):
+            if isinstance(report, MonitorReport | OsdChange):
                 return Retold(report)
             return report if isinstance(report, DiskStalls | Known) else None
         store = _STORE.search(line)
@@ -311,7 +311,7 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | 
         return _by_monitor(time, words, health)
     have = _HAVE.search(words)
     if have:
-        return Report(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
+        return MonitorReport(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
     stall = _OBSERVED.search(words)
     if stall:
         return DiskStalls(time, (_osd(stall[1]),))
@@ -340,7 +340,7 @@ def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
         return _KNOWN
     age = oldest if len(daemons) == 1 else 0.0
     others = len(osds) < len(daemons)
-    report = Report(time, osds, age, max(int(health[1]), 1), oldest, others)
+    report = MonitorReport(time, osds, age, max(int(health[1]), 1), oldest, others)
     if words.lstrip().startswith(b"Health check cleared"):
         return Cleared(time, report)
     return Retold(report) if _AGAIN.search(words) else report

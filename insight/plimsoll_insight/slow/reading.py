@@ -22,8 +22,8 @@ from plimsoll_insight.slow.events import (
     Clock,
     Event,
     Known,
+    MonitorReport,
     Oldest,
-    Report,
     SlowCount,
     SlowRequest,
     event_of,
@@ -470,6 +470,6 @@ class _Owner:
         return ()
 
 
-def _at_once(count: SlowCount) -> Report:
+def _at_once(count: SlowCount) -> MonitorReport:
     """Of one OSD of several: which lines are of the same one is unknown, and so is how its number has grown."""
-    return Report(count.time, (), 0.0, count.number)
+    return MonitorReport(count.time, (), 0.0, count.number)

@@ -12,10 +12,10 @@ from plimsoll_insight.slow.counts import Counts, Intervals, OsdCount, together
 from plimsoll_insight.slow.events import (
     Cleared,
     Clock,
+    MonitorReport,
     Oldest,
     Operation,
     OsdChange,
-    Report,
     SlowCount,
     SlowRequest,
     event,
@@ -223,7 +223,7 @@ def test_the_first_osd_that_tells_of_a_request_is_the_same_for_one_as_for_many()
 @pytest.mark.parametrize("order", [*permutations(range(3))])
 def test_monitors_sums_are_the_same_in_any_order(order: tuple[int, ...]) -> None:
     """What other lines tell is counted before requests that wait to be counted at once."""
-    told = [Cleared(5.0, None), Cleared(3.0, None), Report(4.0, (1,), 0.0, 2)]
+    told = [Cleared(5.0, None), Cleared(3.0, None), MonitorReport(4.0, (1,), 0.0, 2)]
     some = Counts()
     for place in order:
         some.add(told[place])

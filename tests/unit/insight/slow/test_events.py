@@ -12,9 +12,9 @@ from plimsoll_insight.slow.events import (
     Clock,
     Event,
     Known,
+    MonitorReport,
     Oldest,
     OsdChange,
-    Report,
     SlowCount,
     SlowRequest,
     event,
@@ -100,7 +100,9 @@ def test_times_have_their_zone_and_without_one_are_utc() -> None:
     moments = [said(f"{head}1 slow requests (by type [ 'delayed' : 1 ])", 1) for head in (OCTOPUS, SQUID)]
     times = [each.time for each in moments if isinstance(each, SlowCount)]
     assert times == pytest.approx([1632056731.343245, 1758287131.343])
-    assert isinstance(said(f"{JEWEL}1 slow requests, 1 included below; oldest blocked for > 30.9 secs"), Report)
+    assert isinstance(
+        said(f"{JEWEL}1 slow requests, 1 included below; oldest blocked for > 30.9 secs"), MonitorReport
+    )
 
 
 @pytest.mark.parametrize(("zone", "hours"), [("UTC", 13), ("Europe/Berlin", 11), ("America/New_York", 17)])
@@ -108,7 +110,7 @@ def test_times_without_a_zone_are_read_in_the_one_that_is_given(zone: str, hours
     clock = Clock(ZoneInfo(zone))
     line = f"{JEWEL}1 slow requests, 1 included below; oldest blocked for > 30.9 secs".encode()
     found = event(line, None, clock)
-    assert isinstance(found, Report)
+    assert isinstance(found, MonitorReport)
     assert datetime.fromtimestamp(found.time, UTC).replace(microsecond=0) == datetime(
         2016, 9, 19, hours, 5, 31, 0, UTC
     )
@@ -167,7 +169,7 @@ def test_an_osd_s_own_log_has_the_oldest_request() -> None:
 def test_the_monitor_names_osds(words: str, osds: tuple[int, ...], age: int) -> None:
     for kind in ("failed", "update"):
         found = said(f"{MON}Health check {kind}: {words}")
-        assert isinstance(found, Report)
+        assert isinstance(found, MonitorReport)
         assert (found.osds, found.age) == (osds, age)
 
 
