@@ -10,7 +10,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.ranges import Range, exactly
-from plimsoll_insight.forecast.recovery import Group, evenly
+from plimsoll_insight.forecast.recovery import PlacementGroup, evenly
 from plimsoll_insight.slow.tree import Tree
 
 USUAL_GROUPS = 100
@@ -48,7 +48,7 @@ class Failure:
     hosts_left: int | None = None
     groups: Range | None = None
     """Placement groups of each OSD that fails."""
-    recovering: tuple[Group, ...] = ()
+    recovering: tuple[PlacementGroup, ...] = ()
     """Those of them with objects, as they are placed, or as in a cluster of which only the numbers are known."""
 
 
@@ -78,7 +78,7 @@ def by_counts(
     )
 
 
-def spread(losses: int, stay: int | None, copies: int, groups: float) -> tuple[Group, ...]:
+def spread(losses: int, stay: int | None, copies: int, groups: float) -> tuple[PlacementGroup, ...]:
     return tuple(evenly(losses, stay, copies, max(1, min(int(groups), _MOST_SPREAD // losses))))
 
 
@@ -144,7 +144,7 @@ class Placement:
             _hosts(tree, tree.osds) - hosts,
             exactly(copies / len(osds)),
             tuple(
-                Group(on, frozenset(osds).intersection(on), each / degraded_objects, can_wait)
+                PlacementGroup(on, frozenset(osds).intersection(on), each / degraded_objects, can_wait)
                 for on, each, can_wait in recovering
             ),
         )

@@ -25,7 +25,7 @@ ASYNC_COST = 100
 
 
 @frozen
-class Group:
+class PlacementGroup:
     """A placement group with a copy that is out of date."""
 
     osds: tuple[int, ...]
@@ -61,7 +61,7 @@ class Pace:
         return min(under_way, 1 / self.sleep) if self.sleep else under_way
 
 
-def seconds(groups: Sequence[Group], objects: float, pace: Pace) -> float:
+def seconds(groups: Sequence[PlacementGroup], objects: float, pace: Pace) -> float:
     """Until all ``objects``, spread over the groups by their parts, are recovered."""
     places = max(int(pace.places), 1)
     queues: dict[int, deque[int]] = {}
@@ -102,7 +102,7 @@ def seconds(groups: Sequence[Group], objects: float, pace: Pace) -> float:
                 free.add(primary)
 
 
-def evenly(losses: int, stay: int | None, copies: int, groups: int) -> list[Group]:
+def evenly(losses: int, stay: int | None, copies: int, groups: int) -> list[PlacementGroup]:
     """Of a cluster of which only the numbers are known: each of the ``losses`` OSDs has so many groups, is the
     primary of one in ``copies`` of them, and shares each with the next of those that ``stay``, or with one without
     others.
@@ -113,11 +113,11 @@ def evenly(losses: int, stay: int | None, copies: int, groups: int) -> list[Grou
         for osd in range(losses):
             with_it = [next(partners) for _ in range(copies - 1)]
             with_it.insert(number % copies, osd)
-            layout.append(Group(tuple(with_it), frozenset((osd,)), 1 / (losses * groups)))
+            layout.append(PlacementGroup(tuple(with_it), frozenset((osd,)), 1 / (losses * groups)))
     return layout
 
 
-def per_second(groups: Sequence[Group], objects: float, pace: Pace) -> float:
+def per_second(groups: Sequence[PlacementGroup], objects: float, pace: Pace) -> float:
     """Objects a second, on average over the whole recovery."""
     took = seconds(groups, objects, pace)
     return objects / took if took else math.inf

@@ -8,12 +8,12 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.forecast.failures import Failure, by_counts
 from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
 from plimsoll_insight.forecast.ranges import Range, exactly
-from plimsoll_insight.forecast.recovery import Group
+from plimsoll_insight.forecast.recovery import PlacementGroup
 
 MIB = 1 << 20
 HOST = Failure(
     "host", exactly(0.3), objects=exactly(3000), osds=10, hosts=1, left=90, hosts_left=9, groups=exactly(100),
-    recovering=(Group((1, 2), frozenset((1,)), 0.5), Group((2, 1), frozenset((1,)), 0.5)),
+    recovering=(PlacementGroup((1, 2), frozenset((1,)), 0.5), PlacementGroup((2, 1), frozenset((1,)), 0.5)),
 )  # fmt: skip
 KNOWN = Inputs(
     write_latency=exactly(0.001),

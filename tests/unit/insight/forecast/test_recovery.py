@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll_insight.forecast.recovery import Group, Pace, evenly, per_second, seconds
+from plimsoll_insight.forecast.recovery import Pace, PlacementGroup, evenly, per_second, seconds
 
 BACK = frozenset((1,))
 PACE = Pace(each=0.01, sleep=0.09, active=3, places=1)
 """A group alone recovers an object each 0.1 s."""
 
 
-def groups(*osds: tuple[int, ...]) -> list[Group]:
-    return [Group(each, BACK, 1 / len(osds)) for each in osds]
+def groups(*osds: tuple[int, ...]) -> list[PlacementGroup]:
+    return [PlacementGroup(each, BACK, 1 / len(osds)) for each in osds]
 
 
 def test_groups_of_one_primary_recover_one_after_the_other() -> None:
@@ -46,12 +46,16 @@ def test_an_osd_that_missed_much_is_no_primary_until_it_has_all() -> None:
     both = groups((1, 0), (0, 1))
     assert seconds(both, 200, PACE) == pytest.approx(10)
     assert seconds(both, 202, PACE) == pytest.approx(20.2)
-    kept = [Group(group.osds, group.lost, group.part, can_wait=False) for group in both]
+    kept = [PlacementGroup(group.osds, group.lost, group.part, can_wait=False) for group in both]
     assert seconds(kept, 202, PACE) == pytest.approx(10.1)
 
 
 def test_a_free_place_is_taken_by_the_next_group() -> None:
-    unequal = [Group((0, 1), BACK, 0.7), Group((2, 1), BACK, 0.2), Group((3, 1), BACK, 0.1)]
+    unequal = [
+        PlacementGroup((0, 1), BACK, 0.7),
+        PlacementGroup((2, 1), BACK, 0.2),
+        PlacementGroup((3, 1), BACK, 0.1),
+    ]
     # The two small ones after each other, beside the large one.
     assert seconds(unequal, 100, Pace(0.01, 0.09, 3, 2)) == pytest.approx(7)
 
