@@ -18,7 +18,7 @@ from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain import strip
 from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
-from plimsoll_insight.explain.evidence import Place
+from plimsoll_insight.explain.evidence import SharedPlace
 from plimsoll_insight.explain.messages import figures_words, idle, limit_words, tenant_words, whose
 from plimsoll_insight.explain.questions import ExplainedDisk
 from plimsoll_insight.explain.strip import Row
@@ -153,7 +153,7 @@ def _neighbour_words(case: Case, group: Sequence[Explained]) -> str:
     one = max((each.neighbour for _, each in group if each.neighbour), key=lambda each: each.share)
     unit = "requests" if one.unit == "operations" else "bytes"
     who = case.names.get(one.uuid) or one.uuid
-    if one.place is Place.POOL:
+    if one.place is SharedPlace.POOL:
         return f"in pool {disk.pool}: {who} did {percent(one.share)} of the pool's {unit}"
     node = next((each.node for each in reversed(finding.slow) if each.node), None)
     return f"on {without_port(node) if node else 'this node'}: {who} did {percent(one.share)} of the node's {unit}"

@@ -62,7 +62,7 @@ from statistics import median
 
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace, idle
 
 FACTOR = 3.0
 FLOOR = 0.010
@@ -213,7 +213,11 @@ def _node_still_from(intervals: Sequence[Interval]) -> int:
 
 
 def _none_on_node(interval: Interval) -> bool:
-    return interval.operations == 0 and not interval.paused and idle(Place.NODE, "operations") in interval.neighbours
+    return (
+        interval.operations == 0
+        and not interval.paused
+        and idle(SharedPlace.NODE, "operations") in interval.neighbours
+    )
 
 
 def _time(interval: Interval) -> float:

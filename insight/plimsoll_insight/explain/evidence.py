@@ -9,7 +9,7 @@ from enum import StrEnum
 from plimsoll_agent.util.frozen import frozen
 
 
-class Place(StrEnum):
+class SharedPlace(StrEnum):
     """Where two guests share something."""
 
     NODE = "node"
@@ -21,7 +21,7 @@ class Neighbour:
     """The busiest other guest at a place."""
 
     uuid: str
-    place: Place
+    place: SharedPlace
     unit: str
     """``operations`` or ``bytes``, per second."""
     rate: float
@@ -29,7 +29,7 @@ class Neighbour:
     """Of all that the node's guests, or the pool's, did."""
 
 
-def idle(place: Place, unit: str) -> Neighbour:
+def idle(place: SharedPlace, unit: str) -> Neighbour:
     """No other guest did anything there, which is known."""
     return Neighbour("", place, unit, 0.0, 0.0)
 

@@ -12,7 +12,7 @@ from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
-from plimsoll_insight.explain.evidence import Interval, Place
+from plimsoll_insight.explain.evidence import Interval, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 from plimsoll_monitoring.region.messages import percent, seconds_words
 
@@ -151,7 +151,7 @@ def tenant_words(disk: ExplainedDisk, diagnosis: Diagnosis, subject: str = "") -
     instead = f" instead of {seconds_words(usual)}" if took is not None and usual is not None else ""
     if diagnosis.cause is Cause.CLUSTER:
         why = "our storage cluster was impaired"
-    elif diagnosis.neighbour and diagnosis.neighbour.place is Place.NODE:
+    elif diagnosis.neighbour and diagnosis.neighbour.place is SharedPlace.NODE:
         why = "other load on the same host was unusually high"
     else:
         why = "other load on the same storage was unusually high"

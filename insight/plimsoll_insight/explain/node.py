@@ -22,7 +22,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.answer import Case
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Diagnosis, Unexplained, usual_of
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace, idle
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
 from plimsoll_insight.explain.questions import ExplainedDisk
 from plimsoll_insight.explain.serialize import disk_data
@@ -156,9 +156,9 @@ def _busiest(rates_of: Mapping[str, Mapping[str, float]], guest: str) -> Iterato
         rates.pop(guest, None)
         most = max(rates, key=lambda uuid: rates[uuid], default=None)
         if most is not None and rates[most]:
-            yield Neighbour(most, Place.NODE, unit, rates[most], rates[most] / whole)
+            yield Neighbour(most, SharedPlace.NODE, unit, rates[most], rates[most] / whole)
         else:
-            yield idle(Place.NODE, unit)
+            yield idle(SharedPlace.NODE, unit)
 
 
 def lines(facts: NodeEvidence) -> Iterator[str]:

@@ -13,7 +13,7 @@ from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
-from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, Place, idle
+from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, SharedPlace, idle
 from plimsoll_monitoring.promql import Selection, any_of, braces, each, equal, increase, quote, selector
 from plimsoll_monitoring.region.answers import Ask, Line, NodeKey, Series, key_of, label
 
@@ -374,8 +374,8 @@ class _Around:
         for unit in metrics.UNITS:
             on_node = [line for line in self._on_node[unit] if key_of(line) == node]
             lines_of = (
-                (Place.NODE, on_node, self._node_sum[unit].get(node, {})),
-                (Place.POOL, *pools[unit]),
+                (SharedPlace.NODE, on_node, self._node_sum[unit].get(node, {})),
+                (SharedPlace.POOL, *pools[unit]),
             )
             for place, lines, sums in lines_of:
                 whole = sums.get(at)
@@ -388,7 +388,7 @@ class _Around:
                 if whole:
                     yield from (Neighbour(uuid, place, unit, rate, min(1.0, rate / whole)) for uuid, rate in busy)
                 # A node's lines are of other guests alone, a pool's of the three busiest.
-                if whole is not None and not busy and (rates or place is Place.NODE):
+                if whole is not None and not busy and (rates or place is SharedPlace.NODE):
                     yield idle(place, unit)
 
     def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[Line], Mapping[float, float]]]:

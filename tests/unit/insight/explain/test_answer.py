@@ -16,7 +16,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import answer, messages
 from plimsoll_insight.explain.answer import Case, Explained
 from plimsoll_insight.explain.cause import find
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk
 from tests.unit.values import VOLUME
 from tests.unit.widths import plain
@@ -35,7 +35,7 @@ CALM = Interval(
     of_node=0.005,
     raised=(),
 )
-LOUD = Neighbour("u9", Place.NODE, "operations", 5000, 0.94)
+LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.94)
 BESIDE_LOUD = replace(CALM, latency=0.2, neighbours=(LOUD,))
 AT_LIMIT = replace(CALM, share=1.0, latency=0.3)
 UNWELL = replace(CALM, latency=0.9, raised=("OSD_DOWN", "SLOW_OPS"))
@@ -128,7 +128,9 @@ def test_a_time_of_the_last_day_is_told_without_the_day_and_a_server_whose_disks
 
 
 def test_guests_that_share_a_pool_are_told_by_the_pool_and_two_limits_by_their_disks() -> None:
-    pool = replace(BESIDE_LOUD, neighbours=(replace(LOUD, place=Place.POOL, unit="bytes", uuid="u8", rate=9e6),))
+    pool = replace(
+        BESIDE_LOUD, neighbours=(replace(LOUD, place=SharedPlace.POOL, unit="bytes", uuid="u8", rate=9e6),)
+    )
     assert lines(a_case(a_disk("vda", *around(pool))))[0].startswith(
         "web-29 vda was slow because of a NEIGHBOUR in pool volumes: u8 did 94 % of the pool's bytes"
     )

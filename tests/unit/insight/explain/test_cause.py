@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place, idle
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace, idle
 
 RUNS = range(20)
 NEVER_CLEARED = "OSD_DOWN"
@@ -33,8 +33,8 @@ def calm(chance: random.Random, at: float, usual: float, most_share: float, chro
         of_node=usual * chance.lognormvariate(0, 0.15),
         of_node_disks=chance.randint(3, 40),
         neighbours=(
-            Neighbour("u2", Place.NODE, "operations", chance.uniform(300, 500), chance.uniform(0.1, 0.45)),
-            Neighbour("u3", Place.POOL, "bytes", chance.uniform(3e6, 5e6), chance.uniform(0.01, 0.45)),
+            Neighbour("u2", SharedPlace.NODE, "operations", chance.uniform(300, 500), chance.uniform(0.1, 0.45)),
+            Neighbour("u3", SharedPlace.POOL, "bytes", chance.uniform(3e6, 5e6), chance.uniform(0.01, 0.45)),
         ),
         raised=tuple(chronic),
     )
@@ -62,10 +62,10 @@ def cluster_without_checks(one: Interval, chance: random.Random, usual: float) -
 
 def neighbour(one: Interval, chance: random.Random, usual: float) -> Interval:
     slow = chance.uniform(4, 100) * max(usual, 0.004)
-    place, unit = chance.choice(list(Place)), chance.choice(["operations", "bytes"])
+    place, unit = chance.choice(list(SharedPlace)), chance.choice(["operations", "bytes"])
     rate = chance.uniform(2000, 50000) if unit == "operations" else chance.uniform(5e7, 2e9)
     loud = Neighbour("u9", place, unit, rate, chance.uniform(0.5, 0.99))
-    of_type = slow if place is Place.POOL and chance.random() < 0.5 else one.of_type
+    of_type = slow if place is SharedPlace.POOL and chance.random() < 0.5 else one.of_type
     return replace(one, latency=slow, of_type=of_type, of_node=slow, neighbours=(*one.neighbours, loud))
 
 
@@ -278,9 +278,9 @@ def test_while_only_the_last_pass_shows_that_no_requests_end_a_disk_is_not_calle
 
 
 AMONG_OTHERS = replace(
-    CALM, of_node=0.004, of_node_disks=3, neighbours=(Neighbour("u2", Place.NODE, "operations", 90.0, 0.4),)
+    CALM, of_node=0.004, of_node_disks=3, neighbours=(Neighbour("u2", SharedPlace.NODE, "operations", 90.0, 0.4),)
 )
-CUT_OFF = replace(IDLE, of_node_disks=0, neighbours=(idle(Place.NODE, "operations"),))
+CUT_OFF = replace(IDLE, of_node_disks=0, neighbours=(idle(SharedPlace.NODE, "operations"),))
 
 
 @pytest.mark.parametrize("last", [[CUT_OFF], [CUT_OFF] * 5, [CUT_OFF, NOTHING]])
@@ -599,7 +599,7 @@ def test_a_type_of_few_disks_is_no_witness_for_the_cluster() -> None:
 
 
 def test_a_guest_that_is_always_the_busiest_is_not_the_neighbour_behind_it() -> None:
-    loud = Neighbour("u9", Place.NODE, "operations", 5000, 0.9)
+    loud = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.9)
     always = replace(CALM, neighbours=(loud,))
     slow = replace(always, latency=0.9)
     assert find(of(*[always] * 50, *[slow] * 9)).unexplained is Unexplained.ALONE
@@ -610,15 +610,15 @@ def test_a_guest_that_is_always_the_busiest_is_not_the_neighbour_behind_it() -> 
 
 def test_a_guest_that_did_nothing_before_is_the_neighbour_also_if_it_was_busy_before_others_were_slow() -> None:
     """In the lab: of the calm intervals in which it did anything, half were of its load."""
-    loud = Neighbour("u9", Place.NODE, "bytes", 1e8, 0.97)
-    rested, early = (replace(CALM, neighbours=(one,)) for one in (idle(Place.NODE, "bytes"), loud))
+    loud = Neighbour("u9", SharedPlace.NODE, "bytes", 1e8, 0.97)
+    rested, early = (replace(CALM, neighbours=(one,)) for one in (idle(SharedPlace.NODE, "bytes"), loud))
     slow = replace(early, latency=0.03)
     found = find(of(*[rested] * 8, *[early] * 4, *[slow] * 5))
     assert (found.cause, found.neighbour and found.neighbour.uuid) == (Cause.NEIGHBOUR, "u9")
 
 
 def test_a_disk_that_makes_the_load_itself_has_no_neighbour_to_blame() -> None:
-    loud = Neighbour("u9", Place.NODE, "operations", 5000, 0.5)
+    loud = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.5)
     slow = replace(CALM, latency=0.9, operations=5000.0, neighbours=(loud,))
     assert find(of(*[CALM] * 50, *[slow] * 9)).unexplained is Unexplained.ALONE
 

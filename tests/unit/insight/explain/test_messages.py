@@ -8,7 +8,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import Diagnosis, find
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, Place
+from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk
 
 CALM = Interval(
@@ -23,7 +23,7 @@ CALM = Interval(
     of_node=0.005,
     raised=(),
 )
-LOUD = Neighbour("u9", Place.NODE, "operations", 5000, 0.9)
+LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.9)
 
 
 def explained(*intervals: Interval) -> tuple[ExplainedDisk, Diagnosis]:

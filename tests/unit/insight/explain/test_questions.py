@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll_insight.explain import messages, questions
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
-from plimsoll_insight.explain.evidence import Place, idle
+from plimsoll_insight.explain.evidence import SharedPlace, idle
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay, StepSpan
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region.answers import Line, Series
@@ -96,7 +96,7 @@ def test_other_guests_that_did_nothing_are_told_apart_from_those_that_are_unknow
     known = {at: 100.0 for at in TIMES if at < NOW - 3600}
     whole = Line({"region": "r1", "instance": "n"}, known)
     disk, _ = explained({"plimsoll_disk_info": [on("n", always(1))], "sum by (region, instance) (": [whole]})
-    idle_there = tuple(idle(Place.NODE, unit) for unit in ("operations", "bytes"))
+    idle_there = tuple(idle(SharedPlace.NODE, unit) for unit in ("operations", "bytes"))
     told = {one.at: one.neighbours for one in disk.evidence.intervals}
     assert {at for at, neighbours in told.items() if neighbours == idle_there} == set(known)
     assert all(not neighbours for at, neighbours in told.items() if at not in known)
