@@ -34,7 +34,7 @@ _ROW, _AROUND, _LINES = 0.19, 1.0, 2.2
 
 
 @frozen
-class Chart:
+class SlowChart:
     """What is drawn, by interval of ``width`` seconds since ``begin``: all requests, and those by host and by OSD.
     ``is_part``: of more hosts or OSDs, those with most.
     """
@@ -65,7 +65,7 @@ def render(kind: str, over: OverTime, tree: Tree | None, sentences: Sequence[str
     return png(draw, height, width) if kind == ".png" else themed_svg(draw, height, width)
 
 
-def chart_of(over: OverTime, tree: Tree | None) -> Chart:
+def chart_of(over: OverTime, tree: Tree | None) -> SlowChart:
     """In at most 480 intervals, also where none was slow; of the hosts and OSDs the 40 with most."""
     first, last = (over.intervals[at].begin if over.intervals else 0.0 for at in (0, -1))
     longer, number = 1, round((last - first) / over.width) + 1
@@ -88,7 +88,7 @@ def chart_of(over: OverTime, tree: Tree | None) -> Chart:
     order = sorted(_most(osds), key=lambda osd: (place.get(osd, len(place)), osd))
     several = 1 < len(hosts) < len(osds)
     most = _most(hosts) if several else set()
-    return Chart(
+    return SlowChart(
         first,
         over.width * longer,
         requests,
@@ -117,7 +117,7 @@ def _short(names: Collection[str]) -> dict[str, str]:
     }
 
 
-def _parts(chart: Chart) -> Iterable[_Part]:
+def _parts(chart: SlowChart) -> Iterable[_Part]:
     yield _Part("Slow requests over time", _LINES, partial(_lines, chart=chart))
     for what, rows in (("host", chart.hosts), ("OSD", chart.osds)):
         if rows:
@@ -136,7 +136,7 @@ def _figure(parts: Sequence[_Part], figure: Figure) -> None:
         part.draw(axes)
 
 
-def _lines(axes: Axes, chart: Chart) -> None:
+def _lines(axes: Axes, chart: SlowChart) -> None:
     axes.set_title(f"slow requests in {width_words(chart.width)}")
     if not any(chart.requests):
         instead(axes, "no request was slow")
@@ -150,7 +150,7 @@ def _lines(axes: Axes, chart: Chart) -> None:
     _time(axes, chart)
 
 
-def _heat(chart: Chart, rows: Sequence[tuple[str, Sequence[int]]], title: str, axes: Axes) -> None:
+def _heat(chart: SlowChart, rows: Sequence[tuple[str, Sequence[int]]], title: str, axes: Axes) -> None:
     axes.set_title(title)
     most = max(*(max(numbers) for _, numbers in rows), 10)
     cells = [[number or math.nan for number in numbers] for _, numbers in rows]
@@ -171,7 +171,7 @@ def _heat(chart: Chart, rows: Sequence[tuple[str, Sequence[int]]], title: str, a
     bar.outline.set_visible(False)
 
 
-def _time(axes: Axes, chart: Chart) -> None:
+def _time(axes: Axes, chart: SlowChart) -> None:
     axes.set_xlim(0, len(chart.requests))
     whole = chart.width * len(chart.requests)
     step = next(
