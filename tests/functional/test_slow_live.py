@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll_agent.errors import DeadlineExceeded
 from plimsoll_insight.adapters.cluster import LiveCluster
-from plimsoll_insight.slow.events import Clock
+from plimsoll_insight.slow.events import LogClock
 from plimsoll_insight.slow.tree import UnreadableTree
 
 SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "ceph-pacific"
@@ -35,7 +35,7 @@ def test_the_map_has_who_is_up(tmp_path: Path) -> None:
 def test_no_osd_is_asked_after_the_end_and_one_that_hangs_only_until_it(tmp_path: Path) -> None:
     hanging, begin = cluster(tmp_path, "sleep 60"), time.monotonic()
     with pytest.raises(DeadlineExceeded, match="the time for all OSDs has ended"):
-        hanging.requests(1, begin, Clock())
+        hanging.requests(1, begin, LogClock())
     with pytest.raises(DeadlineExceeded, match="no answer from Ceph"):
-        hanging.requests(1, begin + 0.5, Clock())
+        hanging.requests(1, begin + 0.5, LogClock())
     assert time.monotonic() - begin < 3

@@ -16,7 +16,7 @@ from plimsoll_insight.drill import status as answers
 from plimsoll_insight.drill.status import ClusterCounts, LogLine
 from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.slow import dumps, pools, tree
-from plimsoll_insight.slow.events import Clock, SlowRequest
+from plimsoll_insight.slow.events import LogClock, SlowRequest
 
 
 @frozen
@@ -63,7 +63,7 @@ class LiveCluster:
         up = [osd for osd, word in status.items() if word == "up"]
         return Map(osd_tree, up, [osd for osd in status if osd not in set(up)])
 
-    def requests(self, osd: int, end: float, clock: Clock) -> OsdRequests:
+    def requests(self, osd: int, end: float, clock: LogClock) -> OsdRequests:
         """Until ``end`` of the monotonic clock. Raises as ``map`` does."""
         slow: list[SlowRequest] = []
         is_full = False

@@ -28,7 +28,7 @@ from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.answers import SlowAnswer, answer_of, is_some
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
-from plimsoll_insight.slow.events import NOBODY, Clock, SlowRequest
+from plimsoll_insight.slow.events import NOBODY, LogClock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settle
 from plimsoll_insight.slow.reading import LogReading, read
@@ -116,7 +116,7 @@ class Slow(LocalCommand, Listing):
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.slow import plots
-        reading = LogReading.nothing(Clock(_zone(parsed_args.timezone)), width)
+        reading = LogReading.nothing(LogClock(_zone(parsed_args.timezone)), width)
         now = datetime.now(UTC)
         since, until = ends(parsed_args, now)
         reading.since, reading.until = (each.timestamp() if each else None for each in (since, until))
@@ -366,7 +366,7 @@ def _zone(name: str | None) -> tzinfo:
         raise UsageError(f"--timezone {name}: no such zone; write it as Europe/Berlin or UTC") from error
 
 
-def _zone_words(clock: Clock, zone: str | None) -> Sequence[str]:
+def _zone_words(clock: LogClock, zone: str | None) -> Sequence[str]:
     if not clock.is_used:
         return ()
     return (f"Times without a zone were read as {zone or 'UTC'}{'' if zone else '; --timezone gives another one'}.",)

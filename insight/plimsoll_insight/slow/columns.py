@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.slow.events import Clock, Operation, SlowRequest, state_of
+from plimsoll_insight.slow.events import LogClock, Operation, SlowRequest, state_of
 
 _Numbers = NDArray[np.int64]
 _Times = NDArray[np.float64]
@@ -212,7 +212,7 @@ class _Walk:
         self.at = self.at + length
         return _number((words ^ _ZERO) << ((8 - length) * 8).view(np.uint64))
 
-    def time(self, clock: Clock) -> _Times:
+    def time(self, clock: LogClock) -> _Times:
         """``2021-09-19T13:05:31.343245+0000``, in the month and the zone of the first line that is usual so far."""
         first = int(self.fits.argmax())
         month, day, second, rest = self.here(32).view("<u8").reshape(-1, 4).T
@@ -231,7 +231,7 @@ class _Walk:
         return np.asarray(begin + ((day_ * 24 + hour) * 60 + minute) * 60 + _number(digits ^ _ZERO) / 1e6)
 
 
-def _month(text: bytes, zone: bytes, clock: Clock) -> tuple[float, int]:
+def _month(text: bytes, zone: bytes, clock: LogClock) -> tuple[float, int]:
     """A day before the begin of ``2021-09-``, and its number of days; none where it is no month."""
     if _MONTH.fullmatch(text) and _ZONE.fullmatch(zone):
         with suppress(ValueError):
@@ -257,14 +257,14 @@ class _Places(dict[bytes, int]):
         return place
 
 
-def requests(lines: Sequence[bytes], clock: Clock) -> tuple[RequestColumns, list[tuple[int, bytes]]]:
+def requests(lines: Sequence[bytes], clock: LogClock) -> tuple[RequestColumns, list[tuple[int, bytes]]]:
     """The usual requests of lines, at least one, and the other lines, each with the number of requests before it."""
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
     return _requests(b"".join(lines), ends - np.diff(ends, prepend=0), ends, clock)
 
 
 def of_block(
-    block: bytes, places: Sequence[int], longest: int, clock: Clock
+    block: bytes, places: Sequence[int], longest: int, clock: LogClock
 ) -> tuple[RequestColumns, list[tuple[int, bytes]]]:
     """The same of those lines of a block, each up to its ``longest`` bytes, that have one of these places."""
     newlines = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
@@ -275,7 +275,7 @@ def of_block(
 
 
 def _requests(
-    lines: bytes, starts: _Numbers, ends: _Numbers, clock: Clock
+    lines: bytes, starts: _Numbers, ends: _Numbers, clock: LogClock
 ) -> tuple[RequestColumns, list[tuple[int, bytes]]]:
     text = lines + _BEHIND
 

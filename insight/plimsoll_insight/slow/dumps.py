@@ -16,7 +16,7 @@ from typing import Any
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.files.packed import UnreadableLog
 from plimsoll_insight.slow.blame import Blame
-from plimsoll_insight.slow.events import LOCKS, REPLICAS, UNKNOWN, Clock, Event, SlowRequest, event, operation
+from plimsoll_insight.slow.events import LOCKS, REPLICAS, UNKNOWN, Event, LogClock, SlowRequest, event, operation
 from plimsoll_insight.slow.wrapped import osd_of_file
 
 _DESCRIPTION = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
@@ -52,7 +52,7 @@ def is_dump(begin: bytes) -> bool:
     return bool(_BEGUN.search(begin) and _DUMPED.search(begin))
 
 
-def parse(text: bytes, osd: int | None, where: str, clock: Clock) -> list[Dump]:
+def parse(text: bytes, osd: int | None, where: str, clock: LogClock) -> list[Dump]:
     """All documents in a file. ``osd`` is whose they are, where no line before them says so. Raises
     ``UnreadableLog``, and ``Nobodys``.
     """
@@ -84,7 +84,7 @@ def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
         place = end
 
 
-def _dumps(document: Any, osd: int | None, where: str, clock: Clock) -> Iterator[Dump]:
+def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Iterator[Dump]:
     if isinstance(document, list):
         entries = [each for each in document if isinstance(each, dict) and "stamp" in each and "message" in each]
         if entries:
@@ -109,7 +109,7 @@ def _dumps(document: Any, osd: int | None, where: str, clock: Clock) -> Iterator
                 yield from _dumps(each, number, where, clock)
 
 
-def _log_events(entries: Sequence[Mapping[str, Any]], clock: Clock) -> Iterator[Event]:
+def _log_events(entries: Sequence[Mapping[str, Any]], clock: LogClock) -> Iterator[Event]:
     """Of ``ceph log last`` as JSON."""
     for each in entries:
         line = f"{each['stamp']} {each.get('name')} (x) 0 : cluster [WRN] {each['message']}"[:10_000]
@@ -128,7 +128,7 @@ def _osd_of(fields: Mapping[str, Any], osd: int | None) -> int | None:
     return osd
 
 
-def _checks(checks: Mapping[str, Any], clock: Clock) -> Iterator[Event]:
+def _checks(checks: Mapping[str, Any], clock: LogClock) -> Iterator[Event]:
     """As ``ceph health detail`` has them as text."""
     for check in checks.values():
         if not isinstance(check, dict):
@@ -140,7 +140,7 @@ def _checks(checks: Mapping[str, Any], clock: Clock) -> Iterator[Event]:
                 yield health_event
 
 
-def requests(text: bytes, osd: int, where: str, clock: Clock) -> list[SlowRequest]:
+def requests(text: bytes, osd: int, where: str, clock: LogClock) -> list[SlowRequest]:
     """Those that are slow. Raises ``UnreadableLog``."""
     try:
         document = json.loads(text)
@@ -166,7 +166,7 @@ def is_full(text: bytes) -> bool:
     return bool(len(document.get("Ops", ())) >= document.get("num to keep", float("inf")))
 
 
-def _request(entry: Mapping[str, Any], osd: int, clock: Clock) -> SlowRequest:
+def _request(entry: Mapping[str, Any], osd: int, clock: LogClock) -> SlowRequest:
     """``age`` grows after the request has ended; ``duration`` is how long it took."""
     kind, inside = ("", entry["description"])
     if match := _DESCRIPTION.fullmatch(entry["description"]):

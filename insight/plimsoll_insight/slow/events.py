@@ -211,7 +211,7 @@ _PING = re.compile(rb"rbd_\S{1,200} \[watch ping")
 """A client that holds an image open asks each few seconds whether it still does: no load of the image."""
 
 
-class Clock:
+class LogClock:
     """Reads the times of logs: those without a zone, as before Octopus, in ``zone``."""
 
     def __init__(self, zone: tzinfo = UTC) -> None:
@@ -255,7 +255,7 @@ class Clock:
         return time
 
 
-def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
+def event(line: bytes, osd: OSD | None, clock: LogClock) -> Event | None:
     """What the line says; None if that is not understood. ``osd`` is whose log it is, None for the cluster's."""
     entry = unwrap(line)
     if entry.is_repeated:
@@ -263,7 +263,7 @@ def event(line: bytes, osd: OSD | None, clock: Clock) -> Event | None:
     return event_of(entry, osd if entry.osd is None else entry.osd, clock)
 
 
-def event_of(entry: WrappedEntry, osd: OSD | None, clock: Clock) -> Event | None:
+def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | None:
     """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
     line = entry.text
     try:
@@ -301,7 +301,7 @@ def _sums(words: bytes) -> tuple[int, Mapping[str, int], Mapping[str, int]] | No
     return (int(together[1]), _pairs(together[2]), _pairs(together[3] or b"")) if together else None
 
 
-def _event(time: float, osd: OSD | None, words: bytes, clock: Clock) -> Event | None:
+def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event | None:
     if osd is not None:
         own = _of_one(time, osd, words, clock)
         if own is not None:
@@ -346,7 +346,7 @@ def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
     return Retold(report) if _AGAIN.search(words) else report
 
 
-def _of_one(time: float, osd: OSD, words: bytes, clock: Clock) -> Event | None:
+def _of_one(time: float, osd: OSD, words: bytes, clock: LogClock) -> Event | None:
     """What an OSD says of itself."""
     old = _OLD.match(words)
     if old:

@@ -19,9 +19,9 @@ from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow.counts import MINUTE, Counts
 from plimsoll_insight.slow.events import (
     NOBODY,
-    Clock,
     Event,
     Known,
+    LogClock,
     MonitorReport,
     Oldest,
     SlowCount,
@@ -78,7 +78,7 @@ class LogReading:
     cluster: Counts
     own: Counts
     dumped: Counts
-    clock: Clock
+    clock: LogClock
     since: float | None = None
     until: float | None = None
     """Seconds since the epoch; lines before and after do not count."""
@@ -101,9 +101,9 @@ class LogReading:
     """Files in which slow requests would be."""
 
     @classmethod
-    def nothing(cls, clock: Clock | None = None, width: float = MINUTE) -> LogReading:
+    def nothing(cls, clock: LogClock | None = None, width: float = MINUTE) -> LogReading:
         """``width``: of an interval, in seconds."""
-        return cls(Counts(width), Counts(width), Counts(width), clock or Clock())
+        return cls(Counts(width), Counts(width), Counts(width), clock or LogClock())
 
     @property
     def is_all_asked(self) -> bool:
@@ -198,7 +198,7 @@ def read(paths: Sequence[Path], progress: Callable[[int], None], reading: LogRea
     return reading
 
 
-def _first_time(path: Path, clock: Clock) -> float | None:
+def _first_time(path: Path, clock: LogClock) -> float | None:
     with opened(path) as stream:
         begin = stream.read(_BEGIN)
     clock.until = path.stat().st_mtime
@@ -210,7 +210,7 @@ def _first_time(path: Path, clock: Clock) -> float | None:
     return None
 
 
-def time_of(line: bytes, clock: Clock) -> float | None:
+def time_of(line: bytes, clock: LogClock) -> float | None:
     """None where it has none."""
     entry = unwrap(line)
     was_used, was_guessed, until = clock.is_used, clock.is_guessed, clock.until
@@ -283,7 +283,7 @@ def _file(
         reading.silent.append(name)
 
 
-def _usual(lines: Sequence[bytes], clock: Clock) -> _Parted:
+def _usual(lines: Sequence[bytes], clock: LogClock) -> _Parted:
     """By columns where there are many."""
     if len(lines) >= _MANY and (columns := _columns(*lines)):
         parts: _Parted = columns.requests(lines, clock)
@@ -307,7 +307,7 @@ def _of_time(usual: RequestColumns, reading: LogReading) -> Iterator[RequestColu
         yield requests
 
 
-def _last_time(block: bytes, clock: Clock) -> float | None:
+def _last_time(block: bytes, clock: LogClock) -> float | None:
     """Of the last lines that have one."""
     for line in reversed(block[-_LONGEST:].rstrip().split(b"\n")[-20:]):
         time = time_of(line[:600], clock)
@@ -357,7 +357,7 @@ def _whole(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None
         yield rest + b"\n"
 
 
-def _place(path: Path, since: float, clock: Clock) -> int:
+def _place(path: Path, since: float, clock: LogClock) -> int:
     """Where in a file in the order of time that moment is; 0 of one that is compressed. By bisection."""
     with path.open("rb") as file:
         if file.read(4).startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):

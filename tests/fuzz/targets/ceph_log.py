@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from plimsoll_insight.slow.events import NOBODY, Clock, event, lines
+from plimsoll_insight.slow.events import NOBODY, LogClock, event, lines
 from plimsoll_insight.slow.wrapped import form_of, plain
 
 _UNTIL = 1_700_000_000.0
 
 
 def target(data: bytes) -> None:
-    clock = Clock()
+    clock = LogClock()
     clock.until = _UNTIL
     form = form_of(data)
     whole = data if form == "lines" else b"\n".join(plain(data.splitlines(keepends=True), form)) + b"\n"

@@ -58,7 +58,7 @@ BROKEN: dict[str, tuple[str, object]] = {
         "plimsoll_agent.model.clusters.configparser",
         SimpleNamespace(RawConfigParser=configparser.RawConfigParser, Error=KeyError),
     ),
-    "ceph_log": ("plimsoll_insight.slow.events.Clock.around", lambda clock, head: {b"2026": 0.0}[head[:4]]),
+    "ceph_log": ("plimsoll_insight.slow.events.LogClock.around", lambda clock, head: {b"2026": 0.0}[head[:4]]),
     "ceph_status": (
         "plimsoll_agent.adapters.ceph.sorted",
         lambda checks: [check for check in builtins.sorted(checks) if "_" in str(check)],

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from plimsoll_insight import slow
 from plimsoll_insight.slow import columns, reading
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.events import _OF_INTEREST, Clock, Event, SlowRequest, event, finder, lines
+from plimsoll_insight.slow.events import _OF_INTEREST, Event, LogClock, SlowRequest, event, finder, lines
 from plimsoll_insight.slow.reading import LogReading, read
 from tests import depth
 
@@ -66,17 +66,17 @@ def _changed(draw: st.DrawFn) -> bytes:
 
 
 def by_columns(told: Sequence[bytes]) -> list[Event | None]:
-    usual, others = columns.requests(told, Clock())
+    usual, others = columns.requests(told, LogClock())
     found: list[Event | None] = list(usual.each())
     for place, (before, line) in enumerate(others):
-        found.insert(before + place, event(line, None, Clock()))
+        found.insert(before + place, event(line, None, LogClock()))
     return found
 
 
 @given(st.lists(_changed(), min_size=1, max_size=12))
 @settings(max_examples=depth.count(quick=300, landing=1500, soak=1_000_000), deadline=None)
 def test_lines_are_read_by_columns_as_one_by_one(told: list[bytes]) -> None:
-    assert by_columns(told) == [event(line, None, Clock()) for line in told]
+    assert by_columns(told) == [event(line, None, LogClock()) for line in told]
 
 
 @pytest.mark.parametrize(("old", "new"), [
@@ -90,15 +90,15 @@ def test_lines_are_read_by_columns_as_one_by_one(told: list[bytes]) -> None:
 ])  # fmt: skip
 def test_usual_forms_are_read_by_columns(old: str, new: str) -> None:
     line = USUAL.replace(old, new).encode()
-    usual, others = columns.requests([line], Clock())
+    usual, others = columns.requests([line], LogClock())
     assert not others
-    assert list(usual.each()) == [event(line, None, Clock())]
+    assert list(usual.each()) == [event(line, None, LogClock())]
 
 
 def test_the_first_line_gives_month_and_zone_and_those_of_others_are_read_one_by_one() -> None:
     other = USUAL.replace("2021-09-19", "2021-10-19")
     told = [each.encode() for each in (f"x{USUAL}", USUAL, other, USUAL.replace("+0000", "+0200"), USUAL)]
-    usual, others = columns.requests(told, Clock())
+    usual, others = columns.requests(told, LogClock())
     assert len(usual.times) == 2
     assert others == [(0, told[0]), (1, told[2]), (1, told[3])]
 
@@ -112,7 +112,7 @@ def test_the_first_line_gives_month_and_zone_and_those_of_others_are_read_one_by
 def test_what_a_column_has_no_room_for_is_read_one_by_one(old: str, new: str) -> None:
     """NumPy cuts what is too long, and drops a NUL at the end."""
     told = [USUAL.encode(), USUAL.replace(old, new).encode()]
-    usual, others = columns.requests(told, Clock())
+    usual, others = columns.requests(told, LogClock())
     assert (len(usual.times), others) == (1, [(1, told[1])])
 
 
@@ -123,7 +123,7 @@ def test_what_a_column_has_no_room_for_is_read_one_by_one(old: str, new: str) ->
 ])  # fmt: skip
 def test_a_day_that_the_month_has_not_is_no_time(time: str) -> None:
     line = time.encode() + USUAL[len(time) :].encode()
-    assert by_columns([line]) == [event(line, None, Clock())]
+    assert by_columns([line]) == [event(line, None, LogClock())]
 
 
 # --- whole logs
@@ -305,5 +305,5 @@ def test_one_search_for_all_words_finds_the_lines_that_one_for_each_does(parts: 
 
 
 def test_a_request_of_columns_is_one_of_lines() -> None:
-    usual, _ = columns.requests([USUAL.encode()], Clock())
+    usual, _ = columns.requests([USUAL.encode()], LogClock())
     assert [type(each) for each in usual.each()] == [SlowRequest]

@@ -11,7 +11,7 @@ from plimsoll_insight.slow import counts, reading
 from plimsoll_insight.slow.counts import Counts, Intervals, OsdCount, together
 from plimsoll_insight.slow.events import (
     Cleared,
-    Clock,
+    LogClock,
     MonitorReport,
     Oldest,
     Operation,
@@ -325,7 +325,7 @@ def test_a_request_of_which_several_osds_complain_is_one(order: tuple[int, ...])
     lines = [of_osd(1, "osd_op", "waiting for sub ops"), *(of_osd(osd, "osd_repop", "started") for osd in (2, 3))]
     some = Counts()
     for number in order:
-        said = event(lines[number].encode(), None, Clock())
+        said = event(lines[number].encode(), None, LogClock())
         assert said is not None
         some.add(said)
     assert (some.requests, some.bins.counts.total()) == (1, 1)
@@ -342,7 +342,7 @@ def test_a_replica_s_own_complaint_counts_for_it_in_any_order_and_once(backwards
     ]
     some = Counts()
     for line in reversed(lines) if backwards else lines:
-        said = event(line.encode(), None, Clock())
+        said = event(line.encode(), None, LogClock())
         assert said is not None
         some.add(said)
     assert {osd: each.replica for osd, each in some.osds.items()} == {1: 0, 2: 1, 3: 1}
@@ -354,7 +354,7 @@ def test_osds_that_are_stuck_on_one_message_without_an_id_count_each() -> None:
     some = Counts()
     for osd in range(20):
         said = event(
-            of_osd(osd, "osd_pg_create", "started").replace("client.4140.0:39903", "e567").encode(), None, Clock()
+            of_osd(osd, "osd_pg_create", "started").replace("client.4140.0:39903", "e567").encode(), None, LogClock()
         )
         assert said is not None
         some.add(said)
@@ -382,7 +382,7 @@ def test_one_mark_is_one_though_two_lines_tell_it() -> None:
     head = "2019-09-19 09:46:40.479 osd.44 (osd.44) 4 : cluster "
     for words in ("[WRN] Monitor daemon marked osd.44 down, but it is still running",
                   "[DBG] map e6540 wrongly marked me down at e6539"):  # fmt: skip
-        said = event(f"{head}{words}".encode(), None, Clock())
+        said = event(f"{head}{words}".encode(), None, LogClock())
         assert said is not None
         some.add(said)
     assert some.osds[44].wrongly_down == 1

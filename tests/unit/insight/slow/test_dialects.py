@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from plimsoll_insight.slow.counts import Counts, OsdCount, together
-from plimsoll_insight.slow.events import Clock
+from plimsoll_insight.slow.events import LogClock
 from plimsoll_insight.slow.reading import LogReading, read
 
 LOGS = Path(__file__).parents[2] / "data" / "ceph-dialects"
@@ -136,7 +136,7 @@ TENTACLE = ByHand(
 
 
 def counted(release: str) -> tuple[LogReading, Counts]:
-    found = read(sorted((LOGS / release).iterdir()), lambda _: None, LogReading.nothing(Clock()))
+    found = read(sorted((LOGS / release).iterdir()), lambda _: None, LogReading.nothing(LogClock()))
     return found, together(found.cluster, found.own, found.dumped)
 
 

@@ -12,7 +12,7 @@ import pytest
 from plimsoll_insight.files.packed import UnreadableLog
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.dumps import requests
-from plimsoll_insight.slow.events import Clock
+from plimsoll_insight.slow.events import LogClock
 
 SAMPLE = Path(__file__).parents[2] / "data/ceph-pacific/osd.1-dump_historic_slow_ops.json"
 DESCRIPTION = (
@@ -31,7 +31,7 @@ def dump(*events: tuple[float, str], duration: float = 15.0) -> bytes:
 
 def test_a_real_write_that_waited_for_a_stopped_replica_blames_that_one() -> None:
     """osd.2 was stopped: osd.1 committed after 13 ms, osd.2 after 15 s. A duration of 4,294,967,296 s is a wrap."""
-    [found] = requests(SAMPLE.read_bytes(), 1, "sample", Clock())
+    [found] = requests(SAMPLE.read_bytes(), 1, "sample", LogClock())
     assert (found.osd, found.peers, found.state) == (1, (2,), "waiting for sub ops")
     assert found.age == pytest.approx(14.98, abs=0.01)
     counts = Counts()
@@ -54,19 +54,19 @@ def test_a_real_write_that_waited_for_a_stopped_replica_blames_that_one() -> Non
     ids=["its own disk", "one of two, named", "unnamed", "no answer yet", "one did not answer", "a queue"],
 )  # fmt: skip
 def test_who_is_blamed(events: list[tuple[float, str]], peers: tuple[int, ...]) -> None:
-    [found] = requests(dump(*events), 1, "dump", Clock())
+    [found] = requests(dump(*events), 1, "dump", LogClock())
     assert found.peers == peers
 
 
 def test_times_before_octopus_are_read_in_the_zone_that_is_given() -> None:
-    [found] = requests(dump((0, "done")).replace(b"+0000", b""), 1, "dump", Clock(ZoneInfo("Europe/Berlin")))
+    [found] = requests(dump((0, "done")).replace(b"+0000", b""), 1, "dump", LogClock(ZoneInfo("Europe/Berlin")))
     assert datetime.fromtimestamp(found.time, UTC) == datetime(2026, 11, 21, 8, 35, 15, 0, UTC)
 
 
 def test_the_state_is_where_most_time_went() -> None:
-    [found] = requests(dump((0, "queued_for_pg"), (14, "reached_pg"), (15, "done")), 1, "dump", Clock())
+    [found] = requests(dump((0, "queued_for_pg"), (14, "reached_pg"), (15, "done")), 1, "dump", LogClock())
     assert found.state == "queued_for_pg"
-    [found] = requests(dump((0, "waiting for rw locks"), (14, "reached_pg")), 1, "dump", Clock())
+    [found] = requests(dump((0, "waiting for rw locks"), (14, "reached_pg")), 1, "dump", LogClock())
     assert found.state == "waiting for rw locks"
 
 
@@ -75,7 +75,7 @@ def test_the_state_is_where_most_time_went() -> None:
 )
 def test_what_is_no_dump_is_one_line(text: bytes) -> None:
     with pytest.raises(UnreadableLog, match=r"^here: not the output of ceph daemon osd\.N dump_historic_slow_ops$"):
-        requests(text, 1, "here", Clock())
+        requests(text, 1, "here", LogClock())
 
 
 OWN = {1: (1, 0, 0, 0, 0)}
@@ -103,7 +103,7 @@ REPLICA_2 = {1: (0, 0, 0, 0, 0), 2: (0, 1, 0, 0, 0)}
 )  # fmt: skip
 def test_who_is_counted(events: list[tuple[float, str]], duration: float, counts: dict[int, tuple[int, ...]]) -> None:
     some = Counts()
-    for each in requests(dump(*events, duration=duration), 1, "dump", Clock()):
+    for each in requests(dump(*events, duration=duration), 1, "dump", LogClock()):
         some.add(each)
     names = ("primary", "replica", "locks", "waits", "unknown")
     assert {osd: tuple(getattr(each, name) for name in names) for osd, each in some.osds.items()} == counts
@@ -123,7 +123,7 @@ def test_a_request_that_waits_for_leases_waits_for_others_and_a_ping_is_no_load_
     )
     counts = Counts()
     for description in (ping, DESCRIPTION):
-        [found] = requests(dump(*waits).replace(DESCRIPTION.encode(), description.encode()), 0, "dump", Clock())
+        [found] = requests(dump(*waits).replace(DESCRIPTION.encode(), description.encode()), 0, "dump", LogClock())
         assert (found.state, found.peers) == ("waiting for readable", ())
         assert found.operation.image == (None if description == ping else "102afe660f2")
         counts.add(found)
@@ -132,7 +132,7 @@ def test_a_request_that_waits_for_leases_waits_for_others_and_a_ping_is_no_load_
 
 def test_the_age_is_that_of_whom_it_waited_for_too() -> None:
     some = Counts()
-    for each in requests(SAMPLE.read_bytes(), 1, "sample", Clock()):
+    for each in requests(SAMPLE.read_bytes(), 1, "sample", LogClock()):
         some.add(each)
     assert some.osds[2].worst_age == pytest.approx(14.98, abs=0.01)
 
@@ -140,4 +140,4 @@ def test_the_age_is_that_of_whom_it_waited_for_too() -> None:
 @pytest.mark.parametrize("duration", ["NaN", "Infinity", "1" + "0" * 400, "-1"])
 def test_a_duration_that_nothing_has_is_one_line(duration: str) -> None:
     with pytest.raises(UnreadableLog, match="not the output"):
-        requests(dump(duration=7.25).replace(b"7.25", duration.encode()), 1, "here", Clock())
+        requests(dump(duration=7.25).replace(b"7.25", duration.encode()), 1, "here", LogClock())

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from plimsoll_insight.slow.events import (
-    Clock,
     Event,
     Known,
+    LogClock,
     MonitorReport,
     Oldest,
     OsdChange,
@@ -44,7 +44,7 @@ MON = "2021-09-19T13:05:31.343245+0000 mon.a (mon.0) 87 : cluster [WRN] "
 
 
 def said(line: str, osd: int | None = None) -> Event | None:
-    return event(line.encode(), osd, Clock())
+    return event(line.encode(), osd, LogClock())
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_times_have_their_zone_and_without_one_are_utc() -> None:
 
 @pytest.mark.parametrize(("zone", "hours"), [("UTC", 13), ("Europe/Berlin", 11), ("America/New_York", 17)])
 def test_times_without_a_zone_are_read_in_the_one_that_is_given(zone: str, hours: int) -> None:
-    clock = Clock(ZoneInfo(zone))
+    clock = LogClock(ZoneInfo(zone))
     line = f"{JEWEL}1 slow requests, 1 included below; oldest blocked for > 30.9 secs".encode()
     found = event(line, None, clock)
     assert isinstance(found, MonitorReport)
@@ -115,7 +115,7 @@ def test_times_without_a_zone_are_read_in_the_one_that_is_given(zone: str, hours
         2016, 9, 19, hours, 5, 31, 0, UTC
     )
     assert clock.is_used
-    told = Clock(ZoneInfo(zone))
+    told = LogClock(ZoneInfo(zone))
     found = event(f"{OCTOPUS}1 slow requests (by type [ 'delayed' : 1 ])".encode(), None, told)
     assert isinstance(found, SlowCount)
     assert (found.time, told.is_used) == (pytest.approx(1632056731.343245), False)
@@ -123,7 +123,7 @@ def test_times_without_a_zone_are_read_in_the_one_that_is_given(zone: str, hours
 
 @pytest.mark.parametrize("zone", ["+0200", "+02:00"])
 def test_a_zone_may_have_a_colon(zone: str) -> None:
-    clock = Clock()
+    clock = LogClock()
     assert clock.time(f"2021-09-19T15:05:31.5{zone} osd.1".encode()) == 1632056731.5
     assert not clock.is_used
 
@@ -277,7 +277,7 @@ def test_a_line_of_a_container_or_of_syslog(head: str, osd: int | None) -> None:
 ])  # fmt: skip
 def test_a_hostile_line_takes_no_time(begin: bytes) -> None:
     began = time.process_time()
-    event(OCTOPUS.encode() + begin, None, Clock())
+    event(OCTOPUS.encode() + begin, None, LogClock())
     assert time.process_time() - began < 0.5
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from plimsoll_insight.slow.answers import SlowAnswer, answer_of
 from plimsoll_insight.slow.counts import Counts, together
-from plimsoll_insight.slow.events import NOBODY, Clock
+from plimsoll_insight.slow.events import NOBODY, LogClock
 from plimsoll_insight.slow.reading import LogReading, read
 
 T0 = datetime(2024, 3, 27, 18, 29, 18, 120000, UTC)
@@ -157,7 +157,7 @@ FORMS: dict[str, str] = {
 
 
 def found(path: Path, *names: str) -> tuple[LogReading, Counts]:
-    read_ = read([path / name for name in names], lambda _: None, LogReading.nothing(Clock()))
+    read_ = read([path / name for name in names], lambda _: None, LogReading.nothing(LogClock()))
     return read_, together(read_.cluster, read_.own, read_.dumped)
 
 
@@ -425,7 +425,7 @@ def test_lines_since_and_until_a_time_count_and_a_long_log_is_not_read_to_get_th
         for hour in range(24) for minute in range(0, 60, 5) for second in range(0, 60, 20)
     )  # fmt: skip
     text = text.replace("x\n", "x" * 2000 + "\n")
-    read_ = LogReading.nothing(Clock())
+    read_ = LogReading.nothing(LogClock())
     read_.since = datetime(2024, 3, 27, 12, 0, 0, tzinfo=UTC).timestamp()
     read_.until = datetime(2024, 3, 27, 12, 9, 59, tzinfo=UTC).timestamp()
     read([tmp_path / write(tmp_path, "ceph.log", text)], lambda _: None, read_)
@@ -442,7 +442,7 @@ def test_a_log_of_another_time_could_not_have_told(
     tmp_path: Path, since: int | None, until: int | None, answer: SlowAnswer
 ) -> None:
     later = own(5, "osd.7 2301 tick")
-    read_ = LogReading.nothing(Clock())
+    read_ = LogReading.nothing(LogClock())
     begin = T0.timestamp()
     read_.since, read_.until = (None if each is None else begin + each for each in (since, until))
     text = FORMS["its own file"] + f"{later}\n"
