@@ -206,7 +206,7 @@ class Tellers:
         return [None if one == mine else (one + 2) % _EACH - 2 for one, mine in zip(firsts, own, strict=True)]
 
 
-class Intervals:
+class OsdIntervals:
     """Counts by interval and OSD: at most ``most``, of intervals that get twice as long when there are more."""
 
     def __init__(self, width: float, most: int) -> None:
@@ -277,10 +277,10 @@ class Counts:
         self.by_state = Names[str]()
         self.images: Counter[str] = Counter()
         self.pool_of_image: dict[str, int] = {}
-        self.bins = Intervals(width, _MOST_BY_OSD)
+        self.bins = OsdIntervals(width, _MOST_BY_OSD)
         """Requests where they are slow, whoever is to blame."""
-        self.reported = Intervals(width, _MOST_BY_OSD)
-        self.blamed = Intervals(width, _MOST_BY_OSD)
+        self.reported = OsdIntervals(width, _MOST_BY_OSD)
+        self.blamed = OsdIntervals(width, _MOST_BY_OSD)
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
@@ -644,9 +644,9 @@ def together(*sources: Counts) -> Counts:
     return whole
 
 
-def _of_chosen(each: Sequence[tuple[Intervals, Counts, Mapping[int, Counts]]]) -> Intervals:
+def _of_chosen(each: Sequence[tuple[OsdIntervals, Counts, Mapping[int, Counts]]]) -> OsdIntervals:
     """Of intervals, each of a source, those of the OSDs for which that source is chosen."""
-    whole = Intervals(max(intervals.width for intervals, _, _ in each), _MOST_BY_OSD)
+    whole = OsdIntervals(max(intervals.width for intervals, _, _ in each), _MOST_BY_OSD)
     for intervals, source, choice in each:
         counts = intervals.as_wide_as(whole.width)
         whole.counts.update({key: count for key, count in counts.items() if choice.get(key[1]) is source})

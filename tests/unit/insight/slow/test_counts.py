@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.slow import counts, reading
-from plimsoll_insight.slow.counts import Counts, Intervals, OsdCount, together
+from plimsoll_insight.slow.counts import Counts, OsdCount, OsdIntervals, together
 from plimsoll_insight.slow.events import (
     Cleared,
     LogClock,
@@ -204,7 +204,7 @@ def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
     tellers = counts.Tellers()
     assert tellers.each([b"%d" % number for number in range(10_000)], [1] * 10_000) == [None] * 10_000
     assert len(tellers._new) + len(tellers._old) <= 200
-    bins = Intervals(60, 600)
+    bins = OsdIntervals(60, 600)
     for number in range(5000):
         bins.add(number * 60.0, 1, 1)
     assert len(bins.counts) <= 600
@@ -389,7 +389,7 @@ def test_one_mark_is_one_though_two_lines_tell_it() -> None:
 
 
 def test_a_split_of_intervals_among_many_osds_is_bounded_and_keeps_the_sum() -> None:
-    split = Intervals(60, 100)
+    split = OsdIntervals(60, 100)
     for number in range(5000):
         split.add(60.0 * number, number % 7, 1)
     assert len(split.counts) <= 100
