@@ -23,7 +23,7 @@ from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
     from plimsoll_insight.drill.comparison import ForecastComparison
-    from plimsoll_insight.drill.results import Incident, PhaseFigures, Results, Stall
+    from plimsoll_insight.drill.results import DrillStall, Incident, PhaseFigures, Results
 
 _MOST_FORECAST = 1 << 20
 _STALLS_TOLD = 5
@@ -215,7 +215,7 @@ def _sentences(results: Results) -> Iterator[str]:
         yield f"{plural(results.recording.damaged, 'line')} of the recording not understood, and left out."
 
 
-def _stall(stall: Stall, results: Results) -> str:
+def _stall(stall: DrillStall, results: Results) -> str:
     length = f"{stall.seconds} s" if stall.end is not None else f"{stall.seconds} s and longer"
     return f"Stalled: {printable(stall.disk.words)} at {_clock(results, stall.begin)} for {length}."
 

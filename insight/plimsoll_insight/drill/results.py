@@ -74,7 +74,7 @@ class Incident:
 
 
 @frozen
-class Stall:
+class DrillStall:
     disk: DrillDisk
     begin: int
     end: int | None
@@ -93,7 +93,7 @@ class Results:
     phases: Phases
     figures: tuple[PhaseFigures, ...]
     incidents: tuple[Incident, ...]
-    stalls: tuple[Stall, ...]
+    stalls: tuple[DrillStall, ...]
     busy: int
     """Disks that could have stalled."""
     unknown: float
@@ -242,7 +242,7 @@ def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording,
     )
 
 
-def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int, list[Stall]]:
+def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int, list[DrillStall]]:
     """Of disks that were busy before the trouble: runs of known seconds without a completed request, while the others
     were not all idle either. Those with most seconds first.
     """
@@ -250,7 +250,7 @@ def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int
     if first.phase is not DrillPhase.NORMAL or first.end - first.begin < _LEAST_NORMAL:
         return 0, []
     busy = 0
-    stalls: list[Stall] = []
+    stalls: list[DrillStall] = []
     for number, disk in recording.disks.items():
         requests, is_known = seconds.done[number], seconds.known[number]
         usual = requests[first.begin : first.end][is_known[first.begin : first.end]]
@@ -261,5 +261,5 @@ def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int
         for run in np.split(without, np.flatnonzero(np.diff(without) > 1) + 1):
             if len(run) >= STALL:
                 until = int(run[-1]) + 1
-                stalls.append(Stall(disk, int(run[0]), None if until >= seconds.number else until, until))
+                stalls.append(DrillStall(disk, int(run[0]), None if until >= seconds.number else until, until))
     return busy, sorted(stalls, key=lambda each: (-each.seconds, each.begin))
