@@ -1,0 +1,171 @@
+"""``plimsoll simulate``: a scenario of disks, limits and failures, in a model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
+from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.terminal.columns import NOTHING, Column
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.util import files, schema
+from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.text import meant, plural, printable
+from plimsoll_insight.cli.plotting import plotting
+from plimsoll_insight.simulate import scenario as scenarios
+from plimsoll_insight.simulate.engine import Outcome, Result, Slice, jain, run
+from plimsoll_insight.simulate.latency import percentile
+from plimsoll_insight.simulate.scenario import Scenario
+from plimsoll_probes.output.messages import iops_words, latency_words
+
+SAMPLES = (
+    Path(__file__).resolve().parents[3] / "etc/scenarios",
+    Path(sys.prefix) / "share/plimsoll/etc/scenarios",
+)
+"""Of a checkout, and as installed."""
+
+COLUMNS = (
+    Column("disks", most=24),
+    Column("number", right=True),
+    Column("sent_iops", head="SENT IOPS", right=True, drop=2),
+    Column("iops", right=True),
+    Column("iops_per_disk", head="EACH", right=True, drop=3),
+    Column("mean", right=True, drop=4),
+    Column("p50", right=True),
+    Column("p95", right=True),
+    Column("p99", right=True),
+    Column("p99_behind_throttle", head="P99 BEHIND THROTTLE", right=True, drop=1),
+    Column("jain", right=True, drop=5),
+    Column("unsent", right=True, long=True),
+    Column("periods", long=True),
+)
+
+
+class Simulate(LocalCommand, Listing):
+    """Simulate a scenario: disks with load and limits on a cluster, with failures; what latency and IOPS they get.
+
+    SCENARIO is a YAML file, or the name of one that comes with plimsoll (--samples lists them). The same scenario and
+    seed give the same figures on every machine. Latencies are what guests see, with the wait in QEMU's throttle.
+
+    Exit status: 0, 1 error, 64 usage.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("scenario", metavar="SCENARIO", nargs="?", help="a file, - for standard input, or a name")
+        parser.add_argument("--samples", action="store_true", help="list the scenarios that come with plimsoll")
+        parser.add_argument("--seed", metavar="N", type=int, help="of the random numbers; default: the scenario's")
+        parser.add_argument(
+            "--plot", metavar="FILE", type=Path, help="draw latency, IOPS and limits too: NAME.png, .svg or .html"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        if (parsed_args.scenario is None) is not parsed_args.samples:
+            raise UsageError("give a SCENARIO, or --samples, and not both")
+        if parsed_args.samples:
+            return ("name", "title"), list(_samples())
+        scenario = load(parsed_args.scenario)
+        if parsed_args.seed is not None:
+            scenario = replace(scenario, seed=parsed_args.seed)
+        result = run(scenario)
+        self.closing = tuple(_closing(scenario, result))
+        if parsed_args.plot is not None:
+            with plotting(parsed_args.plot):
+                from plimsoll_insight.simulate import plots
+            drawing = plots.render(parsed_args.plot.suffix, scenario, result, self.closing)
+            files.save(parsed_args.plot, drawing, PlimsollError)
+            self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
+        return COLUMNS, [_cells(outcome, scenario) for outcome in result.outcomes]
+
+
+def load(name: str) -> Scenario:
+    """Raises ``ConfigError``."""
+    if name == "-":
+        return scenarios.parse(schema.standard_input(), schema.STDIN)
+    path = Path(name)
+    if "/" not in name and not path.suffix:
+        path = next((file for file in _files() if file.stem == name), path)
+    text = schema.read(path)
+    if text is None:
+        words = printable(name)
+        raise ConfigError(f"{words}: no such file or scenario; {meant(words, [file.stem for file in _files()])}")
+    return scenarios.parse(text, str(path))
+
+
+def _files() -> list[Path]:
+    return next((sorted(folder.glob("*.yaml")) for folder in SAMPLES if folder.is_dir()), [])
+
+
+def _samples() -> Iterator[tuple[str, str]]:
+    for file in _files():
+        yield file.stem, load(str(file)).title
+
+
+def _cells(outcome: Outcome, scenario: Scenario) -> tuple[object, ...]:
+    disks, seconds = outcome.disks, scenario.seconds
+    served = sum(outcome.requests) / seconds
+    fairness = jain(outcome.requests)
+    return (
+        disks.name,
+        disks.number,
+        _rate(outcome.sent / seconds),
+        _rate(served),
+        _rate(served / disks.number),
+        _latency(outcome.mean),
+        *(_latency(outcome.percentile(fraction)) for fraction in (0.5, 0.95, 0.99)),
+        _latency(percentile(outcome.services, 0.99)),
+        Shown(None, NOTHING) if fairness is None else Shown(round(fairness, 4), f"{fairness:.3f}"),
+        outcome.unsent,
+        Shown([_period(each) for each in outcome.slices], plural(len(outcome.slices), "period")),
+    )
+
+
+def _period(each: Slice) -> dict[str, object]:
+    return {
+        "end": each.end,
+        "iops": round(each.iops, 3),
+        **{name: _round(getattr(each, name)) for name in ("p50", "p95", "p99")},
+        "total_iops_sec": None if each.limit is None else round(each.limit, 3),
+    }
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _rate(value: float) -> Shown:
+    return Shown(round(value, 3), iops_words(value))
+
+
+def _latency(seconds: float | None) -> Shown:
+    return Shown(_round(seconds), NOTHING if seconds is None else latency_words(1e9 * seconds))
+
+
+def _closing(scenario: Scenario, result: Result) -> Iterator[str]:
+    yield (
+        f"{scenario.title}: {scenario.seconds:g} s counted, {result.requests} requests in {result.events} events,"
+        f" seed {scenario.seed}."
+    )
+    everything = [requests for outcome in result.outcomes for requests in outcome.requests]
+    fairness = jain(everything)
+    if fairness is not None and len(everything) > 1:
+        yield f"Jain's index over all disks: {fairness:.3f} (1: all get the same)."
+    for outcome in result.outcomes:
+        if outcome.disks.light and outcome.slices:
+            worst = max(outcome.slices, key=lambda each: each.p99 or 0.0)
+            if worst.p99 is not None:
+                latency = latency_words(1e9 * worst.p99)
+                yield f"{outcome.disks.name}: p99 was longest in the period until {worst.end:g} s, {latency}."
+        if outcome.unsent:
+            yield (
+                f"{outcome.disks.name}: {plural(outcome.unsent, 'request')} were not sent, since"
+                f" {scenarios.MOST_UNDER_WAY} of the disk waited already."
+            )
+    if result.recovered or result.stale:
+        yield f"{plural(result.recovered, 'object')} recovered, {result.stale} stale at the end."
