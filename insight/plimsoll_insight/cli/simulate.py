@@ -109,14 +109,14 @@ def _samples() -> Iterator[tuple[str, str]]:
 
 def _cells(outcome: Outcome, scenario: Scenario) -> tuple[object, ...]:
     disks, seconds = outcome.disks, scenario.seconds
-    served = sum(outcome.requests) / seconds
+    rate = sum(outcome.requests) / seconds
     fairness = jain(outcome.requests)
     return (
         disks.name,
         disks.number,
         _rate(outcome.sent / seconds),
-        _rate(served),
-        _rate(served / disks.number),
+        _rate(rate),
+        _rate(rate / disks.number),
         _latency(outcome.mean),
         *(_latency(outcome.percentile(fraction)) for fraction in (0.5, 0.95, 0.99)),
         _latency(percentile(outcome.services, 0.99)),

@@ -11,8 +11,8 @@ What is modelled:
   first served, with a number of servers. So the end of a request is known when it comes.
 - What is lost answers no more: requests of its groups wait until it is detected and the groups have peered, those
   of groups with fewer than ``min_copies`` until it returns. What was under way ends as if nothing had happened.
-- After the return, objects that were written meanwhile are stale on what was lost. A write to one waits until the
-  object was read whole and written whole; each OSD that returned recovers ``recovery_active`` of them at a time,
+- After the return, objects that were written since the loss are stale on what was lost. A write to one waits until
+  the object was read whole and written whole; each OSD that returned recovers ``recovery_active`` of them at a time,
   in the same queues as guests' requests.
 
 Not modelled: copies that are made elsewhere when an OSD is marked out, priorities of recovery (mClock), caches.
@@ -38,10 +38,10 @@ _Random = Callable[[], float]
 class Disk:
     """A disk of a guest, and what it has done so far; times are sums in nanoseconds."""
 
-    __slots__ = ("disks", "gate", "latency", "member", "node", "number", "requests", "running", "service", "unsent")
+    __slots__ = ("alike", "gate", "latency", "member", "node", "number", "requests", "running", "service", "unsent")
 
-    def __init__(self, number: int, disks: _Alike, node: int) -> None:
-        self.number, self.disks, self.node = number, disks, node
+    def __init__(self, number: int, alike: _Alike, node: int) -> None:
+        self.number, self.alike, self.node = number, alike, node
         self.gate: _Gate | None = None
         self.member = 0
         self.running = True
@@ -84,7 +84,7 @@ class _Alike:
     """Disks that are alike, what they send, and what was seen of them."""
 
     def __init__(self, disks: Disks, seed: str) -> None:
-        self.asked = disks
+        self.kind = disks
         self.random = random.Random(seed).random  # noqa: S311  # a model, the same each time
         self.interval = SECOND / disks.iops if disks.iops else 0.0
         self.is_regular = disks.arrivals == "regular"
@@ -236,16 +236,16 @@ class _Run:
         each: list[_Alike] = []
         disks: list[Disk] = []
         guest = 0
-        for asked in self.scenario.disks:
-            alike = _Alike(asked, f"{self.scenario.seed}/{asked.name}")
+        for kind in self.scenario.disks:
+            alike = _Alike(kind, f"{self.scenario.seed}/{kind.name}")
             each.append(alike)
-            for _ in range(asked.guests):
-                shared = _Gate(asked.limits, asked.disks) if asked.limits.group_name else None
-                for member in range(asked.disks):
+            for _ in range(kind.guests):
+                gate = _Gate(kind.limits, kind.disks) if kind.limits.group_name else None
+                for member in range(kind.disks):
                     disk = Disk(len(disks), alike, guest % self.scenario.nodes)
-                    if not asked.limits.unlimited:
-                        disk.gate = shared or _Gate(asked.limits, 1)
-                        disk.member = member if shared else 0
+                    if not kind.limits.unlimited:
+                        disk.gate = gate or _Gate(kind.limits, 1)
+                        disk.member = member if gate else 0
                     alike.members.append(disk)
                     disks.append(disk)
                 guest += 1
@@ -258,16 +258,16 @@ class _Run:
         heap, end, arrive, release = self.heap, self.end, self._arrive, self._release
         steps = 0
         while heap:
-            now, _, kind, what = heappop(heap)
+            now, _, step, what = heappop(heap)
             if now > end:
                 break
             steps += 1
-            if kind == _ARRIVAL:
+            if step == _ARRIVAL:
                 arrive(now, what)  # type: ignore[arg-type]  # a Disk
-            elif kind == _END:
+            elif step == _END:
                 if what.running:  # type: ignore[attr-defined]
                     self._send(now, what)  # type: ignore[arg-type]
-            elif kind == _WAKE:
+            elif step == _WAKE:
                 release(now, what)  # type: ignore[arg-type]  # a _Gate
             else:
                 what(now)  # type: ignore[operator]
@@ -280,10 +280,10 @@ class _Run:
 
     def _plan(self) -> None:
         for alike in self.alike:
-            asked = alike.asked
+            kind = alike.kind
             for disk in alike.members:
-                if asked.queue:  # within 10 ms, so that they are not in step
-                    for _ in range(asked.queue):
+                if kind.queue:  # within 10 ms, so that they are not in step
+                    for _ in range(kind.queue):
                         self._push(alike.begins + int(alike.random() * SECOND / 100), _END, disk)
                 else:
                     self._push(alike.begins + int(alike.random() * alike.interval), _ARRIVAL, disk)
@@ -323,8 +323,8 @@ class _Run:
     # --- requests
 
     def _arrive(self, now: int, disk: Disk) -> None:
-        """Of an open loop: the next one comes whatever becomes of this one."""
-        alike = disk.disks
+        """Of an open loop: the next one comes whether this one ends or not."""
+        alike = disk.alike
         if now >= alike.ends:
             return
         wait = alike.interval if alike.is_regular else -alike.interval * log(1.0 - alike.random())
@@ -334,19 +334,19 @@ class _Run:
             self._send(now, disk)
 
     def _send(self, now: int, disk: Disk) -> None:
-        alike = disk.disks
-        asked = alike.asked
+        alike = disk.alike
+        kind = alike.kind
         if now >= alike.ends:
             return
         alike.arrivals += 1
-        write = alike.random() < asked.writes
-        request = (disk, now, asked.size, write)
+        write = alike.random() < kind.writes
+        request = (disk, now, kind.size, write)
         gate = disk.gate
         if gate is None:
             self._serve(now, request)
-        elif asked.iops and gate.throttle.waiting(disk.member) >= MOST_UNDER_WAY:
+        elif kind.iops and gate.throttle.waiting(disk.member) >= MOST_UNDER_WAY:
             disk.unsent += 1
-        elif gate.throttle.arrive(now, asked.size, write, request, disk.member):
+        elif gate.throttle.arrive(now, kind.size, write, request, disk.member):
             self._serve(now, request)
         else:
             self._wake_later(gate)
@@ -374,17 +374,17 @@ class _Run:
 
     def _finish(self, came: int, now: int, group: _Group, request: _Request) -> None:
         """``came``: when it left the throttle."""
-        disk, arrived, size, write = request
+        disk, arrival, size, write = request
         cluster = self.cluster
         mean = cluster.write if write else cluster.read
         mean = (mean + size / cluster.bytes_sec) * SECOND
         at = now + self.network
         end = at
         for osd in group.acting if write else group.acting[:1]:
-            finished = self._occupy(osd, at, mean)
-            if finished > end:
-                end = finished
-        self._note(end + self.network, came, disk, arrived)
+            last = self._occupy(osd, at, mean)
+            if last > end:
+                end = last
+        self._note(end + self.network, came, disk, arrival)
 
     def _occupy(self, osd: int, at: int, mean: float) -> int:
         """When the OSD has served it."""
@@ -399,15 +399,15 @@ class _Run:
         self.services += 1
         return end
 
-    def _note(self, end: int, came: int, disk: Disk, arrived: int) -> None:
-        alike = disk.disks
-        if alike.asked.queue:
+    def _note(self, end: int, came: int, disk: Disk, arrival: int) -> None:
+        alike = disk.alike
+        if alike.kind.queue:
             self.order += 1
             heappush(self.heap, (end, self.order, _END, disk))
         self.requests += 1
         if end > self.end:
             return
-        latency, service = end - arrived, end - came
+        latency, service = end - arrival, end - came
         cell = cell_of(latency)
         number = end // self.period
         cells = alike.open.get(number)
@@ -417,7 +417,7 @@ class _Run:
         disk.requests += 1
         disk.latency += latency
         disk.service += service
-        if arrived >= self.warm:
+        if arrival >= self.warm:
             alike.sum += latency
             alike.latencies[cell] = alike.latencies.get(cell, 0) + 1
             if service != latency:
@@ -432,7 +432,7 @@ class _Run:
         primary = group.acting[0] if group.acting else -1
         hangs = any(osd in self.lost for osd in group.acting) if write else primary in self.lost
         if group.are_blocked or hangs:
-            if request[0].disks.asked.queue or len(group.waiting) < 100 * MOST_UNDER_WAY:
+            if request[0].alike.kind.queue or len(group.waiting) < 100 * MOST_UNDER_WAY:
                 group.waiting.append((request, now))
             else:
                 request[0].unsent += 1
@@ -482,7 +482,7 @@ class _Run:
         for disk in self.disks:
             if disk.node == node and disk.running is not runs:
                 disk.running = runs
-                for _ in range(disk.disks.asked.queue if runs else 0):
+                for _ in range(disk.alike.kind.queue if runs else 0):
                     self._push(now, _END, disk)
 
     def _touched(self, osds: set[int]) -> list[_Group]:
@@ -581,7 +581,7 @@ class _Run:
         before = alike.before or [(0, 0)] * len(alike.members)
         number = sum(alike.latencies.values())
         return Outcome(
-            disks=alike.asked,
+            disks=alike.kind,
             sent=alike.arrivals,
             unsent=sum(disk.unsent - first for disk, (_, first) in zip(alike.members, before, strict=True)),
             requests=[disk.requests - first for disk, (first, _) in zip(alike.members, before, strict=True)],
@@ -604,13 +604,13 @@ def place(cluster: Cluster, chance: _Random) -> list[_Group]:
     steps = _steps([each[-1] for _, each in inside])
     groups = []
     for _ in range(cluster.groups):
-        chosen: dict[int, int] = {}
-        while len(chosen) < cluster.copies:
+        choice: dict[int, int] = {}
+        while len(choice) < cluster.copies:
             number = _choose(steps, chance())
-            if number not in chosen:
+            if number not in choice:
                 osds, within = inside[number]
-                chosen[number] = osds[_choose(within, chance())]
-        groups.append(_Group(tuple(chosen.values()), cluster.objects / cluster.groups))
+                choice[number] = osds[_choose(within, chance())]
+        groups.append(_Group(tuple(choice.values()), cluster.objects / cluster.groups))
     return groups
 
 

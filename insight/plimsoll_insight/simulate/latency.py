@@ -24,9 +24,9 @@ def _middle(cell: int) -> float:
 def percentile(cells: Mapping[int, int], fraction: float) -> float | None:
     """Seconds; None where nothing was counted."""
     total = sum(cells.values())
-    rank, seen = fraction * total, 0
+    rank, count = fraction * total, 0
     for cell in sorted(cells):
-        seen += cells[cell]
-        if seen >= rank:
+        count += cells[cell]
+        if count >= rank:
             return _middle(cell) / 1e9
     return None

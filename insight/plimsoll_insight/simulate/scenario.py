@@ -70,7 +70,7 @@ class Cluster:
 
 @frozen(kw_only=True)
 class Disks:
-    """Disks that are alike. An open loop sends ``iops``, whatever becomes of it; a closed one keeps ``queue``
+    """Disks that are alike. An open loop sends ``iops``, served or not; a closed one keeps ``queue``
     requests under way.
     """
 
@@ -130,14 +130,15 @@ def parse(text: str, origin: str) -> Scenario:
 
 
 def _number(raw: object, read: Callable[[str], float], what: str, *, least: float = 0.0, zero: bool = False) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-        raise Invalid(f"must be {what} not {shown(raw)}")
+    fault = f"must be {what} {'and 0 or more' if zero else 'and above 0'}, not {shown(raw)}"
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str) or str(raw).startswith("-"):
+        raise Invalid(fault)
     try:
-        value = float(raw) if not isinstance(raw, str) or raw.startswith("-") else read(raw)
-    except ValueError as error:
-        raise Invalid(f"must be {what} not {shown(raw)}" if str(raw).startswith("-") else str(error)) from error
+        value = read(raw) if isinstance(raw, str) else float(raw)
+    except (ValueError, OverflowError) as error:
+        raise Invalid(str(error)) from error
     if not math.isfinite(value) or value < least or (value == 0 and not zero):
-        raise Invalid(f"must be {what} {'and 0 or more' if zero else 'and above 0'}, not {shown(raw)}")
+        raise Invalid(fault)
     return value
 
 
