@@ -356,6 +356,8 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
         yield recorded, run("drill", verb, str(directory / "no-drill")).status
     yield recorded, run("drill", "mark", str(directory / "no-drill"), "begun").status
     yield "forecast", run("forecast", "--live", "--each", "osd", *cluster, PATH=path).status
+    yield "simulate", run("simulate", "--samples").status
+    yield "simulate", run("simulate", str(directory / "no-scenario")).status
     yield (
         "slow",
         run("slow", str(directory / "a_clat_hist.1.log"), "--tree", str(directory / "a_clat_hist.1.log")).status,
@@ -456,7 +458,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "undo; state check; settings": (_statuses_of_undo, ("tmp_path", "test_node")),
-    "hist; slow; load; forecast; drill record; drill mark, drill report, drill compare": (
+    "hist; slow; load; forecast; simulate; drill record; drill mark, drill report, drill compare": (
         _statuses_of_insight,
         ("tmp_path", "test_node"),
     ),

@@ -16,7 +16,7 @@ from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.output import Terminal
 from plimsoll_agent.terminal.table import Cell, Row
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.cli import drill_compare, drill_report, forecast, load, region_load, slow
+from plimsoll_insight.cli import drill_compare, drill_report, forecast, load, region_load, simulate, slow
 from plimsoll_insight.load.region import LoadBy
 from plimsoll_monitoring.cli import orders, region
 from plimsoll_monitoring.region.probes import By
@@ -76,6 +76,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "slow --by time": slow.TIME_COLUMNS,
     "slow --by image": slow.IMAGE_COLUMNS,
     "forecast": forecast.COLUMNS,
+    "simulate": simulate.COLUMNS,
     "drill report": drill_report.COLUMNS,
     "drill compare": drill_compare.COLUMNS,
     "top --once": top_once.COLUMNS,

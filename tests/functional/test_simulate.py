@@ -1,0 +1,77 @@
+"""``plimsoll simulate``: the table, JSON, a page, and what is wrong with a scenario."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests import schemas
+from tests.functional.conftest import Ran
+
+SCENARIO = """
+title: Two kinds of <guests>
+duration: 20
+period: 5
+cluster: {hosts: 3}
+disks:
+  - {name: light, guests: 10, iops: 5, limits: {total_iops_sec: 50}, light: true}
+  - {name: heavy, guests: 2, queue: 16, limits: {total_iops_sec: 100}}
+"""
+
+
+def test_a_scenario_is_a_table_with_what_was_counted(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    ran = plimsoll("simulate", str(tmp_path / "s.yaml"))
+    assert ran.status == 0
+    head, light, heavy, *_ = ran.out.splitlines()
+    assert head.split()[:2] == ["DISKS", "NUMBER"]
+    assert light.split()[:2] == ["light", "10"]
+    assert heavy.split()[:4] == ["heavy", "2", "203", "201"]  # 100 each, and at the begin a tenth of a second of them
+    assert "Two kinds of <guests>: 20 s counted" in ran.out
+    assert "light: p99 was longest in the period until" in ran.out
+
+
+def test_its_json_holds_to_the_schema_and_a_seed_changes_it(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    outputs = []
+    for words in ((), ("--seed", "1"), ("--seed", "2")):
+        ran = plimsoll("simulate", str(tmp_path / "s.yaml"), *words, "-f", "json")
+        schemas.hold("simulate", ran.out, "json")
+        outputs.append(ran.out)
+    assert outputs[0] == outputs[1] != outputs[2]
+    light, heavy = json.loads(outputs[0])
+    assert [period["total_iops_sec"] for period in heavy["periods"]] == [100] * 4
+    assert light["p99"] < 0.02 < heavy["p50"]
+
+
+def test_a_page_has_a_picture_of_each_kind_of_disks(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    ran = plimsoll("simulate", str(tmp_path / "s.yaml"), "--plot", str(tmp_path / "page.html"))
+    assert f"Drawn: {tmp_path}/page.html" in " ".join(ran.out.split())
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<img ") == 2
+    assert "<h1>Two kinds of &lt;guests&gt;</h1>" in page
+    assert "queue of 16" in page
+
+
+def test_scenarios_that_come_with_plimsoll_are_listed_by_name(plimsoll: Callable[..., Ran]) -> None:
+    ran = plimsoll("simulate", "--samples", "-f", "json")
+    schemas.hold("simulate", ran.out, "json")
+    names = [sample["name"] for sample in json.loads(ran.out)]
+    assert names == [
+        "degraded-half", "four-volumes", "host-lost-of-787", "room-for-recovery", "third-lost-and-returned",
+    ]  # fmt: skip
+
+
+def test_a_wrong_name_is_met_with_the_nearest_one(plimsoll: Callable[..., Ran]) -> None:
+    ran = plimsoll("simulate", "four-volume")
+    assert (ran.status, ran.err) == (1, "four-volume: no such file or scenario; did you mean four-volumes?\n")
+
+
+def test_rubbish_is_one_line(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_bytes(bytes(range(128, 256)))
+    ran = plimsoll("simulate", str(tmp_path / "s.yaml"))
+    assert ran.status == 1
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith(f"{tmp_path}/s.yaml:1: cannot be read: ")
