@@ -26,6 +26,7 @@ from plimsoll_agent.rules import loader
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.main import Plimsoll
 from plimsoll_agent.util import locks
+from plimsoll_insight.simulate import scenario
 from plimsoll_probes.model import finding as probes
 from tests import schemas
 from tests.fakecinder import FakeCinder
@@ -584,4 +585,5 @@ def test_the_rules_that_are_shown_are_good() -> None:
     ours = [block for block in blocks if not block.lstrip().startswith(_OF_OTHERS)]
     assert len(ours) > 4
     for block in ours:
-        (qos_file if "qos_specs:" in block else loader).parse(textwrap.dedent(block), "block")
+        reader = qos_file if "qos_specs:" in block else scenario if "duration:" in block else loader
+        reader.parse(textwrap.dedent(block), "block")

@@ -51,7 +51,8 @@ def test_a_page_has_a_picture_of_each_kind_of_disks(plimsoll: Callable[..., Ran]
     assert f"Drawn: {tmp_path}/page.html" in " ".join(ran.out.split())
     page = (tmp_path / "page.html").read_text()
     assert page.count("<img ") == 2
-    assert "<h1>Two kinds of &lt;guests&gt;</h1>" in page
+    assert "<h1>light: p99 5.1 ms, 48 IOPS.</h1>" in page
+    assert ">Two kinds of &lt;guests&gt;</p>" in page
     assert "queue of 16" in page
 
 

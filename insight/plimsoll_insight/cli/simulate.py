@@ -32,14 +32,14 @@ SAMPLES = (
 COLUMNS = (
     Column("disks", most=24),
     Column("number", right=True),
-    Column("sent_iops", head="SENT IOPS", right=True, drop=2),
+    Column("sent_iops", head="SENT", right=True, drop=2),
     Column("iops", right=True),
     Column("iops_per_disk", head="EACH", right=True, drop=3),
     Column("mean", right=True, drop=4),
     Column("p50", right=True),
     Column("p95", right=True),
     Column("p99", right=True),
-    Column("p99_behind_throttle", head="P99 BEHIND THROTTLE", right=True, drop=1),
+    Column("p99_behind_throttle", head="CEPH P99", right=True, drop=1),
     Column("jain", right=True, drop=5),
     Column("unsent", right=True, long=True),
     Column("periods", long=True),
@@ -78,7 +78,9 @@ class Simulate(LocalCommand, Listing):
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.simulate import plots
-            drawing = plots.render(parsed_args.plot.suffix, scenario, result, self.closing)
+            drawing = plots.render(
+                parsed_args.plot.suffix, scenario, result, [_answer(scenario, result), *self.closing]
+            )
             files.save(parsed_args.plot, drawing, PlimsollError)
             self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
         return COLUMNS, [_cells(outcome, scenario) for outcome in result.outcomes]
@@ -145,6 +147,17 @@ def _rate(value: float) -> Shown:
 
 def _latency(seconds: float | None) -> Shown:
     return Shown(_round(seconds), NOTHING if seconds is None else latency_words(1e9 * seconds))
+
+
+def _answer(scenario: Scenario, result: Result) -> str:
+    """The headline of the page: what light disks get, or all where none is light."""
+    outcomes = [outcome for outcome in result.outcomes if outcome.disks.light] or result.outcomes
+    parts = [
+        f"{outcome.disks.name}: p99 {_latency(outcome.percentile(0.99)).human_readable()},"
+        f" {iops_words(sum(outcome.requests) / scenario.seconds)} IOPS"
+        for outcome in outcomes
+    ]
+    return f"{'; '.join(parts)}."
 
 
 def _closing(scenario: Scenario, result: Result) -> Iterator[str]:
