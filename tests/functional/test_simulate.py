@@ -28,7 +28,7 @@ def test_a_scenario_is_a_table_with_what_was_counted(plimsoll: Callable[..., Ran
     assert head.split()[:2] == ["DISKS", "NUMBER"]
     assert light.split()[:2] == ["light", "10"]
     assert heavy.split()[:4] == ["heavy", "2", "203", "201"]  # 100 each, and at the begin a tenth of a second of them
-    assert "Two kinds of <guests>: 20 s counted" in ran.out
+    assert "\nTwo kinds of <guests>\n20 s counted" in ran.out
     assert "light: p99 was longest in the period until" in ran.out
 
 

@@ -74,13 +74,12 @@ class Simulate(LocalCommand, Listing):
         if parsed_args.seed is not None:
             scenario = replace(scenario, seed=parsed_args.seed)
         result = run(scenario)
-        self.closing = tuple(_closing(scenario, result))
+        sentences = tuple(_closing(scenario, result))
+        self.closing = (scenario.title, *sentences)
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.simulate import plots
-            drawing = plots.render(
-                parsed_args.plot.suffix, scenario, result, [_answer(scenario, result), *self.closing]
-            )
+            drawing = plots.render(parsed_args.plot.suffix, scenario, result, [_answer(scenario, result), *sentences])
             files.save(parsed_args.plot, drawing, PlimsollError)
             self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
         return COLUMNS, [_cells(outcome, scenario) for outcome in result.outcomes]
@@ -161,10 +160,8 @@ def _answer(scenario: Scenario, result: Result) -> str:
 
 
 def _closing(scenario: Scenario, result: Result) -> Iterator[str]:
-    yield (
-        f"{scenario.title}: {scenario.seconds:g} s counted, {result.requests} requests in {result.events} events,"
-        f" seed {scenario.seed}."
-    )
+    seconds = f"{scenario.seconds:g} s counted"
+    yield f"{seconds}, {result.requests} requests in {result.events} events, seed {scenario.seed}."
     everything = [requests for outcome in result.outcomes for requests in outcome.requests]
     fairness = jain(everything)
     if fairness is not None and len(everything) > 1:

@@ -18,6 +18,8 @@ from plimsoll_probes.output.report.drawing import COLOURS, WIDTH, Axes, instead,
 
 _HEIGHT = 4.4
 _MARGINS = {"left": 0.14, "right": 0.97, "top": 0.93, "bottom": 0.09, "hspace": 0.3}
+_EDGE = 0.04
+"""The part of the width in which a label of a tick has no room."""
 _PERCENTILES = (("p50", "p50", "-"), ("p95", "p999", "-."), ("p99", "p99", "--"))
 """The name, whose colour, and the line."""
 
@@ -32,7 +34,7 @@ def render(kind: str, scenario: Scenario, result: Result, sentences: Sequence[st
             )
             for outcome in result.outcomes
         ]
-        return page(scenario.title, sentences, drawings, [_table(scenario)])
+        return page(scenario.title, sentences, drawings, _tables(scenario))
 
     def draw(figure: Figure) -> None:
         parts = figure.subfigures(len(result.outcomes), 1, squeeze=False)[:, 0]
@@ -43,7 +45,7 @@ def render(kind: str, scenario: Scenario, result: Result, sentences: Sequence[st
     return png(draw, height, width) if kind == ".png" else themed_svg(draw, height, width)
 
 
-def _table(scenario: Scenario) -> Table:
+def _tables(scenario: Scenario) -> list[Table]:
     rows = [
         (
             disks.name,
@@ -53,7 +55,14 @@ def _table(scenario: Scenario) -> Table:
         )
         for disks in scenario.disks
     ]
-    return Table("Disks", ("DISKS", "NUMBER", "LOAD OF EACH", "LIMITS OF EACH"), rows)
+    events = [
+        (f"{event.at:g} s", f"{event.act} {event.place or f'{100 * event.share:g} % of all objects'}")
+        for event in scenario.events
+    ]
+    return [
+        Table("Disks", ("DISKS", "NUMBER", "LOAD OF EACH", "LIMITS OF EACH"), rows),
+        Table("Events", ("AT", "EVENT"), events),
+    ]
 
 
 def _draw(scenario: Scenario, outcome: Outcome, figure: FigureBase) -> None:
@@ -61,10 +70,15 @@ def _draw(scenario: Scenario, outcome: Outcome, figure: FigureBase) -> None:
     edges = [0.0, *(each.end for each in outcome.slices)]
     _latencies(above, edges, outcome)
     _rates(below, edges, outcome)
+
+    def label(at: float, _: object) -> str:
+        """None where it would be cut off at the right edge."""
+        return f"{at:g} s" if at < (1 - _EDGE) * scenario.duration else ""
+
     for axes in (above, below):
         axes.set_xlim(0, scenario.duration)
         axes.xaxis.set_major_locator(MaxNLocator(6))
-        axes.xaxis.set_major_formatter(FuncFormatter((lambda at, _: f"{at:g} s") if axes is below else lambda *_: ""))
+        axes.xaxis.set_major_formatter(FuncFormatter(label if axes is below else lambda *_: ""))
         for event in scenario.events:
             axes.axvline(event.at, color=COLOURS["ink"], linewidth=0.9)
         if scenario.warm_up:
