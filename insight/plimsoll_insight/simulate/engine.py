@@ -28,7 +28,8 @@ from math import inf, log
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.simulate.latency import cell_of, percentile
-from plimsoll_insight.simulate.scenario import MOST_UNDER_WAY, Cluster, Disks, Event, Scenario
+from plimsoll_insight.simulate.placement import Group, place
+from plimsoll_insight.simulate.scenario import MOST_UNDER_WAY, Disks, Event, Scenario
 from plimsoll_insight.simulate.throttle import NEVER, SECOND, Throttle
 
 _ARRIVAL, _WAKE, _END, _CALL = range(4)
@@ -55,6 +56,7 @@ class Disk:
 
 _Request = tuple[Disk, int, int, bool]
 """The disk, when it came, its size, and whether it writes."""
+_Group = Group[tuple[_Request, int]]
 
 
 class _Gate:
@@ -122,35 +124,6 @@ def _requests_limit(disk: Disk) -> float:
         return inf
     limits = disk.gate.throttle.limits
     return float(limits.total_iops_sec or limits.read_iops_sec + limits.write_iops_sec or inf)
-
-
-class _Group:
-    """A placement group; ``acting`` are the OSDs that answer, the first of them reads."""
-
-    __slots__ = (
-        "absent",
-        "acting",
-        "are_blocked",
-        "clean",
-        "members",
-        "objects",
-        "stale",
-        "targets",
-        "waiting",
-        "written",
-    )
-
-    def __init__(self, members: tuple[int, ...], objects: float) -> None:
-        self.members = self.acting = members
-        self.objects = objects
-        self.clean = True
-        """Nothing is to be looked at."""
-        self.are_blocked = False
-        self.absent: set[int] = set()
-        self.stale = 0.0
-        self.targets: tuple[int, ...] = ()
-        self.written = 0
-        self.waiting: list[tuple[_Request, int]] = []
 
 
 @frozen(kw_only=True)
@@ -590,41 +563,6 @@ class _Run:
             services=alike.services,
             slices=alike.slices,
         )
-
-
-def place(cluster: Cluster, chance: _Random) -> list[_Group]:
-    """Placement groups: as many different domains as copies, an OSD in each by weight; with ``imbalance`` weights
-    differ by as much, up and down.
-    """
-    weights = [1 + cluster.imbalance * (2 * chance() - 1) for _ in range(cluster.osds)]
-    domains: dict[int, list[int]] = {}
-    for osd in range(cluster.osds):
-        domains.setdefault(cluster.domain_of(osd, cluster.domain), []).append(osd)
-    inside = [(osds, _steps([weights[osd] for osd in osds])) for osds in domains.values()]
-    steps = _steps([each[-1] for _, each in inside])
-    groups = []
-    for _ in range(cluster.groups):
-        choice: dict[int, int] = {}
-        while len(choice) < cluster.copies:
-            number = _choose(steps, chance())
-            if number not in choice:
-                osds, within = inside[number]
-                choice[number] = osds[_choose(within, chance())]
-        groups.append(_Group(tuple(choice.values()), cluster.objects / cluster.groups))
-    return groups
-
-
-def _steps(weights: Sequence[float]) -> list[float]:
-    steps = [0.0]
-    for weight in weights:
-        steps.append(steps[-1] + weight)
-    return steps
-
-
-def _choose(steps: Sequence[float], point: float) -> int:
-    from bisect import bisect_right
-
-    return min(bisect_right(steps, point * steps[-1]), len(steps) - 1) - 1
 
 
 def jain(values: Sequence[float]) -> float | None:

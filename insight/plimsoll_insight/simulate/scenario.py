@@ -25,6 +25,8 @@ MOST_OSDS = 20_000
 LONGEST = 31 * 86_400.0
 MOST_UNDER_WAY = 256
 """Requests of a disk: as many as a queue of virtio-blk has."""
+MOST_IMBALANCE = 0.9
+"""With more, an OSD might get nothing at all."""
 _PERIODS = 120
 _GROUPS_PER_OSD = 32
 _DOMAINS: tuple[Domain, ...] = ("osd", "host", "rack")
@@ -257,6 +259,8 @@ def _cluster(raw: object) -> Cluster:
                 " write another domain or fewer copies",
                 "copies",
             )
+    if cluster.imbalance > MOST_IMBALANCE:
+        keys.fault(f"imbalance must be at most {100 * MOST_IMBALANCE:g}%", "imbalance")
     if cluster.min_copies > cluster.copies:
         keys.fault(f"min_copies must be no more than copies, {cluster.copies}", "min_copies")
     values = keys.done()

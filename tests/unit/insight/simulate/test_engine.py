@@ -17,7 +17,7 @@ from plimsoll_insight.simulate.engine import Period, Result, jain, run
 from plimsoll_insight.simulate.scenario import Scenario
 from tests.depth import DEPTH, Depth, count
 
-LENGTH = count(quick=150, landing=300, soak=3000)
+LENGTH = count(quick=150, landing=300, soak=1000)
 """Seconds of a station."""
 STATIONS = [(1, 500), (1, 700), (4, 2400), *([(16, 12_800)] if DEPTH is Depth.SOAK else [])]
 """Servers, each of 1,000 requests a second, and requests a second."""

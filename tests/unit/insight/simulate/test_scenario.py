@@ -77,6 +77,7 @@ def test_numbers_have_units() -> None:
             "disks:", "events: [{at: 5, lose: host.3}]\ndisks:",
             "f:4: events[0].lose: there is no host.3: 3 of them, host.0 to host.2",
         ),
+        ("hosts: 3", "hosts: 3, imbalance: 95%", "f:3: cluster: imbalance must be at most 90%"),
         ("disks:", "events: [{at: 5}]\ndisks:", "f:4: events[0]: must have one of lose, return and degrade"),
         (
             "disks:", "events: [{at: 10m, lose: osd.1}]\ndisks:",
