@@ -56,6 +56,14 @@ def test_a_page_has_a_picture_of_each_kind_of_disks(plimsoll: Callable[..., Ran]
     assert "queue of 16" in page
 
 
+def test_a_load_beyond_the_cluster_is_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        SCENARIO.replace("hosts: 3", "hosts: 3, servers: 1, osds_per_host: 1, write: 100ms")
+    )
+    ran = plimsoll("simulate", str(tmp_path / "s.yaml"))
+    assert " % of the requests had not ended at the end; latencies are of the others." in " ".join(ran.out.split())
+
+
 def test_scenarios_that_come_with_plimsoll_are_listed_by_name(plimsoll: Callable[..., Ran]) -> None:
     ran = plimsoll("simulate", "--samples", "-f", "json")
     schemas.hold("simulate", ran.out, "json")

@@ -29,6 +29,9 @@ SAMPLES = (
 )
 """Of a checkout, and as installed."""
 
+_MANY = 0.01
+"""Of the requests: if more have not ended, the latencies of the others are too low."""
+
 COLUMNS = (
     Column("disks", most=24),
     Column("number", right=True),
@@ -172,6 +175,10 @@ def _closing(scenario: Scenario, result: Result) -> Iterator[str]:
             if worst.p99 is not None:
                 latency = latency_words(1e9 * worst.p99)
                 yield f"{outcome.disks.name}: p99 was longest in the period until {worst.end:g} s, {latency}."
+        if outcome.unfinished > _MANY * outcome.sent:
+            share = f"{100 * outcome.unfinished / outcome.sent:.0f} %"
+            name = outcome.disks.name
+            yield f"{name}: {share} of the requests had not ended at the end; latencies are of the others."
         if outcome.unsent:
             yield (
                 f"{outcome.disks.name}: {plural(outcome.unsent, 'request')} were not sent, since"

@@ -146,6 +146,11 @@ class Outcome:
     def percentile(self, fraction: float) -> float | None:
         return percentile(self.latencies, fraction)
 
+    @property
+    def unfinished(self) -> int:
+        """Requests that were still under way at the end."""
+        return max(0, self.sent - self.unsent - sum(self.latencies.values()))
+
 
 @frozen(kw_only=True)
 class Result:

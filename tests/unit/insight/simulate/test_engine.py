@@ -59,6 +59,14 @@ def test_a_station_has_the_latency_of_its_closed_form(servers: int, rate: int) -
     assert sum(outcome.requests) == pytest.approx(rate * (LENGTH - 5), rel=0.01)
 
 
+def test_of_an_overloaded_station_only_what_ended_is_counted() -> None:
+    text = f"title: t\nduration: 10\n{ONE_OSD}\ndisks: [{{name: all, guests: 1, iops: 2000, writes: 0%}}]"
+    (outcome,) = result(text.replace("SERVERS", "1")).outcomes
+    assert sum(outcome.requests) == pytest.approx(10_000, rel=0.03)
+    assert outcome.unfinished == pytest.approx(10_000, rel=0.05)
+    assert outcome.percentile(0.99) == pytest.approx(5, rel=0.05)
+
+
 def test_percentiles_of_one_server_are_those_of_its_closed_form() -> None:
     """Of M/M/1 the latency is exponential, with the mean 1 / (μ - λ)."""
     (outcome,) = station(1, 500).outcomes
