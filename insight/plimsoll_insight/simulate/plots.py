@@ -10,7 +10,7 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.figures.page import Table, page
+from plimsoll_insight.figures.page import FigureTable, page
 from plimsoll_insight.simulate.engine import Outcome, Result
 from plimsoll_insight.simulate.scenario import Scenario
 from plimsoll_probes.output.messages import iops_words
@@ -45,7 +45,7 @@ def render(kind: str, scenario: Scenario, result: Result, sentences: Sequence[st
     return png(draw, height, width) if kind == ".png" else themed_svg(draw, height, width)
 
 
-def _tables(scenario: Scenario) -> list[Table]:
+def _tables(scenario: Scenario) -> list[FigureTable]:
     rows = [
         (
             disks.name,
@@ -60,8 +60,8 @@ def _tables(scenario: Scenario) -> list[Table]:
         for event in scenario.events
     ]
     return [
-        Table("Disks", ("DISKS", "NUMBER", "LOAD OF EACH", "LIMITS OF EACH"), rows),
-        Table("Events", ("AT", "EVENT"), events),
+        FigureTable("Disks", ("DISKS", "NUMBER", "LOAD OF EACH", "LIMITS OF EACH"), rows),
+        FigureTable("Events", ("AT", "EVENT"), events),
     ]
 
 
