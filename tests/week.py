@@ -91,6 +91,7 @@ def healthy(region: str, number: int, *volume_types: str) -> Node:
     node.is_("plimsoll_pass_enforcing", 1)
     node.is_("plimsoll_pass_paused", 0)
     node.is_("plimsoll_pass_braked_disks", 0, revision="")
+    node.is_("plimsoll_pass_guests_to_probe", 0)
     for source in ("libvirt", "rules", "record", "writes", "disks", "catalogue", "refresh"):
         node.is_("plimsoll_source_up", 1, source=source)
     node.is_("plimsoll_guests", 0, state="unreachable")

@@ -236,6 +236,13 @@ def one_guest_not_probed(there: Nodes, begin: int, end: int) -> None:
         node.is_("plimsoll_probe_last_timestamp_seconds", stopped(begin), begin, end, probe=job, **GUEST)
 
 
+@fault(("PlimsollProbesOff", "warning", NODE), hours=6, first=2)
+def guests_to_probe_and_nothing_probes_them(there: Nodes, begin: int, end: int) -> None:
+    for node in there:
+        node.is_("plimsoll_pass_guests_to_probe", 2, begin, end)
+    probed(there[0])
+
+
 @fault(("PlimsollProbesFail", "warning", NODE), hours=60, first=24, after=7)
 def probes_fail(there: Nodes, begin: int, end: int) -> None:
     node = probed(there[1], sums=True)

@@ -139,6 +139,7 @@ def a_varied_pass(**other: Any) -> LastPass:
         "revision": "0123456789abcdef0123456789abcdef",
         "braked": "a1b2c3d4e5f60718293a",
         "braked_disks": 3,
+        "guests_to_probe": 2,
         "holds": 1,
         "sources": {
             "libvirt": True,

@@ -81,6 +81,7 @@ PASS_BRAKED_DISKS = Metric(
     "Disks whose change is deferred until plimsoll approve, by the revision that needs it",
     "revision",
 )
+PASS_GUESTS_TO_PROBE = Metric("plimsoll_pass_guests_to_probe", "Guests that a rule with probe chooses")
 RULES_INFO = Metric("plimsoll_rules_info", "Revision of the rules of the last pass: always 1", "revision")
 HOLDS = Metric("plimsoll_holds", "Exceptions made by operators (plimsoll disk hold)")
 SOURCE_UP = Metric("plimsoll_source_up", "1 if the source was up in the last pass, else 0", "source")

@@ -26,7 +26,7 @@ from plimsoll_agent.monitor.prometheus_text import Family, Row, counter, gauge, 
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
 
-PER_NODE = 33
+PER_NODE = 34
 PER_TYPE = 17
 PER_CLUSTER = 1
 PER_GUEST = 1
@@ -71,6 +71,7 @@ def _of_passes(last: LastPass) -> Iterator[Family]:
     yield single(metrics.PASS_ENFORCING, int(last.enforcing))
     yield single(metrics.PASS_PAUSED, int(last.paused is not None) if has_looked else None)
     yield gauge(metrics.PASS_BRAKED_DISKS, [((_digest(last.braked or ""),), last.braked_disks)] if has_looked else [])
+    yield single(metrics.PASS_GUESTS_TO_PROBE, last.guests_to_probe if has_looked else None)
     yield gauge(metrics.RULES_INFO, [((_digest(last.revision),), 1)] if last.revision else [])
     yield single(metrics.HOLDS, last.holds if has_looked else None)
     yield gauge(

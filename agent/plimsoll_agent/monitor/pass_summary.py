@@ -21,7 +21,7 @@ from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outc
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.util.frozen import frozen, replace
 
-PAUSED, BRAKED = "paused", "braked"
+PAUSED, BRAKED, TO_PROBE = "paused", "braked", "to-probe"
 """Keys of ``LastPass.wrong_since``, beside names of sources and uuids of guests."""
 _GATED = (Code.CLUSTER_UNHEALTHY, Code.CLUSTER_UNREACHABLE, Code.CLUSTER_UNKNOWN)
 
@@ -173,8 +173,8 @@ class LastPass:
     """``attachment`` and the last ``reading`` of disks that were not read now, by ``Disk.key``: what such a disk does
     until its next reading is in the averages then."""
     wrong_since: Mapping[str, datetime] = field(default_factory=dict)
-    """The first pass of those on end that found this: ``PAUSED``, ``BRAKED``, a source that is down, a guest (by its
-    uuid) that is unreachable."""
+    """The first pass of those on end that found this: ``PAUSED``, ``BRAKED``, guests ``TO_PROBE``, a source that is
+    down, a guest (by its uuid) that is unreachable."""
 
     paused_guests: frozenset[str] = frozenset()
     """The uuids of those that a person had paused."""
@@ -182,6 +182,8 @@ class LastPass:
     """The uuids of those that did not answer a call of the pass, writes included."""
     healthy: frozenset[str] = frozenset()
     """As in ``PassReport``."""
+    guests_to_probe: int = 0
+    """How many a rule with ``probe`` chooses."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""
 
@@ -248,6 +250,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
             notes = (*notes, because(Code.REFRESH_FAILED, refreshes=failures, detail=detail))
     good = setting.ended if own_grade is Grade.GOOD else None if before is None else before.last_good
     seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
+    to_probe = report.situation.rules.guests_to_probe((outcome.disk for outcome in report.outcomes), report.started)
     return LastPass(
         version=setting.version,
         boot=setting.boot,
@@ -282,12 +285,14 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         hung_guests=report.hung_guests.union(
             each.guest.uuid for each in unreachable if each.reason.code is Code.TIMED_OUT
         ),
+        guests_to_probe=len(to_probe),
         servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
             before,
             report.started,
             [PAUSED] * (pause is not None)
             + [BRAKED] * (brake is not None)
+            + [TO_PROBE] * bool(to_probe)
             + [source for source, is_up in sources.items() if not is_up]
             + [each.guest.uuid for each in unreachable],
         ),

@@ -97,6 +97,7 @@ def _data(last: LastPass) -> dict[str, object]:
         "paused_guests": sorted(last.paused_guests),
         "hung_guests": sorted(last.hung_guests),
         "healthy": sorted(last.healthy),
+        "guests_to_probe": last.guests_to_probe,
         "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
     }
@@ -185,6 +186,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
         paused_guests=frozenset(several(text, value.get("paused_guests", []))),
         hung_guests=frozenset(several(text, value.get("hung_guests", []))),
         healthy=frozenset(several(text, value.get("healthy", []))),
+        guests_to_probe=count(value.get("guests_to_probe", 0)),
         servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),
     )

@@ -82,6 +82,8 @@ MEASURES: tuple[Measure, ...] = (
             "unreachable"),
     Measure("at_limit", "limits", "", "", "", "disks at a limit, on average between the last two passes",
             "at limit"),
+    Measure("probe_off", "probe", "", "0", "", "guests that a rule chooses for probes, while nothing runs probes",
+            "not probed"),
     Measure("probe_late", "probe", "", "0", "", "probes that were due twice and did not run",
             "probe overdue"),
     Measure("probe_broken", "probe", "", "0", "", "probes whose newest verdict is short, over-limit or slow",
@@ -89,6 +91,9 @@ MEASURES: tuple[Measure, ...] = (
     Measure("probe_failed", "probe", "", "0", "", "probes whose newest run failed",
             "probe failed"),
 )  # fmt: skip
+
+ROUND_OVERDUE = 7200
+"""Seconds after which probes are not run by their timetable any more: the timer does every few minutes."""
 
 
 @frozen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -149,6 +149,11 @@ class Rules:
 
     def with_command_line(self, limits: Limits) -> Rules:
         return replace(self, command_line=limits)
+
+    def guests_to_probe(self, disks: Iterable[Disk], now: datetime) -> frozenset[str]:
+        """The uuids of the guests that a rule with ``probe`` chooses, as far as that is known."""
+        rules = [rule for rule in self.rules if rule.probe is not None and not rule.ended(now)]
+        return frozenset(disk.guest.uuid for disk in disks if any(rule.match.misfit(disk) is None for rule in rules))
 
 
 def directory_of(text: str) -> str:

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.daemon_status import LATE
+from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
 from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
 from plimsoll_monitoring.alerts.site import OVERDUE, OVERDUE_HOLD, Site
 
 SCRAPE_ERROR = "node_textfile_scrape_error"
-ROUND_OVERDUE = 7200
-"""Seconds; the timer of probes runs every few minutes."""
 
 
 def of_passes(site: Site) -> Iterator[Alert]:

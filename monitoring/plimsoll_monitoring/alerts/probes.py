@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from textwrap import indent
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
 from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
-from plimsoll_monitoring.alerts.node import ROUND_OVERDUE
 from plimsoll_monitoring.alerts.region import example
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.promql import BELOW
@@ -91,6 +91,19 @@ _OVER = 'verdict="over-limit"'
 def of_runs(site: Site) -> Iterator[Alert]:
     """Are guests probed, and do probes give a result?"""
     node = site.node_words
+    yield from by_measure(
+        site,
+        "probe_off",
+        f"max by {site.node()} ({site(metrics.PASS_GUESTS_TO_PROBE)})",
+        f"\nunless on {site.node()} time() - {site(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)}"
+        f" < {site.seconds_of('probes_off')}",
+        name="PlimsollProbesOff",
+        hold="2h",
+        why="A timetable that was run within `probes_off` and is not any more is PlimsollTextfileStale.",
+        summary=f"{number('guest')} on {node}{site.in_words} not probed, though a rule chooses them",
+        description=f"Rules with `probe` choose {number('guest')} on {node}, and `plimsoll probe run --due` does not"
+        " run there. Enable plimsoll-probe.timer there, or take `probe` out of the rule.",
+    )
     place = site.node(*metrics.TARGET)
     interval = site(metrics.PROBE_INTERVAL_SECONDS)
     yield from by_measure(

@@ -87,12 +87,13 @@ def look(settings: Settings, at: datetime, options: Sequence[str] = ()) -> NodeS
 
     def probes() -> Probes:
         with history_of(settings, shown=True) as history:
-            return Probes.of(history, at, setup)
+            return Probes.of(history, at, setup, last)
 
+    last = read("pass", lambda: _last_pass(state))
     approvals, approvals_unread = _approvals(state)
     return NodeStatus(
         now=at,
-        last=read("pass", lambda: _last_pass(state)),
+        last=last,
         probes=read("probes", probes),
         paused=pause_actual(settings, at),
         approvals=approvals,

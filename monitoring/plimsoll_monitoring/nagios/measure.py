@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def measure(subject: str, directory: Path, only: Only, now: datetime, setup: Nod
         if not files.is_directory(directory):
             raise NoData(f"{directory}: no such directory; check state_dir in plimsoll.conf")
         if subject == "probe":
-            return _of_probes(readable(State(directory)), only, now, setup)
+            return _of_probes(readable(State(directory)), _last_or_none(State(directory)), only, now, setup)
         state = State(directory)
         daemon = daemon_status.load_or_none(state) if subject == "agent" else None
         measurement = _of_pass(subject, pass_summary_file.load(state), daemon, only, now, setup)
@@ -122,7 +123,14 @@ def _only_disks(last: LastPass, only: Only) -> LastPass:
     return replace(last, disks=disks, unreachable=unreachable)
 
 
-def _of_probes(history: History, only: Only, now: datetime, setup: NodeSetup) -> Measurement:
+def _last_or_none(state: State) -> LastPass | None:
+    """None too where it cannot be read, which ``agent`` tells."""
+    with suppress(StateError):
+        return pass_summary_file.load(state)
+    return None
+
+
+def _of_probes(history: History, last: LastPass | None, only: Only, now: datetime, setup: NodeSetup) -> Measurement:
     latest: Sequence[ProbeResult] = history.latest()
     targets: Sequence[ChosenTarget] = history.chosen_targets()
     postponements: Sequence[Postponed] = history.postponed()
@@ -134,7 +142,9 @@ def _of_probes(history: History, only: Only, now: datetime, setup: NodeSetup) ->
             raise NoData(
                 f"guest {only.guest} is not chosen for probes here and has no results; see plimsoll probe list"
             )
-    figures = figures_of_probes(latest, history.last_begun(now), postponements, targets, now, history.streak, setup)
+        last = None  # it has their number only
+    starts = history.last_begun(now)
+    figures = figures_of_probes(latest, starts, postponements, targets, now, history.streak, setup, last)
     return Measurement(figures, _extent(latest, targets, now))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from plimsoll_agent.monitor.next_command import PROBE_UNIT, NodeSetup
+from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastPass
+from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import ago, plural, printable
 from plimsoll_monitoring.node.health import Figure, Problem, first, shorten, since_words
@@ -43,6 +45,7 @@ def figures_of_probes(
     now: datetime,
     streak: Callable[[ProbeResult], Streak | None] = lambda _: None,
     setup: NodeSetup | None = None,
+    last: LastPass | None = None,
 ) -> tuple[Figure, ...]:
     """The figures of ``probe``. ``latest`` are the newest results by guest, directory and job; ``starts`` is when
     the newest run of each guest (uuid) and directory began; ``streak`` finds since when a verdict has been the same,
@@ -53,6 +56,7 @@ def figures_of_probes(
     broken_results = [each for each in results if each.finding.verdict in BROKEN]
     failed_results = [each for each in results if each.finding.verdict is Verdict.FAILED]
     return (
+        _off(last, targets, now, setup),
         _late(starts, postponements, targets, now, setup),
         _of_results("probe_broken", broken_results, streak, setup),
         _of_results("probe_failed", failed_results, streak, setup),
@@ -65,6 +69,25 @@ def counts(result: ProbeResult, targets: Sequence[ChosenTarget], now: datetime) 
         return True
     key = (result.subject.guest_uuid, result.subject.directory)
     return any(target.key == key and result.job.name in target.jobs for target in targets)
+
+
+def _off(last: LastPass | None, targets: Sequence[ChosenTarget], now: datetime, setup: NodeSetup) -> Figure:
+    """Guests that the rules of the last pass choose. Where the timer is not enabled that counts at once, unless
+    something else has run probes lately, as cron may; else once they are chosen for so long without any.
+    """
+    if last is None or last.looked is None:
+        return Figure(name="probe_off", value=None)
+    newest, since = max((target.seen for target in targets), default=None), last.wrong_since.get(TO_PROBE)
+    longest = timedelta(seconds=ROUND_OVERDUE)
+    is_run, is_new = newest is not None and now - newest < longest, since is None or now - since < longest
+    if not last.guests_to_probe or is_run or (is_new and PROBE_UNIT not in setup.disabled):
+        return Figure(name="probe_off", value=0)
+    since = since if newest is None else newest
+    why = setup.not_enabled(PROBE_UNIT) or "plimsoll probe run --due does not run"
+    guests, when = plural(last.guests_to_probe, "guest"), "" if since is None else f" since {since_words(since, now)}"
+    text = f"{guests} not probed{when}: a rule chooses {'it' if last.guests_to_probe == 1 else 'them'}, and {why}"
+    problem = Problem(text=text, do=setup.no_recent_probe(), since=since)
+    return Figure(name="probe_off", value=last.guests_to_probe, about=why, problems=(problem,))
 
 
 def _late(

@@ -55,7 +55,9 @@ class Probes:
     figures: Sequence[Figure]
 
     @classmethod
-    def of(cls, history: History, now: datetime, setup: NodeSetup | None = None) -> Probes:
+    def of(
+        cls, history: History, now: datetime, setup: NodeSetup | None = None, last: LastPass | None = None
+    ) -> Probes:
         """Raises ``StateError``."""
         targets, latest, postponements = history.chosen_targets(), history.latest(), history.postponed()
         starts = history.last_begun(now)
@@ -63,7 +65,7 @@ class Probes:
             chosen=targets,
             results=[each for each in latest if counts(each, targets, now)],
             postponed=[each for each in postponements if _is_postponed(each, targets, starts)],
-            figures=figures_of_probes(latest, starts, postponements, targets, now, history.streak, setup),
+            figures=figures_of_probes(latest, starts, postponements, targets, now, history.streak, setup, last),
         )
 
     @property

@@ -97,6 +97,7 @@ def test_no_line_has_a_timestamp_or_node_exporter_would_refuse_the_whole_file() 
 def test_a_node_on_which_no_pass_ever_looked_tells_nothing_that_only_a_look_can_tell() -> None:
     told = {sample.name for sample in samples(down(None))}
     only_a_look = {"guests", "holds", "pass_paused", "pass_braked_disks", "pass_last_good_timestamp_seconds", "disks"}
+    only_a_look |= {"pass_guests_to_probe"}
     assert not told & {f"plimsoll_{name}" for name in only_a_look}
     assert {"plimsoll_pass_last_timestamp_seconds", "plimsoll_source_up", "plimsoll_passes_total"} <= told
 

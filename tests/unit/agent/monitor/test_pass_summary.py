@@ -14,10 +14,10 @@ from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.monitor import pass_summary
-from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Setting
+from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDisk, LastPass, Setting
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
-from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.rules.model import Match, Probing, Rule, Rules
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import domain_xml, hangs
@@ -532,6 +532,19 @@ def test_disks_of_guests_that_are_gone_or_were_not_read_are_not_missing(lonely: 
         case _:
             there.movement = Movement.LEAVING
     assert lonely.passes().missing == ()
+
+
+def test_a_pass_counts_the_guests_that_a_rule_chooses_for_probes_and_since_when(watched: Watched) -> None:
+    assert watched.passes().guests_to_probe == 0
+    probing = Probing(every=timedelta(minutes=5))
+    canary = Rule(name="canary", match=Match(guest=(UUIDS[1],)), probe=probing)
+    watched.node.rules = replace(watched.node.rules, rules=(canary,))
+    first, second = watched.passes(), watched.passes()
+    assert [each.guests_to_probe for each in (first, second)] == [1, 1]
+    assert first.wrong_since[TO_PROBE] == second.wrong_since[TO_PROBE] == first.started
+    watched.node.rules = replace(watched.node.rules, rules=(replace(canary, until=watched.node.now),))
+    last = watched.passes()
+    assert (last.guests_to_probe, TO_PROBE in last.wrong_since) == (0, False), "the rule has ended"
 
 
 @pytest.mark.parametrize(("failures", "up"), [(0, True), (1, True), (2, False)])

@@ -111,6 +111,7 @@ passes = st.builds(
     braked=st.none() | texts,
     braked_disks=counts,
     holds=counts,
+    guests_to_probe=counts,
     sources=st.dictionaries(texts, st.booleans(), max_size=4),
     catalogue=st.none() | st.builds(LastCatalogue, st.none() | times, texts, counts),
     calls=st.builds(Calls, counts, counts, st.dictionaries(texts, counts, max_size=2)),
@@ -285,8 +286,9 @@ def test_each_part_damaged_in_each_way(state: State, whole: dict[str, Any]) -> N
 
 
 def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: State, whole: dict[str, Any]) -> None:
-    # Without them the first reading after a gap has no averages, and no guest is known to be paused or to hang.
-    later = {"unread", "paused_guests", "hung_guests", "healthy"}
+    # Without them the first reading after a gap has no averages, no guest is known to be paused or to hang, and none
+    # is to be probed.
+    later = {"unread", "paused_guests", "hung_guests", "guests_to_probe", "healthy"}
     for name in whole:
         without = json.dumps({key: whole[key] for key in whole if key != name}).encode()
         assert (read(state, without) is None) == (name not in later)

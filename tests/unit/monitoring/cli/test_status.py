@@ -21,7 +21,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
-from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Setting, failed
+from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDisk, LastPass, Setting, failed
 from plimsoll_agent.monitor.thresholds import Thresholds
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, UnreachableGuest
@@ -29,6 +29,7 @@ from plimsoll_agent.rules.model import Probing
 from plimsoll_agent.store.state import Given, State
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.cli.status import Status
+from plimsoll_monitoring.node.health import since_words
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed
@@ -742,6 +743,18 @@ def test_the_other_forms_have_all_of_it_too(here: Here, form: str) -> None:
     assert "change failed" not in here.out
     for name in ("problems", "findings", "by_type", "lock_busy", "newest_runs"):
         assert name in here.out
+
+
+def test_guests_that_a_rule_chooses_and_nothing_probes_are_a_problem(here: Here) -> None:
+    since = here.now - timedelta(hours=3)
+    here.passed(replace(good(), guests_to_probe=2, wrong_since={TO_PROBE: since}))
+    assert here.run() == 3
+    ((text, do),) = here.problems().items()
+    assert (
+        f"2 guests not probed since {since_words(since, here.now)}: a rule chooses them, and plimsoll probe run"
+        in text
+    )
+    assert do == "plimsoll probe timetable"
 
 
 # --- the daemon

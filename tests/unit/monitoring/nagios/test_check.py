@@ -19,7 +19,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
-from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass
+from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDisk, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.rules.model import Probing
@@ -299,7 +299,9 @@ def test_a_broken_promise_is_a_warning_with_its_guest_and_its_number(state: Stat
         "PLIMSOLL PROBE WARNING - probe short: instance-00000002 (canary-2) read: 38 % of limit 250 IOPS"
     )
     assert ran.text.endswith("; plimsoll probe show 2")
-    assert ran.figures == {"probe_broken": "1", "probe_failed": "0", "probe_late": "0"}
+    assert ran.figures == {"probe_broken": "1", "probe_failed": "0", "probe_late": "0"}, (
+        "no pass: probe_off is unknown"
+    )
     for guest, status in (("canary-1", 0), ("canary-2", 1), (uuid_of(2), 1), ("instance-00000001", 0)):
         assert run("probe", "--guest", guest).status == status
     keep(state, a_run(2, "canary-2", started=datetime.now(UTC)))
@@ -318,6 +320,14 @@ def test_a_probe_whose_timer_died_is_a_warning(state: State, run: Run) -> None:
     ran = run("probe")
     assert ran.status == 1
     assert re.search("1 probe overdue since .*: instance-0000002a /srv; plimsoll probe timetable", ran.text)
+
+
+def test_guests_that_a_rule_chooses_and_nothing_probes_are_a_warning(state: State, run: Run) -> None:
+    since = datetime.now(UTC) - timedelta(hours=3)
+    pass_summary_file.save(state, recent(a_last_disk(), guests_to_probe=1, wrong_since={TO_PROBE: since}))
+    ran = run("probe")
+    assert ran.status == 1
+    assert re.search("WARNING - 1 guest not probed since .*: a rule chooses it, and plimsoll probe run ", ran.text)
 
 
 def test_a_node_without_guests_to_be_probed_is_well_and_says_so(run: Run) -> None:

@@ -10,8 +10,8 @@ import pytest
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, NodeSetup
-from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastPass
+from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, PROBE_UNIT, NodeSetup
+from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastPass
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, Thresholds, checked_range
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
@@ -320,13 +320,49 @@ def probes(
 
 
 def test_what_is_probed_in_time_and_keeps_its_promise_is_well() -> None:
-    found = probes(a_run(), chosen=(a_target(),))
+    found = probes(a_run(), chosen=(a_target(),), last=a_last_pass(guests_to_probe=1))
     assert {name: each.value for name, each in found.items()} == {
+        "probe_off": 0,
         "probe_late": 0,
         "probe_broken": 0,
         "probe_failed": 0,
     }
     assert judge(found.values(), SHIPPED).level is Level.OK
+
+
+OFF = NodeSetup(timers=frozenset(), disabled=frozenset([PROBE_UNIT]))
+"""The timer is there, and not enabled."""
+ELSEWHERE = NodeSetup(timers=frozenset())
+"""There is no timer, as in a container."""
+
+
+def to_probe(ago: timedelta) -> LastPass:
+    """By the rules of the last pass two guests are, since so long."""
+    return a_last_pass(guests_to_probe=2, wrong_since={TO_PROBE: NOON - ago})
+
+
+def test_guests_that_a_rule_chooses_and_no_timer_probes_are_a_warning_at_once() -> None:
+    off = probes(last=to_probe(timedelta(0)), setup=OFF)["probe_off"]
+    assert sentence(off) == (
+        "2 guests not probed since 12:00 UTC: a rule chooses them, and plimsoll-probe.timer is not enabled"
+    )
+    assert off.do == "systemctl status plimsoll-probe.timer plimsoll-probe.service"
+    assert (level("probe_off", off.value), level("probe_off", 0)) == (Level.WARNING, Level.OK)
+    assert probes(last=a_last_pass(), setup=OFF)["probe_off"].value == 0, "no rule chooses a guest"
+    assert probes(last=replace(a_last_pass(), looked=None), setup=OFF)["probe_off"].value is None
+
+
+def test_what_runs_probes_in_the_timers_place_is_seen_by_its_rounds() -> None:
+    hours = timedelta(hours=1)
+    seen = (a_target(seen=NOON - hours),)
+    assert probes(last=to_probe(9 * hours), setup=OFF, chosen=seen)["probe_off"].value == 0, "cron does"
+    assert probes(last=to_probe(hours), setup=ELSEWHERE)["probe_off"].value == 0, "its first round is to come"
+    never = probes(last=to_probe(3 * hours), setup=ELSEWHERE)["probe_off"]
+    assert sentence(never) == (
+        "2 guests not probed since 09:00 UTC: a rule chooses them, and plimsoll probe run --due does not run"
+    )
+    ended = probes(last=to_probe(9 * hours), setup=ELSEWHERE, chosen=(a_target(seen=NOON - 3 * hours),))["probe_off"]
+    assert "not probed since 09:00 UTC" in sentence(ended)
 
 
 def test_a_probe_is_late_once_it_was_due_twice() -> None:
