@@ -59,11 +59,11 @@ class Case:
     def groups(self) -> list[list[Explained]]:
         """Disks with the same cause together, those with most slow intervals first, the unknown last."""
         alike: dict[object, list[Explained]] = {}
-        for disk, finding in self.disks:
-            one = finding.neighbour
+        for disk, diagnosis in self.disks:
+            one = diagnosis.neighbour
             neighbour = None if one is None else (one.uuid, one.place)
-            key = finding.cause, finding.unexplained, neighbour, finding.raised
-            alike.setdefault(key, []).append((disk, finding))
+            key = diagnosis.cause, diagnosis.unexplained, neighbour, diagnosis.raised
+            alike.setdefault(key, []).append((disk, diagnosis))
         return sorted(alike.values(), key=_rank)
 
     @property
@@ -78,7 +78,7 @@ class Case:
 
 
 def _rank(group: Sequence[Explained]) -> tuple[bool, int]:
-    return group[0][1].cause is Cause.UNKNOWN, -sum(len(finding.slow) for _, finding in group)
+    return group[0][1].cause is Cause.UNKNOWN, -sum(len(diagnosis.slow) for _, diagnosis in group)
 
 
 def lines(case: Case, terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:
@@ -86,11 +86,11 @@ def lines(case: Case, terminal: Terminal, *, blocks: bool = True) -> Iterator[st
     for group in case.guilty or case.groups[:1]:
         yield from _cause_lines(case, group, terminal)
     rows = [
-        Row(disk.disk, strip.parts(disk.evidence, finding), figures_words(disk, finding))
-        for disk, finding in case.subjects
+        Row(disk.disk, strip.parts(disk.evidence, diagnosis), figures_words(disk, diagnosis))
+        for disk, diagnosis in case.subjects
     ]
     yield from strip.lines(rows, terminal, blocks=blocks)
-    if innocent := [disk.disk for disk, finding in case.disks if finding.cause is Cause.NOT_SLOW and case.guilty]:
+    if innocent := [disk.disk for disk, diagnosis in case.disks if diagnosis.cause is Cause.NOT_SLOW and case.guilty]:
         more = f" and {len(innocent) - _MOST_NAMED} more" if len(innocent) > _MOST_NAMED else ""
         yield f"not slow: {printable(', '.join(innocent[:_MOST_NAMED]))}{more}"
     yield from (f"next: {each}" for each in dict.fromkeys(_next(case)))
@@ -118,11 +118,11 @@ def _cause_lines(case: Case, group: Sequence[Explained], terminal: Terminal) -> 
 
 def _cause_words(case: Case, group: Sequence[Explained]) -> str:
     """``web-29 was slow because of a NEIGHBOUR on node7: web-28 did 94 % of the node's requests``."""
-    finding, who = group[0][1], case.server
+    diagnosis, who = group[0][1], case.server
     if len(group) < len(case.disks) or len(case.disks) == 1:
         who += f" {', '.join(disk.disk for disk, _ in group)}"
     slow = f"{who} was slow because of"
-    match finding.cause:
+    match diagnosis.cause:
         case Cause.LIMIT:
             limits = dict.fromkeys(limit_words(each.slow).removeprefix("its ") for _, each in group)
             of_each = (f"{disk.disk} {limit_words(each.slow).removeprefix('its ')}" for disk, each in group)
@@ -134,7 +134,7 @@ def _cause_words(case: Case, group: Sequence[Explained]) -> str:
             in_bursts = all((each.share or 0.0) < AT_LIMIT_RATIO for _, one in group for each in one.slow)
             return f"{slow} {which}{', in bursts' if in_bursts else ''}"
         case Cause.CLUSTER:
-            checks = ", ".join(finding.raised)
+            checks = ", ".join(diagnosis.raised)
             return f"{slow} the CLUSTER: {checks or 'the median disk of its type was slow too'}"
         case Cause.NEIGHBOUR:
             return f"{slow} a NEIGHBOUR {_neighbour_words(case, group)}"
@@ -142,20 +142,20 @@ def _cause_words(case: Case, group: Sequence[Explained]) -> str:
             did_nothing = all(idle(disk.evidence.intervals) for disk, _ in group)
             return f"{who} {'made no requests' if did_nothing else 'was not slow'} in {case.window.words}"
         case _:
-            why = case.reasons[finding.unexplained] if finding.unexplained else "nothing is known"
-            if finding.slow:
+            why = case.reasons[diagnosis.unexplained] if diagnosis.unexplained else "nothing is known"
+            if diagnosis.slow:
                 return f"{who} was slow, the cause is UNKNOWN: {why}"
             return f"{who}: whether it was slow is UNKNOWN: {why}{_little_words(group)}"
 
 
 def _neighbour_words(case: Case, group: Sequence[Explained]) -> str:
-    (disk, finding), *_ = group
+    (disk, diagnosis), *_ = group
     one = max((each.neighbour for _, each in group if each.neighbour), key=lambda each: each.share)
     unit = "requests" if one.unit == "operations" else "bytes"
     who = case.names.get(one.uuid) or one.uuid
     if one.place is SharedPlace.POOL:
         return f"in pool {disk.pool}: {who} did {percent(one.share)} of the pool's {unit}"
-    node = next((each.node for each in reversed(finding.slow) if each.node), None)
+    node = next((each.node for each in reversed(diagnosis.slow) if each.node), None)
     return f"on {without_port(node) if node else 'this node'}: {who} did {percent(one.share)} of the node's {unit}"
 
 
@@ -176,8 +176,8 @@ def _little_words(group: Sequence[Explained]) -> str:
 
 def _when(case: Case, group: Sequence[Explained]) -> str:
     """``18:56–22:16 UTC (3 h 20 min)``; with its day where that is not the last one of the time."""
-    begins = [finding.slow[0].at - disk.evidence.seconds for disk, finding in group if finding.slow]
-    ends = [finding.slow[-1].at for _, finding in group if finding.slow]
+    begins = [diagnosis.slow[0].at - disk.evidence.seconds for disk, diagnosis in group if diagnosis.slow]
+    ends = [diagnosis.slow[-1].at for _, diagnosis in group if diagnosis.slow]
     if not begins:
         return ""
     first, last = datetime.fromtimestamp(min(begins), UTC), datetime.fromtimestamp(max(ends), UTC)
@@ -194,14 +194,14 @@ def _when(case: Case, group: Sequence[Explained]) -> str:
 def _next(case: Case) -> Iterator[str]:
     """The commands to run next, as they can be pasted."""
     for group in case.guilty:
-        for disk, finding in group:
-            yield from _commands(case, disk, finding)
+        for disk, diagnosis in group:
+            yield from _commands(case, disk, diagnosis)
 
 
-def _commands(case: Case, disk: ExplainedDisk, finding: Diagnosis) -> Iterator[str]:
-    match finding.cause:
+def _commands(case: Case, disk: ExplainedDisk, diagnosis: Diagnosis) -> Iterator[str]:
+    match diagnosis.cause:
         case Cause.LIMIT:
-            limit = next((each.limit for each in finding.slow if each.limit), None)
+            limit = next((each.limit for each in diagnosis.slow if each.limit), None)
             hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--set", f"{limit}=N")
             words = (*hold, "--reason", "TEXT")
             yield printable(shlex.join(("plimsoll", *words))) if case.node is None else on_node(case.node, *words)
@@ -217,12 +217,12 @@ def _commands(case: Case, disk: ExplainedDisk, finding: Diagnosis) -> Iterator[s
 def _tenant_words(group: Sequence[Explained]) -> Iterator[str]:
     """One for disks that waited for the same, if the same is usual for them."""
     if group[0][1].cause in (Cause.LIMIT, Cause.NOT_SLOW):
-        yield from (tenant_words(disk, finding, whose([disk])) for disk, finding in group)
+        yield from (tenant_words(disk, diagnosis, whose([disk])) for disk, diagnosis in group)
         return
     alike: dict[float | None, list[Explained]] = {}
-    for disk, finding in group:
-        alike.setdefault(disk.evidence.usual, []).append((disk, finding))
+    for disk, diagnosis in group:
+        alike.setdefault(disk.evidence.usual, []).append((disk, diagnosis))
     for those in alike.values():
-        slow = {each.at: each for _, finding in those for each in finding.slow}
+        slow = {each.at: each for _, diagnosis in those for each in diagnosis.slow}
         whole = replace(those[0][1], slow=tuple(slow[at] for at in sorted(slow)))
         yield tenant_words(those[0][0], whole, whose([disk for disk, _ in those]))

@@ -145,8 +145,8 @@ class Diagnosis:
 
 def find(evidence: Evidence) -> Diagnosis:
     """The cause, by the rules above."""
-    finding, verdicts = _find(evidence)
-    return replace(finding, verdicts=tuple(is_slow for _, is_slow in verdicts))
+    diagnosis, verdicts = _find(evidence)
+    return replace(diagnosis, verdicts=tuple(is_slow for _, is_slow in verdicts))
 
 
 def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool | None]]]:
@@ -187,10 +187,10 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool 
         return Diagnosis(Cause.UNKNOWN, most, theirs, len(slow), certain, total, unread=unread), verdicts
     neighbours = [around.dominant(each) for each in theirs] if most is Cause.NEIGHBOUR else []
     checks = Counter(check for each in theirs for check in around.new(each)) if most is Cause.CLUSTER else Counter()
-    finding = Diagnosis(
+    diagnosis = Diagnosis(
         most, None, theirs, len(slow), certain, total, _usual_one(neighbours), tuple(sorted(checks)), unread
     )
-    return finding, verdicts
+    return diagnosis, verdicts
 
 
 def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float | None:

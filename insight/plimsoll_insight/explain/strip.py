@@ -64,10 +64,10 @@ class Row:
     figures: str = ""
 
 
-def parts(evidence: Evidence, finding: Diagnosis) -> tuple[Part, ...]:
+def parts(evidence: Evidence, diagnosis: Diagnosis) -> tuple[Part, ...]:
     return tuple(
         Part(each.at - evidence.seconds, each.at, _mark(is_slow, each.share))
-        for each, is_slow in zip(evidence.intervals, finding.verdicts, strict=True)
+        for each, is_slow in zip(evidence.intervals, diagnosis.verdicts, strict=True)
     )
 
 
