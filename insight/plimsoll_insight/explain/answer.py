@@ -21,7 +21,7 @@ from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import SharedPlace
 from plimsoll_insight.explain.messages import figures_words, idle, limit_words, tenant_words, whose
 from plimsoll_insight.explain.questions import ExplainedDisk
-from plimsoll_insight.explain.strip import Row
+from plimsoll_insight.explain.strip import DiskStrip
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.messages import percent
 from plimsoll_monitoring.region.problems import on_node, without_port
@@ -86,7 +86,7 @@ def lines(case: Case, terminal: Terminal, *, blocks: bool = True) -> Iterator[st
     for group in case.guilty or case.groups[:1]:
         yield from _cause_lines(case, group, terminal)
     rows = [
-        Row(disk.disk, strip.parts(disk.evidence, diagnosis), figures_words(disk, diagnosis))
+        DiskStrip(disk.disk, strip.parts(disk.evidence, diagnosis), figures_words(disk, diagnosis))
         for disk, diagnosis in case.subjects
     ]
     yield from strip.lines(rows, terminal, blocks=blocks)

@@ -56,7 +56,7 @@ class Part:
 
 
 @frozen
-class Row:
+class DiskStrip:
     """A disk, its intervals, and figures beside them."""
 
     name: str
@@ -77,7 +77,7 @@ def _mark(is_slow: bool | None, share: float | None) -> Mark:
     return Mark.AT_LIMIT if share is not None and share >= AT_LIMIT_RATIO else Mark.SLOW
 
 
-def lines(rows: Sequence[Row], terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:
+def lines(rows: Sequence[DiskStrip], terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:
     """The scale in UTC, the rows, and what their characters mean; nothing where nothing was measured."""
     each = [part for row in rows for part in row.parts]
     if not each:
