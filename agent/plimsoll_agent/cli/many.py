@@ -96,7 +96,7 @@ def add_many(parser: argparse.ArgumentParser) -> None:
     """The options of a command that changes the disks, instead of one that is named."""
     add_options(parser)
     parser.add_argument(
-        "--yes",
+        "--disks",
         metavar="NUMBER",
         type=int,
         help="with these options: do not ask; how many disks it must be, or nothing is changed",
@@ -113,8 +113,8 @@ def one_or_many(parsed_args: argparse.Namespace) -> Choice | None:
     options = ", ".join(f"--{name}" for name in _OPTIONS)
     if bool(choice) is (parsed_args.guest is not None):
         raise UsageError(f"give either a guest and its disk, or some of {options}")
-    if not choice and parsed_args.yes is not None:
-        raise UsageError(f"--yes needs one of {options}")
+    if not choice and parsed_args.disks is not None:
+        raise UsageError(f"--disks needs one of {options}")
     return choice if choice else None
 
 
@@ -123,21 +123,21 @@ class _Asking(Protocol):
     stdout: TextIO
 
 
-def agree(app: _Asking, does: str, disks: Sequence[Disk | DiskName], yes: int | None) -> None:
-    """Ask for the number of disks, unless ``yes`` is it; ``does`` is like ``holds``. Raises ``UsageError``."""
+def agree(app: _Asking, does: str, disks: Sequence[Disk | DiskName], expectation: int | None) -> None:
+    """Ask for the number of disks, unless ``expectation`` is it; ``does`` is like ``holds``. Raises ``UsageError``."""
     number = len(disks)
     guests = len({disk.named.guest_uuid if isinstance(disk, Disk) else disk.guest_uuid for disk in disks})
     what = f"{plural(number, 'disk')} of {plural(guests, 'guest')}"
     if not number:
         raise UsageError(f"nothing changed: there is no disk that it {does}; see: plimsoll disk list")
-    if yes is None and not app.stdin.isatty():
-        raise UsageError(f"no terminal to ask on: this {does} {what}; if these are the right ones: --yes {number}")
-    if yes is None:
+    if expectation is None and not app.stdin.isatty():
+        raise UsageError(f"no terminal to ask on: this {does} {what}; if these are the right ones: --disks {number}")
+    if expectation is None:
         app.stdout.write(f"This {does} {what}. Type {number} to go on: ")
         app.stdout.flush()
         if app.stdin.readline().strip() != str(number):
             raise UsageError("nothing changed")
-    elif yes != number:
+    elif expectation != number:
         raise UsageError(
-            f"nothing changed: this {does} {what}, not {yes}; if these are the right ones: --yes {number}"
+            f"nothing changed: this {does} {what}, not {expectation}; if these are the right ones: --disks {number}"
         )

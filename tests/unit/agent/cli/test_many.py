@@ -124,9 +124,9 @@ def test_a_pool_is_held_by_its_number_of_disks_and_a_pass_applies_it(shell: Shel
     [
         ((), "3\n", "nothing changed"),
         ((), "y\n", "nothing changed"),
-        (("--yes", "3"), None, "this holds 2 disks of 2 guests, not 3; if these are the right ones: --yes 2"),
-        ((), None, "no terminal to ask on: this holds 2 disks of 2 guests; if these are the right ones: --yes 2"),
-        (("--server", "no-such", "--yes", "0"), None, "nothing changed: there is no disk that it holds"),
+        (("--disks", "3"), None, "this holds 2 disks of 2 guests, not 3; if these are the right ones: --disks 2"),
+        ((), None, "no terminal to ask on: this holds 2 disks of 2 guests; if these are the right ones: --disks 2"),
+        (("--server", "no-such", "--disks", "0"), None, "nothing changed: there is no disk that it holds"),
         ((ONE, "vda"), None, "give either a guest and its disk, or some of --project, --type, --pool, --server"),
     ],
 )
@@ -144,13 +144,13 @@ def test_without_a_choice_a_disk_must_be_named_and_yes_means_nothing(
 ) -> None:
     assert shell.hold() == 64
     assert "give either a guest and its disk" in caplog.text
-    assert shell.hold(ONE, "vda", "--yes", "1") == 64
-    assert "--yes needs one of --project, --type, --pool, --server" in caplog.text
+    assert shell.hold(ONE, "vda", "--disks", "1") == 64
+    assert "--disks needs one of --project, --type, --pool, --server" in caplog.text
 
 
 def test_disks_that_cannot_be_held_are_left_out_and_named(shell: Shell) -> None:
     shell.rules(f"rules: [{{name: hands-off, match: {{guest: {uuid_of(2)}}}, manage: false}}]")
-    assert shell.hold("--pool", "volumes", "--yes", "1") == 0
+    assert shell.hold("--pool", "volumes", "--disks", "1") == 0
     assert f"left out: {TWO} vdb: " in shell.err
     assert shell.kept() == [f"{ONE} vdb"]
 
@@ -164,25 +164,25 @@ def test_a_dry_run_lists_all_and_a_change_of_one_limit_keeps_the_others_of_each(
     shell.run(HoldAdd, *words, "--dry-run")
     assert shell.out.count("vdb") >= 2
     assert shell.kept() == []
-    assert shell.run(HoldAdd, *words, "--ignore-health", "--yes", "2") == 0
+    assert shell.run(HoldAdd, *words, "--ignore-health", "--disks", "2") == 0
     actual = [each.disks["vdb"].actual for each in shell.guests]
     assert actual == [Limits(total_iops_sec=900, total_bytes_sec=5000), Limits(total_iops_sec=900)]
 
 
 def test_holds_of_a_pool_end_together_also_of_a_guest_that_is_gone(shell: Shell) -> None:
-    shell.hold("--pool", "volumes", "--pool", "vms", "--yes", "4")
+    shell.hold("--pool", "volumes", "--pool", "vms", "--disks", "4")
     shell.hypervisor.by_uuid.pop(uuid_of(2))
-    assert shell.run(HoldEnd, "--pool", "volumes", "--yes", "1") == 64
+    assert shell.run(HoldEnd, "--pool", "volumes", "--disks", "1") == 64
     assert shell.run(HoldEnd, "--pool", "volumes", "--reason", "it is back", answer="2\n") == 0
     assert "This ends the holds of 2 disks of 2 guests. Type 2 to go on: " in shell.out
     assert shell.kept() == [f"{ONE} vda", f"{TWO} vda"]
 
 
 def test_names_of_servers_are_those_of_the_last_pass_where_a_hold_ends(shell: Shell) -> None:
-    shell.hold("--server", ONE, "--yes", "2")
-    assert shell.run(HoldEnd, "--server", "web", "--yes", "2") == 64, "no pass over the node has told its name"
+    shell.hold("--server", ONE, "--disks", "2")
+    assert shell.run(HoldEnd, "--server", "web", "--disks", "2") == 64, "no pass over the node has told its name"
     shell.run(Enforce)
-    assert shell.run(HoldEnd, "--server", "web", "--yes", "2") == 0
+    assert shell.run(HoldEnd, "--server", "web", "--disks", "2") == 0
     assert shell.kept() == []
 
 
@@ -193,18 +193,18 @@ def test_the_unknown_disks_of_a_pool_are_acknowledged_and_counted_again_together
     assert shell.run(AcknowledgeAdd, *LONG, "--pool", "volumes", answer="2\n") == 0
     assert "This acknowledges 2 disks of 2 guests. Type 2 to go on: " in shell.out
     assert shell.kept("acknowledged") == [f"{ONE} vdb", f"{TWO} vdb"]
-    assert shell.run(AcknowledgeEnd, "--server", ONE, "--yes", "1") == 0
+    assert shell.run(AcknowledgeEnd, "--server", ONE, "--disks", "1") == 0
     assert shell.kept("acknowledged") == [f"{TWO} vdb"]
-    assert shell.run(AcknowledgeEnd, "--pool", "volumes", "--yes", "2") == 64
+    assert shell.run(AcknowledgeEnd, "--pool", "volumes", "--disks", "2") == 64
     assert shell.events("acknowledged") == 3
 
 
 def test_known_disks_and_guests_that_do_not_answer_are_not_acknowledged(
     shell: Shell, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert shell.run(AcknowledgeAdd, *LONG, "--pool", "volumes", "--yes", "2") == 64
+    assert shell.run(AcknowledgeAdd, *LONG, "--pool", "volumes", "--disks", "2") == 64
     assert "there is no disk that it acknowledges" in caplog.text
     shell.rules(UNSURE)
     shell.guests[1].trouble = hangs()
-    shell.run(AcknowledgeAdd, *LONG, "--pool", "volumes", "--yes", "1")
+    shell.run(AcknowledgeAdd, *LONG, "--pool", "volumes", "--disks", "1")
     assert shell.kept("acknowledged") == [f"{ONE} vdb"]

@@ -58,7 +58,7 @@ def options_of(parser: argparse.ArgumentParser) -> list[str]:
 def test_a_noun_alone_lists_its_commands_with_what_each_does() -> None:
     assert list(unknown(["disk", "hold"], NAMES, summary_of)) == [
         "disk hold is not a whole command; use one of:",
-        "  disk hold add   Hold one disk at its limits, or at others, for a time",
+        "  disk hold add   Hold a disk, or many, at its limits, or at others, for a time",
         "  disk hold list  List the holds on this node",
     ]
 
