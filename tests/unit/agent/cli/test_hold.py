@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -24,7 +25,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import Memory, State
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeHypervisor
+from tests.fakes import FakeHypervisor, hangs
 from tests.unit.node import guest
 from tests.unit.person import Person
 
@@ -244,6 +245,14 @@ def test_set_says_which_limits_it_changes_where_there_are_two(limited: Shell, ru
     (limited.directory / "rules.yaml").write_text(rules)
     assert limited.add("--dry-run", "--set", "total_bytes_sec=1MiB", limits=None) == 0
     assert limited.out.splitlines()[0] == words
+
+
+def test_set_keeps_no_limits_that_are_unknown(limited: Shell, caplog: pytest.LogCaptureFixture) -> None:
+    (limited.directory / "rules.yaml").write_text("{}")
+    limited.guest.trouble = hangs()
+    assert limited.add("--set", "total_iops_sec=200", limits=None) == 64
+    assert re.search(r"vda: its limits are unknown: .*; give the full set with --limits", caplog.messages[-1])
+    assert limited.state.load_memory() is None
 
 
 def test_set_takes_no_disk_out_of_a_group(limited: Shell, caplog: pytest.LogCaptureFixture) -> None:
