@@ -50,12 +50,21 @@ COLUMNS = (
 
 
 class Simulate(LocalCommand, Listing):
-    """Simulate a scenario: disks with load and limits on a cluster, with failures; what latency and IOPS they get.
+    """Simulate disks, limits and failures on a model of Ceph.
 
-    SCENARIO is a YAML file, or the name of one that comes with plimsoll (--samples lists them). The same scenario and
-    seed give the same figures on every machine. Latencies are what guests see, with the wait in QEMU's throttle.
+    It shows what latency and IOPS disks get. SCENARIO is a YAML file, or the name of one that comes with plimsoll.
+    The same scenario and seed give the same figures on every machine. Latencies are what guests see, with the wait
+    in QEMU's throttle.
 
-    Exit status: 0, 1 error, 64 usage.
+    Exit status:
+        0   done
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll simulate --samples
+        plimsoll simulate four-volumes
+        plimsoll simulate scenario.yaml --plot scenario.html
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
