@@ -28,13 +28,13 @@ class Cost:
     memory: int
 
 
-def once(argv: Sequence[str], environment: Mapping[str, str]) -> Cost:
-    """Run a command to its end. Raises ``RuntimeError`` with its words for a status other than 0."""
+def once(argv: Sequence[str], environment: Mapping[str, str], statuses: Sequence[int] = (0,)) -> Cost:
+    """Run a command to its end. Raises ``RuntimeError`` with its words for another status."""
     with tempfile.NamedTemporaryFile() as told:
         launch = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")), told.name]
         ended = subprocess.run([*launch, *argv], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
         answer = json.loads(told.read() or b"{}")
-    if answer.get("status") != 0:
+    if answer.get("status") not in statuses:
         complaint = ended.stderr.decode(errors="replace")
         raise RuntimeError(f"{shown(argv)} ended with {answer.get('status')}: {complaint}")
     return Cost(**answer["cost"])

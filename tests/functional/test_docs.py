@@ -259,7 +259,7 @@ def _statuses_of_monitoring(run: Run, directory: Path, test_node: str) -> Iterat
     yield "gate", run("gate", "--pass", **apart, PATH=str(directory)).status
 
 
-def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, int]]:
+def _statuses_of_the_region(run: Run, directory: Path, prometheus: str) -> Iterator[tuple[str, int]]:
     for region in ("r1", "r2"):
         yield "region status", run("region", "status", "--prometheus", prometheus, "--region", region).status
     for verb in ("status", "disks", "probes", "promised", "load"):
@@ -270,6 +270,16 @@ def _statuses_of_the_region(run: Run, prometheus: str) -> Iterator[tuple[str, in
         yield "region disks, region probes, region promised, region load", status
     for file in ("/dev/null", "/nowhere"):
         yield "region record", run("region", "record", "--from", file).status
+    rules = directory / "rules.yaml"
+    for effect, url in (
+        ("manage: true, ceiling: {total_iops_sec: 10}", prometheus),
+        ("manage: false", prometheus),
+        ("limits: {total_iops_sec: 10}, override: true", prometheus),
+        ("manage: false", "http://127.0.0.1:1"),
+    ):
+        rules.write_text(f"rules: [{{name: all, match: {{pool: '*'}}, {effect}}}]")
+        replay = ("region", "replay", "--since", "1h", "--rules", str(rules))
+        yield "region replay", run(*replay, "--region", "r1", "--prometheus", url).status
     guest = "instance-00000001"
     for server, url in ((guest, prometheus), ("no-such", prometheus), (guest, "http://127.0.0.1:1")):
         yield "region explain", run("region", "explain", server, "--region", "r1", "--prometheus", url).status
@@ -450,9 +460,9 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "region status; region status, region disks, region probes, region promised, region load;"
-    " region disks, region probes, region promised, region load; region explain; region record": (
+    " region disks, region probes, region promised, region load; region record; region replay; region explain": (
         _statuses_of_the_region,
-        ("prometheus",),
+        ("tmp_path", "prometheus"),
     ),
     "monitoring alerts, monitoring nagios, monitoring rules; monitoring dashboards": (
         _statuses_of_made_files,

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError, Rejected, Unreachable
+from plimsoll_insight.replay.columns import Steps
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.cli.region import RegionStatus
 from tests.functional.cloudserver import Answering
@@ -124,6 +125,33 @@ def test_values_over_time_that_are_none_are_an_error(told: Told, row: object) ->
     told.say = lambda handler: handler.good({"resultType": "matrix", "result": [row]})
     with pytest.raises(PlimsollError, match="Prometheus"):
         prometheus.over("up", 3600, 300)
+
+
+STEPS = Steps(600, 300, 3)
+
+
+def columns(told: Told, *values: object, **more: object) -> list[list[float]]:
+    prometheus = asking(told)
+    prometheus.now()
+    rows = [{"metric": {"a": "b"}, "values": each} for each in values]
+    told.say = lambda handler: handler.good({"resultType": "matrix", "result": rows}, **more)
+    answer = prometheus.columns("up", STEPS.first, STEPS.last, STEPS.seconds, STEPS.column)
+    assert [labels for labels, _ in answer] == [{"a": "b"}] * len(values)
+    return [column.tolist() for _, column in answer]
+
+
+def test_columns_have_what_is_there_and_nothing_else_is_a_number(told: Told) -> None:
+    values = [[[600, "1.5"], [1200, "3e2"]], [[600, "NaN"], [900, "+Inf"], [1200, "-1"]], []]
+    assert str(columns(told, *values)) == "[[1.5, nan, 300.0], [nan, nan, nan], [nan, nan, nan]]"
+    assert told.asked[-1].items() >= {"start": "600", "end": "1200", "step": "300"}.items()
+
+
+@pytest.mark.parametrize(
+    "values", [[[600, "word"]], [[600]], [[600, "1", "2"]], [[500, "1"]], [[1500, "1"]], 7, None]
+)
+def test_columns_of_another_shape_are_refused(told: Told, values: object) -> None:
+    with pytest.raises(Rejected, match="the answer is not Prometheus"):
+        columns(told, values)
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_insight.cli.explain import RegionExplain
 from plimsoll_insight.cli.region_load import RegionLoadList
+from plimsoll_insight.cli.simulate_replay import RegionReplay
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.alerts.files import alerts_text, rules_text
 from plimsoll_monitoring.alerts.site import Site
@@ -119,6 +120,18 @@ def test_load_is_by_region(run: Run) -> None:
     assert {(row["region"], row["volume_type"]) for row in rows} >= {("north", "gold"), ("south", "gold")}
     of_node = data(run, RegionLoadList, "--by", "guest", "--region", "north", "--node", "node7", "--since", "1d")
     assert [row["guest_uuid"] for row in of_node] == [uuid_of(7)]
+
+
+def test_a_replay_finds_rates_and_limits_of_each_region(run: Run, tmp_path: Path) -> None:
+    """150 requests a second, for 100."""
+    (tmp_path / "rules.yaml").write_text(
+        "rules: [{name: few, match: {pool: '*'}, limits: {total_iops_sec: 100}, override: true}]"
+    )
+    words = ("--rules", str(tmp_path / "rules.yaml"), "--since", "12h", "--step", "30m", "--by", "disk")
+    rows = data(run, RegionReplay, *words)
+    assert {row["region"] for row in rows} == {"north", "south"}
+    assert {row["verdict"] for row in rows if row["region"] == "south"} == {"worse"}
+    assert all(row["at_limit_after"] == {"low": 1, "high": 1} for row in rows if row["region"] == "south")
 
 
 def test_explain_finds_the_guest_its_node_and_its_disks(run: Run) -> None:

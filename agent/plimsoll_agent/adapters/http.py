@@ -52,6 +52,10 @@ class Http:
         """Seconds."""
         return max(self._end - time.monotonic(), 0)
 
+    def renew(self) -> None:
+        """Have the deadline begin now."""
+        self._end = time.monotonic() + self._deadline
+
     def late(self, name: str) -> DeadlineExceeded:
         return DeadlineExceeded(f"{name}: no answer within {self._deadline:g} s{self._late}")
 

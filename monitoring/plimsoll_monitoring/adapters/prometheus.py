@@ -5,14 +5,16 @@ from __future__ import annotations
 import ipaddress
 import json
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
+import msgspec
 import requests
 
+from plimsoll_agent.adapters.http import Answer as HttpAnswer
 from plimsoll_agent.adapters.http import Http
 from plimsoll_agent.adapters.network import plain_url
 from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unreachable
@@ -26,6 +28,23 @@ _MOST_TOKEN = 2**16
 _WORDS = 200
 _ELSEWHERE = "; check it, or name another: [prometheus] url, or --prometheus URL"
 _LATE = "; ask for less (--region, --node), or raise [prometheus] deadline"
+
+Column = TypeVar("Column")
+
+
+class _Row(msgspec.Struct):
+    metric: dict[str, str]
+    values: msgspec.Raw
+
+
+class _Rows(msgspec.Struct):
+    result: list[_Row]
+
+
+class _Matrix(msgspec.Struct):
+    status: str
+    data: _Rows | None = None
+    warnings: object = None
 
 
 class Prometheus:
@@ -101,15 +120,42 @@ class Prometheus:
         except (ValueError, TypeError, LookupError, OverflowError) as error:
             raise self._bad_answer() from error
 
+    def columns(
+        self, promql: str, first: int, last: int, step: int, parse: Callable[[bytes], Column]
+    ) -> list[tuple[Mapping[str, str], Column]]:
+        """As ``over``, for many values: ``parse`` reads those of a series from JSON, or raises ``ValueError``. Raises
+        as ``query``.
+        """
+        answer = self._post(promql, "_range", start=str(first), end=str(last), step=str(step))
+        if answer.status != 200:
+            self._data(answer.status, answer.content or b"")  # raises
+        try:
+            matrix = msgspec.json.decode(answer.content or b"", type=_Matrix)
+            if matrix.status != "success" or matrix.data is None:
+                raise ValueError("no data")
+            rows = [(self._labels.from_site(row.metric), parse(bytes(row.values))) for row in matrix.data.result]
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise self._bad_answer() from error
+        self._warn(matrix.warnings)
+        return rows
+
+    def renew(self) -> None:
+        """Have the deadline begin now: for a command whose queries may take long together."""
+        self._http.renew()
+
     def _ask(self, promql: str, of: str = "", **more: str) -> dict[str, Any]:
         """The ``data`` of a good answer."""
+        answer = self._post(promql, of, **more)
+        return self._data(answer.status, answer.content or b"")
+
+    def _post(self, promql: str, of: str, **more: str) -> HttpAnswer:
         form = {"query": self._labels.to_site(promql), "timeout": f"{self._http.left:.3f}", **more}
         answer = self._http.ask(
             self._name, "POST", self._url + of, _MOST_BYTES, data=form, auth=self._authorize, verify=self._verify
         )
         if answer.content is None:
             raise Rejected(f"{self._name}: its answer is longer than {_MOST_BYTES} bytes; ask for less")
-        return self._data(answer.status, answer.content)
+        return answer
 
     def _series(self, row: Any) -> Series:
         """Raises ``ValueError``, ``TypeError`` or ``LookupError``."""

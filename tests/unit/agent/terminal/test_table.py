@@ -16,8 +16,18 @@ from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.output import Terminal
 from plimsoll_agent.terminal.table import Cell, Row
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.cli import drill_compare, drill_report, forecast, load, region_load, simulate, slow
+from plimsoll_insight.cli import (
+    drill_compare,
+    drill_report,
+    forecast,
+    load,
+    region_load,
+    simulate,
+    simulate_replay,
+    slow,
+)
 from plimsoll_insight.load.region import LoadBy
+from plimsoll_insight.replay.summary import ReplayBy
 from plimsoll_monitoring.cli import orders, region
 from plimsoll_monitoring.region.probes import By
 from plimsoll_probes.cli import looking, timetable
@@ -72,6 +82,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "load --latency": (*load._columns("volume"), *load.LATENCY_COLUMNS),
     "load --by time": load.TIME_COLUMNS,
     **{f"region load --by {by}": region_load._columns(by, several=True) for by in LoadBy},
+    **{f"region replay --by {by}": simulate_replay._columns(by, several=True) for by in ReplayBy},
     "slow": (Column("name"), *slow._FIGURES),
     "slow --by time": slow.TIME_COLUMNS,
     "slow --by image": slow.IMAGE_COLUMNS,

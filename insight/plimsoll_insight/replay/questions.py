@@ -1,0 +1,195 @@
+"""What a replay asks Prometheus, and the disks that the answers are about."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+
+from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.monitor import metrics
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.replay.values import DiskKey, Subject
+from plimsoll_monitoring.promql import Selection, any_of, each
+from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
+from plimsoll_monitoring.region.disks import FACTS, NAMES, without_disks
+
+_DISK = metrics.DISK
+_BY = "region, uuid, target_device"
+_SPARE, _USUAL = 120, 300
+"""Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
+
+
+@frozen
+class Node:
+    """A node, and how many disks its metrics have."""
+
+    key: NodeKey
+    disks: int
+
+
+@frozen(kw_only=True)
+class Nodes:
+    """The nodes of the selection."""
+
+    nodes: tuple[Node, ...]
+    aggregates: frozenset[NodeKey]
+    """Those without metrics of single disks."""
+    pass_seconds: float | None
+    """Between passes: the time that an average is over, of the node where it is longest. None is unknown."""
+    scrape_seconds: float | None
+    """Between two samples, of the node that has most of them."""
+
+
+def nodes(ask: Ask, selection: Selection, seconds: int) -> Nodes:
+    """Raises ``PlimsollError``."""
+    matchers = selection.matchers()
+    disks = ask(f"sum by (region, instance) ({each(metrics.DISKS, matchers, 'volume_type', 'state')})")
+    aggregates = {key_of(series) for series in ask(without_disks(matchers))}
+    interval = ask(f"max (quantile_over_time(0.5, {metrics.PASS_INTERVAL_SECONDS}{matchers}[{seconds}s]))")
+    samples = ask(f"max (count_over_time({metrics.PASS_LAST_TIMESTAMP_SECONDS}{matchers}[1h]))")
+    most = samples[0].known if samples else None
+    return Nodes(
+        nodes=tuple(
+            Node(key_of(series), round(series.known or 0))
+            for series in sorted(disks, key=key_of)
+            if series.known and key_of(series) not in aggregates
+        ),
+        aggregates=frozenset(aggregates),
+        pass_seconds=interval[0].known if interval else None,
+        scrape_seconds=3600 / most if most else None,
+    )
+
+
+def subjects(ask: Ask, chunk: Sequence[Node], selection: Selection, until: float) -> list[Subject]:
+    """The disks that these nodes of one region have at the end. Raises ``PlimsollError``."""
+    here = (any_of("instance", [node.key[1] for node in chunk]),)
+    of = Selection(region=chunk[0].key[0], types=selection.types, projects=selection.projects)
+    matchers = of.matchers(*here)
+    info = ask(each(metrics.DISK_INFO, of.matchers(*here, types=True, projects=True), *_DISK, *FACTS))
+    keys = {_key(series) for series in info}
+    if not keys:
+        return []
+    names = {label(series, "uuid"): series for series in ask(each(metrics.GUEST_INFO, matchers, "uuid", *NAMES))}
+    holds = {
+        _key(series)
+        for series in ask(each(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS, matchers, *_DISK))
+        if (series.known or 0.0) > until
+    }
+    without_limit = {_key(series): series.known for series in ask(each(metrics.DISK_UNLIMITED, matchers, *_DISK))}
+    state = {
+        _key(series): label(series, "reason") for series in ask(each(metrics.DISK_STATE, matchers, *_DISK, "reason"))
+    }
+    numbers: dict[DiskKey, dict[str, int]] = defaultdict(dict)
+    for metric in metrics.DISK_LIMIT_ACTUAL.values():
+        for series in ask(each(metric, matchers, *_DISK, "parameter")):
+            if series.known is not None:
+                numbers[_key(series)][label(series, "parameter")] = round(series.known)
+    return [
+        Subject(
+            region=label(series, "region"),
+            uuid=label(series, "uuid"),
+            domain=label(series, "domain"),
+            target=label(series, "target_device"),
+            facts={name: label(series, name) for name in FACTS}
+            | {name: label(names[label(series, "uuid")], name) for name in NAMES if label(series, "uuid") in names},
+            actual=_actual(without_limit.get(_key(series)), numbers.get(_key(series), {})),
+            reason=state.get(_key(series), ""),
+            held=_key(series) in holds,
+        )
+        for series in info
+    ]
+
+
+def _actual(without_limit: float | None, numbers: Mapping[str, int]) -> Limits | None:
+    """None where a part of them is missing."""
+    if without_limit is None or (not without_limit and not numbers):
+        return None
+    if without_limit:
+        return Limits()
+    try:
+        return Limits.from_mapping({parameter.name: numbers.get(parameter.name, 0) for parameter in PARAMETERS})
+    except LimitsError:
+        return None
+
+
+@frozen(kw_only=True)
+class Most:
+    """The most of a disk over the time, by direction. None or absent is unknown."""
+
+    operations: Mapping[str, float] = field(default_factory=dict, hash=False)
+    bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
+    ratio: float | None = None
+    """Of a limit that was used, without its burst."""
+    samples: float = 0.0
+
+
+def most(ask: Ask, disks: Sequence[Subject], seconds: int) -> dict[DiskKey, Most]:
+    """Raises ``PlimsollError``."""
+
+    def over(metric: str, by: str) -> Sequence[Series]:
+        return ask(f"max by ({by}) (max_over_time({metric}{matchers_of(disks)}[{seconds}s]))")
+
+    rates: dict[str, dict[DiskKey, dict[str, float]]] = {}
+    for unit, metric in metrics.DISK_AVERAGE.items():
+        rates[unit] = defaultdict(dict)
+        for series in over(metric, f"{_BY}, direction"):
+            if series.known is not None:
+                rates[unit][_key(series)][label(series, "direction")] = series.known
+    ratio = {_key(series): series.known for series in over(metrics.DISK_AVERAGE_LIMIT_RATIO, _BY)}
+    reads = 'direction="read"'
+    counts = ask(
+        f"sum by ({_BY}) (max without (job) (count_over_time("
+        f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, reads)}[{seconds}s])))"
+    )
+    samples = {_key(series): series.known or 0.0 for series in counts}
+    return {
+        disk.key: Most(
+            operations=rates["operations"].get(disk.key, {}),
+            bytes=rates["bytes"].get(disk.key, {}),
+            ratio=ratio.get(disk.key),
+            samples=samples.get(disk.key, 0.0),
+        )
+        for disk in disks
+    }
+
+
+def matchers_of(disks: Iterable[Subject], *more: str) -> str:
+    """These disks of one region, on whichever nodes they were; others of their guests too."""
+    each_disk = list(disks)
+    uuids = sorted({disk.uuid for disk in each_disk})
+    return Selection(region=each_disk[0].region).matchers(any_of("uuid", uuids), *more)
+
+
+def rate_of(unit: str, disks: Sequence[Subject], side: str) -> str:
+    """Requests or bytes a second, of one direction or both (``total``), by disk and node."""
+    metric = metrics.DISK_AVERAGE[unit]
+    if side == "total":
+        return _once(f"sum without (direction) ({metric}{matchers_of(disks)})")
+    return _once(metric + matchers_of(disks, any_of("direction", [side])))
+
+
+def ratio_of(disks: Sequence[Subject]) -> str:
+    """The share that a disk used of the limit that it used most of."""
+    return _once(metrics.DISK_AVERAGE_LIMIT_RATIO + matchers_of(disks))
+
+
+def latency_of(disks: Sequence[Subject]) -> str:
+    return _once(metrics.DISK_AVERAGE_LATENCY_SECONDS + matchers_of(disks))
+
+
+def _once(values: str) -> str:
+    # Two jobs of a site may scrape the same node.
+    return f"max by (region, instance, uuid, target_device) ({values})"
+
+
+def fresh(region: str) -> str:
+    """1 for a node whose metrics are of its present passes: node_exporter serves those of an old one for ever."""
+    matchers = Selection(region=region).matchers()
+    reading = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, matchers)
+    interval = each(metrics.PASS_INTERVAL_SECONDS, matchers)
+    return f"(time() - {reading}) <= bool (2 * ({interval} or 0 * {reading} + {_USUAL}) + {_SPARE})"
+
+
+def _key(series: Series) -> DiskKey:
+    return label(series, "region"), label(series, "uuid"), label(series, "target_device")

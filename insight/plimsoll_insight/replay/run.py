@@ -1,0 +1,421 @@
+"""A replay, in chunks of disks and of time: what is asked, what is left out, and how each disk would fare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll_agent.model.limits import BASES, Limits
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.monitor import metrics
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.replay import questions
+from plimsoll_insight.replay.buckets import Buckets, Flags, Floats
+from plimsoll_insight.replay.columns import Source, Steps
+from plimsoll_insight.replay.questions import Most, Node, Nodes
+from plimsoll_insight.replay.values import (
+    ZERO,
+    DiskKey,
+    Fate,
+    Span,
+    Subject,
+    Verdict,
+    Why,
+    bucket,
+    scope_of,
+    tightens,
+    unit_of,
+)
+from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.region.answers import Ask
+
+_DISKS = 2000
+"""Disks whose facts are asked for at once."""
+_TOGETHER, _HELD = 1000, 10_000_000
+"""Disks that are replayed at once, and their steps."""
+_IDLE = 0.5
+"""Below this share of its limit a disk's requests are taken not to wait at it."""
+_SAMPLES = 1_000_000
+"""Of an answer, at most: some 30 MB."""
+_MOST_STEPS = 10_000
+"""Of an answer; Prometheus refuses more than 11,000."""
+_SHORTEST, _LONGEST = 15, 300
+"""Seconds of a step."""
+_STAYS = 0.5
+"""Intervals: less is rounding."""
+
+Halves = NDArray[np.float32]
+Decide = Callable[[Subject], Limits | Why | None]
+Report = Callable[[int, int], None]
+"""Disks that are ready, of how many."""
+
+
+@frozen(kw_only=True)
+class Extent:
+    """The time that is replayed."""
+
+    since: int
+    until: int
+    step: int
+    pass_seconds: float
+    """An average is over so many seconds, at most: what comes within them cannot be told apart."""
+    scrape_seconds: float
+
+    @property
+    def seconds(self) -> int:
+        return self.until - self.since
+
+
+def extent_of(nodes: Nodes, since: int, until: int, step: int | None = None) -> Extent:
+    """``step``: seconds; None is the interval of passes or of samples, the longer."""
+    longest = max(nodes.pass_seconds or 0.0, nodes.scrape_seconds or 0.0)
+    step = step or int(min(max(longest, _SHORTEST), _LONGEST))
+    return Extent(
+        since=since,
+        until=until,
+        step=step,
+        pass_seconds=max(longest, float(step)),
+        scrape_seconds=nodes.scrape_seconds or float(step),
+    )
+
+
+@dataclass
+class _Unit:
+    """A disk, or the disks of a guest that would share a limit, with the limits that they would have."""
+
+    limits: Limits
+    members: list[Subject] = field(default_factory=list)
+
+
+class Replay:
+    """``ask`` is as of the end of the time."""
+
+    def __init__(self, ask: Ask, source: Source, decide: Decide, extent: Extent, report: Report) -> None:
+        self._ask, self._source, self._decide = ask, source, decide
+        self._extent, self._report = extent, report
+        self._fresh: dict[tuple[str, Steps], Mapping[str, Flags]] = {}
+        self._together = max(min(_TOGETHER, _HELD * extent.step // extent.seconds), 1)
+        self._most: dict[DiskKey, Most] = {}
+
+    def run(self, nodes: Sequence[Node], selection: Selection) -> Iterator[Fate]:
+        """Each disk once. Raises ``PlimsollError``."""
+        whole, ready = sum(node.disks for node in nodes), 0
+        for _, group in groupby(nodes, key=lambda node: node.key[0]):
+            waiting: list[_Unit] = []
+            for chunk in _chunks(list(group)):
+                subjects = questions.subjects(self._ask, chunk, selection, self._extent.until)
+                units = yield from self._sort_out(subjects)
+                waiting += units
+                ready += sum(node.disks for node in chunk)
+                while len(waiting) >= self._together:
+                    yield from self._replay(waiting[: self._together])
+                    del waiting[: self._together]
+                self._report(max(ready - len(waiting), 0), whole)
+            if waiting:
+                yield from self._replay(waiting)
+            self._report(ready, whole)
+
+    def _sort_out(self, subjects: Sequence[Subject]) -> Generator[Fate, None, list[_Unit]]:
+        """Those whose fate is known without their rates; returns the others."""
+        units: dict[tuple[str, ...], _Unit] = {}
+        for subject in subjects:
+            limits = self._decide(subject)
+            if isinstance(limits, Why):
+                yield Fate(subject=subject, limits=None, verdict=Verdict.UNKNOWN, why=limits)
+            elif limits is None or limits == subject.actual:
+                yield Fate(subject=subject, limits=subject.actual, verdict=Verdict.UNTOUCHED)
+            elif subject.actual is None:
+                yield Fate(subject=subject, limits=limits, verdict=Verdict.UNKNOWN, why=Why.ACTUAL)
+            else:
+                group = (limits.group_name,) if limits.group_name else (subject.target, "")
+                units.setdefault((*subject.key[:2], *group), _Unit(limits)).members.append(subject)
+        changing = [member for unit in units.values() for member in unit.members]
+        if not changing:
+            return []
+        self._most = questions.most(self._ask, changing, self._extent.seconds)
+        rest = []
+        for unit in units.values():
+            fates = self._quiet(unit)
+            if fates is None:
+                rest.append(unit)
+            else:
+                yield from fates
+        return rest
+
+    def _quiet(self, unit: _Unit) -> list[Fate] | None:
+        """If none of its disks was at its limit, and all of them together never came near the new ones."""
+        most = [self._most[member.key] for member in unit.members]
+        if any(_misses(one, member) for one, member in zip(most, unit.members, strict=True)):
+            return [_without(member, unit.limits) for member in unit.members]
+        if any((one.ratio or 0.0) >= AT_LIMIT_RATIO for one in most):
+            return None
+        if any(amount >= AT_LIMIT_RATIO * rate for amount, rate, _, _ in _loads(unit.limits, most)):
+            return None
+        window = self._extent.pass_seconds
+        wait = max(
+            (
+                max((amount * window - room) / rate, (amount * window - peak / 10) / peak, 0.0)
+                for amount, rate, room, peak in _loads(unit.limits, most)
+            ),
+            default=0.0,
+        )
+        return [
+            Fate(
+                subject=member,
+                limits=unit.limits,
+                verdict=Verdict.SAME,
+                share_known=min(one.samples * self._extent.scrape_seconds / self._extent.seconds, 1.0),
+                at_limit_before=0.0,
+                at_limit=ZERO,
+                waited=ZERO,
+                longest=ZERO,
+                hidden=wait,
+            )
+            for one, member in zip(most, unit.members, strict=True)
+        ]
+
+    def _replay(self, units: Sequence[_Unit]) -> Iterator[Fate]:
+        disks = [member for unit in units for member in unit.members]
+        spans = list(self._spans(len(disks)))
+        # Those of the whole time first: what a request takes away from the limit is needed from the first step on.
+        ratio, latency = (
+            np.concatenate([self._table(disks, steps, promql).astype(np.float32) for steps in spans], axis=1)
+            for promql in (questions.ratio_of(disks), questions.latency_of(disks))
+        )
+        run = _Run(units, ratio, latency, self._extent)
+        for steps in spans:
+            run.advance(
+                *(
+                    np.array([self._table(disks, steps, questions.rate_of(unit, disks, side)) for side in run.sides])
+                    for unit in metrics.UNITS
+                )
+            )
+        yield from run.fates()
+
+    def _spans(self, disks: int) -> Iterator[Steps]:
+        extent = self._extent
+        number = extent.seconds // extent.step
+        most = max(min(_SAMPLES // disks, _MOST_STEPS), 1)
+        for begin in range(0, number, most):
+            # A value is of the time before its moment.
+            first = extent.until - (number - 1 - begin) * extent.step
+            yield Steps(first, extent.step, min(most, number - begin))
+
+    def _table(self, disks: Sequence[Subject], steps: Steps, promql: str) -> Floats:
+        """By disk and step."""
+        fresh = self._fresh_nodes(disks[0].region, steps)
+        place = {disk.key[1:]: number for number, disk in enumerate(disks)}
+        table = np.full((len(disks), steps.number), np.nan)
+        for labels, column in self._source(promql, steps):
+            number = place.get((labels.get("uuid", ""), labels.get("target_device", "")))
+            valid = fresh.get(labels.get("instance", ""))
+            if number is not None and valid is not None:
+                # A guest that migrates is on two nodes for a moment.
+                table[number] = np.fmax(table[number], np.where(valid, column, np.nan))
+        return table
+
+    def _fresh_nodes(self, region: str, steps: Steps) -> Mapping[str, Flags]:
+        if (region, steps) not in self._fresh:
+            rows = self._source(questions.fresh(region), steps)
+            self._fresh[region, steps] = {labels.get("instance", ""): column == 1 for labels, column in rows}
+        return self._fresh[region, steps]
+
+
+class _Run:
+    """The sums of some disks, over the time.
+
+    Three throttles: what was served, which comes no later than it did (the least that would wait); what would have
+    come if the queue at today's limit had been let through; and what was served, with what waits coming later.
+    """
+
+    def __init__(self, units: Sequence[_Unit], ratio: Halves, latency: Halves, extent: Extent) -> None:
+        """``ratio`` and ``latency`` are of the whole time, by disk and step."""
+        self._units, self._extent = units, extent
+        free = [member.actual is not None and member.actual.unlimited for unit in units for member in unit.members]
+        self._ratio = np.where(np.isnan(ratio) & np.array(free)[:, None], np.float32(0), ratio)
+        self._latency, self._place = latency, 0
+        away = np.where(self._ratio < _IDLE, latency, np.nan)
+        self._own = np.fmin.reduce(np.where(away > 0, away, np.nan), axis=1)
+        limits = [unit.limits for unit in units]
+        by_side = any(getattr(one, base) for one in limits for base in BASES if scope_of(base) != "total")
+        self.sides = ("read", "write") if by_side else ("total",)
+        self._of_disk = np.array([number for number, unit in enumerate(units) for _ in unit.members], np.intp)
+        self._begins = np.flatnonzero(np.diff(self._of_disk, prepend=-1))
+        self._served = Buckets(limits, self.sides, most=False, queues=False)
+        self._let_through = Buckets(limits, self.sides, most=True, queues=False)
+        self._later = Buckets(limits, self.sides, most=True, queues=True)
+        number = len(units)
+        self._steps, self._at_least, self._at_most = np.zeros(number), np.zeros(number), np.zeros(number)
+        self._waited, self._waited_most = np.zeros(number), np.zeros(number)
+        self._longest, self._longest_most, self._hidden = np.zeros(number), np.zeros(number), np.zeros(number)
+        self._unbounded = np.zeros(number, bool)
+        self._has_limit = np.array([not one.unlimited for one in limits])[:, None]
+        self._disk_steps, self._disk_at, self._disk_requests = (np.zeros(len(ratio)) for _ in range(3))
+
+    def advance(self, rates: Floats, byte_rates: Floats) -> None:
+        """The next steps; by side, disk and step."""
+        seconds = float(self._extent.step)
+        place, self._place = self._place, self._place + rates.shape[2]
+        ratio, latency = self._ratio[:, place : self._place], self._latency[:, place : self._place]
+        valid = ~np.isnan(rates).any(0) & ~np.isnan(byte_rates).any(0) & ~np.isnan(ratio)
+        at_limit = valid & (ratio >= AT_LIMIT_RATIO)
+        self._disk_steps += valid.sum(1)
+        self._disk_at += at_limit.sum(1)
+        factor = np.where(at_limit, np.maximum(latency / self._own[:, None], 1.0), 1.0)
+        whole_rate = rates.sum(0)
+        outstanding = np.where(whole_rate > 0, whole_rate * latency, 0.0)
+        times = np.where(np.isnan(factor), 1.0, factor)
+        open_ended = self._any(at_limit & np.isnan(factor)) & self._has_limit
+        requests, size = rates * seconds, byte_rates * seconds
+        whole = self._all(valid)
+        self._disk_requests += np.where(whole[self._of_disk], whole_rate, 0.0).sum(1) * seconds
+        for number in range(valid.shape[1]):
+            now = whole[:, number]
+            here = [np.where(now, self._sum(each[:, :, number]), 0.0) for each in (requests, size)]
+            more = [np.where(now, self._sum(each[:, :, number] * times[:, number]), 0.0) for each in (requests, size)]
+            self._interval(
+                now,
+                here,
+                more,
+                self._any(at_limit[:, [number]])[:, 0],
+                open_ended[:, number],
+                self._sum(outstanding[None, :, number])[0],
+                seconds,
+            )
+
+    def _interval(
+        self,
+        valid: Flags,
+        here: Sequence[Floats],
+        more: Sequence[Floats],
+        at_limit: Flags,
+        open_ended: Flags,
+        outstanding: Floats,
+        seconds: float,
+    ) -> None:
+        least = self._served.advance(here[0], here[1], seconds)
+        through = self._let_through.advance(more[0], more[1], seconds)
+        later = self._later.advance(here[0], here[1], seconds)
+        self._steps += valid
+        self._at_least += valid & least.at_limit
+        self._at_most += valid & (least.at_limit | through.at_limit | later.at_limit | open_ended)
+        self._waited += least.overflow
+        came = here[0].sum(0)
+        held_back = at_limit & (open_ended | (through.overflow > 0))
+        self._waited_most += np.where(valid, np.maximum(later.waited, np.where(held_back, came, 0.0)), 0.0)
+        # In a closed loop a request waits for those that are outstanding, and no longer.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = np.where(came > 0, outstanding / came, 0.0)
+        queue = self._later.drain(here[0] * scale, here[1] * scale)
+        latency = np.where(came > 0, outstanding * seconds / np.maximum(came, 1e-9), 0.0)
+        queue_wait = np.where(least.overflow > 0, np.maximum(np.minimum(queue - latency, least.drain), 0.0), 0.0)
+        self._longest = np.fmax(self._longest, queue_wait)
+        self._longest_most = np.fmax(self._longest_most, np.fmax(later.drain, np.where(held_back, queue, 0.0)))
+        together = self._extent.pass_seconds / seconds
+        burst = self._later.burst(here[0] * together, here[1] * together)
+        self._hidden = np.fmax(self._hidden, later.drain + burst)
+        self._unbounded |= open_ended
+
+    def fates(self) -> Iterator[Fate]:
+        step = self._extent.step
+        number = self._extent.seconds // step
+        disk = 0
+        for place, unit in enumerate(self._units):
+            whole = sum(self._disk_requests[disk : disk + len(unit.members)])
+            for member in unit.members:
+                steps = self._disk_steps[disk]
+                if not steps or not self._steps[place]:
+                    yield _without(member, unit.limits)
+                else:
+                    share = self._disk_requests[disk] / whole if whole else 0.0
+                    before = float(self._disk_at[disk] / steps)
+                    yield self._fate(member, unit.limits, place, before, share, float(steps / number))
+                disk += 1
+
+    def _fate(
+        self, member: Subject, limits: Limits, place: int, before: float, share: float, share_known: float
+    ) -> Fate:
+        steps = self._steps[place]
+        at_limit = Span(float(self._at_least[place] / steps), float(self._at_most[place] / steps))
+        no_bound = bool(self._unbounded[place])
+        waits = Span(float(self._waited[place] * share), float(self._waited_most[place] * share))
+        longest_most = None if no_bound else float(self._longest_most[place])
+        return Fate(
+            subject=member,
+            limits=limits,
+            verdict=_verdict(member.actual or Limits(), limits, before, at_limit, waits, _STAYS / steps),
+            share_known=share_known,
+            at_limit_before=before,
+            at_limit=at_limit,
+            waited=waits,
+            longest=Span(float(self._longest[place]), longest_most),
+            hidden=None if no_bound else float(max(self._hidden[place], self._longest_most[place])),
+        )
+
+    def _sum(self, values: Floats) -> Floats:
+        """Of the disks of each unit, along the last axis."""
+        return np.add.reduceat(values, self._begins, axis=-1)
+
+    def _any(self, flags: Flags) -> Flags:
+        return np.logical_or.reduceat(flags, self._begins, axis=0)
+
+    def _all(self, flags: Flags) -> Flags:
+        return np.logical_and.reduceat(flags, self._begins, axis=0)
+
+
+def _chunks(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """Nodes with so many disks together, of one region."""
+    chunk: list[Node] = []
+    for node in nodes:
+        if chunk and sum(each.disks for each in chunk) + node.disks > _DISKS:
+            yield chunk
+            chunk = []
+        chunk.append(node)
+    if chunk:
+        yield chunk
+
+
+def _misses(most: Most, subject: Subject) -> bool:
+    """Whether what it did is unknown."""
+    sides = {"read", "write"}
+    has_limit = subject.actual is not None and not subject.actual.unlimited
+    return not (sides <= set(most.operations) and sides <= set(most.bytes)) or (has_limit and most.ratio is None)
+
+
+def _loads(limits: Limits, most: Iterable[Most]) -> Iterator[tuple[float, float, float, float]]:
+    """For each limit: the most that disks may have used together, and its rate, room and peak."""
+    each_disk = list(most)
+    for base in BASES:
+        if getattr(limits, base):
+            scope = scope_of(base)
+            sides = ("read", "write") if scope == "total" else (scope,)
+            amount = 0.0
+            for one in each_disk:
+                size = sum(one.bytes[side] for side in sides)
+                if unit_of(base) == "bytes":
+                    amount += size
+                else:
+                    per = limits.size_iops_sec
+                    amount += sum(one.operations[side] for side in sides) + (size / per if per else 0.0)
+            yield amount, *bucket(limits, base)
+
+
+def _without(subject: Subject, limits: Limits) -> Fate:
+    return Fate(subject=subject, limits=limits, verdict=Verdict.UNKNOWN, why=Why.NO_SAMPLES)
+
+
+def _verdict(
+    before: Limits, after: Limits, at_limit_before: float, at_limit: Span, waits: Span, rounding: float
+) -> Verdict:
+    high = 1.0 if at_limit.high is None else at_limit.high
+    if not tightens(before, after):
+        return Verdict.BETTER if at_limit_before > high + rounding else Verdict.SAME
+    if waits.low >= 1:
+        return Verdict.WORSE
+    if (waits.high is None or waits.high >= 1) or high > at_limit_before + rounding:
+        return Verdict.MAYBE_WORSE
+    return Verdict.SAME

@@ -1,0 +1,290 @@
+"""``plimsoll region replay`` against two hours in a real Prometheus: figures made by hand.
+
+Each guest has one disk of type gold, whose limit is 500 requests a second and would be 300. What it does:
+
+=====  =============================================================================================================
+1      200 a second
+2      400 a second: a quarter of them does not fit
+3      500, at its limit, at 64 ms for an hour; then 100 at 1 ms
+4      295 a second: less than the new limit, by less than a twentieth
+5      is of type silver, which keeps its limits, and does 400
+6      200 a second; there are no averages for an hour, as after a restart
+7      has no averages at all
+8      is of type sized, with limits per GiB
+9      of another project: its limit is 250; 250 at 40 ms for an hour, then 100 at 1 ms
+10     400 a second, and is held
+11     400 a second on node2, whose metrics are an hour old at the end: node_exporter serves them all the same
+12     400 a second for an hour, then NaN
+=====  =============================================================================================================
+
+All are on node1 but 11. Passes and samples are a minute apart.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.usage import Rates
+from plimsoll_agent.monitor import pass_metrics
+from tests.functional.conftest import Ran
+from tests.simulated_region import Served, prometheus_of, series_lines
+from tests.unit.lastpasses import PROJECT, a_last_disk, a_last_pass, a_name
+from tests.unit.node import uuid_of
+
+STEP, LAST = 60, 120
+HOUR = 3600
+OTHER = "0" * 32
+IDLE = (100, 0.001)
+LOADS: dict[int, tuple[tuple[int, float] | None, tuple[int, float] | None]] = {
+    1: ((200, 0.001),) * 2,
+    2: ((400, 0.001),) * 2,
+    3: ((500, 0.064), IDLE),
+    4: ((295, 0.001),) * 2,
+    5: ((400, 0.001),) * 2,
+    6: (None, (200, 0.001)),
+    7: (None, None),
+    8: ((400, 0.001),) * 2,
+    9: ((250, 0.04), IDLE),
+    10: ((400, 0.001),) * 2,
+    11: ((400, 0.001),) * 2,
+    12: ((400, 0.001),) * 2,
+}
+"""Writes a second of 4 KiB and their latency, in either hour; None is no averages."""
+QOS = """\
+qos_specs:
+  gold: {consumer: front-end, keys: {total_iops_sec: 300}}
+  silver: {consumer: front-end, keys: {total_iops_sec: 500}}
+  sized: {consumer: front-end, keys: {total_iops_sec_per_gb: 30}}
+volume_types: {gold: {qos_spec: gold}, silver: {qos_spec: silver}, sized: {qos_spec: sized}}
+"""
+Run = Callable[..., Ran]
+
+
+def of_node(node: int, second_hour: bool, at: int) -> list[str]:
+    disks = []
+    for guest, loads in LOADS.items():
+        if (guest == 11) != (node == 2):
+            continue
+        load = loads[second_hour]
+        limit = 250 if guest == 9 else 500
+        limits = Limits(total_iops_sec=limit)
+        rates = None if load is None else Rates(0, load[0], 0, load[0] * 4096, 60.0, load[1])
+        disks.append(
+            a_last_disk(
+                a_name(guest, project=OTHER if guest == 9 else PROJECT, key=f"{guest}/vdb"),
+                volume_type={5: "silver", 8: "sized"}.get(guest, "gold"),
+                project_name="other" if guest == 9 else "shop",
+                server=f"web-{guest}",
+                actual=limits,
+                desired=limits,
+                rates=rates,
+                shares={} if load is None else {"total_iops_sec": load[0] / limit},
+                held_until=datetime.fromtimestamp(at, UTC) + timedelta(days=1) if guest == 10 else None,
+            )
+        )
+    ended = datetime.fromtimestamp(at, UTC)
+    told = a_last_pass(*disks, interval=60.0, ended=ended, looked=ended)
+    own = f'job="node",region="r1",instance="node{node}:9100"'
+    lines = []
+    for line in series_lines(pass_metrics.families(told, detail="disk")):
+        name, _, rest = line.partition("{")
+        lines.append(f"{name}{{{own},{rest}" if rest else f"{{{own}}} ".join(name.split(" ")))
+    return lines
+
+
+def all_lines(now: int) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for step in range(LAST):
+        at = now - (LAST - 1 - step) * STEP
+        for node in (1, 2):
+            # node2 is served as it was at the end of the first hour.
+            then = min(at, now - HOUR) if node == 2 else at
+            for line in of_node(node, step >= LAST / 2, then):
+                key, _, value = line.rpartition(" ")
+                if step >= LAST / 2 and "_average_" in key and f'uuid="{uuid_of(12)}"' in key:
+                    value = "NaN"
+                found.setdefault(key.partition("{")[0], []).append(f"{key} {value} {at}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with prometheus_of(all_lines(int(time.time())), tmp_path_factory.mktemp("replay")) as there:
+        yield there
+
+
+@pytest.fixture
+def replay(plimsoll: Run, prometheus: Served, tmp_path: Path) -> Run:
+    (tmp_path / "rules.yaml").write_text("{}\n")
+    (tmp_path / "qos.yaml").write_text(QOS)
+    files = ("--rules", str(tmp_path / "rules.yaml"), "--qos", str(tmp_path / "qos.yaml"))
+    return lambda *words: plimsoll(
+        "region", "replay", "--prometheus", prometheus.url, "--since", "119m", *files, *words
+    )
+
+
+def by_server(ran: Ran) -> dict[str, dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ran.out)
+    return {row["server"]: row for row in found}
+
+
+@pytest.fixture
+def disks(replay: Run) -> dict[str, dict[str, Any]]:
+    ran = replay("--by", "disk", "-f", "json")
+    assert ran.status == 2, ran.err
+    return by_server(ran)
+
+
+def test_each_disk_fares_as_its_load_says(disks: dict[str, dict[str, Any]]) -> None:
+    assert {name: row["verdict"] for name, row in disks.items()} == {
+        "web-1": "same",
+        "web-2": "worse",
+        "web-3": "worse",
+        "web-4": "maybe-worse",
+        "web-6": "same",
+        "web-7": "unknown",
+        "web-8": "unknown",
+        "web-9": "same",
+        "web-11": "worse",
+        "web-12": "worse",
+    }
+    assert {name: row["reason"] for name, row in disks.items() if row["reason"]} == {
+        "web-7": "no-samples",
+        "web-8": "size",
+    }
+
+
+def test_what_does_not_fit_waits_at_least_and_everything_at_most(disks: dict[str, dict[str, Any]]) -> None:
+    """400 for 300: a hundred a second do not fit. In an open loop all wait; the queue is 100 × 7140 at the end."""
+    row = disks["web-2"]
+    assert (row["at_limit_before"], row["at_limit_after"]) == (0, {"low": 1, "high": 1})
+    assert row["waited"] == {"low": near(100 * 7140), "high": near(400 * 7140)}
+    assert row["longest_wait"]["high"] == near(100 * 7140 / 300)
+    assert row["longest_wait"]["low"] < 0.001, "a guest that waits for its only request waits for a moment"
+    assert (row["limits_before"], row["limits_after"]) == ({"total_iops_sec": 500}, {"total_iops_sec": 300})
+
+
+def test_what_was_at_its_limit_is_a_range(disks: dict[str, dict[str, Any]]) -> None:
+    """32 requests are outstanding at 500 a second and 64 ms: at 300 each waits 107 ms, 43 ms longer. If all comes
+    later instead, 720,000 are left, which the second hour serves at 200 a second: all of it, at limit."""
+    row = disks["web-3"]
+    assert row["at_limit_before"] == near(0.5)
+    assert row["at_limit_after"] == {"low": near(0.5), "high": near(1)}
+    assert row["longest_wait"] == {"low": near(32 / 300 - 0.064), "high": near(200 * HOUR / 300)}
+
+
+def test_a_raised_limit_may_be_reached_too_if_the_queue_is_let_through(disks: dict[str, dict[str, Any]]) -> None:
+    """At 1 ms ten requests outstanding are 10,000 a second; what was served, 250, is below 300."""
+    row = disks["web-9"]
+    assert row["at_limit_before"] == near(0.5)
+    assert row["at_limit_after"] == {"low": 0, "high": near(0.5)}
+
+
+def test_near_the_limit_nothing_surely_waits(disks: dict[str, dict[str, Any]]) -> None:
+    row = disks["web-4"]
+    assert (row["at_limit_after"], row["waited"]) == ({"low": 1, "high": 1}, {"low": 0, "high": 0})
+
+
+def test_a_burst_within_a_minute_is_bounded(disks: dict[str, dict[str, Any]]) -> None:
+    """If a minute's 12,000 came at once, the last would wait for those before it, but for a tenth of a second."""
+    assert disks["web-1"]["burst_wait"] == near((200 * 60 - 30) / 300)
+
+
+@pytest.mark.parametrize("server", ["web-6", "web-11", "web-12"])
+def test_gaps_and_metrics_that_nobody_renews_are_unknown_not_idle(
+    disks: dict[str, dict[str, Any]], server: str
+) -> None:
+    row = disks[server]
+    assert row["share_known"] == pytest.approx(0.5, abs=0.05)
+    if server != "web-6":
+        assert row["at_limit_after"]["low"] == near(1), "of the time that is known"
+
+
+def test_rows_of_projects_and_types_add_up_with_untouched_disks(replay: Run) -> None:
+    ran = replay("-f", "json")
+    first, second = json.loads(ran.out)
+    assert (first["project_name"], second["project_name"]) == ("shop", "other")
+    counts = ("disks", "worse", "maybe_worse", "better", "same", "untouched", "unknown")
+    assert [first[name] for name in counts] == [11, 4, 1, 0, 2, 2, 2]
+    assert [second[name] for name in counts] == [1, 0, 0, 0, 1, 0, 0]
+    types = json.loads(replay("--by", "type", "-f", "json").out)
+    assert [(row["volume_type"], row["disks"]) for row in types] == [("gold", 10), ("sized", 1)]
+    assert first["limits"] == ["500 → 300 IOPS", "500 → 30 IOPS"][:1]
+
+
+def test_people_get_the_sum_the_reasons_and_the_bound(replay: Run, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    ran = replay("--plot", str(page))
+    said = " ".join(ran.out.split())
+    assert "Of 12 disks: 4 worse off, 1 may be worse off, 2 unknown, 3 as well off, 2 untouched." in said
+    assert "Unknown of 1 disk: a QoS spec has limits per GiB, and sizes are in no metric." in said
+    assert "Averages are over up to 60 s" in said
+    text = page.read_text()
+    assert text.count("<svg") == 0
+    assert text.count("data:image/svg+xml;base64,") == 2
+    assert "shop" in text
+
+
+def test_a_project_alone_has_only_its_disks_and_its_own_status(replay: Run) -> None:
+    ran = replay("--project", OTHER, "-f", "json")
+    assert ran.status == 0, ran.err
+    assert [row["disks"] for row in json.loads(ran.out)] == [1]
+
+
+def test_rules_without_qos_specs_tell_only_what_needs_none(plimsoll: Run, prometheus: Served, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(
+        f"rules: [{{name: few, match: {{project: '{OTHER}'}}, limits: {{total_iops_sec: 20000}}, override: true}}]\n"
+    )
+    ran = plimsoll(
+        "region", "replay", "--prometheus", prometheus.url, "--since", "119m", "--rules", str(rules), "--by", "disk",
+        "-f", "json",
+    )  # fmt: skip
+    assert ran.status == 5, ran.err
+    rows = by_server(ran)
+    assert rows["web-9"]["verdict"] == "better"
+    assert rows["web-9"]["at_limit_after"] == {"low": 0, "high": 0}
+    assert {row["reason"] for name, row in rows.items() if name != "web-9"} == {"no-qos-file"}
+    assert "give --qos FILE" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "status"),
+    [
+        ((), "nothing to try: give --rules FILE, --qos FILE or both", 64),
+        (("--qos", "{there}/none.yaml"), "none.yaml: no such file", 1),
+        (("--rules", "{there}/bad.yaml"), "bad.yaml:1: ruls is not a key here; did you mean rules?", 1),
+        (("--rules", "{there}/good.yaml", "--top", "0"), "--top must be 1 or more", 64),
+        (("--rules", "{there}/good.yaml", "--since", "90d"), "--since must be 1h or more", 64),
+        (("--rules", "{there}/good.yaml", "--project", "p"), "no disk of project p at the end of the time", 64),
+        (
+            ("--rules", "{there}/good.yaml", "--plot", "page.pdf"),
+            "--plot page.pdf: the name must end with .png, .svg, .html",
+            64,
+        ),
+    ],
+)
+def test_what_cannot_be_replayed_is_one_line(
+    plimsoll: Run, prometheus: Served, tmp_path: Path, words: tuple[str, ...], message: str, status: int
+) -> None:
+    (tmp_path / "bad.yaml").write_text("ruls: []\n")
+    (tmp_path / "good.yaml").write_text("{}\n")
+    ran = plimsoll(
+        "region", "replay", "--prometheus", prometheus.url, *(word.format(there=tmp_path) for word in words)
+    )
+    assert (ran.status, ran.out) == (status, "")
+    assert message in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def near(value: float) -> Any:
+    """An interval at either end, or where the hours meet, may be within the time or not."""
+    return pytest.approx(value, rel=0.03)

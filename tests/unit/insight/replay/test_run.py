@@ -1,0 +1,154 @@
+"""Sums of a replay by hand: groups, gaps, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from plimsoll_agent.model.limits import Limits
+from plimsoll_insight.replay.columns import Rows, Steps
+from plimsoll_insight.replay.questions import Node, Nodes
+from plimsoll_insight.replay.run import Extent, Replay, extent_of
+from plimsoll_insight.replay.summary import ReplayBy, rows, worst_first
+from plimsoll_insight.replay.values import Fate, Span, Subject, Verdict, Why
+from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.region.answers import Series
+from tests.unit.node import uuid_of
+
+STEPS = 10
+EXTENT = Extent(since=0, until=600, step=60, pass_seconds=60.0, scrape_seconds=60.0)
+ACTUAL = 500
+
+
+class Region:
+    """Answers as Prometheus does, of disks of one node; each writes so many requests a second of 4 KiB."""
+
+    def __init__(self, *loads: Sequence[float], ratio: float | None = 0.5, latency: float | None = None) -> None:
+        self.loads, self.ratio, self.latency = loads, ratio, latency
+        self.ranges: list[str] = []
+
+    def labels(self, disk: int) -> dict[str, str]:
+        return {"region": "r1", "instance": "n1", "uuid": uuid_of(1), "domain": "d", "target_device": f"vd{disk}"}
+
+    def ask(self, promql: str) -> list[Series]:
+        answer = []
+        for disk, load in enumerate(self.loads):
+            labels, most = self.labels(disk), max((each for each in load if not np.isnan(each)), default=None)
+            if "disk_info" in promql:
+                answer.append(Series({**labels, "project": f"p{disk}", "pool": "volumes"}, 1))
+            elif "disk_unlimited" in promql:
+                answer.append(Series(labels, 0))
+            elif "limit_actual_operations" in promql:
+                answer.append(Series({**labels, "parameter": "total_iops_sec"}, ACTUAL))
+            elif "count_over_time" in promql:
+                answer.append(Series(labels, float(STEPS)))
+            elif "max_over_time(plimsoll_disk_average_limit" in promql and self.ratio is not None:
+                answer.append(Series(labels, self.ratio))
+            elif "max_over_time" in promql and most is not None and "limit" not in promql:
+                size = 4096 if "bytes" in promql else 1
+                answer += [Series({**labels, "direction": side}, most * size * (side == "write"))
+                           for side in ("read", "write")]  # fmt: skip
+        return answer
+
+    def source(self, promql: str, steps: Steps) -> Rows:
+        self.ranges.append(promql)
+        if "observed" in promql:
+            return [({"region": "r1", "instance": "n1"}, np.ones(steps.number))]
+        found: Rows = []
+        for disk, load in enumerate(self.loads):
+            factor = 4096 if "bytes" in promql else 1
+            column = np.array(load) * (0 if '"read"' in promql else factor)
+            if "limit_ratio" in promql:
+                column = np.full(steps.number, np.nan if self.ratio is None else self.ratio)
+            elif "latency" in promql:
+                column = np.full(steps.number, np.nan if self.latency is None else self.latency)
+            found.append((self.labels(disk), column))
+        return found
+
+    def fates(self, *limits: dict[str, Any] | Why | None) -> list[Fate]:
+        def decide(subject: Subject) -> Limits | Why | None:
+            one = limits[int(subject.target[2:])]
+            return Limits(**one) if isinstance(one, dict) else one
+
+        replay = Replay(self.ask, self.source, decide, EXTENT, lambda *_: None)
+        fates = list(replay.run([Node(("r1", "n1"), len(self.loads))], Selection()))
+        return sorted(fates, key=lambda fate: fate.subject.target)
+
+
+def test_disks_that_would_share_a_limit_wait_together() -> None:
+    """200 and 400 a second for 300: half of all fits, a third of what waits is of the first."""
+    together = {"total_iops_sec": 300, "group_name": "g"}
+    first, second, third = Region([200] * STEPS, [400] * STEPS, [200] * STEPS).fates(
+        together, together, {"total_iops_sec": 300}
+    )
+    assert (first.verdict, second.verdict, third.verdict) == (Verdict.WORSE, Verdict.WORSE, Verdict.SAME)
+    overflow = 300 * 600 - 30
+    assert first.waited is not None
+    assert second.waited is not None
+    assert first.waited.low == pytest.approx(overflow / 3, rel=0.01)
+    assert second.waited.low == pytest.approx(overflow * 2 / 3, rel=0.01)
+
+
+def test_a_group_is_unknown_while_one_of_its_disks_is() -> None:
+    together = {"total_iops_sec": 300, "group_name": "g"}
+    half = [200.0] * 5 + [np.nan] * 5
+    first, second = Region([200] * STEPS, half).fates(together, together)
+    assert first.waited is not None
+    assert first.waited.low == pytest.approx(100 * 300 / 2, rel=0.01)
+    assert (first.share_known, second.share_known) == (1, 0.5)
+
+
+def test_a_disk_that_never_comes_near_the_limit_is_not_read_step_by_step() -> None:
+    region = Region([100] * STEPS)
+    (fate,) = region.fates({"total_iops_sec": 300})
+    assert (fate.verdict, fate.at_limit, region.ranges) == (Verdict.SAME, Span(0, 0), [])
+    assert fate.hidden == pytest.approx((100 * 60 - 30) / 300)
+
+
+def test_reads_do_not_wait_at_a_limit_of_writes() -> None:
+    (fate,) = Region([400] * STEPS).fates({"read_iops_sec": 10, "write_iops_sec": 1000})
+    assert (fate.verdict, fate.waited) == (Verdict.SAME, Span(0, 0))
+
+
+def test_a_disk_at_its_limit_all_the_time_has_no_upper_bound() -> None:
+    """Its latency without the wait is unknown, and so is what would have come."""
+    (fate,) = Region([500] * STEPS, ratio=1.0, latency=0.064).fates({"total_iops_sec": 600})
+    assert (fate.verdict, fate.at_limit, fate.at_limit_before) == (Verdict.SAME, Span(0, 1), 1)
+    assert fate.longest == Span(0, None)
+    assert fate.hidden is None
+
+
+def test_without_limits_nothing_waits_whatever_comes() -> None:
+    (fate,) = Region([500] * STEPS, ratio=1.0, latency=0.064).fates({})
+    assert (fate.verdict, fate.at_limit, fate.longest) == (Verdict.BETTER, Span(0, 0), Span(0, 0))
+
+
+@pytest.mark.parametrize("ratio", [None, 0.5])
+def test_no_samples_are_no_load_of_zero(ratio: float | None) -> None:
+    """A limited disk without its used share was not watched either."""
+    load = [np.nan] * STEPS if ratio else [400.0] * STEPS
+    (fate,) = Region(load, ratio=ratio).fates({"total_iops_sec": 300})
+    assert (fate.verdict, fate.why, fate.at_limit) == (Verdict.UNKNOWN, Why.NO_SAMPLES, None)
+
+
+def test_rows_have_the_worst_first_and_count_those_that_are_untouched() -> None:
+    loads = [[100] * STEPS, [600] * STEPS, [400] * STEPS, [100] * STEPS]
+    new = {"total_iops_sec": 300}
+    fates = Region(*loads).fates(new, new, new, None)
+    assert [fate.subject.target for fate in worst_first(fates)] == ["vd1", "vd2", "vd0", "vd3"]
+    (pool,) = rows(fates, ReplayBy.POOL)
+    assert pool.verdicts == {Verdict.SAME: 1, Verdict.WORSE: 2, Verdict.UNTOUCHED: 1}
+    assert pool.turns == {(Limits(total_iops_sec=500), Limits(total_iops_sec=300)): 3}
+    assert pool.at_limit == Span(pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert next(row.labels["project"] for row in rows(fates, ReplayBy.PROJECT)) in ("p1", "p2")
+
+
+def test_steps_are_as_far_apart_as_passes_and_no_further_than_five_minutes() -> None:
+    def step(passes: float | None, samples: float | None) -> int:
+        nodes = Nodes(nodes=(), aggregates=frozenset(), pass_seconds=passes, scrape_seconds=samples)
+        return extent_of(nodes, 0, 3600).step
+
+    assert [step(60, 15), step(30, 60), step(900, 60), step(1, 5), step(None, None)] == [60, 60, 300, 15, 15]
