@@ -124,7 +124,7 @@ class _Asking(Protocol):
 
 
 def agree(app: _Asking, does: str, disks: Sequence[Disk | DiskName], expectation: int | None) -> None:
-    """Ask for the number of disks, unless ``expectation`` is it; ``does`` is like ``holds``. Raises ``UsageError``."""
+    """Ask for the number of disks, unless ``expectation`` is it; ``does``: like ``holds``. Raises ``UsageError``."""
     number = len(disks)
     guests = len({disk.named.guest_uuid if isinstance(disk, Disk) else disk.guest_uuid for disk in disks})
     what = f"{plural(number, 'disk')} of {plural(guests, 'guest')}"
