@@ -63,7 +63,7 @@ class Approve(_NodeDecision, NodeCommand):
         64  unknown digest, or usage
 
     Examples:
-        plimsoll approve 0123456789abcdef
+        plimsoll approve 0123456789abcdef --reason "rules edited, CHG-412"
         plimsoll approve 0123456789abcdef --remove --reason "CHG-412"
         plimsoll approve --type gold --remove --reason "gold has no limits now"
     """
