@@ -58,7 +58,7 @@ class RecordList(LocalCommand, Listing):
 
     Examples:
         plimsoll record --since 2h
-        plimsoll record instance-00000412 vda
+        plimsoll record instance-00000412 vda --at 14:00
         plimsoll record --follow -f json
     """
 
@@ -150,7 +150,7 @@ class RecordList(LocalCommand, Listing):
 
     def _verify(self, record: Record, parsed_args: argparse.Namespace) -> int:
         if not record.is_there():
-            self._say("nothing is recorded yet" if parsed_args.format == "text" else "null")
+            self._say(_NO_RECORD if parsed_args.format == "text" else "null")
             return 0
         verification = record_query.verify(record)
         if parsed_args.format != "text":

@@ -79,7 +79,7 @@ class ProbeRun(NodeCommand):
     Examples:
         plimsoll probe run --dry-run
         plimsoll probe run --guest instance-00000412
-        plimsoll probe run --guest instance-00000412 --job read --directory /srv
+        plimsoll probe run --guest instance-00000412 --job read --ignore-health
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
