@@ -29,6 +29,7 @@ from plimsoll_insight.cli import (
 from plimsoll_insight.load.region import LoadBy
 from plimsoll_insight.replay.summary import ReplayBy
 from plimsoll_monitoring.cli import orders, region
+from plimsoll_monitoring.cli import record as region_record
 from plimsoll_monitoring.region.probes import By
 from plimsoll_probes.cli import looking, timetable
 from tests.unit.widths import WIDTHS
@@ -98,6 +99,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "catalogue age": catalogue._AGE_COLUMNS,
     "region approvals": orders._APPROVAL_COLUMNS,
     "region hold list": orders._HOLD_COLUMNS,
+    "region record": region_record.COLUMNS,
     "region disks": region._disk_columns(several=True),
     **{f"region probes --by {by}": region._probe_columns(by, several=True) for by in By},
 }
