@@ -54,13 +54,22 @@ _COUNTS = (
 
 
 class RegionReplay(RegionCommand, Listing):
-    """Replay what the disks of a region did against other rules or QoS specs: who would be worse off.
+    """Show who would be worse off by other rules or specs.
 
-    Nothing is changed. The limits that each disk would have are decided as on nodes. Figures are ranges, LOW..HIGH,
+    It replays what the disks of the region did. Nothing is changed. The limits that each disk would have are decided as on nodes. Figures are ranges, LOW..HIGH,
     where demand behind a limit cannot be seen. What no metric has is unknown, never guessed, and never no load.
 
-    Exit status: 0 no disk is worse off, 2 some are or may be, 5 none is as far as known, but some are unknown; 1
-    error; 64 usage.
+    Exit status:
+        0   no disk is worse off
+        2   some are or may be
+        5   none is as far as known, but some are unknown
+        1   error
+        64  usage
+
+    Examples:
+        plimsoll region replay --rules new.yaml
+        plimsoll region replay --qos qos.yaml --by project --since 7d
+        plimsoll region replay --rules new.yaml --plot replay.html
     """
 
     empty = "No disk would get other limits."

@@ -37,7 +37,9 @@ _JOURNAL = b"LPKSHHRH"
 
 
 class RegionRecord(RegionCommand, Listing):
-    """List who changed limits on any node, also one that is gone: from logs of nodes that were collected elsewhere.
+    """List who changed limits on any node, also one that is gone.
+
+    It reads logs of nodes that were collected elsewhere.
 
     Oldest first; the last 50 entries by default. Each is listed once. SOURCE is what an entry was read from: fields
     (all that plimsoll logs), text (its message, which has no volume and no project), or metrics (limits over time in
@@ -47,7 +49,15 @@ class RegionRecord(RegionCommand, Listing):
     FILE is the output of journalctl -o json or -o short-iso, a file of syslog, or the log of a container, also with
     gzip; - is the standard input. All files of a directory and below are read.
 
-    Exit status: 0; 1 error, or a source that could not be read; 64 usage.
+    Exit status:
+        0   done
+        1   error, or a source that could not be read
+        64  usage
+
+    Examples:
+        plimsoll region record --from /var/log/remote
+        plimsoll region record --from node12.json --since 2h
+        plimsoll region record --from /var/log/remote --server instance-00000412 --last 0
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
