@@ -232,6 +232,8 @@ def test_a_change_that_a_log_has_is_not_listed_again_from_metrics() -> None:
     assert [row.origin for row in shipped.once([*read(as_json()).rows, *metrics])] == [Origin.FIELDS]
     text = f"2026-11-20T14:02:11Z n1 plimsoll: {SAYS}"
     assert [row.origin for row in shipped.once([*read(text).rows, *metrics])] == [Origin.TEXT]
+    before = as_json(at=AT - timedelta(minutes=10))
+    assert len(shipped.once([*read(before).rows, *metrics])) == 1, "metrics are of a later pass"
     old = as_json(at=AT - timedelta(hours=1))
     assert len(shipped.once([*read(old).rows, *metrics])) == 2, "that is another one"
 
