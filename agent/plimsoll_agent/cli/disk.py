@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
-from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_many
+from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_many, words_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
@@ -148,6 +148,8 @@ class DiskList(_DiskCommand, Listing):
     def _nothing(self, parsed_args: argparse.Namespace, report: PassReport) -> str:
         if report.outcomes:
             return f"No disk is {' or '.join(map(_in_words, parsed_args.state))}; plimsoll disk list has all."
+        if choice_of(parsed_args):
+            return f"No disk {words_of(choice_of(parsed_args))}; plimsoll disk list has all."
         if report.unreachable:
             return "No RBD disk of the guests that answer."
         if not self._running:

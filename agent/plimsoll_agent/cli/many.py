@@ -11,7 +11,7 @@ from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import plural
+from plimsoll_agent.util.text import plural, printable
 
 _OPTIONS = {
     "project": "guests of this project, by its ID or name",
@@ -105,6 +105,13 @@ def add_many(parser: argparse.ArgumentParser) -> None:
 
 def choice_of(parsed_args: argparse.Namespace) -> Choice:
     return Choice(**{name: tuple(getattr(parsed_args, name)) for name in _OPTIONS})
+
+
+def words_of(choice: Choice) -> str:
+    """``of pool a or b and type gold``."""
+    values = ((name, getattr(choice, name)) for name in _OPTIONS)
+    parts = (f"{name} {' or '.join(map(printable, those))}" for name, those in values if those)
+    return f"of {' and '.join(parts)}"
 
 
 def one_or_many(parsed_args: argparse.Namespace) -> Choice | None:

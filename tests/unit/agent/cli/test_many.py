@@ -92,6 +92,11 @@ def test_a_list_has_the_disks_that_have_a_value_of_each_option(
     assert sorted(f"{row['guest']} {row['disk']}" for row in json.loads(shell.out)) == disks
 
 
+def test_a_list_without_such_disks_says_so_and_not_that_there_are_none(shell: Shell) -> None:
+    shell.run(DiskList, "--pool", "a", "--pool", "b", "--type", "gold")
+    assert shell.out == "No disk of type gold and pool a or b; plimsoll disk list has all.\n"
+
+
 @pytest.mark.parametrize(
     ("option", "value", "has"),
     [
