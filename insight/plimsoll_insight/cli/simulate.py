@@ -112,7 +112,8 @@ def load(name: str) -> Scenario:
 
 
 def _files() -> list[Path]:
-    return next((sorted(folder.glob("*.yaml")) for folder in SAMPLES if folder.is_dir()), [])
+    folder = next(filter(files.is_directory, SAMPLES), None)
+    return [] if folder is None else sorted(file for file in folder.iterdir() if file.suffix == ".yaml")
 
 
 def _samples() -> Iterator[tuple[str, str]]:

@@ -139,7 +139,7 @@ class RegionReplay(RegionCommand, Listing):
             raise NoNumbers("region replay needs numpy: pip install 'plimsoll-agent[insight]'") from error
         settings = self.settings(parsed_args)
         rules_file = parsed_args.rules or settings.rules_file
-        if parsed_args.rules is None and not rules_file.exists():
+        if parsed_args.rules is None and not files.exists(rules_file):
             raise ConfigError(f"{rules_file}: no such file; give --rules FILE")
         rules = loader.parse(loader.read(rules_file, required=True), str(rules_file))
         declaration = None if parsed_args.qos is None else qos_file.read(parsed_args.qos).declared

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.messages.record import time_words
@@ -18,6 +19,7 @@ from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import add_window, ends
+from plimsoll_agent.util import files
 from plimsoll_agent.util.text import plural
 from plimsoll_monitoring import promql
 from plimsoll_monitoring.cli.base import RegionCommand
@@ -144,8 +146,12 @@ class RegionRecord(RegionCommand, Listing):
         if path == "-":
             _feed(sys.stdin.buffer, logs)
             return
-        top = Path(path)
-        for file in sorted(each for each in top.rglob("*") if each.is_file()) if top.is_dir() else [top]:
+        try:
+            below = _files_of(Path(path))
+        except OSError as error:
+            self._complain(f"{error.filename}: {error.strerror}")
+            return
+        for file in below:
             before = logs.lines
             try:
                 with file.open("rb") as stream:
@@ -210,6 +216,18 @@ def _disks(choice: Selection) -> Iterator[list[str]]:
         return
     for name in ("uuid", "domain"):
         yield [*common, promql.equal(name, choice.server)]
+
+
+def _files_of(top: Path) -> list[Path]:
+    """The file, or all regular ones below the directory. Raises ``OSError``, also for a directory below."""
+    if not files.is_directory(top):
+        return [top]
+
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    inside = [Path(folder, name) for folder, _, names in os.walk(top, onerror=fail) for name in names]
+    return sorted(file for file in inside if files.is_regular(file))
 
 
 def _feed(stream: IO[bytes] | gzip.GzipFile, logs: Logs) -> None:

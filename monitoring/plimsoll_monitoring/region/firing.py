@@ -37,6 +37,7 @@ SUMMARIES: Mapping[str, str] = {
     "PlimsollPaused": "nodes paused for more than a day",
     "PlimsollPromiseBroken": f"probed guests on {_TYPE} get less than promised",
     "PlimsollOverLimit": f"probed guests on {_TYPE} got more than the limit",
+    "PlimsollProbesOff": "guests that rules choose are not probed",
     "PlimsollProbesLate": "probe of guest {domain} overdue",
     "PlimsollProbesFail": "all probes fail",
     "PlimsollLatencyBudgetBurning": f"latency budget of {_TYPE} burns too fast",
