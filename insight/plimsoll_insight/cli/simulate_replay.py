@@ -56,8 +56,9 @@ _COUNTS = (
 class RegionReplay(RegionCommand, Listing):
     """Show who would be worse off by other rules or specs.
 
-    It replays what the disks of the region did. Nothing is changed. The limits that each disk would have are decided as on nodes. Figures are ranges, LOW..HIGH,
-    where demand behind a limit cannot be seen. What no metric has is unknown, never guessed, and never no load.
+    It replays what the disks of the region did. Nothing is changed. The limits that each disk would have are decided
+    as on nodes. Figures are ranges, LOW..HIGH, where demand behind a limit cannot be seen. What no metric has is
+    unknown, never guessed, and never no load.
 
     Exit status:
         0   no disk is worse off
