@@ -407,7 +407,7 @@ def operation(kind: bytes, inside: bytes) -> Operation:
         match[1] if match else inside[:64],
         kind.startswith(_REPLICA),
         pool,
-        (image[2] or image[3]).decode() if image and not _PING.search(inside) else None,
+        (image[2] or image[3]).decode() if image and not _PING.match(inside, image.start()) else None,
         int(image[1]) if image and image[1] else pool,
     )
 

@@ -87,6 +87,7 @@ def test_lines_are_read_by_columns_as_one_by_one(told: list[bytes]) -> None:
     ("delayed", "commit sent; apply or cleanup"),
     ("+0000", "+0530"),
     ("client.4140.0:39903", "client.18446744073709551615.0:99999999999"),
+    (" snapc 0=[]", " rbd_data.3.77aabb00ccdd.0000000000000001 [watch ping"),  # of another object
 ])  # fmt: skip
 def test_usual_forms_are_read_by_columns(old: str, new: str) -> None:
     line = USUAL.replace(old, new).encode()
