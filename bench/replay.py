@@ -219,7 +219,7 @@ def measure(url: str, home: Path, days: float, limit: int) -> Cost:
     (home / "rules.yaml").write_text("{}\n")
     (home / "qos.yaml").write_text(QOS.format(limit=limit))
     words = [
-        PLIMSOLL, "region", "replay", "--prometheus", url, "--since", f"{int(days * 1440)}m", "--step", str(STEP),
+        PLIMSOLL, "simulate", "--from-prometheus", url, "--since", f"{int(days * 1440)}m", "--step", str(STEP),
         "--rules", str(home / "rules.yaml"), "--qos", str(home / "qos.yaml"), "-f", "json",
     ]  # fmt: skip
     return once(words, os.environ, (0, 2))

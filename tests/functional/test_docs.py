@@ -278,8 +278,10 @@ def _statuses_of_the_region(run: Run, directory: Path, prometheus: str) -> Itera
         ("manage: false", "http://127.0.0.1:1"),
     ):
         rules.write_text(f"rules: [{{name: all, match: {{pool: '*'}}, {effect}}}]")
-        replay = ("region", "replay", "--since", "1h", "--rules", str(rules))
-        yield "region replay", run(*replay, "--region", "r1", "--prometheus", url).status
+        replay = ("simulate", "--since", "1h", "--rules", str(rules))
+        yield "simulate", run(*replay, "--region", "r1", "--from-prometheus", url).status
+    yield "simulate", run("simulate", "--samples").status
+    yield "simulate", run("simulate", str(directory / "no-scenario")).status
     guest = "instance-00000001"
     for server, url in ((guest, prometheus), ("no-such", prometheus), (guest, "http://127.0.0.1:1")):
         yield "region explain", run("region", "explain", server, "--region", "r1", "--prometheus", url).status
@@ -367,8 +369,6 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
         yield recorded, run("drill", verb, str(directory / "no-drill")).status
     yield recorded, run("drill", "mark", str(directory / "no-drill"), "begun").status
     yield "forecast", run("forecast", "--live", "--each", "osd", *cluster, PATH=path).status
-    yield "simulate", run("simulate", "--samples").status
-    yield "simulate", run("simulate", str(directory / "no-scenario")).status
     yield (
         "slow",
         run("slow", str(directory / "a_clat_hist.1.log"), "--tree", str(directory / "a_clat_hist.1.log")).status,
@@ -460,7 +460,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "region status; region status, region disks, region probes, region promised, region load;"
-    " region disks, region probes, region promised, region load; region record; region replay; region explain": (
+    " region disks, region probes, region promised, region load; region record; region explain; simulate": (
         _statuses_of_the_region,
         ("tmp_path", "prometheus"),
     ),
@@ -469,7 +469,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path",),
     ),
     "undo; state check; settings": (_statuses_of_undo, ("tmp_path", "test_node")),
-    "hist; slow; load; forecast; simulate; drill record; drill mark, drill report, drill compare": (
+    "hist; slow; load; forecast; drill record; drill mark, drill report, drill compare": (
         _statuses_of_insight,
         ("tmp_path", "test_node"),
     ),

@@ -306,7 +306,7 @@ def test_nrpe_runs_each_command_of_the_sample(state: State, check_nrpe: Callable
         ran = check_nrpe("-c", f"check_plimsoll_{name}")
         assert ran.status == status, ran.out
         assert ran.out.startswith(f"PLIMSOLL {name.upper()} ")
-    assert "instance-00000001 (canary) read: short: 44 % of limit" in ran.out
+    assert "probe short: instance-00000001 (canary) read: 44 % of limit 250 IOPS" in ran.out
     assert "probe_broken=1;0;;0" in ran.out
     probed(state, a_probe(started=datetime.now(UTC) + timedelta(seconds=1)))
     assert check_nrpe("-c", "check_plimsoll_probe").status == 0

@@ -100,6 +100,7 @@ ELSEWHERE = {
     r"plimsoll catalogue (show|age|diff)": ("tests/functional/test_catalogue.py", 'runs("diff")'),
     r"runuser .* plimsoll catalogue refresh --region-file .*": ("tests/functional/test_region.py", "--signing-key"),
     r"plimsoll region (approve|pause|resume|hold) ?.*": ("tests/functional/test_region.py", '"approve", digest'),
+    r"plimsoll simulate --from-prometheus .*": ("tests/functional/test_region_replay.py", '"--from-prometheus"'),
     r"plimsoll region (status|promised .*|explain .*)": ("tests/functional/test_docs.py", '"region", "explain"'),
     r"plimsoll drill (record|mark|report) .*": ("tests/functional/test_drill.py", '"drill", "record"'),
     r"plimsoll probe (run --guest|show|compare) ?.*": ("tests/lab/test_probes.py", '"probe", "show"'),
@@ -134,7 +135,7 @@ ELSEWHERE = {
 }
 NOT_RUN = {
     r"/etc/\S+\.conf|Metrics: .*": "no command: the first line of a file",
-    r"echo \$\?|cd .*|ls .*|mkdir .*|mv .*|rm .*|editor .*": "the shell's own, or a person's",
+    r"echo \$\?|cd .*|ls .*|mkdir .*|mv .*|rm .*|editor .*|vi .*": "the shell's own, or a person's",
     r"install .*|chown .*|usermod .*|useradd .*|setfacl .*|for name in .*": "changes users and files of a machine",
     r"openstack .*": "an operator's own client, against the cloud of a site",
     r"openstack-ansible .*|ansible-vault .*": "OpenStack-Ansible's and Ansible's own",

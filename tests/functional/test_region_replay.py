@@ -1,4 +1,4 @@
-"""``plimsoll region replay`` against two hours in a real Prometheus: figures made by hand.
+"""``plimsoll simulate --from-prometheus`` against two hours in a real Prometheus: figures made by hand.
 
 Each guest has one disk of type gold, whose limit is 500 requests a second and would be 300. What it does:
 
@@ -126,9 +126,7 @@ def replay(plimsoll: Run, prometheus: Served, tmp_path: Path) -> Run:
     (tmp_path / "rules.yaml").write_text("{}\n")
     (tmp_path / "qos.yaml").write_text(QOS)
     files = ("--rules", str(tmp_path / "rules.yaml"), "--qos", str(tmp_path / "qos.yaml"))
-    return lambda *words: plimsoll(
-        "region", "replay", "--prometheus", prometheus.url, "--since", "119m", *files, *words
-    )
+    return lambda *words: plimsoll("simulate", "--from-prometheus", prometheus.url, "--since", "119m", *files, *words)
 
 
 def by_server(ran: Ran) -> dict[str, dict[str, Any]]:
@@ -245,7 +243,7 @@ def test_rules_without_qos_specs_tell_only_what_needs_none(plimsoll: Run, promet
         f"rules: [{{name: few, match: {{project: '{OTHER}'}}, limits: {{total_iops_sec: 20000}}, override: true}}]\n"
     )
     ran = plimsoll(
-        "region", "replay", "--prometheus", prometheus.url, "--since", "119m", "--rules", str(rules), "--by", "disk",
+        "simulate", "--from-prometheus", prometheus.url, "--since", "119m", "--rules", str(rules), "--by", "disk",
         "-f", "json",
     )  # fmt: skip
     assert ran.status == 5, ran.err
@@ -277,9 +275,7 @@ def test_what_cannot_be_replayed_is_one_line(
 ) -> None:
     (tmp_path / "bad.yaml").write_text("ruls: []\n")
     (tmp_path / "good.yaml").write_text("{}\n")
-    ran = plimsoll(
-        "region", "replay", "--prometheus", prometheus.url, *(word.format(there=tmp_path) for word in words)
-    )
+    ran = plimsoll("simulate", "--from-prometheus", prometheus.url, *(word.format(there=tmp_path) for word in words))
     assert (ran.status, ran.out) == (status, "")
     assert message in ran.err
     assert len(ran.err.splitlines()) == 1

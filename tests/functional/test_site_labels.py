@@ -18,7 +18,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_insight.cli.explain import RegionExplain
 from plimsoll_insight.cli.region_load import RegionLoadList
-from plimsoll_insight.cli.simulate_replay import RegionReplay
+from plimsoll_insight.cli.simulate import Simulate
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.alerts.files import alerts_text, rules_text
 from plimsoll_monitoring.alerts.site import Site
@@ -57,7 +57,8 @@ def run(prometheus: Served, tmp_path: Path) -> Run:
         return there
 
     def ran(command: type[RegionCommand], *words: str) -> Ran:
-        person, told = Person(), (*words, "--prometheus", prometheus.url)
+        option = "--from-prometheus" if command is Simulate else "--prometheus"
+        person, told = Person(), (*words, option, prometheus.url)
         status = person.types(command, *told, settings=config.load([settings], []), connect=connect)
         return Ran(status, person.out, person.err)
 
@@ -128,7 +129,7 @@ def test_a_replay_finds_rates_and_limits_of_each_region(run: Run, tmp_path: Path
         "rules: [{name: few, match: {pool: '*'}, limits: {total_iops_sec: 100}, override: true}]"
     )
     words = ("--rules", str(tmp_path / "rules.yaml"), "--since", "12h", "--step", "30m", "--by", "disk")
-    rows = data(run, RegionReplay, *words)
+    rows = data(run, Simulate, *words)
     assert {row["region"] for row in rows} == {"north", "south"}
     assert {row["verdict"] for row in rows if row["region"] == "south"} == {"worse"}
     assert all(row["at_limit_after"] == {"low": 1, "high": 1} for row in rows if row["region"] == "south")

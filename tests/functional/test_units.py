@@ -591,7 +591,7 @@ def node(machine: Machine, test_node: str) -> Machine:
 @as_root
 def test_the_units_users_share_the_state_directory(node: Machine) -> None:
     refreshed = node.plimsoll("plimsoll-catalogue", "catalogue", "refresh")
-    assert "/none: cannot be read: no such file" in refreshed.err
+    assert "/none: cannot be read: No such file or directory" in refreshed.err
     for _ in range(2):
         enforced = node.plimsoll("plimsoll", "enforce")
         assert "ermission" not in enforced.out + enforced.err

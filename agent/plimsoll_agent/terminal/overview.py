@@ -25,7 +25,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("Where limits come from", ("rules", "catalogue", "qos")),
     ("What guests get", ("probe", "hist", "slow")),
-    ("What a failure costs", ("forecast", "simulate", "drill")),
+    ("What a change or a failure would cost", ("simulate", "forecast", "drill")),
     ("The region", ("region", "region explain", "region hold")),
     ("Set-up", ("settings", "monitoring", "state check", "complete")),
 )

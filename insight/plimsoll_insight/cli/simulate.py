@@ -1,4 +1,4 @@
-"""``plimsoll simulate``: a scenario of disks, limits and failures, in a model."""
+"""``plimsoll simulate``: other limits on a region's own past, or a scenario of disks and failures in a model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
-from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.terminal.columns import NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
-from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import files, schema
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import meant, plural, printable
 from plimsoll_insight.cli.plotting import plotting
+from plimsoll_insight.cli.simulate_replay import Replaying
 from plimsoll_insight.simulate import scenario as scenarios
 from plimsoll_insight.simulate.engine import Outcome, Result, Slice, jain, run
 from plimsoll_insight.simulate.latency import percentile
@@ -29,6 +28,7 @@ SAMPLES = (
 )
 """Of a checkout, and as installed."""
 
+_OF_REPLAYS = ("region", "node", "since", "until", "rules", "qos", "project", "by", "top", "step")
 _MANY = 0.01
 """Of the requests: if more have not ended, the latencies of the others are too low."""
 
@@ -49,22 +49,30 @@ COLUMNS = (
 )
 
 
-class Simulate(LocalCommand, Listing):
-    """Simulate disks, limits and failures on a model of Ceph.
+class Simulate(Replaying):
+    """Try limits on a region's own past, or on a model.
 
-    It shows what latency and IOPS disks get. SCENARIO is a YAML file, or the name of one that comes with plimsoll.
-    The same scenario and seed give the same figures on every machine. Latencies are what guests see, with the wait
-    in QEMU's throttle.
+    With --from-prometheus it replays what the disks of a region did against other rules or QoS specs, and shows who
+    would be worse off. The limits that each disk would have are decided as on nodes. Figures are ranges, LOW..HIGH,
+    where demand behind a limit cannot be seen. What no metric has is unknown, never guessed, and never no load.
+
+    With a SCENARIO, a YAML file or the name of one that comes with plimsoll, it runs disks, limits and failures on a
+    model of Ceph, and shows what latency and IOPS disks get. The same scenario and seed give the same figures on
+    every machine. Latencies are what guests see, with the wait in QEMU's throttle.
+
+    Nothing is changed.
 
     Exit status:
-        0   done
+        0   done; of a replay: no disk is worse off
+        2   of a replay: some are or may be
+        5   of a replay: none is as far as known, but some are unknown
         1   error
         64  usage
 
     Examples:
-        plimsoll simulate --samples
-        plimsoll simulate four-volumes
-        plimsoll simulate scenario.yaml --plot scenario.html
+        plimsoll simulate --from-prometheus --since 7d --rules new.yaml
+        plimsoll simulate --from-prometheus http://prometheus:9090 --qos qos.yaml --by disk
+        plimsoll simulate four-volumes --plot scenario.html
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -73,13 +81,21 @@ class Simulate(LocalCommand, Listing):
         parser.add_argument("--samples", action="store_true", help="list the scenarios that come with plimsoll")
         parser.add_argument("--seed", metavar="N", type=int, help="of the random numbers; default: the scenario's")
         parser.add_argument(
-            "--plot", metavar="FILE", type=Path, help="draw latency, IOPS and limits too: NAME.png, .svg or .html"
+            "--plot", metavar="FILE", type=Path, help="draw it too: NAME.html, a page with the table, .svg or .png"
         )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        if (parsed_args.scenario is None) is not parsed_args.samples:
-            raise UsageError("give a SCENARIO, or --samples, and not both")
+        replays = parsed_args.prometheus is not None
+        if [replays, parsed_args.samples, parsed_args.scenario is not None].count(True) != 1:
+            raise UsageError("give --from-prometheus, a SCENARIO or --samples, and one of them only")
+        if replays and parsed_args.seed is not None:
+            raise UsageError("--seed is of a SCENARIO")
+        if replays:
+            return self.replay(parsed_args)
+        for name in _OF_REPLAYS:
+            if getattr(parsed_args, name) not in (None, []):
+                raise UsageError(f"--{name} goes with --from-prometheus")
         if parsed_args.samples:
             return ("name", "title"), list(_samples())
         scenario = load(parsed_args.scenario)

@@ -1,4 +1,4 @@
-"""``plimsoll region replay``: what other rules or QoS specs would have done to the disks of a region."""
+"""``plimsoll simulate --from-prometheus``: what other rules or QoS specs would have done to the disks of a region."""
 
 from __future__ import annotations
 
@@ -53,61 +53,51 @@ _COUNTS = (
 )
 
 
-class RegionReplay(RegionCommand, Listing):
-    """Show who would be worse off by other rules or specs.
-
-    It replays what the disks of the region did. Nothing is changed. The limits that each disk would have are decided
-    as on nodes. Figures are ranges, LOW..HIGH, where demand behind a limit cannot be seen. What no metric has is
-    unknown, never guessed, and never no load.
-
-    Exit status:
-        0   no disk is worse off
-        2   some are or may be
-        5   none is as far as known, but some are unknown
-        1   error
-        64  usage
-
-    Examples:
-        plimsoll region replay --rules new.yaml
-        plimsoll region replay --qos qos.yaml --by project --since 7d
-        plimsoll region replay --rules new.yaml --plot replay.html
-    """
+class Replaying(RegionCommand, Listing):
+    """A command that can replay what disks did against other rules and QoS specs."""
 
     empty = "No disk would get other limits."
+
+    def add_source(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--from-prometheus",
+            metavar="URL",
+            dest="prometheus",
+            nargs="?",
+            const="",
+            help="replay what the disks of a region did, by this Prometheus, or without URL by the one in the"
+            " settings; their token is sent only to the same host and port, or if the settings have no url",
+        )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_window(parser, "the load", _SINCE)
         parser.add_argument(
-            "--rules", metavar="FILE", type=Path, help="the rules; default: the rules file of the settings"
+            "--rules", metavar="FILE", type=Path, help="rules to try; default: the rules file of the settings"
         )
         parser.add_argument(
             "--qos",
             metavar="FILE",
             type=Path,
-            help="QoS specs and volume types, as plimsoll qos export writes them",
+            help="QoS specs and volume types to try, as plimsoll qos export writes them",
         )
         parser.add_argument(
             "--project", metavar="ID", action="append", default=[], help="only disks of this project; repeatable"
         )
         parser.add_argument(
-            "--by",
-            choices=[by.value for by in ReplayBy],
-            default=ReplayBy.PROJECT.value,
-            help="rows for each of these; default: project",
+            "--by", choices=[by.value for by in ReplayBy], help="rows for each of these; default: project"
         )
         parser.add_argument("--top", metavar="N", type=int, help="only the N worst rows; default: all")
         parser.add_argument(
             "--step", metavar="TIME", help="between two values; default: as nodes make passes, at most 5 min"
         )
-        parser.add_argument(
-            "--plot", metavar="FILE", type=Path, help="draw it: FILE.html, a page with the table, .svg or .png"
-        )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+    def replay(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        """The worst first. Raises ``PlimsollError``."""
+        parsed_args.prometheus = parsed_args.prometheus or None
         fates = self._fates(parsed_args)
-        by = ReplayBy(parsed_args.by)
+        by = ReplayBy(parsed_args.by or ReplayBy.PROJECT)
         several = len({fate.subject.region for fate in fates}) > 1
         self.closing = (messages.sum_line(fates), *self._lines)
         if parsed_args.formatter != "table":
@@ -137,7 +127,7 @@ class RegionReplay(RegionCommand, Listing):
         try:
             from plimsoll_insight.replay.run import Replay, extent_of
         except ImportError as error:
-            raise NoNumbers("region replay needs numpy: pip install 'plimsoll-agent[insight]'") from error
+            raise NoNumbers("a replay needs numpy: pip install 'plimsoll-agent[insight]'") from error
         settings = self.settings(parsed_args)
         rules_file = parsed_args.rules or settings.rules_file
         if parsed_args.rules is None and not files.exists(rules_file):

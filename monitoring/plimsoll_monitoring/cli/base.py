@@ -31,12 +31,7 @@ class RegionCommand(LocalCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--prometheus",
-            metavar="URL",
-            help="query this Prometheus instead of the one in the settings; their token is sent only to the same"
-            " host and port, or if the settings have no url",
-        )
+        self.add_source(parser)
         parser.add_argument("--region", metavar="NAME", help="only this region, by its label in Prometheus")
         if self.of_nodes:
             parser.add_argument(
@@ -47,6 +42,15 @@ class RegionCommand(LocalCommand):
                 help="only this node, by its name or its instance in Prometheus; repeatable",
             )
         return parser
+
+    def add_source(self, parser: argparse.ArgumentParser) -> None:
+        """The option that names the Prometheus."""
+        parser.add_argument(
+            "--prometheus",
+            metavar="URL",
+            help="query this Prometheus instead of the one in the settings; their token is sent only to the same"
+            " host and port, or if the settings have no url",
+        )
 
     def selection(self, parsed_args: argparse.Namespace) -> Selection:
         return Selection(region=parsed_args.region, nodes=tuple(parsed_args.node))

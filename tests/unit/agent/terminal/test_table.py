@@ -83,7 +83,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "load --latency": (*load._columns("volume"), *load.LATENCY_COLUMNS),
     "load --by time": load.TIME_COLUMNS,
     **{f"region load --by {by}": region_load._columns(by, several=True) for by in LoadBy},
-    **{f"region replay --by {by}": simulate_replay._columns(by, several=True) for by in ReplayBy},
+    **{f"simulate --from-prometheus --by {by}": simulate_replay._columns(by, several=True) for by in ReplayBy},
     "slow": (Column("name"), *slow._FIGURES),
     "slow --by time": slow.TIME_COLUMNS,
     "slow --by image": slow.IMAGE_COLUMNS,
