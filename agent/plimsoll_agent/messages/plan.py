@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import timedelta
 from enum import StrEnum
@@ -399,17 +399,14 @@ def impact_lines(impacts: Mapping[str, Impact | None]) -> Iterator[TextLine]:
     if not impacts:
         return
     if not figures:
-        yield TextLine(f"Who will feel it is unknown: no pass has measured {_cut_disks(impacts)} yet.")
+        yield TextLine(f"Who will feel it is unknown: no pass has measured the {plural(len(impacts), 'disk')} yet.")
         return
     numbers = ((hits, "will feel it"), (len(figures) - hits, "will not"), (unknown, "may: their use is unknown"))
     parts = [f"{number} {what}" for number, what in numbers if number]
     span = _span(max(impact.seconds for impact in figures))
-    text = f"Of {_cut_disks(impacts)} {', '.join(parts)} (averages between passes of {span})."
+    disks = f"{plural(len(impacts), 'disk')} that would get a lower limit or a first one"
+    text = f"Of {disks} {', '.join(parts)} (averages between passes of {span})."
     yield TextLine(text, Severity.LOWERED if hits else Severity.PLAIN)
-
-
-def _cut_disks(impacts: Sized) -> str:
-    return f"{plural(len(impacts), 'disk')} that would get a lower limit or a first one"
 
 
 def _span(seconds: float) -> str:

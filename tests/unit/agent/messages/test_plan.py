@@ -189,7 +189,7 @@ def test_where_no_pass_has_measured_anything_one_line_says_so() -> None:
     report = a_pass_over(2)
     lines = told.printed(plan_lines(report, Manner(impacts=impacts_of(report, None, None))))
     assert [line for line in lines if "feel" in line or "use" in line] == [
-        "Who will feel it is unknown: no pass has measured 2 disks that would get a lower limit or a first one yet."
+        "Who will feel it is unknown: no pass has measured the 2 disks yet."
     ]
 
 
