@@ -375,7 +375,7 @@ def _agree_on_each_pass(told: Sequence[dict[str, Any]], intervals: Sequence[dict
     has = {round(_seconds(one["at"]), 3): one for one in intervals}
     for each in told:
         interval = has.get(round(_seconds(each["pass"]["looked"]), 3))
-        at_limit = next(one["value"] for one in each["diagnoses"] if one["name"] == "at_limit")
+        at_limit = next(one["value"] for one in each["findings"] if one["name"] == "at_limit")
         print(each["pass"]["looked"], each["level"], each["pass"]["result"], at_limit, each["problems"], interval)
         assert (_names(each, guest), not at_limit) == (bool(interval and interval["unanswered"]), True)
     failed = any(each["pass"]["result"] == "failed" for each in told)
