@@ -26,7 +26,7 @@ from plimsoll_monitoring.region.answers import Line, Series
 _MOST_BYTES = 64 * 2**20
 _MOST_TOKEN = 2**16
 _WORDS = 200
-_ELSEWHERE = "; check it, or name another: [prometheus] url, or --prometheus URL"
+_ELSEWHERE = "; check it, or name another: in [prometheus] url, or by an option of this command"
 _LATE = "; ask for less (--region, --node), or raise [prometheus] deadline"
 
 Column = TypeVar("Column")
