@@ -224,7 +224,7 @@ def test_answers_of_another_shape_are_refused(told: Told, data: object) -> None:
 
 def test_one_that_is_not_there_is_said_with_what_to_do(told: Told) -> None:
     gone = Prometheus("http://127.0.0.1:1", token_file=None, ca_file=None, deadline=5)
-    with pytest.raises(Unreachable, match=r"^http://127.0.0.1:1: connection refused; .*--prometheus URL$"):
+    with pytest.raises(Unreachable, match=r"^http://127.0.0.1:1: connection refused; .* an option of this command$"):
         gone.now()
 
 

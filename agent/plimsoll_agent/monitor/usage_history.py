@@ -19,7 +19,7 @@ from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import mapping, maybe, number, text
-from plimsoll_agent.util.frozen import astuple, frozen, replace
+from plimsoll_agent.util.frozen import astuple, frozen
 
 # A disk takes some 150 bytes a pass: with 200 disks and a pass every five minutes each file has a day.
 MOST_BYTES = 8 * 2**20
@@ -39,8 +39,6 @@ class PastDisk:
     share: float | None
     allowed: int | None
     """The limit's value."""
-    rates: Rates | None = None
-    """Its averages by direction, without latency; None in a line of a version that did not keep them."""
 
 
 @frozen(kw_only=True)
@@ -95,15 +93,24 @@ def most_used(state: State) -> dict[str, Used]:
 def averages(state: State, keys: Collection[str]) -> dict[str, list[Rates]]:
     """By ``Disk.key`` the averages of these disks that are known, the oldest first. Raises ``StateError``."""
     histories: dict[str, list[Rates]] = {key: [] for key in keys}
-    for past in passes(state):
-        for key in past.disks.keys() & set(keys):
-            rates = past.disks[key].rates
-            if rates is not None:
-                histories[key].append(rates)
+    for path in (state.usage_before, state.usage):
+        for value in _values(path):
+            with suppress(*decoding.UNREADABLE):
+                pairs = zip(value["disks"], value.get("rates", ()), strict="rates" in value)
+                # No line is taken in part.
+                rates = {key: Rates(*map(number, each)) for key, each in pairs if key in histories}
+                for key, its in rates.items():
+                    histories[key].append(its)
     return histories
 
 
 def _of(path: Path) -> Iterator[PastPass]:
+    for value in _values(path):
+        with suppress(*decoding.UNREADABLE):
+            yield _past(value)
+
+
+def _values(path: Path) -> Iterator[Any]:
     try:
         content = files.read_whole(path, MOST_BYTES)
     except FileNotFoundError:
@@ -112,16 +119,13 @@ def _of(path: Path) -> Iterator[PastPass]:
         raise StateError(f"{path}: cannot be read: {error.strerror}") from error
     for line in content.split(b"\n"):
         with suppress(*decoding.UNREADABLE):
-            yield _past(json.loads(line))
+            yield json.loads(line)
 
 
 def _past(value: Any) -> PastPass:
-    disks = mapping(_disk, value["disks"])
-    pairs = zip(disks.items(), value.get("rates", ()), strict="rates" in value)
-    disks |= {key: replace(disk, rates=Rates(*map(number, each))) for (key, disk), each in pairs}
     return PastPass(
         at=datetime.fromtimestamp(number(value["at"]), UTC),
-        disks=disks,
+        disks=mapping(_disk, value["disks"]),
         unanswered=frozenset(decoding.several(text, value.get("unanswered", []))),
         paused=frozenset(decoding.several(text, value.get("paused", []))),
     )
