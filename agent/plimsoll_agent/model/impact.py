@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from plimsoll_agent.model.limits import BASES, Limits, Unit
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates
@@ -48,17 +48,20 @@ def impact(before: Limits, after: Limits, averages: Iterable[Rates]) -> Impact |
     bases = tightened_bases(before, after)
     seconds = seconds_at_limit = 0.0
     most: dict[str, float] = dict.fromkeys(bases, 0.0)
-    newest: Mapping[str, float] = {}
+    newest = None
     for rates in averages:
-        newest = {base: _did(rates, base, after) for base in bases}
-        shares = {base: did * rates.seconds / after.most(base, rates.seconds) for base, did in newest.items()}
-        most = {base: max(most[base], share) for base, share in shares.items()}
+        highest = 0.0
+        for base in bases:
+            share = _did(rates, base, after) * rates.seconds / after.most(base, rates.seconds)
+            highest, most[base] = max(highest, share), max(most[base], share)
+        newest = rates
         seconds += rates.seconds
-        seconds_at_limit += rates.seconds * any(share >= AT_LIMIT_RATIO for share in shares.values())
-    if not bases or not seconds:
+        if highest >= AT_LIMIT_RATIO:
+            seconds_at_limit += rates.seconds
+    if newest is None or not bases or not seconds:
         return None
     base = max(bases, key=most.__getitem__)
-    return Impact(seconds=seconds, share=seconds_at_limit / seconds, base=base, present=newest[base])
+    return Impact(seconds=seconds, share=seconds_at_limit / seconds, base=base, present=_did(newest, base, after))
 
 
 def _did(rates: Rates, base: str, limits: Limits) -> float:

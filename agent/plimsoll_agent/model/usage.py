@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import cache
 
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats
@@ -63,9 +64,7 @@ class Rates:
 
     def of(self, base: str) -> float:
         """The rate that a limit, given by its name, is for."""
-        scope, unit, _ = base.split("_")
-        sides = ("read", "write") if scope == "total" else (scope,)
-        return float(sum(getattr(self, f"{side}_{unit}") for side in sides))
+        return float(sum(getattr(self, name) for name in _rates_of(base)))
 
     def counted(self, unit: Unit, size: int) -> Rates:
         """The rates as a limit counts them: a request above ``size`` bytes (``size_iops_sec``) counts as several.
@@ -80,6 +79,13 @@ class Rates:
             read_iops=max(self.read_iops, self.read_bytes / size),
             write_iops=max(self.write_iops, self.write_bytes / size),
         )
+
+
+@cache
+def _rates_of(base: str) -> tuple[str, ...]:
+    """The fields of ``Rates`` that a limit of this name is for."""
+    scope, unit, _ = base.split("_")
+    return tuple(f"{side}_{unit}" for side in (("read", "write") if scope == "total" else (scope,)))
 
 
 @frozen

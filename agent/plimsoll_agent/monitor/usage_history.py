@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
@@ -94,32 +96,43 @@ def averages(state: State, keys: Collection[str]) -> dict[str, list[Rates]]:
     """By ``Disk.key`` the averages of these disks that are known, the oldest first. Raises ``StateError``."""
     histories: dict[str, list[Rates]] = {key: [] for key in keys}
     for path in (state.usage_before, state.usage):
-        for value in _values(path):
-            with suppress(*decoding.UNREADABLE):
-                pairs = zip(value["disks"], value.get("rates", ()), strict="rates" in value)
-                # No line is taken in part.
-                rates = {key: Rates(*map(number, each)) for key, each in pairs if key in histories}
-                for key, its in rates.items():
-                    histories[key].append(its)
+        for line in _lines(path):
+            with suppress(msgspec.MsgspecError):  # in a tenth of the time that each value by itself takes
+                past = _AVERAGES.decode(line)
+                if len(past.rates) == len(past.disks):
+                    for key, rates in zip(past.disks, past.rates, strict=True):
+                        if key in histories:
+                            histories[key].append(Rates(*rates))
     return histories
 
 
+_Number = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class _Averages(msgspec.Struct):
+    """Of a line only the disks' keys and their rates."""
+
+    disks: dict[str, msgspec.Raw]
+    rates: list[tuple[_Number, _Number, _Number, _Number, _Number]] = []
+
+
+_AVERAGES = msgspec.json.Decoder(_Averages)
+
+
 def _of(path: Path) -> Iterator[PastPass]:
-    for value in _values(path):
+    for line in _lines(path):
         with suppress(*decoding.UNREADABLE):
-            yield _past(value)
+            yield _past(json.loads(line))
 
 
-def _values(path: Path) -> Iterator[Any]:
+def _lines(path: Path) -> list[bytes]:
+    """Raises ``StateError``."""
     try:
-        content = files.read_whole(path, MOST_BYTES)
+        return files.read_whole(path, MOST_BYTES).split(b"\n")
     except FileNotFoundError:
-        return
+        return []
     except OSError as error:
         raise StateError(f"{path}: cannot be read: {error.strerror}") from error
-    for line in content.split(b"\n"):
-        with suppress(*decoding.UNREADABLE):
-            yield json.loads(line)
 
 
 def _past(value: Any) -> PastPass:
