@@ -25,7 +25,7 @@ from plimsoll_agent.messages.plan import (
     sign_of,
     turn_words,
     turns_words,
-    with_impact,
+    with_impacts,
 )
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.limits import Limits
@@ -152,7 +152,7 @@ class RulesTest(NodeCommand, Listing):
         here = terminal_for(self.app.stdout, parsed_args)
         wants_columns = parsed_args.columns or parsed_args.wide or parsed_args.sort_columns
         if parsed_args.formatter == "table" and here.width is not None and not wants_columns:
-            disks = [with_impact(_line(trial), trial.now.disk.key, self._impacts) for trial in self._shown]
+            disks = with_impacts(((trial.now.disk.key, _line(trial)) for trial in self._shown), self._impacts)
             lines: list[Line] = [*alike(disks), *impact_lines(self._impacts), *map(TextLine, self.closing)]
             write_lines(self.app.stdout, laid_out(lines, here, remedy=_REMEDY))
         else:

@@ -26,7 +26,7 @@ def short_limits(limits: Limits) -> str:
 
 def lowest_words(lowest: Mapping[Unit, int]) -> str:
     """``10 IOPS or 1 MiB/s``."""
-    return " or ".join(_rate(number, unit) for unit, number in lowest.items())
+    return " or ".join(rate_words(number, unit) for unit, number in lowest.items())
 
 
 def short_change(old: Limits, new: Limits) -> str:
@@ -93,7 +93,7 @@ def short_edit(name: str, before: Sequence[object], after: Sequence[object]) -> 
     if parameter is None:
         return f"shared as {_values(before, NONE, str)} → {_values(after, NONE, str)}"
     whose, none = _whose(parameter.scope or "total"), absent(name)
-    number: Callable[[int], str] = partial(_rate, unit=parameter.unit)
+    number: Callable[[int], str] = partial(rate_words, unit=parameter.unit)
     match parameter.role:
         case "max":
             whose += "burst "
@@ -154,7 +154,7 @@ def _of_unit(limits: Limits, unit: Unit) -> str:
 def _of_scope(limits: Limits, scope: str, unit: Unit) -> str:
     rate, peak, length = _numbers(limits, scope, unit)
     burst = f" (burst {_burst(peak, length, unit)})" if peak else ""
-    return f"{_whose(scope)}{_rate(rate, unit)}{burst}" if rate else ""
+    return f"{_whose(scope)}{rate_words(rate, unit)}{burst}" if rate else ""
 
 
 def _unit_change(old: Limits, new: Limits, unit: Unit) -> Iterator[str]:
@@ -180,19 +180,19 @@ def _whose(scope: str) -> str:
     return "" if scope == "total" else f"{scope} "
 
 
-def _rate(value: int, unit: Unit) -> str:
+def rate_words(value: int, unit: Unit) -> str:
     return f"{value} IOPS" if unit == "iops" else f"{short_size(value)}/s"
 
 
 def _rates(before: int, after: int, unit: Unit) -> str:
     if unit == "iops":
         return f"{before} → {after} IOPS"
-    old, new = _rate(before, unit), _rate(after, unit)
+    old, new = rate_words(before, unit), rate_words(after, unit)
     return f"{old} → {new}" if old != new else f"{before} → {after} B/s"
 
 
 def _burst(peak: int, length: int, unit: Unit) -> str:
-    return _rate(peak, unit) + (f" for {length} s" if length > 1 else "")
+    return rate_words(peak, unit) + (f" for {length} s" if length > 1 else "")
 
 
 def _bursts(before: list[int], after: list[int], unit: Unit) -> str:

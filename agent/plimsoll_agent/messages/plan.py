@@ -15,11 +15,11 @@ from plimsoll_agent.messages.limits import (
     exact_edit,
     exact_limits,
     kept_limits,
+    rate_words,
     set_options,
     short_change,
     short_edit,
     short_limits,
-    short_size,
 )
 from plimsoll_agent.messages.sentences import (
     STATE_WORDS,
@@ -320,8 +320,8 @@ _ORDER = (Severity.CUT, Severity.LOWERED, Severity.PLAIN, Severity.SET)
 
 
 def _alike(outcomes: Iterable[Outcome], manner: Manner) -> Iterator[Line]:
-    lines = ((outcome.disk, outcome_line(outcome, manner)) for outcome in outcomes)
-    return alike([with_impact(line, disk.key, manner.impacts) for disk, line in lines if line is not None])
+    lines = ((outcome.disk.key, outcome_line(outcome, manner)) for outcome in outcomes)
+    return alike(with_impacts(lines, manner.impacts))
 
 
 def alike(lines: Sequence[DiskLine]) -> Iterator[Alike]:
@@ -372,11 +372,16 @@ def _left_alone(outcome: Outcome) -> bool:
 # --- who will feel it
 
 
-def with_impact(line: DiskLine, key: str, impacts: Mapping[str, Impact | None]) -> DiskLine:
-    """The line of a disk that may get other limits, with what it did lately."""
-    if key not in impacts or not any(impacts.values()):  # without any measurement one line says so
-        return line
-    impact = impacts[key]
+def with_impacts(
+    lines: Iterable[tuple[str, DiskLine | None]], impacts: Mapping[str, Impact | None]
+) -> list[DiskLine]:
+    """The lines that there are, by ``Disk.key``: of disks that may get other limits with what they did lately."""
+    if not any(impacts.values()):  # without any measurement one line says so
+        impacts = {}
+    return [_with_impact(line, impacts[key]) if key in impacts else line for key, line in lines if line is not None]
+
+
+def _with_impact(line: DiskLine, impact: Impact | None) -> DiskLine:
     why = f"{impact_words(impact)}; {line.why}"
     return replace(line, why=why, share=0.0 if impact is None else impact.share)
 
@@ -387,7 +392,7 @@ def impact_words(impact: Impact | None) -> str:
         return "use unknown"
     if not impact.felt:
         return "will not feel it"
-    now = f"{impact.present:.0f} IOPS" if impact.unit == "iops" else f"{short_size(round(impact.present))}/s"
+    now = rate_words(round(impact.present), impact.unit)
     share = "less than 1" if impact.share < 0.01 else f"{100 * impact.share:.0f}"
     return f"does {now} now, would be at limit {share} % of {_span(impact.seconds)}"
 
@@ -438,7 +443,7 @@ def _brake_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
         edits[_MOST_EDITS - 1 :] = [f"and {len(edits) - _MOST_EDITS + 1} more edits"]
     yield from (TextLine(" " * (len(_BRAKE) + 2) + line) for line in (*edits, *_earlier_lines(brake)))
     lines = ((o.disk.key, _brake_line(o, report, manner)) for o in report.outcomes)
-    groups = list(alike([with_impact(line, key, manner.impacts) for key, line in lines if line is not None]))
+    groups = list(alike(with_impacts(lines, manner.impacts)))
     first = groups if manner.every else groups[:_MOST_BRAKED]
     yield from first
     rest = sum(len(group.lines) for group in groups[len(first) :])

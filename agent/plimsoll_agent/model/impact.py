@@ -52,7 +52,7 @@ def impact(before: Limits, after: Limits, averages: Iterable[Rates]) -> Impact |
     for rates in averages:
         highest = 0.0
         for base in bases:
-            share = _did(rates, base, after) * rates.seconds / after.most(base, rates.seconds)
+            share = rates.counted_by(base, after) * rates.seconds / after.most(base, rates.seconds)
             highest, most[base] = max(highest, share), max(most[base], share)
         newest = rates
         seconds += rates.seconds
@@ -61,12 +61,9 @@ def impact(before: Limits, after: Limits, averages: Iterable[Rates]) -> Impact |
     if newest is None or not bases or not seconds:
         return None
     base = max(bases, key=most.__getitem__)
-    return Impact(seconds=seconds, share=seconds_at_limit / seconds, base=base, present=_did(newest, base, after))
-
-
-def _did(rates: Rates, base: str, limits: Limits) -> float:
-    unit: Unit = "bytes" if "_bytes_" in base else "iops"
-    return rates.counted(unit, limits.size_iops_sec).of(base)
+    return Impact(
+        seconds=seconds, share=seconds_at_limit / seconds, base=base, present=newest.counted_by(base, after)
+    )
 
 
 def _allows_less(before: Limits, after: Limits, base: str) -> bool:

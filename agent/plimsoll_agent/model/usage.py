@@ -66,6 +66,10 @@ class Rates:
         """The rate that a limit, given by its name, is for."""
         return float(sum(getattr(self, name) for name in _rates_of(base)))
 
+    def counted_by(self, base: str, limits: Limits) -> float:
+        """``of`` this base, as ``limits`` count requests."""
+        return self.counted("bytes" if "_bytes_" in base else "iops", limits.size_iops_sec).of(base)
+
     def counted(self, unit: Unit, size: int) -> Rates:
         """The rates as a limit counts them: a request above ``size`` bytes (``size_iops_sec``) counts as several.
 
@@ -218,5 +222,4 @@ def _against_limits(usage: Usage, sharers: Sequence[Usage]) -> Usage:
 
 
 def _did(rates: Sequence[Rates], base: str, limits: Limits) -> float:
-    unit: Unit = "bytes" if "_bytes_" in base else "iops"
-    return sum(one.counted(unit, limits.size_iops_sec).of(base) for one in rates)
+    return sum(one.counted_by(base, limits) for one in rates)
