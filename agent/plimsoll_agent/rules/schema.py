@@ -154,7 +154,7 @@ def _match(raw: object) -> Match:
     return Match(**keys.done())
 
 
-def _number(parameter: Parameter, raw: object) -> object:
+def parameter_value(parameter: Parameter, raw: object) -> object:
     """The value of a parameter; text is a number with its unit. ``Limits`` refuses what is no whole number."""
     if not isinstance(raw, str):
         return raw
@@ -165,7 +165,7 @@ def _number(parameter: Parameter, raw: object) -> object:
 
 
 _LIMITS: Mapping[str, Callable[[object], object]] = {
-    **{parameter.name: partial(_number, parameter) for parameter in PARAMETERS},
+    **{parameter.name: partial(parameter_value, parameter) for parameter in PARAMETERS},
     "group_name": lambda raw: raw,
 }
 

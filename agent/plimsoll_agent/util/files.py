@@ -9,7 +9,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from plimsoll_agent.errors import PlimsollError
 
@@ -66,6 +66,16 @@ def is_regular(path: Path) -> bool:
     """As ``exists``, for a regular file. Raises ``OSError``."""
     mode = _mode_of(path)
     return mode is not None and stat.S_ISREG(mode)
+
+
+def regular_below(top: Path) -> list[Path]:
+    """The regular files in the directory and below, sorted. Raises ``OSError``, also for a directory below."""
+
+    def fail(error: OSError) -> NoReturn:
+        raise error
+
+    inside = [Path(folder, name) for folder, _, names in os.walk(top, onerror=fail) for name in names]
+    return sorted(file for file in inside if is_regular(file))
 
 
 def _mode_of(path: Path) -> int | None:

@@ -77,15 +77,11 @@ def _status(path: Path) -> os.stat_result:
 
 
 def _files(top: Path) -> list[Path]:
-    def fail(error: OSError) -> None:
-        raise UsageError(f"{_name(Path(error.filename))}: {error.strerror}; what is in it would not be counted")
-
-    inside = [Path(directory, name) for directory, _, names in os.walk(top, onerror=fail) for name in names]
     try:
-        return sorted(each for each in inside if files.is_regular(each))
+        return files.regular_below(top)
     except OSError as error:
-        fail(error)
-        raise
+        why = f"{error.strerror}; what is in it would not be counted"
+        raise UsageError(f"{_name(Path(error.filename))}: {why}") from error
 
 
 def _one_kind(logs: list[Path]) -> list[Path]:

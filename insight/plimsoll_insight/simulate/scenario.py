@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
 
-from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError, Parameter
+from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
+from plimsoll_agent.rules.schema import parameter_value
 from plimsoll_agent.util import quantities, schema
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.quantities import Quantity
@@ -190,17 +191,8 @@ def _share(raw: object) -> float:
 # --- parts
 
 
-def _of_parameter(parameter: Parameter, raw: object) -> object:
-    if not isinstance(raw, str):
-        return raw
-    try:
-        return parameter.read(raw)
-    except ValueError as error:
-        raise Invalid(str(error)) from error
-
-
 _LIMITS: Mapping[str, Callable[[object], object]] = {
-    **{parameter.name: partial(_of_parameter, parameter) for parameter in PARAMETERS},
+    **{parameter.name: partial(parameter_value, parameter) for parameter in PARAMETERS},
     "group_name": line(255),
 }
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
 from plimsoll_agent.messages.record import time_words
@@ -146,8 +145,9 @@ class RegionRecord(RegionCommand, Listing):
         if path == "-":
             _feed(sys.stdin.buffer, logs)
             return
+        top = Path(path)
         try:
-            below = _files_of(Path(path))
+            below = files.regular_below(top) if files.is_directory(top) else [top]
         except OSError as error:
             self._complain(f"{error.filename}: {error.strerror}")
             return
@@ -216,18 +216,6 @@ def _disks(choice: Selection) -> Iterator[list[str]]:
         return
     for name in ("uuid", "domain"):
         yield [*common, promql.equal(name, choice.server)]
-
-
-def _files_of(top: Path) -> list[Path]:
-    """The file, or all regular ones below the directory. Raises ``OSError``, also for a directory below."""
-    if not files.is_directory(top):
-        return [top]
-
-    def fail(error: OSError) -> NoReturn:
-        raise error
-
-    inside = [Path(folder, name) for folder, _, names in os.walk(top, onerror=fail) for name in names]
-    return sorted(file for file in inside if files.is_regular(file))
 
 
 def _feed(stream: IO[bytes] | gzip.GzipFile, logs: Logs) -> None:
