@@ -74,7 +74,7 @@ class AcknowledgeAdd(OneOrMany):
         now = now_of(state)
         entries, node_store = self._entries(parsed_args, now, span, why), NodeStore(state, who())
         if parsed_args.guest is None:
-            agree(self.app, "acknowledges", [each.disk for each in entries.values()], parsed_args.disks)
+            agree(self, "acknowledges", [each.disk for each in entries.values()], parsed_args.disks)
         with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)
             earlier = [memory.acknowledged[key] for key in entries if key in memory.acknowledged]
@@ -153,7 +153,7 @@ class AcknowledgeEnd(LocalCommand):
         entries = node_store.recall(now, read_only=False).acknowledged
         matches = self._meant(parsed_args, entries, now, state)
         if parsed_args.guest is None:
-            agree(self.app, "ends the acknowledgements of", [each.disk for each in matches], parsed_args.disks)
+            agree(self, "ends the acknowledgements of", [each.disk for each in matches], parsed_args.disks)
         keys = {each.disk.key for each in matches}
         with node_store.changing(now) as memory:
             tell_notes(node_store, self.app.stderr)

@@ -26,7 +26,7 @@ from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outc
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
-from plimsoll_agent.terminal.base import NodeCommand, add_guests, add_verbose
+from plimsoll_agent.terminal.base import YES, NodeCommand, add_guests, add_verbose
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.terminal.listing import Listing
@@ -282,9 +282,7 @@ class OneDisk(_DiskCommand):
             return
         if not self.app.stdin.isatty():
             raise UsageError(f"{meaning}: add --yes if it is meant, or give {printable(server.name)}")
-        self.app.stdout.write(f"{meaning}; go on? [y/N] ")
-        self.app.stdout.flush()
-        if self.app.stdin.readline().strip().lower() not in ("y", "yes"):
+        if self.answer_to(f"{meaning}; go on? [y/N] ") not in YES:
             raise UsageError(f"nothing is changed: {meaning}")
 
 

@@ -139,7 +139,7 @@ class HoldAdd(OneOrMany):
         if parsed_args.dry_run:
             return self._show(holds_from(now_of(state)), manner)
         if parsed_args.guest is None:
-            agree(self.app, "holds", [disk for disk, _ in pairs], parsed_args.disks)
+            agree(self, "holds", [disk for disk, _ in pairs], parsed_args.disks)
         with guests_locked(state, {disk.guest.uuid for disk, _ in pairs}, patience=PATIENCE) as locks:
             now, node_store = now_of(state), NodeStore(state, who())
             holds = holds_from(now)
@@ -305,7 +305,7 @@ class HoldEnd(LocalCommand):
         tell_notes(node_store, self.app.stderr)
         matches = all_chosen(parsed_args, memory.holds.values(), now, none, state)
         if parsed_args.guest is None:
-            agree(self.app, "ends the holds of", [hold.disk for hold in matches], parsed_args.disks)
+            agree(self, "ends the holds of", [hold.disk for hold in matches], parsed_args.disks)
         keys, guests = {hold.disk.key for hold in matches}, {hold.disk.guest_uuid for hold in matches}
         # A pass over the guest may be writing the hold into its metadata.
         with guests_locked(state, guests, patience=PATIENCE), node_store.changing(now) as memory:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TextIO
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.store.state import State
+from plimsoll_agent.terminal.base import OneLineErrors
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
@@ -125,24 +125,17 @@ def one_or_many(parsed_args: argparse.Namespace) -> Choice | None:
     return choice if choice else None
 
 
-class _Asking(Protocol):
-    stdin: TextIO
-    stdout: TextIO
-
-
-def agree(app: _Asking, does: str, disks: Sequence[Disk | DiskName], expectation: int | None) -> None:
+def agree(command: OneLineErrors, does: str, disks: Sequence[Disk | DiskName], expectation: int | None) -> None:
     """Ask for the number of disks, unless ``expectation`` is it; ``does``: like ``holds``. Raises ``UsageError``."""
     number = len(disks)
     guests = len({disk.named.guest_uuid if isinstance(disk, Disk) else disk.guest_uuid for disk in disks})
     what = f"{plural(number, 'disk')} of {plural(guests, 'guest')}"
     if not number:
         raise UsageError(f"nothing changed: there is no disk that it {does}; see: plimsoll disk list")
-    if expectation is None and not app.stdin.isatty():
+    if expectation is None and not command.app.stdin.isatty():
         raise UsageError(f"no terminal to ask on: this {does} {what}; if these are the right ones: --disks {number}")
     if expectation is None:
-        app.stdout.write(f"This {does} {what}. Type {number} to go on: ")
-        app.stdout.flush()
-        if app.stdin.readline().strip() != str(number):
+        if command.answer_to(f"This {does} {what}. Type {number} to go on: ") != str(number):
             raise UsageError("nothing changed")
     elif expectation != number:
         raise UsageError(

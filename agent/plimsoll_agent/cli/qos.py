@@ -28,7 +28,7 @@ from plimsoll_agent.qos.file import Declaration, QosFile
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.plan import Step
 from plimsoll_agent.qos.review import QosFinding
-from plimsoll_agent.terminal.base import LocalCommand, add_format, add_verbose, text_of
+from plimsoll_agent.terminal.base import YES, LocalCommand, add_format, add_verbose, text_of
 from plimsoll_agent.terminal.changes import laid_out
 from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.util import files, schema
@@ -291,9 +291,7 @@ class QosApply(_Planning):
             raise UsageError(
                 f"nothing applied: no terminal to ask on: {plan.weight}. Add --yes, or look first with --dry-run"
             )
-        self.app.stdout.write(words.question(plan.steps, plan.weight))
-        self.app.stdout.flush()
-        return self.app.stdin.readline().strip().lower() in ("y", "yes")
+        return self.answer_to(words.question(plan.steps, plan.weight)) in YES
 
     def _dry(self, parsed_args: argparse.Namespace, plan: _Planned) -> int:
         if parsed_args.format == "text":

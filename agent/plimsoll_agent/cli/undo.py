@@ -24,6 +24,7 @@ from plimsoll_agent.reconcile.undo import Undone, UndoReport, Wish, run_undo
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
+from plimsoll_agent.terminal.base import YES
 from plimsoll_agent.terminal.moments import EXAMPLES, moment_of
 from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.frozen import replace
@@ -174,10 +175,8 @@ class Undo(TellsDisks):
         question = f"Restore limits of {disks}? [y/N] "
         if bound:
             question = f"Restore limits of {disks} from before {second(since)}? Type the number of disks: "
-        self.app.stdout.write(question)
-        self.app.stdout.flush()
-        answer = self.app.stdin.readline().strip().lower()
-        return answer == str(number) if bound else answer in ("y", "yes")
+        answer = self.answer_to(question)
+        return answer == str(number) if bound else answer in YES
 
     def _run(self, parsed_args: argparse.Namespace, settings: Settings, wish: Wish, *, read_only: bool) -> UndoReport:
         """Raises ``Busy``, and as ``run_undo`` does."""

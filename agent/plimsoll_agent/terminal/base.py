@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 _LONGEST_REASON = 200
+YES = ("y", "yes")
+"""Answers that agree."""
 
 
 class OneLineErrors(command.Command):
@@ -69,6 +71,12 @@ class OneLineErrors(command.Command):
     def warn_of(self, text: str) -> None:
         """Say on stderr what the result lacks."""
         self.app.stderr.write(f"{marked(self.app.stderr, 'warning', text)}\n")
+
+    def answer_to(self, question: str) -> str:
+        """The line that a person types at the question, without case and spaces around it."""
+        self.app.stdout.write(question)
+        self.app.stdout.flush()
+        return self.app.stdin.readline().strip().lower()
 
     def get_epilog(self) -> str:
         return self._epilog or ""  # cliff's own searches every package's list of files for the distribution
