@@ -1,0 +1,128 @@
+"""x follows the latency: within its bounds, by its steps, and never without a reason."""
+
+from __future__ import annotations
+
+import json
+from itertools import accumulate, repeat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll_agent.congestion.law import TUNING, Action, Signal, State, Tuning, as_data, read, returned, step
+from plimsoll_agent.util.frozen import replace
+from tests.unit.values import examples_of
+
+OBJECTIVE = 0.006
+SIGNALS = st.one_of(
+    st.none(),
+    st.builds(Signal, latency=st.floats(1e-6, 1e3), rate=st.none() | st.floats(0, 1e7)),
+)
+
+
+def run(*latencies: float | None, state: State = State(), tuning: Tuning = TUNING) -> list[State]:  # noqa: B008  # frozen
+    """The state after each; latencies are in objectives, None is no signal."""
+
+    def following(state: State, latency: float | None) -> State:
+        return step(state, latency and Signal(latency=latency * OBJECTIVE), OBJECTIVE, tuning)
+
+    return list(accumulate(latencies, following, initial=state))[1:]
+
+
+@given(st.lists(SIGNALS, max_size=60))
+@examples_of(300)
+def test_x_stays_within_its_bounds_and_steps_and_its_state_survives_json(signals: list[Signal | None]) -> None:
+    state = State()
+    for signal in signals:
+        after = step(state, signal, OBJECTIVE)
+        assert TUNING.lowest <= after.x <= 1
+        assert state.x * 0.8 - 1e-4 <= after.x <= max(state.x * 1.1, state.x + 0.1) + 1e-4
+        assert (after.x == state.x) == (after.action not in (Action.LOWERED, Action.RAISED, Action.RETURNING)) or (
+            after.action is Action.INEFFECTIVE
+        )
+        assert read(json.loads(json.dumps(as_data(after)))) == after
+        state = after
+
+
+@pytest.mark.parametrize(
+    ("latencies", "action"),
+    [
+        ([0.3, 1.1] * 50, Action.FULL),
+        ([50.0], Action.NOTICED),
+        ([50.0, 0.5] * 50, Action.FULL),
+        ([1.14] * 500, Action.FULL),
+        ([2.0], Action.NOTICED),
+        ([2.0, 2.0], Action.LOWERED),
+        ([1.5] * 3, Action.NOTICED),
+        ([1.5] * 4, Action.LOWERED),
+        ([50.0, None, 50.0], Action.NOTICED),
+    ],
+)
+def test_a_reduction_begins_after_excess_for_long_enough_and_never_by_one_spike(
+    latencies: list[float | None], action: Action
+) -> None:
+    states = run(*latencies)
+    assert states[-1].action is action
+    assert all(state.x == 1 for state in states[:-1])
+
+
+def test_an_unknown_objective_reduces_nothing() -> None:
+    assert step(State(), Signal(latency=9.0), None).x == 1
+
+
+def test_after_a_move_the_signal_is_not_judged_until_it_shows_it() -> None:
+    three = run(*[3.0] * 9, tuning=replace(TUNING, delay=3))
+    assert [state.action for state in three[1:]] == [
+        Action.LOWERED, *[Action.WAITING] * 3, Action.LOWERED, *[Action.WAITING] * 3,
+    ]  # fmt: skip
+
+
+def test_the_gain_halves_when_the_direction_changes_and_grows_after_three_moves_alike() -> None:
+    no_wait = replace(TUNING, delay=0)
+    gains = [state.gain for state in run(2.0, 2.0, 0.5, 2.0, 2.0, 2.0, 2.0, 2.0, tuning=no_wait)[1:]]
+    assert gains == pytest.approx([0.3, 0.15, 0.075, 0.075, 0.075, 0.0975, 0.12675])
+
+
+def test_a_lost_signal_moves_nothing_and_a_signal_that_is_gone_returns_x_within_ten_minutes() -> None:
+    low = State(x=TUNING.lowest, action=Action.LOWERED)
+    assert run(None, 1.0, None, None, 1.0, None, None, None, state=low)[-1].x == low.x
+    states = run(*repeat(None, int(600 / TUNING.period)), state=low)
+    assert states[-1].x == 1
+    assert [state.action for state in states[:4]] == [*[Action.NO_SIGNAL] * 3, Action.RETURNING]
+    assert returned(low.x, 3) == states[5].x
+
+
+def test_a_reduction_that_does_not_lower_the_latency_ends_and_rests() -> None:
+    states = run(*[4.0] * 60)
+    last = next(number for number, state in enumerate(states) if state.action is Action.INEFFECTIVE)
+    assert min(state.x for state in states) < 0.7
+    assert states[last + 10].x == 1
+    assert {state.action for state in states[last:]} == {Action.INEFFECTIVE}
+    calm_then_not = run(1.0, 4.0, 4.0, state=states[-1])
+    assert calm_then_not[-1].action is Action.LOWERED
+
+
+def test_a_reduction_that_reaches_no_disk_yet_goes_on() -> None:
+    """Limits far above what the cluster serves: the first steps change nothing, and are no reason to stop."""
+    state = State()
+    for _ in range(30):
+        rate = min(1000.0, 4000.0 * state.x)
+        state = step(state, Signal(latency=4 * OBJECTIVE * rate / 1000, rate=rate), OBJECTIVE)
+    assert state.x < 0.1
+    assert state.action is not Action.INEFFECTIVE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"x": 0}, {"x": 1.5}, {"x": "1"}, {"gain": -1}, {"direction": 2}, {"direction": True}, {"wait": -1},
+     {"action": "dance"}, {"level": float("nan")}, {"start": {"x": 1}}, {"rest": 1.5}],
+)  # fmt: skip
+def test_a_damaged_state_is_refused(change: dict[str, object]) -> None:
+    with pytest.raises((ValueError, LookupError)):
+        read(as_data(State()) | change)
+
+
+@pytest.mark.parametrize("values", [{"latency": 0.0}, {"latency": float("nan")}, {"latency": 1.0, "rate": -1.0}])
+def test_a_signal_that_cannot_be_is_refused(values: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"none|no rate"):
+        Signal(**values)
