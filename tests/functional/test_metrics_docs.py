@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll_agent.monitor import pass_metrics
-from plimsoll_agent.monitor.pool_metrics import PER_POOL
+from plimsoll_agent.monitor.pool_metrics import PER_LIGHT, PER_POOL
 from plimsoll_agent.monitor.prometheus_text import LABEL_MAX
 from plimsoll_probes.output import metrics as of_probes
 
@@ -59,6 +59,7 @@ def test_what_the_page_says_of_the_cost_is_the_budget() -> None:
         str(pass_metrics.PER_NODE),
         str(pass_metrics.PER_TYPE),
         str(PER_POOL),
+        str(PER_LIGHT),
         str(pass_metrics.PER_CLUSTER),
         str(pass_metrics.PER_GUEST),
         disk(2, 2),

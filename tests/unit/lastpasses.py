@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from plimsoll_agent.congestion.signal import Wait
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
 from plimsoll_agent.model.limits import Limits
@@ -156,6 +157,7 @@ def a_varied_pass(**other: Any) -> LastPass:
             {Grade.GOOD: 10, Grade.PARTIAL: 2},
             {Kind.IN_SYNC: 41, Kind.CHANGED: 4, Kind.FAILED: 1, Kind.UNKNOWN: 2},
             {"gold": 3, "silver": 1},
+            {(FSID, "volumes"): Wait(205.5, 36000.0)},
         ),
         "notes": (because(Code.NO_RESULTS, detail="disk full"),),
         "trouble": "/etc/plimsoll/rules.yaml:14: no\nUsing the last good rules.",

@@ -142,6 +142,15 @@ POOL_PROMISED = _rates(
     "pool_promised", "Sum of the actual limits, in {}, without bursts; disks without a limit add nothing", *POOL
 )
 POOL_AVERAGE = _rates("pool_average", "{} between the last two readings, of all disks together", *POOL)
+LIGHT_LATENCY_SECONDS_TOTAL = Metric(
+    "plimsoll_light_latency_seconds_total",
+    "Seconds that requests of light disks took together: small requests, far below every limit",
+    "cluster",
+    "pool",
+)
+LIGHT_REQUESTS_TOTAL = Metric(
+    "plimsoll_light_requests_total", "Requests of light disks whose time is in the sum", "cluster", "pool"
+)
 
 # --- guests and disks
 

@@ -1,9 +1,9 @@
 """The last pass as families of series for Prometheus.
 
 Budget: at most ``PER_NODE`` series of the node, ``PER_TYPE`` of each volume type, those of ``pool_metrics`` of each
-pair of pool and volume type, and ``PER_CLUSTER`` of each cluster; with ``disk`` also ``PER_GUEST`` of each guest,
-``PER_DISK`` of each disk, ``PER_PARAMETER`` more of each parameter that is set, ``PER_LIMIT`` more of each of them
-that is a rate, and one more of a disk that is held, and of a guest that is paused.
+pool, and of each pair of pool and volume type, and ``PER_CLUSTER`` of each cluster; with ``disk`` also ``PER_GUEST``
+of each guest, ``PER_DISK`` of each disk, ``PER_PARAMETER`` more of each parameter that is set, ``PER_LIMIT`` more of
+each of them that is a rate, and one more of a disk that is held, and of a guest that is paused.
 That makes 21 of a disk with one limit of requests and one of bytes, 29 where both have a burst and its length,
 and 47 of one for which everything is set that can be set together. The machine that makes the region's file has
 three of its own.
@@ -21,7 +21,7 @@ from plimsoll_agent.model.limits import BASES, PARAMETERS, Limits, Parameter
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass
-from plimsoll_agent.monitor.pool_metrics import of_pools
+from plimsoll_agent.monitor.pool_metrics import of_light, of_pools
 from plimsoll_agent.monitor.prometheus_text import Family, Row, counter, gauge, label, single
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
@@ -40,7 +40,7 @@ _DIRECTIONS = ("read", "write")
 def families(last: LastPass, *, detail: str) -> Iterator[Family]:
     """The families with series; ``detail`` is ``disk``, or ``aggregate`` for no series of single disks."""
     every = [*_of_passes(last), *_of_sources(last), *_of_clusters(last), *_of_types(last)]
-    every += of_pools(last.disks)
+    every += [*of_pools(last.disks), *of_light(last.totals.light)]
     if detail == "disk":
         every += _of_disks(last)
     yield from (family for family in every if family.samples)

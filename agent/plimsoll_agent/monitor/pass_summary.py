@@ -4,11 +4,12 @@ rollouts read it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 
 from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.congestion.signal import PoolKey, Wait, of_pools
 from plimsoll_agent.model.disk import Disk, DiskName, guest_of
 from plimsoll_agent.model.holds import active_holds
 from plimsoll_agent.model.limits import Limits
@@ -122,6 +123,8 @@ class Totals:
     outcomes: Mapping[Kind, int] = field(default_factory=dict)
     corrected: Mapping[str, int] = field(default_factory=dict)
     """By the name of the volume type; "" for disks without one."""
+    light: Mapping[PoolKey, Wait] = field(default_factory=dict)
+    """What light disks of each pool waited."""
 
 
 @frozen(kw_only=True)
@@ -227,7 +230,8 @@ def _median(seconds: Iterable[float]) -> float:
 def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
     """The summary after a pass over the whole node."""
     readings = _readings(before, setting)
-    disks = _disks(before, report, setting, readings)
+    usages = _usages(readings, report)
+    disks = _disks(before, report, setting, usages)
     unreachable = report.unreachable_guests
     missing = _missing(before, report)
     notes = (*report.notes, *_notes_of(missing))
@@ -239,6 +243,7 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         own_grade,
         Counter(outcome.result.kind for outcome in outcomes),
         reverts,
+        usages.values(),
     )
     sources, pause, brake = _sources(report) | {"disks": not missing}, report.paused, report.braked
     if setting.takes_orders:
@@ -364,11 +369,18 @@ def _wrong_since(before: LastPass | None, now: datetime, wrong: Iterable[str]) -
     return {name: since.get(name, now) for name in wrong}
 
 
-def _added(before: Totals, grade: Grade, outcomes: Mapping[Kind, int], reverts: Mapping[str, int]) -> Totals:
+def _added(
+    before: Totals,
+    grade: Grade,
+    outcomes: Mapping[Kind, int],
+    reverts: Mapping[str, int],
+    usages: Collection[Usage] = (),
+) -> Totals:
     return Totals(
         Counter(before.passes) + Counter([grade]),
         Counter(before.outcomes) + Counter(outcomes),
         Counter(before.corrected) + Counter(reverts),
+        of_pools(before.light, usages) if usages else before.light,
     )
 
 
@@ -418,10 +430,9 @@ def _reverts(outcome: Outcome) -> bool:
 
 
 def _disks(
-    before: LastPass | None, report: PassReport, setting: Setting, readings: Mapping[str, tuple[str, Reading]]
+    before: LastPass | None, report: PassReport, setting: Setting, usages: Mapping[str, Usage]
 ) -> tuple[LastDisk, ...]:
     last_disks = {} if before is None else {disk.named.key: disk for disk in before.disks}
-    usages = _usages(readings, report)
     reverts = Counter(_corrected(before))
     reverts.update(outcome.disk.key for outcome in setting.between if _reverts(outcome))
     return tuple(

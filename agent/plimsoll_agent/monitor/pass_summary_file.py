@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from plimsoll_agent.congestion.signal import PoolKey, Wait
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
 from plimsoll_agent.model.limits import Limits
@@ -90,6 +91,7 @@ def _data(last: LastPass) -> dict[str, object]:
             "passes": {grade.value: number for grade, number in last.totals.passes.items()},
             "outcomes": {kind.value: number for kind, number in last.totals.outcomes.items()},
             "corrected": dict(last.totals.corrected),
+            "light": [[*pool, *astuple(wait)] for pool, wait in last.totals.light.items()],
         },
         "missing": [asdict(each) for each in last.missing],
         "unseen": dict(last.unseen),
@@ -179,6 +181,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
             {Grade(name): passes for name, passes in mapping(count, totals["passes"]).items()},
             {Kind(name): outcomes for name, outcomes in mapping(count, totals["outcomes"]).items()},
             mapping(count, totals["corrected"]),
+            dict(several(_light, totals.get("light", []))),
         ),
         missing=several(DiskName.read, value["missing"]),
         unseen=mapping(count, value["unseen"]),
@@ -220,6 +223,11 @@ def _disk(value: Mapping[str, Any]) -> LastDisk:
         held_until=maybe(time, value["held_until"]),
         since=maybe(time, value["since"]),
     )
+
+
+def _light(value: Any) -> tuple[PoolKey, Wait]:
+    cluster, pool, seconds, requests = value
+    return (text(cluster), text(pool)), Wait(number(seconds), number(requests))
 
 
 def _reading(value: Any) -> Reading:

@@ -1,4 +1,5 @@
-"""What disks are promised, and what they take, by pool and volume type: ``PER_POOL`` series of each pair on a node.
+"""What disks are promised, and what they take, by pool and volume type: ``PER_POOL`` series of each pair on a node,
+and ``PER_LIGHT`` of each pool with readings: what its light disks waited.
 
 The promise of a disk is its actual limit on requests, or on bytes, of reads and writes together, without its burst.
 A disk without one has no promise: it is counted as unlimited, and adds nothing to the sum.
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from plimsoll_agent.congestion.signal import PoolKey, Wait
 from plimsoll_agent.model.limits import Limits, Unit
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.pass_summary import LastDisk
-from plimsoll_agent.monitor.prometheus_text import Family, gauge, label
+from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge, label
 
-PER_POOL = 8
+PER_POOL, PER_LIGHT = 8, 2
 _NAMES: Mapping[Unit, str] = {"iops": "operations", "bytes": "bytes"}
 _Key = tuple[str, str, str]
 
@@ -43,6 +45,11 @@ def of_pools(disks: Sequence[LastDisk]) -> Iterator[Family]:
             metrics.POOL_AVERAGE[name],
             [(key, _taken(of, unit)) for key, of in items if any(disk.rates for disk in of)],
         )
+
+
+def of_light(sums: Mapping[PoolKey, Wait]) -> Iterator[Family]:
+    yield counter(metrics.LIGHT_LATENCY_SECONDS_TOTAL, [(pool, wait.seconds) for pool, wait in sums.items()])
+    yield counter(metrics.LIGHT_REQUESTS_TOTAL, [(pool, wait.requests) for pool, wait in sums.items()])
 
 
 def _unlimited(disks: Sequence[LastDisk], unit: Unit) -> int:

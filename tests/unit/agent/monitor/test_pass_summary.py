@@ -137,6 +137,16 @@ def test_averages_are_over_the_time_between_two_readings(watched: Watched) -> No
     assert watched.disk().shares["total_iops_sec"] == pytest.approx(100 / 250)
 
 
+def test_requests_of_light_disks_add_up_over_passes_that_failed_too(watched: Watched) -> None:
+    for reads in (0, 3000, 9000):
+        watched.does(reads)
+        last = watched.passes()
+        watched.fails()
+    assert [wait.requests for wait in last.totals.light.values()] == [pytest.approx(9000), 0]
+    assert watched.last is not None
+    assert watched.last.totals.light == last.totals.light
+
+
 @pytest.mark.parametrize("lists_disks", [True, False])
 def test_what_a_guest_does_while_it_is_not_read_is_in_the_averages_after_it(
     watched: Watched, lists_disks: bool

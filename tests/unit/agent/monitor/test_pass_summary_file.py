@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from plimsoll_agent.congestion.signal import Wait
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
 from plimsoll_agent.model.reason import Code, Reason
@@ -121,6 +122,7 @@ passes = st.builds(
         st.dictionaries(st.sampled_from(Grade), counts),
         st.dictionaries(st.sampled_from(Kind), counts),
         st.dictionaries(texts, counts, max_size=2),
+        st.dictionaries(st.tuples(texts, texts), st.builds(Wait, numbers, numbers), max_size=2),
     ),
     missing=st.lists(st.builds(a_name, st.integers(1, 9)), max_size=2).map(tuple),
     wrong_since=st.dictionaries(texts, times, max_size=2),
