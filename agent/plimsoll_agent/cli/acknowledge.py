@@ -9,7 +9,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of, who
 from plimsoll_agent.cli.disk import OneOrMany
-from plimsoll_agent.cli.hold import add_choice, all_chosen, duration, name_of, save, tell_notes
+from plimsoll_agent.cli.hold import add_choice, all_chosen, duration, name_of, save, server_of, tell_notes
 from plimsoll_agent.cli.many import agree
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
@@ -76,7 +76,7 @@ class AcknowledgeAdd(OneOrMany):
         if parsed_args.guest is None:
             agree(self, "acknowledges", [each.disk for each in entries.values()], parsed_args.disks)
         with node_store.changing(now) as memory:
-            tell_notes(node_store, self.app.stderr)
+            tell_notes(node_store, self)
             earlier = [memory.acknowledged[key] for key in entries if key in memory.acknowledged]
             events = [acknowledgement_event(each, Happening.ACKNOWLEDGEMENT_ENDED, now, who()) for each in earlier]
             events += [acknowledgement_event(each, Happening.ACKNOWLEDGED, now, who()) for each in entries.values()]
@@ -96,7 +96,7 @@ class AcknowledgeAdd(OneOrMany):
             outcomes = [each for each in outcomes if each not in silent]
             for each in silent:
                 name = sentences.disk_name(each.disk)
-                self.app.stderr.write(f"left out: {name}: the guest does not answer: virsh domstate\n")
+                self.warn_of(f"left out: {name}: the guest does not answer: virsh domstate")
         else:
             self._check(outcomes[0])
         return {
@@ -141,6 +141,7 @@ class AcknowledgeEnd(LocalCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         state = state_of(self.settings(parsed_args))
+        server = server_of(parsed_args, state)
         if parsed_args.dry_run:
             now, node_store = now_of(state), NodeStore(state, who())
             memory = node_store.recall(now, read_only=True)
@@ -152,11 +153,13 @@ class AcknowledgeEnd(LocalCommand):
         now, node_store = now_of(state), NodeStore(state, who())
         entries = node_store.recall(now, read_only=False).acknowledged
         matches = self._meant(parsed_args, entries, now, state)
+        if server is not None:
+            server.confirm(self, sure=parsed_args.yes)
         if parsed_args.guest is None:
             agree(self, "ends the acknowledgements of", [each.disk for each in matches], parsed_args.disks)
         keys = {each.disk.key for each in matches}
         with node_store.changing(now) as memory:
-            tell_notes(node_store, self.app.stderr)
+            tell_notes(node_store, self)
             matches = [
                 each for each in self._meant(parsed_args, memory.acknowledged, now, state) if each.disk.key in keys
             ]
@@ -206,7 +209,7 @@ class AcknowledgeList(LocalCommand, Listing):
         state = state_of(self.settings(parsed_args))
         now, node_store = now_of(state), NodeStore(state, who())
         memory = node_store.recall(now, read_only=True)
-        tell_notes(node_store, self.app.stderr)
+        tell_notes(node_store, self)
         self.status = int(bool(node_store.notes))
         self.empty = (
             ""

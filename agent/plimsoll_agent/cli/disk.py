@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.cli import server_names
 from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_many, words_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.clusters import short_fsid
-from plimsoll_agent.model.disk import Disk, Guest
+from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
@@ -26,7 +27,7 @@ from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outc
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
-from plimsoll_agent.terminal.base import YES, NodeCommand, add_guests, add_verbose
+from plimsoll_agent.terminal.base import NodeCommand, add_guests, add_verbose
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.terminal.listing import Listing
@@ -224,6 +225,9 @@ def _list_sum(report: PassReport, states: Iterable[str]) -> str:
     return f"{plural(disks, 'disk')}, {plural(guests, 'guest')}" + (f": {parts}" if parts else "")
 
 
+GUEST_HELP = "the guest, by its libvirt name, UUID or server name, or a volume ID"
+
+
 class OneDisk(_DiskCommand):
     """A command about one disk."""
 
@@ -232,7 +236,7 @@ class OneDisk(_DiskCommand):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", help="the guest, by its libvirt name, UUID or server name, or a volume ID")
+        parser.add_argument("guest", help=GUEST_HELP)
         parser.add_argument(
             "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if there is only one"
         )
@@ -255,7 +259,8 @@ class OneDisk(_DiskCommand):
                 if parsed_args.disk is None or each.disk.named.means(server.uuid, parsed_args.disk)
             ]
             if len(matches) == 1 and self.writes:
-                self._confirm(parsed_args, server)
+                sure = parsed_args.yes or getattr(parsed_args, "dry_run", False)
+                server_names.of_guest(parsed_args.guest, server).confirm(self, sure=sure)
         if len(matches) == 1:
             trouble = matches[0].result.kind is Kind.UNKNOWN
             self.status = 1 if trouble or not self._sound else 0  # other disks do not count
@@ -272,18 +277,6 @@ class OneDisk(_DiskCommand):
             raise no_disk_is(query)
         names = ", ".join(sentences.disk_name(outcome.disk) for outcome in matches)
         raise UsageError(f"{query!r} matches several disks: {names}; give the guest and the disk")
-
-    def _confirm(self, parsed_args: argparse.Namespace, server: Guest) -> None:
-        """Raises ``UsageError`` unless an operator agrees."""
-        project = printable(server.project_name or server.project or "unknown")
-        meaning = f"{printable(parsed_args.guest)} is {printable(server.name)} of project {project}"
-        if parsed_args.yes or getattr(parsed_args, "dry_run", False):
-            self.app.stderr.write(f"{meaning}\n")
-            return
-        if not self.app.stdin.isatty():
-            raise UsageError(f"{meaning}: add --yes if it is meant, or give {printable(server.name)}")
-        if self.answer_to(f"{meaning}; go on? [y/N] ") not in YES:
-            raise UsageError(f"nothing is changed: {meaning}")
 
 
 class OneOrMany(OneDisk):
@@ -304,7 +297,7 @@ class OneOrMany(OneDisk):
             return [self.find(parsed_args)]
         report = self.report = self.look(parsed_args, lambda _: Scope())
         for unreachable in report.unreachable:
-            self.app.stderr.write(f"{sentences.unreachable_words(unreachable)}\n")
+            self.warn_of(sentences.unreachable_words(unreachable))
         return [outcome for outcome in report.outcomes if choice.has(outcome.disk)]
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
 from plimsoll_agent.app.guest_pass import guests_locked
-from plimsoll_agent.cli.disk import OneOrMany
+from plimsoll_agent.cli import server_names
+from plimsoll_agent.cli.disk import GUEST_HELP, OneOrMany
 from plimsoll_agent.cli.many import add_many, agree, one_or_many
+from plimsoll_agent.cli.server_names import Server
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
@@ -31,6 +33,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Memory, State
 from plimsoll_agent.terminal.base import (
     LocalCommand,
+    OneLineErrors,
     add_verbose,
     given_reason,
     limits_from,
@@ -144,7 +147,7 @@ class HoldAdd(OneOrMany):
             now, node_store = now_of(state), NodeStore(state, who())
             holds = holds_from(now)
             with node_store.changing(now) as memory:
-                tell_notes(node_store, self.app.stderr)
+                tell_notes(node_store, self)
                 earlier = [memory.holds[disk.key] for disk, _ in holds if disk.key in memory.holds]
                 events = [hold_event(each, Happening.HOLD_ENDED, now, who()) for each in earlier]
                 events += [hold_event(hold, Happening.HOLD_ADDED, now, who()) for _, hold in holds]
@@ -176,7 +179,7 @@ class HoldAdd(OneOrMany):
             except UsageError as error:
                 if parsed_args.guest is not None:
                     raise
-                self.app.stderr.write(f"left out: {error}\n")
+                self.warn_of(f"left out: {error}")
                 continue
             if full_set is not None:
                 self._warn(outcome, full_set, of)
@@ -214,9 +217,9 @@ class HoldAdd(OneOrMany):
         present = _desired(outcome) or outcome.disk.actual
         losses = dropped(present, limits) if isinstance(present, Limits) else ()
         if losses and not limits.unlimited and isinstance(present, Limits):
-            self.app.stderr.write(
-                f"warning: {of}--limits is the full set, and removes {' and '.join(losses)};"
-                f" to keep that: {set_options(present, limits)}\n"
+            self.warn_of(
+                f"{of}--limits is the full set, and removes {' and '.join(losses)};"
+                f" to keep that: {set_options(present, limits)}"
             )
 
     def _show(self, holds: Sequence[tuple[Disk, Hold]], manner: Manner) -> int:
@@ -240,7 +243,7 @@ class HoldAdd(OneOrMany):
         try:
             report = self._pass(settings, {disk.guest.uuid for disk, _ in holds}, locks, lines, manner)
         except PlimsollError as error:
-            self.app.stderr.write(f"{error}\nHeld, but not applied; the next pass tries again.\n")
+            self.warn_of(f"{error}\nHeld, but not applied; the next pass tries again.")
             return 3
         status, outcomes = 0, {outcome.disk.key: outcome for outcome in report.outcomes}
         for disk, hold in holds:
@@ -302,8 +305,11 @@ class HoldEnd(LocalCommand):
         now, node_store = now_of(state), NodeStore(state, who())
         none = "no hold on {}; see: plimsoll disk hold list"
         memory = node_store.recall(now, read_only=False)
-        tell_notes(node_store, self.app.stderr)
+        tell_notes(node_store, self)
+        server = server_of(parsed_args, state)
         matches = all_chosen(parsed_args, memory.holds.values(), now, none, state)
+        if server is not None:
+            server.confirm(self, sure=parsed_args.yes)
         if parsed_args.guest is None:
             agree(self, "ends the holds of", [hold.disk for hold in matches], parsed_args.disks)
         keys, guests = {hold.disk.key for hold in matches}, {hold.disk.guest_uuid for hold in matches}
@@ -355,7 +361,7 @@ class HoldList(LocalCommand, Listing):
         state = state_of(self.settings(parsed_args))
         now, node_store = now_of(state), NodeStore(state, who())
         memory = node_store.recall(now, read_only=True)
-        tell_notes(node_store, self.app.stderr)
+        tell_notes(node_store, self)
         self.status = int(bool(node_store.notes))
         holds = sorted(active_holds(memory.holds, now).values(), key=lambda hold: hold.until)
         self.empty = "" if self.status else "No holds on this node; to add one: plimsoll disk hold add"
@@ -381,18 +387,27 @@ def save(state: State, memory: Memory, events: Sequence[Event]) -> None:
     state.save_memory(memory)
 
 
-def tell_notes(node_store: NodeStore, stderr: TextIO) -> None:
+def tell_notes(node_store: NodeStore, command: OneLineErrors) -> None:
     for note in node_store.notes:
-        stderr.write(f"{sentences.note_words(note)}\n")
+        command.warn_of(sentences.note_words(note))
 
 
 def add_choice(parser: argparse.ArgumentParser, what: str) -> None:
     """The arguments that choose disks of those that are held, or whatever ``what`` says."""
-    parser.add_argument("guest", nargs="?", help="the guest, by its libvirt name or UUID, or a volume ID")
+    parser.add_argument("guest", nargs="?", help=GUEST_HELP)
     parser.add_argument(
         "disk", nargs="?", help=f"the disk, by its target (vda) or volume ID; optional if only one is {what}"
     )
+    parser.add_argument("--yes", action="store_true", help="do not ask whether a server name means this guest")
     add_many(parser)
+
+
+def server_of(parsed_args: argparse.Namespace, state: State) -> Server | None:
+    """The server that the arguments name; they get the name of its guest. Raises ``UsageError``, ``StateError``."""
+    server = None if parsed_args.guest is None else server_names.of_last_pass(state, parsed_args.guest)
+    if server is not None:
+        parsed_args.guest = server.guest_name
+    return server
 
 
 def all_chosen(

@@ -12,6 +12,7 @@ from plimsoll_agent.app.context import PATIENCE, Asked, pass_context, run, state
 from plimsoll_agent.app.guest_pass import pass_over
 from plimsoll_agent.app.impacts import impacts_of
 from plimsoll_agent.app.node_pass import pass_over_node
+from plimsoll_agent.cli import server_names
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import serialize
@@ -29,13 +30,13 @@ from plimsoll_agent.messages.plan import (
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.grade import exit_status
-from plimsoll_agent.reconcile.observe import guests_of, scope_of
+from plimsoll_agent.reconcile.observe import guests_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
-from plimsoll_agent.terminal.base import add_limits, given_approval, given_limits, has_units
+from plimsoll_agent.terminal.base import add_guests, add_limits, given_approval, given_limits, has_units
 from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.frozen import replace
-from plimsoll_agent.util.text import minute
+from plimsoll_agent.util.text import minute, printable
 
 LOG = logging.getLogger(__name__)
 
@@ -45,13 +46,7 @@ class _Pass(TellsDisks):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--guest",
-            metavar="GUEST",
-            action="append",
-            default=[],
-            help="only this guest, by its libvirt name or UUID; repeatable",
-        )
+        add_guests(parser)
         add_limits(parser)
         return parser
 
@@ -71,7 +66,7 @@ class _Pass(TellsDisks):
         self._manner = Manner(self.wants_exact(parsed_args), every, settings.catalogue.source == "region-file")
         if text and request.limits is not None and has_units(parsed_args):
             self.say(f"On the command line: {exact_limits(request.limits)}")
-        scope = Scope(frozenset(parsed_args.guest))
+        scope = self._scope(parsed_args, settings, mode)
         tell = self._tell if text and mode is Mode.ENFORCE else lambda _: None
         complete = True
         with self.telling():
@@ -107,10 +102,22 @@ class _Pass(TellsDisks):
             self.tell([TextLine(incomplete_words(report, complete))])
         return 1 if self.stdout_gone else status
 
+    def _scope(self, parsed_args: argparse.Namespace, settings: Settings, mode: Mode) -> Scope:
+        """The guests that were named. Asks before it writes to one that is named by its server's name."""
+        if not parsed_args.guest:
+            return Scope()
+        with self.libvirt(settings) as hypervisor:
+            servers = server_names.here(hypervisor, parsed_args.guest)
+        for server in servers if mode is Mode.ENFORCE else ():
+            if not self.app.stdin.isatty() or parsed_args.format != "text":
+                raise UsageError(f"{server}: to write its limits, give --guest {printable(server.guest_name)}")
+            server.ask(self)
+        return Scope(server_names.words_for(parsed_args.guest, servers))
+
     def _planned(self, settings: Settings, request: Asked, scope: Scope) -> PassReport:
         context = pass_context(settings, request, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
-            return run(settings, hypervisor, context, scope=scope_of(hypervisor, scope.guests), mode=Mode.PLAN)
+            return run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
 
     def _refresh(self, settings: Settings) -> bool:
         """Refresh the catalogue for what is attached now; False, with an error logged, if that failed."""

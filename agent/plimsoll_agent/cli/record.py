@@ -13,6 +13,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.cli import server_names
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import (
     actual_data,
@@ -30,6 +31,7 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.actual import actual
 from plimsoll_agent.store.record import CorruptRecord, Record
 from plimsoll_agent.store.record_query import UNDER_WAY, Selection
+from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.terminal import table
 from plimsoll_agent.terminal.base import LocalCommand, add_verbose, text_of
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
@@ -65,7 +67,7 @@ class RecordList(LocalCommand, Listing):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--disk", help="only this disk, by its target (vda) or volume ID")
-        parser.add_argument("--guest", help="only this guest, by its libvirt name or UUID")
+        parser.add_argument("--guest", help="only this guest, by its libvirt name, UUID or server name")
         parser.add_argument("--project", help="only guests of this project, by its ID")
         add_window(parser, "only entries")
         parser.add_argument(
@@ -86,7 +88,7 @@ class RecordList(LocalCommand, Listing):
             "named",
             nargs="*",
             metavar="NAME",
-            help="with --at: a volume ID, or a guest and its disk (target or volume ID)",
+            help="with --at: a volume ID, or a guest as in --guest and its disk (target or volume ID)",
         )
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--at", metavar="MOMENT", help="show the limits at this time, and the change that set them")
@@ -100,6 +102,8 @@ class RecordList(LocalCommand, Listing):
         state = state_of(self.settings(parsed_args))
         now, record = now_of(state), Record(state.record)
         self._exact, self._left_out = self.wants_exact(parsed_args), False
+        parsed_args.guest = self._guest(state, parsed_args.guest)
+        parsed_args.named[:1] = [self._guest(state, word) for word in parsed_args.named[:1]]
         selection = selected(parsed_args, now)
         if parsed_args.named and parsed_args.at is None:
             raise UsageError("NAME needs --at; to filter the list use --guest, --disk")
@@ -123,6 +127,17 @@ class RecordList(LocalCommand, Listing):
         except BrokenPipeError:
             self._reader_gone()
         return (), ()
+
+    def _guest(self, state: State, word: str | None) -> str | None:
+        """The uuid of the guest whose server has this name, else the word. Raises ``UsageError`` for several."""
+        if word is None:
+            return None
+        try:
+            server = server_names.of_last_pass(state, word)
+        except StateError as error:
+            self.warn_of(f"{error}; names of servers are unknown")
+            return word
+        return word if server is None else server.uuid
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Any]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, state_of
+from plimsoll_agent.cli import server_names
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.plan import DiskLine, Manner, TextLine, alike, undone_line
@@ -24,7 +25,7 @@ from plimsoll_agent.reconcile.undo import Undone, UndoReport, Wish, run_undo
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
-from plimsoll_agent.terminal.base import YES
+from plimsoll_agent.terminal.base import YES, add_guests
 from plimsoll_agent.terminal.moments import EXAMPLES, moment_of
 from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.frozen import replace
@@ -81,13 +82,7 @@ class Undo(TellsDisks):
             metavar="MOMENT",
             help=f"undo changes since this time: {EXAMPLES}",
         )
-        parser.add_argument(
-            "--guest",
-            metavar="GUEST",
-            action="append",
-            default=[],
-            help="only this guest, by its libvirt name or UUID; repeatable",
-        )
+        add_guests(parser)
         parser.add_argument("--dry-run", action="store_true", help="show what would be restored; change nothing")
         parser.add_argument("--yes", action="store_true", help="do not ask")
         parser.add_argument(
@@ -106,7 +101,6 @@ class Undo(TellsDisks):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
         self._manner = Manner(self.wants_exact(parsed_args))
-        self._scope = Scope(frozenset(parsed_args.guest))
         self._every = parsed_args.all or self.terminal.width is None
         now = now_of(state_of(settings))
         record = Record(state_of(settings).record)
@@ -119,7 +113,8 @@ class Undo(TellsDisks):
             raise UsageError(
                 f"--since {parsed_args.since}: the record starts at {time_words(answers)} UTC; give a later time"
             )
-        wish = Wish(since, frozenset(parsed_args.guest))
+        wish = Wish(since, self._guests(parsed_args.guest, record, settings))
+        self._scope = Scope(wish.guests)
         if parsed_args.dry_run:
             return self._told(self._run(parsed_args, settings, wish, read_only=True), parsed_args, settings)
         pause = pause_actual(settings, now)
@@ -154,6 +149,18 @@ class Undo(TellsDisks):
         if asks or bound:
             wish = replace(wish, agreed=preview.agreement)
         return self._told(self._run(parsed_args, settings, wish, read_only=False), parsed_args, settings)
+
+    def _guests(self, words: Sequence[str], record: Record, settings: Settings) -> frozenset[str]:
+        """The guests' names and uuids; says which guest a server's name means. A name in the record is a guest's."""
+        names = record_query.guest_names(record) if words else ()
+        unknown = [word for word in words if word not in names]
+        if not unknown:
+            return frozenset(words)
+        with self.libvirt(settings) as hypervisor:
+            servers = server_names.here(hypervisor, unknown)
+        for server in servers:
+            self.app.stderr.write(f"{server}\n")
+        return server_names.words_for(words, servers)
 
     def _since(self, parsed_args: argparse.Namespace, record: Record, now: datetime) -> datetime:
         """Raises ``UsageError``."""

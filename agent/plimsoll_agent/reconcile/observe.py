@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from plimsoll_agent.errors import (
     UnreadableXML,
 )
 from plimsoll_agent.model.clusters import Clusters
-from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor, Movement
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
@@ -25,7 +25,7 @@ from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.reconcile.outcome import Scope, UnreachableGuest
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_agent.util.text import nearest, printable
+from plimsoll_agent.util.text import nearest, printable, several_servers
 
 LOG = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def guests_with(hypervisor: Hypervisor, word: str) -> Scope:
     if not uuids:
         uuids = {guest.uuid for guest in guests if word in _volumes(hypervisor, guest)}
     if not uuids:
-        uuids = _server(hypervisor, guests, word)
+        uuids = {server.uuid for server in servers_of(hypervisor, [word]).values()}
     if not uuids:
         raise no_disk_is(word, _perhaps(hypervisor, guests, word))
     return Scope(frozenset(uuids))
@@ -138,23 +138,24 @@ def scope_of(hypervisor: Hypervisor, words: Iterable[str]) -> Scope:
     Tenants choose the names of servers, so nothing may be written to these without asking. Raises ``NoSuchGuest``.
     """
     words = frozenset(words)
-    guests = hypervisor.guests() if words else ()
+    servers = servers_of(hypervisor, words) if words else {}
+    return Scope(frozenset(servers[word].uuid if word in servers else word for word in words))
+
+
+def servers_of(hypervisor: Hypervisor, words: Iterable[str]) -> dict[str, Guest]:
+    """The guest that Nova shows by each of these names. A word that is a guest's own name or uuid is none of them.
+
+    Raises ``NoSuchGuest`` for several of one name.
+    """
+    guests = hypervisor.guests()
     names = {word for guest in guests for word in (guest.name, guest.uuid)}
-    return Scope(frozenset(each for word in words for each in _guest_words(hypervisor, guests, word, names)))
-
-
-def _guest_words(hypervisor: Hypervisor, guests: Sequence[GuestRef], word: str, names: Container[str]) -> set[str]:
-    return {word} if word in names else _server(hypervisor, guests, word) or {word}
-
-
-def _server(hypervisor: Hypervisor, guests: Sequence[GuestRef], name: str) -> set[str]:
-    """The uuid of the guest that Nova shows by this name, or none. Raises ``NoSuchGuest`` for several."""
-    same = [guest for guest in guests if _display_name(hypervisor, guest) == name]
-    if len(same) > 1:
-        names = ", ".join(guest.name for guest in same[:_MOST_MEANT])
-        more = f" and {len(same) - _MOST_MEANT} more" if len(same) > _MOST_MEANT else ""
-        raise NoSuchGuest(f"{len(same)} servers are named {name!r}: {names}{more}; give one of these names")
-    return {guest.uuid for guest in same}
+    unknown = [word for word in words if word not in names]
+    servers = [one for guest in guests if (one := _details(hypervisor, guest)) is not None] if unknown else []
+    matches = {word: [server for server in servers if server.display_name == word] for word in unknown}
+    for word, same in matches.items():
+        if len(same) > 1:
+            raise NoSuchGuest(several_servers(word, [server.name for server in same]))
+    return {word: same[0] for word, same in matches.items() if same}
 
 
 def no_disk_is(word: str, perhaps: str = "") -> NoSuchGuest:
@@ -185,8 +186,14 @@ def _perhaps(hypervisor: Hypervisor, guests: Sequence[GuestRef], word: str) -> s
 
 
 def _display_name(hypervisor: Hypervisor, guest: GuestRef) -> str | None:
+    details = _details(hypervisor, guest)
+    return None if details is None else details.display_name
+
+
+def _details(hypervisor: Hypervisor, guest: GuestRef) -> Guest | None:
+    """By its definition; None without an RBD disk, or where that cannot be read."""
     try:
-        return next((disk.guest.display_name for disk in hypervisor.look(guest.uuid).disks), None)
+        return next((disk.guest for disk in hypervisor.look(guest.uuid).disks), None)
     except PlimsollError:
         return None
 

@@ -250,6 +250,13 @@ def changed_disks(record: Record) -> set[str]:
         return {row["disk"] for row in rows}
 
 
+def guest_names(record: Record) -> set[str]:
+    """libvirt's name and the uuid of each guest that has a change."""
+    with record.look() as database:
+        rows = [] if database is None else database.execute("SELECT DISTINCT guest_name, guest_uuid FROM change")
+        return {word for row in rows for word in row}
+
+
 def begun(record: Record) -> RecordedEvent | None:
     """The event with which this record began."""
     return next(iter(_events(record, _BEGUN)), None)

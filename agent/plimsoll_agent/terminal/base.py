@@ -164,13 +164,13 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_guests(parser: argparse.ArgumentParser) -> None:
+def add_guests(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--guest",
         metavar="GUEST",
         action="append",
         default=[],
-        help="only this guest, by its libvirt name or UUID, or to look by its server name; repeatable",
+        help="only this guest, by its libvirt name, UUID or server name; repeatable",
     )
 
 

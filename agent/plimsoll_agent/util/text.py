@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from plimsoll_agent.util import durations
 
 # Comparing a longer one would take long.
 _LONGEST_WORD = 255
+_MOST_NAMED = 3
 
 
 def ago(earlier: datetime, now: datetime) -> str:
@@ -39,6 +40,13 @@ def printable(text: str) -> str:
 def plural(number: int | str, one: str, many: str | None = None) -> str:
     """``1 volume``, ``2 volumes``, ``no volumes``; ``many`` is an irregular plural."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def several_servers(name: str, guests: Sequence[str]) -> str:
+    """The error where a name is that of several servers; ``guests`` are libvirt's names."""
+    names = ", ".join(map(printable, guests[:_MOST_NAMED]))
+    more = f" and {len(guests) - _MOST_NAMED} more" if len(guests) > _MOST_NAMED else ""
+    return f"{len(guests)} servers are named {name!r}: {names}{more}; give one of these names"
 
 
 def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -21,7 +21,7 @@ from plimsoll_agent.store.state import Busy, State, StateError
 from plimsoll_agent.util import locks
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import printable
+from plimsoll_agent.util.text import printable, several_servers
 from plimsoll_probes.schedule.targets import Choice, Planned, choose
 from plimsoll_probes.store.history import LOCK
 
@@ -78,24 +78,27 @@ def targets_of(guests: Pick, names: Sequence[str]) -> tuple[Planned, ...]:
     Raises ``UsageError`` for a guest that no rule chooses, ``PlimsollError`` for an unreachable one.
     """
     targets = guests.chosen.targets
-    for name in names:
-        if any(_means(name, target.guest) for target in targets):
-            continue
-        for unreachable in guests.unreachable:
-            if name in (unreachable.guest.name, unreachable.guest.uuid):
-                raise PlimsollError(unreachable_words(unreachable))
-        here = any(_means(name, guest) for guest in guests.guests)
+    uuids = {_uuid(name, guests) for name in names}
+    return tuple(one for one in targets if not names or one.guest.uuid in uuids)
+
+
+def _uuid(name: str, guests: Pick) -> str:
+    """Of the chosen guest with this name: libvirt's, else the only server of that name."""
+    matches = [guest for guest in guests.guests if guest.name == name or guest.uuid == name.lower()]
+    matches = matches or [guest for guest in guests.guests if guest.display_name == name]
+    if len(matches) > 1:
+        raise UsageError(several_servers(name, [guest.name for guest in matches]))
+    for unreachable in () if matches else guests.unreachable:
+        if name in (unreachable.guest.name, unreachable.guest.uuid):
+            raise PlimsollError(unreachable_words(unreachable))
+    if not matches:
+        raise UsageError(f"{printable(name)}: no running guest of this node with an RBD disk has this name or uuid")
+    if all(target.guest != matches[0] for target in guests.chosen.targets):
         raise UsageError(
             f"{printable(name)}: no rule with probe chooses this guest, and only chosen guests are probed;"
             " see plimsoll-rules(5)"
-            if here
-            else f"{printable(name)}: no running guest of this node with an RBD disk has this name or uuid"
         )
-    return tuple(one for one in targets if not names or any(_means(name, one.guest) for name in names))
-
-
-def _means(name: str, guest: Guest) -> bool:
-    return name in (guest.name, guest.display_name) or name.lower() == guest.uuid
+    return matches[0].uuid
 
 
 def alone(state: State) -> AbstractContextManager[None]:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.terminal.base import LocalCommand
+from plimsoll_agent.util.text import several_servers
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import ProbeResult
@@ -36,7 +37,7 @@ def add_one(parser: argparse.ArgumentParser) -> None:
 
 
 def add_choice(parser: argparse.ArgumentParser, which: str) -> None:
-    parser.add_argument("--guest", help=f"{which} this guest, by its name or UUID")
+    parser.add_argument("--guest", help=f"{which} this guest, by its libvirt name, UUID or server name")
     parser.add_argument("--job", choices=[name.value for name in JobName], help=f"{which} this job")
 
 
@@ -49,12 +50,21 @@ def one(history: History, parsed_args: argparse.Namespace) -> ProbeResult:
         if result is None:
             raise UsageError(f"no result {parsed_args.id} in the history; see: plimsoll probe history")
         return result
-    newest = history.runs(guest=parsed_args.guest, job=job_of(parsed_args), most=1)
+    newest = history.runs(guest=guest_of(history, parsed_args), job=job_of(parsed_args), most=1)
     if not newest:
         guest = f" of a guest {parsed_args.guest!r}" if parsed_args.guest else ""
         job = f" with the job {parsed_args.job}" if parsed_args.job else ""
         raise UsageError(f"no result{guest}{job}; see: plimsoll probe list")
     return newest[0]
+
+
+def guest_of(history: History, parsed_args: argparse.Namespace) -> str | None:
+    """The guest that was named; its uuid where that is the name of a server. Raises ``UsageError`` for several."""
+    word = parsed_args.guest
+    servers = {} if word is None else history.servers(word)
+    if len(servers) > 1:
+        raise UsageError(several_servers(word, sorted(servers.values())))
+    return next(iter(servers), word)
 
 
 def job_of(parsed_args: argparse.Namespace) -> JobName | None:

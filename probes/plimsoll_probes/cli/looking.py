@@ -18,7 +18,7 @@ from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import add_window, ends
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural
-from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now
+from plimsoll_probes.cli.base import HistoryCommand, add_choice, guest_of, job_of, now
 from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Measured, Postponed, ProbeResult
@@ -122,7 +122,7 @@ class ProbeHistory(HistoryCommand, Listing):
         since, until = ends(parsed_args, now())
         with self.history(parsed_args) as history:
             results = history.runs(
-                guest=parsed_args.guest,
+                guest=guest_of(history, parsed_args),
                 job=job_of(parsed_args),
                 since=since,
                 until=until,

@@ -20,7 +20,7 @@ from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.rules.model import directory_of
 from plimsoll_agent.store.state import State
-from plimsoll_agent.terminal.base import NodeCommand, add_format, limits_from, text_of
+from plimsoll_agent.terminal.base import NodeCommand, add_format, add_guests, limits_from, text_of
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters.local_shell import HereShell
@@ -85,13 +85,7 @@ class ProbeRun(NodeCommand):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         which = parser.add_mutually_exclusive_group()
-        which.add_argument(
-            "--guest",
-            metavar="GUEST",
-            action="append",
-            default=[],
-            help="only this guest, by its name or UUID; repeatable",
-        )
+        add_guests(which)
         which.add_argument(
             "--due", action="store_true", help="only targets that are due now by the timetable: for a timer"
         )

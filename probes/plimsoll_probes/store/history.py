@@ -120,7 +120,10 @@ UPDATE run SET verdict = 'inconclusive' WHERE verdict = 'discarded';
 _STEPS = (_RUNS, _POSTPONED, _TALLY, _WORDS)
 SCHEMA_VERSION = len(_STEPS)
 
-_OF_GUEST = "(:guest IS NULL OR guest_uuid = lower(:guest) OR guest_name = :guest OR display_name = :guest)"
+_OWN_NAME = "(guest_uuid = lower(:guest) OR guest_name = :guest)"
+# Tenants choose display names, so one may be another guest's own name.
+_OF_SERVER = f"(display_name = :guest AND NOT EXISTS (SELECT 1 FROM run WHERE {_OWN_NAME}))"  # noqa: S608
+_OF_GUEST = f"(:guest IS NULL OR {_OWN_NAME} OR {_OF_SERVER})"
 _BEFORE_ALL, _AFTER_ALL = "", "~"
 """Texts that sort before, and after, all times in ISO 8601."""
 _MOST = 2**63 - 1
@@ -383,6 +386,11 @@ class History:
                 "most": -1 if most is None else min(most, _MOST),
             },
         )
+
+    def servers(self, name: str) -> dict[str, str]:
+        """The guests (uuid: libvirt's name) whose server has this name; none where it is a guest's name or uuid."""
+        query = f"SELECT DISTINCT guest_uuid, guest_name FROM run WHERE {_OF_SERVER}"  # noqa: S608
+        return {row["guest_uuid"]: row["guest_name"] for row in self._rows(query, {"guest": name})}
 
     def intervals(self, guest: str | None, since: datetime, until: datetime) -> dict[str, timedelta]:
         """How far apart the runs of each guest (uuid), directory and job are: the median. None for a single run."""

@@ -521,3 +521,19 @@ def test_a_guest_that_has_no_time_until_then_is_listed_with_its_next_one() -> No
     begun = dict.fromkeys((weekly.key, ending.key), NOON)
     listed = entries([weekly, ending], begun, [], NOON, NOON + timedelta(hours=1), LATE)
     assert [(entry.target, entry.at) for entry in listed] == [(weekly, timetable.following(weekly, NOON))]
+
+
+@pytest.mark.parametrize("command", [ProbeShow, ProbeHistory])
+def test_a_name_of_two_servers_shows_neither_and_a_guests_own_name_comes_first(
+    tmp_path: Path, command: type, caplog: pytest.LogCaptureFixture
+) -> None:
+    shell = Shell(tmp_path)
+    shell.add(subject=a_subject(guest_name="instance-00000001"))
+    two = {"guest_uuid": uuid_of(2), "guest_name": "instance-00000002"}
+    shell.add(timedelta(minutes=2), subject=a_subject(**two, disk=f"{uuid_of(2)}/x"))
+    three = {"guest_uuid": uuid_of(3), "guest_name": "instance-00000003", "display_name": "instance-00000001"}
+    shell.add(timedelta(minutes=1), subject=a_subject(**three, disk=f"{uuid_of(3)}/x"))
+    assert shell.run(command, "--guest", "canary") == 64
+    assert "2 servers are named 'canary': instance-00000001, instance-00000002" in caplog.text
+    assert shell.run(command, "--guest", "instance-00000001") == 0
+    assert "instance-00000003" not in shell.out

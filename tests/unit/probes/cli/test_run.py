@@ -170,6 +170,16 @@ def test_a_guest_is_meant_by_any_of_its_names(shell: Shell, name: str) -> None:
     assert shell.probed() == ["instance-00000002"]
 
 
+def test_a_name_of_two_servers_probes_neither_and_a_guests_own_name_comes_first(
+    shell: Shell, caplog: pytest.LogCaptureFixture
+) -> None:
+    shell.has(a_guest(1), a_guest(2, display_name="canary-1"), a_guest(3, display_name="instance-00000001"))
+    assert shell.run("--guest", "canary-1") == 64
+    assert "2 servers are named 'canary-1': instance-00000001, instance-00000002" in caplog.text
+    assert shell.run("--guest", "instance-00000001") == 0
+    assert shell.probed() == ["instance-00000001"]
+
+
 def test_several_guests_may_be_meant(shell: Shell) -> None:
     shell.has(a_guest(1), a_guest(2), a_guest(3))
     assert shell.run("--guest", "canary-3", "--guest", "canary-1", "--guest", uuid_of(1)) == 0
