@@ -7,7 +7,9 @@ import re
 from rich.cells import cell_len
 
 WIDTHS = (80, 100, 120, 160, 200)
-_OF_TERMINALS = re.compile(r"\[\d+\]|…|\\|Hidden:|A|wider|terminal,?|or|-c|--wide|shows|them\.|all:|nodes:")
+_OF_TERMINALS = re.compile(
+    r"\[\d+\]|…|\\|Hidden:|A|wider|terminal,?|or|-c|--wide|shows|them\.|all:|nodes:|[\d.]+\+|\+:|more|in|bursts;"
+)
 """Words that a pipe does not get."""
 _APART = re.compile(r"^ *(IOPS|[KMGT]iB(/s)?|%|→)|→$")
 """What no line begins or ends with: a unit apart from its number."""

@@ -14,6 +14,7 @@ from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_man
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
+from plimsoll_agent.messages.limits import BURST, short_limits
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.model.disk import Disk
@@ -68,7 +69,7 @@ class _DiskCommand(NodeCommand):
 
 
 LIST_COLUMNS = (
-    Column("server", most=20),
+    Column("server", most=17),
     Column("guest", most=GUEST.most, least=GUEST.least, drop=3),
     Column("disk", most=12),
     Column("volume", long=True),
@@ -136,11 +137,16 @@ class DiskList(_DiskCommand, Listing):
         compact = many and not (parsed_args.all or parsed_args.columns or parsed_args.formatter != "table")
         visible = [each for each in matches if not (compact and states[each.disk.key] in _QUIET)]
         self.empty = None if report.outcomes and not parsed_args.state else self._nothing(parsed_args, report)
+        width = self.terminal.width
+        brief = width is not None and width < _ROOMY and not parsed_args.wide and not parsed_args.columns
+        rows = [_row(each, states[each.disk.key], pasts.get(each.disk.key), brief) for each in visible]
         self.closing = (_list_sum(report, states.values()),)
         if len(visible) < len(matches):
             self.closing = (f"{self.closing[0]}; --all lists those in sync too",)
             self.empty = self.closing[0]
-        return LIST_COLUMNS, [_row(each, states[each.disk.key], pasts.get(each.disk.key)) for each in visible]
+        if any(BURST in cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)):
+            self.closing = (_BURSTS, *self.closing)
+        return LIST_COLUMNS, rows
 
     def _scope(self, parsed_args: argparse.Namespace, hypervisor: Hypervisor) -> Scope:
         self._running = len(hypervisor.guests())
@@ -165,6 +171,9 @@ class DiskList(_DiskCommand, Listing):
 
 _AROUND = 4
 """Lines of a terminal that no row has: the heads, what is hidden, the sum, the prompt."""
+_ROOMY = 140
+"""Columns of a terminal on which limits with a burst leave room for the rest of a row."""
+_BURSTS = "+: more in bursts; --wide shows them."
 _STATES = tuple(str(state) for state in sentences.STATE_WORDS if state != Kind.CHANGED)
 _QUIET = frozenset({Kind.IN_SYNC, Kind.CHANGED})
 _RANKS = (Kind.FAILED, Kind.PLANNED, Kind.DEFERRED, Kind.UNKNOWN, NEW, ACKNOWLEDGED, Kind.LEFT_ALONE)
@@ -187,8 +196,14 @@ def _state(report: PassReport, outcome: Outcome, past: RecordedChange | None) ->
     return report.state(outcome) if now is outcome.result.kind else now.value
 
 
-def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[object, ...]:
+def _row(outcome: Outcome, state: str, past: RecordedChange | None, brief: bool) -> tuple[object, ...]:
+    """``brief``: limits without what their bursts are."""
     disk, desired = outcome.disk, outcome.decision.desired
+    actual_words, desired_words = sentences.actual_words(disk.actual), sentences.desired_words(desired)
+    if brief and isinstance(disk.actual, Limits):
+        actual_words = short_limits(disk.actual, brief=True)
+    if brief and isinstance(desired, Desired):
+        desired_words = short_limits(desired.limits, brief=True)
     return (
         Shown(disk.guest.display_name, disk.guest.display_name or disk.guest.name),
         disk.guest.name,
@@ -197,8 +212,8 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None) -> tuple[obj
         disk.volume_type,
         disk.pool,
         Shown(disk.size, sentences.short_size(disk.size)),
-        Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual), _actual_tone(outcome)),
-        Shown(serialize.limits_data(desired), "" if _holds(disk, desired) else sentences.desired_words(desired)),
+        Shown(serialize.limits_data(disk.actual), actual_words, _actual_tone(outcome)),
+        Shown(serialize.limits_data(desired), "" if _holds(disk, desired) else desired_words),
         Shown(outcome.result.kind.value, sentences.state_word(outcome, past), TONES.get(state)),
         Shown(serialize.state_reason_data(outcome, past), sentences.state_reason(outcome, past)),
         disk.guest.project,

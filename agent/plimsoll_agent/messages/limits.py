@@ -11,12 +11,17 @@ from plimsoll_agent.util.text import printable
 
 UNLIMITED = "unlimited"
 NONE = "none"
+BURST = "+ "
+"""Behind the number of a limit with bursts, where there is no room for these."""
 _NUMBERS = {parameter.name: parameter for parameter in PARAMETERS}
 
 
-def short_limits(limits: Limits) -> str:
-    """``250 IOPS 100 MiB/s``; bursts and the rest follow only where they are set."""
-    parts = [_of_unit(limits, unit) for unit in ("iops", "bytes")]
+def short_limits(limits: Limits, *, brief: bool = False) -> str:
+    """``250 IOPS 100 MiB/s``; bursts and the rest follow only where they are set.
+
+    ``brief``: ``250+ IOPS`` stands for a limit with bursts.
+    """
+    parts = [_of_unit(limits, unit, brief=brief) for unit in ("iops", "bytes")]
     if limits.size_iops_sec:
         parts.append(f"counted per {short_size(limits.size_iops_sec)}")
     if limits.group_name:
@@ -147,12 +152,14 @@ def short_size(value: int | None) -> str:
     return f"{value} B"
 
 
-def _of_unit(limits: Limits, unit: Unit) -> str:
-    return " ".join(filter(None, (_of_scope(limits, scope, unit) for scope in SCOPES)))
+def _of_unit(limits: Limits, unit: Unit, *, brief: bool = False) -> str:
+    return " ".join(filter(None, (_of_scope(limits, scope, unit, brief=brief) for scope in SCOPES)))
 
 
-def _of_scope(limits: Limits, scope: str, unit: Unit) -> str:
+def _of_scope(limits: Limits, scope: str, unit: Unit, *, brief: bool = False) -> str:
     rate, peak, length = _numbers(limits, scope, unit)
+    if brief and peak:
+        return _whose(scope) + rate_words(rate, unit).replace(" ", BURST, 1)
     burst = f" (burst {_burst(peak, length, unit)})" if peak else ""
     return f"{_whose(scope)}{rate_words(rate, unit)}{burst}" if rate else ""
 

@@ -14,7 +14,7 @@ _LOOSE = ("\ue001", "\ue002")
 """In place of those at which a line ends only where there is no room for both sides: the last gives way first."""
 _WHOLE = "\ue003"
 """In place of one in a command, at which no line ends at all."""
-_UNIT = re.compile(r"(?<![^\s(])(\d(?:[\d.,]*\d)?) (?=[^\W\d]|%)")
+_UNIT = re.compile(r"(?<![^\s(])(\d(?:[\d.,]*\d)?\+?) (?=[^\W\d]|%)")
 _NAMED = re.compile(r"(\w_\w+|\bread|\bwrite|--\w+) (?=\d|[A-Z]+\b)")
 _JOINED = ((re.compile(r"(?<=\(burst) |(?<=\(to) | (?=→)|(?<=→) "), _LOOSE[0]), (re.compile(r" (?=\()"), _LOOSE[1]))
 

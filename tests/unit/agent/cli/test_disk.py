@@ -378,6 +378,21 @@ def test_a_node_without_rbd_disks_says_so_instead_of_an_empty_table() -> None:
         assert person.out == sentence
 
 
+@pytest.mark.parametrize("words", [(), ("--wide",)])
+def test_a_disk_with_a_burst_is_one_line_on_a_narrow_terminal_and_whole_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("LINES", "500")
+    page = listed(50, Terminal(), *words)
+    assert ("3000+ IOPS 100 MiB/s " in page, "5000 IOPS" in page) == (not words, bool(words))
+    if not words:
+        rows = [line for line in plain(page) if re.search(r"  vdb  ", line)]
+        assert plain(page)[51].startswith("Hidden: "), "50 rows and their heads"
+        assert len(rows) == 50
+        assert "+: more in bursts; --wide shows them." in plain(page)
+
+
 def test_room_goes_where_it_makes_most_rows_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """One disk in ten has a burst, which takes more room than all that the others need."""
     monkeypatch.setenv("COLUMNS", "120")
