@@ -17,8 +17,9 @@ from plimsoll_agent.cli.server_names import Server
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages.disk_lines import Manner, held_line, outcome_line
 from plimsoll_agent.messages.limits import set_options
-from plimsoll_agent.messages.plan import Manner, closing_lines, held_line, outcome_line, told_at_once
+from plimsoll_agent.messages.plan import closing_lines, told_at_once
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.direction import dropped
 from plimsoll_agent.model.disk import Disk

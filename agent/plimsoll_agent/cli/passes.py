@@ -16,17 +16,11 @@ from plimsoll_agent.cli import server_names
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import serialize
+from plimsoll_agent.messages.disk_lines import Manner, outcome_line
 from plimsoll_agent.messages.limits import exact_limits
-from plimsoll_agent.messages.plan import (
-    REMEDY,
-    Manner,
-    TextLine,
-    closing_lines,
-    incomplete_words,
-    outcome_line,
-    plan_lines,
-    told_at_once,
-)
+from plimsoll_agent.messages.lines import REMEDY, TextLine
+from plimsoll_agent.messages.plan import closing_lines, plan_lines, told_at_once
+from plimsoll_agent.messages.sums import incomplete_words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.grade import exit_status

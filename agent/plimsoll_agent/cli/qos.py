@@ -11,7 +11,8 @@ from pathlib import Path
 from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
-from plimsoll_agent.messages.plan import Manner, TextLine
+from plimsoll_agent.messages.disk_lines import Manner
+from plimsoll_agent.messages.lines import TextLine
 from plimsoll_agent.model.limits import Unit
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos import apply as qos_apply

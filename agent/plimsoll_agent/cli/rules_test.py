@@ -11,22 +11,11 @@ from typing import Any
 from plimsoll_agent.app.context import PassContext, pass_context, run, state_of
 from plimsoll_agent.app.impacts import impacts_of
 from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages.brake import brake_words
+from plimsoll_agent.messages.disk_lines import severity_of, sign_of, turn_words, turns_words
+from plimsoll_agent.messages.impacts import impact_lines, impact_words, with_impacts
 from plimsoll_agent.messages.limits import short_change
-from plimsoll_agent.messages.plan import (
-    DiskLine,
-    Line,
-    Severity,
-    TextLine,
-    alike,
-    brake_words,
-    impact_lines,
-    impact_words,
-    severity_of,
-    sign_of,
-    turn_words,
-    turns_words,
-    with_impacts,
-)
+from plimsoll_agent.messages.lines import DiskLine, Line, Severity, TextLine, alike
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown

@@ -12,7 +12,8 @@ from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_act
 from plimsoll_agent.cli import server_names
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.messages.plan import DiskLine, Manner, TextLine, alike, undone_line
+from plimsoll_agent.messages.disk_lines import Manner, undone_line
+from plimsoll_agent.messages.lines import DiskLine, TextLine, alike
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.messages.undo import undo_data, undo_lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plimsoll_agent.catalogue.model import Catalogue
-from plimsoll_agent.messages.plan import counts
+from plimsoll_agent.messages.sums import counts
 from plimsoll_agent.model.direction import drains
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import TAKEN, RecordedChange

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
-from plimsoll_agent.messages.plan import kind_of, parts_of
 from plimsoll_agent.messages.sentences import note_words, words
+from plimsoll_agent.messages.sums import kind_of, parts_of
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.reconcile.undo import Undone, UndoReport

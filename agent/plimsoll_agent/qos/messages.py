@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plimsoll_agent.messages.plan import Manner, Severity, TextLine, change_words, severity_of
+from plimsoll_agent.messages.disk_lines import Manner, change_words, severity_of
+from plimsoll_agent.messages.lines import Severity, TextLine
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown

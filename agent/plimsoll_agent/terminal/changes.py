@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from plimsoll_agent.messages.plan import Alike, CommandLine, DiskLine, Line, TextLine
+from plimsoll_agent.messages.lines import Alike, CommandLine, DiskLine, Line, TextLine
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.terminal.output import Terminal
 

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from plimsoll_agent.messages.plan import DONE_IN, DiskLine, Line, Severity
+from plimsoll_agent.messages.disk_lines import DONE_IN
+from plimsoll_agent.messages.lines import DiskLine, Line, Severity
 from plimsoll_agent.terminal.base import NodeCommand, add_format, add_verbose, text_of
 from plimsoll_agent.terminal.changes import FEW, laid_out
 from plimsoll_agent.terminal.main import Plimsoll

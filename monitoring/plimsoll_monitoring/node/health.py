@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from plimsoll_agent.messages.plan import braked_otherwise
+from plimsoll_agent.messages.brake import braked_otherwise
 from plimsoll_agent.messages.sentences import missed_words, note_words, unreachable_words, why_deferred
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.hypervisor import GuestRef

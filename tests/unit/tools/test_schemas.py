@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from plimsoll_agent.messages.plan import _KINDS as COUNTED
+from plimsoll_agent.messages.sums import KINDS as COUNTED
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.entries import Ending, Happening
 from plimsoll_agent.model.limits import PARAMETERS

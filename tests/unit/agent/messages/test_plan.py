@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll_agent.messages.plan import (
-    CommandLine,
-    Manner,
-    Severity,
-    TextLine,
-    change_words,
-    edits_words,
-    incomplete_words,
-    plan_lines,
-    turn_words,
-    turns_words,
-)
+from plimsoll_agent.messages.brake import edits_words
+from plimsoll_agent.messages.disk_lines import Manner, change_words, turn_words, turns_words
+from plimsoll_agent.messages.lines import CommandLine, Severity, TextLine
+from plimsoll_agent.messages.plan import plan_lines
+from plimsoll_agent.messages.sums import incomplete_words
 from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because

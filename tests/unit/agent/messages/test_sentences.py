@@ -13,7 +13,8 @@ import pytest
 import plimsoll_agent
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages import sentences
-from plimsoll_agent.messages.plan import Manner, plan_lines
+from plimsoll_agent.messages.disk_lines import Manner
+from plimsoll_agent.messages.plan import plan_lines
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import GuestRef

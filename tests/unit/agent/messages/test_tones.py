@@ -10,7 +10,7 @@ import pytest
 import plimsoll_agent
 import plimsoll_probes
 from plimsoll_agent.messages import tones
-from plimsoll_agent.messages.plan import Severity
+from plimsoll_agent.messages.lines import Severity
 from plimsoll_agent.messages.tones import TONES, Tone, rich_style, worst
 from plimsoll_agent.model.entries import Ending
 from plimsoll_agent.monitor.thresholds import Level

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.messages.plan import Manner, Severity
+from plimsoll_agent.messages.disk_lines import Manner
+from plimsoll_agent.messages.lines import Severity
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.qos import messages as words

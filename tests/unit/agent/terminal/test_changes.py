@@ -7,7 +7,9 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from plimsoll_agent.messages.plan import REMEDY, CommandLine, DiskLine, Manner, Severity, TextLine, plan_lines
+from plimsoll_agent.messages.disk_lines import Manner
+from plimsoll_agent.messages.lines import REMEDY, CommandLine, DiskLine, Severity, TextLine
+from plimsoll_agent.messages.plan import plan_lines
 from plimsoll_agent.terminal.changes import laid_out
 from plimsoll_agent.terminal.output import Terminal
 from tests.unit.manydisks import a_pass_over

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from plimsoll_agent.messages.plan import DiskLine, Severity
+from plimsoll_agent.messages.lines import DiskLine, Severity
 from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.frozen import replace
 from tests.unit.person import Person, Terminal

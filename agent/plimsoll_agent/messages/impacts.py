@@ -1,0 +1,61 @@
+"""Who will feel new limits, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+
+from plimsoll_agent.messages.limits import (
+    rate_words,
+)
+from plimsoll_agent.messages.lines import DiskLine, Severity, TextLine
+from plimsoll_agent.model.impact import Impact
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.text import plural
+
+
+def with_impacts(
+    lines: Iterable[tuple[str, DiskLine | None]], impacts: Mapping[str, Impact | None]
+) -> list[DiskLine]:
+    """The lines that there are, by ``Disk.key``: of disks that may get other limits with what they did lately."""
+    if not any(impacts.values()):  # without any measurement one line says so
+        impacts = {}
+    return [_with_impact(line, impacts[key]) if key in impacts else line for key, line in lines if line is not None]
+
+
+def _with_impact(line: DiskLine, impact: Impact | None) -> DiskLine:
+    why = f"{impact_words(impact)}; {line.why}"
+    return replace(line, why=why, share=0.0 if impact is None else impact.share)
+
+
+def impact_words(impact: Impact | None) -> str:
+    """``does 140 IOPS now, would be at limit 71 % of 26 h``; no figures for a disk that will not feel it."""
+    if impact is None:
+        return "use unknown"
+    if not impact.felt:
+        return "will not feel it"
+    now = rate_words(round(impact.present), impact.unit)
+    share = "less than 1" if impact.share < 0.01 else f"{100 * impact.share:.0f}"
+    return f"does {now} now, would be at limit {share} % of {_span(impact.seconds)}"
+
+
+def impact_lines(impacts: Mapping[str, Impact | None]) -> Iterator[TextLine]:
+    """``Of 14 disks with lower limits 3 will feel it, 9 will not (averages between passes of 26 h).``"""
+    figures = [impact for impact in impacts.values() if impact is not None]
+    hits, unknown = sum(impact.felt for impact in figures), len(impacts) - len(figures)
+    if not impacts:
+        return
+    if not figures:
+        yield TextLine(f"Who will feel it is unknown: no pass has measured the {plural(len(impacts), 'disk')} yet.")
+        return
+    numbers = ((hits, "will feel it"), (len(figures) - hits, "will not"), (unknown, "may: their use is unknown"))
+    parts = [f"{number} {what}" for number, what in numbers if number]
+    span = _span(max(impact.seconds for impact in figures))
+    disks = f"{plural(len(impacts), 'disk')} that would get a lower limit or a first one"
+    text = f"Of {disks} {', '.join(parts)} (averages between passes of {span})."
+    yield TextLine(text, Severity.LOWERED if hits else Severity.PLAIN)
+
+
+def _span(seconds: float) -> str:
+    return durations.words(timedelta(seconds=seconds))
