@@ -1,9 +1,14 @@
 """The law of congestion: one factor x for a cluster and device class, from the latency of its light disks.
 
-Each period compares the latency with the objective and moves x by ``x · (objective / latency)^gain``, at most by
-``most_down`` or ``most_up``. After a move it waits ``delay`` periods, until the signal shows its effect. The
-gain halves when the direction changes, and grows after three moves of the same direction, so it finds what a cluster
-of unknown sharpness bears. Within the band around the objective nothing moves.
+A latency above the objective for long enough begins a reduction. From then on x moves by ``x · (objective /
+latency)^gain``, at most by ``most_down`` or ``most_up``. The latency is the mean since the last move shows, and a
+small difference needs more signals than a large one. The gain halves when the direction changes, and grows after
+three moves of the same direction, so it finds what a cluster of unknown sharpness bears. Within the band around the
+objective nothing moves.
+
+With many servers to an OSD latency has a cliff: a little more load, and it is ten times as long. No x then has the
+objective. A raise that leads over the cliff is taken back, half of it is tried, and so on; then x stays below the
+cliff for a long time.
 
 Pure: ``step`` takes a state and returns the next. A state is plain numbers (``as_data``, ``read``).
 """
@@ -12,15 +17,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from math import exp, inf, isfinite, log
+from math import exp, inf, isfinite, log, sqrt
 
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.frozen import asdict, frozen, replace
 
 _DIGITS = 4
 """x as published, recorded and computed again: the same on every node."""
-_SMOOTHING = 0.3
-"""How much a new latency counts in the smoothed one."""
+_SMOOTHING = 0.25
+"""How much a new latency counts at least in the mean of those since the last move."""
+_SURE = 6
+"""Signals of which the mean is sure enough."""
+_DROP = 0.75
+_FAR = log(2)
 
 
 @frozen(kw_only=True)
@@ -36,15 +45,27 @@ class Tuning:
     counts for half of it at most: twice the objective two times in a row, less for longer, never one spike."""
     lowest: float = 0.05
     """x goes no lower."""
+    quantum: float = 0.03
+    """x is published when it has changed by so much: each change costs a write of limits to every disk."""
     most_down: float = 0.2
+    most_plunge: float = 0.36
+    """In place of ``most_down`` until the first raise, while the latency is above twice the objective."""
     most_up: float = 0.1
     first_gain: float = 0.3
     least_gain: float = 0.015
     most_gain: float = 0.6
     growth: float = 1.3
     """Of the gain, after three moves of one direction."""
+    cliff: float = 1.5
+    """A raise that brings the latency above so many times the objective is taken back."""
+    short_pause: int = 6
+    """So long no raise follows a large one that was taken back;"""
+    pause: int = 60
+    """so long a small one, or until the latency falls without a move."""
+    longest_pause: int = 120
+    """The pause doubles each time, up to this."""
     delay: int = 1
-    """So long after a move the signal does not show it yet."""
+    """The signal is so late."""
     patience: int = 3
     """So long x stays without a signal; then it returns."""
     back: float = 0.1
@@ -55,7 +76,7 @@ class Tuning:
     futile_times: int = 4
     """so often in a row."""
     rest: int = 120
-    """After an ineffective reduction x stays at 1 so long, unless the latency was within the band before."""
+    """So long x stays at 1 after an ineffective reduction, or until the latency is within the band."""
 
 
 TUNING = Tuning()
@@ -70,7 +91,9 @@ class Action(StrEnum):
     """x is 1; the latency is above the band, not for long enough yet."""
     IN_BAND = "in-band"
     WAITING = "waiting"
-    """The signal does not show the last move yet."""
+    """The signal does not show the last move yet, or not clearly."""
+    PAUSED = "paused"
+    """The latency is below the band; a raise was over the cliff, and the next one comes later."""
     LOWERED = "lowered"
     RAISED = "raised"
     LOWEST = "lowest"
@@ -115,6 +138,8 @@ class State:
 
     x: float = 1.0
     action: Action = Action.FULL
+    fine: float = 1.0
+    """x before it is published in steps."""
     gain: float | None = None
     """None: that of the tuning."""
     direction: int = 0
@@ -127,8 +152,19 @@ class State:
     """Periods in a row without a signal."""
     evidence: float = 0.0
     """While x is 1: the excess of the latency, summed."""
+    samples: int = 0
+    """Signals since the last move shows."""
+    before: float | None = None
+    """x before the last raise, if that was the last move."""
+    knee: float | None = None
+    """An x that was over the cliff: near it x grows in small steps."""
+    pause: int = 0
+    """Periods until x may come there again."""
+    pauses: int = 0
+    plateau: float | None = None
+    """Mean of ``level`` in the pause."""
     level: float | None = None
-    """ln of the smoothed latency in seconds."""
+    """Mean of the ln of the latency in seconds, since the last move shows."""
     rate: float | None = None
     """Smoothed."""
     start: Start | None = None
@@ -144,17 +180,15 @@ def step(state: State, signal: Signal | None, objective: float | None, tuning: T
         return _without_signal(state, tuning)
     if not (isfinite(objective) and objective > 0):
         raise ValueError(f"an objective of {objective} s is none")
-    state = _smoothed(replace(state, missing=0), signal)
-    error = log(objective / signal.latency)
-    if state.rest:
-        return _resting(state, error, tuning)
-    if state.x >= 1:
-        return _at_full(state, error, tuning)
+    state = replace(state, missing=0, pause=max(0, state.pause - 1))
     if state.wait:
-        return replace(state, wait=state.wait - 1, action=Action.WAITING)
-    if abs(error) < log(tuning.band):
-        return replace(state, action=Action.IN_BAND, futile=0)
-    return _moved(state, error, tuning)
+        return replace(state, wait=state.wait - 1, samples=0, action=Action.WAITING)
+    state = _smoothed(state, signal)
+    if state.rest:
+        return _resting(state, log(objective / signal.latency), tuning)
+    if state.x >= 1:
+        return _at_full(state, log(objective / signal.latency), tuning)
+    return _judged(state, log(objective) - (state.level or 0.0), tuning)
 
 
 def returned(x: float, periods: int, tuning: Tuning = TUNING) -> float:
@@ -167,26 +201,31 @@ def _without_signal(state: State, tuning: Tuning) -> State:
     if state.x >= 1:
         return replace(state, missing=missing, evidence=0.0, action=Action.NO_SIGNAL)
     if missing <= tuning.patience:
-        return replace(state, missing=missing, action=Action.NO_SIGNAL)
-    return State(x=returned(state.x, 1, tuning), missing=missing, rest=state.rest, action=Action.RETURNING)
+        return replace(state, missing=missing, wait=max(0, state.wait - 1), action=Action.NO_SIGNAL)
+    x = returned(state.x, 1, tuning)
+    return State(x=x, fine=x, missing=missing, rest=state.rest, action=Action.RETURNING)
 
 
 def _smoothed(state: State, signal: Signal) -> State:
+    samples = state.samples + 1
+    part = max(1 / samples, _SMOOTHING)
     return replace(
         state,
-        level=_blend(state.level, log(signal.latency)),
-        rate=None if signal.rate is None else _blend(state.rate, signal.rate),
+        samples=samples,
+        level=_blend(state.level, log(signal.latency), part),
+        rate=None if signal.rate is None else _blend(state.rate, signal.rate, part),
     )
 
 
-def _blend(before: float | None, new: float) -> float:
-    return new if before is None else before + _SMOOTHING * (new - before)
+def _blend(before: float | None, new: float, part: float) -> float:
+    return new if before is None else before + part * (new - before)
 
 
 def _resting(state: State, error: float, tuning: Tuning) -> State:
     calm = state.x >= 1 and error > -log(tuning.band)
     rest = 0 if calm else max(0, state.rest - (state.x >= 1))
-    return replace(state, x=returned(state.x, 1, tuning), rest=rest, action=Action.INEFFECTIVE)
+    x = returned(state.x, 1, tuning)
+    return replace(state, x=x, fine=x, rest=rest, action=Action.INEFFECTIVE)
 
 
 def _at_full(state: State, error: float, tuning: Tuning) -> State:
@@ -196,6 +235,7 @@ def _at_full(state: State, error: float, tuning: Tuning) -> State:
     if evidence < tuning.evidence:
         return State(
             evidence=evidence,
+            samples=state.samples if evidence else 0,
             level=state.level,
             rate=state.rate,
             action=Action.NOTICED if evidence else Action.FULL,
@@ -203,23 +243,85 @@ def _at_full(state: State, error: float, tuning: Tuning) -> State:
     return _moved(replace(state, evidence=0.0), min(error, -log(tuning.band)), tuning)
 
 
+def _judged(state: State, error: float, tuning: Tuning) -> State:
+    if state.pause:
+        state = _paused(state)
+    if abs(error) < log(tuning.band):
+        return replace(state, action=Action.IN_BAND, futile=0)
+    if error > 0 and state.pause:
+        return replace(state, action=Action.PAUSED)
+    if state.samples * abs(error) < _FAR:
+        return replace(state, action=Action.WAITING)
+    return _moved(state, error, tuning)
+
+
+def _paused(state: State) -> State:
+    """The load fell, or the cluster recovered, if the latency did without a move."""
+    level, plateau = state.level or 0.0, state.plateau
+    if plateau is not None and state.samples > _SURE and level < plateau + log(_DROP):
+        return replace(state, pause=0, pauses=0, plateau=None)
+    return replace(state, plateau=_blend(plateau, level, 1 / state.samples))
+
+
 def _moved(state: State, error: float, tuning: Tuning) -> State:
     direction = 1 if error > 0 else -1
     state = _descent(state, direction)
-    if _is_futile(state, tuning):
-        state = replace(state, futile=state.futile + 1)
-        if state.futile >= tuning.futile_times:
-            return State(
-                x=returned(state.x, 1, tuning), rest=tuning.rest, level=state.level, action=Action.INEFFECTIVE
-            )
-    else:
-        state = replace(state, futile=0)
+    state = replace(state, futile=state.futile + 1 if _is_futile(state, tuning) else 0)
+    if state.futile >= tuning.futile_times:
+        x = returned(state.x, 1, tuning)
+        return State(x=x, fine=x, rest=tuning.rest, level=state.level, action=Action.INEFFECTIVE)
     state = _geared(state, direction, tuning)
-    factor = min(max(exp((state.gain or 0.0) * error), 1 - tuning.most_down), 1 + tuning.most_up)
-    x = min(1.0, max(tuning.lowest, _rounded(state.x * factor)))
-    if x == state.x:
-        return replace(state, action=Action.LOWEST if direction < 0 else Action.IN_BAND)
-    return replace(state, x=x, wait=tuning.delay, action=Action.LOWERED if direction < 0 else Action.RAISED)
+    return _raised(state, error, tuning) if direction > 0 else _lowered(state, error, tuning)
+
+
+def _lowered(state: State, error: float, tuning: Tuning) -> State:
+    plunges = state.gain == tuning.first_gain and error < -_FAR
+    least = 1 - (tuning.most_plunge if plunges else tuning.most_down)
+    fine = state.fine * max(exp((state.gain or 0.0) * error), least)
+    before = state.before
+    if before is not None and error < -log(tuning.cliff):
+        state, fine = _over_the_cliff(state, before, tuning), min(fine, before)
+    # Nodes have x for a part of the first period only: its latency is between the two.
+    wait = tuning.delay if plunges else tuning.delay + 1
+    return _published(state, max(tuning.lowest, fine), wait, tuning)
+
+
+def _over_the_cliff(state: State, before: float, tuning: Tuning) -> State:
+    """A short pause only, if the raise was large: then the cliff is somewhere in it."""
+    is_near = state.x < before * (1 + 2 * tuning.quantum)
+    long = min(tuning.longest_pause, tuning.pause * 2**state.pauses)
+    return replace(
+        state,
+        knee=state.x,
+        before=None,
+        plateau=None,
+        pause=long if is_near else tuning.short_pause,
+        pauses=state.pauses + is_near,
+    )
+
+
+def _raised(state: State, error: float, tuning: Tuning) -> State:
+    fine = state.fine * min(exp((state.gain or 0.0) * error), 1 + tuning.most_up)
+    if state.knee is not None:
+        fine = min(fine, max(state.fine * (1 + tuning.quantum), sqrt(state.fine * state.knee)))
+    return _published(state, min(1.0, fine), tuning.delay + 1, tuning)
+
+
+def _published(state: State, fine: float, wait: int, tuning: Tuning) -> State:
+    state = replace(state, fine=fine, samples=0)
+    x = _rounded(fine)
+    if x == state.x or (abs(x - state.x) < tuning.quantum * state.x and tuning.lowest < x < 1):
+        lowest = state.direction < 0 and x == state.x
+        return replace(state, action=Action.LOWEST if lowest else Action.IN_BAND)
+    lowers = x < state.x
+    return replace(
+        state,
+        x=x,
+        before=None if lowers else state.x,
+        knee=None if state.knee is not None and x > state.knee else state.knee,
+        wait=wait,
+        action=Action.LOWERED if lowers else Action.RAISED,
+    )
 
 
 def _geared(state: State, direction: int, tuning: Tuning) -> State:
@@ -267,9 +369,13 @@ def read(data: Mapping[str, object]) -> State:
     return State(
         x=_factor(data["x"]),
         action=Action(decoding.text(data["action"])),
+        fine=_factor(data["fine"]),
         gain=decoding.maybe(decoding.number, data["gain"]),
+        before=decoding.maybe(_factor, data["before"]),
+        knee=decoding.maybe(_factor, data["knee"]),
         direction=_direction(data["direction"]),
         level=decoding.maybe(_finite, data["level"]),
+        plateau=decoding.maybe(_finite, data["plateau"]),
         rate=decoding.maybe(decoding.number, data["rate"]),
         evidence=decoding.number(data["evidence"]),
         start=decoding.maybe(_start, data["start"]),
@@ -277,7 +383,7 @@ def read(data: Mapping[str, object]) -> State:
     )
 
 
-_COUNTS = ("alike", "wait", "missing", "futile", "rest")
+_COUNTS = ("alike", "wait", "missing", "samples", "pause", "pauses", "futile", "rest")
 
 
 def _start(data: Mapping[str, object]) -> Start:

@@ -19,7 +19,7 @@ def written(desired: Limits, x: float, floor: Limits | None, share: float = 1.0)
     """What is written; with x = 1 it is ``desired`` itself.
 
     Rates are rounded up, so never to 0, which is unlimited. While x is below 1, a limit that has a floor has no
-    burst: it is room that a congested cluster does not have, and QEMU empties its bucket at every write.
+    burst: it is room that a congested cluster does not have, and every write would grant it again.
     """
     if not 0 < x <= 1:
         raise ValueError(f"x must be above 0 and at most 1, not {x}")
