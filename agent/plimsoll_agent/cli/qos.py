@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from plimsoll_agent.app.cloud import connected
@@ -24,7 +24,7 @@ from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos import review, serialize
 from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.cinder import Cinder, Live
-from plimsoll_agent.qos.effects import Effect
+from plimsoll_agent.qos.effects import Cut, Effect, VolumeImpact
 from plimsoll_agent.qos.file import Declaration, QosFile
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.plan import Step
@@ -96,6 +96,8 @@ class _Planned:
     effects: tuple[Effect, ...] | None
     """None where Cinder does not show all volumes."""
     lowest: Mapping[Unit, int]
+    impacts: tuple[VolumeImpact, ...] = ()
+    """Of the volumes that get a lower limit, or a first one."""
 
     @property
     def impossible(self) -> tuple[Unknown, ...]:
@@ -124,6 +126,9 @@ class _Planned:
 class _Planning(_CloudCommand):
     """What plan and apply share."""
 
+    missing = "set [prometheus] url to have the use of the {} looked up"
+    """Why the use of so many volumes is unknown."""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
@@ -145,20 +150,27 @@ class _Planning(_CloudCommand):
     def planned(self, parsed_args: argparse.Namespace, settings: Settings, api: Cinder, file: QosFile) -> _Planned:
         live = qos_cinder.read(api)
         steps = qos_plan.plan(file.declared, live, prune=parsed_args.prune, force=parsed_args.prune_in_use)
-        effects = self._effects(file.declared, live, steps, api)
-        return _Planned(file=file, live=live, steps=steps, effects=effects, lowest=settings.brake.lowest)
-
-    def _effects(
-        self, declaration: Declaration, live: Live, steps: tuple[Step, ...], api: Cinder
-    ) -> tuple[Effect, ...] | None:
+        plan = _Planned(file=file, live=live, steps=steps, effects=(), lowest=settings.brake.lowest)
         deletions = qos_plan.forced(steps)
-        if not qos_effects.effects(declaration, live, (), deletions=deletions):
-            return ()
+        if not qos_effects.effects(file.declared, live, (), deletions=deletions):
+            return plan
         try:
-            return qos_effects.effects(declaration, live, qos_cinder.attached_volumes(api), deletions=deletions)
+            volumes = qos_cinder.attached_volumes(api)
         except PlimsollError as error:
             self.complain(f"Unknown which attached volumes change: {error}")
-            return None
+            return replace(plan, effects=None)
+        cuts = qos_effects.cuts(file.declared, live, volumes, deletions=deletions)
+        return replace(
+            plan,
+            effects=qos_effects.effects(file.declared, live, volumes, deletions=deletions),
+            impacts=self.impacts(parsed_args, settings, cuts),
+        )
+
+    def impacts(
+        self, parsed_args: argparse.Namespace, settings: Settings, cuts: Sequence[Cut]
+    ) -> tuple[VolumeImpact, ...]:
+        """What the volumes did lately: unknown here, where no history of other nodes is."""
+        return tuple(VolumeImpact(cut, None) for cut in cuts)
 
     def check(self, parsed_args: argparse.Namespace) -> None:
         """Raises ``UsageError``."""
@@ -173,7 +185,9 @@ class _Planning(_CloudCommand):
             place = _place(plan.file.origin, plan.file.line_of(finding.path))
             self.complain(place + _finding(finding))
         if parsed_args.format == "text":
-            self.tell(words.effect_lines(plan.effects or (), Manner(self.wants_exact(parsed_args))))
+            manner = Manner(self.wants_exact(parsed_args))
+            self.tell(words.effect_lines(plan.effects or (), manner))
+            self.tell(words.volume_impact_lines(plan.impacts, manner, self.missing))
 
     def say_left(self, parsed_args: argparse.Namespace, plan: _Planned) -> None:
         """What Cinder has and the file does not declare."""
@@ -186,7 +200,8 @@ class _Planning(_CloudCommand):
 class QosPlan(_Planning):
     """Show the steps that make Cinder match a file.
 
-    It also shows the attached volumes that the steps change.
+    It also shows the attached volumes that the steps change and, by the region's Prometheus, which of them will feel
+    it: by what they did in the last week.
 
     Nothing is changed. What FILE does not declare is kept, unless --prune is given.
 
@@ -209,7 +224,7 @@ class QosPlan(_Planning):
         plan = self.planned(parsed_args, settings, self.cinder(parsed_args, settings), file)
         extras = qos_plan.undeclared(file.declared, plan.live)
         if parsed_args.format != "text":
-            self.say_data(serialize.plan_data(plan.steps, plan.effects, extras), parsed_args)
+            self.say_data(serialize.plan_data(plan.steps, plan.effects, extras, plan.impacts), parsed_args)
         else:
             self.tell(map(words.step_line, plan.steps))
         self.show(parsed_args, plan)
@@ -279,7 +294,7 @@ class QosApply(_Planning):
         else:
             steps = [serialize.taken_data(one) for one in results]
             extras = qos_plan.undeclared(file.declared, plan.live)
-            data = serialize.plan_data(plan.steps, plan.effects, extras) | {"steps": steps}
+            data = serialize.plan_data(plan.steps, plan.effects, extras, plan.impacts) | {"steps": steps}
             data |= {"left": None if rest is None else [serialize.step_data(step) for step in rest]}
             self.say_data(data, parsed_args)
         if rest == ():
@@ -301,7 +316,7 @@ class QosApply(_Planning):
             self.say("Dry run: nothing is written.")
         else:
             extras = qos_plan.undeclared(plan.file.declared, plan.live)
-            self.say_data(serialize.plan_data(plan.steps, plan.effects, extras), parsed_args)
+            self.say_data(serialize.plan_data(plan.steps, plan.effects, extras, plan.impacts), parsed_args)
         return 0
 
     def _take(self, plan: _Planned, api: Cinder, *, text: bool) -> list[StepResult]:

@@ -40,20 +40,25 @@ def impact_words(impact: Impact | None) -> str:
     return f"does {now} now, would be at limit {share} % of {_span(impact.seconds)}"
 
 
-def impact_lines(impacts: Mapping[str, Impact | None]) -> Iterator[TextLine]:
+def impact_lines(
+    impacts: Mapping[str, Impact | None],
+    noun: str = "disk",
+    source: str = "averages between passes",
+    missing: str = "no pass has measured the {} yet",
+) -> Iterator[TextLine]:
     """``Of 14 disks with lower limits 3 will feel it, 9 will not (averages between passes of 26 h).``"""
     figures = [impact for impact in impacts.values() if impact is not None]
     hits, unknown = sum(impact.felt for impact in figures), len(impacts) - len(figures)
     if not impacts:
         return
     if not figures:
-        yield TextLine(f"Who will feel it is unknown: no pass has measured the {plural(len(impacts), 'disk')} yet.")
+        yield TextLine(f"Who will feel it is unknown: {missing.format(plural(len(impacts), noun))}.")
         return
     numbers = ((hits, "will feel it"), (len(figures) - hits, "will not"), (unknown, "may: their use is unknown"))
     parts = [f"{number} {what}" for number, what in numbers if number]
     span = _span(max(impact.seconds for impact in figures))
-    disks = f"{plural(len(impacts), 'disk')} that would get a lower limit or a first one"
-    text = f"Of {disks} {', '.join(parts)} (averages between passes of {span})."
+    disks = f"{plural(len(impacts), noun)} that would get a lower limit or a first one"
+    text = f"Of {disks} {', '.join(parts)} ({source} of {span})."
     yield TextLine(text, Severity.LOWERED if hits else Severity.PLAIN)
 
 

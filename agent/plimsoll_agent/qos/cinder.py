@@ -72,6 +72,7 @@ class AttachedVolume:
 
     type: str | None
     gib: int
+    id: str
 
 
 def read(api: Cinder) -> Live:
@@ -112,7 +113,7 @@ def _type(value: Any, specs: Mapping[str, str]) -> LiveType:
 
 def _attached_volume(value: Any) -> AttachedVolume:
     type = value.volume_type
-    return AttachedVolume(None if type is None else _text(type), count(value.size))
+    return AttachedVolume(None if type is None else _text(type), count(value.size), _text(value.id))
 
 
 def _text(value: Any) -> str:

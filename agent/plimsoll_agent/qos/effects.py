@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
 from plimsoll_agent.catalogue.qosspec import Evaluation, QosSpec, evaluate
+from plimsoll_agent.model.impact import Impact, tightened_bases
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.cinder import AttachedVolume, Live
@@ -38,6 +39,25 @@ class Effect:
     """How many of those that change keep their limits, because no volume can be attached with the new ones."""
 
 
+@frozen
+class Cut:
+    """An attached volume that gets a lower limit, or a first one."""
+
+    volume: AttachedVolume
+    before: Limits
+    after: Limits
+
+
+@frozen
+class VolumeImpact:
+    """What the new limits of a volume would have meant lately; None where its use is unknown."""
+
+    cut: Cut
+    impact: Impact | None
+    server: str | None = None
+    """The name of its guest's server; tenants choose it."""
+
+
 def effects(
     declaration: Declaration, live: Live, volumes: Iterable[AttachedVolume], *, deletions: Collection[str] = ()
 ) -> tuple[Effect, ...]:
@@ -45,17 +65,38 @@ def effects(
 
     ``deletions`` are specs that are deleted even if types have them.
     """
-    then = _specs_then(declaration, live, deletions)
-    pairs = {
-        name: (spec, then[name])
-        for name, spec in _specs_now(live).items()
-        if name in then and _nova_keys(spec) != _nova_keys(then[name])
-    }
+    pairs = _pairs(declaration, live, deletions)
     sizes: dict[str, Counter[int]] = {name: Counter() for name in pairs}
     for volume in volumes:
         if volume.type in pairs:
             sizes[volume.type][volume.gib] += 1
     return tuple(_effect(name, *pairs[name], sizes[name]) for name in sorted(pairs))
+
+
+def cuts(
+    declaration: Declaration, live: Live, volumes: Iterable[AttachedVolume], *, deletions: Collection[str] = ()
+) -> tuple[Cut, ...]:
+    """The volumes that get a lower limit, or a first one. One that Nova got no spec for counts as unlimited."""
+    pairs, cuts = _pairs(declaration, live, deletions), []
+    for volume in volumes:
+        if volume.type in pairs:
+            before, after = (_limits(spec, volume.gib) for spec in pairs[volume.type])
+            old = before if isinstance(before, Limits) else Limits()
+            if isinstance(after, Limits) and tightened_bases(old, after):
+                cuts.append(Cut(volume, old, after))
+    return tuple(cuts)
+
+
+def _pairs(
+    declaration: Declaration, live: Live, deletions: Collection[str]
+) -> dict[str, tuple[QosSpec | None, QosSpec | None]]:
+    """The spec before and after of each type for which Nova gets another."""
+    then = _specs_then(declaration, live, deletions)
+    return {
+        name: (spec, then[name])
+        for name, spec in _specs_now(live).items()
+        if name in then and _nova_keys(spec) != _nova_keys(then[name])
+    }
 
 
 def _specs_now(live: Live) -> dict[str, QosSpec | None]:

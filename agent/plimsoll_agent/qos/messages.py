@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from plimsoll_agent.messages.disk_lines import Manner, change_words, severity_of
+from plimsoll_agent.messages.impacts import impact_lines, impact_words
 from plimsoll_agent.messages.lines import Severity, TextLine
 from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.apply import How, StepResult
-from plimsoll_agent.qos.effects import Change, Effect, Given
+from plimsoll_agent.qos.effects import Change, Effect, Given, VolumeImpact
 from plimsoll_agent.qos.fault_messages import fault_words
 from plimsoll_agent.qos.file import NO_SPEC, Declaration
 from plimsoll_agent.qos.lint import Fault
@@ -122,6 +123,33 @@ def effect_lines(effects: Sequence[Effect], manner: Manner) -> Iterator[TextLine
     yield from sorted(lines, key=lambda line: _WORST.index(line.severity))
     if effects and not present:
         yield TextLine("No attached volume changes: none is of these types.")
+
+
+_MOST_NAMED = 5
+
+
+def volume_impact_lines(impacts: Sequence[VolumeImpact], manner: Manner, missing: str) -> Iterator[TextLine]:
+    """Those that feel it most, each on a line, and how many do; ``missing`` is why nothing is known of any."""
+    felt = sorted(
+        (each for each in impacts if each.impact is not None and each.impact.felt), key=_share, reverse=True
+    )
+    for each in felt[:_MOST_NAMED]:
+        cut, server = each.cut, f" of {printable(each.server)}" if each.server else ""
+        what = change_words(cut.before, cut.after, manner)
+        text = f"  volume {printable(cut.volume.id)}{server}  {what}   {impact_words(each.impact)}"
+        yield TextLine(text, severity_of(cut.before, cut.after))
+    if len(felt) > _MOST_NAMED:
+        yield TextLine(f"  … {plural(len(felt) - _MOST_NAMED, 'more volume')} (-f json has all)")
+    yield from impact_lines(
+        {each.cut.volume.id: each.impact for each in impacts},
+        "volume",
+        "averages in Prometheus",
+        missing,
+    )
+
+
+def _share(volume: VolumeImpact) -> float:
+    return 0.0 if volume.impact is None else volume.impact.share
 
 
 _WORST = (Severity.CUT, Severity.LOWERED, Severity.PLAIN, Severity.SET)

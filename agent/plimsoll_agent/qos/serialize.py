@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from plimsoll_agent.messages.serialize import impact_data
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.apply import StepResult
-from plimsoll_agent.qos.effects import Effect, Given
+from plimsoll_agent.qos.effects import Effect, Given, VolumeImpact
 from plimsoll_agent.qos.lint import Fault
 from plimsoll_agent.qos.messages import finding_words
 from plimsoll_agent.qos.plan import (
@@ -28,7 +29,10 @@ FORMAT_VERSION = 1
 
 
 def plan_data(
-    steps: Sequence[Step], effects: Sequence[Effect] | None, extras: tuple[Sequence[str], Sequence[str]]
+    steps: Sequence[Step],
+    effects: Sequence[Effect] | None,
+    extras: tuple[Sequence[str], Sequence[str]],
+    impacts: Sequence[VolumeImpact],
 ) -> dict[str, object]:
     """``effects`` is None where they are unknown."""
     types, specs = extras
@@ -36,6 +40,7 @@ def plan_data(
         "version": FORMAT_VERSION,
         "steps": [step_data(step) for step in steps],
         "effects": None if effects is None else [_effect_data(effect) for effect in effects],
+        "impacts": [_impact_data(each) for each in impacts],
         "undeclared": {"volume_types": list(types), "qos_specs": list(specs)},
     }
 
@@ -96,6 +101,18 @@ def _effect_data(effect: Effect) -> dict[str, object]:
         "median": None
         if median is None
         else {"gib": median.gib, "before": _given_data(median.before), "after": _given_data(median.after)},
+    }
+
+
+def _impact_data(volume: VolumeImpact) -> dict[str, object]:
+    cut = volume.cut
+    return {
+        "volume": cut.volume.id,
+        "volume_type": cut.volume.type,
+        "server": volume.server,
+        "before": cut.before.in_effect(),
+        "after": cut.after.in_effect(),
+        "impact": impact_data(volume.impact),
     }
 
 

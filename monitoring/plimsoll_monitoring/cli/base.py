@@ -22,10 +22,37 @@ from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region.answers import Answers, NodeKey
 
 
-class RegionCommand(LocalCommand):
-    """A command that queries the region's Prometheus, and no node."""
+class PrometheusCommand(LocalCommand):
+    """A command that may query the region's Prometheus."""
 
     _labels = SiteLabels()
+
+    def add_source(self, parser: argparse.ArgumentParser) -> None:
+        """The option that names the Prometheus."""
+        parser.add_argument(
+            "--prometheus",
+            metavar="URL",
+            help="query this Prometheus instead of the one in the settings; their token is sent only to the same"
+            " host and port, or if the settings have no url",
+        )
+
+    def connect(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
+        """It connects at the first query. Raises ``ConfigError``."""
+        target = _prometheus(settings.prometheus, parsed_args.prometheus)
+        self._name = target.url
+        self._labels = target.labels
+        return Prometheus(
+            target.url,
+            token_file=Path(target.token_file) if target.token_file else None,
+            ca_file=Path(target.ca_file) if target.ca_file else None,
+            deadline=target.deadline,
+            labels=target.labels,
+        )
+
+
+class RegionCommand(PrometheusCommand):
+    """A command that queries the region's Prometheus, and no node."""
+
     of_nodes = True
     """It can be asked of single nodes."""
 
@@ -43,30 +70,8 @@ class RegionCommand(LocalCommand):
             )
         return parser
 
-    def add_source(self, parser: argparse.ArgumentParser) -> None:
-        """The option that names the Prometheus."""
-        parser.add_argument(
-            "--prometheus",
-            metavar="URL",
-            help="query this Prometheus instead of the one in the settings; their token is sent only to the same"
-            " host and port, or if the settings have no url",
-        )
-
     def selection(self, parsed_args: argparse.Namespace) -> Selection:
         return Selection(region=parsed_args.region, nodes=tuple(parsed_args.node))
-
-    def connect(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
-        """It connects at the first query. Raises ``ConfigError``."""
-        target = _prometheus(settings.prometheus, parsed_args.prometheus)
-        self._name = target.url
-        self._labels = target.labels
-        return Prometheus(
-            target.url,
-            token_file=Path(target.token_file) if target.token_file else None,
-            ca_file=Path(target.ca_file) if target.ca_file else None,
-            deadline=target.deadline,
-            labels=target.labels,
-        )
 
     def window(
         self,

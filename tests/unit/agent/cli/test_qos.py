@@ -28,6 +28,7 @@ volume_types:
 """
 
 
+UNASKED = "Who will feel it is unknown: set [prometheus] url to have the use of the 2 volumes looked up."
 COMMANDS = {"plan": QosPlan, "apply": QosApply, "export": QosExport, "lint": QosLint}
 
 
@@ -66,6 +67,7 @@ def test_plan_says_what_is_to_do_and_whom_it_meets_and_does_nothing(site: Site) 
         "~ QoS spec gold  total_iops_sec 3000 → 30",
         "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
+        UNASKED,
         "Kept: 1 volume type (__DEFAULT__); not in the file; --prune deletes them.",
         "Plan: 0 to create, 1 to change, 0 to delete.",
     ]
@@ -91,6 +93,7 @@ def test_apply_says_whom_it_meets_first_does_it_and_has_nothing_to_do_then(site:
     assert ran.out.splitlines() == [
         "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
+        UNASKED,
         "~ QoS spec gold  total_iops_sec 3000 → 30   done",
         left,
         "1 of 1 step done; Cinder matches the file.",
@@ -185,6 +188,7 @@ def test_at_a_terminal_it_shows_the_plan_asks_and_takes_all_but_yes_for_no(site:
         "~ QoS spec gold  total_iops_sec 3000 → 30",
         "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
+        UNASKED,
         f"{WEIGHT}. Apply 1 step? [y/N] Nothing applied.",
     ]
     assert site.cinder.writes() == []
@@ -252,8 +256,8 @@ def test_what_cinder_refuses_is_told_and_the_rest_is_done(site: Site) -> None:
     ran = site.run("apply", "--yes", str(site.file))
     assert ran.status == 3
     lines = ran.out.splitlines()
-    assert lines[2].endswith("  total_iops_sec 3000 → 30   done")
-    assert lines[3] == "~ volume type gold  a b added   not done: Volume Type is currently in use."
+    assert lines[3].endswith("  total_iops_sec 3000 → 30   done")
+    assert lines[4] == "~ volume type gold  a b added   not done: Volume Type is currently in use."
     assert lines[-1] == "1 of 2 steps done; 1 left: see plimsoll qos plan."
     assert site.run("apply", "--yes", str(site.file)).status == 1, "nothing of what is left could be done"
 

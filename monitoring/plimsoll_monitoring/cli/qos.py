@@ -1,0 +1,54 @@
+"""``plimsoll qos plan`` and ``apply``: also who will feel it, by the region's Prometheus."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from plimsoll_agent.cli import qos
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.qos.effects import Cut, VolumeImpact
+from plimsoll_monitoring.cli.base import PrometheusCommand
+from plimsoll_monitoring.region import volume_use
+
+_MOST_NAMED = 100
+
+
+class _WhoFeelsIt(PrometheusCommand):
+    """What plan and apply share."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        self.add_source(parser)
+        return parser
+
+    def impacts(
+        self, parsed_args: argparse.Namespace, settings: Settings, cuts: Sequence[Cut]
+    ) -> tuple[VolumeImpact, ...]:
+        """What the volumes did in the last week; unknown where Prometheus cannot be asked, which a warning says."""
+        unknown = tuple(VolumeImpact(cut, None) for cut in cuts)
+        if not cuts or not (settings.prometheus.url or parsed_args.prometheus):
+            return unknown
+        self.missing = "Prometheus has no averages of the {}"
+        try:
+            prometheus = self.connect(parsed_args, settings)
+            limits = {cut.volume.id: (cut.before, cut.after) for cut in cuts}
+            found = volume_use.impacts(prometheus.query, limits, prometheus.renew)
+            felt = [volume for volume, impact in found.items() if impact is not None and impact.felt]
+            servers = volume_use.guests_of(prometheus.query, felt[:_MOST_NAMED])
+        except PlimsollError as error:
+            self.missing = "Prometheus was not asked about all of the {}"
+            self.warn_of(f"{error}; what volumes used is unknown")
+            return unknown
+        for warning in prometheus.warnings:
+            self.warn_of(warning)
+        return tuple(VolumeImpact(cut, found[cut.volume.id], servers.get(cut.volume.id)) for cut in cuts)
+
+
+class QosPlan(_WhoFeelsIt, qos.QosPlan):
+    __doc__ = qos.QosPlan.__doc__
+
+
+class QosApply(_WhoFeelsIt, qos.QosApply):
+    __doc__ = qos.QosApply.__doc__
