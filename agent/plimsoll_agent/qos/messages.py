@@ -130,16 +130,16 @@ _MOST_NAMED = 5
 
 def volume_impact_lines(impacts: Sequence[VolumeImpact], manner: Manner, missing: str) -> Iterator[TextLine]:
     """Those that feel it most, each on a line, and how many do; ``missing`` is why nothing is known of any."""
-    felt = sorted(
+    hits = sorted(
         (each for each in impacts if each.impact is not None and each.impact.felt), key=_share, reverse=True
     )
-    for each in felt[:_MOST_NAMED]:
+    for each in hits[:_MOST_NAMED]:
         cut, server = each.cut, f" of {printable(each.server)}" if each.server else ""
         what = change_words(cut.before, cut.after, manner)
         text = f"  volume {printable(cut.volume.id)}{server}  {what}   {impact_words(each.impact)}"
         yield TextLine(text, severity_of(cut.before, cut.after))
-    if len(felt) > _MOST_NAMED:
-        yield TextLine(f"  … {plural(len(felt) - _MOST_NAMED, 'more volume')} (-f json has all)")
+    if len(hits) > _MOST_NAMED:
+        yield TextLine(f"  … {plural(len(hits) - _MOST_NAMED, 'more volume')} (-f json has all)")
     yield from impact_lines(
         {each.cut.volume.id: each.impact for each in impacts},
         "volume",

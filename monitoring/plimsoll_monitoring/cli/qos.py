@@ -12,7 +12,7 @@ from plimsoll_agent.qos.effects import Cut, VolumeImpact
 from plimsoll_monitoring.cli.base import PrometheusCommand
 from plimsoll_monitoring.region import volume_use
 
-_MOST_NAMED = 100
+_MOST_NAMED = 20
 
 
 class _WhoFeelsIt(PrometheusCommand):
@@ -34,16 +34,17 @@ class _WhoFeelsIt(PrometheusCommand):
         try:
             prometheus = self.connect(parsed_args, settings)
             limits = {cut.volume.id: (cut.before, cut.after) for cut in cuts}
-            found = volume_use.impacts(prometheus.query, limits, prometheus.renew)
-            felt = [volume for volume, impact in found.items() if impact is not None and impact.felt]
-            servers = volume_use.guests_of(prometheus.query, felt[:_MOST_NAMED])
+            answers = volume_use.impacts(prometheus.query, limits, prometheus.renew)
+            shares = {volume: impact.share for volume, impact in answers.items() if impact is not None}
+            worst = sorted(shares, key=shares.__getitem__, reverse=True)[:_MOST_NAMED]
+            servers = volume_use.guests_of(prometheus.query, worst)
         except PlimsollError as error:
             self.missing = "Prometheus was not asked about all of the {}"
             self.warn_of(f"{error}; what volumes used is unknown")
             return unknown
         for warning in prometheus.warnings:
             self.warn_of(warning)
-        return tuple(VolumeImpact(cut, found[cut.volume.id], servers.get(cut.volume.id)) for cut in cuts)
+        return tuple(VolumeImpact(cut, answers[cut.volume.id], servers.get(cut.volume.id)) for cut in cuts)
 
 
 class QosPlan(_WhoFeelsIt, qos.QosPlan):

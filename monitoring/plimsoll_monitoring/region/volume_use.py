@@ -40,11 +40,11 @@ def impacts(
         before_each()
         return ask(promql)
 
-    found: dict[str, Impact | None] = dict.fromkeys(limits)
+    answers: dict[str, Impact | None] = dict.fromkeys(limits)
     for pair in dict.fromkeys(limits.values()):
         for volumes in _parts([volume for volume, its in limits.items() if its == pair]):
-            found |= _of_part(asks, volumes, *pair)
-    return found
+            answers |= _of_part(asks, volumes, *pair)
+    return answers
 
 
 def guests_of(ask: Ask, volumes: Collection[str]) -> dict[str, str]:
@@ -77,13 +77,13 @@ def _of_part(ask: Ask, volumes: Sequence[str], before: Limits, after: Limits) ->
     part = _values(ask(f"avg_over_time(clamp_max({at_limit}, 1){over})"))
     most = {base: _values(ask(f"max_over_time(({share}){over})")) for base, share in shares.items()}
     now = {base: _values(ask(f"last_over_time(({rate}){over})")) for base, rate in rates.items()}
-    found = {}
+    answers = {}
     for volume in part.keys() & times.keys():
         base = max(rates, key=lambda each: most[each].get(volume, 0.0))
-        found[volume] = Impact(
+        answers[volume] = Impact(
             seconds=times[volume] * STEP, share=part[volume], base=base, present=now[base].get(volume, 0.0)
         )
-    return found
+    return answers
 
 
 def _info(matchers: str, seconds: int) -> str:
@@ -94,12 +94,12 @@ def _rate(base: str, after: Limits, guests: str, info: str) -> str:
     """What a limit of this name counts a second, by volume."""
     scope, unit, _ = base.split("_")
     side = "" if scope == "total" else equal("direction", scope)
-    counted = _average("operations" if unit == "iops" else "bytes", guests, side)
+    count = _average("operations" if unit == "iops" else "bytes", guests, side)
     if unit == "iops" and after.size_iops_sec:
         # The least that QEMU can have counted, as ``Rates.counted``.
         parts = f"{_average('bytes', guests, side)} / {after.size_iops_sec}"
-        counted = f"({counted} >= {parts} or {parts})"
-    of_disk = f"sum by (region, instance, {', '.join(_DISK)}) ({counted})"
+        count = f"({count} >= {parts} or {parts})"
+    of_disk = f"sum by (region, instance, {', '.join(_DISK)}) ({count})"
     volume = each(metrics.DISK_INFO, info, *_DISK, "volume")
     return f"sum by (volume) ({of_disk} * {_ON} group_left (volume) {volume})"
 
