@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import pass_summary, pass_summary_file, textfile, usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass, Setting
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport
+from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State, StateError
 
@@ -25,10 +25,8 @@ LOG = logging.getLogger(__name__)
 
 
 def counters_clock(settings: Settings) -> Callable[[], float] | None:
-    """The clock for reading the disks' counters, which a pass does for metrics only; None without metrics."""
-    if settings.metrics.textfile_dir is None:
-        return None
-    return lambda: time.clock_gettime(time.CLOCK_BOOTTIME)  # runs while the node sleeps, and is never set
+    """The clock for reading all disks' counters, which a pass does for metrics only; None without metrics."""
+    return None if settings.metrics.textfile_dir is None else clock.uptime
 
 
 class Publisher:

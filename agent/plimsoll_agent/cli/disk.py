@@ -410,7 +410,7 @@ class DiskExplain(OneDisk, Showing):
         self._record = Record(state_of(self.settings(parsed_args)).record)
         past = self.pasts(parsed_args, [outcome]).get(outcome.disk.key)
         self._state = _state(self.report, outcome, past)
-        data = explain.data(outcome, past, self._record)
+        data = explain.data(outcome, self.report.situation, past, self._record)
         return tuple(data), tuple(data.values())
 
     def produce_output(

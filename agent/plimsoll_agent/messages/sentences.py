@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.credits.ledger import FULL
 from plimsoll_agent.messages.limits import UNLIMITED as UNLIMITED
 from plimsoll_agent.messages.limits import exact_limits as exact_limits
 from plimsoll_agent.messages.limits import listed, lowest_words
@@ -45,6 +46,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.UNDONE: lambda facts: f"undo of the changes since {_second(facts['since'])}",
     Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{_per_gib(facts)}",
     Code.FLAVOR: "flavor {flavor}",
+    Code.CREDITS_NOT_POSSIBLE: "no credits: {obstacle}; change the limits or the rule",
     Code.NO_VOLUME: "no opinion: not a Cinder volume",
     Code.NO_CATALOGUE_SOURCE: "not used: [catalogue] source is none",
     Code.NO_VOLUME_TYPE: "no opinion: the volume has no type",
@@ -154,6 +156,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NEVER_LIMITED: "limits not set yet",
     Code.CHANGED_OVER_QMP: "changed over QMP, not through libvirt",
     Code.DESIRED_CHANGED: "desired limits changed",
+    Code.BURST_SAVED: "more of the burst is saved",
     Code.EXTERNAL_CHANGE: lambda facts: (
         f"external change to {listed(facts['actual']) or 'no limit'}, with unknown desired limits"
         if "actual" in facts
@@ -173,10 +176,10 @@ def words(reason: Reason) -> str:
     text = sentence(facts) if callable(sentence) else sentence.format_map(facts)
     if reason.code in (Code.RULE, Code.RULE_UNMANAGES) and facts.get("why"):
         text += f" ({facts['why']})"
-    for word, does in (("floor", "raised"), ("ceiling", "capped")):
+    for word, does in (("credits", "with credits"), ("floor", "raised"), ("ceiling", "capped")):
         if word in facts:
             text += f', {does} by rule "{facts[word]}"'
-    return text
+    return f"{text}, the burst as long as what is saved of it" if FULL in facts else text
 
 
 def _shown(reason: Reason) -> Mapping[str, Any]:

@@ -92,6 +92,19 @@ class Limits:
             in_effect["group_name"] = self.group_name
         return in_effect
 
+    def shortens(self, other: Limits) -> bool:
+        """Whether these are the other limits, with the same bursts, shorter ones or none."""
+        alike = (*BASES, "size_iops_sec", "group_name")
+        if any(getattr(self, name) != getattr(other, name) for name in alike):
+            return False
+        return all(self._is_part(other, base) for base in BASES)
+
+    def _is_part(self, other: Limits, base: str) -> bool:
+        peak, length = (getattr(self, base + ending) for ending in ("_max", "_max_length"))
+        whole, most = (getattr(other, base + ending) for ending in ("_max", "_max_length"))
+        # A burst of 1 s is no rate to QEMU, only the room of its bucket: such a one may have a lower peak.
+        return not peak or (length <= most and (peak == whole or (most == 1 and peak < whole)))
+
     def rates(self) -> tuple[str, ...]:
         """The limits that are set, without bursts and ``size_iops_sec``."""
         return tuple(base for base in BASES if getattr(self, base))

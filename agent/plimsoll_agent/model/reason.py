@@ -29,6 +29,7 @@ class Code(StrEnum):
     RULE_DOES_NOT_MATCH = "rule-does-not-match"
     RULE_ENDED = "rule-ended"
     RULE_WITHOUT_LIMITS = "rule-without-limits"
+    CREDITS_NOT_POSSIBLE = "credits-not-possible"
     NO_VOLUME = "no-volume"
     NO_CATALOGUE_SOURCE = "no-catalogue-source"
     NO_VOLUME_TYPE = "no-volume-type"
@@ -114,6 +115,7 @@ class Code(StrEnum):
     NEVER_LIMITED = "never-limited"
     CHANGED_OVER_QMP = "changed-over-qmp"
     DESIRED_CHANGED = "desired-changed"
+    BURST_SAVED = "burst-saved"
     EXTERNAL_CHANGE = "external-change"
     # what an operator did
     APPROVED = "approved"
@@ -170,15 +172,15 @@ class Reason:
 
     @property
     def of_type(self) -> str | None:
-        """The volume type whose QoS spec gives exactly these limits, without floor or ceiling; else None."""
-        if self.code is not Code.QOS_SPEC or {"floor", "ceiling"} & self.facts.keys():
+        """The volume type whose QoS spec gives exactly these limits, without credits, floor or ceiling; else None."""
+        if self.code is not Code.QOS_SPEC or {"credits", "floor", "ceiling"} & self.facts.keys():
             return None
         return str(self.facts.get("type"))
 
     @property
     def rules(self) -> tuple[str, ...]:
         """The names of the rules in it."""
-        return tuple(str(self.facts[word]) for word in ("rule", "floor", "ceiling") if word in self.facts)
+        return tuple(str(self.facts[word]) for word in ("rule", "credits", "floor", "ceiling") if word in self.facts)
 
     def as_record(self) -> dict[str, object]:
         return {"code": self.code.value, **self.facts}

@@ -13,6 +13,9 @@ from datetime import datetime, timedelta
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of, Orders
+from plimsoll_agent.credits import ledger
+from plimsoll_agent.credits.ledger import Account
+from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import digest_of_change
 from plimsoll_agent.model.direction import Direction, direction
@@ -57,6 +60,8 @@ class Situation:
     """Why the region's present orders are unknown: then nothing is raised or removed."""
     used: Callable[[], Mapping[str, Used]] = field(default=dict, compare=False)
     """Reads what disks used lately, by ``Disk.key``."""
+    accounts: Mapping[str, Account] = field(default_factory=dict, compare=False)
+    """What disks have saved of their bursts, by ``credits.ledger.account_key``."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.
@@ -109,6 +114,11 @@ class Desired:
     limits: Limits
     reason: Reason
 
+    @property
+    def whole(self) -> Limits:
+        """The limits with all of their bursts, of which these may have what is saved."""
+        return ledger.whole(self.limits, self.reason)
+
 
 @frozen
 class Unmanaged:
@@ -155,6 +165,13 @@ class Decision:
     def written(self) -> Desired | Unmanaged | Unknown:
         """What the pass writes."""
         return self.instead or self.desired
+
+    def stands(self, actual: Limits | Unknown | None) -> bool:
+        """Whether what is desired is in force, with bursts as long as what is saved of them."""
+        desired, target = self.desired, self.written
+        if not isinstance(desired, Desired) or not isinstance(target, Desired):
+            return False
+        return actual == desired.limits or (actual == target.limits and target.whole == desired.limits)
 
     @property
     def of_sources(self) -> Limits | None:
@@ -255,8 +272,11 @@ def _base(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Deci
 
 
 def _shape(disk: Disk, situation: Situation, decision: Decision) -> Decision:
-    """Apply floor, then ceiling, so that the ceiling wins; each from the first rule that matches and has one."""
+    """Add credits, apply floor, then ceiling, so that the ceiling wins; each from the first rule that matches and has
+    one.
+    """
     if isinstance(decision.desired, Desired) and not origin_of(decision.desired.reason.code).aside:
+        decision = _with_credits(disk, situation, decision)
         for word, bound in (("floor", at_least), ("ceiling", at_most)):
             for rule in situation.rules.rules:
                 limit: Limits | None = getattr(rule, word)
@@ -270,6 +290,25 @@ def _shape(disk: Disk, situation: Situation, decision: Decision) -> Decision:
                 if no_opinion is None:
                     break
     return decision
+
+
+def _with_credits(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    for rule in situation.rules.rules:
+        if rule.credits is None or not isinstance(decision.desired, Desired):
+            continue
+        no_opinion = no_opinion_of(rule, disk, situation)
+        answer = no_opinion or _credited(decision.desired, rule.credits, rule)
+        decision = decision.and_then(f'credits of rule "{rule.name}"', answer)
+        if no_opinion is None:
+            break
+    return decision
+
+
+def _credited(desired: Desired, credits: Credits, rule: Rule) -> Answer:
+    obstacle = credits.obstacle(desired.limits)
+    if obstacle is not None:
+        return NoOpinion(because(Code.CREDITS_NOT_POSSIBLE, obstacle=obstacle))
+    return _bounded(desired, credits.added_to(desired.limits), "credits", rule)
 
 
 def _bounded(desired: Desired, limits: Limits, word: str, rule: Rule) -> Answer:

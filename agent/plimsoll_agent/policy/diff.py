@@ -62,4 +62,12 @@ def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
         return Code.CHANGED_OVER_QMP
     if ours is None or ours.applied is None:
         return Code.NEVER_LIMITED
-    return Code.EXTERNAL_CHANGE if ours.applied == target.limits else Code.DESIRED_CHANGED
+    if ours.applied == disk.actual and ours.applied.shortens(target.whole) and ours.desired == target.whole:
+        return Code.BURST_SAVED
+    return Code.EXTERNAL_CHANGE if is_applied(ours, target) else Code.DESIRED_CHANGED
+
+
+def is_applied(ours: Remembered, target: Desired) -> bool:
+    """Whether plimsoll set the target last, be it with more or less of its bursts."""
+    before, whole = ours.applied, target.whole
+    return before is not None and (before == target.limits or (ours.desired == whole and before.shortens(whole)))

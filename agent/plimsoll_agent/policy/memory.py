@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 
+from plimsoll_agent.credits.ledger import whole
 from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.entries import Conclusion, Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
@@ -14,7 +15,7 @@ from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import awaits_adoption
 from plimsoll_agent.policy.decide import Decision, Desired, Situation, released_for
-from plimsoll_agent.policy.diff import EXTERNAL, Change
+from plimsoll_agent.policy.diff import EXTERNAL, Change, is_applied
 from plimsoll_agent.util.frozen import frozen, replace
 
 # A guest that is off stays in the memory: when it is started again, its definition has the limits that plimsoll set.
@@ -79,10 +80,11 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
         return entry  # that pass was killed after it stored the memory, before it recorded the result
     reason = change.reason
     if not origin_of(reason.code).aside:
-        since = entry.since if entry.desired == change.after else now
+        desired = whole(change.after, reason)
+        since = entry.since if entry.desired == desired else now
         if reason.code is not Code.DESIRED_BEFORE:
             entry = replace(entry, by_type=reason.of_type, by_rules=reason.rules, source=reason.code)
-        entry = replace(entry, desired=change.after, since=since, enforced=True, revision=change.revision, later=None)
+        entry = replace(entry, desired=desired, since=since, enforced=True, revision=change.revision, later=None)
     return remembered_after(change, entry, now)
 
 
@@ -157,13 +159,17 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     after = replace(after, released=_released(disk, decision, after))
     change = findings.applied.get(disk.key)
     actual = disk.actual if change is None else change.after
-    right = isinstance(desired, Desired) and actual == desired.limits
+    right = decision.stands(actual)
     # Only a hold in force protects the limits before it: without one, they may still be changed externally.
     if findings.enforcing and right and desired.reason.code is Code.HOLD and after.restore_to is None:
         after = _held(disk, after)
     if change is not None:
         after = remembered_after(change, after, now)
-    if findings.enforcing and after.desired is not None and actual == after.desired:
+    if (
+        findings.enforcing
+        and after.desired is not None
+        and (actual == after.desired or (right and says == after.desired))
+    ):
         after = replace(after, enforced=True)
     if right and desired.reason.code is not Code.HOLD:
         if desired.reason.code is Code.HOLD_ENDED:
@@ -216,8 +222,10 @@ def remembered_after(change: Change | RecordedChange, entry: Remembered, now: da
         entry = replace(entry, restore_to=change.before, foreign=entry.applied is None)
     elif not origin_of(code).of_hold:
         entry = replace(entry, restore_to=None, foreign=False)
-    is_revert = change.cause in EXTERNAL and entry.applied == change.after
+    is_revert = change.cause in EXTERNAL and is_applied(entry, Desired(change.after, change.reason))
     reverts, reverted_at = _reverts(entry, now) if is_revert else (0, None)
+    if change.cause is Code.BURST_SAVED:  # what is set stays the same
+        reverts, reverted_at = entry.reverts, entry.reverted_at
     return replace(
         entry,
         applied=None if is_foreign(change.reason) else change.after,
@@ -242,9 +250,9 @@ def with_changes(situation: Situation, changes: Mapping[str, Change]) -> dict[st
     return {**situation.memory, **entries}
 
 
-def reverted_too_often(entry: Remembered | None, desired: Limits, rounds: int, now: datetime) -> bool:
+def reverted_too_often(entry: Remembered | None, target: Desired, rounds: int, now: datetime) -> bool:
     """Whether plimsoll reverted external changes so often that it now leaves the limit unchanged."""
-    if entry is None or entry.applied != desired:
+    if entry is None or not is_applied(entry, target):
         return False
     return entry.reverts >= rounds and _within_a_day(entry.reverted_at, now)
 

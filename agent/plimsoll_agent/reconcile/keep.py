@@ -13,12 +13,14 @@ from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.adoption import with_marks
 from plimsoll_agent.policy.decide import Decision, Situation
+from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.memory import Findings, remembering, with_changes
 from plimsoll_agent.reconcile.apply import Applier
 from plimsoll_agent.reconcile.brake import LargeChange, revision_of, still_recent
 from plimsoll_agent.reconcile.caution import Caution, leaves_judgement
 from plimsoll_agent.reconcile.observe import Observation
 from plimsoll_agent.reconcile.outcome import Braked, Outcome, Scope
+from plimsoll_agent.reconcile.savings import after_writes
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import Memory, StateError
@@ -91,6 +93,14 @@ class Sight:
                 applier.conclude()
             else:
                 node_store.conclude([], self.situation.now)
+        with self.notes.taking(Code.NOT_REMEMBERED):
+            self._keep_accounts(node_store, {} if applier is None else applier.applied)
+
+    def _keep_accounts(self, node_store: NodeStore, changes: Mapping[str, Change]) -> None:
+        accounts = self.situation.accounts
+        if accounts:
+            guests = {*map(guest_of, [*self.situation.memory, *(disk.key for disk in self.seen.disks)])}
+            node_store.save_accounts(after_writes(accounts, changes.values()), guests)
 
     def _not_reverted(self, outcomes: Sequence[Outcome]) -> list[Disk]:
         """Disks that something else has changed since the pass before, and whose desired limits are unknown."""

@@ -70,17 +70,20 @@ def observe(
     *,
     clusters: Clusters,
     needs_size: Callable[[Disk], bool] = lambda _: False,
+    needs_counters: Callable[[Disk], bool] = lambda _: True,
     clock: Callable[[], float] | None = None,
     at_once: int = 4,
 ) -> Observation:
     """Observe every guest of the scope; the sizes of its disks are read if ``needs_size`` is true for one.
 
-    With a ``clock`` (seconds) the disks' counters are read too, at its times.
+    With a ``clock`` (seconds) the disks' counters are read too, at its times, if ``needs_counters`` is true for one.
 
     Raises ``Unreachable`` when guests cannot be listed, ``NoSuchGuest`` for an unknown name.
     """
     guests = guests_of(hypervisor, scope)
-    looks = dict(side_by_side(lambda guest: _look(hypervisor, guest, needs_size, clock), guests, at_once))
+    looks = dict(
+        side_by_side(lambda guest: _look(hypervisor, guest, needs_size, needs_counters, clock), guests, at_once)
+    )
     return Observation(
         disks=tuple(clusters.placed(disk) for guest in guests for disk in looks[guest].disks),
         unreachable=tuple(UnreachableGuest(guest, trouble) for guest in guests if (trouble := looks[guest].trouble)),
@@ -206,13 +209,17 @@ def _volumes(hypervisor: Hypervisor, guest: GuestRef) -> set[str | None]:
 
 
 def _look(
-    hypervisor: Hypervisor, guest: GuestRef, needs_size: Callable[[Disk], bool], clock: Callable[[], float] | None
+    hypervisor: Hypervisor,
+    guest: GuestRef,
+    needs_size: Callable[[Disk], bool],
+    needs_counters: Callable[[Disk], bool],
+    clock: Callable[[], float] | None,
 ) -> _Look:
     try:
         look = _look_at(hypervisor, guest, needs_size)
         moving = any(isinstance(each.actual, Unknown) for each in look.disks)
         # A guest that migrates or hangs is not asked for counters: no limit depends on them.
-        if clock is None or look.hung or moving or not look.disks:
+        if clock is None or look.hung or moving or not any(map(needs_counters, look.disks)):
             return look
         return _counted(hypervisor, guest, look, clock)
     except Exception as error:  # tenants write into definitions: an unexpected error is limited to this guest

@@ -35,6 +35,8 @@ from plimsoll_agent.reconcile.keep import Sight, unseen
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, observe
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst
+from plimsoll_agent.store.clock import uptime
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
@@ -78,11 +80,13 @@ def run_pass(
     """One pass; ``tell`` gets each outcome when it is final. ``notes`` are shared with the node_store.
 
     ``sizes`` reads the size of every disk of the scope, not only where limits depend on it; with a ``clock``
-    (seconds) the disks' counters are read, at its times. What it changes, it locks; ``node_store`` may hold guests
-    already, which nothing else has changed since the situation was read.
+    (seconds since the node booted) all disks' counters are read, not only those of disks that may have a burst. What
+    it changes, it locks; ``node_store`` may hold guests already, which nothing else has changed since the situation
+    was read.
     Raises ``Unreachable`` when the guests cannot be listed; every later error is an outcome.
     """
     stopwatch = _Stopwatch()
+    situation = replace(situation, accounts=node_store.accounts())
     with node_store.locks.for_now():
         if mode is not Mode.PLAN:
             node_store.lock_unsettled(lambda disk: GuestRef(disk.guest_uuid, disk.guest_name) in scope)
@@ -95,7 +99,8 @@ def run_pass(
             needs_size=lambda disk: (
                 (sizes and GuestRef(disk.guest.uuid, disk.guest.name) in scope) or per_gib(disk, situation.catalogue)
             ),
-            clock=clock,
+            needs_counters=lambda disk: clock is not None or may_burst(disk, situation),
+            clock=clock or uptime,
             at_once=bounds.at_once,
         )
         stopwatch.ended("observe")
@@ -204,6 +209,7 @@ def planned(
 
     It asks no guest and no cluster, and writes nothing.
     """
+    situation = replace(situation, accounts=node_store.accounts())
     situation = _recalled(observation, looked_at, situation, Mode.PLAN, node_store, notes)
     return _considered(observation, looked_at, scope, situation, Mode.PLAN, decider, node_store, caution)
 
@@ -236,6 +242,8 @@ def _considered(
     )
     observation = replace(observation, disks=tuple(typed(disk, situation) for disk in observation.disks))
     outcomes = decider.outcomes(observation, situation)
+    situation = replace(situation, accounts=forwarded(outcomes, observation.readings, situation.accounts))
+    outcomes = _as_saved(outcomes, situation)
     pause = caution.paused()
     # A confirmation covers what is written now, not what a later pass uses.
     weighs = decider.lasting and (mode is Mode.OBSERVE or not caution.sure)
@@ -361,10 +369,24 @@ def _some_deferred(
     """
     if stop is not None:
         outcomes = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in outcomes]
+        outcomes = _as_saved(outcomes, situation)
     results = judged([_deferred(o, _reason_to_defer(o, situation, caution, pause)) for o in outcomes])
     if situation.orders_unknown is not None:
         results = [_not_raised(o, situation.orders_unknown) for o in results]
     return withheld(results)
+
+
+def _as_saved(outcomes: Sequence[Outcome], situation: Situation) -> list[Outcome]:
+    """The outcomes, with each burst as long as what is saved of it."""
+    savings = instead(outcomes, situation.accounts)
+    return [
+        replace(
+            outcome_of(o.disk, replace(o.decision, instead=savings[o.disk.key])), acknowledgement=o.acknowledgement
+        )
+        if o.disk.key in savings
+        else o
+        for o in outcomes
+    ]
 
 
 def _not_raised(outcome: Outcome, reason: Reason) -> Outcome:
@@ -431,7 +453,8 @@ def _reason_to_defer(outcome: Outcome, situation: Situation, caution: Caution, p
     rounds = caution.rounds
     if rounds is None or change.reason.code is Code.COMMAND_LINE:  # an operator asked for it now
         return None
-    if reverted_too_often(outcome.decision.ours, change.after, rounds, situation.now):
+    target = Desired(change.after, change.reason)
+    if reverted_too_often(outcome.decision.ours, target, rounds, situation.now):
         return because(Code.REVERTED_TOO_OFTEN, rounds=rounds)
     return None
 

@@ -93,9 +93,9 @@ class UndoReport:
     def agreement(self) -> Agreed:
         """What an operator agrees to who was shown this report."""
         return {
-            undone.disk.key: (undone.change.before, undone.change.after)
+            undone.disk.key: (undone.change.before, undone.target)
             for undone in self.undone
-            if undone.change is not None and undone.result.kind is Kind.PLANNED
+            if undone.change is not None and undone.target is not None and undone.result.kind is Kind.PLANNED
         }
 
 

@@ -175,6 +175,7 @@ def _effects(rule: Rule) -> list[str]:
     effects = {
         "manage": not rule.manage,
         "limits": rule.limits is not None,
+        "credits": rule.credits is not None,
         "ceiling": rule.ceiling is not None,
         "floor": rule.floor is not None,
         "boot_volume_by_flavor": rule.boot_volume_by_flavor,

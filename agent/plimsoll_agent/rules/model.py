@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
@@ -115,6 +116,8 @@ class Rule:
     """The upper bound, whatever source the limits come from."""
     floor: Limits | None = None
     """The lower bound, whatever source the limits come from."""
+    credits: Credits | None = None
+    """The burst on top of the limits, whatever source they come from."""
     boot_volume_by_flavor: bool = False
     """The volume that a guest boots from gets its flavor's limits if its QoS spec has none."""
     probe: Probing | None = None

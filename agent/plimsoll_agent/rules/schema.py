@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from plimsoll_agent.credits.model import PEAKS, Credits
 from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits, LimitsError, Parameter
 from plimsoll_agent.rules.model import JOBS, UUID, DiskKind, Match, Objective, Probing, Rule, Rules, directory_of
 from plimsoll_agent.util import durations
@@ -45,8 +46,9 @@ _REMOVED = {
     " see Orphaned limits in the guide; take it out"
 }
 """Keys of former releases, and what replaces them."""
-_EFFECTS = ("limits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective")
+_EFFECTS = ("limits", "credits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective")
 _LIMITS_KEYS = (*(parameter.name for parameter in PARAMETERS), "group_name")
+_CREDITS_KEYS = (*PEAKS, "capacity")
 _PROBE_KEYS = ("every", "jobs", "directory")
 # Any other percentile is allowed too.
 _OBJECTIVE_KEYS = ("p50", "p95", "p99", "p99.9", "slowest")
@@ -58,6 +60,7 @@ _PLACES: Mapping[str, str] = {
     "limits": "under default, or in a rule beside match",
     **dict.fromkeys(_MATCH_KEYS, "under match"),
     **dict.fromkeys(_LIMITS_KEYS, "under limits"),
+    "capacity": "under credits",
     **dict.fromkeys(_PROBE_KEYS, "under probe"),
     **dict.fromkeys(_OBJECTIVE_KEYS, "under objective, or under a volume type in objectives"),
 }
@@ -164,6 +167,7 @@ def parameter_value(parameter: Parameter, raw: object) -> object:
         raise Invalid(str(error)) from error
 
 
+_PARAMETERS = {parameter.name: parameter for parameter in PARAMETERS}
 _LIMITS: Mapping[str, Callable[[object], object]] = {
     **{parameter.name: partial(parameter_value, parameter) for parameter in PARAMETERS},
     "group_name": lambda raw: raw,
@@ -201,6 +205,29 @@ def _bound(raw: object) -> Limits:
         if value == 0 and isinstance(value, int) and not name.endswith("_length"):
             values.fault(f"{name} is 0, which means unlimited and is not a bound; remove it", name)
     return _possible(values)
+
+
+def _credits(raw: object) -> Credits:
+    keys = _Keys(
+        raw,
+        {**{name: _LIMITS[name] for name in PEAKS}, "capacity": lambda value: value},
+        f"must be such as {{total_iops_sec_max: 3000, capacity: 5400000}}, not {shown(raw)}",
+    )
+    peaks = [name for name in PEAKS if name in keys.given]
+    if len(peaks) != 1:
+        keys.fault(f"must have one rate of a burst, such as total_iops_sec_max, and has {len(peaks) or 'none'}")
+        raise InvalidParts(keys.faults)
+    keys.need("capacity", ": what is saved at most, such as 5400000")
+    values = keys.done()
+    peak = peaks[0]
+    try:
+        capacity = parameter_value(_PARAMETERS[peak], values["capacity"])
+    except Invalid as error:
+        raise Invalid(str(error), ["capacity"]) from error
+    try:
+        return Credits(peak.removesuffix("_max"), values[peak], capacity)  # type: ignore[arg-type]  # it checks
+    except ValueError as error:
+        raise Invalid(str(error)) from error
 
 
 def _possible(keys: _Keys) -> Limits:
@@ -331,6 +358,7 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "match": _match,
     "limits": _limits,
     "override": boolean,
+    "credits": _credits,
     "ceiling": _bound,
     "floor": _bound,
     "manage": boolean,
@@ -348,7 +376,7 @@ def _rule(raw: object) -> Rule:
         keys.need(name)
     values = keys.values
     if values.get("manage") is False:
-        for name in ("limits", "override", "ceiling", "floor", *_SWITCHES):
+        for name in ("limits", "override", "credits", "ceiling", "floor", *_SWITCHES):
             if name in keys.given and values.get(name) is not False:
                 keys.fault(f"{name} has no effect beside manage: false; remove one of them", name)
     elif values.get("override") and keys.lacks("limits"):
@@ -358,16 +386,19 @@ def _rule(raw: object) -> Rule:
     if (
         not effects
         and not _REMOVED.keys() & keys.given.keys()
-        and keys.lacks("limits", "ceiling", "floor", "probe", "objective")
+        and keys.lacks("limits", "credits", "ceiling", "floor", "probe", "objective")
     ):
         switches = "".join(f"{name}: true, " for name in _SWITCHES)
-        keys.fault(f"has none of limits, ceiling, floor, manage: false, {switches}probe and objective")
+        keys.fault(f"has none of limits, credits, ceiling, floor, manage: false, {switches}probe and objective")
     match = values.get("match")
     # A guest's agent that runs one program can run any; and tenants choose what the other keys match.
     if "probe" in keys.given and match is not None and not (match.project or match.guest or match.volume):
         keys.fault(
             "probe needs project, a guest's uuid or volume under match: it runs programs inside guests", "probe"
         )
+    credits, limits = values.get("credits"), values.get("limits")
+    if credits is not None and limits is not None and (obstacle := credits.obstacle(limits)):
+        keys.fault(f"credits are not possible with these limits: {obstacle}", "credits")
     for name, words in _above(values.get("floor"), values.get("ceiling")):
         keys.fault(words, "floor", name)
     values = keys.done()

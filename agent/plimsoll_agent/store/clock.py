@@ -79,9 +79,7 @@ def reckon(last: Moment | None, clocks: Clocks) -> Now:
 
 def read(boot: str) -> Clocks:
     """The clocks now."""
-    return Clocks(
-        wall=datetime.now(UTC), boot=boot, uptime=time.clock_gettime(time.CLOCK_BOOTTIME), synchronised=synchronised
-    )
+    return Clocks(wall=datetime.now(UTC), boot=boot, uptime=uptime(), synchronised=synchronised)
 
 
 def synchronised() -> bool:
@@ -99,6 +97,11 @@ def synchronised() -> bool:
     except (ImportError, OSError, MemoryError, AttributeError):
         return False
     return result not in (-1, _TIME_ERROR) and not timex.status & _STA_UNSYNC
+
+
+def uptime() -> float:
+    """Seconds since the node booted, while it slept too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 # --- the file

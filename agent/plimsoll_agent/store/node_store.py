@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from plimsoll_agent.catalogue.attachments import Attachments, sight
+from plimsoll_agent.credits.ledger import Account, newest, whole
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.direction import Direction
@@ -204,6 +205,24 @@ class NodeStore:
                 current = self._state.load_attachments()
                 self._state.save_attachments(merged_attachments(before, attachments, current, self._locked))
 
+    def accounts(self) -> Mapping[str, Account]:
+        """What disks have saved of their bursts; a file that cannot be read has none, so all of them are whole."""
+        try:
+            return self._state.load_accounts() or {}
+        except StateError as error:
+            LOG.warning("%s; what was spent of bursts is unknown, they count as whole", error)
+            return {}
+
+    def save_accounts(self, accounts: Mapping[str, Account], guests: Collection[str]) -> None:
+        """Write these beside those that another pass has brought forward; those of other ``guests`` are forgotten."""
+        with self._state.changing():
+            current = self.accounts()
+            ours = {key: newest(current.get(key), account) for key, account in accounts.items()}
+            after = {**current, **ours}
+            after = {key: account for key, account in after.items() if guest_of(key) in guests}
+            if after != current:
+                self._state.save_accounts(after)
+
     def note_external_changes(self, disks: Sequence[Disk], now: datetime) -> None:
         """Record what these disks have now, since something else changed them and nothing is reverted."""
         if disks:
@@ -374,7 +393,7 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
     for change in record.taken():
         origin = origin_of(change.reason.code)
         if not origin.of_hold and not is_foreign(change.reason):
-            desired = None if origin.aside else change.after
+            desired = None if origin.aside else whole(change.after, change.reason)
             ours[change.disk.key] = Remembered(
                 desired=desired,
                 since=change.at,

@@ -54,7 +54,7 @@ def _past(rows: Sequence[RecordedChange], since: datetime, boot: datetime, hold_
     """None for a disk without a change since then."""
     effective = [row for row in rows if row.result in TAKEN]
     ours = [row for row in effective if row.at >= since]
-    if not ours:
+    if all(row.cause is Code.BURST_SAVED for row in ours):
         return (
             Past(disk=rows[-1].disk, before=None, after=None, attachment=None, foreign=False)
             if any(r.open and r.at >= since for r in rows)

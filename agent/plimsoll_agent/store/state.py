@@ -15,10 +15,11 @@ from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import CatalogueError, orders_data, read_orders
 from plimsoll_agent.catalogue.signed_file import SignedOrders
+from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Versions
-from plimsoll_agent.store import clock, memory_file
+from plimsoll_agent.store import accounts_file, clock, memory_file
 from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
 from plimsoll_agent.store.memory_file import read_approval
 from plimsoll_agent.util import decoding, files, locks
@@ -34,6 +35,7 @@ Value = TypeVar("Value")
 _MEMORIES: Cached[Memory | None] = Cached()
 _LINES: dict[Path, memory_file.Lines] = {}
 _ATTACHMENTS: Cached[Attachments | None] = Cached()
+_ACCOUNTS: Cached[Mapping[str, Account] | None] = Cached()
 _ORDERS: Cached[SignedOrders | None] = Cached()
 
 # Python takes up to 34 times as much memory as JSON is long, and a pass has 512 MiB (MemoryMax of its unit).
@@ -206,6 +208,15 @@ CLOCK = StateFile(
     corrupt="the next pass trusts the node's clock, and writes a new one",
     missing="the same",
 )
+CREDITS = StateFile(
+    name="credits.json",
+    owner="passes that see a limit with a burst",
+    version=accounts_file.VERSION,
+    what="what each disk has spent of its bursts, and its counters at that time: a write of limits, a restart or a"
+    " reboot gives no burst again that was not saved",
+    corrupt="the next pass writes a new one; until then every burst counts as whole",
+    missing="every burst counts as whole",
+)
 DAEMON = StateFile(
     name="daemon.json",
     owner="``daemon``",
@@ -291,6 +302,7 @@ FILES = (
     HISTOGRAMS,
     BUSY,
     CLOCK,
+    CREDITS,
     DAEMON,
     DAEMON_LOCK,
     VERSIONS,
@@ -370,6 +382,10 @@ class State:
     @property
     def clock(self) -> Path:
         return self.directory / CLOCK.name
+
+    @property
+    def credits(self) -> Path:
+        return self.directory / CREDITS.name
 
     @property
     def daemon(self) -> Path:
@@ -486,6 +502,19 @@ class State:
         } | orders_data(envelope.orders)
         stamp = files.save(self.orders, json.dumps(data, indent=1) + "\n", StateError)
         _ORDERS.put(self.orders, stamp, envelope)
+
+    def load_accounts(self) -> Mapping[str, Account] | None:
+        """None if there is no file. Raises ``CorruptState``, ``StateError``."""
+
+        def load() -> Mapping[str, Account] | None:
+            return _load(self.credits, CREDITS, {}, lambda data: accounts_file.decoded(data, self.boot))
+
+        return _ACCOUNTS.get(self.credits, load, self.boot)
+
+    def save_accounts(self, accounts: Mapping[str, Account]) -> None:
+        """Raises ``StateError``."""
+        stamp = files.save(self.credits, accounts_file.encoded(accounts, self.boot), StateError)
+        _ACCOUNTS.put(self.credits, stamp, accounts, self.boot)
 
     def load_versions(self) -> Versions | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""

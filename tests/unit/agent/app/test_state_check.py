@@ -19,6 +19,7 @@ from plimsoll_agent.app.state_check import CheckedFile, Condition, check, readab
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.consoles import file as consoles_file
+from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
@@ -64,6 +65,7 @@ PASSING = (
     "daemon.json",
     "histograms.json",
     "clock.json",
+    "credits.json",
     "versions.json",
     "probes-latest.sqlite",
     "region-file.json",
@@ -93,6 +95,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.keep_rules("default: {limits: {total_iops_sec: 250}}\n")
     state.note_busy()
     clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
+    state.save_accounts({"a": Account(at=1.5)})
     pass_summary_file.save(state, a_varied_pass())
     usage_history.append(state, a_varied_pass())
     state.usage_before.touch()
@@ -254,6 +257,7 @@ INSIDE = {
     "attachments.json": '{"version": 1, "volumes": []}',
     "pass.json": '{"version": 6}',
     "clock.json": '{"version": 1, "at": "soon"}',
+    "credits.json": '{"version": 1, "boot": "", "accounts": {"a": {"at": -1}}}',
     "versions.json": '{"version": 1, "libvirt": "9.0.0", "qemu": 7002022}',
     "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',
 }

@@ -311,6 +311,7 @@ FACTS: Mapping[str, object] = {
     "actual": {"total_iops_sec": 1},
     "limits": {"total_iops_sec": 3000},
     "monitors": "10.0.0.1:6789",
+    "obstacle": "there is no total_iops_sec",
     "of": 30,
     "rounds": 5,
     "percent": 0.1,

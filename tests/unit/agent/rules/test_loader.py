@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
@@ -156,14 +157,14 @@ def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
         ("rules:\n  - name: 7\n    match: {pool: a}\n    manage: false\n", "2: rules[0].name: must be text, not 7"),
         (rule("manage: false"), "2: rules[0]: match is missing"),
         (rule("match: {}\nmanage: false"), "3: rules[0].match: is empty"),
-        (rule("match: {pool: a}"), "2: rules[0]: has none of limits, ceiling"),
-        (rule("match: {pool: a}\nmanage: true"), "2: rules[0]: has none of limits, ceiling"),
+        (rule("match: {pool: a}"), "2: rules[0]: has none of limits, credits, ceiling"),
+        (rule("match: {pool: a}\nmanage: true"), "2: rules[0]: has none of limits, credits, ceiling"),
         (
             rule("match: {pool: a}\nrelease_when_silent: true\nreason: x"),
             "4: rules[0]: release_when_silent was removed: orphaned limits are released by plimsoll"
             " approve --remove, see Orphaned limits in the guide; take it out",
         ),
-        (rule("match: {pool: a}\nboot_volume_by_flavor: false"), "2: rules[0]: has none of limits, ceiling"),
+        (rule("match: {pool: a}\nboot_volume_by_flavor: false"), "2: rules[0]: has none of limits, credits, ceiling"),
         (
             rule("match: {pool: a}\nboot_volume_by_flavor: m1.small"),
             "4: rules[0].boot_volume_by_flavor: must be true or false, not 'm1.small'",
@@ -485,6 +486,52 @@ def test_a_floor_above_its_own_ceiling_is_refused_naming_the_parameter(floor: st
 def test_a_floor_within_its_ceiling_is_taken(floor: str, ceiling: str) -> None:
     (only,) = parse(rule(f"match: {{pool: a}}\nfloor: {floor}\nceiling: {ceiling}"), "r").rules
     assert only.floor is not None
+
+
+# --- credits
+
+
+@pytest.mark.parametrize(
+    ("effects", "words"),
+    [
+        ("credits: 3", "must be such as {total_iops_sec_max: 3000, capacity: 5400000}"),
+        ("credits: {capacity: 9}", "must have one rate of a burst"),
+        ("credits: {total_iops_sec_max: 9, read_iops_sec_max: 9, capacity: 9}", "must have one rate of a burst"),
+        ("credits: {total_iops_sec_max: 9}", "capacity is missing"),
+        ("credits: {total_iops_sec_max: 9, capacity: 8}", "capacity (8) must be at least total_iops_sec_max (9)"),
+        ("credits: {total_iops_sec_max: 9, capacity: 1.5}", "capacity must be a whole number, not 1.5"),
+        ("credits: {total_iops_sec_max: 9, capacity: 2GiB}", "rules[0].credits.capacity: '2GiB' is ambiguous"),
+        ("credits: {total_iops_sec_max: 0, capacity: 9}", "total_iops_sec_max must be between 1 and 10^15"),
+        ("credits: {total_iops_sec_max: 10, total_iops_sec: 9, capacity: 99}", "total_iops_sec is not a key here"),
+        (
+            "credits: {total_iops_sec_max: 9, capacity: 99}\nlimits: {total_bytes_sec: 5MiB}",
+            "credits are not possible with these limits: there is no total_iops_sec",
+        ),
+        (
+            "credits: {total_iops_sec_max: 9, capacity: 99}\nlimits: {total_iops_sec: 5, total_iops_sec_max: 7}",
+            "credits are not possible with these limits: there is total_iops_sec_max already",
+        ),
+        (
+            "credits: {total_iops_sec_max: 9, capacity: 99}\nlimits: {total_iops_sec: 5, size_iops_sec: 4096}",
+            "credits are not possible with these limits: size_iops_sec counts a request as several",
+        ),
+        (
+            "credits: {total_iops_sec_max: 9, capacity: 99}\nlimits: {total_iops_sec: 9}",
+            "credits are not possible with these limits: total_iops_sec (9) is not below total_iops_sec_max (9)",
+        ),
+        (
+            "credits: {total_iops_sec_max: 9, capacity: 99}\nmanage: false",
+            "credits has no effect beside manage: false",
+        ),
+    ],
+)
+def test_credits_that_cannot_be_are_refused_where_they_stand(effects: str, words: str) -> None:
+    assert words in fault(rule(f"match: {{pool: a}}\n{effects}"))
+
+
+def test_the_capacity_is_written_with_the_units_of_its_rate() -> None:
+    (only,) = parse(rule("match: {pool: a}\ncredits: {total_bytes_sec_max: 250MiB, capacity: 1GiB}"), "r").rules
+    assert only.credits == Credits("total_bytes_sec", 250 * 2**20, 2**30)
 
 
 # --- all at once

@@ -1041,4 +1041,4 @@ def test_somebody_elses_hand_is_counted_while_the_same_is_desired() -> None:
 def test_a_limit_is_left_to_somebody_else_after_3_rounds_within_a_day(
     remembered: Remembered | None, left: bool
 ) -> None:
-    assert reverted_too_often(remembered, LIMITS, 3, NOON) is left
+    assert reverted_too_often(remembered, Desired(LIMITS, because(Code.NODE_DEFAULT)), 3, NOON) is left

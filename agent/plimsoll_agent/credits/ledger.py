@@ -1,0 +1,219 @@
+"""What disks have saved of their bursts, so that a write of limits does not fill their buckets again. Pure.
+
+QEMU's bucket of a limit with a burst has room for max × length requests or bytes above the base rate, which it earns
+back at that rate (util/throttle.c, throttle_compute_wait); each write of limits empties it, so that the whole burst
+is there again (throttle_config). An account follows the bucket from pass to pass by the disk's counters, over writes,
+restarts of the guest and reboots of the node. What is written then is the burst as long as what is saved: QEMU stops
+it by itself. While QEMU has no room for all that is saved, the account goes on saving, and the limits are written
+again once it has a quarter more than QEMU.
+
+Disks in a group share an account, as they share a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+
+from plimsoll_agent.model.hypervisor import BlockStats
+from plimsoll_agent.model.limits import BASES, Limits
+from plimsoll_agent.model.reason import Reason, Unknown
+from plimsoll_agent.model.usage import Rates, Reading
+from plimsoll_agent.util.frozen import frozen, replace
+
+MOST_DEBT = 60
+"""Seconds of the base rate. QEMU counts requests that it merges as one, its counters as several: such a disk would
+owe more and more, though QEMU let nothing through."""
+_WORTH = 1.25
+"""How many times what QEMU holds must be saved for a write."""
+
+FULL = "full"
+"""The fact of a reason with the parameters of a burst that is shorter now."""
+
+
+@frozen
+class Burst:
+    """One limit with a burst."""
+
+    rate: int
+    peak: int
+    length: int
+
+    @property
+    def capacity(self) -> int:
+        """The most that is saved, and the room of QEMU's bucket."""
+        return self.peak * self.length
+
+
+NO_BURST = Burst(0, 0, 0)
+
+
+@frozen
+class Bucket:
+    """What is spent of a burst, what QEMU's bucket holds at most, and the room that this has."""
+
+    spent: float
+    held: float
+    room: float
+
+
+@frozen(kw_only=True)
+class Account:
+    """The savings of a disk, or of a group of disks, at the time of a reading."""
+
+    at: float | None
+    """Seconds since the node booted; None after it has booted again."""
+    counters: Mapping[str, tuple[str, BlockStats]] = field(default_factory=dict, hash=False)
+    """By ``Disk.key`` its attachment, and its counters then."""
+    buckets: Mapping[str, Bucket] = field(default_factory=dict, hash=False)
+    """By the name of the limit: ``total_iops_sec``."""
+
+    def balance(self, limits: Limits, base: str) -> float:
+        """What is saved of this burst; below 0 it is owed."""
+        capacity = burst_of(limits, base).capacity
+        bucket = self.buckets.get(base)
+        return capacity if bucket is None else capacity - bucket.spent
+
+
+@frozen(kw_only=True)
+class Member:
+    """A disk of an account."""
+
+    key: str
+    attachment: str
+    actual: Limits | Unknown | None
+    applied: Limits | None
+    """What plimsoll set last."""
+    reading: Reading | None
+
+
+def account_key(key: str, limits: Limits) -> str:
+    """The account of the disk with this ``Disk.key``; one for all members of a group."""
+    guest = key.partition("/")[0]
+    return key if limits.group_name is None else f"{guest}//{limits.group_name}"
+
+
+def burst_of(limits: Limits, base: str) -> Burst:
+    rate, peak, length = (getattr(limits, base + ending) for ending in ("", "_max", "_max_length"))
+    return Burst(rate, peak, length)
+
+
+def bursts(limits: Limits) -> dict[str, Burst]:
+    """The limits that have a burst, by their names."""
+    return {base: burst_of(limits, base) for base in BASES if getattr(limits, f"{base}_max")}
+
+
+def whole(limits: Limits, reason: Reason) -> Limits:
+    """The limits as desired, of which these have as long a burst as is saved."""
+    full = reason.facts.get(FULL)
+    return Limits.from_mapping({**limits.in_effect(), **full}) if isinstance(full, Mapping) else limits
+
+
+def missing(full: Limits, limits: Limits) -> dict[str, int]:
+    """The parameters of ``full`` bursts that ``limits`` have shorter, or not at all."""
+    names = (f"{base}{ending}" for base in bursts(full) for ending in ("_max", "_max_length"))
+    return {name: getattr(full, name) for name in names if getattr(full, name) != getattr(limits, name)}
+
+
+def brought_forward(account: Account | None, limits: Limits, members: Sequence[Member]) -> Account | None:
+    """The account after the members' readings; unchanged if one was not read: a later reading has all.
+
+    A burst without an account is whole; if plimsoll wrote it shorter, on the node before, it is as long as it is now.
+    """
+    readings = {member.key: member.reading for member in members if member.reading is not None}
+    if len(readings) < len(members):
+        return account
+    at = max(reading.at for reading in readings.values())
+    if account is not None and account.at is not None and at < account.at:
+        return account
+    buckets = {base: _bucket(account, limits, base, at, members) for base in bursts(limits)}
+    counters = {member.key: (member.attachment, readings[member.key].stats) for member in members}
+    return Account(at=at, counters=counters, buckets=buckets)
+
+
+def _bucket(account: Account | None, limits: Limits, base: str, at: float, members: Sequence[Member]) -> Bucket:
+    burst, before = burst_of(limits, base), None if account is None else account.buckets.get(base)
+    actual = members[0].actual
+    room = float(burst_of(actual, base).capacity) if isinstance(actual, Limits) else 0.0
+    if account is None or before is None:
+        is_ours = isinstance(actual, Limits) and actual == members[0].applied and actual.shortens(limits)
+        return Bucket(max(0.0, burst.capacity - room) if is_ours else 0.0, room, room)
+    # After a reboot the guest, too, runs no longer than the node.
+    earnings = burst.rate * (at if account.at is None else at - account.at)
+    uses = [_used(account, member, base, limits) for member in members]
+    is_fresh = any(is_new for _, is_new in uses)
+    change = sum(use for use, _ in uses) - earnings
+    # What it used before it stopped is unknown, and so is how long it was off, where it would earn nothing.
+    change = max(0.0, change) if is_fresh else change
+    debit = min(max(0.0, before.spent + change), burst.capacity + burst.rate * MOST_DEBT)
+    if is_fresh or room != before.room:
+        return Bucket(debit, room, room)
+    return Bucket(debit, min(room, max(0.0, before.held - change)), room)
+
+
+def _used(account: Account, member: Member, base: str, limits: Limits) -> tuple[float, bool]:
+    """What a member has used since, and whether its counters began again."""
+    if member.reading is None:
+        return 0.0, False
+    stats = member.reading.stats
+    attachment, before = account.counters.get(member.key, ("", stats))
+    since = stats.since(before) if attachment == member.attachment else None
+    did = since or stats
+    rates = Rates(did.read_requests, did.write_requests, did.read_bytes, did.write_bytes, 1.0)
+    return rates.counted_by(base, limits), since is None
+
+
+def affordable(limits: Limits, account: Account | None) -> Limits:
+    """The limits, with each burst as long as what is saved of it."""
+    values = limits.in_effect()
+    for base, burst in bursts(limits).items():
+        balance = burst.capacity if account is None else account.balance(limits, base)
+        if balance < burst.capacity:
+            values |= dict(_shortened(base, burst, balance))
+    return Limits.from_mapping({name: value for name, value in values.items() if value})
+
+
+def _shortened(base: str, burst: Burst, balance: float) -> Iterator[tuple[str, int]]:
+    # A burst of 1 s is no rate to QEMU, only the room of its bucket.
+    peak = burst.peak if burst.length > 1 else int(balance)
+    length = int(balance // burst.peak) if burst.length > 1 else 1
+    is_burst = length > 0 and peak > burst.rate
+    yield f"{base}_max", peak if is_burst else 0
+    yield f"{base}_max_length", length if is_burst else 0
+
+
+def to_write(limits: Limits, account: Account | None, members: Sequence[Member]) -> Limits:
+    """What the disks should have now: the limits with what is saved of their bursts, or what they have already."""
+    actual, savings = members[0].actual, affordable(limits, account)
+    if not isinstance(actual, Limits) or any(member.actual != actual for member in members):
+        return savings
+    if actual == limits:  # also with a bucket that something else has filled: a write would gain nothing
+        return limits
+    is_ours = actual.shortens(limits) and all(member.applied == actual for member in members)
+    return savings if not is_ours or _is_worth_a_write(savings, limits, account) else actual
+
+
+def _is_worth_a_write(savings: Limits, limits: Limits, account: Account | None) -> bool:
+    if account is None or savings == limits:
+        return True
+    return any(
+        burst.capacity > _WORTH * account.buckets[base].held
+        for base, burst in bursts(savings).items()
+        if base in account.buckets
+    )
+
+
+def newest(one: Account | None, other: Account) -> Account:
+    """Of two passes side by side, the account of the later reading."""
+    if one is None or one.at is None or other.at is None:
+        return other
+    return one if one.at > other.at else other
+
+
+def written(account: Account, limits: Limits) -> Account:
+    """The account after a write of these limits, which fills QEMU's buckets."""
+    rooms = {base: float(burst_of(limits, base).capacity) for base in account.buckets}
+    return replace(
+        account,
+        buckets={base: replace(each, held=rooms[base], room=rooms[base]) for base, each in account.buckets.items()},
+    )

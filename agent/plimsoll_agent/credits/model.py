@@ -1,0 +1,52 @@
+"""Credits: a burst that an operator states by its capacity, on top of what a source limits a disk to."""
+
+from __future__ import annotations
+
+from plimsoll_agent.model.limits import BASES, VALUE_MAX, Limits
+from plimsoll_agent.util.frozen import frozen
+
+PEAKS = tuple(f"{base}_max" for base in BASES)
+"""The keys for the rate of a burst, under libvirt's names."""
+
+
+@frozen
+class Credits:
+    """A disk saves what it does not use of its limit, up to ``capacity``, and spends it at the rate ``peak``.
+
+    Raises ``ValueError`` for a burst that QEMU cannot have.
+    """
+
+    base: str
+    """The limit: ``total_iops_sec``."""
+    peak: int
+    capacity: int
+    """Requests or bytes."""
+
+    def __post_init__(self) -> None:
+        for name, number in ((f"{self.base}_max", self.peak), ("capacity", self.capacity)):
+            if not isinstance(number, int) or isinstance(number, bool):
+                raise ValueError(f"{name} must be a whole number, not {number!r:.60}")
+        if not 0 < self.peak <= VALUE_MAX:
+            raise ValueError(f"{self.base}_max must be between 1 and 10^15, not {self.peak}")
+        if not self.peak <= self.capacity <= VALUE_MAX:
+            raise ValueError(
+                f"capacity ({self.capacity}) must be at least {self.base}_max ({self.peak}), a burst of a second, and"
+                " at most 10^15"
+            )
+
+    def obstacle(self, limits: Limits) -> str | None:
+        """Why these limits can have no such burst; None if they can."""
+        rate = getattr(limits, self.base)
+        if not rate:
+            return f"there is no {self.base}"
+        if getattr(limits, f"{self.base}_max"):
+            return f"there is {self.base}_max already"
+        if self.base.endswith("iops_sec") and limits.size_iops_sec:
+            return "size_iops_sec counts a request as several, which no counter shows"
+        return f"{self.base} ({rate}) is not below {self.base}_max ({self.peak})" if rate >= self.peak else None
+
+    def added_to(self, limits: Limits) -> Limits:
+        """The limits with the burst: QEMU counts its length in whole seconds. There must be no ``obstacle``."""
+        return limits.with_changes(
+            {f"{self.base}_max": self.peak, f"{self.base}_max_length": self.capacity // self.peak}
+        )

@@ -1,0 +1,104 @@
+"""Bursts are written as long as what is saved of them: the accounts of a pass, and what is written instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from plimsoll_agent.credits.ledger import (
+    FULL,
+    Account,
+    Member,
+    account_key,
+    brought_forward,
+    bursts,
+    missing,
+    to_write,
+    written,
+)
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.usage import Reading
+from plimsoll_agent.policy.decide import Decision, Desired, Situation
+from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.outcome import Kind, Outcome
+from plimsoll_agent.util.frozen import replace
+
+
+def may_burst(disk: Disk, situation: Situation) -> bool:
+    """Whether the disk may have an account: its counters are read."""
+    entry = situation.memory.get(disk.key)
+    desired = None if entry is None else entry.desired
+    return any(isinstance(limits, Limits) and bursts(limits) for limits in (disk.actual, desired))
+
+
+def forwarded(
+    outcomes: Sequence[Outcome], readings: Mapping[str, Reading], before: Mapping[str, Account]
+) -> dict[str, Account]:
+    """The accounts of these disks after the readings; where limits are reduced, by the desired ones."""
+    sharing: dict[str, tuple[Limits, list[Member]]] = {}
+    for outcome in outcomes:
+        limits = with_bursts(outcome.decision)
+        if limits is not None and not outcome.disk.filters:
+            member = _member(outcome, readings.get(outcome.disk.key))
+            sharing.setdefault(account_key(outcome.disk.key, limits), (limits, []))[1].append(member)
+    accounts = ((key, brought_forward(before.get(key), *each)) for key, each in sharing.items())
+    return {key: account for key, account in accounts if account is not None}
+
+
+def instead(outcomes: Sequence[Outcome], accounts: Mapping[str, Account]) -> dict[str, Desired]:
+    """By ``Disk.key`` what to write now where that has shorter bursts than desired."""
+    sharing: dict[str, list[tuple[Outcome, Desired]]] = {}
+    for outcome in outcomes:
+        target, kind = outcome.decision.written, outcome.result.kind
+        if isinstance(target, Desired) and bursts(target.whole) and kind in (Kind.PLANNED, Kind.IN_SYNC):
+            key = account_key(outcome.disk.key, target.whole)
+            sharing.setdefault(key, []).append((outcome, target))
+    return {
+        outcome.disk.key: desired
+        for key, pairs in sharing.items()
+        for outcome, desired in _saved(pairs, accounts.get(key))
+        if desired is not None
+    }
+
+
+def after_writes(accounts: Mapping[str, Account], changes: Iterable[Change]) -> dict[str, Account]:
+    """The accounts after these changes."""
+    after = dict(accounts)
+    for change in changes:
+        key = account_key(change.disk.key, change.after)
+        if key in after:
+            after[key] = written(after[key], change.after)
+    return after
+
+
+def _saved(
+    pairs: Sequence[tuple[Outcome, Desired]], account: Account | None
+) -> Iterable[tuple[Outcome, Desired | None]]:
+    members = [_member(outcome, None) for outcome, _ in pairs]
+    for outcome, target in pairs:
+        limits = to_write(target.whole, account, members)
+        if limits == target.limits:
+            continue
+        facts = {name: fact for name, fact in target.reason.facts.items() if name != FULL}
+        if gap := missing(target.whole, limits):
+            facts[FULL] = gap
+        yield outcome, Desired(limits, replace(target.reason, facts=facts))
+
+
+def with_bursts(decision: Decision) -> Limits | None:
+    """The limits that the disk's account is for; None for a disk without a burst."""
+    for answer in (decision.written, decision.desired):
+        if isinstance(answer, Desired) and bursts(answer.whole):
+            return answer.whole
+    return None
+
+
+def _member(outcome: Outcome, reading: Reading | None) -> Member:
+    disk, ours = outcome.disk, outcome.decision.ours
+    return Member(
+        key=disk.key,
+        attachment=disk.attachment,
+        actual=disk.actual,
+        applied=None if ours is None else ours.applied,
+        reading=reading,
+    )

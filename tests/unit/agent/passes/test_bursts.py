@@ -1,0 +1,265 @@
+"""A burst is written as long as what is saved of it; memory, brake, undo and the health gate know what is desired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.credits.model import Credits
+from plimsoll_agent.messages.sentences import words as words_of
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.outcome import Mode, PassReport
+from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.state import State, StateError
+from tests.unit.node import FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+
+BURST = Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
+HIGHER = Limits(total_iops_sec=150, total_iops_sec_max=1000, total_iops_sec_max_length=60)
+OTHER = Limits(total_iops_sec=777)
+
+
+class Clock:
+    """Seconds since the node booted; no time passes by itself."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Bursting:
+    """A node with one volume that has a burst."""
+
+    def __init__(self, directory: Path, desired: Limits = BURST) -> None:
+        self.node = Node(directory, guest(1, a_volume(1)), rules=Rules(default=desired))
+        self.clock = Clock()
+
+    @property
+    def disk(self) -> FakeDisk:
+        return self.node.disk(1)
+
+    def run(self, mode: Mode = Mode.ENFORCE) -> PassReport:
+        return self.node.run(mode, clock=self.clock)
+
+    def spend(self, requests: int, seconds: float = 0) -> None:
+        reads, *rest = self.disk.done
+        self.disk.done = (reads + requests, *rest)  # type: ignore[assignment]
+        self.clock.now += seconds
+
+    def length(self) -> int:
+        return self.disk.actual.total_iops_sec_max_length
+
+    def revise(self, desired: Limits) -> None:
+        self.node.rules = Rules(default=desired, revision=str(desired))
+
+
+@pytest.fixture
+def bursting(tmp_path: Path) -> Bursting:
+    """After its first pass, and half of the burst spent."""
+    bursting = Bursting(tmp_path)
+    bursting.run()
+    bursting.run()
+    bursting.spend(30_000)
+    return bursting
+
+
+def test_a_write_for_another_reason_gives_no_burst_again(bursting: Bursting) -> None:
+    bursting.revise(HIGHER)
+    assert kinds(bursting.run()) == ["changed"]
+    assert bursting.disk.actual == Limits(total_iops_sec=150, total_iops_sec_max=1000, total_iops_sec_max_length=30)
+    assert kinds(bursting.run()) == ["in-sync"]
+
+
+def test_the_plan_and_the_pass_say_and_do_the_same(bursting: Bursting) -> None:
+    bursting.revise(HIGHER)
+    plan = bursting.run(Mode.PLAN)
+    assert [each.after for each in changes(plan)] == [each.after for each in changes(bursting.run())]
+    assert "the burst as long as what is saved" in words_of(changes(plan)[0].reason)
+
+
+def test_the_burst_grows_again_with_what_is_saved_and_nothing_calls_that_external(bursting: Bursting) -> None:
+    set_by_hand(bursting.disk, OTHER)
+    assert changes(bursting.run())[0].cause is Code.EXTERNAL_CHANGE
+    lengths = [bursting.length()]
+    for _ in range(40):
+        bursting.spend(0, 15)
+        grown = changes(bursting.run())
+        assert {each.cause for each in grown} <= {Code.BURST_SAVED}
+        assert {each.direction for each in grown} <= {Direction.RAISE}
+        lengths.append(bursting.length())
+    assert lengths[0] == 30
+    assert lengths[-1] == 60
+    assert lengths == sorted(lengths)
+    assert len(set(lengths)) <= 6  # 30, 38, 48, 60 by a quarter more, and the last to the whole
+    assert bursting.node.memory[next(iter(bursting.node.memory))].desired == BURST
+
+
+def test_an_unhealthy_cluster_gets_no_longer_burst(bursting: Bursting) -> None:
+    set_by_hand(bursting.disk, OTHER)
+    bursting.run()
+    bursting.spend(0, 200)
+    bursting.node.ceph.raised = ("SLOW_OPS",)
+    assert kinds(bursting.run()) == ["deferred"]
+    assert bursting.length() == 30
+
+
+def test_a_pass_that_is_killed_after_its_write_gives_nothing_twice(
+    bursting: Bursting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bursting.revise(HIGHER)
+    with monkeypatch.context() as patch:
+        for name in ("remember", "save_accounts", "conclude"):
+            patch.setattr(NodeStore, name, lambda *_: (_ for _ in ()).throw(StateError("killed")))
+        bursting.run()
+    assert bursting.length() == 30
+    bursting.spend(20_000)
+    set_by_hand(bursting.disk, OTHER)
+    bursting.run()
+    assert bursting.length() == 10
+    assert bursting.node.memory[next(iter(bursting.node.memory))].desired == HIGHER
+
+
+def test_the_end_of_an_open_change_is_the_whole_burst_to_the_memory(
+    bursting: Bursting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the next pass would brake a raise from a burst that was only as long as what was saved."""
+    bursting.revise(HIGHER)
+    with monkeypatch.context() as patch:
+        patch.setattr(NodeStore, "remember", lambda *_: (_ for _ in ()).throw(StateError("killed")))
+        patch.setattr(NodeStore, "conclude", lambda *_: None)
+        bursting.run()
+    report = bursting.run()
+    assert report.braked is None
+    assert kinds(report) == ["in-sync"]
+    assert bursting.node.memory[next(iter(bursting.node.memory))].desired == HIGHER
+
+
+def test_a_wrong_clock_of_the_node_earns_nothing(bursting: Bursting) -> None:
+    bursting.node.now = bursting.node.now.replace(year=2036)
+    bursting.revise(HIGHER)
+    bursting.run()
+    assert bursting.length() == 30
+
+
+def test_a_reboot_of_the_node_earns_nothing_for_the_time_before(bursting: Bursting) -> None:
+    bursting.run()
+    bursting.node.state = State(bursting.node.state.directory, "another boot")
+    bursting.node.hypervisor.restart(next(iter(bursting.node.hypervisor.by_uuid.values())))
+    bursting.disk.done = (0, 0, 0, 0)
+    bursting.clock.now = 60
+    bursting.run()
+    assert bursting.length() == 30
+
+
+def test_a_file_that_is_damaged_costs_no_limit_and_says_so(
+    bursting: Bursting, caplog: pytest.LogCaptureFixture
+) -> None:
+    bursting.run()
+    bursting.node.state.credits.write_text('{"version": 1, "boot"')
+    bursting.revise(HIGHER)
+    bursting.run()
+    assert "they count as whole" in caplog.text
+    assert bursting.length() == 60
+    assert bursting.node.state.load_accounts()
+
+
+def test_a_hold_ends_as_it_does_without_bursts(bursting: Bursting) -> None:
+    bursting.node.hold(1, "vda", HIGHER)
+    bursting.run()
+    assert bursting.length() == 30
+    bursting.node.now = bursting.node.now.replace(day=bursting.node.now.day + 1)
+    assert [each.after.total_iops_sec for each in changes(bursting.run())] == [100]
+    assert kinds(bursting.run()) == ["in-sync"]
+    assert bursting.node.memory[next(iter(bursting.node.memory))].restore_to is None
+
+
+def test_external_changes_are_reverted_so_often_and_no_more_while_the_burst_changes(bursting: Bursting) -> None:
+    bursting.node.rounds = 2
+    for spent in (0, 3000, 3000):
+        bursting.spend(spent)
+        set_by_hand(bursting.disk, OTHER)
+        report = bursting.run()
+    assert codes(report) == [Code.REVERTED_TOO_OFTEN]
+
+
+def test_members_of_a_group_get_one_length_from_what_all_have_spent(tmp_path: Path) -> None:
+    limits = Limits(**{**BURST.in_effect(), "group_name": "both"})  # type: ignore[arg-type]
+    pair = guest(1, a_volume(1), a_volume(2))
+    node = Node(tmp_path, pair, rules=Rules(rules=(Rule(name="g", match=Match(), limits=limits),)))
+    clock = Clock()
+    node.run(clock=clock)
+    node.run(clock=clock)
+    for target, requests in (("vda", 10_000), ("vdb", 20_000)):
+        node.disk(1, target).done = (requests, 0, 0, 0)
+    set_by_hand(node.disk(1, "vdb"), OTHER)
+    node.run(clock=clock)
+    assert {disk.actual.total_iops_sec_max_length for disk in node.disks()} == {30}
+    assert set(kinds(node.run(clock=clock))) == {"in-sync"}
+
+
+GP = Credits("total_iops_sec", 1000, 60_000)
+
+
+@pytest.mark.parametrize(
+    ("limits", "desired", "words"),
+    [
+        (Limits(total_iops_sec=100), BURST, 'default, with credits by rule "gp"'),
+        (Limits(total_iops_sec=1000), Limits(total_iops_sec=1000), "default"),
+        (Limits(total_bytes_sec=2**27), Limits(total_bytes_sec=2**27), "default"),
+        (
+            Limits(total_iops_sec=100, total_iops_sec_max=200),
+            Limits(total_iops_sec=100, total_iops_sec_max=200),
+            "default",
+        ),
+        (Limits(total_iops_sec=100, size_iops_sec=65536), Limits(total_iops_sec=100, size_iops_sec=65536), "default"),
+    ],
+)
+def test_credits_are_a_burst_on_any_limits_that_can_have_it(
+    tmp_path: Path, limits: Limits, desired: Limits, words: str
+) -> None:
+    gp = Rule(name="gp", match=Match(), credits=GP)
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=Rules(default=limits, rules=(gp,)))
+    (outcome,) = node.run().outcomes
+    assert node.disk(1).actual == desired
+    assert words_of(outcome.decision.desired.reason) == words
+    steps = {step.asked: step.answer.reason.code for step in outcome.decision.trail}
+    assert (steps['credits of rule "gp"'] is Code.CREDITS_NOT_POSSIBLE) == (desired == limits)
+
+
+def test_a_ceiling_bounds_credits_and_their_account_is_of_what_is_left(tmp_path: Path) -> None:
+    gp = Rule(name="gp", match=Match(), credits=GP, ceiling=Limits(total_iops_sec=500))
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=Rules(default=Limits(total_iops_sec=100), rules=(gp,)))
+    node.run()
+    assert node.disk(1).actual == Limits(total_iops_sec=100, total_iops_sec_max=500, total_iops_sec_max_length=60)
+
+
+def test_a_restart_gives_no_credits_again_that_were_spent(tmp_path: Path) -> None:
+    gp = Rule(name="gp", match=Match(), limits=Limits(total_iops_sec=100), override=True, credits=GP)
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=Rules(rules=(gp,)))
+    clock = Clock()
+    node.run(clock=clock)
+    node.run(clock=clock)
+    node.disk(1).done = (30_000, 0, 0, 0)
+    node.run(clock=clock)
+    node.hypervisor.restart(next(iter(node.hypervisor.by_uuid.values())), Limits(total_iops_sec=100))
+    node.disk(1).done = (0, 0, 0, 0)
+    node.run(clock=clock)
+    assert node.disk(1).actual.total_iops_sec_max_length == 30
+
+
+def test_counters_are_read_where_there_is_a_burst_and_nowhere_else(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1, limits=BURST)), guest(2, a_volume(2)), rules=Rules(default=OTHER))
+    node.run(Mode.PLAN)
+    assert node.hypervisor.calls.count("block_stats") == 1
+
+
+def test_without_a_burst_nothing_is_kept(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=Rules(default=OTHER))
+    node.run()
+    node.run()
+    assert node.state.load_accounts() is None
