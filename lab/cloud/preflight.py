@@ -36,6 +36,11 @@ FOR_OPENSTACK = {
     "python3-rbd": f"{BINDINGS}/rbd.cpython-3*-x86_64-linux-gnu.so",
     "python3-venv": "/usr/lib/python3.*/ensurepip/__init__.py",
 }
+FOR_CEPHFS = {
+    "ceph-fuse": "/usr/bin/ceph-fuse",
+    "ceph-mds": "/usr/bin/ceph-mds",
+    "python3-cephfs": f"{BINDINGS}/cephfs.cpython-3*-x86_64-linux-gnu.so",
+}
 FOR_NOVA = {
     "mariadb-client-core": "/usr/bin/my_print_defaults",
     "mariadb-server-core": "/usr/sbin/mariadbd",

@@ -23,6 +23,8 @@ _COMMAND = " && ".join((*(f'mount --bind "$0/{name}" /{name}' for name in _COVER
 _PACKAGES = (
     *preflight.PACKAGES,
     *preflight.FOR_PROMETHEUS,
+    "ceph-mds",
+    "python3-cephfs",
     "python3-rados",
     "python3-rbd",
     "qemu-utils",

@@ -35,6 +35,7 @@ from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
 from tests.functional.daemons import a_daemon
 from tests.functional.test_drill import STATUS
+from tests.functional.test_mds import REEF, Beside, file_system
 from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
 from tests.functional.webserver import key_pair
@@ -441,6 +442,25 @@ def _statuses_of_orders(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
             )
 
 
+def _statuses_of_file_systems(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
+    beside, both = Beside(directory, run), "mds settle, mds undo"
+    short = ("watch", "--for", "1s", "--interval", "1s")
+    yield "mds watch", beside.mds(*short).status
+    yield both, beside.mds("settle").status
+    beside.has(file_system(), stuck=True)
+    yield both, beside.mds("settle", "--yes", "--wait", "100ms").status
+    yield both, beside.mds("undo", "--yes").status
+    lock = locks.take(State(directory / "state").directory / "file-systems.lock")
+    yield both, beside.mds("settle", "--yes").status
+    os.close(lock)
+    beside.has(REEF, silent="mds.b")
+    yield "mds watch", beside.mds(*short).status
+    yield both, beside.mds("settle", "--yes", "--gather", "0").status
+    beside.has()
+    yield "mds watch", beside.mds(*short).status
+    yield both, beside.mds("undo", "--yes").status
+
+
 PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, ...]]] = {
     "any; plan, enforce --dry-run; enforce; disk list, disk show, disk explain;"
     " disk acknowledge add, disk acknowledge list, disk acknowledge end": (
@@ -473,6 +493,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         _statuses_of_insight,
         ("tmp_path", "test_node"),
     ),
+    "mds watch; mds settle, mds undo": (_statuses_of_file_systems, ("tmp_path",)),
     "probe run; probe list, probe history, probe show, probe compare; probe timetable; probe report": (
         _statuses_of_probes,
         ("tmp_path", "test_node"),

@@ -139,6 +139,8 @@ def _kinds(node_state: State, catalogue_dir: Path) -> Iterator[_Kind]:
         state.USAGE,
         state.USAGE_BEFORE,
         state.BUSY,
+        state.FILE_SYSTEMS,
+        state.FILE_SYSTEMS_LOCK,
         state.PASS_LOCK,
         state.GUESTS_LOCK,
         state.STORE_LOCK,

@@ -191,6 +191,22 @@ HISTOGRAMS = StateFile(
     corrupt="the next ``load --latency`` writes a new one; histograms that were left stay until their guests stop",
     missing="no histograms are set",
 )
+FILE_SYSTEMS = StateFile(
+    name="file-systems.jsonl",
+    owner="``mds settle``, ``mds undo``",
+    version=None,
+    what="each setting of a CephFS that was changed, before it was, with its value of before, and by whom",
+    corrupt="``mds settle`` and ``mds undo`` name the line, and change nothing",
+    missing="there is nothing to take back",
+)
+FILE_SYSTEMS_LOCK = StateFile(
+    name="file-systems.lock",
+    owner="the first ``mds settle``",
+    version=None,
+    what="locked by ``mds settle`` and ``mds undo``, as above",
+    corrupt="not possible: it is empty",
+    missing="created; if that fails, nothing is changed",
+)
 BUSY = StateFile(
     name="busy.count",
     owner="passes that find another pass running",
@@ -300,6 +316,7 @@ FILES = (
     USAGE,
     USAGE_BEFORE,
     HISTOGRAMS,
+    FILE_SYSTEMS,
     BUSY,
     CLOCK,
     CREDITS,
@@ -311,6 +328,7 @@ FILES = (
     STORE_LOCK,
     PROBES_LOCK,
     HISTOGRAMS_LOCK,
+    FILE_SYSTEMS_LOCK,
 )
 
 
@@ -380,6 +398,10 @@ class State:
         return self.directory / HISTOGRAMS_LOCK.name
 
     @property
+    def file_systems(self) -> Path:
+        return self.directory / FILE_SYSTEMS.name
+
+    @property
     def clock(self) -> Path:
         return self.directory / CLOCK.name
 
@@ -430,6 +452,14 @@ class State:
         path = self.directory / PASS_LOCK.name
         with locks.held(path, busy, StateError, "; nothing was changed", patience=patience, former=True):
             files.sweep(self.directory, tuple(file.name for file in FILES))
+            yield
+
+    @contextmanager
+    def file_systems_locked(self) -> Iterator[None]:
+        """For changes of settings of a CephFS. Raises ``Busy`` while others are made, ``StateError``."""
+        self.prepare()
+        busy = Busy("another mds settle or mds undo is under way; this one changed nothing")
+        with locks.held(self.directory / FILE_SYSTEMS_LOCK.name, busy, StateError, "; nothing was changed"):
             yield
 
     def daemon_locked(self) -> LongLock:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util import durations, quantities
@@ -88,6 +89,14 @@ def time_of(option: str, text: str) -> float:
         return quantities.read_time(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """Of ``--timezone``. Raises ``UsageError``."""
+    try:
+        return UTC if name is None else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(f"--timezone {name}: no such zone; write it as Europe/Berlin or UTC") from error
 
 
 def moment(text: str, now: datetime) -> datetime:

@@ -124,6 +124,10 @@ class LiveCluster:
         except (ValueError, KeyError, TypeError) as error:
             raise Rejected(f"rbd info: no name of image {id}") from error
 
+    def ask(self, *words: str) -> str:
+        """What ``ceph WORDS`` answers, in JSON. Raises as ``map`` does."""
+        return self._run(*words).decode("utf-8", "replace")
+
     def _run(self, *words: str, deadline: float | None = None) -> bytes:
         deadline = deadline or self.deadline
         argv = [self.command, "--conf", str(self.conf), "--id", self.client]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
+from plimsoll_agent.errors import ConfigError, NotFound, PlimsollError, UsageError
+from plimsoll_agent.util.text import printable
 
 if TYPE_CHECKING:
     from plimsoll_agent.config.settings import CephSettings
     from plimsoll_insight.adapters.cluster import LiveCluster
+    from plimsoll_insight.mds.answers import FileSystem
 
 _SETTING = "[ceph] conf_files"
 
@@ -50,3 +52,19 @@ def _only(paths: tuple[Path, ...]) -> Path:
         number = f"names {len(paths)} clusters" if paths else "names no cluster"
         raise UsageError(f"{_SETTING} {number}; give --ceph-conf FILE")
     return paths[0]
+
+
+def add_file_system(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fs", metavar="NAME", help="the file system; default: the only one")
+    add_cluster(parser)
+
+
+def file_system_of(file_systems: Sequence[FileSystem], name: str | None) -> FileSystem:
+    """The one that ``--fs`` names, or the only one. Raises ``NotFound``, ``UsageError``."""
+    names = ", ".join(printable(each.name) for each in file_systems)
+    matches = [each for each in file_systems if name in (None, each.name)]
+    if len(matches) == 1:
+        return matches[0]
+    if not file_systems:
+        raise NotFound("this cluster has no file system")
+    raise UsageError(f"--fs: name one of {names}")

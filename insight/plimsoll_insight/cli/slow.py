@@ -7,10 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from plimsoll_agent.errors import CannotTell, PlimsollError, Unreachable, UsageError
 from plimsoll_agent.messages.tones import Tone
@@ -18,7 +17,7 @@ from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.terminal.columns import NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
-from plimsoll_agent.terminal.moments import add_window, ends, moment_of, time_of
+from plimsoll_agent.terminal.moments import add_window, ends, moment_of, time_of, zone_of
 from plimsoll_agent.util import files
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.text import minute, plural, printable, second
@@ -116,7 +115,7 @@ class Slow(LocalCommand, Listing):
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 from plimsoll_insight.slow import plots
-        reading = LogReading.nothing(LogClock(_zone(parsed_args.timezone)), width)
+        reading = LogReading.nothing(LogClock(zone_of(parsed_args.timezone)), width)
         now = datetime.now(UTC)
         since, until = ends(parsed_args, now)
         reading.since, reading.until = (each.timestamp() if each else None for each in (since, until))
@@ -356,14 +355,6 @@ def _text(path: Path, option: str) -> str:
     _must_be_there(path, f"{option}: ")
     with opened(path) as stream:
         return stream.read(_LARGEST_FILE).decode("utf-8", "replace")
-
-
-def _zone(name: str | None) -> tzinfo:
-    """Raises ``UsageError``."""
-    try:
-        return UTC if name is None else ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise UsageError(f"--timezone {name}: no such zone; write it as Europe/Berlin or UTC") from error
 
 
 def _zone_words(clock: LogClock, zone: str | None) -> Sequence[str]:

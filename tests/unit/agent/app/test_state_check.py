@@ -30,6 +30,7 @@ from plimsoll_agent.store.refresh_state import Notes, RefreshDir
 from plimsoll_agent.store.state import (
     APPROVAL,
     DAEMON_LOCK,
+    FILE_SYSTEMS_LOCK,
     FILES,
     GUESTS_LOCK,
     HISTOGRAMS_LOCK,
@@ -99,13 +100,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pass_summary_file.save(state, a_varied_pass())
     usage_history.append(state, a_varied_pass())
     state.usage_before.touch()
+    state.file_systems.touch()
     consoles_file.save(state, some_consoles())
     daemon_status.save(state, FULL)
     latency.save(state, [latency.HistogramGuest("qemu:///system", uuid_of(1))])
     history = History(state.probes)
     history.add(a_probe())
     history.show(NOON)
-    for lock in (PASS_LOCK, GUESTS_LOCK, STORE_LOCK, DAEMON_LOCK, PROBES_LOCK, HISTOGRAMS_LOCK):
+    for lock in (PASS_LOCK, GUESTS_LOCK, STORE_LOCK, DAEMON_LOCK, PROBES_LOCK, HISTOGRAMS_LOCK, FILE_SYSTEMS_LOCK):
         os.close(locks.take(directory / lock.name))
     RefreshDir(fetched).prepare()
     catalogue.save(fetched, node.catalogue)

@@ -1,0 +1,77 @@
+"""Exports of directories in an MDS's log, from Jewel to Tentacle.
+
+Up to Nautilus each is a line of level 0: ``mds.0.migrator nicely exporting to mds.1 [dir 1000 /home/ [2,head] …``.
+Since Octopus that one is of level 7 and of ``mds.0.mig``, and ``export_dir Starting export to mds.1`` of level 4:
+a log of the usual levels has neither. Both are by ``debug_mds``; ``debug_mds_migrator`` has no effect on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.mds.answers import Directory, directory
+from plimsoll_insight.mds.moves import Move
+from plimsoll_insight.slow.events import LogClock
+from plimsoll_insight.slow.wrapped import unwrap
+
+_EXPORT = re.compile(
+    rb"mds\.(\d{1,5})\.mig\S* (?:\S{1,40} )?(?:nicely exporting|Starting export) to mds\.(\d{1,5}) "
+    rb"\[dir (?:0x)?([0-9a-f]{1,16}(?:\.[01]{1,32}\*?)?) (/.*?) \[\S{1,40},head\] "
+)
+_OF_MIGRATOR = re.compile(rb"mds\.\d{1,5}\.mig")
+_OF_MDS = re.compile(rb"\bmds\.")
+_BEFORE_OCTOPUS = re.compile(rb"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [0-9a-f]+ +-?\d+ ")
+_BLOCK, _LONGEST = 1 << 22, 1 << 16
+_SAME = 1.0
+"""Seconds within which two lines are of one export: it has one of each kind, and a crash repeats both."""
+
+
+@frozen
+class LogExports:
+    """What a log has. ``tells``: that it would have others too, since it has lines of the migrator or is of a release
+    that always writes them.
+    """
+
+    moves: tuple[Move, ...]
+    is_of_mds: bool
+    tells: bool
+
+
+def read(stream: BinaryIO, clock: LogClock) -> LogExports:
+    moves: list[Move] = []
+    last: dict[tuple[int, int, Directory], float] = {}
+    is_of_mds = tells = False
+    for block in _whole_lines(stream):
+        is_of_mds = is_of_mds or _OF_MDS.search(block) is not None
+        tells = tells or bool(_OF_MIGRATOR.search(block) or _BEFORE_OCTOPUS.search(block))
+        for move in _exports(block, clock):
+            key = move.source, move.target, move.directory
+            if move.time - last.get(key, float("-inf")) > _SAME:
+                moves.append(move)
+                last[key] = move.time
+    return LogExports(tuple(moves), is_of_mds, tells)
+
+
+def _exports(block: bytes, clock: LogClock) -> Iterator[Move]:
+    for match in _EXPORT.finditer(block):
+        entry = unwrap(block[block.rfind(b"\n", 0, match.start()) + 1 : match.end()])
+        try:
+            time = clock.time(entry.text) if entry.is_dated else clock.around(entry.head)
+        except ValueError:
+            continue
+        source, target, dirfrag, path = match.groups()
+        at = directory(path.decode("utf-8", "replace"), f"0x{dirfrag.decode()}")
+        yield Move(time, at, int(source), int(target))
+
+
+def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Blocks that end with a line; what is longer than any line of Ceph's is cut."""
+    rest = b""
+    while block := stream.read(_BLOCK):
+        end = block.rfind(b"\n") + 1
+        yield rest + block[:end]
+        rest = (block[end:] if end else rest + block)[-_LONGEST:]
+    yield rest

@@ -1,0 +1,92 @@
+"""A real CephFS with three active ranks: what its balancer does is seen as it was, and ended and undone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cloud import Cloud
+from lab.cloud.filesystem import FileSystem, file_system
+from lab.node import Node
+from tests import depth
+
+pytestmark = pytest.mark.hurt
+
+CLIENTS = 3
+WATCHED = depth.count(quick=14, landing=14, soak=60)
+RUNS = depth.count(quick=0, landing=0, soak=10)
+"""Of each kind of load."""
+MOST_WRONG = 1
+PERIOD = 5.0
+"""Seconds after which all clients create in another directory."""
+PINS = ("ceph.dir.pin", "ceph.dir.pin.distributed", "ceph.dir.pin.random")
+
+
+@pytest.fixture(scope="module")
+def ranks(cloud: Cloud) -> Iterator[FileSystem]:
+    with file_system(cloud.ceph, cloud.layout, cloud.namespace) as made:
+        yield made
+    cloud.ceph.wait_healthy(steady=1)
+
+
+@pytest.fixture
+def node(tmp_path: Path, cloud: Cloud) -> Node:
+    return Node(tmp_path, cloud, mode="observe")
+
+
+def asked(cloud: Cloud) -> list[str]:
+    return ["--ceph-conf", str(cloud.ceph.conf), "--id", "admin"]
+
+
+def watched(node: Node, cloud: Cloud, seconds: int, *words: str) -> list[dict[str, Any]]:
+    ran = node.run("mds", "watch", *asked(cloud), "--for", f"{seconds}s", "--interval", "3s", *words, "-f", "json")
+    assert (ran.status, ran.err) == (0, "")
+    rows: list[dict[str, Any]] = ran.data()
+    return rows
+
+
+def settings(cloud: Cloud, ranks: FileSystem, mount: Path) -> dict[str, Any]:
+    """All that `mds settle` may change, to the byte."""
+    return {
+        "stored": cloud.ceph.monitor("config dump", format="json"),
+        "flags": ranks.map()["flags"],
+        "pins": {
+            f"{path}: {name}": os.getxattr(path, name)
+            for path in sorted(mount.iterdir())
+            for name in PINS
+        },
+    }  # fmt: skip
+
+
+def authorities(cloud: Cloud, ranks: FileSystem) -> set[int]:
+    """Of all directories but those that are a rank's own, as each rank says itself."""
+    found = set()
+    for daemon in ranks.active().values():
+        for each in json.loads(cloud.ceph.run("tell", f"mds.{daemon}", "get", "subtrees")):
+            if each["is_auth"] and not each["dir"]["path"].startswith("~"):
+                found.add(each["auth_first"])
+    return found
+
+
+def test_moves_are_seen_ended_with_one_authority_and_settings_undone_to_the_byte(
+    cloud: Cloud, ranks: FileSystem, node: Node, tmp_path: Path
+) -> None:
+    with ranks.mounted(tmp_path / "mount") as mount, ranks.creating("/shared", CLIENTS, WATCHED + 12, period=PERIOD):
+        rows = watched(node, cloud, WATCHED, "--by", "directory")
+    assert {"/shared"} == {row["directory"][:7] for row in rows if row["moves"]}
+    assert all({row["last"]["from"], row["last"]["to"]} <= {0, 1, 2} for row in rows)
+    with ranks.mounted(mount):
+        before = settings(cloud, ranks, mount)
+        words = ["--mount", str(mount), *asked(cloud)]
+        dry = node.run("mds", "settle", *words, "--gather", "0", "--dry-run")
+        assert (dry.status, settings(cloud, ranks, mount)) == (0, before)
+        done = node.run("mds", "settle", *words, "--gather", "0", "--yes", "--wait", "60s")
+        assert (done.status, done.err, authorities(cloud, ranks)) == (0, "", {0})
+        assert settings(cloud, ranks, mount) != before
+        undone = node.run("mds", "undo", *words, "--yes")
+        assert (undone.status, undone.err, settings(cloud, ranks, mount)) == (0, "", before)

@@ -1,0 +1,31 @@
+"""Readings of ranks, as short as tests write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plimsoll_insight.mds.answers import Directory, Owners, RankCounters, Subtrees, directory
+from plimsoll_insight.mds.watch import RankReading, Reading
+
+
+def owned(by_path: Mapping[str, int]) -> dict[Directory, int]:
+    """Roots of subtrees: ``/a`` or ``/a.01*``, a fragment of it."""
+    owners = {}
+    for path, rank in by_path.items():
+        name, _, bits = path.partition(".")
+        owners[directory(name, f"0x1000.{bits}" if bits else "0x1000")] = rank
+    return owners
+
+
+def counted(requests: int = 0, forwards: int = 0, replies: int = 0, seconds: float = 0.0) -> RankCounters:
+    return RankCounters(requests, forwards, replies, seconds, 0, 0, 1, 10, 5, 2, 1 << 20)
+
+
+def reading(
+    time: float, owners: Owners, counters: Mapping[int, RankCounters], errors: Mapping[int, str] | None = None
+) -> Reading:
+    ranks = {
+        rank: RankReading(f"of-{rank}", each, Subtrees({at: of for at, of in owners.items() if of == rank}, {}))
+        for rank, each in counters.items()
+    }
+    return Reading(time, ranks, errors or {})
