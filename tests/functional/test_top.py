@@ -131,7 +131,7 @@ def test_suspended_it_gives_the_terminal_back_and_resumed_it_takes_it_again(top:
 
 def test_keys_change_what_is_shown(top: Terminal) -> None:
     top.see(UNLIMITED)
-    top.type("h")
+    top.type("?")
     top.see("any key closes it")
     top.type("x/no-such-guest")
     top.see("no disk matches the filter")

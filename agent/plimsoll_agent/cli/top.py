@@ -11,25 +11,34 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Event, Thread
 from typing import Any
 
+from plimsoll_agent.app.context import state_of
 from plimsoll_agent.app.live_plan import LivePlan
 from plimsoll_agent.cli import top_once as once
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import guest_of
+from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.usage import WINDOW
+from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.reconcile.observe import scope_of
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.record_query import Selection
+from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.terminal.base import NodeCommand, add_guests
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import time_of
 from plimsoll_agent.top import keys as key_map
 from plimsoll_agent.top import live as live_view
+from plimsoll_agent.top import rewind
 from plimsoll_agent.top.keys import Explained, Pane, View
 from plimsoll_agent.top.live import Shown
+from plimsoll_agent.top.rewind import PastMoment
 from plimsoll_agent.top.rows import SORTS, Planned, rows
 from plimsoll_agent.top.sampler import LOOK_AGAIN, Sample, Sampler
 from plimsoll_agent.top.screen import Screen
@@ -37,6 +46,7 @@ from plimsoll_agent.util.frozen import replace
 
 LOG = logging.getLogger(__name__)
 LEAST_INTERVAL = 0.5
+_REWIND = timedelta(hours=1)
 _REDRAW = 0.5
 """Seconds between redraws when no key is pressed."""
 
@@ -95,7 +105,7 @@ class Top(NodeCommand, Listing):
             plan = LivePlan(settings, scope)
             if not self._is_live:
                 return once.COLUMNS, self._once(parsed_args, sampler, plan)
-            self._live(parsed_args, sampler, plan, hypervisor)
+            self._live(parsed_args, sampler, plan, hypervisor, state_of(settings))
         return (), ()
 
     def produce_output(
@@ -123,13 +133,13 @@ class Top(NodeCommand, Listing):
         return [once.cells(row) for row in selection if row.usage is not None]
 
     def _live(
-        self, parsed_args: argparse.Namespace, sampler: Sampler, plan: LivePlan, hypervisor: Hypervisor
+        self, parsed_args: argparse.Namespace, sampler: Sampler, plan: LivePlan, hypervisor: Hypervisor, state: State
     ) -> None:
         view = View(sort=parsed_args.sort, reverse=parsed_args.reverse, needle=parsed_args.filter)
         rounds = Rounds(sampler, plan, parsed_args.interval)
         try:
             with _quiet_logging(), Screen(sys.stdin, sys.stdout, self.colour) as screen:
-                _show(rounds, Explaining(plan, hypervisor), screen, view)
+                _show(rounds, Explaining(plan, hypervisor), Rewind(state), screen, view)
         except KeyboardInterrupt:
             return
         finally:
@@ -239,6 +249,44 @@ class Explaining:
         self._found = (pane, explanation)
 
 
+class Rewind:
+    """What a screen shows before now. Read from files at the first step back, and kept until it is live again."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._moments: Sequence[PastMoment] | None = None
+        self._trouble = ""
+
+    def of(self, view: View, now: Shown) -> tuple[View, Shown]:
+        """The view, no further back than passes are known, and what it shows."""
+        if not view.back:
+            self._moments = None
+            return view, now
+        if self._moments is None:
+            self._moments = self._known(now.at)
+        view = replace(view, back=min(view.back, len(self._moments) or 1))
+        if not self._moments:
+            return view, replace(now, trouble=self._trouble)
+        sample, past = rewind.rewound(self._moments, view.back, now.sample)
+        return view, replace(now, sample=sample, at=past.moment.of.at, planned=Planned(), past=past)
+
+    def _known(self, now: datetime) -> Sequence[PastMoment]:
+        self._trouble = "no pass of the last hour measured the disks; > goes back to now"
+        try:
+            return self._read(now)
+        except StateError as error:
+            self._trouble = str(error)
+            return ()
+
+    def _read(self, now: datetime) -> Sequence[PastMoment]:
+        """Raises ``StateError``."""
+        since = now - _REWIND
+        changes = record_query.entries(Record(self._state.record), Selection(since=since))
+        return rewind.moments(
+            usage_history.recent(self._state, since), [each for each in changes if isinstance(each, RecordedChange)]
+        )
+
+
 @contextmanager
 def _quiet_logging() -> Iterator[None]:
     """Keeps the log off the screen; its last lines are logged afterwards."""
@@ -261,14 +309,15 @@ class _Kept(logging.Handler):
         self.entries.append(record)
 
 
-def _show(rounds: Rounds, explaining: Explaining, screen: Screen, view: View) -> None:
+def _show(rounds: Rounds, explaining: Explaining, past: Rewind, screen: Screen, view: View) -> None:
     snapshot = rounds.shown()
     while True:
         if not view.paused:
             snapshot = rounds.shown()
-        if view.pane is not None:
+        if view.pane is not None and not view.pane.holds:
             view = replace(view, pane=explaining.of(view.pane, snapshot.sample))
-        picture = live_view.screen(snapshot, view, *screen.size)
+        view, contents = past.of(view, snapshot)
+        picture = live_view.screen(contents, view, *screen.size)
         view = picture.view
         screen.draw(picture.lines)
         keystrokes = screen.keys(_REDRAW, key_map.unfinished)

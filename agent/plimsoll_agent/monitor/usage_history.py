@@ -21,7 +21,7 @@ from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import mapping, maybe, number, text
-from plimsoll_agent.util.frozen import astuple, frozen
+from plimsoll_agent.util.frozen import astuple, frozen, replace
 
 # A disk takes some 150 bytes a pass: with 200 disks and a pass every five minutes each file has a day.
 MOST_BYTES = 8 * 2**20
@@ -41,6 +41,8 @@ class PastDisk:
     share: float | None
     allowed: int | None
     """The limit's value."""
+    rates: Rates | None = None
+    """By direction; None in lines of versions before 0.2."""
 
 
 @frozen(kw_only=True)
@@ -80,6 +82,19 @@ def passes(state: State) -> Iterator[PastPass]:
     """In order of time. Raises ``StateError``."""
     for path in (state.usage_before, state.usage):
         yield from _of(path)
+
+
+def recent(state: State, since: datetime) -> list[PastPass]:
+    """The passes since then, in order of time; older lines are not parsed. Raises ``StateError``."""
+    newest_first: list[PastPass] = []
+    for path in (state.usage, state.usage_before):
+        for line in reversed(_lines(path)):
+            with suppress(*decoding.UNREADABLE):
+                past = _past(json.loads(line))
+                if past.at < since:
+                    return newest_first[::-1]
+                newest_first.append(past)
+    return newest_first[::-1]
 
 
 def most_used(state: State) -> dict[str, Used]:
@@ -136,9 +151,13 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _past(value: Any) -> PastPass:
+    disks = mapping(_disk, value["disks"])
+    rates = [Rates(*map(number, each)) for each in value.get("rates", [])]
+    if len(rates) == len(disks):
+        disks = {key: replace(disk, rates=its) for (key, disk), its in zip(disks.items(), rates, strict=True)}
     return PastPass(
         at=datetime.fromtimestamp(number(value["at"]), UTC),
-        disks=mapping(_disk, value["disks"]),
+        disks=disks,
         unanswered=frozenset(decoding.several(text, value.get("unanswered", []))),
         paused=frozenset(decoding.several(text, value.get("paused", []))),
     )

@@ -23,7 +23,9 @@ r              reverse the order
 /              filter: guest, server, project, type, disk, volume, image
 Esc            clear the filter
 p              pause the screen; measuring goes on
-? h            this page; any key closes it
+<  >           a pass back, up to an hour; a pass on; > at the end is now
+h              the command that holds this disk; Esc or q closes it
+?              this page; any key closes it
 q              quit; Ctrl-Z suspends"""
 
 
@@ -46,6 +48,8 @@ class Pane:
     explained: Explained | None = None
     """None while it is being found out."""
     first: int = 0
+    holds: bool = False
+    """It has the command for a hold, not why the disk has its limits."""
 
 
 @frozen(kw_only=True)
@@ -63,6 +67,8 @@ class View:
     first: int = 0
     """The number of the first row on the screen."""
     pane: Pane | None = None
+    back: int = 0
+    """So many passes back from now; 0 is live."""
 
 
 @frozen(kw_only=True)
@@ -141,7 +147,13 @@ def press(view: View, key: str, shape: Shape) -> View | None:
             return _from_top(replace(view, needle=""))
         case "p":
             return replace(view, paused=not view.paused)
-        case "h" | "?":
+        case "<":
+            return replace(view, back=view.back + 1)
+        case ">":
+            return replace(view, back=max(view.back - 1, 0))
+        case "h" if shape.rows:
+            return replace(_on_row(view, view.at, shape), pane=Pane(shape.rows[view.at], holds=True))
+        case "?":
             return replace(view, help=True)
         case _:
             return view

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from datetime import datetime
@@ -15,10 +16,11 @@ from plimsoll_agent.messages.tones import rich_style
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.terminal.cells import bar, cut, cut_middle, cut_words, fit, iops, mib, percent, steady
-from plimsoll_agent.top.keys import HELP, Pane, Shape, View, settled
+from plimsoll_agent.top.keys import HELP, Explained, Pane, Shape, View, settled
+from plimsoll_agent.top.rewind import Rewound, change_words
 from plimsoll_agent.top.rows import DiskRow, Planned, Wrong, rows, why
 from plimsoll_agent.top.sampler import Sample
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import plural, printable
 
 _GAP = "  "
@@ -39,6 +41,8 @@ class Shown:
     late: float | None = None
     """Seconds that a round takes, where it is longer than the interval."""
     trouble: str | None = None
+    past: Rewound | None = None
+    """Of a screen that shows a pass before now."""
 
 
 @frozen
@@ -55,6 +59,9 @@ def screen(contents: Shown, view: View, width: int, height: int) -> Screen:
     matches = [row for row in every if row.means(view.needle)]
     top = list(_head(contents, every, view, width))
     room = max(height - len(top) - 2, 1)  # for rows and pane; besides there are the titles and the foot
+    if view.pane is not None and view.pane.holds and view.pane.explained is None:
+        row = next((row for row in every if row.key == view.pane.key), None)
+        view = replace(view, pane=replace(view.pane, explained=hold_command(row)))
     pane = [] if view.pane is None else list(_pane_lines(view.pane, width))
     pane_page = min(len(pane), max(room - 1 - _LEAST_ROWS, 1))
     page = max(room - (pane_page + 1 if view.pane is not None else 0), 1)
@@ -89,17 +96,31 @@ def _head(contents: Shown, every: Sequence[DiskRow], view: View, width: int) -> 
         parts.append((f"{unknown} unknown", rich_style("unknown"), 0))
     parts.append((f"{at_limit} at limit", "", 1))
     parts.append((f"{plural(len(sample.usages), 'disk')} on {plural(sample.guests, 'guest')}", "", 2))
-    parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {contents.interval:g} s", "", 3))
+    if contents.past is not None:
+        parts.append((f"PAST: {plural(contents.past.back, 'pass', 'passes')} back, > forward", "bold", 0))
+    else:
+        parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {contents.interval:g} s", "", 3))
     line = Text()
     for number, (text, style, _) in enumerate(_fitting(parts, width)):
         line.append("   " if number else "").append(text, style)
     line.append(" " * (width - cell_len(line.plain)))
     line.stylize("reverse")
     yield line
+    if contents.past is not None:
+        yield Text(fit(_past_words(contents.past, sample, width), width))
     wrong = list(_wrong(contents, width))
     if wrong:
         text = fit("; ".join(wrong), width)
         yield _styled(text, "bold")
+
+
+def _past_words(past: Rewound, sample: Sample, width: int) -> str:
+    """The passes that are known as a strip, and what was changed before the one that is shown."""
+    first, last = past.moments[0].of.at, past.moments[-1].of.at
+    strip = f"{first:%H:%M}Z {past.strip(width // 3)} {last:%H:%M}Z"
+    changes = change_words(past.moment, sample)
+    losses = f"; {plural(past.gone, 'disk')} of then not here now" if past.gone else ""
+    return f"{strip}   {f'changed: {steady(changes)}' if changes else 'no limit changed'}{losses}"
 
 
 def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> Sequence[tuple[str, str, int]]:
@@ -133,6 +154,7 @@ def _foot(view: View, page: int, number: int, width: int) -> Text:
         parts = [
             ("q quit", "", 4),
             ("? help", "", 3),
+            ("< past", "", 5),
             (f"/ filter: {needle}" if view.needle else "/ filter", "", 0 if view.needle else 2),
             (f"sort: {view.sort}{' reversed' if view.reverse else ''}", "", 0),
             ("Esc close" if view.pane else "Enter explain", "", 1),
@@ -155,6 +177,22 @@ def _pane_lines(pane: Pane, width: int) -> Iterator[Text]:
     for source, answer in pane.explained.rows:
         for number, part in enumerate(_wrapped(answer, max(width - first - len(_GAP), 10))):
             yield Text(fit(steady(source) if number == 0 else "", first) + _GAP).append_text(part)
+
+
+def hold_command(row: DiskRow | None) -> Explained:
+    """What holds the disk, to type or to paste: its closest limit stands in it, to be changed."""
+    disk = None if row is None else row.disk
+    if row is None or disk is None:
+        return Explained("plimsoll disk hold add", ("the disk is no longer here",), ())
+    limits = disk.actual if isinstance(disk.actual, Limits) else Limits()
+    shares = row.usage.shares if row.usage is not None else {}
+    base = max(shares, key=lambda each: shares[each], default="total_iops_sec")
+    value = getattr(limits, base) or "NUMBER"
+    name = f"{shlex.quote(steady(disk.guest.name))} {shlex.quote(steady(disk.target))}"
+    command = f"plimsoll disk hold add {name} --for 2h --set {base}={value} --reason TEXT"
+    return Explained(
+        "hold this disk", (command,), (("--set", "changes this limit and keeps the others; 0 removes it"),)
+    )
 
 
 def _wrapped(text: str, width: int) -> Iterable[Text]:

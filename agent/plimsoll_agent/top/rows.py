@@ -83,7 +83,8 @@ class DiskRow:
 
     @property
     def type(self) -> str:
-        return self.outcome.disk.volume_type or "" if self.outcome is not None else ""
+        disk = self.outcome.disk if self.outcome is not None else self.disk
+        return "" if disk is None else disk.volume_type or ""
 
     @property
     def desired(self) -> Limits | None:

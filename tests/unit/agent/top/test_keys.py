@@ -45,7 +45,7 @@ def pressed(*sent: str, rows: list[str] | None = None, view: View | None = None,
 
 def test_q_quits_but_closes_what_is_open_and_is_a_letter_in_a_filter() -> None:
     assert pressed("q") is None
-    assert pressed("h", "q") == View()
+    assert pressed("?", "q") == View()
     assert pressed("/", "q", "b", "backspace", "enter") == View(needle="q")
     assert pressed("/", "q", "enter", "q") is None
     opened = pressed("enter", "q")
