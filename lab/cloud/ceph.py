@@ -69,14 +69,19 @@ class Ceph:
                 return line.split("=", 1)[1].strip()
         raise LabError(f"there is no key of {entity}")
 
-    def daemon(self, name: str, environment: Mapping[str, str] | None = None) -> Daemon:
-        """`mon.a`, `mgr.a`, `osd.0`, `osd.1` or `osd.2`; the environment is added to when it is started."""
+    def daemon(self, name: str, environment: Mapping[str, str] | None = None, group: Path | None = None) -> Daemon:
+        """`mon.a`, `mgr.a`, `osd.0`, `osd.1` or `osd.2`; the environment is added to when it is started.
+
+        It is started in that memory cgroup.
+        """
         kind, _, number = name.partition(".")
         if name not in self.daemon_names:
             raise LabError(f"no daemon {name}: there are {', '.join(self.daemon_names)}")
         argv = [f"/usr/bin/ceph-{kind}", "-f", "-i", number, "-c", str(self.conf)]
         if environment:
             argv = ["/usr/bin/env", *(f"{key}={value}" for key, value in environment.items()), *argv]
+        if group is not None:
+            argv = ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', str(group), *argv]
         log = self._layout.logs / f"ceph/{name}.out"
         return Daemon(
             self._namespace, name, program(argv, self._layout.cache_inside), log, lambda: self._serves(name)

@@ -38,6 +38,8 @@ from tests.functional.test_drill import STATUS
 from tests.functional.test_mds import REEF, Beside, file_system
 from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
+from tests.functional.test_return import Cluster
+from tests.functional.test_return import statuses as returning
 from tests.functional.webserver import key_pair
 from tests.lab.faults.table import ELSEWHERE, Elsewhere
 from tests.tables import TABLES, Table, standing
@@ -376,6 +378,11 @@ def _statuses_of_insight(run: Run, directory: Path, test_node: str) -> Iterator[
     )
 
 
+def _statuses_of_return(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
+    (directory / "cluster").mkdir()
+    yield from returning(Cluster(directory / "cluster"), run, directory / "state")
+
+
 def _of_a_damaged_memory(run: Run, memory: Path) -> int:
     whole = memory.read_text()
     memory.write_text("damaged")
@@ -494,6 +501,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path", "test_node"),
     ),
     "mds watch; mds settle, mds undo": (_statuses_of_file_systems, ("tmp_path",)),
+    "return plan; return run; return status; return stop": (_statuses_of_return, ("tmp_path",)),
     "probe run; probe list, probe history, probe show, probe compare; probe timetable; probe report": (
         _statuses_of_probes,
         ("tmp_path", "test_node"),

@@ -104,6 +104,7 @@ ELSEWHERE = {
     r"plimsoll region (status|promised .*|explain .*)": ("tests/functional/test_docs.py", '"region", "explain"'),
     r"plimsoll drill (record|mark|report) .*": ("tests/functional/test_drill.py", '"drill", "record"'),
     r"plimsoll mds (watch|settle|undo) .*": ("tests/lab/test_mds.py", '"mds", "settle"'),
+    r"plimsoll return (plan|run|status|stop) ?.*": ("tests/functional/test_return.py", '"--flag", "noout"'),
     r"plimsoll probe (run --guest|show|compare) ?.*": ("tests/lab/test_probes.py", '"probe", "show"'),
     r"plimsoll probe run --here .*": ("tests/functional/test_docs.py", '"--here"'),
     r"plimsoll disk acknowledge (add|end) .*": ("tests/functional/test_docs.py", "disk acknowledge"),

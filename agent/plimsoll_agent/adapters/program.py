@@ -51,8 +51,11 @@ def run(
     environment: Mapping[str, str],
     account: Account | None = None,
     directory: str | None = None,
+    content: bytes = b"",
 ) -> Ended:
     """Run it to its end, as ``account`` and in ``directory``, by default as this process. Errors name it ``who``.
+
+    ``content`` is its standard input, and less than a pipe takes at once (64 KiB).
 
     Raises ``Unreachable`` where it cannot be started, ``DeadlineExceeded``, ``Rejected`` for too long an output.
     """
@@ -60,7 +63,7 @@ def run(
         # A new session, so that what it starts is killed with it.
         process = subprocess.Popen(  # noqa: S603  # a list of words, no shell
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if content else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -71,6 +74,9 @@ def run(
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         why = getattr(error, "strerror", None) or error
         raise Unreachable(f"{argv[0]}: cannot be run: {why}") from error
+    if process.stdin is not None:
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(content)
     try:
         out, complaint = _said(who, process, time.monotonic() + seconds)
     except TimeoutError as error:

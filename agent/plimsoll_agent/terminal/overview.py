@@ -25,7 +25,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("Where limits come from", ("rules", "catalogue", "qos")),
     ("What guests get", ("probe", "hist", "slow", "mds")),
-    ("What a change or a failure would cost", ("simulate", "forecast", "drill")),
+    ("What a change or a failure would cost", ("simulate", "forecast", "drill", "return")),
     ("The region", ("region", "region explain", "region hold")),
     ("Set-up", ("settings", "monitoring", "state check", "complete")),
 )
@@ -41,6 +41,7 @@ NOUNS: Mapping[str, str] = {
     "probe": "Measure in guests what they get, and list the results",
     "mds": "Watch the ranks of a CephFS; end thrashing, and undo that",
     "drill": "Record, mark, report and compare drills",
+    "return": "Start OSDs that are down, in waves that fit memory",
     "region": "Show all nodes; approve and pause for all of them",
     "region hold": "Hold disks wherever their guests run",
     "monitoring": "Make the files for Prometheus, Nagios and Grafana",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.drill import status as answers
 from plimsoll_insight.drill.status import ClusterCounts, LogLine
 from plimsoll_insight.forecast import failures, settings
+from plimsoll_insight.ordered_return import cluster as osds
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import LogClock, SlowRequest
 
@@ -46,6 +48,7 @@ class LiveCluster:
     """Seconds, for each question."""
     command: str = "ceph"
     rbd: str = "rbd"
+    osdmaptool: str = "osdmaptool"
 
     def map(self) -> Map:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``, ``UnreadableTree``."""
@@ -88,6 +91,33 @@ class LiveCluster:
         """Raises as ``map`` does, and ``UnreadablePlacement``."""
         words = (("pg", "dump", "pgs_brief"), ("osd", "pool", "ls", "detail"), ("df",))
         return failures.placement(*(self._run(*each).decode("utf-8", "replace") for each in words))
+
+    def osd_map(self, epoch: int | None = None) -> osds.OsdMap:
+        """As it is, or was at this epoch. Raises as ``map`` does."""
+        words = () if epoch is None else (str(epoch),)
+        return osds.osd_map(self._run("osd", "dump", *words).decode("utf-8", "replace"))
+
+    def groups(self) -> dict[str, osds.Group]:
+        """The placement groups as they are. Raises as ``map`` does."""
+        return osds.groups(self._run("pg", "dump", "pgs_brief").decode("utf-8", "replace"))
+
+    def full_placement(self) -> dict[str, tuple[int, ...]]:
+        """Where they are while all OSDs are up. Raises as ``map`` does."""
+        with tempfile.TemporaryDirectory(prefix="plimsoll-") as directory:
+            file = f"{directory}/osdmap"
+            self._run("osd", "getmap", "-o", file)
+            argv = [self.osdmaptool, file, "--mark-up-in", "--test-map-pgs-dump"]
+            answer = self._run_program("osdmaptool", argv, self.deadline)
+        return osds.full_placement(answer.decode("utf-8", "replace"))
+
+    def health(self) -> tuple[ClusterCounts, osds.Health]:
+        """Both of one answer. Raises as ``map`` does."""
+        words = self._run("status").decode("utf-8", "replace")
+        return answers.status(words), osds.health(words)
+
+    def osd_section(self) -> dict[str, str]:
+        """What is set for all OSDs. Raises as ``map`` does."""
+        return osds.osd_section(self._run("config", "dump").decode("utf-8", "replace"))
 
     def osd_settings(self, osd: int) -> settings.Osd:
         """What it has in force. Raises as ``map`` does, and ``UnreadableSettings``."""

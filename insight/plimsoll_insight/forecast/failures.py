@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -109,6 +110,12 @@ class Placement:
     def copies(self) -> Range | None:
         sizes = [pool.size for pool in self.pools.values() if pool.objects]
         return Range(min(sizes), max(sizes)) if sizes else None
+
+    @property
+    def groups_of_each(self) -> Range | None:
+        """Placement groups of an OSD; None without any."""
+        numbers = Counter(osd for _, on in self.groups for osd in on).values()
+        return Range(min(numbers), max(numbers)) if numbers else None
 
     def failure(self, name: str, osds: Collection[int], tree: Tree) -> Failure:
         """What these OSDs have. Objects are spread evenly over the placement groups of their pool."""

@@ -1,0 +1,304 @@
+"""``plimsoll return run``: starts OSDs that are down in waves that fit the memory of their hosts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+
+from plimsoll_agent.app.context import who
+from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.terminal.base import YES, LocalCommand
+from plimsoll_agent.terminal.moments import time_of
+from plimsoll_agent.terminal.output import USUAL_WIDTH
+from plimsoll_agent.terminal.until import ended_early
+from plimsoll_agent.util import files, locks
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+from plimsoll_insight.cli.drill_sources import ClusterLog, ClusterStatus
+from plimsoll_insight.cli.return_plan import Look, add_options, hosts_of, look_at, reserve_of, writer_of
+from plimsoll_insight.drill.recording import RecordingWriter, read
+from plimsoll_insight.drill.sources import Sources
+from plimsoll_insight.ordered_return import journal, messages
+from plimsoll_insight.ordered_return.control import Bounds
+from plimsoll_insight.ordered_return.journal import Change, Journal, JournalError, Kind, Target
+from plimsoll_insight.ordered_return.runner import Ending, Outcome, Runner
+
+FLAGS = ("noout", "nodown", "norebalance", "nobackfill", "norecover", "noscrub", "nodeep-scrub")
+_BY_MCLOCK = "osd_mclock_profile"
+_OVERRIDE = "osd_mclock_override_recovery_settings"
+_WITHOUT_MCLOCK = ("osd_max_backfills", "osd_recovery_max_active", "osd_recovery_sleep")
+SETTINGS = (*_WITHOUT_MCLOCK, _BY_MCLOCK, _OVERRIDE)
+_LATE = 3.0
+"""Intervals for which a status counts without a next one."""
+
+
+LOCK = "return.lock"
+
+
+class Busy(PlimsollError):
+    """Another return is under way."""
+
+    exit_status = 75
+
+
+class ReturnRun(LocalCommand):
+    """Start OSDs that are down, in waves that fit their hosts' memory.
+
+    Those come first that bring placement groups back to service. It names the cluster, the hosts and the waves, and
+    asks. Then it starts one wave at a time: the next one when all of it is up, has peered, and its memory has peaked,
+    and if the next fits into what is free. It holds, and says why, when something goes wrong, and ends if that lasts
+    longer than --patience. Ctrl-C ends it; OSDs stay as they are.
+
+    Flags and settings are set only as --flag and --set name them. They are recorded first, and restored at the end,
+    whatever that is; after kill -9 by return stop, or by the next run. Until then systemd restarts no OSD of these
+    hosts that fails, since it would take the memory of others.
+
+    Exit status:
+        0   done or, with --check, no OSD is down
+        1   error: nothing was started
+        2   with --check: OSDs would be started
+        3   it ended early, or something could not be restored
+        64  usage
+        75  another return is under way
+
+    Examples:
+        plimsoll return run --flag noout
+        plimsoll return run --within rack-2 --when-full restart --set osd_max_backfills=1
+        plimsoll return run --unit 'ceph-{fsid}@osd.{osd}.service' --on-host 'ssh root@{host}' --check
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("--check", action="store_true", help="show what would be done, and write nothing")
+        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        parser.add_argument("--record", metavar="FILE", type=Path,
+                            help="a new file for the recording; default: beside the record of returns")  # fmt: skip
+        parser.add_argument("--until", choices=("active", "clean"), default="clean",
+                            help="ends when all waves serve (active), or in sync (clean, the default)")  # fmt: skip
+        bounds = parser.add_argument_group("when it holds")
+        bounds.add_argument("--slow", metavar="N", type=int, default=100, help="more slow requests; default: 100")
+        bounds.add_argument("--start-within", metavar="TIME", default="5m",
+                            help="an OSD is not up so long after its start; default: 5m")  # fmt: skip
+        bounds.add_argument("--patience", metavar="TIME", default="15m", help="how long it holds; default: 15m")
+        bounds.add_argument("--when-full", choices=("wait", "restart"), default="wait",
+                            help="where the next does not fit: wait, or restart the OSD that holds most")  # fmt: skip
+        bounds.add_argument("--interval", metavar="TIME", default="2s", help="between two looks; default: 2s")
+        change = parser.add_argument_group("what is changed for that time")
+        change.add_argument("--flag", metavar="FLAG", action="append", default=[], choices=FLAGS,
+                            help=f"set it: {', '.join(FLAGS)}; repeatable")  # fmt: skip
+        change.add_argument("--set", metavar="NAME=VALUE", action="append", default=[],
+                            help=f"for all OSDs: {', '.join(SETTINGS)}; repeatable")  # fmt: skip
+        change.add_argument("--keep-restarts", action="store_true",
+                            help="systemd may go on to restart OSDs that fail")  # fmt: skip
+        add_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        bounds, interval = bounds_of(parsed_args), time_of("--interval", parsed_args.interval)
+        if not 0 < interval <= 60:
+            raise UsageError("--interval: must be more than 0, and at most a minute")
+        desired = desired_of(parsed_args)
+        home = self.settings(parsed_args).state_dir / "return"
+        with nullcontext() if parsed_args.check else alone(home):
+            return self._of(parsed_args, desired, bounds, interval, home)
+
+    def _of(
+        self, parsed_args: argparse.Namespace, desired: dict[Target, str], bounds: Bounds, interval: float, home: Path
+    ) -> int:
+        former = Left.of(journal.read(home / journal.NAME))
+        look = look_at(self, parsed_args)
+        if look is None:
+            self._say("No OSD is down that could return.")
+            if former.changes:
+                self.warn_of(f"{former.words}: plimsoll return stop restores that")
+            return 0
+        former.check(look.ways.fsid)
+        desired |= _no_restarts(parsed_args, look)
+        _check_mclock(desired, look.has_mclock)
+        for line in (f"Cluster {look.ways.fsid}.", *messages.plan_lines(look.plan), *messages.wave_lines(look.plan)):
+            self._say(line)
+        for target, value in desired.items():
+            self._say(f"{messages.target_words(target)}: {value} for that time.")
+        if look.refusals:
+            raise PlimsollError(f"nothing is started: {'; '.join(look.refusals)}")
+        if parsed_args.check:
+            return 2
+        if not self._agrees(parsed_args, look):
+            self._say("Nothing started.")
+            return 1
+        return self._run(parsed_args, look, desired, former, bounds, interval, home)
+
+    def _agrees(self, parsed_args: argparse.Namespace, look: Look) -> bool:
+        """Raises ``UsageError`` without a terminal to ask on."""
+        if parsed_args.yes:
+            return True
+        if not self.app.stdin.isatty():
+            raise UsageError("nothing started: no terminal to ask on. Add --yes, or look first with --check")
+        on = ", ".join(map(printable, sorted(look.views)))
+        return self.answer_to(f"Start these OSDs of {on} in cluster {look.ways.fsid}? [y/N] ") in YES
+
+    def _run(
+        self, parsed_args: argparse.Namespace, look: Look, desired: Mapping[Target, str], former: Left,
+        bounds: Bounds, interval: float, home: Path,
+    ) -> int:  # fmt: skip
+        from plimsoll_insight.adapters.returning_osds import ReturnWorld
+
+        now = datetime.now(UTC)
+        run = f"{now:%Y%m%dT%H%M%SZ}"
+        path = parsed_args.record or home / f"{run}.drill"
+        book = Journal(home / journal.NAME, run, who(), lambda: datetime.now(UTC))
+        world = ReturnWorld(writer_of(self, parsed_args), hosts_of(look), sorted(look.views), bounds.tolerated)
+        writer = RecordingWriter.begin(path, time.time(), socket.gethostname(), interval)
+        ways = look.ways
+        book.write("begin", fsid=ways.fsid, osds=sorted(look.plan.returning), pid=os.getpid(), recording=str(path),
+                   unit=ways.unit, on_host=list(ways.on_host), version=journal.VERSION)  # fmt: skip
+        sources = _sources(parsed_args, self, writer, interval)
+        sources.start()
+
+        def say(words: str) -> None:
+            self._clear()
+            self._say(f"{datetime.now(UTC):%H:%M:%S} {words}")
+            writer.write(time.time(), {"mark": words[:500], "by": who()})
+
+        with ended_early() as stop:
+            runner = Runner(world, book, look.plan, look.whole, bounds, say=say, wait=stop.wait,
+                            show=self._show, interval=interval)  # fmt: skip
+            outcome = runner.run(desired, former.changes)
+        sources.stop()
+        writer.write(time.time(), {"end": "over" if outcome.ending is Ending.DONE else "stopped"})
+        book.write("end", text=outcome.text, ending=outcome.ending.value)
+        self._clear()
+        return self._summary(outcome, look, path)
+
+    def _summary(self, outcome: Outcome, look: Look, path: Path) -> int:
+        if outcome.ending is not Ending.DONE:
+            self._say(f"Ended early: {outcome.text}. OSDs stay as they are; return run goes on with the rest.")
+        number = len(outcome.progress.finished) + len(outcome.progress.current)
+        self._say(f"{number} of {len(look.plan.returning)} OSDs started in {messages.seconds(outcome.seconds)};"
+                  f" forecast {messages.time_range(look.plan.seconds)} until the last wave serves.")  # fmt: skip
+        score, unknown = impact_score(path)
+        self._say(f"Impact score {score:.1f} PG·s peering"
+                  + (f", {unknown:.0f} s unknown" if unknown >= 1 else "") + ".")  # fmt: skip
+        for line in messages.memory_lines(outcome.progress, look.plan):
+            self._say(line)
+        self._say(f"Recorded in {path}: plimsoll drill report {path}")
+        for words in outcome.left:
+            self.warn_of(f"{words}. Try again: plimsoll return stop")
+        return 0 if outcome.ending is Ending.DONE and not outcome.left else 3
+
+    def _say(self, words: str) -> None:
+        self.app.stdout.write(f"{words}\n")
+        self.app.stdout.flush()
+
+    def _show(self, words: str) -> None:
+        if self.app.stderr.isatty():
+            self.app.stderr.write(f"\r\x1b[K{words[: (self.terminal.width or USUAL_WIDTH) - 1]}")
+            self.app.stderr.flush()
+
+    def _clear(self) -> None:
+        if self.app.stderr.isatty():
+            self.app.stderr.write("\r\x1b[K")
+            self.app.stderr.flush()
+
+
+def bounds_of(parsed_args: argparse.Namespace) -> Bounds:
+    """Raises ``UsageError``."""
+    return Bounds(
+        reserve=reserve_of(parsed_args),
+        slow=parsed_args.slow,
+        start_within=time_of("--start-within", parsed_args.start_within),
+        steady=time_of("--steady", parsed_args.steady),
+        patience=time_of("--patience", parsed_args.patience),
+        restarts=parsed_args.when_full == "restart",
+        until_clean=parsed_args.until == "clean",
+        tolerated=frozenset(parsed_args.tolerate),
+    )
+
+
+def desired_of(parsed_args: argparse.Namespace) -> dict[Target, str]:
+    """Raises ``UsageError``."""
+    desired = {Target(Kind.FLAG, flag): "set" for flag in parsed_args.flag}
+    for words in parsed_args.set:
+        name, _, value = words.partition("=")
+        if name not in SETTINGS:
+            raise UsageError(f"--set {printable(words)}: only {', '.join(SETTINGS)} are set, as NAME=VALUE")
+        if not value.replace(".", "").replace("_", "").isalnum():
+            raise UsageError(f"--set {printable(words)}: needs a value")
+        if desired.setdefault(Target(Kind.SETTING, name), value) != value:
+            raise UsageError(f"--set {name} is given twice")
+    return desired
+
+
+def _check_mclock(desired: Mapping[Target, str], has_mclock: bool | None) -> None:
+    """Since Quincy OSDs with mClock take no notice of some settings. Raises ``UsageError``."""
+    names = {target.name for target in desired if target.kind is Kind.SETTING}
+    of_no_use = names.intersection(_WITHOUT_MCLOCK)
+    if has_mclock and of_no_use and _OVERRIDE not in names:
+        raise UsageError(
+            f"--set {min(of_no_use)}: OSDs have mclock_scheduler, where it has no effect; give"
+            f" --set {_BY_MCLOCK}=high_client_ops, or --set {_OVERRIDE}=true as well"
+        )
+    if has_mclock is False and names.intersection((_BY_MCLOCK, _OVERRIDE)):
+        raise UsageError(f"--set {_BY_MCLOCK}: OSDs have no mclock_scheduler (osd_op_queue), so it has no effect")
+
+
+def _no_restarts(parsed_args: argparse.Namespace, look: Look) -> dict[Target, str]:
+    if parsed_args.keep_restarts or not look.ways.is_systemd:
+        return {}
+    return {Target(Kind.RESTARTS, host): "no" for host in sorted(look.views)}
+
+
+def _sources(
+    parsed_args: argparse.Namespace, command: LocalCommand, writer: RecordingWriter, interval: float
+) -> Sources:
+    status = ClusterStatus(writer_of(command, parsed_args), time.time)
+    return Sources(writer, {"ceph": status, "log": ClusterLog(status, time.time())}, interval, time.time)
+
+
+def impact_score(path: Path) -> tuple[float, float]:
+    """PG·s that were peering, and for how many seconds that is unknown. Raises ``RecordingError``."""
+    recording = read(path)
+    statuses = recording.statuses
+    ends = [time for time, _ in statuses[1:]] + [recording.last]
+    lengths = [min(end - time, _LATE * recording.interval) for (time, _), end in zip(statuses, ends, strict=False)]
+    score = sum(length * status.peering for length, (_, status) in zip(lengths, statuses, strict=False))
+    return score, max(recording.last - recording.began - sum(lengths), 0.0)
+
+
+@contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """In the directory of returns, while no other one is under way. Raises ``Busy``, ``JournalError``."""
+    files.prepare(home, 0o700, JournalError)
+    lock = home / LOCK
+    with locks.held(lock, Busy(f"{lock}: another return is under way: plimsoll return status"), JournalError):
+        yield
+
+
+@frozen
+class Left:
+    """What an earlier return has changed and not restored, and in which cluster."""
+
+    changes: dict[Target, Change]
+    fsid: str
+
+    @classmethod
+    def of(cls, entries: Sequence[journal.Entry]) -> Left:
+        fsids = [str(entry.facts["fsid"]) for entry in entries if entry.what == "begin"]
+        return cls(journal.open_changes(entries), fsids[-1] if fsids else "")
+
+    @property
+    def words(self) -> str:
+        return f"an earlier return left changes: {', '.join(map(messages.target_words, self.changes))}"
+
+    def check(self, fsid: str) -> None:
+        """Raises ``PlimsollError`` where that is another cluster."""
+        if self.changes and fsid != self.fsid:
+            raise PlimsollError(
+                f"{self.words} in cluster {self.fsid}, and this is {fsid}: restore it first, by return stop there"
+            )

@@ -1,0 +1,183 @@
+"""What a cluster answers about its OSDs, their placement groups and what is set for them. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+from plimsoll_agent.errors import Rejected
+from plimsoll_agent.util.decoding import UNREADABLE, complaint, several
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import printable
+
+_STUCK = ("down", "incomplete")
+"""In its state, a placement group waits for an OSD that is down: it does not peer on."""
+_MOVING = ("peering", "activating", "unknown", "creating", "wait")
+EXPECTED = frozenset(
+    [
+        "PG_AVAILABILITY",
+        "PG_DEGRADED",
+        "OBJECT_MISPLACED",
+        "SLOW_OPS",
+        "REQUEST_SLOW",
+        "REQUEST_STUCK",
+        "OSDMAP_FLAGS",
+        "OSD_FLAGS",
+        "PG_NOT_SCRUBBED",
+        "PG_NOT_DEEP_SCRUBBED",
+        "RECENT_CRASH",
+        "OSD_SLOW_PING_TIME_BACK",
+        "OSD_SLOW_PING_TIME_FRONT",
+        "POOL_APP_NOT_ENABLED",
+        "POOL_NO_REDUNDANCY",
+        "TOO_MANY_PGS",
+        "TOO_FEW_PGS",
+    ]
+)
+"""Health checks that OSDs raise which are down, or which have to do neither with OSDs nor with their return."""
+_DOWN = re.compile(r"OSD_(?:[A-Z]+_)?DOWN")
+BLOCKING_FLAGS = frozenset({"noup", "noin", "pauserd", "pausewr"})
+"""With one of them no OSD that starts serves again."""
+_ROW = re.compile(r"(\d+\.[0-9a-f]+)\t\[([\d,]*)\]\t", re.ASCII)
+_NO_OSD = 2**31 - 1
+"""In an erasure coded placement group, in place of one that is down (CRUSH_ITEM_NONE)."""
+
+
+@frozen
+class Group:
+    """A placement group."""
+
+    state: str
+    acting: tuple[int, ...]
+
+    @property
+    def is_inactive(self) -> bool:
+        """It serves no request; a stale one is as it was when its last OSD went."""
+        words = self.state.split("+")
+        return "active" not in words or "stale" in words
+
+    @property
+    def is_moving(self) -> bool:
+        """It is on its way to another state by itself."""
+        words = self.state.split("+")
+        return any(word in words for word in _MOVING) and not any(word in words for word in _STUCK)
+
+    @property
+    def is_clean(self) -> bool:
+        words = set(self.state.split("+"))
+        return {"active", "clean"} <= words and "stale" not in words
+
+
+@frozen
+class Osd:
+    is_up: bool
+    is_in: bool
+    is_destroyed: bool
+    down_since: float | None
+    """Seconds since the Unix epoch; None is unknown: of one whose connections were refused, Ceph keeps none."""
+    down_at: int
+    """The epoch of the map since which it is down."""
+
+
+@frozen
+class OsdMap:
+    fsid: str
+    modified: float
+    """Seconds since the Unix epoch."""
+    flags: frozenset[str]
+    osds: Mapping[int, Osd]
+
+    @property
+    def up(self) -> frozenset[int]:
+        return frozenset(number for number, osd in self.osds.items() if osd.is_up)
+
+    @property
+    def down(self) -> list[int]:
+        """Those that could return."""
+        return sorted(number for number, osd in self.osds.items() if not osd.is_up and not osd.is_destroyed)
+
+
+def osd_map(text: str) -> OsdMap:
+    """Of ``ceph osd dump`` as JSON. Raises ``Rejected``."""
+    try:
+        document = json.loads(text)
+        since = {int(each["osd"]): _moment(each["down_stamp"]) for each in document["osd_xinfo"]}
+        osds = {int(each["osd"]): _osd(each, since.get(int(each["osd"]))) for each in document["osds"]}
+        moment = datetime.fromisoformat(document["modified"]).timestamp()
+        return OsdMap(str(document["fsid"]), moment, frozenset(str(document["flags"]).split(",")), osds)
+    except UNREADABLE as error:
+        raise Rejected(f"ceph osd dump cannot be read: {complaint(error)}") from error
+
+
+def _osd(entry: Mapping[str, Any], since: float | None) -> Osd:
+    is_gone = not {"destroyed", "new"}.isdisjoint(entry["state"]) or "exists" not in entry["state"]
+    return Osd(bool(entry["up"]), bool(entry["in"]), is_gone, since, int(entry["down_at"]))
+
+
+def _moment(text: str) -> float | None:
+    """``0.000000`` where it was never down."""
+    return None if text.startswith("0.0") else datetime.fromisoformat(text).timestamp()
+
+
+def groups(text: str) -> dict[str, Group]:
+    """Of ``ceph pg dump pgs_brief`` as JSON, by their ids. Raises ``Rejected``."""
+    try:
+        document = json.loads(text)
+        rows = document["pg_stats"] if isinstance(document, dict) else document
+        return {
+            str(row["pgid"]): Group(str(row["state"]), tuple(osd for osd in row["acting"] if osd != _NO_OSD))
+            for row in rows
+        }
+    except UNREADABLE as error:
+        raise Rejected(f"ceph pg dump pgs_brief cannot be read: {complaint(error)}") from error
+
+
+def full_placement(text: str) -> dict[str, tuple[int, ...]]:
+    """Where placement groups are while all OSDs are up: of ``osdmaptool --mark-up-in --test-map-pgs-dump``. Raises
+    ``Rejected``.
+    """
+    rows = {group: tuple(map(int, osds.split(","))) for group, osds in _ROW.findall(text) if osds}
+    if not rows:
+        raise Rejected("osdmaptool --test-map-pgs-dump: no placement group in what it prints")
+    return {group: tuple(osd for osd in osds if osd != _NO_OSD) for group, osds in rows.items()}
+
+
+@frozen
+class Health:
+    checks: Mapping[str, str]
+    """The summary of each check."""
+    writes: float
+    """Of clients, a second."""
+
+    def unexpected(self, exceptions: Collection[str]) -> list[str]:
+        """Checks that are not raised by OSDs that are down, each with its summary."""
+        return [
+            f"{name} ({printable(words)})" for name, words in sorted(self.checks.items())
+            if name not in EXPECTED and not _DOWN.fullmatch(name) and name not in exceptions
+        ]  # fmt: skip
+
+
+def health(text: str) -> Health:
+    """Of ``ceph status`` as JSON. Raises ``Rejected``."""
+    try:
+        document = json.loads(text)
+        checks = {
+            str(name): str(check["summary"]["message"])[:200] for name, check in document["health"]["checks"].items()
+        }
+        return Health(checks, float(document["pgmap"].get("write_op_per_sec", 0)))
+    except UNREADABLE as error:
+        raise Rejected(f"ceph status cannot be read: {complaint(error)}") from error
+
+
+def osd_section(text: str) -> dict[str, str]:
+    """What the monitors' configuration has for all OSDs: of ``ceph config dump`` as JSON. Raises ``Rejected``."""
+    try:
+        return {
+            str(row["name"]): str(row["value"])
+            for row in several(dict, json.loads(text)) if row["section"] == "osd" and not row.get("mask")
+        }  # fmt: skip
+    except UNREADABLE as error:
+        raise Rejected(f"ceph config dump cannot be read: {complaint(error)}") from error

@@ -1,0 +1,266 @@
+"""What to do next while OSDs return: what was seen in, the next step out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import field
+from enum import StrEnum
+
+from plimsoll_agent.util.frozen import frozen, replace
+from plimsoll_insight.drill.status import ClusterCounts
+from plimsoll_insight.forecast.arithmetic import GAIN
+from plimsoll_insight.ordered_return.cluster import Group
+from plimsoll_insight.ordered_return.hosts import Memory
+from plimsoll_insight.ordered_return.plan import Plan
+
+_GROWTH = 1.02
+"""A peak that is higher by less is the same."""
+
+
+class Why(StrEnum):
+    """Why a step is not the next start."""
+
+    SILENT = "silent"
+    CHECK = "check"
+    FLAG = "flag"
+    LOST = "gone"
+    SLOW = "slow"
+    MEMORY_LOW = "memory-low"
+    MEMORY_UNKNOWN = "memory-unknown"
+    NOT_STARTED = "not-started"
+    NEVER_UP = "never-up"
+    NO_ROOM = "no-room"
+    BOOTING = "booting"
+    PEERING = "peering"
+    GROWING = "growing"
+    RECOVERING = "recovering"
+
+
+HOLDS = frozenset(tuple(Why)[: tuple(Why).index(Why.BOOTING)])
+"""Of these, each needs something else than time; the others come to an end by themselves."""
+
+
+@frozen(kw_only=True)
+class Bounds:
+    """What operators allow."""
+
+    reserve: float
+    """The share of a host's memory that stays free."""
+    slow: int
+    """Slow requests."""
+    start_within: float
+    """Seconds until an OSD that was started is up."""
+    steady: float
+    """Seconds without a higher peak, after which the memory of an OSD has peaked."""
+    patience: float
+    """Seconds for which it holds before it gives up."""
+    restarts: bool
+    """Where the next would not fit, the OSD is restarted that holds most."""
+    until_clean: bool
+    tolerated: frozenset[str] = frozenset()
+
+
+@frozen
+class HostView:
+    """None is unknown, ``trouble`` says why."""
+
+    memory: Memory | None
+    resident: Mapping[int, int]
+    """Bytes of each OSD that runs."""
+    trouble: str = ""
+
+
+@frozen(kw_only=True)
+class Observation:
+    now: float
+    """Of the monotonic clock."""
+    trouble: str = ""
+    """Why the cluster did not answer: all but ``now`` and hosts is unknown then."""
+    counts: ClusterCounts | None = None
+    up: frozenset[int] = frozenset()
+    blocking_flags: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    hosts: Mapping[str, HostView] = field(default_factory=dict)
+
+
+@frozen
+class Start:
+    """An OSD that this run has started, or restarted."""
+
+    osd: int
+    at: float
+    peak: int | None = None
+    grown: float = 0.0
+    """When its peak was reached."""
+
+
+@frozen(kw_only=True)
+class Progress:
+    waves: tuple[tuple[int, ...], ...]
+    """What is to be started yet."""
+    current: tuple[Start, ...] = ()
+    finished: tuple[Start, ...] = ()
+    restarts: frozenset[int] = frozenset()
+    expected: frozenset[int] = frozenset()
+    """OSDs that were up, or came up since."""
+    learned: float = 1.0
+    """By how much the highest peak was above its forecast."""
+
+
+class Act(StrEnum):
+    START = "start"
+    RESTART = "restart"
+    WAIT = "wait"
+    DONE = "done"
+
+
+@frozen
+class Step:
+    act: Act
+    osds: tuple[int, ...] = ()
+    why: Why | None = None
+    facts: tuple[str, ...] = ()
+
+    @property
+    def is_hold(self) -> bool:
+        return self.why in HOLDS
+
+
+def wait(why: Why, *facts: object, osds: tuple[int, ...] = ()) -> Step:
+    return Step(Act.WAIT, osds, why, tuple(map(str, facts)))
+
+
+def begin(plan: Plan, up: Collection[int]) -> Progress:
+    return Progress(waves=tuple(wave.osds for wave in plan.waves), expected=frozenset(up))
+
+
+def next_step(
+    progress: Progress, view: Observation, plan: Plan, whole: Mapping[str, tuple[int, ...]], bounds: Bounds
+) -> tuple[Progress, Step]:
+    """The step is to be taken, and told by ``after``; the progress has what was view."""
+    if view.trouble:
+        return progress, wait(Why.SILENT, view.trouble)
+    progress = _looked(progress, view, plan)
+    if hold := _hold(progress, view, bounds):
+        return progress, hold
+    if remainder := _unfinished(progress.current, view, whole, bounds):
+        return progress, remainder
+    progress = replace(progress, finished=progress.finished + progress.current, current=())
+    if progress.waves:
+        return progress, _start(progress, view, plan, bounds)
+    unclean = sum(not group.is_clean for group in view.groups.values())
+    if unclean and bounds.until_clean:
+        return progress, wait(Why.RECOVERING, unclean)
+    return progress, Step(Act.DONE)
+
+
+def after(progress: Progress, step: Step, now: float) -> Progress:
+    """The step was taken."""
+    if step.act is Act.START:
+        rest = tuple(osd for osd in progress.waves[0] if osd not in step.osds)
+        waves = (rest, *progress.waves[1:]) if rest else progress.waves[1:]
+        return replace(progress, waves=waves, current=progress.current + tuple(Start(osd, now) for osd in step.osds))
+    if step.act is Act.RESTART:
+        again = tuple(Start(osd, now) for osd in step.osds)
+        others = tuple(one for one in progress.finished if one.osd not in step.osds)
+        return replace(
+            progress,
+            current=again,
+            finished=others,
+            restarts=progress.restarts | set(step.osds),
+            expected=progress.expected - set(step.osds),
+        )
+    return progress
+
+
+def _looked(progress: Progress, view: Observation, plan: Plan) -> Progress:
+    current = tuple(_grown(one, view) for one in progress.current)
+    ratios = [
+        one.peak / memory.high
+        for one in (*current, *progress.finished)
+        if one.peak is not None and one.osd in plan.returning and (memory := plan.returning[one.osd].memory)
+    ]
+    return replace(
+        progress,
+        current=current,
+        expected=progress.expected | (view.up & {one.osd for one in current}),
+        learned=max([1.0, *ratios]),
+    )
+
+
+def _grown(start: Start, view: Observation) -> Start:
+    sizes = [view.resident[start.osd] for view in view.hosts.values() if start.osd in view.resident]
+    if not sizes or (start.peak is not None and sizes[0] <= start.peak * _GROWTH):
+        return start
+    return replace(start, peak=sizes[0], grown=view.now)
+
+
+def _hold(progress: Progress, view: Observation, bounds: Bounds) -> Step | None:
+    """What must change before anything else is started."""
+    if view.blocking_flags:
+        return wait(Why.FLAG, ", ".join(view.blocking_flags))
+    if missing := sorted(progress.expected - view.up):
+        return wait(Why.LOST, osds=tuple(missing))
+    if view.unexpected:
+        return wait(Why.CHECK, "; ".join(view.unexpected))
+    late = tuple(
+        one.osd for one in progress.current if one.osd not in view.up and view.now - one.at > bounds.start_within
+    )
+    if late:
+        return wait(Why.NEVER_UP, f"{bounds.start_within:.0f}", osds=late)
+    slow = view.counts.slow if view.counts else None
+    if slow is None or slow > bounds.slow:
+        return wait(Why.SLOW, "?" if slow is None else slow, bounds.slow)
+    for host, each in sorted(view.hosts.items()):
+        if each.memory is None:
+            return wait(Why.MEMORY_UNKNOWN, host, each.trouble)
+        if each.memory.available < (least := bounds.reserve * each.memory.total) and progress.current:
+            return wait(Why.MEMORY_LOW, host, each.memory.available, int(least))
+    return None
+
+
+def _unfinished(
+    current: tuple[Start, ...], view: Observation, whole: Mapping[str, tuple[int, ...]], bounds: Bounds
+) -> Step | None:
+    if booting := tuple(one.osd for one in current if one.osd not in view.up):
+        return wait(Why.BOOTING, osds=booting)
+    of = {one.osd for one in current}
+    moving = sum(group.is_moving for id, group in view.groups.items() if not of.isdisjoint(whole.get(id, ())))
+    if moving:
+        return wait(Why.PEERING, moving, osds=tuple(sorted(of)))
+    # One whose memory is unknown has not peaked.
+    growing = tuple(one.osd for one in current if one.peak is None or view.now - one.grown < bounds.steady)
+    return wait(Why.GROWING, osds=growing) if growing else None
+
+
+def _start(progress: Progress, view: Observation, plan: Plan, bounds: Bounds) -> Step:
+    """Those of the next wave that fit; where none does, room is made, or waited for."""
+    room = {host: view.memory.available - bounds.reserve * view.memory.total
+            for host, view in view.hosts.items() if view.memory}  # fmt: skip
+    choice, peaks = [], {}
+    for osd in progress.waves[0]:
+        one = plan.returning[osd]
+        if one.memory is None or one.host not in room:
+            return wait(Why.MEMORY_UNKNOWN, one.host, "it was not asked" if one.memory else "there is no forecast")
+        peaks[osd] = one.memory.high * progress.learned
+        if peaks[osd] <= room[one.host]:
+            room[one.host] -= peaks[osd]
+            choice.append(osd)
+    if choice:
+        return Step(Act.START, tuple(choice))
+    osd = progress.waves[0][0]
+    host = plan.host_of(osd)
+    if bounds.restarts and (largest := _largest(progress, view.hosts[host], plan)) is not None:
+        return Step(Act.RESTART, (largest,), Why.NO_ROOM, (host,))
+    return wait(Why.NO_ROOM, host, int(peaks[osd]), int(room[host]), osds=(osd,))
+
+
+def _largest(progress: Progress, view: HostView, plan: Plan) -> int | None:
+    """The OSD that holds most, and more than OSDs hold in peace; each is restarted once."""
+    peace = max((one.memory.low for one in plan.returning.values() if one.memory), default=0.0)
+    sizes = {
+        size: osd for osd, size in view.resident.items()
+        if osd in progress.expected and osd not in progress.restarts and size > GAIN * peace
+    }  # fmt: skip
+    return sizes[max(sizes)] if sizes else None

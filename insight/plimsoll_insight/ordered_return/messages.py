@@ -1,0 +1,145 @@
+"""The sentences of a return. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from plimsoll_agent.util import durations
+from plimsoll_agent.util.text import plural, printable
+from plimsoll_insight.forecast.ranges import Range
+from plimsoll_insight.ordered_return.control import Act, Progress, Start, Step, Why
+from plimsoll_insight.ordered_return.hosts import by_host
+from plimsoll_insight.ordered_return.journal import Change, Kind, Target
+from plimsoll_insight.ordered_return.plan import Plan
+
+_MOST_WAVES = 20
+_WAITS = {
+    Why.SILENT: "Ceph does not answer: {0}. Nothing is started until it does",
+    Why.CHECK: "{0}: no OSD that is down raises that. Correct it, or tolerate it (--tolerate NAME)",
+    Why.FLAG: "the cluster has the flag {0}, with which no OSD serves again: ceph osd unset FLAG",
+    Why.LOST: "{osds} went down during the return: find out why (journalctl -u UNIT there), and start it",
+    Why.SLOW: "{0} slow requests, more than {1} (--slow)",
+    Why.MEMORY_LOW: "{0} has {1} of memory left, less than the {2} to be kept free (--reserve)",
+    Why.MEMORY_UNKNOWN: "the memory of {0} is unknown: {1}",
+    Why.NOT_STARTED: "{osds} could not be started: {0}",
+    Why.NEVER_UP: "{osds} did not come up within {0} s: look at its log there; to return the others, stop this and"
+    " run again with --skip",
+    Why.NO_ROOM: "{osds} may take {1}, and {0} has {2} for it: wait, or restart what holds most"
+    " (--when-full restart)",
+    Why.BOOTING: "{osds} started, not up yet",
+    Why.PEERING: "{0} placement groups peer",
+    Why.GROWING: "the memory of {osds} has not peaked",
+    Why.RECOVERING: "all OSDs are up, {0} placement groups not clean",
+}
+_SIZES = {Why.MEMORY_LOW: (1, 2), Why.NO_ROOM: (1, 2)}
+
+
+def size(value: float) -> str:
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20)):
+        if abs(value) >= factor:
+            return f"{value / factor:.1f} {unit}" if unit == "GiB" else f"{value / factor:.0f} {unit}"
+    return f"{value / 2**10:.0f} KiB"
+
+
+def sizes(range_: Range) -> str:
+    low, high = size(range_.low), size(range_.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def seconds(value: float) -> str:
+    return durations.words(timedelta(seconds=round(value)))
+
+
+def time_range(range_: Range | None) -> str:
+    if range_ is None:
+        return "unknown"
+    low, high = seconds(range_.low), seconds(range_.high)
+    return low if low == high else f"{low} to {high}"
+
+
+def osd_words(osds: Sequence[int], plan: Plan) -> str:
+    """``osd.3, osd.4 of host-a; osd.9 of host-b``."""
+    inside = [osd for osd in osds if osd in plan.returning]
+    hosts = by_host(inside, {osd: plan.host_of(osd) for osd in inside})
+    words = [f"{', '.join(f'osd.{osd}' for osd in on)} of {printable(host)}" for host, on in hosts.items()]
+    return "; ".join([*words, *(f"osd.{osd}" for osd in osds if osd not in plan.returning)])
+
+
+def step_words(step: Step, plan: Plan, conditions: Mapping[int, str] | None = None) -> str:
+    osds = osd_words(step.osds, plan)
+    if conditions:
+        osds += " (" + ", ".join(f"{words}" for words in conditions.values()) + ")"
+    if step.act is Act.START:
+        return f"starts {osds}"
+    if step.act is Act.RESTART:
+        return f"restarts {osds}, which holds most there, to make room on {step.facts[0]}"
+    if step.act is Act.DONE or step.why is None:
+        return "done"
+    facts = list(step.facts)
+    for place in _SIZES.get(step.why, ()):
+        facts[place] = size(float(facts[place]))
+    words = _WAITS[step.why].format(*facts, osds=osds)
+    return f"holds: {words}" if step.is_hold else words
+
+
+def target_words(target: Target) -> str:
+    return {
+        Kind.FLAG: f"the flag {target.name}",
+        Kind.SETTING: f"{target.name} of all OSDs",
+        Kind.RESTARTS: f"restarts by systemd on {target.name}",
+    }[target.kind]
+
+
+def change_words(change: Change) -> str:
+    if change.target.kind is Kind.FLAG:
+        return f"sets the flag {change.target.name}"
+    if change.target.kind is Kind.RESTARTS:
+        return f"systemd on {change.target.name} restarts no OSD that fails"
+    before = "not set before" if change.before is None else f"before: {change.before}"
+    return f"sets {change.target.name} = {change.after} for all OSDs ({before})"
+
+
+def restored_words(change: Change) -> str:
+    if change.target.kind is Kind.FLAG:
+        return f"unset the flag {change.target.name}" if change.before is None else f"set {change.target.name} again"
+    if change.target.kind is Kind.RESTARTS:
+        return f"systemd on {change.target.name} restarts OSDs again as before"
+    return f"{change.target.name} of all OSDs: {change.before or 'not set'}, as before"
+
+
+def plan_lines(plan: Plan) -> tuple[str, str]:
+    inactive = f", {plural(plan.inactive, 'placement group')} inactive" if plan.inactive else ""
+    return (
+        f"{plural(len(plan.returning), 'OSD')} to return in {plural(len(plan.waves), 'wave')}{inactive}.",
+        f"Time until the last wave serves: {time_range(plan.seconds)}, if nothing holds it.",
+    )
+
+
+def wave_lines(plan: Plan) -> Iterator[str]:
+    for number, wave in enumerate(plan.waves[:_MOST_WAVES], 1):
+        peaks = [memory for osd in wave.osds if (memory := plan.returning[osd].memory)]
+        serves = f", makes {plural(wave.served, 'placement group')} active" if wave.served else ""
+        peak = ""
+        if len(peaks) == len(wave.osds):
+            each = Range(min(one.low for one in peaks), max(one.high for one in peaks))
+            peak = f", {sizes(each)} of memory each"
+        yield f"Wave {number}: {osd_words(wave.osds, plan)}{serves}{peak}."
+    if len(plan.waves) > _MOST_WAVES:
+        yield f"{len(plan.waves) - _MOST_WAVES} more waves: plimsoll return plan lists them."
+
+
+def memory_lines(progress: Progress, plan: Plan) -> Iterator[str]:
+    """What each OSD took at most, beside its forecast."""
+    starts: dict[int, Start] = {one.osd: one for one in (*progress.finished, *progress.current)}
+    errors = []
+    for osd, start in sorted(starts.items()):
+        memory = plan.returning[osd].memory if osd in plan.returning else None
+        if memory is None or start.peak is None:
+            continue
+        error = start.peak / memory.high - 1
+        errors.append(error)
+        yield f"osd.{osd}: {size(start.peak)} at most; forecast {sizes(memory)}, {error:+.0%}".replace("%", " %")
+    if errors:
+        near = sum(abs(error) <= 0.3 for error in errors)
+        yield f"Peaks within 30 % of the highest forecast: {near} of {len(errors)}."

@@ -1,0 +1,210 @@
+"""Takes the steps of a return, and restores in the end what was changed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.ordered_return import control, messages
+from plimsoll_insight.ordered_return.control import Act, Bounds, Observation, Progress, Step, Why
+from plimsoll_insight.ordered_return.journal import Change, Journal, JournalError, Kind, Target
+from plimsoll_insight.ordered_return.plan import Plan
+
+_AGAIN = 30.0
+"""Seconds until a start that failed is tried again."""
+
+
+class World(Protocol):
+    """The cluster and its hosts. All but ``observe`` raises ``PlimsollError``."""
+
+    def observe(self) -> Observation:
+        """What does not answer is unknown in it."""
+
+    def conditions(self, osds: Sequence[int]) -> Mapping[int, str]:
+        """Of their units; without those that are unknown."""
+
+    def start(self, osds: Sequence[int]) -> None: ...
+    def restart(self, osd: int) -> None: ...
+
+    def may_stop(self, osd: int) -> bool:
+        """Whether all its placement groups stay active without it."""
+
+    def value(self, target: Target) -> str | None:
+        """What it is now; of restarts it is unknown, and None."""
+
+    def change(self, target: Target, value: str | None) -> None: ...
+
+
+class Ending(StrEnum):
+    DONE = "done"
+    STOPPED = "stopped"
+    GAVE_UP = "gave up"
+    FAILED = "failed"
+
+
+@frozen(kw_only=True)
+class Outcome:
+    ending: Ending
+    text: str
+    progress: Progress
+    seconds: float
+    left: tuple[str, ...]
+    """What could not be restored, a sentence each."""
+
+
+def restore(changes: Sequence[Change], world: World, journal: Journal, say: Callable[[str], None]) -> list[str]:
+    """The last first. What cannot be restored is returned, a sentence each, and stays in the journal."""
+    problems: list[str] = []
+    for change in reversed(changes):
+        target = change.target
+        try:
+            is_ours = target.kind is Kind.RESTARTS or world.value(target) == change.after
+            if is_ours:
+                world.change(target, change.before)
+            say(messages.restored_words(change) if is_ours else _not_ours(change, world))
+        except PlimsollError as error:
+            problems.append(f"{messages.target_words(target)} could not be restored: {error}")
+            continue
+        try:
+            journal.restored(target, "restored" if is_ours else "as it is")
+        except JournalError as error:
+            problems.append(f"{messages.target_words(target)} is restored, but not recorded: {error}")
+    return problems
+
+
+def _not_ours(change: Change, world: World) -> str:
+    value = world.value(change.target)
+    if value == change.before:
+        return f"{messages.target_words(change.target)} is as before"
+    return f"left {messages.target_words(change.target)} alone: it was changed since, to {value or 'not set'}"
+
+
+class Runner:
+    def __init__(
+        self,
+        world: World,
+        journal: Journal,
+        plan: Plan,
+        whole: Mapping[str, tuple[int, ...]],
+        bounds: Bounds,
+        *,
+        say: Callable[[str], None],
+        wait: Callable[[float], bool],
+        show: Callable[[str], None] = lambda _: None,
+        interval: float = 5.0,
+    ) -> None:
+        """``say`` is given each step, ``show`` how it stands; ``wait`` waits, and is true where it is to end."""
+        self._world, self._journal, self._plan = world, journal, plan
+        self._whole, self._bounds, self._interval = whole, bounds, interval
+        self._say, self._wait, self._show = say, wait, show
+        self._changes: dict[Target, Change] = {}
+        self._began = self._last = 0.0
+        self._hold_since: float | None = None
+        self._trouble: tuple[float, Step] | None = None
+
+    def run(self, desired: Mapping[Target, str], before: Mapping[Target, Change]) -> Outcome:
+        """``before``: what an earlier run has changed and not restored; what it found first is what is restored."""
+        first = self._world.observe()
+        self._began = self._last = first.now
+        progress = control.begin(self._plan, first.up)
+        self._changes = dict(before)
+        try:
+            self._change(desired)
+            progress, ending, text = self._steps(progress, first)
+        except PlimsollError as error:
+            ending, text = Ending.FAILED, str(error)
+        problems = restore(tuple(self._changes.values()), self._world, self._journal, self._say)
+        return Outcome(
+            ending=ending, text=text, progress=progress, seconds=self._last - self._began, left=tuple(problems)
+        )  # fmt: skip
+
+    def _change(self, desired: Mapping[Target, str]) -> None:
+        """Each is in the journal before it is made."""
+        superfluous = [change for target, change in self._changes.items() if target not in desired]
+        if problems := restore(superfluous, self._world, self._journal, self._say):
+            raise PlimsollError(f"of an earlier return, {problems[0]}")
+        for change in superfluous:
+            del self._changes[change.target]
+        for target, after in desired.items():
+            now = self._world.value(target)
+            if now == after and target not in self._changes:
+                self._say(f"{messages.target_words(target)}: is so already, and stays")
+                continue
+            change = Change(target, self._changes[target].before if target in self._changes else now, after)
+            self._journal.intend(change)
+            self._changes[target] = change
+            self._world.change(target, after)
+            self._say(messages.change_words(change))
+
+    def _steps(self, progress: Progress, view: Observation) -> tuple[Progress, Ending, str]:
+        """Raises ``JournalError``."""
+        last: tuple[object, ...] = ()
+        while True:
+            progress, step = control.next_step(progress, view, self._plan, self._whole, self._bounds)
+            step = self._taken(step, view)
+            progress = control.after(progress, step, view.now)
+            words = messages.step_words(step, self._plan, self._conditions(step))
+            kind = (step.act, step.why, step.osds)
+            if step.act is not Act.WAIT or kind != last:
+                self._say(words)
+                if step.is_hold:
+                    self._journal.write("say", text=words)
+            last = kind
+            if step.act is Act.DONE:
+                return progress, Ending.DONE, words
+            if self._is_over(step, view.now):
+                return progress, Ending.GAVE_UP, f"{words}, for {messages.seconds(self._bounds.patience)}"
+            self._show(self._line(progress, words, view))
+            if self._wait(self._interval):
+                return progress, Ending.STOPPED, "stopped by a signal"
+            view = self._world.observe()
+            self._last = view.now
+
+    def _is_over(self, step: Step, now: float) -> bool:
+        self._hold_since = (self._hold_since if self._hold_since is not None else now) if step.is_hold else None
+        return self._hold_since is not None and now - self._hold_since > self._bounds.patience
+
+    def _taken(self, step: Step, view: Observation) -> Step:
+        """The step, once it is taken; or why it was not. Raises ``JournalError``."""
+        if step.act not in (Act.START, Act.RESTART):
+            return step
+        if self._trouble is not None and view.now - self._trouble[0] < _AGAIN:
+            return self._trouble[1]
+        try:
+            if step.act is Act.RESTART and not self._world.may_stop(step.osds[0]):
+                return control.wait(Why.NOT_STARTED, "it may not be stopped (ceph osd ok-to-stop)", osds=step.osds)
+            self._journal.write(step.act.value, osds=list(step.osds))
+            if step.act is Act.RESTART:
+                self._world.restart(step.osds[0])
+            else:
+                self._world.start(step.osds)
+        except JournalError:
+            raise
+        except PlimsollError as error:
+            failure = control.wait(Why.NOT_STARTED, str(error), osds=step.osds)
+            self._trouble = view.now, failure
+            return failure
+        self._trouble = None
+        return step
+
+    def _conditions(self, step: Step) -> Mapping[int, str] | None:
+        if step.why not in (Why.LOST, Why.NEVER_UP):
+            return None
+        try:
+            return self._world.conditions([osd for osd in step.osds if osd in self._plan.returning])
+        except PlimsollError:
+            return None
+
+    def _line(self, progress: Progress, words: str, view: Observation) -> str:
+        number, whole = len(self._plan.waves) - len(progress.waves), len(self._plan.waves)
+        past = view.now - self._began
+        parts = [messages.seconds(past), f"wave {number} of {whole}", words]
+        complete = number - bool(progress.current)
+        if complete and progress.waves:
+            parts.append(f"some {messages.seconds(past / complete * (whole - complete))} left")
+        elif self._plan.seconds is not None and progress.waves:
+            parts.append(f"{messages.time_range(self._plan.seconds)} in all")
+        return ", ".join(parts)

@@ -1,0 +1,208 @@
+"""``plimsoll return`` as a person calls it, on a cluster and a host that answer as real ones did."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.util import locks
+from plimsoll_insight.ordered_return.journal import Change, Journal, Kind, Target
+from tests.functional.conftest import Ran
+from tests.functional.test_drill import STATUS
+from tests.functional.test_forecast import COUNTERS, OSD, shown
+
+FSID = "bcebd1ee-e0de-43ae-9dbe-a7fd9e23a0d7"
+# The map has osd.1 up once its unit was started; flags and settings are files.
+CEPH = """#!/bin/sh
+home={home}
+[ -e $home/silent ] && {{ echo "error connecting to the cluster" >&2; exit 1; }}
+case "$*" in
+*"osd dump"*) cat $home/dump-$(ls $home | grep -c '^up$').json | sed "s/FLAGS/sortbitwise$(cat $home/flags)/" ;;
+*"osd tree"*) cat $home/tree.json ;;
+*"getmap"*) : ;;
+*"pgs_brief"*) cat $home/groups-$(ls $home | grep -c '^up$').json ;;
+*"pool ls"*) echo '[{{"pool_id": 1, "pool_name": "volumes", "size": 2, "min_size": 1}}]' ;;
+*"show-with-defaults osd."*) cat $home/osd.json ;;
+*"osd metadata"*) echo '{{"id": 0, "rotational": "1", "journal_rotational": "1"}}' ;;
+*"perf dump"*) cat $home/counters.json ;;
+*"config dump"*) cat $home/config ;;
+*"osd set noout"*) [ -e $home/refused ] && exit 13; echo ,noout > $home/flags ;;
+*"osd unset noout"*) [ -e $home/refused ] && exit 13; : > $home/flags ;;
+*"log last"*) echo '[]' ;;
+*" status"*) cat $home/status.json ;;
+*" df"*) echo '{{"pools": [{{"id": 1, "stats": {{"objects": 100, "stored": 209715200}}}}]}}' ;;
+*) echo "Error EINVAL: $*" >&2; exit 22 ;;
+esac
+"""
+HOST = """#!/bin/sh
+home={home}
+shift
+echo "$*" >> $home/sent
+case "$*" in
+"cat /proc/meminfo") printf 'MemTotal: 8000000 kB\\nMemAvailable: 7000000 kB\\nSwapTotal: 0 kB\\nSwapFree: 0 kB\\n' ;;
+"ps "*) echo "51328 /usr/bin/ceph-osd -f --cluster ceph --id 0"
+        [ -e $home/up ] && echo "61000 /usr/bin/ceph-osd -f --cluster ceph --id 1" ;;
+"systemctl show"*) printf 'Id=ceph-osd@1.service\\nActiveState=failed\\nResult=oom-kill\\n' ;;
+"systemctl start"*) [ -e $home/dead ] || touch $home/up ;;
+"tee "*) cat >> $home/drop-in ;;
+esac
+exit 0
+"""
+
+
+class Cluster:
+    """One of two OSDs is down."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        osd = {"up": 1, "in": 1, "down_at": 0, "state": ["exists", "up"]}
+        for number in (0, 1):
+            second = osd | {"osd": 1, "up": number, "down_at": 13, "state": ["exists"]}
+            dump = {"fsid": FSID, "modified": "2026-11-30T10:06:24.8+0000", "flags": "FLAGS",
+                    "osds": [osd | {"osd": 0}, second],
+                    "osd_xinfo": [{"osd": each, "down_stamp": "0.000000"} for each in (0, 1)]}  # fmt: skip
+            state, acting = ("active+clean", [0, 1]) if number else ("active+undersized", [0])
+            groups = {"pg_stats": [{"pgid": "1.0", "state": state, "up": acting, "acting": acting}]}
+            self.write(f"dump-{number}.json", dump)
+            self.write(f"groups-{number}.json", groups)
+        hosts = [{"id": -2 - osd, "type": "host", "name": f"host-{osd}", "children": [osd]} for osd in (0, 1)]
+        osds = [{"id": osd, "type": "osd", "name": f"osd.{osd}", "status": "down" if osd else "up"} for osd in (0, 1)]
+        root = {"id": -1, "type": "root", "name": "default", "children": [-2, -3]}
+        self.write("tree.json", {"nodes": [root, *hosts, *osds]})
+        self.write("osd.json", json.loads(shown(OSD)))
+        self.write("counters.json", COUNTERS)
+        self.write("config", [])
+        self.write("status.json", STATUS)
+        (home / "flags").touch()
+        for name, text in (
+            ("ceph", CEPH),
+            ("host", HOST),
+            ("osdmaptool", "#!/bin/sh\nprintf '1.0\\t[0,1]\\t0\\n'\n"),
+        ):
+            (home / name).write_text(text.format(home=home))
+            (home / name).chmod(0o755)
+        (home / "ceph.conf").touch()
+
+    def write(self, name: str, document: object) -> None:
+        (self.home / name).write_text(json.dumps(document))
+
+    def raise_check(self, name: str) -> None:
+        checks = {name: {"severity": "HEALTH_WARN", "summary": {"message": "1/3 mons down", "count": 1}}}
+        self.write("status.json", STATUS | {"health": {"checks": checks}})
+
+    def has(self, name: str) -> bool:
+        return (self.home / name).exists()
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return ("--ceph-conf", str(self.home / "ceph.conf"), "--on-host", f"{self.home}/host {{host}}")
+
+    def run(self, plimsoll: Callable[..., Ran], verb: str, *words: str) -> Ran:
+        options = self.options if verb in ("plan", "run") else self.options[:2] if verb == "stop" else ()
+        return plimsoll("return", verb, *options, *words, PATH=f"{self.home}:{os.environ['PATH']}")
+
+
+FAST = ("--yes", "--steady", "0", "--interval", "100ms", "--flag", "noout")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    (tmp_path / "cluster").mkdir()
+    return Cluster(tmp_path / "cluster")
+
+
+def test_a_return_starts_what_is_down_forbids_restarts_for_that_time_and_is_recorded(
+    cluster: Cluster, plimsoll: Callable[..., Ran]
+) -> None:
+    ran = cluster.run(plimsoll, "run", *FAST)
+    assert (ran.status, ran.err) == (0, "")
+    assert "Wave 1: osd.1 of host-1, 50 MiB to 60 MiB of memory each." in ran.out
+    assert "osd.1: 60 MiB at most; forecast 50 MiB to 60 MiB, -1 %" in ran.out
+    drop_in = "/run/systemd/system/ceph-osd@1.service.d"
+    sent = [line for line in (cluster.home / "sent").read_text().splitlines() if not line.startswith(("cat", "ps"))]
+    assert sent == [
+        "systemctl show --property=Id,ActiveState,Result ceph-osd@1.service",
+        f"mkdir -p {drop_in}", f"tee {drop_in}/50-plimsoll-return.conf", "systemctl daemon-reload",
+        "systemctl reset-failed ceph-osd@1.service", "systemctl start ceph-osd@1.service",
+        f"rm -f {drop_in}/50-plimsoll-return.conf", "systemctl daemon-reload",
+    ]  # fmt: skip
+    assert (cluster.home / "drop-in").read_text() == "[Service]\nRestart=no\n"
+    assert (cluster.home / "flags").read_text() == ""
+    status = json.loads(cluster.run(plimsoll, "status", "-f", "json").out)
+    assert (status["state"], status["osds"], status["not_restored"]) == ("done", [1], [])
+    assert [entry["what"] for entry in status["entries"]] == [*["change"] * 2, "start", *["restored"] * 2, "end"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("run",), "no terminal to ask on"),
+        (("plan", "--within", "host-9"), "the CRUSH map has no host-9; did you mean host-"),
+        (("plan", "--reserve", "lots"), "--reserve: 'lots' is no number of per cent"),
+        (("plan", "--on-host", "ssh {host};reboot"), "cannot be sent to a host"),
+        (("run", "--set", "osd_memory_target=1"), "--set osd_memory_target=1: only"),
+        (("run", "--set", "osd_mclock_profile=balanced"), "has no effect"),
+        (("run", "--interval", "0"), "--interval: must be more than 0"),
+    ],
+)
+def test_a_wrong_command_line_is_told_before_anything_is_done(
+    words: tuple[str, ...], complaint: str, cluster: Cluster, plimsoll: Callable[..., Ran]
+) -> None:
+    ran = cluster.run(plimsoll, *words)
+    assert (ran.status, ran.out if words[0] == "plan" else "") == (64, "")
+    assert complaint in ran.err
+    assert not cluster.has("up")
+
+
+def test_one_line_says_why_nothing_is_started(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:
+    cluster.raise_check("MON_DOWN")
+    ran = cluster.run(plimsoll, "run", *FAST)
+    assert (ran.status, len(ran.err.splitlines()), cluster.has("up")) == (1, 1, False)
+    assert "nothing is started: MON_DOWN (1/3 mons down): no OSD that is down raises that" in ran.err
+
+
+def statuses(cluster: Cluster, plimsoll: Callable[..., Ran], state: Path) -> Iterator[tuple[str, int]]:
+    """Of everything that a return may come to."""
+
+    def of(verb: str, *words: str) -> tuple[str, int]:
+        return f"return {verb}", cluster.run(plimsoll, verb, *words).status
+
+    yield of("plan")
+    yield of("run", "--check")
+    yield of("run", "--check", "--within", "osd.0")
+    yield of("plan", "--within", "osd.0")
+    cluster.raise_check("MON_DOWN")
+    yield of("plan")
+    yield of("run", *FAST)
+    cluster.write("status.json", STATUS)
+    (cluster.home / "silent").touch()
+    yield of("plan")
+    (cluster.home / "silent").unlink()
+    yield of("status")
+    yield of("stop")
+    lock = locks.take(state / "return/return.lock")
+    yield of("run", *FAST)
+    yield of("stop")
+    os.close(lock)
+    (cluster.home / "dead").touch()
+    yield of("run", *FAST, "--start-within", "0", "--patience", "1s")
+    journal = Journal(state / "return/return.jsonl", "killed", "root", lambda: datetime.now(UTC))
+    journal.write(
+        "begin", fsid=FSID, osds=[1], pid=1, recording="-", unit="ceph-osd@{osd}.service", on_host=["false"]
+    )
+    journal.intend(Change(Target(Kind.FLAG, "noout"), None, "set"))
+    (cluster.home / "flags").write_text(",noout")
+    (cluster.home / "refused").touch()
+    yield of("status")
+    yield of("stop")
+    (cluster.home / "refused").unlink()
+    yield of("stop")
+    with (state / "return/return.jsonl").open("a") as file:
+        file.write("rubbish}\n")
+    yield of("status")
+    yield of("stop")

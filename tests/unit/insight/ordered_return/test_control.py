@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.util.frozen import replace
+from plimsoll_insight.ordered_return.cluster import Group
+from plimsoll_insight.ordered_return.control import (
+    Act,
+    HostView,
+    Observation,
+    Progress,
+    Step,
+    Why,
+    after,
+    begin,
+    next_step,
+)
+from tests.unit.insight.ordered_return.seen import (
+    BOUNDS,
+    HOSTS,
+    MIB,
+    PEAK,
+    WHOLE,
+    counts,
+    groups,
+    host,
+    planned,
+    view,
+)
+
+DOWN = (0, 1)
+UP = frozenset(HOSTS) - set(DOWN)
+PLAN = planned(DOWN)
+
+
+def took(progress: Progress, seen: Observation, **bounds: Any) -> tuple[Progress, Step]:
+    progress, step = next_step(progress, seen, PLAN, WHOLE, replace(BOUNDS, **bounds))
+    return after(progress, step, seen.now), step
+
+
+def begun() -> Progress:
+    """The first wave, of osd.1 or osd.0, was started at 0."""
+    progress, step = took(begin(PLAN, UP), view(0, UP))
+    assert (step.act, step.osds) == (Act.START, PLAN.waves[0].osds)
+    return progress
+
+
+FIRST = PLAN.waves[0].osds[0]
+SECOND = PLAN.waves[1].osds[0]
+
+
+def test_a_wave_is_over_when_it_is_up_has_peered_and_its_memory_has_peaked() -> None:
+    progress = begun()
+    on = UP | {FIRST}
+    peers = {id: Group("peering", on_) if FIRST in on_ else Group("active+clean", on_) for id, on_ in WHOLE.items()}
+    sizes = {"a": host(resident={FIRST: 300 * MIB})}
+    for seen, why in (
+        (view(5, UP), Why.BOOTING),
+        (view(10, on, groups=peers), Why.PEERING),
+        (view(13, on), Why.GROWING),
+        (view(14, on, hosts=sizes), Why.GROWING),
+        (view(18, on, hosts=sizes), Why.GROWING),
+        (view(19, on, hosts=sizes), None),
+    ):
+        progress, step = took(progress, seen)
+        assert step.why is why
+    assert (step.act, step.osds) == (Act.START, (SECOND,))
+
+
+def test_a_group_that_waits_for_another_osd_holds_no_wave() -> None:
+    states = groups(UP | {FIRST}) | {id: Group("down+peering", ()) for id, osds in WHOLE.items() if FIRST in osds}
+    progress, _ = took(begun(), view(5, UP | {FIRST}))
+    assert took(progress, view(20, UP | {FIRST}, groups=states))[1].act is Act.START
+
+
+HELD: Mapping[Why, Mapping[str, Any]] = {
+    Why.CHECK: {"unexpected": ("MON_DOWN (1/3 mons down)",)},
+    Why.FLAG: {"blocking_flags": ("noup",)},
+    Why.SLOW: {"counts": counts(11)},
+    Why.MEMORY_UNKNOWN: {"hosts": {"a": HostView(None, {}, "a: ssh ended with 255")}},
+    Why.MEMORY_LOW: {"hosts": {"a": host(199 * MIB, {FIRST: MIB})}},
+}
+
+
+@pytest.mark.parametrize("why", HELD)
+def test_nothing_is_started_while_something_is_wrong(why: Why) -> None:
+    progress, _ = took(begun(), view(5, UP | {FIRST}))
+    after_it, step = took(progress, view(50, UP | {FIRST}, **HELD[why]))
+    assert (step.act, step.why, step.is_hold) == (Act.WAIT, why, True)
+    assert after_it.waves == progress.waves
+    assert took(after_it, view(55, UP | {FIRST}))[1].act is Act.START
+
+
+def test_an_unknown_number_of_slow_requests_is_not_zero() -> None:
+    assert took(begin(PLAN, UP), view(0, UP, counts=counts(None)))[1].why is Why.SLOW
+
+
+def test_a_silent_cluster_starts_nothing_and_forgets_nothing() -> None:
+    progress = begun()
+    later, step = took(progress, Observation(now=50, trouble="no answer"))
+    assert (step.why, later) == (Why.SILENT, progress)
+
+
+def test_an_osd_that_goes_down_holds_whether_it_was_well_before_or_has_returned() -> None:
+    progress, _ = took(begun(), view(5, UP | {FIRST}))
+    for gone in (4, FIRST):
+        step = took(progress, view(50, (UP | {FIRST}) - {gone}))[1]
+        assert (step.why, step.osds) == (Why.LOST, (gone,))
+
+
+def test_an_osd_that_never_comes_up_holds_by_its_name() -> None:
+    progress = begun()
+    assert took(progress, view(60, UP))[1].why is Why.BOOTING
+    assert took(progress, view(61, UP))[1] == Step(Act.WAIT, (FIRST,), Why.NEVER_UP, ("60",))
+
+
+def ready(sizes: Mapping[int, int], free: int, **bounds: Any) -> Step:
+    """The first wave is over; what comes next on a host with so much left."""
+    on = UP | {FIRST}
+    progress, _ = took(begun(), view(5, on, hosts={"a": host(free, sizes or {FIRST: 100 * MIB})}), **bounds)
+    return took(progress, view(50, on, hosts={"a": host(free, sizes)}), **bounds)[1]
+
+
+def test_the_next_is_started_only_where_its_forecast_and_the_reserve_fit() -> None:
+    assert ready({}, 200 * MIB + PEAK).act is Act.START
+    step = ready({}, 200 * MIB + PEAK - 1)
+    assert (step.act, step.why, step.facts[0]) == (Act.WAIT, Why.NO_ROOM, "a")
+
+
+def test_a_peak_above_its_forecast_raises_that_of_the_next() -> None:
+    """Twice of what was forecast."""
+    on = UP | {FIRST}
+    sizes = {"a": host(200 * MIB + PEAK, {FIRST: 2 * PEAK})}
+    progress, _ = took(begun(), view(5, on, hosts=sizes))
+    assert took(progress, view(50, on, hosts=sizes))[1].why is Why.NO_ROOM
+
+
+def test_what_holds_most_is_restarted_once_and_only_if_that_is_allowed() -> None:
+    sizes, free = {FIRST: 180 * MIB}, 210 * MIB
+    assert ready(sizes, free).act is Act.WAIT
+    step = ready(sizes, free, restarts=True)
+    assert (step.act, step.osds) == (Act.RESTART, (FIRST,))
+    assert ready({FIRST: 110 * MIB}, free, restarts=True).act is Act.WAIT  # no more than in peace
+    progress = after(replace(begin(PLAN, UP | {FIRST}), waves=((SECOND,),)), step, 50)
+    assert FIRST not in progress.expected  # it is away for a moment, and that is no loss
+    for at in (55, 90):
+        progress, step = took(progress, view(at, UP | {FIRST}, hosts={"a": host(free, sizes)}), restarts=True)
+    assert (step.act, step.why) == (Act.WAIT, Why.NO_ROOM)
+
+
+@pytest.mark.parametrize(("until_clean", "act"), [(True, Act.WAIT), (False, Act.DONE)])
+def test_it_ends_when_all_is_clean_or_when_all_serve_as_told(until_clean: bool, act: Act) -> None:
+    states = {id: Group("active+recovering+degraded", on) for id, on in WHOLE.items()}
+    done = replace(begin(PLAN, HOSTS), waves=())
+    assert took(done, view(0, HOSTS, groups=states), until_clean=until_clean)[1].act is act
+    assert took(done, view(0, HOSTS))[1].act is Act.DONE
