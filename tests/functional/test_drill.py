@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
@@ -154,6 +155,12 @@ def test_a_page_of_an_hour_with_many_guests_is_small(plimsoll: Callable[..., Ran
     cost = "Guests stood still for up to 8 s; Ceph noticed after 7 s; 44 % of normal for 14 s after the return"
     assert f'<h1>{cost}</h1>\n<p class="subject">Drill on node-1, ' in page
     assert "<h2>What happened</h2>" not in page, "nothing has happened"
+    assert page.count("<img ") == 4
+    phases = re.search(
+        r"The phases: normal \d+ s, outage 8 s, degraded 20 s, return 4 s, recovery 10 s, normal", page
+    )
+    assert phases, "one strip, also in words"
+    assert phases.start() < page.index("Latency above, IOPS below"), "above what it is the key of"
 
 
 @pytest.mark.parametrize(

@@ -112,9 +112,12 @@ def test_percentiles_and_a_heat_map_are_drawn(
     assert ran.status == 0, ran.err
     assert ran.out.splitlines()[-1] == f"Drawn: {path}"
     assert path.read_bytes().startswith(begin)
+    if kind == ".svg":
+        assert path.read_text().count("IOPS; grey: stalled") == 2, "of reads and of writes"
     if kind == ".html":
         stalled = "<h1>Stalled for 10 s in 2 stalls: no request completed</h1>"
         assert f'{stalled}\n<p class="subject">Latency over time, 4 logs</p>' in path.read_text()
+        assert path.read_text().count("latency and IOPS over time, and a heat map") >= 2, "reads and writes"
 
 
 def test_a_page_without_a_stall_says_so_with_what_the_slowest_took(

@@ -50,8 +50,10 @@ _SHADES = {
 _LINES = (("p50", "-"), ("p99", "--"), ("slowest", ":"))
 _HAPPENED = (" failed (", " boot", "marked itself d", "marked down", " out ")
 """What is marked of the cluster's log."""
-_HEIGHT, _ROW, _ABOVE, _BELOW = 4.4, 0.16, 0.5, 0.3
-"""In inches: of a figure with two panels, of a row of disks, of what is above and below the panels."""
+_HEIGHT, _ROW, _ABOVE, _BELOW, _STRIP = 4.4, 0.16, 0.5, 0.3, 1.1
+"""In inches: of a figure with two panels, of a row of disks, of what is above and below the panels, of the phases."""
+_NAMED_SHARE = 0.08
+"""Of the width, from which on a phase has room for its name."""
 
 
 @frozen
@@ -79,6 +81,8 @@ def render(kind: str, results: Results, title: str, sentences: Sequence[str], ta
 
 
 def _parts(results: Results) -> Iterator[_Part]:
+    if any(span.phase in _SHADES for span in results.phases.spans):
+        yield _Part(_phase_words(results), _STRIP, partial(_strip, results))
     yield _Part("Latency above, IOPS below, over time, with the phases", _HEIGHT, partial(_service, results))
     if results.recording.statuses:
         yield _Part("The cluster: placement groups and degraded copies", _HEIGHT, partial(_cluster, results))
@@ -120,7 +124,6 @@ def _service(results: Results, figure: Figure) -> None:
             below.axhline(results.phases.normal, color=COLOURS["faint"], linewidth=0.8, linestyle="--")
     _mark(results, (above, below))
     _time_axes(results, (above, below))
-    _key(results, figure)
 
 
 def _cluster(results: Results, figure: Figure) -> None:
@@ -144,7 +147,6 @@ def _cluster(results: Results, figure: Figure) -> None:
         _legend(axes)
     _mark(results, (above, below))
     _time_axes(results, (above, below))
-    _key(results, figure)
 
 
 def _disks(results: Results, height: float, figure: Figure) -> None:
@@ -272,6 +274,27 @@ def _time_axes(results: Results, panels: Sequence[Axes]) -> None:
         axes.set_xlim(times[0], times[-1])
         axes.xaxis.set_major_locator(MultipleLocator(step))
         axes.xaxis.set_major_formatter(FuncFormatter(label if axes is panels[-1] else lambda *_: ""))
+
+
+def _phase_words(results: Results) -> str:
+    """``The phases: normal 40 s, outage 12 s, …``."""
+    spans = (f"{span.phase.value} {span.end - span.begin} s" for span in results.phases.spans)
+    return f"The phases: {', '.join(spans)}"
+
+
+def _strip(results: Results, figure: Figure) -> None:
+    """One bar over the time of all figures below, with a name in each phase that has room, and a key."""
+    axes = figure.subplots(gridspec_kw=_margins(_STRIP))
+    _shade(results, (axes,))
+    times = _times(results)
+    for span in results.phases.spans:
+        if span.end - span.begin >= _NAMED_SHARE * results.seconds.number:
+            middle = (times[span.begin] + times[span.end]) / 2
+            axes.text(middle, 0.5, span.phase.value, ha="center", va="center", fontsize=7, color=COLOURS["ink"])
+    axes.set_ylim(0, 1)
+    axes.set_yticks([])
+    _time_axes(results, (axes,))
+    _key(results, figure)
 
 
 def _key(results: Results, figure: Figure) -> None:

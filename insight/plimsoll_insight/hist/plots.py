@@ -17,7 +17,7 @@ from plimsoll_insight.figures.page import page
 from plimsoll_insight.hist.heat import Heat
 from plimsoll_insight.hist.percentiles import Latency, PercentileInterval, name_of
 from plimsoll_insight.hist.records import DIRECTIONS
-from plimsoll_insight.hist.study import ALL, IntervalRow, Study, stalls
+from plimsoll_insight.hist.study import ALL, IntervalRow, Study, seconds_of, stalls
 from plimsoll_probes.output.report.drawing import (
     BEYOND,
     COLOURS,
@@ -34,7 +34,7 @@ from plimsoll_probes.output.report.drawing import (
 
 MOST_INTERVALS = 2000
 _STYLES = (("p50", "-"), ("p99", "--"), ("p999", "-."), ("slowest", ":"))
-_HEIGHT, _WIDTH = 3.6, 4.8
+_HEIGHT, _WIDTH = 4.4, 4.8
 _MARGINS = {"left": 0.13, "right": 0.95, "top": 0.94, "bottom": 0.09, "hspace": 0.35}
 
 
@@ -83,15 +83,17 @@ def _page(study: Study, charts: Sequence[Chart], latencies: tuple[float, float],
         return themed_svg(lambda figure: _draw(figure, chart, study, latencies), 1.4 * _HEIGHT, _WIDTH)
 
     return page(f"Latency over time, {plural(len(study.parts), 'log')}", sentences, [
-        (f"Percentiles of {chart.direction} latency over time, and a heat map", svg(chart)) for chart in charts
+        (f"Percentiles of {chart.direction} latency and IOPS over time, and a heat map", svg(chart))
+        for chart in charts
     ])  # fmt: skip
 
 
 def _draw(figure: FigureBase, chart: Chart, study: Study, latencies: tuple[float, float]) -> None:
-    percentiles, heat, colours = figure.subplots(3, 1, height_ratios=(14, 14, 0.7), gridspec_kw=_MARGINS)
+    percentiles, rates, heat, colours = figure.subplots(4, 1, height_ratios=(14, 7, 14, 0.7), gridspec_kw=_MARGINS)
     _percentiles(percentiles, chart, study, latencies)
+    _rates(rates, chart, study)
     _heat(heat, colours, chart, latencies)
-    _time((percentiles, heat), study)
+    _time((percentiles, rates, heat), study)
 
 
 def _percentiles(axes: Axes, chart: Chart, study: Study, latencies: tuple[float, float]) -> None:
@@ -103,13 +105,32 @@ def _percentiles(axes: Axes, chart: Chart, study: Study, latencies: tuple[float,
         seconds = [_seconds(interval.percentiles[number]) for interval in chart.intervals]
         axes.stairs(seconds, edges, baseline=None, color=COLOURS[colour], linestyle=style, linewidth=1.3,
                     label=name_of(fraction))  # fmt: skip
-    for run in stalls([IntervalRow(ALL, interval) for interval in chart.intervals]):
-        first = chart.intervals.index(run[0])
-        axes.axvspan(first, first + len(run), color=COLOURS["beyond"], zorder=0)
+    _stalls(axes, chart)
     latency_axis(axes, *latencies)
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="lower right", bbox_to_anchor=(1.0, 0.98), ncols=4,
                 columnspacing=0.9, handletextpad=0.4, handlelength=2.2, borderaxespad=0)  # fmt: skip
+
+
+def _rates(axes: Axes, chart: Chart, study: Study) -> None:
+    """Requests that ended, a second, so that a stall is seen as one."""
+    axes.set_title(f"IOPS{'; grey: stalled' if _stalls(axes, chart) else ''}")
+    span = study.spans(None)[None]
+    rates = [interval.completed / seconds_of(interval, span) for interval in chart.intervals]
+    axes.stairs(rates, range(len(rates) + 1), baseline=None, color=COLOURS["p50"], linewidth=1.1)
+    axes.set_ylim(0, 1.08 * max(*rates, 1.0))
+    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.grid(axis="y", color=COLOURS["line"], linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _stalls(axes: Axes, chart: Chart) -> bool:
+    """Shade the stalls; False without any."""
+    runs = list(stalls([IntervalRow(ALL, interval) for interval in chart.intervals]))
+    for run in runs:
+        first = chart.intervals.index(run[0])
+        axes.axvspan(first, first + len(run), color=COLOURS["beyond"], zorder=0)
+    return bool(runs)
 
 
 def _heat(axes: Axes, colours: Axes, chart: Chart, latencies: tuple[float, float]) -> None:
