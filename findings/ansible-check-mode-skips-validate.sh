@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # ansible-core 2.19.14: with --check a file whose `validate` would refuse it is "changed", and nothing is validated.
 #
-# One expects a rehearsal (--check) to find what the rollout then stumbles on. `validate` of copy, template, lineinfile and
-# blockinfile runs a program on the new file before it replaces the old one; in check mode none of the four does. So `--check`
-# of a file with a mistake in it ends with changed=4 and status 0, and the run after it fails four times. Their
-# documentation says "check mode: full".
+# One expects a rehearsal (--check) to find what the rollout then stumbles on. `validate` of copy, template, lineinfile
+# and blockinfile runs a program on the new file before it replaces the old one; in check mode none of the four does. So
+# `--check` of a file with a mistake in it ends with changed=4 and status 0, and the run after it fails four times.
+# Their documentation says "check mode: full".
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # ansible-core 2.19.14: max_fail_percentage counts failed hosts only, so a rollout goes on where hosts are unreachable.
 #
-# One expects of `serial: 2` and `max_fail_percentage: 0` that a batch in which one of two hosts is lost is the last one. A
-# task that fails ends the play; a host that cannot be reached does not count, be it so from the start or because
-# what the play did has cut it off. Here the first batch loses one of two hosts, and the second batch is changed all the
-# same. Only a batch that is lost whole ends the play.
+# One expects of `serial: 2` and `max_fail_percentage: 0` that a batch in which one of two hosts is lost is the last
+# one. Where a task fails on one host it is. Where one host cannot be reached, the next batch is changed all the same:
+# such a host is no failure, and no variable of a play limits how many there may be.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Ceph 16.2.15 (Debian 12): the histogram of an OSD's latencies says "Latency (usec)", and its bounds are nanoseconds.
 #
-# One expects of `perf histogram dump` that a write in the bucket 200000 to 399999 of the axis "Latency (usec)" took 0.2 to
-# 0.4 s. It took that many nanoseconds: 0.2 to 0.4 ms (only quant_size, 100000, is 100 usec). The counter op_w_latency of
-# the same writes, in seconds, shows it. Who plots the axis as it is named has an OSD a thousand times too slow.
-# One monitor and one OSD in memory; 200 writes.
+# One expects of `perf histogram dump` that a write in the bucket 200000 to 399999 of the axis "Latency (usec)" took 0.2
+# to 0.4 s. It took that many nanoseconds: 0.2 to 0.4 ms (only quant_size, 100000, is 100 usec). The counter
+# op_w_latency of the same writes, in seconds, shows it. Who plots the axis as it is named has an OSD a thousand times
+# too slow. One monitor and one OSD in memory; 200 writes.
 set -euo pipefail
 directory=$(mktemp -d)
 pids=()

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Ceph 16.2.15 (Debian 12): in ceph.conf 100M of rbd_qos_bps_limit is 100,000,000, of rbd_cache_size 104,857,600; 100MB of the
-# first is no limit.
+# Ceph 16.2.15 (Debian 12): in ceph.conf 100M of rbd_qos_bps_limit is 100,000,000, of rbd_cache_size 104,857,600; 100MB
+# of the first is no limit.
 #
-# One expects one meaning of M in one file, and of a value that cannot be read a complaint. Options of type size count in 1024,
-# and those of type uint, as all limits of librbd are, in 1000, bytes or not; their help does not say so. And a uint refuses
-# the unit's B: the value is left out, no word is said, and 0 is in force, which means unlimited. `ceph config set`
-# refuses 100MB for the limit (and takes it for the size).
+# One expects one meaning of M in one file, and of a value that cannot be read a complaint. Options of type size count
+# in 1024, and those of type uint, as all limits of librbd are, in 1000, bytes or not; their help does not say so. And a
+# uint refuses the unit's B: the value is left out, no word is said, and 0 is in force, which means unlimited. `ceph
+# config set` refuses 100MB for the limit (and takes it for the size).
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# cliff 4.17.0: `-f value -c LIMIT -c NAME` prints the columns in the command's order, and one that is misspelled is left out.
+# cliff 4.17.0: `-f value -c LIMIT -c NAME` prints the columns in the command's order, and one that is misspelled is
+# left out.
 #
-# One expects of two -c the columns in the order in which they are asked for, as ps -o or SQL has them; scripts read them so
-# (`read limit name`). They come in the order in which the command has them, in each format. And a column that is not there
-# is an error only when no other is: `-c NAME -c LIMT` prints NAME alone, with status 0 and not a word. So after a release
-# that renames a column, a script goes on with one field less.
+# One expects of two -c the columns in the order in which they are asked for, as ps -o or SQL has them; scripts read
+# them so (`read limit name`). They come in the order in which the command has them, in JSON too. And a column that is
+# not there is an error only when no other is: `-c NAME -c LIMT` prints NAME alone, with status 0 and not a word. So
+# after a release that renames a column, a script goes on with one field less.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Ceph 16.2.15 (Debian 12): a CRUSH map that was decompiled and compiled without an edit is another map, and moves data.
 #
-# Ceph's documentation edits a map as text: crushtool -d, an editor, crushtool -c. One expects both steps to keep what is not
-# edited. The text has weights with three digits, the map has 16 bits behind the point: 0.0049 comes back as 0.005, and 0.0004
-# as 0, which takes an OSD (a small one of a test, or of a metadata pool's partition) out of the map. Here OSDs of
-# 5, 6 and 9 GiB; the weight of a large disk (1.81940) loses digits too.
+# Ceph's documentation edits a map as text: crushtool -d, an editor, crushtool -c. One expects both steps to keep what
+# is not edited. The text has weights with three digits, the map has 16 bits behind the point: 0.0049 comes back as
+# 0.005, and 0.0004 as 0, which takes an OSD (a small one of a test, or of a metadata pool's partition) out of the map.
+# Here OSDs of 5, 6 and 9 GiB; the weight of a large disk (1.81940) loses digits too.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

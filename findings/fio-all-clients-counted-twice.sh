@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # fio 3.33 (Debian 12): the JSON of several servers ends with one entry more, "All clients", the sum of the others.
 #
-# One expects `client_stats` of `fio --client=A --client=B` to have an entry for each server, as `jobs` has one for each job
-# without servers, so one adds them up. With two servers or more there is a last one, whose jobname is "All clients" and
-# whose hostname is that of the first server: the sum is twice of what was read. With one server there is none, so a tool
-# that was tried with one is right there.
+# One expects `client_stats` of `fio --client=A --client=B` to have an entry for each server, as `jobs` has one for each
+# job without servers, so one adds them up. With two servers or more there is a last one, whose jobname is "All clients"
+# and whose hostname is that of the first server: the sum is twice of what was read. With one server there is none, so a
+# tool that was tried with one is right there.
 set -euo pipefail
 directory=$(mktemp -d)
 servers=()

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # fio 3.33 (Debian 12): the rows of a bandwidth log are no bandwidths, unless they are averaged.
 #
-# One expects the mean of the rows of --write_bw_log to be the bandwidth of the run. Without log_avg_msec there is a row for
-# each request, and its value is the request's size by its own latency: at 400 KiB a second, in requests of 4 KiB that take
-# microseconds, rows are of hundreds of MiB a second. All rows of --write_iops_log of the same run are 1. With
-# log_avg_msec=500 both are what was measured. So a plot of the first log shows a limit of 400 KiB/s broken a thousand times.
+# One expects the mean of the rows of --write_bw_log to be the bandwidth of the run. Without log_avg_msec there is a row
+# for each request, and its value is the request's size by its own latency: at 400 KiB a second, in requests of 4 KiB
+# that take microseconds, rows are of hundreds of MiB a second. All rows of --write_iops_log of the same run are 1. With
+# log_avg_msec=500 both are what was measured. So a plot of the first log shows a limit of 400 KiB/s broken a thousand
+# times.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # fio 3.33 (Debian 12): a job that never ran has "error": 0 in the JSON, and rates of 0.
 #
-# One expects `jobs[].error` to be other than 0 for a job that fails, as it is 28 where a disk is full. Where setting up the
-# job's file fails (here: it is not there, and may not be made), the job is in the JSON with error 0 and no requests; only the
-# exit status is 1, and a line stands on stderr. A parser that looks at `error` alone takes it for a disk that
-# answers nothing, or for one of 0 IOPS.
+# One expects `jobs[].error` to be other than 0 for a job that fails, as it is 28 where a disk is full. Where setting up
+# the job's file fails (here: it is not there, and may not be made), the job is in the JSON with error 0 and no
+# requests; only the exit status is 1, and a line stands on stderr. A parser that looks at `error` alone takes it for a
+# disk of 0 IOPS.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # fio 3.33 (Debian 12): rate=10MiB is ten million bytes a second, and rate=10m or 10MB is 10,485,760.
 #
-# One expects the unit with an i, by IEC 80000-13, to be the binary one, as everywhere else and in what fio prints itself
-# ("bw=10.0MiB/s"). In its options it is the other way round (kb_base=1024, for old scripts): MiB is decimal, M and MB are
-# binary. So a probe that asks a disk with a limit of 10 MiB/s for `rate=10MiB` never reaches the limit (it stays 4.6 %
-# below), and the report in MiB/s seems to show a disk that is too slow. `size=1GiB` is likewise 1,000,000,000 bytes.
+# One expects the unit with an i, by IEC 80000-13, to be the binary one, as everywhere else and in what fio prints
+# itself ("bw=10.0MiB/s"). In its options it is the other way round (kb_base=1024, for old scripts): MiB is decimal, M
+# and MB are binary. So a probe that asks a disk with a limit of 10 MiB/s for `rate=10MiB` never reaches the limit (it
+# stays 4.6 % below), and the report in MiB/s seems to show a disk that is too slow. `size=1GiB` is likewise
+# 1,000,000,000 bytes.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # fio 3.33 (Debian 12): in one JSON `bw` is in KiB a second, and in its steadystate in bytes a second.
 #
-# One expects `bw` and `bw_mean` to be of one unit in one document, as `bw` (KiB/s) and `bw_bytes` are told apart by name in a
-# job's read and write. What --steadystate adds has `bw_mean` and a list `bw` in bytes: 1024 times as much beside the same
-# names. So what is right by the first is a thousand times a disk's limit by the second.
+# One expects `bw` and `bw_mean` to be of one unit in one document, since `bw` (KiB/s) and `bw_bytes` are told apart by
+# name in a job's read and write. What --steadystate adds has `bw_mean` and a list `bw` in bytes: 1024 times as much
+# beside the same names. So what is right by the first is a thousand times a disk's limit by the second.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # msgspec 0.21.0: a number that is not finite is written as null, which the same type then refuses to read.
 #
-# One expects of a Struct that its JSON can be read back, or that writing it fails. NaN and infinity (a share of nothing, a rate
-# over no time) are written as null without an error; decode says "Expected `float`, got `null`", so a state file
-# that was written well is a broken one at the next start. Standard json writes NaN, which is no JSON, and reads it. With
-# `float | None` nothing is raised at all: what could not be computed comes back as what was not there.
+# One expects of a Struct that its JSON can be read back, or that writing it fails. NaN and infinity (a share of
+# nothing, a rate over no time) are written as null without an error; decode says "Expected `float`, got `null`", so a
+# state file that was written well is a broken one at the next start. Standard json writes NaN, which is no JSON, and
+# reads it. With `float | None` nothing is raised at all: what could not be computed comes back as what was not there.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# prometheus_client 0.26.0 through node_exporter 1.5.0 (Debian 12): the bucket le="1.0" of a textfile is served as le="1".
+# prometheus_client 0.26.0 through node_exporter 1.5.0 (Debian 12): the bucket le="1.0" of a textfile is served as
+# le="1".
 #
-# One expects a textfile to be served as it was written. node_exporter reads the bound of a bucket as a number and writes it
-# as Go does: 1.0 is 1, 100000.0 is 100000. The same program, scraped by HTTP, has le="1.0". So of one metric that comes both
-# ways, `sum by (le)` has two series for each whole bound, and a query with le="1.0" that was tried on the one finds nothing
-# on the other. 0.005, 1e+06 and +Inf are alike in both.
+# One expects a textfile to be served as it was written. node_exporter reads the bound of a bucket as a number and
+# writes it as Go does: 1.0 is 1, 100000.0 is 100000. The same program, scraped by HTTP, has le="1.0". So of one metric
+# that comes both ways, `sum by (le)` has two series for each whole bound, and a query with le="1.0" that was tried on
+# the one finds nothing on the other. 0.005, 1e+06 and +Inf are alike in both.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'kill "${exporter:-}" 2> /dev/null || true; rm -rf "$directory"' EXIT

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# promtool 2.42 and node_exporter 1.5.0 (Debian 12): a file of metrics that promtool finds nothing wrong with is served in part.
+# promtool 2.42 and node_exporter 1.5.0 (Debian 12): a file that promtool finds nothing wrong with is served in part.
 #
 # `promtool check metrics` is the judge that writers of textfiles ask. One expects of a series that is there twice, with
 # two values, a line and status 3, as for a HELP that is missing. It says nothing and ends with 0; so it does for a

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # promtool and Prometheus 2.42 (Debian 12): a unit test evaluates each group at the test's interval, not at the group's.
 #
-# One expects `promtool test rules` to follow the `interval` that a group has, as the server does. It evaluates all of them
-# at evaluation_interval: a group with `interval: 4s` has nine results in the last 8 s of a test, and two or three on a
-# server. So an alert with `for:` shorter than its group's interval fires in the test minutes before it can on a server, and
-# `count_over_time` or `changes` over a recorded series, right in the test, is a fraction of that in operation.
+# One expects `promtool test rules` to follow the `interval` that a group has, as the server does. It evaluates all of
+# them at evaluation_interval: a group with `interval: 4s` has nine results in the last 8 s of a test, and two or three
+# on a server. So an alert with `for:` shorter than its group's interval fires in the test minutes before it can on a
+# server, and `count_over_time` or `changes` over a recorded series, right in the test, is a fraction of that in
+# operation.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'kill "${server:-}" 2> /dev/null && wait "$server" || true; rm -rf "$directory"' EXIT

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# promtool 2.42 (Debian 12): a unit test of an alert that is in no rule passes, and so does one whose file of rules is not there.
+# promtool 2.42 (Debian 12): a unit test of an alert that is in no rule passes, and so does one without its file of
+# rules.
 #
 # One expects a test that names DiskAtLimitt, where the rules have DiskAtLimit, to fail. `exp_alerts: []` asks that no
 # alert of that name fires, and none can: SUCCESS. A file of rules that does not exist, not even by a pattern, is a

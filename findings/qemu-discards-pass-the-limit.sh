@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# QEMU 7.2 (Debian 12): a disk's limit does not count discards; the same limit as a throttle filter counts them as written.
+# QEMU 7.2 (Debian 12): a disk's limit does not count discards; the same limit as a throttle filter counts them as
+# written.
 #
 # libvirt's <iotune> sets the limit of a disk (block_set_io_throttle, throttling.* of -drive); a throttle filter, which
-# libvirt has since 11.2 as <throttlefilters>, is the same code with the same numbers. One expects both to treat a discard
-# alike. At 100 MiB/s a discard of 1 GiB costs nothing by the first: `fstrim` in a guest reaches Ceph unlimited. By the second
-# it is 1 GiB of writes: it passes at once, and the read of 4 KiB behind it waits for 10 s. A write of 512 MiB, to
-# compare, makes it wait for 5 s by both.
+# libvirt has since 11.2 as <throttlefilters>, is the same code with the same numbers. One expects both to treat a
+# discard alike. At 100 MiB/s a discard of 1 GiB costs nothing by the first: `fstrim` in a guest reaches Ceph unlimited.
+# By the second it is 1 GiB of writes: it passes at once, and the read of 4 KiB behind it waits for 10 s. A write of 512
+# MiB, to compare, makes it wait for 5 s by both.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
@@ -18,7 +19,8 @@ apt-get -q -o APT::Sandbox::User=root download qemu-system-x86=1:7.2+dfsg-7+deb1
 for package in *.deb; do dpkg -x "$package" .; done
 export LD_LIBRARY_PATH=$PWD/usr/lib/x86_64-linux-gnu:$PWD/lib/x86_64-linux-gnu
 truncate -s 2G disk.raw
-of_disk="-drive driver=raw,file.driver=file,file.filename=disk.raw,discard=unmap,if=none,id=disk,throttling.bps-total=104857600"
+of_disk="-drive driver=raw,file.driver=file,file.filename=disk.raw,discard=unmap,if=none,id=disk,\
+throttling.bps-total=104857600"
 of_filter="-object throttle-group,id=group,x-bps-total=104857600 -drive driver=throttle,throttle-group=group,\
 file.driver=raw,file.file.driver=file,file.file.filename=disk.raw,discard=unmap,if=none,id=disk"
 waits() { # the seconds that a read takes behind a request

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # QEMU 7.2 (Debian 12): a request larger than a disk's bytes a second passes at once, and what comes behind it waits.
 #
-# One expects of 8 MiB/s that a read of 32 MiB takes 4 s. It takes none: a request is let through while there is anything
-# left, whole, and what it owes is paid by the next one. A read of 4 KiB behind it takes 4 s. So latencies that are measured
-# of small requests under such a limit are those of the large ones of another process, and the large ones look as if
-# there were no limit.
+# One expects of 8 MiB/s that a read of 32 MiB takes 4 s. It takes none: a request is let through while there is
+# anything left, whole, and what it owes is paid by the next one. A read of 4 KiB behind it takes 4 s. So latencies that
+# are measured of small requests under such a limit are those of the large ones of another process, and the large ones
+# look as if there were no limit.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

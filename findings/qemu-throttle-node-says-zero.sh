@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # QEMU 7.2 (Debian 12): query-named-block-nodes says iops 0 and bps 0 of a node that a throttle filter limits.
 #
-# Each block node has iops, bps and their kin in QMP, and 0 means no limit. One expects of the node of a throttle filter the
-# numbers of its group, or none. It has zeros, with no word of the group: only a disk's own limit (block_set_io_throttle)
-# is shown there. The truth is in the property `limits` of the group's object, and which group a node has is nowhere in that
-# answer. So a monitor that reads these fields counts a disk at 100 IOPS as unlimited.
+# Each block node has iops, bps and their kin in QMP, and 0 means no limit. One expects of the node of a throttle filter
+# the numbers of its group, or none. It has zeros, with no word of the group: only a disk's own limit
+# (block_set_io_throttle) is shown there. The truth is in the property `limits` of the group's object, and which group a
+# node has is nowhere in that answer. So a monitor that reads these fields counts a disk at 100 IOPS as unlimited.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # PyYAML 6.0.3 and voluptuous 0.16.0: `total_iops_sec: yes` is a valid limit, of one request a second.
 #
-# One expects a schema of All(int, Range(min=1)) to refuse what is no number. YAML's yes (on, true) is True, and True is an int of
-# Python and not below 1: it passes, as True. A %d of it, or a C function, makes 1: the disk stands still. off and no are
-# refused by the range alone, and pass where 0 means no limit. jsonschema and msgspec refuse both.
+# One expects a schema of All(int, Range(min=1)) to refuse what is no number. YAML's yes (on, true) is True, and True is
+# an int of Python and not below 1: it passes, as True. A %d of it, or a C function, makes 1: the disk stands still. off
+# and no are refused by the range alone, and pass where 0 means no limit. jsonschema and msgspec refuse both.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
