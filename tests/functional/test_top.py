@@ -142,6 +142,12 @@ def test_keys_change_what_is_shown(top: Terminal) -> None:
     top.see("sort: name reversed")
     top.type("p")
     top.see("PAUSED")
+    top.type("t")
+    top.see("sentence for the tenant")
+    top.see("unknown: passes do not show whether it was slow")
+    top.type("\x1b")
+    top.type("<")
+    top.see("no pass of the last hour measured the disks")
 
 
 def test_enter_explains_a_disk_as_disk_explain_does(

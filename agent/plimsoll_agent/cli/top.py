@@ -9,18 +9,20 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import Event, Thread
 from typing import Any
 
 from plimsoll_agent.app.context import state_of
 from plimsoll_agent.app.live_plan import LivePlan
 from plimsoll_agent.cli import top_once as once
-from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.errors import NotFound, PlimsollError, UsageError
 from plimsoll_agent.messages import sentences
-from plimsoll_agent.model.disk import guest_of
+from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.usage import WINDOW
@@ -36,7 +38,7 @@ from plimsoll_agent.terminal.moments import time_of
 from plimsoll_agent.top import keys as key_map
 from plimsoll_agent.top import live as live_view
 from plimsoll_agent.top import rewind
-from plimsoll_agent.top.keys import Explained, Pane, View
+from plimsoll_agent.top.keys import About, Explained, Pane, View
 from plimsoll_agent.top.live import Shown
 from plimsoll_agent.top.rewind import PastMoment
 from plimsoll_agent.top.rows import SORTS, Planned, rows
@@ -105,7 +107,7 @@ class Top(NodeCommand, Listing):
             plan = LivePlan(settings, scope)
             if not self._is_live:
                 return once.COLUMNS, self._once(parsed_args, sampler, plan)
-            self._live(parsed_args, sampler, plan, hypervisor, state_of(settings))
+            self._live(parsed_args, sampler, plan, hypervisor, settings)
         return (), ()
 
     def produce_output(
@@ -132,14 +134,24 @@ class Top(NodeCommand, Listing):
         self.status = 1 if sample.incomplete or decisions.complaint else 0
         return [once.cells(row) for row in selection if row.usage is not None]
 
+    def sentence(self, settings: Settings, disk: Disk) -> Explained:
+        """For the tenant: whether the disk was slow in the last hour, and why. Raises ``PlimsollError``."""
+        return no_sentence(disk)
+
     def _live(
-        self, parsed_args: argparse.Namespace, sampler: Sampler, plan: LivePlan, hypervisor: Hypervisor, state: State
+        self,
+        parsed_args: argparse.Namespace,
+        sampler: Sampler,
+        plan: LivePlan,
+        hypervisor: Hypervisor,
+        settings: Settings,
     ) -> None:
         view = View(sort=parsed_args.sort, reverse=parsed_args.reverse, needle=parsed_args.filter)
         rounds = Rounds(sampler, plan, parsed_args.interval)
         try:
             with _quiet_logging(), Screen(sys.stdin, sys.stdout, self.colour) as screen:
-                _show(rounds, Explaining(plan, hypervisor), Rewind(state), screen, view)
+                explaining = Explaining(plan, hypervisor, partial(self.sentence, settings))
+                _show(rounds, explaining, Rewind(state_of(settings)), screen, view)
         except KeyboardInterrupt:
             return
         finally:
@@ -220,12 +232,19 @@ class Rounds:
             self._planned, self._planned_at = self._plan.planned(sample), now
 
 
+def no_sentence(_: Disk) -> Explained:
+    return Explained("sentence for the tenant", ("unknown here",), ())
+
+
 class Explaining:
     """Explains a disk in a thread, so that the screen goes on."""
 
-    def __init__(self, plan: LivePlan, hypervisor: Hypervisor) -> None:
+    def __init__(
+        self, plan: LivePlan, hypervisor: Hypervisor, tenant: Callable[[Disk], Explained] = no_sentence
+    ) -> None:
         self._plan = plan
         self._hypervisor = hypervisor
+        self._tenant = tenant
         self._asked: Pane | None = None
         self._found: tuple[Pane, Explained] | None = None
 
@@ -240,13 +259,22 @@ class Explaining:
 
     def _find(self, pane: Pane, sample: Sample) -> None:
         try:
-            explanation = self._plan.explained(sample, guest_of(pane.key), pane.key, self._hypervisor)
+            explanation = self._explained(pane, sample)
         except PlimsollError as error:
             explanation = Explained("plimsoll disk explain", (str(error),), ())
         except Exception as error:  # tenants write into definitions: an unexpected error is limited to this disk
             LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
             explanation = Explained("plimsoll disk explain", (f"this is a bug in plimsoll: {error!r}",), ())
         self._found = (pane, explanation)
+
+    def _explained(self, pane: Pane, sample: Sample) -> Explained:
+        """Raises ``PlimsollError``."""
+        if pane.about is About.LIMITS:
+            return self._plan.explained(sample, guest_of(pane.key), pane.key, self._hypervisor)
+        disk = next((each.disk for each in sample.usages if each.disk.key == pane.key), None)
+        if disk is None:
+            raise NotFound("the disk is no longer attached")
+        return self._tenant(disk)
 
 
 class Rewind:
@@ -314,8 +342,11 @@ def _show(rounds: Rounds, explaining: Explaining, past: Rewind, screen: Screen, 
     while True:
         if not view.paused:
             snapshot = rounds.shown()
-        if view.pane is not None and not view.pane.holds:
-            view = replace(view, pane=explaining.of(view.pane, snapshot.sample))
+        if view.pane is not None and view.pane.about is not About.HOLD:
+            before, pane = view.pane, explaining.of(view.pane, snapshot.sample)
+            view = replace(view, pane=pane)
+            if before.explained is None and pane.explained is not None and pane.explained.copy:
+                screen.copy(pane.explained.copy)
         view, contents = past.of(view, snapshot)
         picture = live_view.screen(contents, view, *screen.size)
         view = picture.view

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 
 from plimsoll_agent.top.rows import SORTS
 from plimsoll_agent.util.frozen import frozen, replace
@@ -25,6 +26,7 @@ Esc            clear the filter
 p              pause the screen; measuring goes on
 <  >           a pass back, up to an hour; a pass on; > at the end is now
 h              the command that holds this disk; Esc or q closes it
+t              copy a sentence for the tenant: was this disk slow, and why
 ?              this page; any key closes it
 q              quit; Ctrl-Z suspends"""
 
@@ -37,6 +39,16 @@ class Explained:
     head: Sequence[str]
     rows: Sequence[tuple[str, str]]
     """Source and answer; the source is empty in a continued line."""
+    copy: str = ""
+    """What the terminal's clipboard gets."""
+
+
+class About(StrEnum):
+    """What a pane has of its disk."""
+
+    LIMITS = "limits"
+    HOLD = "hold"
+    TENANT = "tenant"
 
 
 @frozen
@@ -48,8 +60,7 @@ class Pane:
     explained: Explained | None = None
     """None while it is being found out."""
     first: int = 0
-    holds: bool = False
-    """It has the command for a hold, not why the disk has its limits."""
+    about: About = About.LIMITS
 
 
 @frozen(kw_only=True)
@@ -151,8 +162,9 @@ def press(view: View, key: str, shape: Shape) -> View | None:
             return replace(view, back=view.back + 1)
         case ">":
             return replace(view, back=max(view.back - 1, 0))
-        case "h" if shape.rows:
-            return replace(_on_row(view, view.at, shape), pane=Pane(shape.rows[view.at], holds=True))
+        case "h" | "t" if shape.rows:
+            about = About.HOLD if key == "h" else About.TENANT
+            return replace(_on_row(view, view.at, shape), pane=Pane(shape.rows[view.at], about=about))
         case "?":
             return replace(view, help=True)
         case _:

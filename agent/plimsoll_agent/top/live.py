@@ -16,7 +16,7 @@ from plimsoll_agent.messages.tones import rich_style
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.terminal.cells import bar, cut, cut_middle, cut_words, fit, iops, mib, percent, steady
-from plimsoll_agent.top.keys import HELP, Explained, Pane, Shape, View, settled
+from plimsoll_agent.top.keys import HELP, About, Explained, Pane, Shape, View, settled
 from plimsoll_agent.top.rewind import Rewound, change_words
 from plimsoll_agent.top.rows import DiskRow, Planned, Wrong, rows, why
 from plimsoll_agent.top.sampler import Sample
@@ -59,7 +59,7 @@ def screen(contents: Shown, view: View, width: int, height: int) -> Screen:
     matches = [row for row in every if row.means(view.needle)]
     top = list(_head(contents, every, view, width))
     room = max(height - len(top) - 2, 1)  # for rows and pane; besides there are the titles and the foot
-    if view.pane is not None and view.pane.holds and view.pane.explained is None:
+    if view.pane is not None and view.pane.about is About.HOLD and view.pane.explained is None:
         row = next((row for row in every if row.key == view.pane.key), None)
         view = replace(view, pane=replace(view.pane, explained=hold_command(row)))
     pane = [] if view.pane is None else list(_pane_lines(view.pane, width))

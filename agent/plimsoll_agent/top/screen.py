@@ -5,6 +5,7 @@ rich makes the text; its Live writes every line of every frame, and has neither 
 
 from __future__ import annotations
 
+import base64
 import codecs
 import contextlib
 import os
@@ -96,6 +97,10 @@ class Screen:
         parts += (f"\x1b[{number + 1};1H\x1b[2K" for number in range(len(lines), len(self._drawn)))
         self._write("".join(parts))
         self._drawn = list(lines)
+
+    def copy(self, text: str) -> None:
+        """Give the text to the terminal's clipboard (OSC 52, which some terminals refuse)."""
+        self._write(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07")
 
     def keys(self, seconds: float, has_rest: Callable[[str], bool]) -> str | None:
         """What was typed in this time, or until a signal came; None when the terminal is gone."""

@@ -63,7 +63,7 @@ class DiskExplain(disk.DiskExplain):
         names, values = super().take_action(parsed_args)
         if period is None:
             return names, values
-        self._found = _evidence(self.settings(parsed_args), state, self._outcome.disk, period, now)
+        self._found = evidence_of(self.settings(parsed_args), state, self._outcome.disk, period, now)
         self.status = self.status or int(bool(self._found.complaints))
         return (*names, "past"), (*values, node.data(self._found))
 
@@ -79,7 +79,7 @@ class DiskExplain(disk.DiskExplain):
         return status
 
 
-def _evidence(settings: Settings, state: State, this_disk: Disk, period: Window, now: datetime) -> NodeEvidence:
+def evidence_of(settings: Settings, state: State, this_disk: Disk, period: Window, now: datetime) -> NodeEvidence:
     complaints, since, until = list[str](), period.since, period.until
 
     def read(what: Callable[[], _T]) -> _T | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_agent.top import keys as key_map
-from plimsoll_agent.top.keys import Explained, Pane, Shape, View, keys, press, settled
+from plimsoll_agent.top.keys import About, Explained, Pane, Shape, View, keys, press, settled
 from plimsoll_agent.util.frozen import replace
 
 ROWS = [f"row-{number}" for number in range(35)]
@@ -51,6 +51,21 @@ def test_q_quits_but_closes_what_is_open_and_is_a_letter_in_a_filter() -> None:
     opened = pressed("enter", "q")
     assert opened is not None
     assert opened.pane is None
+
+
+@pytest.mark.parametrize(("key", "about"), [("enter", About.LIMITS), ("h", About.HOLD), ("t", About.TENANT)])
+def test_a_pane_is_of_the_row_of_the_cursor(key: str, about: About) -> None:
+    view = pressed("down", key)
+    assert view is not None
+    assert view.pane == Pane(ROWS[1], about=about)
+    assert pressed(key, rows=[]) == View(), "no row, no pane"
+
+
+def test_back_and_forward_end_at_now() -> None:
+    for sent, back in ((("<", "<"), 2), (("<", ">"), 0), ((">",), 0)):
+        view = pressed(*sent)
+        assert view is not None
+        assert view.back == back
 
 
 def test_esc_shows_all_again() -> None:

@@ -12,7 +12,7 @@ from plimsoll_agent.cli.top import Rewind
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.reconcile.outcome import Scope
-from plimsoll_agent.top.keys import Pane, View
+from plimsoll_agent.top.keys import About, Pane, View
 from plimsoll_agent.top.live import Shown, screen
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util.frozen import replace
@@ -125,6 +125,6 @@ def test_h_shows_the_command_that_holds_the_disk_at_its_closest_limit(node: Node
     node.passed(5, 100)
     live = Shown(sample=node.sample, at=node.now, node="compute-17", interval=2.0)
     view, contents = node.past.of(View(back=1), live)
-    view = replace(view, pane=Pane(node.sample.usages[0].disk.key, holds=True))
+    view = replace(view, pane=Pane(node.sample.usages[0].disk.key, about=About.HOLD))
     lines = "\n".join(line.plain for line in screen(contents, view, 120, 20).lines)
     assert f"plimsoll disk hold add {ONE} vda --for 2h --set total_iops_sec=200 --reason TEXT" in lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterator
 
@@ -60,6 +61,14 @@ def test_lines_that_are_no_more_are_erased(pipe: Pipe) -> None:
     pipe.sent()
     screen.draw([Text("a")])
     assert pipe.sent() == "\x1b[2;1H\x1b[2K"
+
+
+def test_a_sentence_is_given_to_the_clipboard_whole_and_cannot_end_the_sequence(pipe: Pipe) -> None:
+    text = "Ihr Datenträger\x07\x1b]0;x"
+    Screen(pipe.into, pipe.into, "never").copy(text)
+    before, _, rest = pipe.sent().partition("\x1b]52;c;")
+    assert before == ""
+    assert base64.b64decode(rest.removesuffix("\x07"), validate=True).decode() == text
 
 
 def test_a_cursor_is_seen_without_colour(pipe: Pipe) -> None:

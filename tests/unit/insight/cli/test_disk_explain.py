@@ -31,6 +31,7 @@ from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.cli import disk_explain
 from plimsoll_insight.cli.disk_explain import DiskExplain
+from plimsoll_insight.cli.top import sentence_for
 from tests import schemas
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
@@ -294,3 +295,31 @@ def test_a_time_that_is_none_is_a_usage_error(tmp_path: Path, since: str, caplog
     status, out, _ = ran(tmp_path, f"--since={since}")
     assert (status, out) == (64, "")
     assert caplog.messages[0].startswith("--since: ")
+
+
+# --- the sentence of ``plimsoll top``
+
+
+@pytest.mark.parametrize("what", CAUSES)
+def test_a_tenants_sentence_has_the_cause_and_no_other_tenant_and_nothing_is_copied_without_a_cause(
+    tmp_path: Path, what: str
+) -> None:
+    slow, words = CAUSES[what]
+    remember(tmp_path, *[CALM] * 20, *[slow] * 9)
+    keep(tmp_path, *slow)
+    answer = sentence_for(replace(config.load([], []), state_dir=tmp_path), DISK, NOW)
+    (shown,) = answer.head
+    if words.startswith("unknown"):
+        assert (shown.startswith("unknown: "), answer.copy) == (True, "")
+        return
+    assert answer.copy == shown
+    part = {"its limit": "500 IOPS", "a neighbour": "other load", "not slow": "took no longer than usual"}[what]
+    assert part in shown
+    assert "instance-" not in shown
+
+
+def test_a_history_that_cannot_be_read_is_no_sentence_that_all_is_well(tmp_path: Path) -> None:
+    (tmp_path / "usage.jsonl").mkdir()
+    answer = sentence_for(replace(config.load([], []), state_dir=tmp_path), DISK, NOW)
+    assert answer.copy == ""
+    assert answer.head[0].startswith("unknown: ")
