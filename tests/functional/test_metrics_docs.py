@@ -50,8 +50,9 @@ def test_the_page_lists_the_families_that_there_are_with_their_types_and_labels(
 def test_what_the_page_says_of_the_cost_is_the_budget() -> None:
     table = dict(re.findall(r"^   \* - (.+)\n     - (?:at most )?(\d+)", PAGE, re.MULTILINE))
 
-    def disk(parameters: int, limits: int) -> str:
-        return str(pass_metrics.PER_DISK + parameters * pass_metrics.PER_PARAMETER + limits * pass_metrics.PER_LIMIT)
+    def disk(parameters: int, limits: int, bursts: int = 0) -> str:
+        each = (parameters * pass_metrics.PER_PARAMETER, limits * pass_metrics.PER_LIMIT)
+        return str(pass_metrics.PER_DISK + sum(each) + bursts * pass_metrics.PER_BURST)
 
     # A histogram, +Inf, sum and count: the job read has none of writes, nor write one of reads.
     one_way = len(of_probes.LE) + 3
@@ -63,8 +64,8 @@ def test_what_the_page_says_of_the_cost_is_the_budget() -> None:
         str(pass_metrics.PER_CLUSTER),
         str(pass_metrics.PER_GUEST),
         disk(2, 2),
-        disk(6, 2),
-        disk(13, 4),
+        disk(6, 2, 2),
+        disk(13, 4, 4),
         str(3 * of_probes.PER_PROBE - 2 * one_way + of_probes.PER_TARGET),
         str(of_probes.PER_VERDICTS),
     ]

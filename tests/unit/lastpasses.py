@@ -91,6 +91,7 @@ def a_varied_pass(**other: Any) -> LastPass:
         rates=Rates(120.0, 80.5, 1966080.0, 1318912.0, 300.0, 0.0085),
         shares={"total_iops_sec": 0.401, "total_bytes_sec": 0.03125},
         allowed={"total_iops_sec": 700.0, "total_bytes_sec": 104892552.5},
+        saved={"total_iops_sec": 0.375},
         server='web "1"',
         project_name="shop",
         held_until=NOON + timedelta(hours=6),

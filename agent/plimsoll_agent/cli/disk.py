@@ -15,6 +15,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
 from plimsoll_agent.messages.limits import BURST, short_limits
+from plimsoll_agent.messages.savings import saved_data, saved_words
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.model.disk import Disk
@@ -25,6 +26,7 @@ from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.reconcile.observe import guests_with, no_disk_is, scope_of
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.savings import account_of
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
@@ -355,6 +357,8 @@ class DiskShow(OneDisk, Showing):
             serialize.limits_data(outcome.decision.desired),
             sentences.desired_words(outcome.decision.desired, exact=exact),
         )
+        if (account := account_of(outcome, self.report.situation.accounts)) is not None:
+            fields["saved"] = Shown(saved_data(*account), saved_words(*account))
         past = self.pasts(parsed_args, [outcome]).get(disk.key)
         tone = TONES.get(_state(self.report, outcome, past))
         fields["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome, past), tone)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.credits.ledger import account_key
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.record import entry_data, reason_words
 from plimsoll_agent.messages.savings import saved_data, saved_words
@@ -12,7 +11,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Unmanaged
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
-from plimsoll_agent.reconcile.savings import with_bursts
+from plimsoll_agent.reconcile.savings import account_of
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.text import minute, printable
@@ -40,9 +39,8 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
     lines = [line for step in outcome.decision.trail for line in sentences.step_lines(step, situation, exact=exact)]
     lines.append(("desired", f"{sentences.desired_words(desired, exact=exact)}, {sentences.words(desired.reason)}"))
     lines.append(("actual", sentences.actual_words(disk.actual, exact=exact) + _history(disk, record)))
-    if (limits := with_bursts(outcome.decision)) is not None:
-        account = situation.accounts.get(account_key(disk.key, limits))
-        lines.append(("saved", saved_words(limits, account)))
+    if (account := account_of(outcome, situation.accounts)) is not None:
+        lines.append(("saved", saved_words(*account)))
     if disk.drifted:
         lines.append(("defined", f"{sentences.actual_words(disk.defined, exact=exact)} (libvirt's definition)"))
     if outcome.acknowledged is not None:
@@ -68,14 +66,13 @@ def data(outcome: Outcome, situation: Situation, past: RecordedChange | None, re
         last = record.last_actual(disk.key)
     except StateError:
         last = None
-    limits = with_bursts(outcome.decision)
-    account = None if limits is None else situation.accounts.get(account_key(disk.key, limits))
+    account = account_of(outcome, situation.accounts)
     return serialize.disk_data(disk) | {
         "sources": [{"source": step.asked} | _answer_data(step.answer) for step in outcome.decision.trail],
         "desired": _answer_data(outcome.decision.desired),
         "actual": serialize.limits_data(disk.actual),
         "defined": serialize.limits_data(disk.defined),
-        "saved": {} if limits is None else saved_data(limits, account),
+        "saved": {} if account is None else saved_data(*account),
         "last_change": None if last is None else entry_data(last),
         "state": outcome.result.kind.value,
         "reason": serialize.state_reason_data(outcome, past),

@@ -207,6 +207,12 @@ DISK_AVERAGE_LIMIT_RATIO = Metric(
     *DISK,
     "parameter",
 )
+DISK_BURST_SAVED_RATIO = Metric(
+    "plimsoll_disk_burst_saved_ratio",
+    "Share of the burst of this limit that is saved; of all disks that share it",
+    *DISK,
+    "parameter",
+)
 DISK_AVERAGE = _rates("disk_average", "{} between the last two readings", *DISK, "direction")
 DISK_AVERAGE_ALLOWED = _rates(
     "disk_average_allowed", "What this limit allows, burst included, in {}", *DISK, "parameter"

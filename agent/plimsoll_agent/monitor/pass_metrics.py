@@ -3,13 +3,11 @@
 Budget: at most ``PER_NODE`` series of the node, ``PER_TYPE`` of each volume type, those of ``pool_metrics`` of each
 pool, and of each pair of pool and volume type, and ``PER_CLUSTER`` of each cluster; with ``disk`` also ``PER_GUEST``
 of each guest, ``PER_DISK`` of each disk, ``PER_PARAMETER`` more of each parameter that is set, ``PER_LIMIT`` more of
-each of them that is a rate, and one more of a disk that is held, and of a guest that is paused.
-That makes 21 of a disk with one limit of requests and one of bytes, 29 where both have a burst and its length,
-and 47 of one for which everything is set that can be set together. The machine that makes the region's file has
+each of them that is a rate, ``PER_BURST`` of each of those that has a burst, and one more of a disk that is held, and
+of a guest that is paused.
+That makes 21 of a disk with one limit of requests and one of bytes, 31 where both have a burst and its length,
+and 51 of one for which everything is set that can be set together. The machine that makes the region's file has
 three of its own.
-
-Unknown values have no series, never a zero. After a failed pass, limits and states are from the last observation,
-and there are no averages.
 """
 
 from __future__ import annotations
@@ -33,6 +31,7 @@ PER_GUEST = 1
 PER_DISK = 13
 PER_PARAMETER = 2
 PER_LIMIT = 2
+PER_BURST = 1
 
 _DIRECTIONS = ("read", "write")
 
@@ -247,6 +246,7 @@ def _of_averages(pairs: Sequence[_Named]) -> Iterator[Family]:
                 pairs, lambda disk: disk.allowed, [base for base in BASES if ("bytes" in base) is (unit == "bytes")]
             ),
         )
+    yield gauge(metrics.DISK_BURST_SAVED_RATIO, _limits(pairs, lambda disk: disk.saved))
     yield gauge(metrics.DISK_AVERAGE_LIMIT_RATIO, _limits(pairs, lambda disk: disk.shares))
 
 

@@ -19,6 +19,7 @@ from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.policy.diff import EXTERNAL
 from plimsoll_agent.reconcile.grade import Grade, grade
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, UnreachableGuest
+from plimsoll_agent.reconcile.savings import shares
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.util.frozen import frozen, replace
 
@@ -54,6 +55,8 @@ class LastDisk:
     """The share of each limit that it used in that time, by the limit's name."""
     allowed: Mapping[str, float] = field(default_factory=dict)
     """What each of these limits allowed a second, its burst included."""
+    saved: Mapping[str, float] = field(default_factory=dict)
+    """The share of each burst that is saved, by the limit's name; where it is known."""
     server: str | None = None
     """The guest's name in Nova."""
     project_name: str | None = None
@@ -475,6 +478,7 @@ def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, sinc
         allowed={base: then.most(base, rates.seconds) / rates.seconds for base in usage.shares}
         if rates is not None and isinstance(then, Limits)
         else {},
+        saved=shares(outcome, report.situation.accounts),
         server=disk.guest.display_name,
         project_name=disk.guest.project_name,
         is_new=report.is_new(outcome),

@@ -61,6 +61,23 @@ def instead(outcomes: Sequence[Outcome], accounts: Mapping[str, Account]) -> dic
     }
 
 
+def account_of(outcome: Outcome, accounts: Mapping[str, Account]) -> tuple[Limits, Account | None] | None:
+    """The limits of the disk's account, and the account if it is known; None for a disk without a burst."""
+    limits = with_bursts(outcome.decision)
+    return None if limits is None else (limits, accounts.get(account_key(outcome.disk.key, limits)))
+
+
+def shares(outcome: Outcome, accounts: Mapping[str, Account]) -> dict[str, float]:
+    """The share of each burst of the disk that is saved, by the limit's name; none where it is unknown."""
+    match account_of(outcome, accounts):
+        case (limits, Account() as account):
+            return {
+                base: max(0.0, account.balance(limits, base)) / burst.capacity
+                for base, burst in bursts(limits).items()
+            }
+    return {}
+
+
 def after_writes(accounts: Mapping[str, Account], changes: Iterable[Change]) -> dict[str, Account]:
     """The accounts after these changes."""
     after = dict(accounts)

@@ -172,6 +172,8 @@ def _wrong(actual: Limits, desired: Limits) -> Wrong:
         return Wrong.NOT
     if any(_limits(desired, unit) and not _limits(actual, unit) for unit in UNITS):
         return Wrong.UNLIMITED
+    if actual.shortens(desired):  # a burst is as long as what is saved of it
+        return Wrong.NOT
     far = min(share_left(actual, desired), share_left(desired, actual)) * FAR <= 1
     return Wrong.FAR if far else Wrong.NOT
 

@@ -7,19 +7,25 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.credits.model import Credits
+from plimsoll_agent.messages import explain
 from plimsoll_agent.messages.sentences import words as words_of
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.monitor import pass_summary
+from plimsoll_agent.monitor.pass_summary import Setting
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
 from tests.unit.node import FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+from tests.unit.values import NOON
 
 BURST = Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
 HIGHER = Limits(total_iops_sec=150, total_iops_sec_max=1000, total_iops_sec_max_length=60)
 OTHER = Limits(total_iops_sec=777)
+SETTING = Setting(version="1.2.3", boot="b1", ended=NOON)
 
 
 class Clock:
@@ -200,6 +206,29 @@ def test_members_of_a_group_get_one_length_from_what_all_have_spent(tmp_path: Pa
     node.run(clock=clock)
     assert {disk.actual.total_iops_sec_max_length for disk in node.disks()} == {30}
     assert set(kinds(node.run(clock=clock))) == {"in-sync"}
+
+
+def test_what_is_saved_stands_in_explain_and_in_the_metrics(bursting: Bursting) -> None:
+    report = bursting.run(Mode.PLAN)
+    (outcome,) = report.outcomes
+    record = Record(bursting.node.state.record)
+    assert dict(explain.rows(outcome, report.situation, record))["saved"] == (
+        "30000 of 60000 requests (33 s at 1000 IOPS)"
+    )
+    data = explain.data(outcome, report.situation, None, record)
+    assert data["saved"] == {"total_iops_sec": {"balance": 30_000, "capacity": 60_000}}
+    assert pass_summary.fold(None, report, SETTING).disks[0].saved == {"total_iops_sec": 0.5}
+    bursting.spend(33_000)
+    (owing,) = (report := bursting.run(Mode.PLAN)).outcomes
+    assert dict(explain.rows(owing, report.situation, record))["saved"] == "nothing, 3000 requests owed"
+    assert pass_summary.fold(None, report, SETTING).disks[0].saved == {"total_iops_sec": 0.0}
+
+
+def test_a_burst_that_was_never_read_is_unknown_and_no_series(tmp_path: Path) -> None:
+    report = Bursting(tmp_path).node.run(Mode.PLAN)
+    rows = explain.rows(report.outcomes[0], report.situation, Record(tmp_path / "none"))
+    assert dict(rows)["saved"] == "unknown: its counters have not been read"
+    assert pass_summary.fold(None, report, SETTING).disks[0].saved == {}
 
 
 GP = Credits("total_iops_sec", 1000, 60_000)

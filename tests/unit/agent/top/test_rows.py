@@ -103,6 +103,11 @@ def wrong(actual: Limits | Unknown, desired: Limits | Unknown | None) -> Wrong:
         (Limits(total_iops_sec=250), Limits(total_iops_sec=300), Wrong.NOT),
         (Limits(total_iops_sec=2500), Limits(total_iops_sec=250), Wrong.FAR),
         (Limits(total_iops_sec=25), Limits(total_iops_sec=250), Wrong.FAR),
+        (  # its burst is spent
+            Limits(total_iops_sec=25),
+            Limits(total_iops_sec=25, total_iops_sec_max=3000, total_iops_sec_max_length=60),
+            Wrong.NOT,
+        ),
         (Limits(total_iops_sec=26), Limits(total_iops_sec=250), Wrong.NOT),
         (Limits(total_iops_sec=3000), Limits(read_iops_sec=100, write_iops_sec=100), Wrong.FAR),
     ],
