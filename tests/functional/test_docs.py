@@ -34,6 +34,7 @@ from tests.functional import cloudserver
 from tests.functional.cloudserver import cloud_server, credentials
 from tests.functional.conftest import Ran
 from tests.functional.daemons import a_daemon
+from tests.functional.test_congestion import Site
 from tests.functional.test_drill import STATUS
 from tests.functional.test_mds import REEF, Beside, file_system
 from tests.functional.test_prometheus_api import nodes, prometheus
@@ -262,15 +263,36 @@ def _statuses_of_monitoring(run: Run, directory: Path, test_node: str) -> Iterat
     yield "gate", run("gate", "--pass", **apart, PATH=str(directory)).status
 
 
+def _statuses_of_congestion(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
+    """Without Prometheus every factor is 1, and is published."""
+    site = Site(directory, "http://127.0.0.1:1")
+    words = ["--config-file", str(directory / "plimsoll.conf"), "congestion"]
+    publish = [
+        *words,
+        "publish",
+        "--once",
+        "--out",
+        str(site.out),
+        "--signing-key",
+        str(directory / "congestion.key"),
+    ]
+    path = f"{directory}:{os.environ['PATH']}"
+    yield "congestion fetch", run(*words, "fetch").status
+    yield "congestion publish", run(*publish, PATH=path).status
+    yield "congestion fetch", run(*words, "fetch").status
+    (directory / "ceph.conf").unlink()
+    yield "congestion publish", run(*publish, PATH=path).status
+
+
 def _statuses_of_the_region(run: Run, directory: Path, prometheus: str) -> Iterator[tuple[str, int]]:
     for region in ("r1", "r2"):
         yield "region status", run("region", "status", "--prometheus", prometheus, "--region", region).status
-    for verb in ("status", "disks", "probes", "promised", "load"):
+    for verb in ("status", "disks", "probes", "promised", "load", "congestion"):
         nowhere = run("region", verb, "--prometheus", prometheus, "--region", "nowhere").status
-        yield "region status, region disks, region probes, region promised, region load", nowhere
+        yield "region status, region disks, region probes, region promised, region load, region congestion", nowhere
     for verb in ("disks", "probes"):
         status = run("region", verb, "--prometheus", prometheus).status
-        yield "region disks, region probes, region promised, region load", status
+        yield "region disks, region probes, region promised, region load, region congestion", status
     for file in ("/dev/null", "/nowhere"):
         yield "region record", run("region", "record", "--from", file).status
     rules = directory / "rules.yaml"
@@ -481,13 +503,15 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
     ),
     "catalogue refresh; catalogue show; catalogue age; catalogue diff": (_statuses_of_the_catalogue, ("tmp_path",)),
     "qos plan; qos lint; qos apply; qos export": (_statuses_of_qos, ("tmp_path",)),
+    "congestion publish; congestion fetch": (_statuses_of_congestion, ("tmp_path",)),
     "status; gate": (_statuses_of_monitoring, ("tmp_path", "test_node")),
     "region approve, region approvals, region withdraw, region pause, region resume, region hold": (
         _statuses_of_orders,
         ("tmp_path",),
     ),
-    "region status; region status, region disks, region probes, region promised, region load;"
-    " region disks, region probes, region promised, region load; region record; region explain; simulate": (
+    "region status; region status, region disks, region probes, region promised, region load, region congestion;"
+    " region disks, region probes, region promised, region load, region congestion; region record; region explain;"
+    " simulate": (
         _statuses_of_the_region,
         ("tmp_path", "prometheus"),
     ),

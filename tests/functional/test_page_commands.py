@@ -102,6 +102,10 @@ ELSEWHERE = {
     r"plimsoll region (approve|pause|resume|hold) ?.*": ("tests/functional/test_region.py", '"approve", digest'),
     r"plimsoll simulate --from-prometheus .*": ("tests/functional/test_region_replay.py", '"--from-prometheus"'),
     r"plimsoll region (status|promised .*|explain .*)": ("tests/functional/test_docs.py", '"region", "explain"'),
+    r"plimsoll (region congestion|congestion (publish|fetch) .*)": (
+        "tests/functional/test_congestion.py",
+        '"--once"',
+    ),
     r"plimsoll drill (record|mark|report) .*": ("tests/functional/test_drill.py", '"drill", "record"'),
     r"plimsoll mds (watch|settle|undo) .*": ("tests/lab/test_mds.py", '"mds", "settle"'),
     r"plimsoll return (plan|run|status|stop) ?.*": ("tests/functional/test_return.py", '"--flag", "noout"'),

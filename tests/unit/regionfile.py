@@ -33,10 +33,12 @@ def keep_region_file(
     made_with = key or a_key()
     region = Region(generation=generation, issued=begun, begun=begun, source="north", orders=orders or Orders())
     RefreshDir(directory).save_region_file(made_with.seal(signed_file.encode(region)))
-    public = directory / "region.pub"
-    pem = (trusted or made_with).public.key.public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    return keep_public(directory / "region.pub", trusted or made_with)
+
+
+def keep_public(public: Path, key: PrivateKey) -> Path:
+    """The public key in a file, which is left alone if it has it."""
+    pem = key.public.key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     if not public.exists() or public.read_bytes() != pem:
         public.write_bytes(pem)
     return public

@@ -32,6 +32,11 @@ class Ceph:
         """
         return parse(self._run(cluster, "status"))
 
+    def maps(self, cluster: Cluster) -> list[tuple[str, bytes]]:
+        """Its pools and CRUSH rules, as two commands print them. Raises as ``health``."""
+        commands = (("osd", "dump"), ("osd", "crush", "dump"))
+        return [(f"ceph {' '.join(words)}", self._run(cluster, *words)) for words in commands]
+
     def _run(self, cluster: Cluster, *words: str) -> bytes:
         argv = [self.command, "--conf", str(cluster.conf), "--id", self.client]
         argv += ["--connect-timeout", str(max(1, int(self.deadline))), "--format", "json", *words]

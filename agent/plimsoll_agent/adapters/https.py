@@ -60,7 +60,7 @@ class Web:
 def check_address(url: str) -> None:
     """Raises ``ConfigError`` unless it is https."""
     if not _is_https(url):
-        raise ConfigError(f"{plain_url(url)}: not an https address; the region's file needs https:// or a path")
+        raise ConfigError(f"{plain_url(url)}: not an https address; it needs https:// or a path")
 
 
 def _is_https(url: str) -> bool:

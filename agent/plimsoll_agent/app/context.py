@@ -12,7 +12,7 @@ from pathlib import Path
 
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.app.audit import to_journal
-from plimsoll_agent.app.fetched import catalogue_actual, region_orders
+from plimsoll_agent.app.fetched import catalogue_actual, congestion_actual, region_orders
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.config.options import RULES_FILE
@@ -154,6 +154,7 @@ def pass_context(
             acknowledged=memory.acknowledged,
             orders_unknown=region.unknown,
             used=partial(_used, state),
+            congestion=congestion_actual(settings.congestion, settings.catalogue.directory, now),
         ),
         node_store=node_store,
         notes=notes,

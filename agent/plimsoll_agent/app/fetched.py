@@ -10,13 +10,17 @@ import hashlib
 import logging
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
 from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.catalogue.signed_file import SignedOrders
-from plimsoll_agent.config.settings import CatalogueSettings
+from plimsoll_agent.config.settings import CatalogueSettings, CongestionSettings
+from plimsoll_agent.congestion import published
+from plimsoll_agent.congestion.published import FactorFile, Factors
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.store.state import State, StateError
@@ -33,6 +37,8 @@ _LONGEST_KEY = 2**16
 # For a process that lives on.
 _CATALOGUES: Cached[Catalogue | None] = Cached()
 _SIGNED: Cached[SignedOrders] = Cached()
+_FACTORS: Cached[FactorFile] = Cached()
+_NEWEST: dict[Path, int] = {}
 
 
 def catalogue_actual(settings: CatalogueSettings, now: datetime) -> tuple[Catalogue | Unknown | None, Reason | None]:
@@ -62,6 +68,44 @@ def load_catalogue(settings: CatalogueSettings) -> Catalogue | None:
 def _unknown(code: Code, detail: str) -> tuple[Unknown, Reason]:
     reason = because(code, detail=detail)
     return Unknown(reason), reason
+
+
+def congestion_actual(settings: CongestionSettings, directory: Path, now: datetime) -> Factors | None:
+    """The newest factors of each cluster, of the files in the catalogue's directory that count now.
+
+    A pass believes only the signature, so an earlier file that is still valid may count in a new process; one that
+    lives on refuses it. None if congestion is switched off.
+    """
+    if not settings.files:
+        return None
+    clusters, faults = dict[str, FactorFile](), list[str]()
+    for index in range(len(settings.files)):
+        path = directory / published.NAME.format(index)
+        try:
+            file = _FACTORS.get(path, partial(_factors, settings, path), files.stamp_of(settings.key))
+            published.check_fit(file, _NEWEST.get(path, 0), now, str(path))
+        except PlimsollError as error:
+            faults.append(str(error))
+            continue
+        _NEWEST[path] = file.generation
+        for fsid in {factor.cluster for factor in file.factors}:
+            clusters[fsid] = max(file, clusters.get(fsid, file), key=lambda each: each.generation)
+    return Factors(clusters, "; ".join(faults))
+
+
+def _factors(settings: CongestionSettings, path: Path) -> FactorFile:
+    """Raises ``CatalogueError``, ``ConfigError``, ``BadSignature``."""
+    try:
+        whole = files.read_whole(path, published.MOST_BYTES)
+    except FileNotFoundError as error:
+        raise CatalogueError(f"{path}: does not exist yet; run plimsoll congestion fetch") from error
+    except OSError as error:
+        raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
+    from plimsoll_agent.adapters.ed25519 import read_public, unsealed
+
+    content, signature = unsealed(whole)
+    read_public(settings.key).verify(content, signature or b"", str(path))
+    return published.decode(content, str(path))
 
 
 @frozen

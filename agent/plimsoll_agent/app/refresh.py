@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import logging
 import socket
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime
 from pathlib import Path
 
+from plimsoll_agent.app import signed_source
 from plimsoll_agent.app.cloud import connected
+from plimsoll_agent.app.signed_source import Source, shown, signed
 from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue.attachments import Attachments, UnreadableAttachments
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
 from plimsoll_agent.catalogue.planner import Lists, agenda, complete, due, due_at, next_catalogue, slice_of
 from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.config.settings import CatalogueSettings, Settings
-from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError
+from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.store.refresh_state import LastRegion, Notes
 from plimsoll_agent.store.state import State
@@ -26,11 +27,6 @@ from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
 
 LOG = logging.getLogger(__name__)
-SIGNATURE = ".sig"
-LONGEST_SIGNATURE = 1024
-# If the signature is in a file of its own, a read may come between the writes of the two files.
-_TRIES = 4
-_BETWEEN = 0.5
 AN_ANSWER_304 = 30.0
 """Seconds after which a web server is asked for a newer file, if it can reply that there is none."""
 
@@ -134,19 +130,6 @@ def _from_cloud(
 # --- the region's file ----------------------------------------------------------------------------------
 
 
-@frozen(kw_only=True)
-class _Signed:
-    """A region's file with a valid signature of its ``content``."""
-
-    content: bytes
-    sealed: bytes
-    """With the signature in it."""
-    digest: str
-    """SHA-256 of the whole file, as it was fetched."""
-    etag: str | None
-    modified: str | None
-
-
 def _from_region(
     settings: CatalogueSettings,
     before: Catalogue | None,
@@ -159,9 +142,8 @@ def _from_region(
     where = settings.region_file
     if not where:
         raise ConfigError("[catalogue] region_file: not set, though source is region-file")
-    if not _is_address(where) and not Path(where).is_absolute():
-        raise ConfigError(f"[catalogue] region_file: {where}: must be an absolute path or an https URL")
-    source = _shown(where)
+    signed_source.check(where, "[catalogue] region_file")
+    source = shown(where)
     if last is not None and last.where != source:
         last = None
     same = before is not None and last is not None and before.source == source
@@ -170,7 +152,8 @@ def _from_region(
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
         line = catalogue_messages.undue_line(before, due_at(last.asked, _every(settings, last)))
         return Fetched(catalogue=before, said=line, region=last)
-    file = _signed(settings, where, last if enough else None)
+    place = Source(where=where, key=settings.region_key, deadline=settings.deadline, most=signed_file.MOST_BYTES)
+    file = signed(place, last.etag, last.modified) if enough and last is not None else signed(place)
     if file is None:
         if before is None or last is None:  # only a request with the data of an earlier file may get 304
             raise CatalogueError(f"{source}: the server replied 304 (not modified), but there is no earlier file")
@@ -223,99 +206,3 @@ def _every(settings: CatalogueSettings, last: LastRegion) -> float:
     """Seconds between two requests."""
     conditional = last.etag is not None or last.modified is not None
     return min(settings.interval, AN_ANSWER_304) if conditional else settings.interval
-
-
-def _signed(settings: CatalogueSettings, where: str, last: LastRegion | None) -> _Signed | None:
-    """The file, if its signature is valid; None if it is unchanged. Raises ``PlimsollError``."""
-    # Imported here: nodes without a region's file do not need it.
-    from plimsoll_agent.adapters.ed25519 import BadSignature, read_public, sealed, unsealed
-
-    key = read_public(settings.region_key)
-    read = _Remote(where, settings.deadline) if _is_address(where) else _Local(Path(where))
-    bad: BadSignature | None = None
-    for _ in range(_TRIES):
-        if bad is not None:
-            time.sleep(_BETWEEN)
-        try:
-            page = read.file(last)
-            if page is None:
-                return None
-            content, signature = unsealed(page.content)
-            signature = read.signature() if signature is None else signature
-            key.verify(content, signature, _shown(where))
-        except BadSignature as error:
-            bad = error
-        except DeadlineExceeded:
-            if bad is None:
-                raise
-            break
-        else:
-            digest = hashlib.sha256(page.content).hexdigest()
-            return _Signed(
-                content=content,
-                sealed=sealed(content, signature),
-                digest=digest,
-                etag=page.etag,
-                modified=page.modified,
-            )
-    raise bad or AssertionError
-
-
-@frozen
-class _Page:
-    """A region's file as it was read."""
-
-    content: bytes
-    etag: str | None = None
-    modified: str | None = None
-
-
-class _Local:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def file(self, _: LastRegion | None) -> _Page | None:
-        return _Page(self._read(self._path, signed_file.MOST_BYTES))
-
-    def signature(self) -> bytes:
-        return self._read(self._path.with_name(self._path.name + SIGNATURE), LONGEST_SIGNATURE)
-
-    @staticmethod
-    def _read(path: Path, most: int) -> bytes:
-        try:
-            content = files.read_whole(path, most + 1, follow=True)
-        except OSError as error:
-            raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
-        if len(content) > most:
-            raise CatalogueError(f"{path}: is longer than {most} bytes")
-        return content
-
-
-class _Remote:
-    def __init__(self, url: str, deadline: float) -> None:
-        from plimsoll_agent.adapters.https import Web, check_address
-
-        check_address(url)
-        self._url = url
-        self._web = Web(deadline)
-
-    def file(self, last: LastRegion | None) -> _Page | None:
-        etag, last_modified = (last.etag, last.modified) if last is not None else (None, None)
-        page = self._web.fetch(self._url, signed_file.MOST_BYTES, etag=etag, last_modified=last_modified)
-        return None if page is None else _Page(page.content, page.etag, page.modified)
-
-    def signature(self) -> bytes:
-        path, mark, query = self._url.partition("?")
-        page = self._web.fetch(f"{path}{SIGNATURE}{mark}{query}", LONGEST_SIGNATURE)
-        return page.content if page is not None else b""
-
-
-def _is_address(where: str) -> bool:
-    return "://" in where
-
-
-def _shown(where: str) -> str:
-    """The path or address, without what could be a secret."""
-    from plimsoll_agent.adapters.network import plain_url
-
-    return plain_url(where) if _is_address(where) else where

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.app.refresh import LONGEST_SIGNATURE, SIGNATURE
+from plimsoll_agent.app.signed_source import LONGEST_SIGNATURE, SIGNATURE
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import region_brake, signed_file
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Server, Volume

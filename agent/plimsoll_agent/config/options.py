@@ -338,6 +338,42 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             help="The same, as a percentage of the attached volumes of the region.",
         ),
     ),
+    "congestion": (
+        cfg.ListOpt(
+            "files",
+            default=[],
+            help="Where this node fetches the factors of congested clusters: paths or https URLs of the files that"
+            " plimsoll congestion publish writes; of several about one cluster the newest counts. Empty: congestion"
+            " is switched off.",
+        ),
+        cfg.StrOpt(
+            "key",
+            default="/etc/plimsoll/congestion.pub",
+            help="The public ed25519 key (PEM) that verifies these files.",
+        ),
+        cfg.Opt(
+            "targets",
+            type=types.Dict(Timeout(0.0001, 10.0)),
+            default={},
+            help="For plimsoll congestion publish: how long a request of a light disk may take on average, by volume"
+            " type, as gold:5ms,silver:20ms. The lowest of the types on a device class is its target.",
+        ),
+        cfg.FloatOpt(
+            "multiple",
+            default=3.0,
+            min=1.5,
+            max=100.0,
+            help="For plimsoll congestion publish: the target of a device class without one of these, as a multiple"
+            " of the 10th percentile of its latency over seven days.",
+        ),
+        cfg.Opt(
+            "osd_label",
+            type=_Label(),
+            default="cluster",
+            help="For plimsoll congestion publish: the label of Ceph's own metrics (ceph_osd_metadata) in Prometheus"
+            " that has the cluster's fsid.",
+        ),
+    ),
     "probe": (
         cfg.StrOpt(
             "directory",

@@ -91,6 +91,17 @@ class ConsoleSettings:
 
 
 @frozen(kw_only=True)
+class CongestionSettings:
+    """``files`` is empty where congestion is switched off; ``targets`` are volume types with their seconds."""
+
+    files: tuple[str, ...]
+    key: Path
+    targets: tuple[tuple[str, float], ...]
+    multiple: float
+    osd_label: str
+
+
+@frozen(kw_only=True)
 class PrometheusSettings:
     """``deadline`` in seconds; an empty text is not set."""
 
@@ -117,6 +128,7 @@ class Settings:
     ceph: CephSettings
     catalogue: CatalogueSettings
     region: RegionSettings
+    congestion: CongestionSettings
     probe: ProbeSettings
     metrics: MetricsSettings
     consoles: ConsoleSettings
@@ -233,6 +245,13 @@ def _settings(conf: Any) -> Settings:
         region=RegionSettings(
             Path(conf.region.file) if conf.region.file else None,
             RegionBrake(conf.region.brake_volumes, conf.region.brake_percent),
+        ),
+        congestion=CongestionSettings(
+            files=tuple(conf.congestion.files),
+            key=Path(conf.congestion.key),
+            targets=tuple(conf.congestion.targets.items()),
+            multiple=conf.congestion.multiple,
+            osd_label=conf.congestion.osd_label,
         ),
         probe=_probe_settings(conf.probe),
         metrics=MetricsSettings(

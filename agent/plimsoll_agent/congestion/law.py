@@ -367,12 +367,12 @@ def as_data(state: State) -> dict[str, object]:
 def read(data: Mapping[str, object]) -> State:
     """Raises ``ValueError`` or ``LookupError`` for what ``as_data`` did not write."""
     return State(
-        x=_factor(data["x"]),
+        x=factor(data["x"]),
         action=Action(decoding.text(data["action"])),
-        fine=_factor(data["fine"]),
+        fine=factor(data["fine"]),
         gain=decoding.maybe(decoding.number, data["gain"]),
-        before=decoding.maybe(_factor, data["before"]),
-        knee=decoding.maybe(_factor, data["knee"]),
+        before=decoding.maybe(factor, data["before"]),
+        knee=decoding.maybe(factor, data["knee"]),
         direction=_direction(data["direction"]),
         level=decoding.maybe(_finite, data["level"]),
         plateau=decoding.maybe(_finite, data["plateau"]),
@@ -388,11 +388,12 @@ _COUNTS = ("alike", "wait", "missing", "samples", "pause", "pauses", "futile", "
 
 def _start(data: Mapping[str, object]) -> Start:
     return Start(
-        x=_factor(data["x"]), level=_finite(data["level"]), rate=decoding.maybe(decoding.number, data["rate"])
+        x=factor(data["x"]), level=_finite(data["level"]), rate=decoding.maybe(decoding.number, data["rate"])
     )
 
 
-def _factor(value: object) -> float:
+def factor(value: object) -> float:
+    """x from JSON. Raises ``ValueError``."""
     x = decoding.number(value)
     if not 0 < x <= 1:
         raise ValueError(f"{x} is not above 0 and at most 1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages import congestion, sentences, serialize
 from plimsoll_agent.messages.record import entry_data, reason_words
 from plimsoll_agent.messages.savings import saved_data, saved_words
 from plimsoll_agent.model.disk import Disk
@@ -10,6 +10,7 @@ from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Unmanaged
+from plimsoll_agent.policy.reduced import reduced
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.reconcile.savings import account_of
 from plimsoll_agent.store.record import Record
@@ -38,6 +39,8 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
     disk, desired = outcome.disk, outcome.decision.desired
     lines = [line for step in outcome.decision.trail for line in sentences.step_lines(step, situation, exact=exact)]
     lines.append(("desired", f"{sentences.desired_words(desired, exact=exact)}, {sentences.words(desired.reason)}"))
+    if (words := congestion.words(reduced(disk, outcome.decision, situation))) is not None:
+        lines.append(("congestion", words))
     lines.append(("actual", sentences.actual_words(disk.actual, exact=exact) + _history(disk, record)))
     if (account := account_of(outcome, situation.accounts)) is not None:
         lines.append(("saved", saved_words(*account)))
@@ -70,6 +73,7 @@ def data(outcome: Outcome, situation: Situation, past: RecordedChange | None, re
     return serialize.disk_data(disk) | {
         "sources": [{"source": step.asked} | _answer_data(step.answer) for step in outcome.decision.trail],
         "desired": _answer_data(outcome.decision.desired),
+        "congestion": congestion.data(reduced(disk, outcome.decision, situation)),
         "actual": serialize.limits_data(disk.actual),
         "defined": serialize.limits_data(disk.defined),
         "saved": {} if account is None else saved_data(*account),

@@ -96,6 +96,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.THROTTLE_FILTERS: lambda facts: f"limited by libvirt's throttle filters: {_filter_groups(facts['groups'])}",
     Code.RULE_UNMANAGES: 'rule "{rule}" has manage: false',
     Code.NO_LIMIT: "no source gives a limit",
+    Code.NO_CONGESTION_FLOOR: "never reduced: no rule with congestion matches",
+    Code.CONGESTION_UNKNOWN: "congestion unknown: {detail}",
     Code.ORPHANED: lambda facts: f"orphaned limits: they came from {_origin(facts)}",
     Code.FOREIGN_LIMIT: "attach-time limits, and no rule has override: true",
     Code.MIGRATING: "the guest is migrating out; the destination sets its limits",

@@ -60,6 +60,8 @@ class Code(StrEnum):
     RULE_UNMANAGES = "rule-unmanages"
     THROTTLE_FILTERS = "throttle-filters"
     NO_LIMIT = "no-limit"
+    NO_CONGESTION_FLOOR = "no-congestion-floor"
+    CONGESTION_UNKNOWN = "congestion-unknown"
     FOREIGN_LIMIT = "foreign-limit"
     ORPHANED = "orphaned"
     MIGRATING = "migrating"

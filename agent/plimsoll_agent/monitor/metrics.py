@@ -288,6 +288,32 @@ REGION_BRAKED_VOLUMES = Metric(
     "plimsoll_region_braked_volumes", "Attached volumes whose limits the deferred change affects"
 )
 
+# --- the machine that publishes the factors of congestion
+
+CONGESTION_PUBLISHED_TIMESTAMP_SECONDS = Metric(
+    "plimsoll_congestion_published_timestamp_seconds", "When the factors of congestion were last published"
+)
+CONGESTION_FACTOR = Metric(
+    "plimsoll_congestion_factor",
+    "Factor x of the device class: 1 unless its latency is above target",
+    "cluster",
+    "device_class",
+)
+CONGESTION_STATE = Metric(
+    "plimsoll_congestion_state",
+    "What the last period did to the factor, and why there is no signal: always 1",
+    "cluster",
+    "device_class",
+    "action",
+    "why",
+)
+CONGESTION_LATENCY_SECONDS = Metric(
+    "plimsoll_congestion_latency_seconds", "Mean latency of light disks", "cluster", "device_class"
+)
+CONGESTION_TARGET_SECONDS = Metric(
+    "plimsoll_congestion_target_seconds", "Latency from which the factor is lowered", "cluster", "device_class"
+)
+
 # --- probes; an objective has no label "quantile", which promtool reserves for summaries
 
 PROBE_RATE = _rates("probe", "{} in the newest run", *PROBE)
@@ -388,6 +414,10 @@ _OF_POOLS = (POOL_DISKS, POOL_DISKS_UNKNOWN, POOL_DISKS_UNLIMITED, *POOL_PROMISE
 POOL_SUM = {name: f"pool_volume_type:{name}:sum" for name in _OF_POOLS}
 PROMISED = {unit: f"volume_type:{name}:sum" for unit, name in POOL_PROMISED.items()}
 _LEVELS = ("volume_type", "pool")
+LIGHT = {
+    LIGHT_LATENCY_SECONDS_TOTAL: "pool:plimsoll_light_latency_seconds:increase_5m",
+    LIGHT_REQUESTS_TOTAL: "pool:plimsoll_light_requests:increase_5m",
+}
 TAKEN = {level: {unit: f"{level}:{name}:sum" for unit, name in POOL_AVERAGE.items()} for level in _LEVELS}
 USED = {level: {unit: f"{level}:plimsoll_pool_used_{unit}:ratio" for unit in UNITS} for level in _LEVELS}
 TARGETS = f"volume_type:{PROBE_TARGETS}:sum"

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of, Orders
+from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.credits import ledger
 from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.credits.model import Credits
@@ -62,6 +63,8 @@ class Situation:
     """Reads what disks used lately, by ``Disk.key``."""
     accounts: Mapping[str, Account] = field(default_factory=dict, compare=False)
     """What disks have saved of their bursts, by ``credits.ledger.account_key``."""
+    congestion: Factors | None = None
+    """None where congestion is switched off."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.

@@ -103,6 +103,8 @@ def _limit_sets(document: Any) -> Iterator[tuple[Steps, Mapping[str, object]]]:
             limits = part.get(name)
             if isinstance(limits, Mapping):
                 yield (*path, name), limits
+        if isinstance(under := part.get("congestion"), Mapping):
+            yield (*path, "congestion", "floor"), under["floor"]
 
 
 def _numbers(document: Any) -> Iterator[tuple[Steps, str]]:
@@ -181,6 +183,7 @@ def _effects(rule: Rule) -> list[str]:
         "boot_volume_by_flavor": rule.boot_volume_by_flavor,
         "probe": rule.probe is not None,
         "objective": rule.objective is not None,
+        "congestion": rule.congestion is not None,
     }
     return [name for name, has in effects.items() if has]
 

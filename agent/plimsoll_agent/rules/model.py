@@ -101,6 +101,16 @@ class Probing:
     """Inside the guest; if empty, the directory in the settings."""
 
 
+@frozen
+class UnderCongestion:
+    """How far disks may be reduced while their cluster is congested."""
+
+    floor: Limits
+    """Never below these; a limit without a floor here is never reduced."""
+    share: float = 1.0
+    """The part of the cluster that they get, as a multiple of their desired limits."""
+
+
 @frozen(kw_only=True)
 class Rule:
     """One rule: its match, and its effects on disks that match."""
@@ -123,6 +133,7 @@ class Rule:
     probe: Probing | None = None
     objective: Objective | None = None
     """Takes precedence over that of the volume type."""
+    congestion: UnderCongestion | None = None
     until: datetime | None = None
     """The rule has no effect from then on."""
     why: str | None = None

@@ -14,7 +14,18 @@ from typing import Any
 
 from plimsoll_agent.credits.model import PEAKS, Credits
 from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits, LimitsError, Parameter
-from plimsoll_agent.rules.model import JOBS, UUID, DiskKind, Match, Objective, Probing, Rule, Rules, directory_of
+from plimsoll_agent.rules.model import (
+    JOBS,
+    UUID,
+    DiskKind,
+    Match,
+    Objective,
+    Probing,
+    Rule,
+    Rules,
+    UnderCongestion,
+    directory_of,
+)
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.schema import (
     Invalid,
@@ -46,7 +57,7 @@ _REMOVED = {
     " see Orphaned limits in the guide; take it out"
 }
 """Keys of former releases, and what replaces them."""
-_EFFECTS = ("limits", "credits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective")
+_EFFECTS = ("limits", "credits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective", "congestion")
 _LIMITS_KEYS = (*(parameter.name for parameter in PARAMETERS), "group_name")
 _CREDITS_KEYS = (*PEAKS, "capacity")
 _PROBE_KEYS = ("every", "jobs", "directory")
@@ -62,6 +73,7 @@ _PLACES: Mapping[str, str] = {
     **dict.fromkeys(_LIMITS_KEYS, "under limits"),
     "capacity": "under credits",
     **dict.fromkeys(_PROBE_KEYS, "under probe"),
+    "share": "under congestion",
     **dict.fromkeys(_OBJECTIVE_KEYS, "under objective, or under a volume type in objectives"),
 }
 """Where a key belongs, for the message about one that is elsewhere."""
@@ -353,6 +365,29 @@ def _objectives(raw: object) -> dict[str, Objective]:
     return keys.done()
 
 
+_LARGEST_SHARE = 1000
+
+
+def _share_of_cluster(raw: object) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 1 <= raw <= _LARGEST_SHARE:
+        raise Invalid(f"must be a number from 1 to {_LARGEST_SHARE}, not {shown(raw)}: a multiple of desired limits")
+    return float(raw)
+
+
+def _lasting_bound(raw: object) -> Limits:
+    """A floor without bursts, which nothing has while it is reduced."""
+    limits = _bound(raw)
+    if bursts := [name for name in limits.in_effect() if "_max" in name]:
+        raise Invalid(f"{bursts[0]} is a burst, and reduced disks have none; remove it")
+    return limits
+
+
+def _congestion(raw: object) -> UnderCongestion:
+    keys = _Keys(raw, {"share": _share_of_cluster, "floor": _lasting_bound})
+    keys.need("floor", ": without one these disks are never reduced, such as floor: {total_iops_sec: 50}")
+    return UnderCongestion(**keys.done())
+
+
 _RULE: Mapping[str, Callable[[Any], Any]] = {
     "name": _text,
     "match": _match,
@@ -365,6 +400,7 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "boot_volume_by_flavor": boolean,
     "probe": _probe,
     "objective": _objective,
+    "congestion": _congestion,
     "until": _until,
     "reason": line(_LONGEST_REASON),
 }
@@ -376,7 +412,7 @@ def _rule(raw: object) -> Rule:
         keys.need(name)
     values = keys.values
     if values.get("manage") is False:
-        for name in ("limits", "override", "credits", "ceiling", "floor", *_SWITCHES):
+        for name in ("limits", "override", "credits", "ceiling", "floor", "congestion", *_SWITCHES):
             if name in keys.given and values.get(name) is not False:
                 keys.fault(f"{name} has no effect beside manage: false; remove one of them", name)
     elif values.get("override") and keys.lacks("limits"):

@@ -23,7 +23,8 @@ work too: there is one region, without a name.
 Cost for 750 nodes with 40 disks, two limits a disk, and one probed guest on each node; scraped once a minute:
   plimsoll-disks    60,000 series of disks and 16,000 of nodes, the newest sample of each
   plimsoll-load     420,000 series of disks, the newest sample of each
-  plimsoll-pools    24,000 series of nodes, of four pairs of pool and volume type on each, the newest sample
+  plimsoll-pools    24,000 series of nodes, of four pairs of pool and volume type on each, the newest sample; 3,000
+                    of light disks in two pools, over five minutes
   plimsoll-probes   90,000 series of buckets (30 bounds, 4 pairs of job and direction) over an hour, the 22,500
                     that come of them over a day, 16,000 of runs and 3,000 of requests over a day
   plimsoll-burn     3,000 series of objectives over an hour, and the few that come of them over three days
@@ -46,7 +47,7 @@ def groups_of_rules(site: Site) -> tuple[Group, ...]:
     return (
         Group(name="plimsoll-disks", rules=tuple(records.of_disks(site))),
         Group(name="plimsoll-load", rules=tuple(records.of_load(site))),
-        Group(name="plimsoll-pools", rules=tuple(records.of_pools(site))),
+        Group(name="plimsoll-pools", rules=(*records.of_pools(site), *records.of_light(site))),
         Group(
             name="plimsoll-probes",
             rules=tuple(records.of_probes(site)),

@@ -85,6 +85,15 @@ def of_pools(site: Site) -> Iterator[Record]:
             yield Record(ratio, f"{of_level}\n/\n(sum by {by} ({promises[unit]}) > 0)")
 
 
+def of_light(site: Site) -> Iterator[Record]:
+    pool = site.in_region(site.own("cluster"), site.own("pool"))
+    why = "What light disks waited: the usual latency of a week is made of these (plimsoll congestion publish)."
+    for counter, record in metrics.LIGHT.items():
+        of_node = f"max without (job) (increase({site(counter, over='5m')}))"
+        yield Record(record, f"sum by {pool} ({of_node})", why)
+        why = ""
+
+
 def of_probes(site: Site) -> Iterator[Record]:
     of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
     fresh = f"on {site.node()} time() - {site(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS)}"

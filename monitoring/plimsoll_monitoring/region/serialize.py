@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_monitoring.region import promised
+from plimsoll_monitoring.region.congestion import CongestedClass
 from plimsoll_monitoring.region.disks import FACTS, RegionDisk
 from plimsoll_monitoring.region.probes import LABELS, QUANTILES, By, ProbeRow, kept_ratio
 from plimsoll_monitoring.region.problems import RegionProblem
@@ -142,3 +143,11 @@ def promised_cells(row: promised.PromiseRow) -> tuple[object, ...]:
     """Under ``promised_columns``."""
     counts = (row.disks, row.unlimited, row.unknown, row.promised, row.at_least, row.most, moment(row.most_at))
     return (*row.labels.values(), row.unit, *counts, row.ratio, row.use, row.p99, moment(row.since))
+
+
+CONGESTION_COLUMNS = ("region", "cluster", "class", "x", "latency", "target", "action", "why", "day", "published")
+
+
+def congestion_cells(row: CongestedClass) -> tuple[object, ...]:
+    names = (row.region, row.cluster, row.device_class)
+    return (*names, row.x, row.latency, row.target, row.action, row.why, list(row.day), moment(row.published))

@@ -74,7 +74,7 @@ def acquire(
     connect: Connect | None = None,
     clock: Clock = time.monotonic,
 ) -> Iterator[Slot]:
-    """Hold one of ``count`` slots, and all of ``names``, until the end of the block.
+    """Hold one of ``count`` slots (none of 0), and all of ``names``, until the end of the block.
 
     It does not wait for a slot; the caller tries again later. Only one node of the region can hold a name, such as
     ``pool:FSID/POOL``. ``ttl`` (see ``lease_for``), ``deadline`` and ``margin`` are in seconds. Without ``url`` it
@@ -167,7 +167,7 @@ class _Region:
                 if not self._try(name, leases):
                     raise Trouble(Why.NO_SLOT, detail=f"another node of the region holds {name}")
             first = zlib.crc32(node.encode())
-            if not any(self._try(f"slot-{(first + step) % count}", leases) for step in range(count)):
+            if count and not any(self._try(f"slot-{(first + step) % count}", leases) for step in range(count)):
                 all_of_them = f"all {count} slots of the region are" if count > 1 else "the one slot of the region is"
                 raise Trouble(Why.NO_SLOT, detail=f"{all_of_them} taken")
         finally:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.app.fetched import catalogue_actual
+from plimsoll_agent.app.fetched import catalogue_actual, congestion_actual
 from plimsoll_agent.catalogue.model import NAME, Catalogue, save
+from plimsoll_agent.config.settings import CongestionSettings
+from plimsoll_agent.congestion.published import FactorFile, Factors, encode
 from plimsoll_agent.messages.sentences import note_words
 from plimsoll_agent.model.reason import Code, Unknown, because
+from tests.unit.agent.congestion.values import a_factor_file
 from tests.unit.enforcing import KNOWN, settings
+from tests.unit.node import FSID
+from tests.unit.regionfile import a_key, keep_public
 from tests.unit.values import NOON
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -87,3 +93,53 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_loses_nothing(tmp_path: Path) -
     chosen = settings(tmp_path, keep_for=3600)
     met = [counts(catalogue_actual(chosen, NOON + ahead)[0]) for ahead in (HOUR, DAY, HOUR)]
     assert met == [True, Code.CATALOGUE_EXPIRED, True]
+
+
+# --- factors of congestion
+
+
+@pytest.fixture
+def fetched(tmp_path: Path) -> Callable[..., Factors]:
+    """Puts files where the fetcher does, and reads them as a pass."""
+
+    def read(*files: FactorFile, late: int = 0, signer: int = 1) -> Factors:
+        key = keep_public(tmp_path / "congestion.pub", a_key())
+        for index, file in enumerate(files):
+            (tmp_path / f"congestion-{index}.json").write_bytes(a_key(signer).seal(encode(file)))
+        settings = CongestionSettings(
+            files=("a", "b")[: len(files)], key=key, targets=(), multiple=3.0, osd_label="cluster"
+        )
+        factors = congestion_actual(settings, tmp_path, NOON + timedelta(seconds=late))
+        assert factors is not None
+        return factors
+
+    return read
+
+
+def test_of_two_files_about_a_cluster_the_newest_counts(fetched: Callable[..., Factors]) -> None:
+    new, old = a_factor_file(generation=9), a_factor_file(generation=8)
+    assert fetched(old, new).clusters == fetched(new, old).clusters == {FSID: new}
+    assert fetched(new).fault == ""
+
+
+def test_a_process_that_lives_on_refuses_an_older_edition_and_one_that_expired(
+    fetched: Callable[..., Factors],
+) -> None:
+    assert fetched(a_factor_file(generation=9)).clusters
+    assert "is older (generation 8)" in fetched(a_factor_file(generation=8)).fault
+    late = fetched(a_factor_file(generation=9), late=91)
+    assert (late.clusters, "expired at 2026" in late.fault) == ({}, True)
+
+
+def test_an_edition_of_another_key_does_not_count_and_the_fault_says_so(fetched: Callable[..., Factors]) -> None:
+    factors = fetched(a_factor_file(), signer=2)
+    assert (factors.clusters, "the signature is not that of" in factors.fault) == ({}, True)
+
+
+def test_without_files_in_the_settings_congestion_is_switched_off(tmp_path: Path) -> None:
+    off = CongestionSettings(files=(), key=tmp_path, targets=(), multiple=3.0, osd_label="cluster")
+    assert congestion_actual(off, tmp_path, NOON) is None
+    on = CongestionSettings(files=("/srv/c.json",), key=tmp_path, targets=(), multiple=3.0, osd_label="cluster")
+    factors = congestion_actual(on, tmp_path, NOON)
+    assert factors is not None
+    assert "run plimsoll congestion fetch" in factors.fault

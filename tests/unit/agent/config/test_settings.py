@@ -293,6 +293,8 @@ def another(option: Any) -> str:
         return "3:5"
     if option.name.endswith(("_label", "_labels")):
         return "another"
+    if isinstance(kind, types.Dict):
+        return "gold:5ms"
     if isinstance(kind, types.Boolean):
         return str(not option.default)
     if isinstance(kind, types.Number):
@@ -318,7 +320,7 @@ def place_of(group: str, name: str) -> str:
     if group == "health":
         measure, _, level = name.rpartition("_")
         return f".health.{measure}.{level}"
-    if name.endswith(("_label", "_labels")):
+    if group == "prometheus" and name.endswith(("_label", "_labels")):
         return f".{group}.labels.{name.partition('_')[0]}"
     if name == "calls_at_once":
         return ".bounds.at_once"

@@ -197,6 +197,20 @@ def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
         (rule("match: {pool: a}\noverride: true\nceiling: {total_iops_sec: 5}"), "4: rules[0]: override needs"),
         (rule("match: {pool: a}\nceiling: unlimited"), "4: rules[0].ceiling: unlimited is not a bound"),
         (rule("match: {pool: a}\nfloor: {}"), "4: rules[0].floor: is empty"),
+        (rule("match: {pool: a}\ncongestion: {share: 2}"), "4: rules[0].congestion: floor is missing: without one"),
+        (rule("match: {pool: a}\ncongestion: {floor: {}}"), "4: rules[0].congestion.floor: is empty"),
+        (
+            rule("match: {pool: a}\ncongestion: {floor: {total_iops_sec: 5, total_iops_sec_max: 9}}"),
+            "4: rules[0].congestion.floor: total_iops_sec_max is a burst",
+        ),
+        (
+            rule("match: {pool: a}\ncongestion: {share: 0.5, floor: {total_iops_sec: 5}}"),
+            "4: rules[0].congestion.share: must be a number from 1 to 1000, not 0.5",
+        ),
+        (
+            rule("match: {pool: a}\nmanage: false\ncongestion: {floor: {total_iops_sec: 5}}"),
+            "5: rules[0]: congestion has no effect",
+        ),
         (
             rule("match: {pool: a}\nceiling: {total_iops_sec: 5, size_iops_sec: 4096}"),
             "4: rules[0].ceiling: size_iops_sec is not a bound",

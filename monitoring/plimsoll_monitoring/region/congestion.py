@@ -1,0 +1,361 @@
+"""Congestion as the region's Prometheus sees it: what light disks waited, what OSDs say of that, and the next factor.
+
+The latency of light disks is the signal. It may lower a factor only if the OSDs' own latency is at least half of it:
+else the time is lost elsewhere, where lower limits do not help. It may not while requests wait for what lower limits
+do not mend, such as placement groups that do not serve any. What is unknown lowers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from plimsoll_agent.congestion import law
+from plimsoll_agent.congestion.law import TUNING, Signal, State
+from plimsoll_agent.congestion.published import LASTS, ClassKey, Factor, FactorFile, Gap
+from plimsoll_agent.congestion.signal import PoolKey
+from plimsoll_agent.monitor import metrics
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_monitoring.promql import Selection, any_of, equal, increase, selector
+from plimsoll_monitoring.region.answers import Answers, Line, Series, key_of, label
+from plimsoll_monitoring.region.device_classes import ANY
+
+WINDOW = "2m"
+"""Over which the signal is averaged: two passes a minute apart are in it, and a scrape."""
+LEAST = 100.0
+"""So few requests of light disks in a window are no signal."""
+OF_OSDS = 0.5
+"""The share of a latency that the OSDs' own must have."""
+ENOUGH = 288
+"""So many known values, five minutes apart, make a usual latency: a day of the last seven."""
+STOPPED = frozenset({"PG_AVAILABILITY", "OSD_FULL", "POOL_FULL"})
+"""Health checks with which requests wait for something else than load. Not PG_DEGRADED, nor SLOW_OPS."""
+
+Pools = Mapping[PoolKey, tuple[str, ...]]
+"""The single classes whose OSDs each pool uses."""
+
+
+def elements(classes: Mapping[PoolKey, str]) -> Pools:
+    """Of ``device_classes.classes_of``: a rule with two takes uses both, one for any device all of its cluster that a
+    rule names.
+    """
+    names: dict[str, set[str]] = {}
+    for (cluster, _), name in classes.items():
+        names.setdefault(cluster, set()).update(name.split("+"))
+
+    def single(cluster: str, parts: Sequence[str]) -> tuple[str, ...]:
+        own = names[cluster] if ANY in parts else {*parts}
+        return tuple(sorted(own - {ANY, ""})) or (ANY,)
+
+    return {pool: single(pool[0], name.split("+")) for pool, name in classes.items()}
+
+
+def keys(pools: Pools) -> list[ClassKey]:
+    return sorted({(cluster, name) for (cluster, _), names in pools.items() for name in names})
+
+
+def own_pools(key: ClassKey, pools: Pools) -> list[str]:
+    """Those that use no other class: pools of several tell of none of them."""
+    cluster, name = key
+    return sorted(pool for (of, pool), names in pools.items() if of == cluster and names == (name,))
+
+
+# --- questions
+
+
+def questions(selection: Selection, osd_label: str) -> dict[str, str]:
+    """What is going on now."""
+    nodes, by_pool = selection.matchers(), "sum by (cluster, pool)"
+    average = metrics.POOL_AVERAGE["operations"]
+    each_once = f"max by (region, instance, cluster, pool, volume_type) ({average}{nodes})"
+    of_osds = f"max by ({osd_label}, ceph_daemon, device_class) (ceph_osd_metadata)"
+    osds = {
+        name: f"sum by ({osd_label}, device_class) (rate(ceph_osd_op_latency_{name}[{WINDOW}])"
+        f" * on ({osd_label}, ceph_daemon) group_left (device_class) {of_osds})"
+        for name in ("sum", "count")
+    }
+    return {
+        "seconds": f"{by_pool} ({increase(metrics.LIGHT_LATENCY_SECONDS_TOTAL, nodes, WINDOW)})",
+        "requests": f"{by_pool} ({increase(metrics.LIGHT_REQUESTS_TOTAL, nodes, WINDOW)})",
+        "rate": f"{by_pool} ({each_once})",
+        "types": f"group by (cluster, pool, volume_type) ({metrics.POOL_DISKS}{nodes})",
+        "osd_seconds": osds["sum"],
+        "osd_requests": osds["count"],
+    }
+
+
+def usual_questions(selection: Selection, cluster: str, pools: Sequence[str]) -> dict[str, str]:
+    """The 10th percentile of a class's latency over seven days, and how many values it is of."""
+    matchers = selection.matchers(equal("cluster", cluster), any_of("pool", sorted(pools)))
+    seconds, requests = (selector(record) + matchers for record in metrics.LIGHT.values())
+    latency = f"(sum({seconds}) / (sum({requests}) >= {LEAST:g}))[7d:5m]"
+    return {"p10": f"quantile_over_time(0.1, {latency})", "values": f"count_over_time({latency})"}
+
+
+def usual(answers: Answers) -> float | None:
+    """Seconds; None is unknown: too few values."""
+    values, p10 = (next((series.known for series in answers[name]), None) for name in ("values", "p10"))
+    return p10 or None if values is not None and values >= ENOUGH else None
+
+
+# --- a device class now
+
+
+@frozen(kw_only=True)
+class Measured:
+    """A device class in the last window; None is unknown."""
+
+    latency: float | None = None
+    """Seconds that a request of light disks took."""
+    rate: float | None = None
+    """Requests per second of all disks."""
+    osds: float | None = None
+    """Seconds that an operation took by the OSDs themselves."""
+    types: frozenset[str] = frozenset()
+    """Volume types with disks there."""
+
+
+def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, Measured]:
+    """Each class of these pools."""
+    own = {pool: classes[0] for pool, classes in pools.items() if len(classes) == 1}
+    seconds, requests, rates = (_sums(answers[name], own) for name in ("seconds", "requests", "rate"))
+    osds = _of_osds(answers, osd_label, {cluster for cluster, _ in pools})
+    types: dict[ClassKey, set[str]] = {}
+    for series in answers["types"]:
+        for name in pools.get(_pool(series), ()):
+            types.setdefault((label(series, "cluster"), name), set()).add(label(series, "volume_type"))
+    return {
+        key: Measured(
+            latency=seconds[key] / requests[key] if requests.get(key, 0.0) >= LEAST and key in seconds else None,
+            rate=rates.get(key),
+            osds=osds.get(key),
+            types=frozenset(types.get(key, ())),
+        )
+        for key in keys(pools)
+    }
+
+
+def _pool(series: Series) -> PoolKey:
+    return label(series, "cluster"), label(series, "pool")
+
+
+def _sums(answer: Iterable[Series], own: Mapping[PoolKey, str]) -> dict[ClassKey, float]:
+    sums: dict[ClassKey, float] = {}
+    for series in answer:
+        pool = _pool(series)
+        if pool in own and series.known is not None:
+            key = pool[0], own[pool]
+            sums[key] = sums.get(key, 0.0) + series.known
+    return sums
+
+
+def _of_osds(answers: Answers, osd_label: str, clusters: set[str]) -> dict[ClassKey, float]:
+    """Without that label the OSDs are those of the only cluster."""
+    only = next(iter(clusters)) if len(clusters) == 1 else ""
+
+    def by_class(name: str) -> dict[ClassKey, float]:
+        return {
+            (label(series, osd_label) or only, label(series, "device_class")): series.known
+            for series in answers[name]
+            if series.known is not None
+        }
+
+    seconds, requests = by_class("osd_seconds"), by_class("osd_requests")
+    for each in (seconds, requests):
+        for cluster in {key[0] for key in each}:
+            each[cluster, ANY] = sum(value for key, value in each.items() if key[0] == cluster)
+    return {key: its / requests[key] for key, its in seconds.items() if requests.get(key)}
+
+
+def objective(now: Measured, targets: Mapping[str, float]) -> float | None:
+    """Seconds: the lowest of its volume types."""
+    return min((targets[name] for name in now.types if name in targets), default=None)
+
+
+def gap(now: Measured | None, target: float | None, stop: Callable[[], Gap | None]) -> Gap | None:
+    """Why there is no signal; ``now`` is None if Prometheus did not answer.
+
+    ``stop`` asks the cluster, and only if its factor may be lowered.
+    """
+    if now is None:
+        return Gap.NO_ANSWER
+    if not now.latency:
+        return Gap.NO_REQUESTS
+    if target is None:
+        return Gap.NO_TARGET
+    if now.latency < target * TUNING.band:
+        return None
+    if now.osds is None:
+        return Gap.OSDS_UNKNOWN
+    return Gap.NOT_IN_OSDS if now.osds < OF_OSDS * now.latency else stop()
+
+
+def next_state(before: State, now: Measured | None, target: float | None, why: Gap | None) -> State:
+    """One period later. Without a signal, ``why`` says so."""
+    signal = None if now is None or not now.latency or why else Signal(latency=now.latency, rate=now.rate)
+    return law.step(before, signal, target)
+
+
+def factor(key: ClassKey, state: State, now: Measured | None, target: float | None, why: Gap | None) -> Factor:
+    cluster, name = key
+    return Factor(
+        cluster=cluster,
+        device_class=name,
+        x=state.x,
+        action=state.action.value,
+        latency=None if now is None else now.latency,
+        target=target,
+        why=why or "",
+    )
+
+
+# --- the file
+
+
+def states(before: FactorFile | None, now: datetime) -> dict[ClassKey, State]:
+    """Where each class stands: nodes have returned by themselves since the last file expired."""
+    if before is None:
+        return {}
+    periods = int((now - before.issued - LASTS) / timedelta(seconds=TUNING.period))
+    if periods <= 0:
+        return dict(before.states)
+    return {factor.key: _at(law.returned(factor.x, periods)) for factor in before.factors}
+
+
+def _at(x: float) -> State:
+    return State(x=x, fine=x)
+
+
+def is_recent(before: FactorFile | None, now: datetime) -> bool:
+    return before is not None and now <= before.valid_until
+
+
+def _fresh(metric: str, nodes: str = "") -> str:
+    """Of machines that published within the last two minutes: the file of another one stays as it was."""
+    age = f"time() - {metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS}{nodes}"
+    return f"{metric}{nodes} and on (region, instance) {age} < 120"
+
+
+LAST_FACTORS = f"max by (cluster, device_class) ({_fresh(metrics.CONGESTION_FACTOR)})"
+"""Of any machine that publishes, or did until just now."""
+
+
+def last_states(answer: Iterable[Series]) -> dict[ClassKey, State]:
+    return {
+        (label(series, "cluster"), label(series, "device_class")): _at(series.value)
+        for series in answer
+        if 0 < series.value <= 1
+    }
+
+
+def next_file(
+    before: FactorFile | None,
+    factors: Sequence[Factor],
+    states: Mapping[ClassKey, State],
+    pools: Pools,
+    now: datetime,
+) -> FactorFile:
+    return FactorFile(
+        generation=max(0 if before is None else before.generation + 1, int(now.timestamp())),
+        issued=now,
+        valid_until=now + LASTS,
+        factors=tuple(factors),
+        pools=pools,
+        states=states,
+    )
+
+
+# --- plimsoll region congestion
+
+
+@frozen(kw_only=True)
+class CongestedClass:
+    """What was published last about a device class."""
+
+    region: str
+    cluster: str
+    device_class: str
+    x: float | None
+    """None if nothing was published lately."""
+    latency: float | None
+    target: float | None
+    action: str
+    why: str
+    published: float
+    """Seconds since 1970."""
+    day: tuple[float | None, ...] = ()
+    """The lowest x of each hour of the last day; None is unknown."""
+
+
+_HOURS = 24
+_CLASS = "region, instance, cluster, device_class"
+
+
+def list_questions(selection: Selection) -> dict[str, str]:
+    """What each machine published last, within a day."""
+    nodes = selection.matchers()
+
+    def last(metric: str, *labels: str) -> str:
+        return f"max by ({', '.join((_CLASS, *labels))}) (last_over_time({metric}{nodes}[5m]))"
+
+    return {
+        "factor": last(metrics.CONGESTION_FACTOR),
+        "latency": last(metrics.CONGESTION_LATENCY_SECONDS),
+        "target": last(metrics.CONGESTION_TARGET_SECONDS),
+        "state": f"max by ({_CLASS}, action, why) ({metrics.CONGESTION_STATE}{nodes})",
+        "published": f"max by (region, instance) ({metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS}{nodes})",
+    }
+
+
+def day_question(selection: Selection) -> str:
+    factor = _fresh(metrics.CONGESTION_FACTOR, selection.matchers())
+    return f"min by (cluster, device_class) (min_over_time(({factor})[1h:1m]))"
+
+
+def classes(answers: Answers, day: Iterable[Line], now: float) -> list[CongestedClass]:
+    """Those that are reduced most come first. Of several machines the one that published last counts."""
+    times = {key_of(series): series.value for series in answers["published"]}
+    newest: dict[ClassKey, Series] = {}
+    for series in sorted(answers["factor"], key=lambda one: times.get(key_of(one), 0.0)):
+        newest[_class_of(series)] = series
+    hours = {_class_of(line): line.values for line in day}
+    rows = [
+        _row(series, answers, times.get(key_of(series), 0.0), hours.get(key, {}), now)
+        for key, series in newest.items()
+    ]
+    return sorted(rows, key=lambda row: (row.x is None, row.x, row.cluster, row.device_class))
+
+
+def _class_of(series: Series | Line) -> ClassKey:
+    return label(series, "cluster"), label(series, "device_class")
+
+
+def _row(series: Series, answers: Answers, at: float, hours: Mapping[float, float], now: float) -> CongestedClass:
+    def same(name: str) -> Series | None:
+        matches = (
+            one for one in answers[name] if (key_of(one), _class_of(one)) == (key_of(series), _class_of(series))
+        )
+        return next(matches, None)
+
+    latency, target, state = same("latency"), same("target"), same("state")
+    cluster, device_class = _class_of(series)
+    return CongestedClass(
+        region=label(series, "region"),
+        cluster=cluster,
+        device_class=device_class,
+        x=series.known if now - at <= LASTS.total_seconds() else None,
+        latency=None if latency is None else latency.known,
+        target=None if target is None else target.known,
+        action="" if state is None else label(state, "action"),
+        why="" if state is None else label(state, "why"),
+        published=at,
+        day=tuple(hours.get(float(int(now) - 3600 * back)) for back in reversed(range(_HOURS))),
+    )
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Iterable[float | None]) -> str:
+    """A character each, the highest at 1; ``·`` is unknown."""
+    return "".join("·" if value is None else _BARS[min(7, max(0, int(value * 8) - (value < 1)))] for value in values)

@@ -1,0 +1,254 @@
+"""Congestion from a real Prometheus to a node: ``congestion publish``, ``fetch``, what a pass reads, and the list.
+
+In the last ten minutes requests of light disks took 9 ms on ssd, where 2 ms were usual for a tenth of the last seven
+days, and 20 ms on hdd. Pool mixed is on both, and took a second; on nvme there were ten requests in half a minute.
+Another machine published hdd at 0.6 until now, and for a second cluster 0.5 in the last two of ten hours.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from plimsoll_agent.app.congestion_fetch import Fetcher
+from plimsoll_agent.app.congestion_file import CongestionFile
+from plimsoll_agent.app.fetched import congestion_actual
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.congestion.law import Action
+from plimsoll_agent.congestion.published import Factor, FactorFile, Gap
+from plimsoll_agent.monitor import textfile
+from plimsoll_agent.util.frozen import replace
+from plimsoll_monitoring.adapters.prometheus import Prometheus
+from plimsoll_monitoring.cli.congestion import CongestionPublish, RegionCongestion
+from plimsoll_monitoring.cli.congestion_publisher import Publisher
+from plimsoll_monitoring.promql import Selection
+from tests import schemas
+from tests.simulated_region import Served, prometheus_of
+from tests.unit.node import FSID
+from tests.unit.person import Person, Ran
+from tests.unit.regionfile import a_key, keep_public
+
+END = int(time.time())
+OTHER = "0" * 8 + FSID[8:]
+PERIOD = timedelta(seconds=30)
+OSDS = {
+    "fsid": FSID,
+    "pools": [
+        {"pool_name": name, "crush_rule": rule} for rule, name in enumerate(("volumes", "cold", "mixed", "idle"))
+    ],
+}
+CRUSH = {
+    "buckets": [],
+    "rules": [
+        {"rule_id": rule, "steps": [{"op": "take", "item_name": f"default~{name}"} for name in names]}
+        for rule, names in enumerate((["ssd"], ["hdd"], ["ssd", "hdd"], ["nvme"]))
+    ],
+}
+LIGHT = {"volumes": (3000, 0.009), "cold": (300, 0.020), "mixed": (3000, 1.0), "idle": (10, 0.001)}
+"""Of each node in half a minute: requests, and the seconds of each."""
+
+
+def lines() -> dict[str, list[str]]:
+    output: dict[str, list[str]] = {}
+
+    def series(name: str, value: Callable[[int], float], step: int, seconds: int, **labels: str) -> None:
+        its = ",".join(f'{label}="{of}"' for label, of in labels.items())
+        times = range(END - seconds, END + 1, step)
+        output.setdefault(name, []).extend(f"{name}{{{its}}} {value(at)!r} {at}" for at in times)
+
+    for instance, jobs in (("n1", ("node",)), ("n2", ("node", "again"))):
+        for job in jobs:
+            node = {"job": job, "region": "r1", "instance": instance}
+            for pool, (requests, latency) in LIGHT.items():
+                where = {**node, "cluster": FSID, "pool": pool}
+                count = lambda at, each=requests: each * (at - END + 600) / 30  # noqa: E731
+                series("plimsoll_light_requests_total", count, 30, 600, **where)
+                total = lambda at, count=count, latency=latency: latency * count(at)  # noqa: E731
+                series("plimsoll_light_latency_seconds_total", total, 30, 600, **where)
+                kind = {"volume_type": "archive" if pool == "cold" else "gold"}
+                series("plimsoll_pool_disks", lambda _: 3, 30, 600, **where, **kind)
+                series("plimsoll_pool_average_operations_per_second", lambda _: 500, 30, 600, **where, **kind)
+    for osd, (device_class, latency) in enumerate((("ssd", 0.008), ("hdd", 0.015))):
+        its = {"job": "ceph", "cluster": FSID, "ceph_daemon": f"osd.{osd}"}
+        series("ceph_osd_metadata", lambda _: 1, 30, 600, **its, device_class=device_class)
+        series("ceph_osd_op_latency_count", lambda at: 100.0 * (at - END + 600), 30, 600, **its)
+        each = lambda at, latency=latency: latency * 100 * (at - END + 600)  # noqa: E731
+        series("ceph_osd_op_latency_sum", each, 30, 600, **its)
+    week, pool = 7 * 86400, {"region": "r1", "cluster": FSID, "pool": "volumes"}
+    usual = lambda at: 0.002 if (END - at) // 300 % 5 == 0 else 0.004  # noqa: E731
+    series("pool:plimsoll_light_latency_seconds:increase_5m", lambda at: 30000 * usual(at), 300, week, **pool)
+    series("pool:plimsoll_light_requests:increase_5m", lambda _: 30000, 300, week, **pool)
+    publisher = {"job": "node", "region": "r1", "instance": "p1"}
+    series("plimsoll_congestion_published_timestamp_seconds", float, 30, 36000, **publisher)
+    for cluster, name, low in ((FSID, "hdd", 0.6), (OTHER, "ssd", 0.5)):
+        where = {**publisher, "cluster": cluster, "device_class": name}
+        factor = lambda at, low=low: low if END - at < 7200 else 1.0  # noqa: E731
+        series("plimsoll_congestion_factor", factor, 30, 36000, **where)
+        series("plimsoll_congestion_latency_seconds", lambda _: 0.0091, 30, 600, **where)
+        series("plimsoll_congestion_state", lambda _: 1, 30, 600, **where, action="in-band", why="")
+    return output
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with prometheus_of(lines(), tmp_path_factory.mktemp("prometheus")) as there:
+        yield there
+
+
+class Site:
+    """A publisher, and a node, on one machine, with a script in place of ``ceph``."""
+
+    def __init__(self, path: Path, url: str) -> None:
+        self.path, self.url, self.out = path, url, path / "congestion.json"
+        pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        (path / "congestion.key").write_bytes(a_key().key.private_bytes(*pem))
+        (path / "congestion.key").chmod(0o600)
+        keep_public(path / "congestion.pub", a_key())
+        (path / "ceph.conf").write_text(f"[global]\nfsid = {FSID}\nmon_host = 10.0.0.1\n")
+        for name, content in (("osd dump", OSDS), ("osd crush dump", CRUSH)):
+            (path / name).write_text(json.dumps(content))
+        self.health()
+        (path / "ceph").write_text(f'#!/bin/sh\nshift 8\nexec cat "{path}/$*"\n')
+        (path / "ceph").chmod(0o755)
+        (path / "plimsoll.conf").write_text(
+            f"[ceph]\nconf_files = {path}/ceph.conf\n[prometheus]\nurl = {url}\n[metrics]\ntextfile_dir = {path}\n"
+            f"[catalogue]\ndirectory = {path}\n[congestion]\nfiles = {self.out}\nkey = {path}/congestion.pub\n"
+            "targets = archive:30ms\n"
+        )
+
+    def health(self, *checks: str) -> None:
+        content = {"fsid": FSID, "health": {"checks": {check: {} for check in checks}}}
+        (self.path / "status").write_text(json.dumps(content))
+
+    @property
+    def settings(self) -> Settings:
+        return config.load([self.path / "plimsoll.conf"], [])
+
+    def publisher(self, settings: Settings | None = None) -> Publisher:
+        file = CongestionFile(self.out, self.path / "congestion.key")
+        return Publisher(settings or self.settings, file, Selection(region="r1"), lambda: connect(self.url))
+
+    def periods(self, number: int, settings: Settings | None = None) -> dict[str, Factor]:
+        publisher = self.publisher(settings)
+        start = datetime.fromtimestamp(END, UTC)
+        files = [publisher.period(start + PERIOD * index, 30.0 * index) for index in range(number)]
+        return by_class(files[-1])
+
+
+def connect(url: str) -> Prometheus:
+    there = Prometheus(url, token_file=None, ca_file=None, deadline=60)
+    there.as_of(END)
+    return there
+
+
+def by_class(file: FactorFile | None) -> dict[str, Factor]:
+    assert file is not None
+    return {factor.device_class: factor for factor in file.factors}
+
+
+@pytest.fixture
+def site(prometheus: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return Site(tmp_path, prometheus.url)
+
+
+def test_a_congested_class_is_lowered_once_the_evidence_lasts_and_a_node_reads_it(site: Site) -> None:
+    first = site.periods(1)
+    assert first["ssd"].latency == pytest.approx(0.009)
+    assert first["ssd"].target == pytest.approx(3 * 0.002), "the default multiple of the usual latency"
+    assert (first["ssd"].x, first["ssd"].action) == (1, Action.NOTICED)
+    later = site.periods(5)  # it goes on from the file of before
+    assert 0.6 < later["ssd"].x < 0.9
+    now = datetime.fromtimestamp(END, UTC) + 5 * PERIOD
+    assert Fetcher(site.settings).fetch(now) == []
+    factors = congestion_actual(site.settings.congestion, site.path, now)
+    assert factors is not None
+    assert factors.clusters[FSID].of((FSID, "volumes")) == later["ssd"]
+    assert factors.clusters[FSID].of((FSID, "mixed")) == min(later["ssd"], later["hdd"], key=lambda each: each.x)
+
+
+def test_another_machines_factor_is_gone_on_from_and_its_own_objective_raises_it(site: Site) -> None:
+    hdd = site.periods(1)["hdd"]
+    assert (hdd.latency, hdd.target, hdd.x) == (pytest.approx(0.020), 0.030, 0.6)
+    assert 0.6 < site.periods(6)["hdd"].x < 1
+
+
+def test_too_few_requests_are_no_signal_and_no_lower_factor(site: Site) -> None:
+    nvme = site.periods(5)["nvme"]
+    assert (nvme.x, nvme.latency, nvme.why) == (1, None, Gap.NO_REQUESTS)
+
+
+@pytest.mark.parametrize(
+    ("why", "damage"),
+    [
+        (Gap.UNHEALTHY, lambda site: site.health("PG_AVAILABILITY", "PG_DEGRADED")),
+        (Gap.HEALTH_UNKNOWN, lambda site: (site.path / "status").unlink()),
+        (Gap.NO_ANSWER, lambda site: setattr(site, "url", "http://127.0.0.1:1")),
+    ],
+)
+def test_what_may_not_be_congestion_or_is_unknown_lowers_nothing(
+    site: Site, why: Gap, damage: Callable[[Site], None]
+) -> None:
+    damage(site)
+    ssd = site.periods(6)["ssd"]
+    assert (ssd.x, ssd.why) == (1, why)
+
+
+def test_metrics_of_osds_that_name_no_cluster_are_those_of_the_only_one(site: Site) -> None:
+    settings = replace(site.settings, congestion=replace(site.settings.congestion, osd_label="fsid"))
+    assert site.periods(6, settings)["ssd"].x < 1
+
+
+def test_degraded_alone_neither_lowers_nor_keeps_from_lowering(site: Site) -> None:
+    site.health("PG_DEGRADED", "OSD_DOWN")
+    assert site.periods(6)["ssd"].x < 1
+
+
+def ran(site: Site, command: type, *words: str) -> Ran:
+    def connected(self: Any, *_: object) -> Prometheus:
+        self._name = site.url
+        return connect(site.url)
+
+    person = Person()
+    return Ran(person.types(command, *words, settings=site.settings, connect=connected), person.out, person.err)
+
+
+def test_a_published_period_is_told_in_a_line_a_class_and_as_metrics(site: Site) -> None:
+    done = ran(
+        site, CongestionPublish, "--once", "--out", str(site.out), "--signing-key", f"{site.path}/congestion.key"
+    )
+    assert (done.status, done.err) == (0, "")
+    assert done.out.splitlines()[2] == (
+        f"ssd of cluster {FSID[:8]}: x 1.00, above target, not for long (9 ms, target 6 ms)"
+    )
+    metrics = textfile.path(site.path, "congestion").read_text()
+    assert f'plimsoll_congestion_factor{{cluster="{FSID}",device_class="ssd"}} 1.0' in metrics
+    (site.path / "osd dump").write_text("{}")
+    site.out.unlink()
+    done = ran(
+        site, CongestionPublish, "--once", "--out", str(site.out), "--signing-key", f"{site.path}/congestion.key"
+    )
+    assert (done.status, site.out.is_file()) == (1, False)
+
+
+def test_the_list_has_the_day_of_each_class_with_the_lowest_first(site: Site) -> None:
+    done = ran(site, RegionCongestion, "-f", "json")
+    assert (done.status, done.err) == (0, "")
+    first, second = json.loads(done.out)
+    schemas.hold("region congestion", done.out, "json")
+    assert (first["cluster"], first["class"], first["x"], first["action"]) == (OTHER, "ssd", 0.5, "in-band")
+    assert (first["latency"], first["target"], second["x"]) == (0.0091, None, 0.6)
+    assert first["day"] == [None] * 14 + [1.0] * 8 + [0.5] * 2
+
+
+def test_without_a_publisher_the_list_says_what_to_run(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    assert ran(site, RegionCongestion, "--region", "r9").status == 1
+    assert "run plimsoll congestion publish" in caplog.text
