@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plimsoll_agent.catalogue.qosspec import libvirts_number
+from plimsoll_agent.credits.model import with_credits
 from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 
@@ -27,6 +28,6 @@ def quota(extra_specs: Mapping[str, str]) -> Limits | Unknown | None:
         return None
     try:
         numbers = {_ITEMS[item]: libvirts_number(f"quota:{item}", text) or 0 for item, text in items.items()}
-        return Limits.from_mapping(numbers)
+        return with_credits(extra_specs, Limits.from_mapping(numbers))
     except ValueError as error:
         return Unknown(because(Code.QUOTA_UNREADABLE, detail=str(error)))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 
+from plimsoll_agent.credits.model import with_credits
 from plimsoll_agent.model.limits import BASES, PARAMETERS, Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.util.frozen import frozen
@@ -94,16 +95,17 @@ class Evaluation:
 def evaluate(spec: QosSpec, gib: int) -> Evaluation | Unknown:
     """The limits that a volume of ``gib`` GiB would get if it were attached now, for a spec ``for_nova``.
 
-    They are those of Cinder, Nova, libvirt and QEMU, plus ``_max_length`` where QEMU would accept it. ``Unknown``
-    where one of them would refuse to attach the volume, and for a size below 1 GiB.
+    They are those of Cinder, Nova, libvirt and QEMU, plus ``_max_length`` where QEMU would accept it, and credits.
+    ``Unknown`` where one of them would refuse to attach the volume or credits are not possible, and for a size
+    below 1 GiB.
     """
     try:
         arithmetic = tuple(_per_gb(spec.keys, base, gib) for base in BASES if f"{base}_per_gb" in spec.keys)
         numbers = dict(_numbers(spec.keys, arithmetic))
-        limits = Limits.from_mapping(numbers)
+        limits = with_credits(spec.keys, _with_lengths(spec.keys, Limits.from_mapping(numbers)))
     except ValueError as refused:
         return Unknown(because(Code.QOS_SPEC_UNREADABLE, spec=spec.name, detail=str(refused)))
-    return Evaluation(_with_lengths(spec.keys, limits), arithmetic, said=bool(numbers))
+    return Evaluation(limits, arithmetic, said=bool(numbers))
 
 
 def cinders_number(key: str, value: str | None) -> int:

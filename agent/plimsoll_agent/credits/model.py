@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.model.limits import BASES, VALUE_MAX, Limits
+from collections.abc import Mapping
+
+from plimsoll_agent.model.limits import BASES, PARAMETERS, VALUE_MAX, Limits
 from plimsoll_agent.util.frozen import frozen
 
 PEAKS = tuple(f"{base}_max" for base in BASES)
 """The keys for the rate of a burst, under libvirt's names."""
+
+KEYS = tuple(f"plimsoll:{name}" for name in (*PEAKS, "capacity"))
+"""The keys in QoS specs and in extra specs of flavors, which Cinder and Nova ignore."""
+_PARAMETERS = {f"plimsoll:{parameter.name}": parameter for parameter in PARAMETERS}
 
 
 @frozen
@@ -50,3 +56,30 @@ class Credits:
         return limits.with_changes(
             {f"{self.base}_max": self.peak, f"{self.base}_max_length": self.capacity // self.peak}
         )
+
+
+def with_credits(keys: Mapping[str, str | None], limits: Limits) -> Limits:
+    """The limits with the credits that a QoS spec or a flavor states; a limit that is as high as its burst has none.
+
+    Raises ``ValueError``, also where these limits can have none.
+    """
+    credits = of_keys(keys)
+    if credits is None or getattr(limits, credits.base) >= credits.peak:
+        return limits
+    if obstacle := credits.obstacle(limits):
+        raise ValueError(f"plimsoll:{credits.base}_max is not possible: {obstacle}")
+    return credits.added_to(limits)
+
+
+def of_keys(keys: Mapping[str, str | None]) -> Credits | None:
+    """The credits that these keys state; None without any. Raises ``ValueError``."""
+    own = [key for key in KEYS if key in keys]
+    if not own:
+        return None
+    peaks = [key for key in own if key != KEYS[-1]]
+    if len(peaks) != 1 or KEYS[-1] not in own:
+        raise ValueError(
+            f"credits are {KEYS[-1]} and one rate of a burst, such as {KEYS[3]}; there is {', '.join(own)}"
+        )
+    numbers = [_PARAMETERS[peaks[0]].read(keys[key] or "") for key in (peaks[0], KEYS[-1])]
+    return Credits(peaks[0].removeprefix("plimsoll:").removesuffix("_max"), *numbers)

@@ -79,6 +79,7 @@ _SENTENCES: Mapping[LintCode, str | Callable[[Mapping[str, Any]], str]] = {
         "{value} is an unlikely request size (bytes above which one request counts as several, not a burst);"
         " write a multiple of 512 up to 4194304, or a key ending in _iops_sec_max"
     ),
+    LintCode.CREDITS: "{detail}; volumes of this spec are left as they are until that is right",
     LintCode.TOO_LOW: lambda facts: (
         f"limits{f' even {gib} GiB' if (gib := facts['gib']) else ''} to less than"
         f" {lowest_words({facts['unit']: facts['lowest']})}; was a unit forgotten, or a zero?"

@@ -8,11 +8,19 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
-from plimsoll_agent.catalogue.qosspec import Consumer, QosSpec, cinders_number, libvirts_number
+from plimsoll_agent.catalogue.qosspec import (
+    Consumer,
+    Evaluation,
+    QosSpec,
+    cinders_number,
+    evaluate,
+    libvirts_number,
+)
+from plimsoll_agent.credits.model import KEYS, with_credits
 from plimsoll_agent.model.direction import LOWEST
 from plimsoll_agent.model.limits import BASES, PARAMETERS, SCOPES, UNITS, VALUE_MAX, Parameter, Unit
 from plimsoll_agent.util import quantities
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import nearest
 
 Severity = Literal["error", "warning"]
@@ -56,6 +64,7 @@ class LintCode(StrEnum):
     SIZE_WITHOUT_IOPS = "size-without-iops"
     SIZE_IS_NO_SIZE = "size-is-no-size"
     TOO_LOW = "too-low"
+    CREDITS = "credits"
 
 
 WARNINGS = frozenset(
@@ -119,7 +128,7 @@ def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
             yield key, LintCode.GROUP_NAME, {}
         elif key in of_storage:
             yield key, LintCode.OF_STORAGE, {}
-        elif key not in PARAMETER_OF:
+        elif key not in PARAMETER_OF and key not in KEYS:
             yield key, LintCode.UNKNOWN_KEY, {"nearest": _nearest(key)}
     for base in BASES:
         yield from _of_base(spec.keys, base)
@@ -127,15 +136,22 @@ def _faults(spec: QosSpec, lowest: Mapping[Unit, int]) -> Iterator[_Found]:
     yield from _of_totals(spec.keys)
     yield from _of_directions(spec.keys)
     yield from _of_size(spec.keys)
+    yield from _of_credits(spec)
 
 
 def _is_of_storage(key: str) -> bool:
     """Of an array, whose driver reads it: it is none of Nova's names, nor like one."""
-    return key != "group_name" and key not in PARAMETER_OF and _nearest(key) is None
+    return key != "group_name" and key not in PARAMETER_OF and not _is_ours(key) and _nearest(key) is None
+
+
+def _is_ours(key: str) -> bool:
+    return key.startswith("plimsoll:")
 
 
 def _nearest(key: str) -> str | None:
     """The key that was probably meant by a typo, or by a flavor's or QEMU's name for it."""
+    if _is_ours(key):
+        return nearest(key.lower(), KEYS)
     plain = key.lower().removeprefix("quota:disk_")
     if plain in _QMP:
         return _QMP[plain]
@@ -254,6 +270,18 @@ def _of_size(keys: Mapping[str, str | None]) -> Iterator[_Found]:
         yield key, LintCode.SIZE_WITHOUT_IOPS, {}
     elif size % _SECTOR or size > _LARGEST_REQUEST:
         yield key, LintCode.SIZE_IS_NO_SIZE, {"value": keys[key]}
+
+
+def _of_credits(spec: QosSpec) -> Iterator[_Found]:
+    """What is wrong with the keys for credits, for 1 GiB; not where the limits have faults of their own."""
+    own = [key for key in KEYS if key in spec.keys]
+    native = evaluate(replace(spec, keys={key: spec.keys[key] for key in spec.keys if key not in KEYS}), 1)
+    if not own or not isinstance(native, Evaluation):
+        return
+    try:
+        with_credits(spec.keys, native.limits)
+    except ValueError as error:
+        yield own[0], LintCode.CREDITS, {"detail": str(error)}
 
 
 def _number(keys: Mapping[str, str | None], key: str, *, cinder: bool = False) -> int | None:

@@ -71,3 +71,9 @@ def test_a_quota_that_libvirt_or_qemu_would_refuse_is_unknown_and_never_zero(ite
     assert isinstance(found, Unknown)
     assert found.reason.code is Code.QUOTA_UNREADABLE
     assert "read_iops_sec" in str(found.reason.facts["detail"])
+
+
+def test_a_flavor_has_credits_as_a_qos_spec_has_them() -> None:
+    specs = {"quota:disk_total_iops_sec": "100", "plimsoll:total_iops_sec_max": "1000", "plimsoll:capacity": "60000"}
+    assert quota(specs) == Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
+    assert isinstance(quota(specs | {"plimsoll:capacity": "some"}), Unknown)

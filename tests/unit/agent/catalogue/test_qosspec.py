@@ -329,3 +329,43 @@ def test_only_front_end_and_both_are_for_nova() -> None:
 def test_only_a_key_per_gb_makes_a_spec_hang_on_the_size() -> None:
     assert a_spec(PER_GB).per_gib
     assert not a_spec(GOLD | {"total_iops_sec_per_gb_min": "500", "iops_per_gb": "3"}).per_gib
+
+
+# --- credits
+
+CREDITS = {"plimsoll:total_iops_sec_max": "3000", "plimsoll:capacity": "5.4M"}
+
+
+@pytest.mark.parametrize(
+    ("gib", "expected"),
+    [
+        (100, {"total_iops_sec": 300, "total_iops_sec_max": 3000, "total_iops_sec_max_length": 1800}),
+        (999, {"total_iops_sec": 2997, "total_iops_sec_max": 3000, "total_iops_sec_max_length": 1800}),
+        (1000, {"total_iops_sec": 3000}),  # as high as the burst: there is nothing to save for
+        (5000, {"total_iops_sec": 15000}),
+    ],
+)
+def test_credits_of_a_spec_are_earned_at_the_rate_that_follows_from_the_size(
+    gib: int, expected: dict[str, int]
+) -> None:
+    assert limits({"total_iops_sec_per_gb": "3", **CREDITS}, gib).in_effect() == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"plimsoll:capacity": "9"}, "one rate of a burst"),
+        ({**CREDITS, "plimsoll:read_iops_sec_max": "9"}, "one rate of a burst"),
+        ({**CREDITS, "plimsoll:capacity": None}, "must be a whole number"),
+        ({**CREDITS, "plimsoll:capacity": "-3"}, "must be a whole number"),
+        ({**CREDITS, "total_iops_sec_max": "700"}, "there is total_iops_sec_max already"),
+        ({**CREDITS, "size_iops_sec": "4096"}, "size_iops_sec counts a request as several"),
+        ({"plimsoll:total_bytes_sec_max": "9", "plimsoll:capacity": "9"}, "there is no total_bytes_sec"),
+    ],
+)
+def test_credits_that_cannot_be_make_a_spec_unknown_and_leave_disks_as_they_are(
+    keys: dict[str, str | None], words: str
+) -> None:
+    answer = evaluate(a_spec({"total_iops_sec": "500", **keys}), 1)
+    assert isinstance(answer, Unknown)
+    assert words in str(answer.reason.facts["detail"])

@@ -18,6 +18,7 @@ _SPECS: list[dict[str, str | None]] = [
     {"read_iops_sec": "9", "read_iops_sec_max": "9", "read_iops_sec_max_length": "9" * 15},
     {"read_bytes_sec": None, "write_bytes_sec_per_gb": None, "size_iops_sec": "512"},
     {"total_iops_sec": "9", "read_iops_sec_per_gb": "9"},
+    {"read_iops_sec": "9", "plimsoll:capacity": "9"},
     {},
 ]
 FAULTS = [

@@ -30,9 +30,18 @@ def found(keys: Keys, consumer: str = "front-end") -> set[tuple[str | None, Lint
 RATE: dict[str, str | None] = {"total_iops_sec": "500"}
 BURST = RATE | {"total_iops_sec_max": "1000"}
 PER_GB: dict[str, str | None] = {"total_iops_sec_per_gb": "30"}
+PEAK, CAPACITY = "plimsoll:total_iops_sec_max", "plimsoll:capacity"
+CREDITS = {PEAK: "3000", CAPACITY: "5400000"}
 
 _ONE_FAULT: list[tuple[Keys, str, LintCode]] = [
     (RATE | {"group_name": "g"}, "group_name", LintCode.GROUP_NAME),
+    (RATE | {PEAK: "3000"}, PEAK, LintCode.CREDITS),
+    (RATE | {CAPACITY: "3000"}, CAPACITY, LintCode.CREDITS),
+    (RATE | CREDITS | {CAPACITY: "many"}, PEAK, LintCode.CREDITS),
+    (RATE | CREDITS | {CAPACITY: "2999"}, PEAK, LintCode.CREDITS),
+    (BURST | CREDITS, PEAK, LintCode.CREDITS),
+    (RATE | CREDITS | {"size_iops_sec": "4096"}, PEAK, LintCode.CREDITS),
+    (RATE | {"plimsoll:capacty": "9"}, "plimsoll:capacty", LintCode.UNKNOWN_KEY),
     (RATE | {"read_bytes_sec": None}, "read_bytes_sec", LintCode.NO_VALUE),
     (RATE | {"read_bytes_sec": ""}, "read_bytes_sec", LintCode.NO_VALUE),
     ({"total_iops_sec_per_gb": None}, "total_iops_sec_per_gb", LintCode.NO_VALUE),
@@ -153,6 +162,8 @@ def test_a_null_that_makes_cinder_fail_is_told_from_one_that_does_nothing() -> N
         PER_GB | {"size_iops_sec": "4096", "total_iops_sec_per_gb_min": "0"},
         BURST | {"total_iops_sec_max_length": "1"},
         RATE | {"total_iops_sec_max_length": "1"},
+        RATE | CREDITS,
+        PER_GB | CREDITS,
         {"total_iops_sec_per_gb": " 3_0\n", "read_bytes_sec": " +500", "write_bytes_sec": "9"},
     ],
     ids=repr,
