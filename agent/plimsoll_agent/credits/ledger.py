@@ -13,6 +13,7 @@ Disks in a group share an account, as they share a bucket.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 
 from plimsoll_agent.model.hypervisor import BlockStats
@@ -106,7 +107,10 @@ def bursts(limits: Limits) -> dict[str, Burst]:
 def whole(limits: Limits, reason: Reason) -> Limits:
     """The limits as desired, of which these have as long a burst as is saved."""
     full = reason.facts.get(FULL)
-    return Limits.from_mapping({**limits.in_effect(), **full}) if isinstance(full, Mapping) else limits
+    if isinstance(full, Mapping):
+        with suppress(ValueError):  # of a record that was edited
+            return Limits.from_mapping({**limits.in_effect(), **full})
+    return limits
 
 
 def missing(full: Limits, limits: Limits) -> dict[str, int]:

@@ -75,6 +75,8 @@ class NodeStore:
         self._locked: frozenset[str] = frozenset()
         """The guests that nothing else changes from when this pass read ``_base`` until it ends."""
         self._approvals: tuple[Given, ...] = ()
+        self._accounts: Mapping[str, Account] = {}
+        """Those that this pass began with."""
         self.notes = Notes() if notes is None else notes
 
     def recall(self, now: datetime, *, read_only: bool) -> Memory:
@@ -207,6 +209,10 @@ class NodeStore:
 
     def accounts(self) -> Mapping[str, Account]:
         """What disks have saved of their bursts; a file that cannot be read has none, so all of them are whole."""
+        self._accounts = self._known_accounts()
+        return self._accounts
+
+    def _known_accounts(self) -> Mapping[str, Account]:
         try:
             return self._state.load_accounts() or {}
         except StateError as error:
@@ -214,12 +220,16 @@ class NodeStore:
             return {}
 
     def save_accounts(self, accounts: Mapping[str, Account], guests: Collection[str]) -> None:
-        """Write these beside those that another pass has brought forward; those of other ``guests`` are forgotten."""
+        """Write these beside those that another pass has brought forward.
+
+        Forgotten are those of other ``guests``, but not what another pass has added since this one began.
+        """
         with self._state.changing():
-            current = self.accounts()
+            current = self._known_accounts()
             ours = {key: newest(current.get(key), account) for key, account in accounts.items()}
             after = {**current, **ours}
-            after = {key: account for key, account in after.items() if guest_of(key) in guests}
+            gone = {key for key in self._accounts if guest_of(key) not in guests}
+            after = {key: account for key, account in after.items() if key not in gone}
             if after != current:
                 self._state.save_accounts(after)
 

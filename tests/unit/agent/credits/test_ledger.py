@@ -17,10 +17,12 @@ from plimsoll_agent.credits.ledger import (
     brought_forward,
     newest,
     to_write,
+    whole,
     written,
 )
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.store import accounts_file
 from plimsoll_insight.simulate.throttle import NEVER, SECOND, Throttle
@@ -269,3 +271,8 @@ def test_of_two_passes_side_by_side_the_later_reading_counts() -> None:
     early, late = (Account(at=time) for time in (1.0, 2.0))
     assert newest(late, early) == newest(early, late) == late
     assert newest(Account(at=None), early) == early
+
+
+@pytest.mark.parametrize("full", [{"total_iops_sec_max": "many"}, {"no_limit": 3}, {"total_iops_sec_max": 1}, "all"])
+def test_what_an_edited_record_calls_whole_is_not_taken_for_limits(full: object) -> None:
+    assert whole(SHORT, because(Code.RULE, full=full)) == SHORT

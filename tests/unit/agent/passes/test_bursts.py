@@ -287,6 +287,19 @@ def test_counters_are_read_where_there_is_a_burst_and_nowhere_else(tmp_path: Pat
     assert node.hypervisor.calls.count("block_stats") == 1
 
 
+def test_accounts_of_guests_that_are_gone_are_forgotten_and_those_of_a_pass_beside_are_not(
+    bursting: Bursting,
+) -> None:
+    bursting.run()
+    (key, account), *_ = (bursting.node.state.load_accounts() or {}).items()
+    bursting.node.state.save_accounts({key: account, "gone/a": account})
+    store = NodeStore(bursting.node.state, "tests")
+    store.accounts()
+    bursting.node.state.save_accounts({key: account, "gone/a": account, "new/a": account})
+    store.save_accounts({key: account}, {key.partition("/")[0]})
+    assert set(bursting.node.state.load_accounts() or {}) == {key, "new/a"}
+
+
 def test_without_a_burst_nothing_is_kept(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1)), rules=Rules(default=OTHER))
     node.run()
