@@ -56,6 +56,25 @@ def test_a_page_has_a_picture_of_each_kind_of_disks(plimsoll: Callable[..., Ran]
     assert "queue of 16" in page
 
 
+def test_each_arm_against_congestion_has_a_row_a_sentence_and_a_picture(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    text = SCENARIO.replace("queue: 16", "queue: 16, congestion: {floor: {total_iops_sec: 20}}")
+    (tmp_path / "s.yaml").write_text(text + "congestion: {objective: 0.1ms, arms: [nothing, plimsoll]}\n")
+    ran = plimsoll("simulate", str(tmp_path / "s.yaml"), "--plot", str(tmp_path / "page.html"))
+    assert [line.split()[:2] for line in ran.out.splitlines()[1:5]] == [
+        ["nothing", "light"], ["nothing", "heavy"], ["plimsoll", "light"], ["plimsoll", "heavy"],
+    ]  # fmt: skip
+    words = " ".join(ran.out.split())
+    assert "plimsoll: light disks were above 1.25 times the objective in 4 of 4 periods; x was 0.26 at least" in words
+    assert (tmp_path / "page.html").read_text().count("<img ") == 4
+    ran = plimsoll("simulate", str(tmp_path / "s.yaml"), "-f", "json")
+    schemas.hold("simulate", ran.out, "json")
+    rows = json.loads(ran.out)
+    assert [row["arm"] for row in rows] == ["nothing", "nothing", "plimsoll", "plimsoll"]
+    assert [period["total_iops_sec"] for period in rows[3]["periods"]] == [100, 100, 64, 41]
+
+
 def test_a_load_beyond_the_cluster_is_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         SCENARIO.replace("hosts: 3", "hosts: 3, servers: 1, osds_per_host: 1, write: 100ms")
@@ -69,7 +88,8 @@ def test_scenarios_that_come_with_plimsoll_are_listed_by_name(plimsoll: Callable
     schemas.hold("simulate", ran.out, "json")
     names = [sample["name"] for sample in json.loads(ran.out)]
     assert names == [
-        "degraded-half", "four-volumes", "host-lost-of-787", "room-for-recovery", "third-lost-and-returned",
+        "degraded-half", "four-volumes", "host-lost-of-787", "room-for-recovery", "shares-under-congestion",
+        "third-lost-and-returned",
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from math import exp, inf, isfinite, log, sqrt
+from math import exp, isfinite, log, sqrt
 
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.frozen import asdict, frozen, replace
@@ -29,6 +29,7 @@ _SMOOTHING = 0.25
 _SURE = 6
 """Signals of which the mean is sure enough."""
 _DROP = 0.75
+_RISE = 0.5
 _FAR = log(2)
 
 
@@ -64,8 +65,9 @@ class Tuning:
     """so long a small one, or until the latency falls without a move."""
     longest_pause: int = 120
     """The pause doubles each time, up to this."""
-    delay: int = 1
-    """The signal is so late."""
+    delay: int = 4
+    """So long the signal does not show a move whole: it is late, and the mean of two minutes. With too short a delay
+    x swings where OSDs have many servers."""
     patience: int = 3
     """So long x stays without a signal; then it returns."""
     back: float = 0.1
@@ -73,8 +75,8 @@ class Tuning:
     futile_cut: float = 0.3
     futile_gain: float = 0.05
     """A reduction is ineffective if x fell by the cut, and the latency by less than the gain,"""
-    futile_times: int = 4
-    """so often in a row."""
+    futile_times: int = 6
+    """by the mean of so many signals."""
     rest: int = 120
     """So long x stays at 1 after an ineffective reduction, or until the latency is within the band."""
 
@@ -168,8 +170,10 @@ class State:
     rate: float | None = None
     """Smoothed."""
     start: Start | None = None
-    futile: int = 0
-    """Judgements in a row by which the descent is ineffective."""
+    after: float | None = None
+    """Mean of the ln of the latency since x is far below the start,"""
+    afters: int = 0
+    """of so many signals."""
     rest: int = 0
     """Periods for which x stays at 1, or returns there, after an ineffective reduction."""
 
@@ -188,6 +192,10 @@ def step(state: State, signal: Signal | None, objective: float | None, tuning: T
         return _resting(state, log(objective / signal.latency), tuning)
     if state.x >= 1:
         return _at_full(state, log(objective / signal.latency), tuning)
+    state = _followed(state, log(signal.latency), tuning)
+    if _is_futile(state, tuning):
+        x = returned(state.x, 1, tuning)
+        return State(x=x, fine=x, rest=tuning.rest, level=state.level, action=Action.INEFFECTIVE)
     return _judged(state, log(objective) - (state.level or 0.0), tuning)
 
 
@@ -247,7 +255,7 @@ def _judged(state: State, error: float, tuning: Tuning) -> State:
     if state.pause:
         state = _paused(state)
     if abs(error) < log(tuning.band):
-        return replace(state, action=Action.IN_BAND, futile=0)
+        return replace(state, action=Action.IN_BAND, start=None)
     if error > 0 and state.pause:
         return replace(state, action=Action.PAUSED)
     if state.samples * abs(error) < _FAR:
@@ -265,11 +273,7 @@ def _paused(state: State) -> State:
 
 def _moved(state: State, error: float, tuning: Tuning) -> State:
     direction = 1 if error > 0 else -1
-    state = _descent(state, direction)
-    state = replace(state, futile=state.futile + 1 if _is_futile(state, tuning) else 0)
-    if state.futile >= tuning.futile_times:
-        x = returned(state.x, 1, tuning)
-        return State(x=x, fine=x, rest=tuning.rest, level=state.level, action=Action.INEFFECTIVE)
+    state = _descent(state, direction, tuning)
     state = _geared(state, direction, tuning)
     return _raised(state, error, tuning) if direction > 0 else _lowered(state, error, tuning)
 
@@ -334,23 +338,33 @@ def _geared(state: State, direction: int, tuning: Tuning) -> State:
     return replace(state, gain=gain, direction=direction, alike=alike)
 
 
-def _descent(state: State, direction: int) -> State:
-    """Where it began; a latency that rises on the way begins it again."""
-    if direction > 0:
+def _descent(state: State, direction: int, tuning: Tuning) -> State:
+    """Where it began; a latency that rises far on the way, as when a failure grows, begins it again."""
+    start, level = state.start, state.level
+    if direction > 0 or level is None:
         return replace(state, start=None)
-    level = inf if state.level is None else state.level
-    if state.start is None or level > state.start.level:
-        return replace(state, start=Start(x=state.x, level=level, rate=state.rate))
+    rises = start is not None and state.x > tuning.lowest and state.samples > 1 and level > start.level + _RISE
+    if start is None or rises:
+        return replace(state, start=Start(x=state.x, level=level, rate=state.rate), after=None, afters=0)
     return state
+
+
+def _followed(state: State, level: float, tuning: Tuning) -> State:
+    """The latency since x is far below the start of the descent."""
+    start = state.start
+    if start is None or not (state.x <= start.x * (1 - tuning.futile_cut) or state.x <= tuning.lowest):
+        return replace(state, after=None, afters=0)
+    afters = state.afters + 1
+    return replace(state, afters=afters, after=_blend(state.after, level, 1 / afters))
 
 
 def _is_futile(state: State, tuning: Tuning) -> bool:
     """Whether x fell far, the disks that it reduces felt it, and the latency stayed."""
-    start = state.start
-    if start is None or state.level is None or state.x > start.x * (1 - tuning.futile_cut):
+    start, after = state.start, state.after
+    if start is None or after is None or state.afters < tuning.futile_times:
         return False
     bites = state.x <= tuning.lowest or start.rate is None or state.rate is None or state.rate < 0.9 * start.rate
-    return bites and state.level > start.level + log(1 - tuning.futile_gain)
+    return bites and after > start.level + log(1 - tuning.futile_gain)
 
 
 def _rounded(x: float) -> float:
@@ -377,13 +391,14 @@ def read(data: Mapping[str, object]) -> State:
         level=decoding.maybe(_finite, data["level"]),
         plateau=decoding.maybe(_finite, data["plateau"]),
         rate=decoding.maybe(decoding.number, data["rate"]),
+        after=decoding.maybe(_finite, data["after"]),
         evidence=decoding.number(data["evidence"]),
         start=decoding.maybe(_start, data["start"]),
         **{name: decoding.count(data[name]) for name in _COUNTS},
     )
 
 
-_COUNTS = ("alike", "wait", "missing", "samples", "pause", "pauses", "futile", "rest")
+_COUNTS = ("alike", "wait", "missing", "samples", "pause", "pauses", "afters", "rest")
 
 
 def _start(data: Mapping[str, object]) -> Start:

@@ -17,9 +17,10 @@ from plimsoll_agent.util.text import meant, plural, printable
 from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.cli.simulate_replay import Replaying
 from plimsoll_insight.simulate import scenario as scenarios
+from plimsoll_insight.simulate.congestion import NEAR, Arm, arms
 from plimsoll_insight.simulate.engine import Outcome, Result, Slice, jain, run
 from plimsoll_insight.simulate.latency import percentile
-from plimsoll_insight.simulate.scenario import Scenario
+from plimsoll_insight.simulate.scenario import Congestion, Scenario
 from plimsoll_probes.output.messages import iops_words, latency_words
 
 SAMPLES = (
@@ -58,7 +59,8 @@ class Simulate(Replaying):
 
     With a SCENARIO, a YAML file or the name of one that comes with plimsoll, it runs disks, limits and failures on a
     model of Ceph, and shows what latency and IOPS disks get. The same scenario and seed give the same figures on
-    every machine. Latencies are what guests see, with the wait in QEMU's throttle.
+    every machine. Latencies are what guests see, with the wait in QEMU's throttle. With congestion in the scenario it
+    runs once for each way to act against it.
 
     Nothing is changed.
 
@@ -73,6 +75,7 @@ class Simulate(Replaying):
         plimsoll simulate --from-prometheus --since 7d --rules new.yaml
         plimsoll simulate --from-prometheus http://prometheus:9090 --qos qos.yaml --by disk
         plimsoll simulate four-volumes --plot scenario.html
+        plimsoll simulate shares-under-congestion
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -101,16 +104,37 @@ class Simulate(Replaying):
         scenario = load(parsed_args.scenario)
         if parsed_args.seed is not None:
             scenario = replace(scenario, seed=parsed_args.seed)
+        if scenario.congestion is not None:
+            return self._congested(scenario, scenario.congestion, parsed_args.plot)
         result = run(scenario)
         sentences = tuple(_closing(scenario, result))
         self.closing = (scenario.title, *sentences)
         if parsed_args.plot is not None:
-            with plotting(parsed_args.plot):
-                from plimsoll_insight.simulate import plots
-            drawing = plots.render(parsed_args.plot.suffix, scenario, result, [_answer(scenario, result), *sentences])
-            files.save(parsed_args.plot, drawing, PlimsollError)
-            self.closing = (*self.closing, f"Drawn: {parsed_args.plot}")
+            self._draw(parsed_args.plot, scenario, result, [_answer(scenario, result), *sentences])
         return COLUMNS, [_cells(outcome, scenario) for outcome in result.outcomes]
+
+    def _congested(
+        self, scenario: Scenario, congestion: Congestion, plot: Path | None
+    ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        """A row for each arm and kind of disks."""
+        each = arms(scenario, congestion)
+        sentences = [_arm_words(arm) for arm in each]
+        self.closing = (scenario.title, *sentences)
+        if plot is not None:
+            outcomes = [
+                replace(outcome, disks=replace(outcome.disks, name=f"{arm.name}, {outcome.disks.name}"))
+                for arm in each
+                for outcome in arm.result.outcomes
+            ]
+            self._draw(plot, scenario, replace(each[0].result, outcomes=outcomes), sentences)
+        rows = [(arm.name, *_cells(outcome, scenario)) for arm in each for outcome in arm.result.outcomes]
+        return (Column("arm"), *COLUMNS), rows
+
+    def _draw(self, plot: Path, scenario: Scenario, result: Result, sentences: Sequence[str]) -> None:
+        with plotting(plot):
+            from plimsoll_insight.simulate import plots
+        files.save(plot, plots.render(plot.suffix, scenario, result, sentences), PlimsollError)
+        self.closing = (*self.closing, f"Drawn: {plot}")
 
 
 def load(name: str) -> Scenario:
@@ -153,6 +177,14 @@ def _cells(outcome: Outcome, scenario: Scenario) -> tuple[object, ...]:
         Shown(None, NOTHING) if fairness is None else Shown(round(fairness, 4), f"{fairness:.3f}"),
         outcome.unsent,
         Shown([_period(each) for each in outcome.slices], plural(len(outcome.slices), "period")),
+    )
+
+
+def _arm_words(arm: Arm) -> str:
+    return (
+        f"{arm.name}: light disks were above {NEAR} times the objective in {arm.above} of"
+        f" {plural(arm.periods, 'period')};"
+        f" x was {min(arm.factors):.2f} at least, {arm.factors[-1]:.2f} at the end."
     )
 
 

@@ -205,6 +205,7 @@ class _Run:
                 self.of_osd[osd].append(group)
         self.is_fixed = cluster.service == "fixed"
         self.network = _nanoseconds(cluster.network)
+        self.slowness = 1.0
         self.lost: set[int] = set()
         self.workers = [0] * cluster.osds
         self.services = self.requests = self.recovered = self.steps = 0
@@ -355,7 +356,7 @@ class _Run:
         disk, arrival, size, write = request
         cluster = self.cluster
         mean = cluster.write if write else cluster.read
-        mean = (mean + size / cluster.bytes_sec) * SECOND
+        mean = (mean + size / cluster.bytes_sec) * SECOND * self.slowness
         at = now + self.network
         end = at
         for osd in group.acting if write else group.acting[:1]:
@@ -451,6 +452,8 @@ class _Run:
         kind, _, number = event.place.partition(".")
         if event.act == "degrade":
             return lambda now: self._degrade(now, event.share)
+        if event.act == "speed":
+            return lambda _: setattr(self, "slowness", 1 / event.share)
         if kind == "node":
             return lambda now: self._node(now, int(number), event.act == "return")
         osds = {osd for osd in range(self.cluster.osds) if self.cluster.domain_of(osd, kind) == int(number)}

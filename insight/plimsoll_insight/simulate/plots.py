@@ -22,6 +22,7 @@ _EDGE = 0.04
 """The part of the width in which a label of a tick has no room."""
 _PERCENTILES = (("p50", "p50", "-"), ("p95", "p999", "-."), ("p99", "p99", "--"))
 """The name, whose colour, and the line."""
+_OF = {"degrade": "of all objects", "speed": "of all OSDs"}
 
 
 def render(kind: str, scenario: Scenario, result: Result, sentences: Sequence[str]) -> bytes:
@@ -56,7 +57,7 @@ def _tables(scenario: Scenario) -> list[FigureTable]:
         for disks in scenario.disks
     ]
     events = [
-        (f"{event.at:g} s", f"{event.act} {event.place or f'{100 * event.share:g} % of all objects'}")
+        (f"{event.at:g} s", f"{event.act} {event.place or f'{100 * event.share:g} % {_OF[event.act]}'}")
         for event in scenario.events
     ]
     return [

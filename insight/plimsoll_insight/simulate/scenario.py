@@ -16,8 +16,10 @@ from plimsoll_agent.util import quantities, schema
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.quantities import Quantity
 from plimsoll_agent.util.schema import Invalid, Keys, boolean, each, line, one_of, repeated, shown
+from plimsoll_insight.simulate.arms import ARMS
 
 Domain = Literal["osd", "host", "rack"]
+Act = Literal["lose", "return", "degrade", "speed"]
 
 MOST_PERIODS = 2000
 """Of a run: what is drawn has no more columns."""
@@ -28,6 +30,8 @@ MOST_UNDER_WAY = 256
 """Requests of a disk: as many as a queue of virtio-blk has."""
 MOST_IMBALANCE = 0.9
 """With more, an OSD might get nothing at all."""
+MOST_SHARE = 1000
+LEAST_SPEED = 0.01
 _PERIODS = 120
 _GROUPS_PER_OSD = 32
 _DOMAINS: tuple[Domain, ...] = ("osd", "host", "rack")
@@ -90,6 +94,9 @@ class Disks:
     ends: float = math.inf
     light: bool = False
     """What an operator wants to protect: the words below the table tell of them."""
+    floor: Limits | None = None
+    """Under congestion; None: never reduced."""
+    share: float = 1.0
 
     @property
     def number(self) -> int:
@@ -98,12 +105,29 @@ class Disks:
 
 @frozen
 class Event:
-    """``place``: what is lost or returns, as ``host.1``. ``share``: of all objects, those with a stale copy."""
+    """``place``: what is lost or returns, as ``host.1``. ``share``: of all objects those with a stale copy, or of the
+    OSDs' speed what is left.
+    """
 
     at: float
-    act: Literal["lose", "return", "degrade"]
+    act: Act
     place: str = ""
     share: float = 0.0
+
+
+@frozen(kw_only=True)
+class Congestion:
+    """What is done against it, and what is wrong with the signal. Each arm is a run of its own."""
+
+    objective: float
+    """Seconds: mean latency of light disks."""
+    arms: tuple[str, ...] = ("nothing", "half", "aimd", "plimsoll")
+    delay: int = 0
+    """Periods by which the signal is late."""
+    noise: float = 0.0
+    lost: float = 0.0
+    cut: float = math.inf
+    """When the signal ends."""
 
 
 @frozen(kw_only=True)
@@ -117,6 +141,7 @@ class Scenario:
     seed: int = 1
     warm_up: float = 0.0
     period: float = 0.0
+    congestion: Congestion | None = None
 
     @property
     def seconds(self) -> float:
@@ -259,6 +284,20 @@ def _cluster(raw: object) -> Cluster:
     return Cluster(**{"groups": _GROUPS_PER_OSD * cluster.osds, **values})
 
 
+def _under_congestion(raw: object) -> tuple[Limits, float]:
+    keys = Keys(raw, {"floor": _limits, "share": _weight})
+    keys.need("floor", ": without one a disk is never reduced")
+    values = keys.done()
+    return values["floor"], values.get("share", 1.0)
+
+
+def _weight(raw: object) -> float:
+    share = _number(raw, float, "a number from 1 on, such as 2,", least=1)
+    if share > MOST_SHARE:
+        raise Invalid(f"must be at most {MOST_SHARE}")
+    return share
+
+
 _DISKS: Mapping[str, Callable[[Any], Any]] = {
     "name": line(40),
     "guests": _whole(1, MOST_DISKS),
@@ -272,6 +311,7 @@ _DISKS: Mapping[str, Callable[[Any], Any]] = {
     "begins": _time_or_none,
     "ends": _time,
     "light": boolean,
+    "congestion": _under_congestion,
 }
 
 
@@ -287,7 +327,16 @@ def _disks(raw: object) -> Disks:
         keys.fault("arrivals are of an open loop; remove it, or give iops", "arrivals")
     if keys.values.get("ends", math.inf) <= keys.values.get("begins", 0.0):
         keys.fault("ends must be after begins", "ends")
-    return Disks(**keys.done())
+    values = keys.done()
+    floor, share = values.pop("congestion", (None, 1.0))
+    return Disks(**values, floor=floor, share=share)
+
+
+def _speed(raw: object) -> float:
+    share = _share(raw)
+    if share < LEAST_SPEED:
+        raise Invalid(f"must be at least {100 * LEAST_SPEED:g}%, not {shown(raw)}")
+    return share
 
 
 _EVENT: Mapping[str, Callable[[Any], Any]] = {
@@ -295,8 +344,9 @@ _EVENT: Mapping[str, Callable[[Any], Any]] = {
     "lose": line(40),
     "return": line(40),
     "degrade": _share,
+    "speed": _speed,
 }
-_ACTS: tuple[Literal["lose", "return", "degrade"], ...] = ("lose", "return", "degrade")
+_ACTS: tuple[Act, ...] = ("lose", "return", "degrade", "speed")
 
 
 def _event(raw: object) -> Event:
@@ -304,11 +354,32 @@ def _event(raw: object) -> Event:
     keys.need("at")
     acts = [act for act in _ACTS if act in keys.given]
     if len(acts) != 1 and not keys.faults:
-        keys.fault("must have one of lose, return and degrade")
+        keys.fault("must have one of lose, return, degrade and speed")
     values = keys.done()
     act = acts[0]
-    place = "" if act == "degrade" else values[act]
-    return Event(values["at"], act, place, values.get("degrade", 0.0))
+    value = values[act]
+    return Event(values["at"], act, share=value) if act in ("degrade", "speed") else Event(values["at"], act, value)
+
+
+def _arms(raw: object) -> tuple[str, ...]:
+    names = _list(one_of(list(ARMS)), f"some of {', '.join(ARMS)}", least=1)(raw)
+    return tuple(dict.fromkeys(names))
+
+
+_CONGESTION: Mapping[str, Callable[[Any], Any]] = {
+    "objective": _time,
+    "arms": _arms,
+    "delay": _whole(0, 20),
+    "noise": _share,
+    "lost": _share,
+    "cut": _time_or_none,
+}
+
+
+def _congestion(raw: object) -> Congestion:
+    keys = Keys(raw, _CONGESTION)
+    keys.need("objective", ", the mean latency that light disks should have")
+    return Congestion(**keys.done())
 
 
 def _list(one: Callable[[object], Any], example: str, *, least: int) -> Callable[[object], list[Any]]:
@@ -330,6 +401,7 @@ _KEYS: Mapping[str, Callable[[Any], Any]] = {
     "cluster": _cluster,
     "disks": _list(_disks, "disks, such as {name: light, guests: 100, iops: 10}", least=1),
     "events": _list(_event, "events, such as {at: 60s, lose: host.0}", least=0),
+    "congestion": _congestion,
 }
 
 
@@ -353,6 +425,8 @@ def _scenario(raw: object) -> Scenario:
         keys.fault(f"name {disks[index].name} is there twice", "disks", index, "name")
     if (number := sum(one.number for one in disks)) > MOST_DISKS:
         keys.fault(f"disks: {number} disks are more than {MOST_DISKS}", "disks")
+    if "congestion" in values and not any(one.light for one in disks):
+        keys.fault("congestion needs disks with light: true, whose latency is its signal", "congestion")
     for index, event in enumerate(values.get("events", ())):
         _check_place(keys, index, event, values["cluster"], values.get("nodes", 1))
         if event.at >= duration:
@@ -366,7 +440,7 @@ def _at(event: Event) -> float:
 
 
 def _check_place(keys: Keys, index: int, event: Event, cluster: Cluster, nodes: int) -> None:
-    if event.act == "degrade":
+    if event.act in ("degrade", "speed"):
         return
     place = _PLACE.fullmatch(event.place)
     if place is None:

@@ -134,7 +134,7 @@ def test_a_reduction_that_does_not_lower_the_latency_ends_and_rests() -> None:
 def test_a_reduction_that_reaches_no_disk_yet_goes_on() -> None:
     """Limits far above what the cluster serves: the first steps change nothing, and are no reason to stop."""
     state = State()
-    for _ in range(30):
+    for _ in range(60):
         rate = min(1000.0, 4000.0 * state.x)
         state = step(state, Signal(latency=4 * OBJECTIVE * rate / 1000, rate=rate), OBJECTIVE)
     assert state.x < 0.1

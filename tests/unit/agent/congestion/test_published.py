@@ -18,7 +18,8 @@ SECOND = timedelta(seconds=1)
 
 
 def test_all_of_an_edition_comes_back() -> None:
-    state = State(x=0.5, gain=0.1, direction=-1, start=Start(x=1.0, level=-4.5, rate=None), level=-4.0, futile=2)
+    start = Start(x=1.0, level=-4.5, rate=None)
+    state = State(x=0.5, gain=0.1, direction=-1, start=start, level=-4.0, after=-4.2, afters=2)
     unknown = a_factor(1, latency=None, target=None, why=Gap.NO_REQUESTS)
     file = a_factor_file(a_factor(), unknown, states={(FSID, "ssd"): state})
     assert decode(encode(file), "f", states=True) == file

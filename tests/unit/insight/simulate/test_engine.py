@@ -74,6 +74,17 @@ def test_percentiles_of_one_server_are_those_of_its_closed_form() -> None:
         assert outcome.percentile(fraction) == pytest.approx(-math.log(1 - fraction) / 500, rel=0.03)
 
 
+def test_osds_at_half_of_their_speed_have_the_latency_of_their_closed_form() -> None:
+    (outcome,) = result(f"""
+        title: slow
+        duration: {LENGTH}
+        {ONE_OSD.replace("SERVERS", "1")}
+        disks: [{{name: all, guests: 1, iops: 250, writes: 0%}}]
+        events: [{{at: 0s, speed: 50%}}]
+    """).outcomes
+    assert outcome.mean == pytest.approx(1 / (500 - 250), rel=0.03)
+
+
 @pytest.mark.parametrize(("share", "mean"), [("50%", 0.023), ("90%", 0.041)])
 def test_writes_to_degraded_objects_take_what_the_arithmetic_says(share: str, mean: float) -> None:
     """d · (22 + 22 + 1) + (1 - d) · 1 ms."""

@@ -78,14 +78,32 @@ def test_numbers_have_units() -> None:
             "f:4: events[0].lose: there is no host.3: 3 of them, host.0 to host.2",
         ),
         ("hosts: 3", "hosts: 3, imbalance: 95%", "f:3: cluster: imbalance must be at most 90%"),
-        ("disks:", "events: [{at: 5}]\ndisks:", "f:4: events[0]: must have one of lose, return and degrade"),
+        ("disks:", "events: [{at: 5}]\ndisks:", "f:4: events[0]: must have one of lose, return, degrade and speed"),
         (
             "disks:", "events: [{at: 10m, lose: osd.1}]\ndisks:",
             "f:4: events[0]: at must be before the end, which duration sets",
         ),
+        ("disks:", "events: [{at: 5, speed: 0%}]\ndisks:", "f:4: events[0].speed: must be at least 1%, not '0%'"),
+        (
+            "disks:", "congestion: {objective: 5ms}\ndisks:",
+            "f:4: congestion needs disks with light: true, whose latency is its signal",
+        ),
+        (
+            "disks:", "congestion: {objective: 5ms, arms: [ours]}\ndisks:",
+            "f:4: congestion.arms[0]: must be nothing, half, aimd, parda or plimsoll, not 'ours'",
+        ),
+        (
+            "iops: 5", "iops: 5, congestion: {share: 2}",
+            "f:5: disks[0].congestion: floor is missing: without one a disk is never reduced",
+        ),
+        (
+            "iops: 5", "iops: 5, congestion: {floor: {total_iops_sec: 5}, share: 0.5}",
+            "f:5: disks[0].congestion.share: must be a number from 1 on, such as 2, and above 0, not 0.5",
+        ),
         (
             GOOD, "just words",
-            "f:1: must be a mapping with title, seed, duration, warm_up, period, nodes, cluster, disks, events",
+            "f:1: must be a mapping with title, seed, duration, warm_up, period, nodes, cluster, disks, events,"
+            " congestion",
         ),
     ],
 )  # fmt: skip
