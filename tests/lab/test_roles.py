@@ -263,13 +263,16 @@ def test_another_interval_is_actual_without_a_restart(fleet: Fleet, site: Site):
 
 
 @pytest.mark.usefixtures("scenario")
-def test_rules_and_settings_with_a_fault_do_not_replace_what_there_is(fleet: Fleet, site: Site):
+@pytest.mark.parametrize("words", [(), ("--check",)], ids=["run", "check"])
+def test_rules_and_settings_with_a_fault_end_a_run_and_a_check_and_replace_nothing(
+    fleet: Fleet, site: Site, words: tuple[str, ...]
+):
     before = [fleet.run(host, "find /etc/plimsoll -type f | sort | xargs md5sum") for host in (NOTHING, MUCH)]
     faulty = {
         NOTHING: {"plimsoll_settings": {"brake": {"disk": 5}}},
         MUCH: {"plimsoll_rules": {"default": {"limits": {"total_iops_sec": 5, "read_iops_sec": 5}}}},
     }
-    played = site.play("--tags", "configure", only=faulty)
+    played = site.play("--tags", "configure", *words, only=faulty)
     said = {host: json.dumps(result) for _, host, result in played.results if result.get("failed")}
     assert "did you mean disks?" in said[NOTHING]
     assert "total_iops_sec and read_iops_sec" in said[MUCH]
