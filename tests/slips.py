@@ -14,9 +14,9 @@ from functools import cache
 from typing import TypeVar
 
 from plimsoll_agent.catalogue.attachments import Attachments, sight
-from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.orders import RegionBrake
-from plimsoll_agent.catalogue.planner import Lists, TypeOf
+from plimsoll_agent.catalogue.planner import TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import judge
 from plimsoll_agent.errors import ConfigError

@@ -352,7 +352,7 @@ def test_approvals_are_listed_and_withdrawn(node: RegionalNode) -> None:
         ("move", True),
         ("move", True),
     ]
-    assert f"specs {digest} gold" in " ".join(node.orders("approvals").out.split())
+    assert f"specs {digest} - gold" in " ".join(node.orders("approvals").out.split())
 
     for typed in ("c" * 16, digest[:15], "gold"):
         assert node.orders("withdraw", digest, typed).status == 64

@@ -141,6 +141,8 @@ def a_varied_pass(**other: Any) -> LastPass:
         "revision": "0123456789abcdef0123456789abcdef",
         "braked": "a1b2c3d4e5f60718293a",
         "braked_disks": 3,
+        "position": 12.5,
+        "stage": "0a1b" * 16,
         "guests_to_probe": 2,
         "holds": 1,
         "sources": {

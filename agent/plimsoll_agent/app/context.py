@@ -130,6 +130,8 @@ def pass_context(
         if note is not None:
             notes.append(note)
     node_store = NodeStore(state, who(), settings.record, to_journal, notes, locks)
+    with notes.taking(Code.NO_RECORD):
+        node_store.note_stages(region.news, region.orders.position or 0.0, now)
     memory = node_store.recall(now, read_only=read_only)
     disks, percent = region.orders.bounds(now)
     brake = replace(

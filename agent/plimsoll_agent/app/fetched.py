@@ -16,7 +16,7 @@ from pathlib import Path
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
-from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.catalogue.orders import Orders, RegionApproval
 from plimsoll_agent.catalogue.signed_file import SignedOrders
 from plimsoll_agent.config.settings import CatalogueSettings, CongestionSettings
 from plimsoll_agent.congestion import published
@@ -117,6 +117,8 @@ class RegionOrders:
     """Why the present ones are unknown; then ``orders`` has the last known pause and holds, and no approval."""
     begun: datetime | None = None
     """When the region's machine began to read for the file that has them; None without one."""
+    news: tuple[RegionApproval, ...] = ()
+    """The approvals with stages that have reached this node since the file before."""
 
     def stale(self, settings: CatalogueSettings, now: datetime) -> Reason | None:
         """The signature covers that time, which in the catalogue anybody may write who writes it."""
@@ -141,12 +143,14 @@ def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> R
             before = load_catalogue(settings)
             return RegionOrders(Orders(pause=None if before is None else before.pause), unknown)
         return RegionOrders(unknown=unknown)
+    orders, news = signed_orders.orders.on_node(settings.position), tuple[RegionApproval, ...]()
     if keep and signed_orders != last:
+        news = orders.new_stages(Orders() if last is None else last.orders.on_node(settings.position))
         try:
             state.save_orders(signed_orders)
         except StateError as error:
             LOG.warning("%s", error)
-    return RegionOrders(signed_orders.orders, begun=signed_orders.begun)
+    return RegionOrders(orders, begun=signed_orders.begun, news=news)
 
 
 def _remembered(state: State) -> SignedOrders | None:

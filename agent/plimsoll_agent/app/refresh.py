@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime
@@ -15,8 +14,8 @@ from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.app.signed_source import Source, shown, signed
 from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue.attachments import Attachments, UnreadableAttachments
-from plimsoll_agent.catalogue.model import Catalogue, CatalogueError
-from plimsoll_agent.catalogue.planner import Lists, agenda, complete, due, due_at, next_catalogue, slice_of
+from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Lists
+from plimsoll_agent.catalogue.planner import agenda, complete, due, due_at, next_catalogue, slice_of
 from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.config.settings import CatalogueSettings, Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError
@@ -107,7 +106,7 @@ def _from_cloud(
         before, attachments, now, interval=settings.interval, source=api.name, nova=settings.nova, at_once=at_once
     )
     last = None if before is None else Lists(before.specs, before.types)
-    host = settings.host or socket.gethostname()
+    host = settings.node_name
     result = gather(api, plan, last, host)
     servers = result.answers.servers
     if servers is not None and attachments is not None and servers.keys().isdisjoint(attachments.guests):
@@ -166,7 +165,7 @@ def _from_region(
             asked=now,
         )
         return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=again)
-    region = signed_file.decode(file.content, source)
+    region = signed_file.decode(file.content, source).on_node(settings.position)
     version = (last.generation, last.digest) if last else (0, None)
     if before is not None and before.source == source and before.generation > version[0]:
         version = before.generation, None

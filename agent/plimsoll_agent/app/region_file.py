@@ -15,13 +15,15 @@ from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.app.signed_source import LONGEST_SIGNATURE, SIGNATURE
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import region_brake, signed_file
-from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Server, Volume
-from plimsoll_agent.catalogue.orders import Of, Orders, RegionBrake
+from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Lists, Server, Volume
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionBrake, Withdrawal
 from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
-from plimsoll_agent.catalogue.planner import Lists, TypeOf
+from plimsoll_agent.catalogue.planner import TypeOf
+from plimsoll_agent.catalogue.publication import Judge, States, advanced, in_stages, other_of, with_returns
 from plimsoll_agent.catalogue.reader import VolumeReader, lists, server_pages
 from plimsoll_agent.catalogue.region_brake import Judgement, judge
 from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.catalogue.stages import Finding
 from plimsoll_agent.config.settings import CatalogueSettings
 from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.reconcile.brake import Brake
@@ -48,6 +50,10 @@ class Written:
     """What the brake does not let publish."""
     compared: bool = True
     """Whether there was an earlier state to compare with."""
+    staged: tuple[RegionApproval, ...] = ()
+    """The published approvals with stages."""
+    stops: tuple[Finding, ...] = ()
+    """What stops the next stage."""
 
 
 def write_region(
@@ -59,11 +65,13 @@ def write_region(
     *,
     valid_for: int | None,
     stderr: TextIO,
+    judge_stage: Judge,
 ) -> Written:
     """Read the whole cloud, and replace the file, which has its signature in it.
 
     Specs and types that the brake stops are not published (``node`` is that of [brake]): the file then has the
-    earlier ones, with the present volumes and guests. Each call may take the deadline of the settings. Raises
+    earlier ones, with the present volumes and guests. An approval with stages goes on to the next one if its time has
+    come and ``judge_stage`` finds nothing against it. Each call may take the deadline of the settings. Raises
     ``PlimsollError``, and the old file stays.
     """
     from plimsoll_agent.adapters.ed25519 import BadSignature, PrivateKey, read_private, unsealed
@@ -102,26 +110,40 @@ def write_region(
                     tell("guests", len(servers))
         now = datetime.now(UTC)
         last_reading, orders, complaints = _beside(state, before)
-        orders = orders.standing(now)
-        digest = catalogue.digest_of(cloud.specs, cloud.types)
-        publication, stop = cloud, None
+        last_orders = Orders() if before is None else before.orders
+        states = States(read=cloud, main=earlier, other=None if before is None else before.other)
+        digest = cloud.digest
+        step = advanced(orders.standing(now), last_orders, digest, judge_stage, now)
+
+        def lost(withdrawal: Withdrawal) -> frozenset[str]:
+            there, back = states.of(withdrawal.digest), states.of(withdrawal.before)
+            return judge(there, back, volumes, brake).removals if there and back else frozenset()
+
+        orders, approval = with_returns(step.orders, last_orders, lost, now), in_stages(step.orders)
+        earlier = states.before(orders, now)
+        publication, stop, types = cloud, None, frozenset[str]()
         if earlier is not None:
             judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
-            if region_brake.stopped(judgement, orders, digest, now):
+            types = frozenset(row.type.id for row in judgement.rows)
+            if approval is not None and approval.digest == digest and not approval.complete:
+                publication = earlier
+            elif region_brake.stopped(judgement, orders.on_all, digest, now):
                 publication, stop = earlier, judgement
         elif (
             last_reading is not None
             and digest != last_reading.published
-            and not orders.approve(Of.SPECS, digest, now)
+            and not orders.on_all.approve(Of.SPECS, digest, now)
         ):
             # Without the earlier file there is nothing to compare with: the brake stops any other state.
             stop = Judgement(brake=brake, factor=node.factor, lowest=node.lowest)
         reading = LastReading(
             at=now,
             read=digest,
-            published=catalogue.digest_of(publication.specs, publication.types),
+            published=publication.digest,
             types={id: type.name for id, type in {**publication.types, **cloud.types}.items()},
             orders=orders,
+            touched=types,
+            stops=step.stops,
         )
         if stop is not None:
             lines = catalogue_messages.stop_lines(stop, digest, compared=earlier is not None)
@@ -146,6 +168,7 @@ def write_region(
             volumes={id: volume.type for id, volume in volumes.items()},
             servers=servers,
             orders=orders,
+            other=other_of(orders, states, publication),
             valid_until=None if valid_for is None else now + timedelta(seconds=valid_for),
         )
         content = key.seal(signed_file.encode(region))
@@ -157,9 +180,17 @@ def write_region(
     line = catalogue_messages.written_line(
         region, reading.published, sum(api.calls.values()), time.monotonic() - start, out
     )
+    complaints += tuple(catalogue_messages.stage_lines(step.stops))
     status = BRAKED if stop is not None else 3 if complaints else 0
     return Written(
-        said=line, read=now, complaints=complaints, status=status, stopped=stop, compared=earlier is not None
+        said=line,
+        read=now,
+        complaints=complaints,
+        status=status,
+        stopped=stop,
+        compared=earlier is not None,
+        staged=orders.staged,
+        stops=step.stops,
     )
 
 

@@ -14,8 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause, Withdrawal
 from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.catalogue.stages import Condition, Stages
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util import decoding, files
@@ -54,6 +55,18 @@ class VolumeType:
     """None where the type has no spec, or where ``hidden``."""
     hidden: bool = False
     """Cinder's answer had no ``qos_specs_id``: a policy hides it from plimsoll's user."""
+
+
+@frozen
+class Lists:
+    """QoS specs and volume types, which belong together, by their ids."""
+
+    specs: Mapping[str, QosSpec]
+    types: Mapping[str, VolumeType]
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.specs, self.types)
 
 
 @frozen(kw_only=True)
@@ -241,23 +254,49 @@ def _server_data(server: Server) -> dict[str, object]:
 
 
 def orders_data(orders: Orders) -> dict[str, object]:
-    """The keys ``approvals``, ``pause`` and ``holds`` of a published file."""
+    """The keys ``approvals``, ``pause``, ``holds``, ``staged`` and ``withdrawals`` of a published file.
+
+    Nodes of 0.1.0 know the first three only: to them an approval with stages is there once it counts on all nodes.
+    """
+    for_all = [one for one in orders.staged if one.complete]
     return {
-        "approvals": [
-            {"of": one.of.value, "digest": one.digest, "remove": sorted(one.remove)}
-            | {"disks": one.disks, "percent": one.percent}
-            | _until_data(one)
-            for one in orders.approvals
-        ],
+        "approvals": [_approval_data(one) for one in (*orders.approvals, *for_all)],
         "pause": None if orders.pause is None else _until_data(orders.pause),
         "holds": [
             {"disk": one.disk, "limits": None if one.limits is None else one.limits.in_effect()} | _until_data(one)
             for one in orders.holds
         ],
+        "staged": [_approval_data(one) | {"stages": _stages_data(one.stages)} for one in orders.staged if one.stages],
+        "withdrawals": [
+            {"of": one.of.value, "digest": one.digest, "before": one.before, "began": one.began.isoformat()}
+            | _until_data(one)
+            for one in orders.withdrawals
+        ],
     }
 
 
-def _until_data(one: RegionApproval | RegionPause | RegionHold) -> dict[str, object]:
+def _approval_data(one: RegionApproval) -> dict[str, object]:
+    return (
+        {"of": one.of.value, "digest": one.digest, "remove": sorted(one.remove)}
+        | {"disks": one.disks, "percent": one.percent}
+        | _until_data(one)
+    )
+
+
+def _stages_data(stages: Stages) -> dict[str, object]:
+    return {
+        "percent": list(stages.percent),
+        "wait": int(stages.wait.total_seconds()),
+        "before": stages.before,
+        "types": list(stages.types),
+        "at_limit": stages.at_limit,
+        "without": sorted(stages.without),
+        "reached": stages.reached,
+        "entered": None if stages.entered is None else stages.entered.isoformat(),
+    }
+
+
+def _until_data(one: RegionApproval | RegionPause | RegionHold | Withdrawal) -> dict[str, object]:
     until = None if one.until is None else one.until.isoformat()
     return {"since": one.since.isoformat(), "until": until, "by": one.by, "why": one.why}
 
@@ -267,19 +306,11 @@ def read_orders(envelope: Mapping[str, Any]) -> Orders:
 
     Raises ``ValueError`` and its like (``decoding.UNREADABLE``).
     """
+    in_stages = tuple(_approval(one, _stages(one["stages"])) for one in _known(envelope.get("staged", [])))
+    keys = {(one.of, one.digest, one.since) for one in in_stages if one.complete}
+    approvals = map(_approval, _known(envelope["approvals"]))
     return Orders(
-        tuple(
-            RegionApproval(
-                Of(one["of"]),
-                text(one["digest"]),
-                *_until(one),
-                _marks(one["remove"]),
-                count(one["disks"]),
-                count(one["percent"]),
-            )
-            for one in several(dict, envelope["approvals"])
-            if one["of"] in list(Of)
-        ),
+        tuple(one for one in approvals if (one.of, one.digest, one.since) not in keys),
         maybe(_pause, envelope["pause"]),
         tuple(
             RegionHold(
@@ -289,6 +320,58 @@ def read_orders(envelope: Mapping[str, Any]) -> Orders:
             )
             for one in several(dict, envelope["holds"])
         ),
+        in_stages,
+        tuple(map(_withdrawal, _known(envelope.get("withdrawals", [])))),
+    )
+
+
+def _known(entries: Any) -> list[Any]:
+    return [one for one in several(dict, entries) if one["of"] in list(Of)]
+
+
+def _approval(one: Any, stages: Stages | None = None) -> RegionApproval:
+    return RegionApproval(
+        Of(one["of"]),
+        text(one["digest"]),
+        *_until(one),
+        _marks(one["remove"]),
+        count(one["disks"]),
+        count(one["percent"]),
+        stages,
+    )
+
+
+def _stages(value: Any) -> Stages:
+    return Stages(
+        percent=several(_share, value["percent"]),
+        wait=timedelta(seconds=count(value["wait"])),
+        before=text(value["before"]),
+        types=several(text, value["types"]),
+        at_limit=_share(value["at_limit"]),
+        # What a newer plimsoll judges besides concerns its publisher only.
+        without=frozenset(Condition(one) for one in several(text, value["without"]) if one in list(Condition)),
+        reached=count(value["reached"]),
+        entered=maybe(time, value["entered"]),
+    )
+
+
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
+        raise ValueError(f"{value!r} is no per cent")
+    return float(value)
+
+
+def _withdrawal(one: Any) -> Withdrawal:
+    since, until, by, why = _until(one)
+    return Withdrawal(
+        of=Of(one["of"]),
+        digest=text(one["digest"]),
+        before=text(one["before"]),
+        began=time(one["began"]),
+        since=since,
+        until=until,
+        by=by,
+        why=why,
     )
 
 

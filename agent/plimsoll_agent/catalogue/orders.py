@@ -5,14 +5,16 @@ Approvals and holds have an end, which each node checks by its own clock, so the
 
 from __future__ import annotations
 
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 
+from plimsoll_agent.catalogue.stages import LAST, Stages
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 
 class Of(StrEnum):
@@ -49,6 +51,37 @@ class RegionApproval:
     """Ids of the volume types whose volumes may lose their limits."""
     disks: int = 0
     percent: int = 0
+    stages: Stages | None = None
+    """It counts on a share of the nodes only, which grows; None: on all at once."""
+
+    def stands(self, now: datetime) -> bool:
+        return now < self.until
+
+    def is_of(self, other: RegionApproval | Withdrawal) -> bool:
+        """Whether both are of the same change."""
+        return (self.of, self.digest) == (other.of, other.digest)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it counts on all nodes."""
+        return self.stages is None or self.stages.is_last
+
+
+@frozen(kw_only=True)
+class Withdrawal:
+    """An approval with stages that was taken back: nodes that had it restore the limits of before."""
+
+    of: Of
+    digest: str
+    """That of the approval."""
+    before: str
+    """Of specs and types: the digest of those of before, which are published again; else empty."""
+    began: datetime
+    """When the approval was made: only what was changed since is restored."""
+    since: datetime
+    until: datetime
+    by: str
+    why: str
 
     def stands(self, now: datetime) -> bool:
         return now < self.until
@@ -109,6 +142,11 @@ class Orders:
     approvals: tuple[RegionApproval, ...] = ()
     pause: RegionPause | None = None
     holds: tuple[RegionHold, ...] = ()
+    staged: tuple[RegionApproval, ...] = ()
+    """Those with stages. They approve nothing by themselves: see ``on_node``."""
+    withdrawals: tuple[Withdrawal, ...] = ()
+    position: float | None = field(default=None, compare=False)
+    """That of the node on which they count (``on_node``); None for the whole region."""
 
     def standing(self, now: datetime) -> Orders:
         """Those that have not ended."""
@@ -116,6 +154,40 @@ class Orders:
             tuple(approval for approval in self.approvals if approval.stands(now)),
             self.pause if self.pause is not None and self.pause.stands(now) else None,
             tuple(hold for hold in self.holds if hold.stands(now)),
+            tuple(approval for approval in self.staged if approval.stands(now)),
+            tuple(each for each in self.withdrawals if each.stands(now)),
+        )
+
+    def on_node(self, position: float) -> Orders:
+        """As they count on the node with this position: with the approvals whose stages have reached it."""
+        here = tuple(one for one in self.staged if one.stages is not None and one.stages.reach(position))
+        return replace(self, approvals=(*self.approvals, *here), position=position)
+
+    def new_stages(self, before: Orders) -> tuple[RegionApproval, ...]:
+        """The approvals with stages that count here now, and did not before."""
+        return tuple(
+            one
+            for one in self.approvals
+            if one.stages is not None and not any(one.is_of(each) for each in before.approvals)
+        )
+
+    @property
+    def on_all(self) -> Orders:
+        """As they count on every node."""
+        return self.on_node(LAST)
+
+    def withdrawn(self, of: Of, digests: frozenset[str], now: datetime) -> Withdrawal | None:
+        """The withdrawal of the approval of one of these digests, unless it was approved again since."""
+        return next(
+            (
+                each
+                for each in self.withdrawals
+                if each.of is of
+                and each.digest in digests
+                and each.stands(now)
+                and not any(one.is_of(each) for one in (*self.approvals, *self.staged))
+            ),
+            None,
         )
 
     def approve(self, of: Of, digest: str, now: datetime, *, removing: str | None = None) -> bool:

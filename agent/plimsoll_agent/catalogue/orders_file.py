@@ -21,8 +21,9 @@ from plimsoll_agent.catalogue.model import (
     read_orders,
 )
 from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.catalogue.stages import Condition, Finding
 from plimsoll_agent.util import decoding, files, locks
-from plimsoll_agent.util.decoding import mapping, maybe, several, text, time
+from plimsoll_agent.util.decoding import flag, mapping, maybe, several, text, time
 from plimsoll_agent.util.frozen import frozen
 
 ORDERS, LAST = ".orders", ".last"
@@ -49,6 +50,10 @@ class LastReading:
     """The names of all types by their ids."""
     orders: Orders = field(default_factory=Orders)
     """The orders that were published with it."""
+    touched: frozenset[str] = frozenset()
+    """Ids of types whose volumes get other limits by what was read."""
+    stops: tuple[Finding, ...] = ()
+    """What stops the next stage of an approval."""
 
 
 @frozen
@@ -90,6 +95,8 @@ class RegionState:
             "lines": list(last.lines),
             "removals": sorted(last.removals),
             "types": dict(last.types),
+            "touched": sorted(last.touched),
+            "stops": [[one.condition.value, one.holds, one.detail] for one in last.stops],
         }
         _write(self.last_file, {"kind": "plimsoll-region-last"}, data | orders_data(last.orders))
 
@@ -115,7 +122,15 @@ def _last(envelope: Mapping[str, Any]) -> LastReading:
         removals=frozenset(several(text, envelope["removals"])),
         types=mapping(text, envelope["types"]),
         orders=read_orders(envelope),
+        # Not in files of earlier releases.
+        touched=frozenset(several(text, envelope.get("touched", []))),
+        stops=several(_finding, envelope.get("stops", [])),
     )
+
+
+def _finding(value: Any) -> Finding:
+    condition, holds, detail = value
+    return Finding(Condition(condition), maybe(flag, holds), text(detail))
 
 
 def _read(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Value]) -> Value | None:

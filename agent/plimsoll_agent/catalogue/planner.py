@@ -11,8 +11,7 @@ from dataclasses import field
 from datetime import datetime, timedelta
 
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments, same_attachment
-from plimsoll_agent.catalogue.model import SKEW, Catalogue, Server, Volume, VolumeType
-from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.catalogue.model import SKEW, Catalogue, Lists, Server, Volume
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.util.frozen import frozen, replace
 
@@ -47,14 +46,6 @@ class Agenda:
     @property
     def empty(self) -> bool:
         return not (self.lists or self.unknown or self.again or self.servers)
-
-
-@frozen
-class Lists:
-    """QoS specs and volume types, which belong together, by their ids."""
-
-    specs: Mapping[str, QosSpec]
-    types: Mapping[str, VolumeType]
 
 
 @frozen(kw_only=True)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE, COMPUTE, PAGE, CloudApi, Refused
-from plimsoll_agent.catalogue.model import VolumeType
-from plimsoll_agent.catalogue.planner import Agenda, Answers, Lists, TypeOf
+from plimsoll_agent.catalogue.model import Lists, VolumeType
+from plimsoll_agent.catalogue.planner import Agenda, Answers, TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import PlimsollError, Rejected
 from plimsoll_agent.util.decoding import text

@@ -13,9 +13,9 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cache
 
-from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionBrake
-from plimsoll_agent.catalogue.planner import Lists, TypeOf
+from plimsoll_agent.catalogue.planner import TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec, evaluate
 from plimsoll_agent.model.direction import LOWEST, SMALL_RAISE, added_limits, share_left, times_more, too_low
 from plimsoll_agent.model.limits import Limits, Unit

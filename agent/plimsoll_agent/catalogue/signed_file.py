@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from plimsoll_agent.catalogue.model import (
     CatalogueError,
+    Lists,
     NewerCatalogue,
     VolumeType,
     check_envelope,
@@ -24,7 +25,7 @@ from plimsoll_agent.catalogue.model import (
     spec_data,
     type_data,
 )
-from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.catalogue.orders import Of, Orders
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.decoding import count, mapping, maybe, several, text, time
@@ -36,6 +37,8 @@ Value = TypeVar("Value")
 NAME = "region-file.json"
 """The last one that a node accepted, as it was signed, in the catalogue's directory: a pass reads its orders."""
 KIND = "plimsoll-region"
+_OTHER = ("other_specs", "other_types")
+"""The keys of ``Region.other``; earlier releases do not read them."""
 VERSION = 1
 AHEAD = timedelta(minutes=5)
 """How far the clock of the region's machine may be ahead of a node's."""
@@ -61,6 +64,16 @@ class Region:
     """By uuid the ``quota:`` extra specs of its flavor, None where Nova does not show any."""
     orders: Orders = field(default_factory=Orders)
     valid_until: datetime | None = None
+    other: Lists | None = None
+    """Besides ``specs`` and ``types``, while an approval of specs has stages: those that it approves, and in its last
+    stage those of before."""
+
+    def on_node(self, position: float) -> Region:
+        """The region as the node with this position sees it: with the specs and types whose stage has reached it."""
+        here = self.orders.on_node(position)
+        if self.other is None or not here.approve(Of.SPECS, self.other.digest, self.issued):
+            return self
+        return replace(self, specs=self.other.specs, types=self.other.types)
 
 
 @frozen(kw_only=True)
@@ -105,18 +118,25 @@ def encode(region: Region) -> bytes:
     for uuid, extra_specs in region.servers.items():
         flavor = None if extra_specs is None else json.dumps(dict(extra_specs), sort_keys=True)
         flavors.setdefault(flavor, []).append(uuid)
-    sections: Mapping[str, list[str]] = {
-        "specs": [_line(spec_data(spec)) for _, spec in sorted(region.specs.items())],
-        "types": [_line({"id": id} | type_data(type)) for id, type in sorted(region.types.items())],
+    sections = _lists(Lists(region.specs, region.types), "specs", "types") | {
         "volumes": [_line({"type": type, "volumes": sorted(ids)}) for type, ids in _sort(types)],
         "servers": [
             _line({"extra_specs": None if flavor is None else json.loads(flavor), "servers": sorted(uuids)})
             for flavor, uuids in _sort(flavors)
         ],
     }
+    if region.other is not None:
+        sections |= _lists(region.other, *_OTHER)
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
     lines += [f"{json.dumps(name)}: [{','.join(entries)}]" for name, entries in sections.items()]
     return ("{" + ",\n".join(lines) + "}\n").encode()
+
+
+def _lists(lists: Lists, specs: str, types: str) -> dict[str, list[str]]:
+    return {
+        specs: [_line(spec_data(spec)) for _, spec in sorted(lists.specs.items())],
+        types: [_line({"id": id} | type_data(type)) for id, type in sorted(lists.types.items())],
+    }
 
 
 def _line(value: object) -> str:
@@ -176,13 +196,19 @@ def _head(envelope: Mapping[str, Any]) -> Region:
 
 
 def _whole(head: Region, envelope: Mapping[str, Any]) -> Region:
+    lists = _read_lists(envelope, "specs", "types")
     return replace(
         head,
-        specs=read_specs(_by_id(envelope["specs"])),
-        types=read_types(_by_id(envelope["types"])),
+        specs=lists.specs,
+        types=lists.types,
+        other=_read_lists(envelope, *_OTHER) if envelope.keys() & set(_OTHER) else None,
         volumes=_once_each(several(_volumes, envelope["volumes"])),
         servers=_once_each(several(_servers, envelope["servers"])),
     )
+
+
+def _read_lists(envelope: Mapping[str, Any], specs: str, types: str) -> Lists:
+    return Lists(read_specs(_by_id(envelope[specs])), read_types(_by_id(envelope[types])))
 
 
 def _by_id(entries: Any) -> dict[str, Any]:

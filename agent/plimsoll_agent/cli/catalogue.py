@@ -16,6 +16,8 @@ from plimsoll_agent.app.refresh import Fetched, check_source, fetch, follow, loa
 from plimsoll_agent.app.region_file import Written, compared, write_region
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, CorruptCatalogue
+from plimsoll_agent.catalogue.orders import RegionApproval
+from plimsoll_agent.catalogue.stages import Finding
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable, UsageError
 from plimsoll_agent.messages import catalogue as catalogue_messages
@@ -131,6 +133,7 @@ class CatalogueRefresh(_CatalogueCommand):
                 parsed_args.signing_key,
                 valid_for=valid_for,
                 stderr=self.app.stderr,
+                judge_stage=lambda approval: self.judged(settings, approval),
             )
             if result.said is not None:
                 self.say(result.said)
@@ -148,6 +151,10 @@ class CatalogueRefresh(_CatalogueCommand):
             lambda: load_attachments(settings)[0],
             directory.ask_again,
         )
+
+    def judged(self, settings: Settings, approval: RegionApproval) -> Iterable[Finding]:
+        """The findings on the nodes that have the present stage of an approval; without Prometheus there are none."""
+        return ()
 
     def _wait(self, directory: RefreshDir, spacing: float) -> None:
         """Also before a refresh that requests nothing: systemd gives up on a unit that starts too often."""
@@ -216,7 +223,10 @@ def _told(settings: Settings, result: Written) -> bool:
 
     stop = result.stopped
     volumes = stop.number if stop is not None and result.compared else None
-    families = pass_metrics.of_region(result.read, deferred=stop is not None, volumes=volumes)
+    families = [
+        *pass_metrics.of_region(result.read, deferred=stop is not None, volumes=volumes),
+        *pass_metrics.of_stages(result.staged, result.stops),
+    ]
     try:
         textfile.write(settings.metrics.textfile_dir, "region", families)
     except textfile.TextfileError as error:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plimsoll_agent.catalogue import stages
 from plimsoll_agent.catalogue.orders import RegionBrake
 from plimsoll_agent.config import faults
 from plimsoll_agent.config.options import OPTIONS, STALE
@@ -65,6 +67,15 @@ class CatalogueSettings:
     nova: bool
     region_file: str
     region_key: Path
+
+    @property
+    def node_name(self) -> str:
+        """The node's name in Nova, which its stage is a hash of."""
+        return self.host or socket.gethostname()
+
+    @property
+    def position(self) -> float:
+        return stages.position(self.node_name)
 
 
 @frozen

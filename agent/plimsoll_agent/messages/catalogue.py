@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from plimsoll_agent.catalogue.planner import Agenda, Answers
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import Effect, Judgement, TypeEffects
 from plimsoll_agent.catalogue.signed_file import Region
+from plimsoll_agent.catalogue.stages import Finding, Stages
 from plimsoll_agent.messages.limits import lowest_words
 from plimsoll_agent.util.text import minute, plural, printable
 
@@ -105,6 +106,24 @@ def stop_lines(result: Judgement, digest: str, *, compared: bool) -> tuple[str, 
         "The previous ones stay published. To publish the new ones:"
         f" plimsoll region approve {digest[:SHOWN]}{remove} --reason TEXT",
     )
+
+
+def stage_lines(stops: Iterable[Finding]) -> Iterator[str]:
+    """What stops the next stage of an approval: a line for conditions with the same cause."""
+    causes: dict[str, list[str]] = {}
+    for one in stops:
+        doubt = "" if one.holds is not None else "unknown: "
+        causes.setdefault(doubt + printable(one.detail), []).append(one.condition.value)
+    for cause, names in causes.items():
+        yield f"The next stage does not begin: {', '.join(names)}: {cause}"
+    if causes:
+        yield "To restore the limits of before: plimsoll region withdraw DIGEST (plimsoll region approvals lists it)"
+
+
+def stages_words(stages: Stages) -> str:
+    """``stage 1 of 3 (1 % of nodes) since 2026-11-21 12:00 UTC``."""
+    since = "" if stages.entered is None else f" since {minute(stages.entered)}"
+    return f"stage {stages.reached + 1} of {len(stages.percent)} ({stages.share:g} % of nodes){since}"
 
 
 def edit_words(row: TypeEffects) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from plimsoll_agent.catalogue.orders import Orders, RegionApproval
+from plimsoll_agent.catalogue.stages import Stages
 from plimsoll_agent.messages import congestion, sentences, serialize
+from plimsoll_agent.messages.catalogue import SHOWN, stages_words
 from plimsoll_agent.messages.record import entry_data, reason_words
 from plimsoll_agent.messages.savings import saved_data, saved_words
 from plimsoll_agent.model.disk import Disk
@@ -54,9 +59,27 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
         past = _past(outcome, record)
         state, why = sentences.state_word(outcome, past), sentences.state_reason(outcome, past)
         lines.append(("state", f"{state} {why}" if why.startswith("since ") else f"{state}: {why}"))
+    lines += [("stage", text) for text in _stage_lines(situation.orders)]
     if outcome.result.reason.code is Code.ORPHANED:
         lines.append(("to remove", sentences.approve_words(str(outcome.result.reason.facts["digest"]), remove=True)))
     return lines
+
+
+def _stage_lines(orders: Orders) -> Iterator[str]:
+    """The stage of this node in each approval of the region that has some."""
+    for one, stages, stage in _stages(orders):
+        here = "reached" if stage <= stages.reached else f"not yet: {stages_words(stages)}"
+        yield (
+            f"{stage + 1} of {len(stages.percent)} ({stages.percent[stage]:g} % of nodes) of approval"
+            f" {one.digest[:SHOWN]} of {one.of.value}: {here}"
+        )
+
+
+def _stages(orders: Orders) -> list[tuple[RegionApproval, Stages, int]]:
+    position = orders.position
+    if position is None:
+        return []
+    return [(one, one.stages, one.stages.of(position)) for one in orders.staged if one.stages is not None]
 
 
 def data(outcome: Outcome, situation: Situation, past: RecordedChange | None, record: Record) -> dict[str, object]:
@@ -80,6 +103,17 @@ def data(outcome: Outcome, situation: Situation, past: RecordedChange | None, re
         "last_change": None if last is None else entry_data(last),
         "state": outcome.result.kind.value,
         "reason": serialize.state_reason_data(outcome, past),
+        "stages": [
+            {
+                "approval": one.digest,
+                "of": one.of.value,
+                "stage": stage + 1,
+                "stages": len(stages.percent),
+                "percent": stages.percent[stage],
+                "reached": stage <= stages.reached,
+            }
+            for one, stages, stage in _stages(situation.orders)
+        ],
     }
 
 

@@ -39,7 +39,12 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     ),
     Code.ACKNOWLEDGED: lambda facts: f"acknowledged until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
     Code.HOLD_ENDED: "hold ended: limits from before the hold",
-    Code.DESIRED_BEFORE: "previously desired limits; the new ones need plimsoll approve {revision:.16}",
+    Code.DESIRED_BEFORE: lambda facts: (
+        f"limits before approval {str(facts['approval'])[:16]} of the region, withdrawn by {facts['by']}:"
+        f" {facts['why']}"
+        if facts.get("approval")
+        else f"previously desired limits; the new ones need plimsoll approve {str(facts['revision'])[:16]}"
+    ),
     Code.TAKEN_BACK: lambda facts: (
         f'rule "{facts["rule"]}" has manage: false: the first limits of {_minute(facts["since"])} are taken back'
     ),
@@ -165,10 +170,15 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         else "external change"
     ),
     Code.APPROVED: lambda facts: (
-        f"{str(facts['revision'])[:16]} approved{': ' + str(facts['why']) if facts['why'] else ''}"
+        f"{str(facts['revision'])[:16]} approved{_stage_words(facts)}"
+        f"{': ' + str(facts['why']) if facts['why'] else ''}"
     ),
     Code.OPERATOR: "{why}",
 }
+
+
+def _stage_words(facts: Mapping[str, object]) -> str:
+    return f" for the region, stage {facts['stage']} of {facts['stages']}" if facts.get("stage") else ""
 
 
 def words(reason: Reason) -> str:

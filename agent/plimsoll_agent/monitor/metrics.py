@@ -98,6 +98,14 @@ CATALOGUE_CALLS_TOTAL = Metric(
 CATALOGUE_REFRESHES_TOTAL = Metric(
     "plimsoll_catalogue_refreshes_total", "Refreshes of the catalogue, by result", "result"
 )
+STAGE_POSITION = Metric(
+    "plimsoll_stage_position", "Where the node is in stages of approvals: it has those of more than so many per cent"
+)
+STAGE_IN_EFFECT = Metric(
+    "plimsoll_stage_in_effect",
+    "An approval with stages whose QoS specs and types, or rules, the last pass used: always 1",
+    "approval",
+)
 HEALTH_GATE_SHUT = Metric(
     "plimsoll_health_gate_shut",
     "1 while changes are deferred since the cluster is unhealthy or unreachable, else 0",
@@ -286,6 +294,21 @@ REGION_BRAKED = Metric(
 )
 REGION_BRAKED_VOLUMES = Metric(
     "plimsoll_region_braked_volumes", "Attached volumes whose limits the deferred change affects"
+)
+
+REGION_STAGE = Metric(
+    "plimsoll_region_stage", "The stage, from 1, that an approval of the region file has reached", "approval"
+)
+REGION_STAGES = Metric("plimsoll_region_stages", "How many stages that approval has", "approval")
+REGION_STAGE_ENTERED_TIMESTAMP_SECONDS = Metric(
+    "plimsoll_region_stage_entered_timestamp_seconds", "When that stage was first published", "approval"
+)
+REGION_STAGE_STOPPED = Metric(
+    "plimsoll_region_stage_stopped",
+    "1 for each condition that is not met, or unknown, so that the next stage does not begin",
+    "approval",
+    "condition",
+    "known",
 )
 
 # --- the machine that publishes the factors of congestion

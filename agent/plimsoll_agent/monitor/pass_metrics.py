@@ -12,9 +12,11 @@ three of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
+from plimsoll_agent.catalogue.orders import RegionApproval
+from plimsoll_agent.catalogue.stages import Finding
 from plimsoll_agent.model.limits import BASES, PARAMETERS, Limits, Parameter
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import metrics
@@ -24,7 +26,7 @@ from plimsoll_agent.monitor.prometheus_text import Family, Row, counter, gauge, 
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
 
-PER_NODE = 34
+PER_NODE = 36
 PER_TYPE = 17
 PER_CLUSTER = 1
 PER_GUEST = 1
@@ -55,6 +57,26 @@ def of_region(read: datetime, *, deferred: bool, volumes: int | None) -> Iterato
         yield single(metrics.REGION_BRAKED_VOLUMES, volumes)
 
 
+def of_stages(approvals: Iterable[RegionApproval], stops: Iterable[Finding]) -> Iterator[Family]:
+    """For the same machine: the stages of its approvals, and what stops the next one."""
+    pairs = [(_digest(one.digest), one.stages) for one in approvals if one.stages is not None]
+    if not pairs:
+        return
+    yield gauge(metrics.REGION_STAGE, [((digest,), stages.reached + 1) for digest, stages in pairs])
+    yield gauge(metrics.REGION_STAGES, [((digest,), len(stages.percent)) for digest, stages in pairs])
+    yield gauge(
+        metrics.REGION_STAGE_ENTERED_TIMESTAMP_SECONDS,
+        [((digest,), stages.entered.timestamp()) for digest, stages in pairs if stages.entered is not None],
+    )
+    going = [digest for digest, stages in pairs if not stages.is_last] if stops else []
+    if not going:
+        return
+    yield gauge(
+        metrics.REGION_STAGE_STOPPED,
+        [((digest, one.condition.value, str(one.holds is not None).lower()), 1) for one in stops for digest in going],
+    )
+
+
 def _of_passes(last: LastPass) -> Iterator[Family]:
     # Before the first observation these values are unknown.
     has_looked = last.looked is not None
@@ -73,6 +95,8 @@ def _of_passes(last: LastPass) -> Iterator[Family]:
     yield single(metrics.PASS_GUESTS_TO_PROBE, last.guests_to_probe if has_looked else None)
     yield gauge(metrics.RULES_INFO, [((_digest(last.revision),), 1)] if last.revision else [])
     yield single(metrics.HOLDS, last.holds if has_looked else None)
+    yield single(metrics.STAGE_POSITION, last.position)
+    yield gauge(metrics.STAGE_IN_EFFECT, [((_digest(last.stage),), 1)] if last.stage else [])
     yield gauge(
         metrics.GUESTS,
         [(("reachable",), last.guests), (("unreachable",), len(last.running_unreachable))] if has_looked else [],

@@ -17,6 +17,7 @@ from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates, Reading, Usage, follow
 from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.policy.diff import EXTERNAL
+from plimsoll_agent.reconcile.brake import stage_in_effect
 from plimsoll_agent.reconcile.grade import Grade, grade
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, UnreachableGuest
 from plimsoll_agent.reconcile.savings import shares
@@ -188,6 +189,10 @@ class LastPass:
     """The uuids of those that did not answer a call of the pass, writes included."""
     healthy: frozenset[str] = frozenset()
     """As in ``PassReport``."""
+    position: float | None = None
+    """Where the node is in stages of approvals; None without a region file."""
+    stage: str | None = None
+    """The digest of the approval with stages whose specs and types, or rules, it used."""
     guests_to_probe: int = 0
     """How many a rule with ``probe`` chooses."""
     servers: Mapping[str, str] = field(default_factory=dict)
@@ -294,6 +299,8 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
             each.guest.uuid for each in unreachable if each.reason.code is Code.TIMED_OUT
         ),
         guests_to_probe=len(to_probe),
+        position=report.situation.orders.position,
+        stage=None if (approval := stage_in_effect(report.situation)) is None else approval.digest,
         servers=_servers(before, report, unreachable),
         wrong_since=_wrong_since(
             before,

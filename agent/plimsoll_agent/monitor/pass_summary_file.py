@@ -100,6 +100,8 @@ def _data(last: LastPass) -> dict[str, object]:
         "hung_guests": sorted(last.hung_guests),
         "healthy": sorted(last.healthy),
         "guests_to_probe": last.guests_to_probe,
+        "position": last.position,
+        "stage": last.stage,
         "servers": dict(last.servers),
         "wrong_since": {name: at.isoformat() for name, at in last.wrong_since.items()},
     }
@@ -191,6 +193,8 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
         hung_guests=frozenset(several(text, value.get("hung_guests", []))),
         healthy=frozenset(several(text, value.get("healthy", []))),
         guests_to_probe=count(value.get("guests_to_probe", 0)),
+        position=maybe(number, value.get("position")),
+        stage=maybe(text, value.get("stage")),
         servers=mapping(text, value["servers"]),
         wrong_since=mapping(time, value["wrong_since"]),
     )

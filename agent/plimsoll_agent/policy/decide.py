@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
-from plimsoll_agent.catalogue.orders import Of, Orders
+from plimsoll_agent.catalogue.orders import Of, Orders, Withdrawal
 from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.credits import ledger
 from plimsoll_agent.credits.ledger import Account
@@ -55,6 +55,10 @@ class Situation:
 
     orders: Orders = field(default_factory=Orders)
     """Orders for the whole region."""
+    withdrawal: Withdrawal | None = None
+    """Of the rules in use, if it concerns disks of this node."""
+    returning: frozenset[str] = frozenset()
+    """By ``Disk.key`` those that the withdrawn approval changed: the limits of before are restored."""
     acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
     """By ``Disk.key``."""
     orders_unknown: Reason | None = None

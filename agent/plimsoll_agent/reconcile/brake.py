@@ -26,7 +26,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 
 from plimsoll_agent.catalogue.model import Catalogue
-from plimsoll_agent.catalogue.orders import Of
+from plimsoll_agent.catalogue.orders import Of, RegionApproval
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.direction import (
     LOWEST,
@@ -103,6 +103,15 @@ def revision_of(situation: Situation) -> str:
     if isinstance(catalogue, Catalogue):
         parts.append(f"catalogue {catalogue.revision}")
     return rules.revision if len(parts) == 1 else hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def stage_in_effect(situation: Situation) -> RegionApproval | None:
+    """The approval with stages that has reached this node, if it is of the catalogue or the rules in use."""
+    orders, catalogue = situation.orders, situation.catalogue
+    digests = {Of.RULES: {revision_of(situation), situation.rules.revision}}
+    if isinstance(catalogue, Catalogue):
+        digests[Of.SPECS] = {catalogue.digest}
+    return next((one for one in orders.approvals if one.stages and one.digest in digests.get(one.of, ())), None)
 
 
 def large_changes(outcomes: Sequence[Outcome], situation: Situation, brake: Brake) -> tuple[LargeChange, ...]:
@@ -283,7 +292,8 @@ def _large_change(
         before, share = Limits(), 1.0
     if before == after:
         return None
-    if direction(before, after) is Direction.LOWER and _has_it_already(change):
+    returns = disk.key in situation.returning
+    if direction(before, after) is Direction.LOWER and _has_it_already(change) and not returns:
         return None
     if entry is not None and _approved_for_the_region(desired, change.before, situation):
         return None

@@ -36,6 +36,7 @@ from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, observe
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst
+from plimsoll_agent.reconcile.withdrawal import with_limits_of_before
 from plimsoll_agent.store.clock import uptime
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
@@ -223,6 +224,7 @@ def _recalled(
         everything = looked_at.everything and not observation.unreachable
         ours = node_store.settle(observation.disks, situation, everything=everything, read_only=read_only)
         situation = replace(situation, memory={**situation.memory, **ours})
+        situation = with_limits_of_before(situation, node_store)
     return with_what_came(situation, observation.disks, node_store, notes, read_only=read_only)
 
 
@@ -409,11 +411,14 @@ def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     entry = situation.memory.get(outcome.disk.key)
     if entry is None or entry.desired is None or not entry.enforced:
         return deferral
-    before = Desired(entry.desired, because(Code.DESIRED_BEFORE, revision=stop.revision))
-    as_before = outcome_of(outcome.disk, replace(outcome.decision, instead=before))
-    if as_before.change is None or as_before.change.direction is not Direction.LOWER:  # never raises or removes
+    withdrawal = situation.withdrawal if outcome.disk.key in situation.returning else None
+    facts = {} if withdrawal is None else {"approval": withdrawal.digest, "by": withdrawal.by, "why": withdrawal.why}
+    reason = because(Code.DESIRED_BEFORE, revision=stop.revision, **facts)
+    as_before = outcome_of(outcome.disk, replace(outcome.decision, instead=Desired(entry.desired, reason)))
+    if as_before.change is None:
         return deferral
-    return as_before
+    # Without a withdrawal it never raises or removes.
+    return as_before if withdrawal is not None or as_before.change.direction is Direction.LOWER else deferral
 
 
 def gated(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from plimsoll_agent.catalogue.attachments import Attachments, sight
+from plimsoll_agent.catalogue.orders import RegionApproval
+from plimsoll_agent.catalogue.stages import Stages
 from plimsoll_agent.credits.ledger import Account, newest, whole
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval
@@ -26,6 +28,7 @@ from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.memory import is_foreign, settled
+from plimsoll_agent.store import record_query
 from plimsoll_agent.store.merge import merged, merged_attachments
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.record import CorruptRecord, Record, Tell
@@ -106,6 +109,10 @@ class NodeStore:
                     files.set_aside(path, StateError)
         self.notes.add(corrupt, fault)
         return None
+
+    def changes_since(self, since: datetime) -> list[RecordedChange]:
+        """Every change of each disk that plimsoll changed since then. Raises ``StateError``."""
+        return record_query.changes_of_disks(self._record, since)
 
     def approved(self, *, read_only: bool) -> tuple[Approval, ...]:
         load, corrupt = self._state.load_approvals, Code.APPROVAL_SET_ASIDE
@@ -237,6 +244,12 @@ class NodeStore:
         """Record what these disks have now, since something else changed them and nothing is reverted."""
         if disks:
             self._record.note([_external_event(disk, now, self._by) for disk in disks])
+
+    def note_stages(self, approvals: Sequence[RegionApproval], position: float, now: datetime) -> None:
+        """Record the approvals with stages that have reached this node."""
+        events = [_stage_event(one, one.stages, position, now) for one in approvals if one.stages is not None]
+        if events:
+            self._record.note(events)
 
     def note_moves(self, moves: Sequence[tuple[Hold, Move]], now: datetime) -> None:
         """Record holds that came or went with their guests."""
@@ -385,6 +398,12 @@ def _external_event(disk: Disk, now: datetime, by: str) -> Event:
         reason=because(Code.EXTERNAL_CHANGE, actual=actual),
         disk=disk.named,
     )
+
+
+def _stage_event(one: RegionApproval, stages: Stages, position: float, now: datetime) -> Event:
+    numbers = {"stage": stages.of(position) + 1, "stages": len(stages.percent)}
+    reason = because(Code.APPROVED, revision=one.digest, why=one.why, **numbers)
+    return Event(at=now, by=one.by, what=Happening.APPROVED, reason=reason)
 
 
 def _move_event(hold: Hold, move: Move, now: datetime, by: str) -> Event:

@@ -21,6 +21,8 @@ from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region.answers import Answers, NodeKey
 
+NOT_SET = "[prometheus] url: not set; set it"
+
 
 class PrometheusCommand(LocalCommand):
     """A command that may query the region's Prometheus."""
@@ -41,13 +43,7 @@ class PrometheusCommand(LocalCommand):
         target = _prometheus(settings.prometheus, parsed_args.prometheus)
         self._name = target.url
         self._labels = target.labels
-        return Prometheus(
-            target.url,
-            token_file=Path(target.token_file) if target.token_file else None,
-            ca_file=Path(target.ca_file) if target.ca_file else None,
-            deadline=target.deadline,
-            labels=target.labels,
-        )
+        return prometheus_of(target)
 
 
 class RegionCommand(PrometheusCommand):
@@ -146,11 +142,24 @@ def _check_bounds(period: Window, least: str, most: str, why: str) -> None:
         raise UsageError(f"--since must be {least} or more before the end, and {most} or less{why}")
 
 
+def prometheus_of(settings: PrometheusSettings) -> Prometheus:
+    """Raises ``ConfigError``."""
+    if not settings.url:
+        raise ConfigError(NOT_SET)
+    return Prometheus(
+        settings.url,
+        token_file=Path(settings.token_file) if settings.token_file else None,
+        ca_file=Path(settings.ca_file) if settings.ca_file else None,
+        deadline=settings.deadline,
+        labels=settings.labels,
+    )
+
+
 def _prometheus(settings: PrometheusSettings, url: str | None) -> PrometheusSettings:
     """Which Prometheus to query, and how. Raises ``ConfigError``."""
     if not url:
         if not settings.url:
-            raise ConfigError("[prometheus] url: not set; set it, or give --prometheus URL")
+            raise ConfigError(f"{NOT_SET}, or give --prometheus URL")
         return settings
     # The token is sent only to the Prometheus that it is for.
     same = not settings.url or _origin(settings.url) == _origin(url)

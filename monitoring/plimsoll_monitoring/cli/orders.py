@@ -10,16 +10,17 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.app.context import who
-from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause, Withdrawal
 from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
+from plimsoll_agent.catalogue.stages import ALL, ALWAYS, Condition, Stages
 from plimsoll_agent.errors import ConfigError, UsageError
 from plimsoll_agent.messages import serialize
-from plimsoll_agent.messages.catalogue import SHOWN
+from plimsoll_agent.messages.catalogue import SHOWN, stage_lines
 from plimsoll_agent.messages.limits import short_limits
 from plimsoll_agent.model.limits import Limits, Unit, of_unit
 from plimsoll_agent.terminal.base import LocalCommand, given_duration, given_reason, limits_from
@@ -40,6 +41,7 @@ _DECIDED = (
 _APPROVAL_COLUMNS = (
     Column("of"),
     Column("digest"),
+    Column("stage"),
     Column("remove", wraps=True),
     Column("disks", right=True),
     Column("percent", right=True),
@@ -48,6 +50,10 @@ _APPROVAL_COLUMNS = (
 _HOLD_COLUMNS = (Column("disk"), Column("limits", wraps=True), *_DECIDED)
 _DIGEST = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
 _WHOLE = 64
+_PERCENT = re.compile(r"([0-9]{1,3}(?:[.][0-9]{1,2})?)%?", re.ASCII)
+_MOST_STAGES = 20
+_WITHDRAWN_FOR = timedelta(days=30)
+"""So long nodes that are down now learn that an approval was withdrawn."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MOST, _MOST_APPROVALS = 1000, 50
 """Most holds, and most approvals: each node gets all of them, and the size of its catalogue is bounded."""
@@ -92,6 +98,10 @@ class _RegionOrder(LocalCommand):
         if orders is None:
             last = state.last()
             orders = last.orders if last is not None else Orders()
+            # The approvals for a return to the specs of before are made of the withdrawals at each publication.
+            returns = {(each.before, each.since) for each in orders.withdrawals}
+            approvals = (one for one in orders.approvals if (one.digest, one.since) not in returns)
+            orders = replace(orders, approvals=tuple(approvals))
         return orders.standing(now)
 
     def say(self, *lines: str) -> None:
@@ -111,6 +121,12 @@ class RegionApprove(_RegionOrder):
 
     An approval also applies to nodes that come back later, until it ends.
 
+    With --stages it counts first on a share of the nodes, and on more of them with each stage. A stage lasts --wait
+    at least; then plimsoll catalogue refresh --region-file asks the Prometheus of the settings about the nodes that
+    have it. The next stage begins if touched disks are not longer at their limits than before, probes ended and kept
+    their promises, no limit was reverted or failed to be set, and Ceph is healthy. What is unknown stops it too.
+    plimsoll region withdraw takes it back and restores the limits of before.
+
     Exit status:
         0   approved
         1   not approved
@@ -118,6 +134,7 @@ class RegionApprove(_RegionOrder):
 
     Examples:
         plimsoll region approve 0123456789abcdef --reason CHG-412
+        plimsoll region approve 0123456789abcdef --stages 1%,10%,100% --wait 30m --reason CHG-412
         plimsoll region approve 0123456789abcdef --remove gold --reason CHG-412
         plimsoll region approve --rules 0123456789abcdef --for 8h --reason CHG-412
     """
@@ -140,6 +157,24 @@ class RegionApprove(_RegionOrder):
         parser.add_argument("--percent", metavar="NUMBER", type=int, help="raise [brake] percent to this number")
         parser.add_argument("--for", dest="span", metavar="DURATION", default="7d", help="how long; default: 7d")
         parser.add_argument("--reason", metavar="TEXT", required=True, help="why; part of the signed file")
+        stages = parser.add_argument_group("stages")
+        stages.add_argument(
+            "--stages", metavar="PERCENT,…", help="shares of nodes, as 1%%,10%%,100%%; the last is 100%%"
+        )
+        stages.add_argument("--wait", metavar="DURATION", help="how long a stage lasts at least; default: 30m")
+        stages.add_argument(
+            "--at-limit",
+            metavar="POINTS",
+            type=float,
+            help="how many per cent more of the time touched disks may be at their limits than before; default: 5",
+        )
+        stages.add_argument(
+            "--without",
+            metavar="CONDITION",
+            action="append",
+            choices=[one.value for one in Condition if one not in ALWAYS],
+            help="do not judge this condition: at-limit, verdicts, reverts, writes or health; repeatable",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -161,13 +196,27 @@ class RegionApprove(_RegionOrder):
             raise UsageError("nothing to approve: give DIGEST, --rules, or --disks and --percent")
         if base.remove and not any(one.remove for one in approvals):
             raise UsageError("--remove needs DIGEST or --rules: bounds do not allow removals")
+        stages = _stages(parsed_args, span)
         with self.changing(state, now) as orders:
+            if stages is not None:
+                state.save_orders(_in_stages(approvals, stages, orders, last))
+                self.say(
+                    f"Approved until {minute(base.until)}: {_approval_words(approvals[0], last)}, in stages:"
+                    f" {', '.join(f'{share:g} %' for share in stages.percent)} of the nodes, each for"
+                    f" {durations.words(stages.wait)} at least."
+                )
+                self.say(_NEXT)
+                return 0
             if len(orders.approvals) + len(approvals) > _MOST_APPROVALS:
                 raise UsageError(
                     f"there are {_MOST_APPROVALS} approvals already; wait until one ends, or end one with"
                     " plimsoll region withdraw"
                 )
-            state.save_orders(replace(orders, approvals=(*orders.approvals, *approvals)))
+            # What is approved for all nodes at once is in no stage any more, and not withdrawn.
+            others = tuple(one for one in orders.staged if not any(each.is_of(one) for each in approvals))
+            returns = tuple(one for one in orders.withdrawals if not any(each.is_of(one) for each in approvals))
+            every = (*orders.approvals, *approvals)
+            state.save_orders(replace(orders, approvals=every, staged=others, withdrawals=returns))
         for one in approvals:
             self.say(f"Approved until {minute(one.until)}: {_approval_words(one, last)}.")
         self.say(_NEXT)
@@ -191,12 +240,17 @@ class RegionApprovals(_RegionOrder, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         now, state = datetime.now(UTC), self.state(parsed_args)
-        approvals, last = self.present(state, now).approvals, state.last()
+        orders, last = self.present(state, now), state.last()
+        last_orders = last.orders if last is not None else Orders()
+        approvals = [*orders.approvals, *(_published(one, last_orders) for one in orders.staged)]
         types = last.types if last is not None else {}
+        self.closing = tuple(self._lines(orders, last))
+        self.empty = " ".join((self.empty, *self.closing))
         return _APPROVAL_COLUMNS, [
             (
                 one.of.value,
                 Shown(one.digest, one.digest[:SHOWN] or "-"),
+                _stage(one),
                 _names(one, types),
                 *(number or None for number in (one.disks, one.percent)),
                 *_decided(one, now),
@@ -204,11 +258,26 @@ class RegionApprovals(_RegionOrder, Listing):
             for one in sorted(approvals, key=lambda one: (one.until, one.of, one.digest))
         ]
 
+    @staticmethod
+    def _lines(orders: Orders, last: LastReading | None) -> Iterator[str]:
+        """What stops the next stage, and what was withdrawn."""
+        if orders.staged and last is not None:
+            yield from stage_lines(last.stops)
+        for each in orders.withdrawals:
+            yield (
+                f"Withdrawn at {minute(each.since)} by {printable(each.by)}: {each.of.value} {each.digest[:SHOWN]};"
+                " nodes that had it restore the limits of before."
+            )
+
 
 class RegionWithdraw(_RegionOrder):
     """End approvals of the region early.
 
-    Specs and types that were published with the approval stay published, and changed limits stay changed.
+    An approval with stages is taken back: the QoS specs and types of before are published again, or nodes take back
+    what the approval let through of their rules. The nodes that had it restore the limits of before; they raise and
+    remove limits while Ceph is healthy only. Correct the specs in Cinder, or the rules, before the next approval.
+
+    Of other approvals, specs and types that were published stay published, and changed limits stay changed.
 
     Exit status:
         0   withdrawn
@@ -229,25 +298,138 @@ class RegionWithdraw(_RegionOrder):
             nargs="+",
             help="digest (at least 16 hex digits) as listed by plimsoll region approvals, or bounds",
         )
+        parser.add_argument("--reason", metavar="TEXT", default="", help="why; part of the signed file")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         state, now = self.state(parsed_args), datetime.now(UTC)
+        why = given_reason(parsed_args.reason) if parsed_args.reason else ""
         with self.changing(state, now) as orders:
             matches: list[RegionApproval] = []
             for word in dict.fromkeys(parsed_args.approvals):
-                these = [one for one in orders.approvals if _is_meant(one, word.lower())]
+                these = [one for one in (*orders.approvals, *orders.staged) if _is_meant(one, word.lower())]
                 if not these:
                     raise UsageError(
                         f"{printable(word)}: no such approval of the region; see: plimsoll region approvals"
                     )
                 matches += these
-            state.save_orders(replace(orders, approvals=tuple(one for one in orders.approvals if one not in matches)))
+            returns = [_withdrawal(one, one.stages, now, why) for one in matches if one.stages is not None]
+            others = [
+                one for one in orders.withdrawals if (one.of, one.digest) not in {(r.of, r.digest) for r in returns}
+            ]
+            state.save_orders(
+                replace(
+                    orders,
+                    approvals=tuple(one for one in orders.approvals if one not in matches),
+                    staged=tuple(one for one in orders.staged if one not in matches),
+                    withdrawals=(*others, *returns),
+                )
+            )
             last = state.last()
         for one in dict.fromkeys(matches):
-            self.say(f"Withdrawn: {_approval_words(one, last)}.")
+            rest = "; nodes that had it restore the limits of before" if one.stages is not None else ""
+            self.say(f"Withdrawn: {_approval_words(one, last)}{rest}.")
         self.say(_NEXT)
         return 0
+
+
+def _stages(parsed_args: argparse.Namespace, span: timedelta) -> Stages | None:
+    """The stages that the options ask for; None without. Raises ``UsageError``."""
+    if parsed_args.stages is None:
+        for name in ("wait", "at_limit", "without"):
+            if getattr(parsed_args, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')} needs --stages")
+        return None
+    wait = given_duration("--wait", parsed_args.wait or "30m")
+    points = 5.0 if parsed_args.at_limit is None else parsed_args.at_limit
+    if not 0 <= points <= ALL:
+        raise UsageError("--at-limit: from 0 to 100 points of per cent")
+    matches = [_PERCENT.fullmatch(word.strip()) for word in parsed_args.stages.split(",")]
+    shares = [float(match[1]) for match in matches if match]
+    try:
+        if len(shares) != len(matches) or len(shares) > _MOST_STAGES:
+            raise ValueError("no per cent")
+        stages = Stages(
+            percent=tuple(shares),
+            wait=wait,
+            at_limit=points,
+            without=frozenset(map(Condition, parsed_args.without or ())),
+        )
+    except ValueError as error:
+        raise UsageError(
+            f"--stages: {printable(parsed_args.stages)}: write shares of nodes that grow, the last of them 100%,"
+            " as in 1%,10%,100%"
+        ) from error
+    least = wait * (len(shares) - 1)
+    if span <= least:
+        raise UsageError(
+            f"--for: the approval would end before its last stage, {durations.words(least)} from now at the earliest"
+        )
+    return stages
+
+
+def _in_stages(
+    approvals: Sequence[RegionApproval], stages: Stages, orders: Orders, last: LastReading | None
+) -> Orders:
+    """The orders with that approval in stages, the only one that has not reached all nodes. Raises ``UsageError``."""
+    if len(approvals) != 1 or approvals[0].of is Of.BOUNDS:
+        raise UsageError("--stages is for one change: give DIGEST or --rules, without --disks and --percent")
+    (one,) = approvals
+    again = next((each for each in orders.staged if each.is_of(one)), None)
+    last_orders = last.orders if last is not None else Orders()
+    going = [each for each in orders.staged if each is not again and not _published(each, last_orders).complete]
+    if going:
+        raise UsageError(
+            f"{_approval_words(going[0], last)} has not reached all nodes yet; withdraw it first, so that what is"
+            " judged has one cause: plimsoll region withdraw " + going[0].digest[:SHOWN]
+        )
+    if one.of is Of.SPECS and last is not None:
+        if again is not None and again.stages is not None:
+            stages = replace(stages, before=again.stages.before, types=again.stages.types)
+        elif last.read == last.published:
+            raise UsageError(f"{one.digest[:SHOWN]} is published on all nodes already: it cannot come in stages")
+        else:
+            types = tuple(sorted(last.types.get(id, id) for id in last.touched))
+            stages = replace(stages, before=last.published, types=types)
+    return replace(
+        orders,
+        approvals=tuple(each for each in orders.approvals if not each.is_of(one)),
+        # One that has reached all nodes is as any other from now on.
+        staged=(replace(one, stages=stages),),
+        withdrawals=tuple(each for each in orders.withdrawals if not one.is_of(each)),
+    )
+
+
+def _published(one: RegionApproval, last: Orders) -> RegionApproval:
+    """With the progress of its stages."""
+    return next((each for each in last.staged if each.is_of(one) and each.since == one.since), one)
+
+
+def _withdrawal(one: RegionApproval, stages: Stages, now: datetime, why: str) -> Withdrawal:
+    return Withdrawal(
+        of=one.of,
+        digest=one.digest,
+        before=stages.before,
+        began=one.since,
+        since=now,
+        until=now + _WITHDRAWN_FOR,
+        by=who(),
+        why=why or one.why,
+    )
+
+
+def _stage(one: RegionApproval) -> Shown:
+    stages = one.stages
+    if stages is None:
+        return Shown(None, "-")
+    data = {
+        "percent": list(stages.percent),
+        "reached": stages.reached + 1,
+        "entered": None if stages.entered is None else stages.entered.isoformat(timespec="seconds"),
+    }
+    if stages.entered is None:
+        return Shown(data, "not published yet")
+    return Shown(data, f"{stages.reached + 1} of {len(stages.percent)} ({stages.share:g} %)")
 
 
 def _decided(one: RegionApproval | RegionHold, now: datetime) -> tuple[object, ...]:

@@ -10,7 +10,8 @@ import requests
 
 from plimsoll_agent.adapters.credentials import Login
 from plimsoll_agent.adapters.openstack import OpenStack
-from plimsoll_agent.catalogue.planner import Agenda, Lists
+from plimsoll_agent.catalogue.model import Lists
+from plimsoll_agent.catalogue.planner import Agenda
 from plimsoll_agent.catalogue.reader import VolumeReader, gather, lists, server_pages
 from plimsoll_agent.errors import PlimsollError
 from tests.fuzz.refusals import assert_clear

@@ -9,8 +9,8 @@ import pytest
 
 from plimsoll_agent.app.refresh import follow
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
-from plimsoll_agent.catalogue.model import Catalogue, VolumeType
-from plimsoll_agent.catalogue.planner import Lists, agenda, next_catalogue
+from plimsoll_agent.catalogue.model import Catalogue, Lists, VolumeType
+from plimsoll_agent.catalogue.planner import agenda, next_catalogue
 from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.store.refresh_state import Notes
 from tests.unit.agent.catalogue.test_reader import FakeApi

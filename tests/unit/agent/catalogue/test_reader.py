@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.catalogue.api import Refused
-from plimsoll_agent.catalogue.model import VolumeType
-from plimsoll_agent.catalogue.planner import Agenda, Lists, TypeOf
+from plimsoll_agent.catalogue.model import Lists, VolumeType
+from plimsoll_agent.catalogue.planner import Agenda, TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.reader import MOST_CALLS, gather, lists
 from plimsoll_agent.errors import Rejected

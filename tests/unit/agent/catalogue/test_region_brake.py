@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionBrake
-from plimsoll_agent.catalogue.planner import Lists, TypeOf
+from plimsoll_agent.catalogue.planner import TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import Edit, Effect, Judgement, judge, stopped
 from plimsoll_agent.util.frozen import replace

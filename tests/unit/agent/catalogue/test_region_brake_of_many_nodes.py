@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.catalogue import signed_file
-from plimsoll_agent.catalogue.model import Catalogue, digest_of
+from plimsoll_agent.catalogue.model import Catalogue, Lists, digest_of
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionBrake
-from plimsoll_agent.catalogue.planner import Lists, TypeOf, slice_of
+from plimsoll_agent.catalogue.planner import TypeOf, slice_of
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import judge, stopped
 from plimsoll_agent.catalogue.signed_file import Region

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll_agent.catalogue.model import VolumeType
-from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
+from plimsoll_agent.catalogue.model import Lists, VolumeType
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause, Withdrawal
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.signed_file import (
     Region,
@@ -23,6 +23,7 @@ from plimsoll_agent.catalogue.signed_file import (
     decode,
     encode,
 )
+from plimsoll_agent.catalogue.stages import Condition, Stages
 from plimsoll_agent.util.frozen import replace
 from tests.unit import oldregion
 
@@ -54,8 +55,91 @@ REGION = Region(
 )
 
 
-def test_what_is_written_is_what_is_read() -> None:
-    assert decode(encode(REGION), "it") == REGION
+OTHER = Lists({"s1": QosSpec("s1", "gold-iops", "front-end", {"total_iops_sec": "5"})}, REGION.types)
+IN_STAGES = replace(
+    REGION,
+    other=OTHER,
+    orders=Orders(
+        staged=(
+            RegionApproval(
+                Of.SPECS,
+                OTHER.digest,
+                NOW,
+                NOW + timedelta(days=7),
+                "ann",
+                "sale",
+                stages=Stages(
+                    percent=(1.0, 12.5, 100.0),
+                    wait=timedelta(minutes=30),
+                    before=Lists(REGION.specs, REGION.types).digest,
+                    types=("gold",),
+                    without=frozenset({Condition.HEALTH}),
+                    reached=1,
+                    entered=NOW,
+                ),
+            ),
+        ),
+        withdrawals=(
+            Withdrawal(
+                of=Of.RULES,
+                digest="0a1b" * 16,
+                before="",
+                began=NOW,
+                since=NOW + timedelta(hours=1),
+                until=NOW + timedelta(days=30),
+                by="ann",
+                why="slow",
+            ),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("region", [REGION, IN_STAGES])
+def test_what_is_written_is_what_is_read(region: Region) -> None:
+    assert decode(encode(region), "it") == region
+
+
+def staged_at(number: int) -> Region:
+    (one,) = IN_STAGES.orders.staged
+    assert one.stages is not None
+    orders = Orders(staged=(replace(one, stages=one.stages.at(number, NOW)),))
+    if number < 2:
+        return replace(IN_STAGES, orders=orders)
+    return replace(IN_STAGES, orders=orders, specs=OTHER.specs, other=Lists(REGION.specs, REGION.types))
+
+
+@pytest.mark.parametrize(("number", "nodes"), [(0, [0.5]), (1, [0.5, 12.0]), (2, [0.5, 12.0, 60.0])])
+def test_only_nodes_of_a_stage_see_its_specs_and_an_approval_of_them(number: int, nodes: list[float]) -> None:
+    region = decode(encode(staged_at(number)), "it")
+    for position in (0.5, 12.0, 60.0):
+        here, orders = region.on_node(position), region.orders.on_node(position)
+        assert (here.specs == OTHER.specs) == (position in nodes)
+        assert orders.approve(Of.SPECS, OTHER.digest, NOW) == (position in nodes)
+
+
+@pytest.mark.parametrize("read", [oldregion.read, oldregion.read_with_approvals])
+@pytest.mark.parametrize(("number", "limit"), [(0, "500"), (1, "500"), (2, "5")])
+def test_a_node_of_an_earlier_release_waits_for_the_last_stage(read: Any, number: int, limit: str) -> None:
+    then = read(encode(staged_at(number)))
+    assert then["specs"]["s1"]["total_iops_sec"] == limit
+    approved = {one["digest"] for one in then.get("approvals", [])}
+    assert approved == ({OTHER.digest} if number == 2 and "approvals" in then else set())
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_on_a_node_whose_clock_is_an_hour_off_a_stage_begins_no_sooner(hours: int) -> None:
+    """What differs: an hour behind it refuses the file, and stays where it is."""
+    clock = NOW + timedelta(hours=hours)
+    for number, share in enumerate((1.0, 12.5)):
+        region = staged_at(number)
+        assert region.on_node(share + 1).specs == REGION.specs
+        assert not region.orders.on_node(share + 1).approve(Of.SPECS, OTHER.digest, clock)
+        if hours < 0:
+            with pytest.raises(UnfitRegion, match="is from the future"):
+                check_fit(region, "d", (0, None), clock, "it")
+        else:
+            check_fit(region, "d", (0, None), clock, "it")
 
 
 def test_equal_regions_are_equal_bytes() -> None:
@@ -69,6 +153,11 @@ def test_a_flavor_stands_in_it_once_however_many_guests_have_it() -> None:
 
 
 APPROVAL = json.loads(encode(REGION))["approvals"][0]
+STAGES = json.loads(encode(IN_STAGES))["staged"][0]["stages"]
+
+
+ABSENT = {"approved", "approvals", "pause", "holds", "staged", "withdrawals"}
+"""Files of earlier releases are without these."""
 
 
 def _without(name: str) -> Any:
@@ -84,7 +173,7 @@ def _with(**changes: Any) -> Any:
 @pytest.mark.parametrize(
     "envelope",
     [
-        *map(_without, json.loads(encode(REGION)).keys() - {"approved", "approvals", "pause", "holds"}),
+        *map(_without, json.loads(encode(REGION)).keys() - ABSENT),
         [],
         None,
         5,
@@ -101,6 +190,13 @@ def _with(**changes: Any) -> Any:
         _with(pause=True),
         _with(holds={}),
         _with(holds=[APPROVAL]),
+        _with(staged=[APPROVAL]),
+        _with(staged=[APPROVAL | {"stages": STAGES | {"percent": [1, 10]}}]),
+        _with(staged=[APPROVAL | {"stages": STAGES | {"percent": [True, 100]}}]),
+        _with(staged=[APPROVAL | {"stages": STAGES | {"reached": 3}}]),
+        _with(staged=[APPROVAL | {"stages": STAGES | {"at_limit": 1e400}}]),
+        _with(withdrawals=[APPROVAL]),
+        _with(other_specs=[]),
         _with(specs={}),
         _with(specs=[{"id": "s1"}]),
         _with(specs=[{"id": "s", "name": "a", "consumer": "both", "specs": {}}] * 2),

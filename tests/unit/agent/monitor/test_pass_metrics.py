@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from prometheus_client.core import Sample
 from prometheus_client.parser import text_string_to_metric_families
 
+from plimsoll_agent.catalogue.orders import Of, RegionApproval
+from plimsoll_agent.catalogue.stages import Condition, Finding, Stages
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
@@ -70,7 +73,11 @@ def test_the_text_is_the_golden_one() -> None:
 
 
 def test_the_text_of_the_regions_machine_is_the_golden_one() -> None:
-    told = prometheus_text.text(pass_metrics.of_region(NOON, deferred=True, volumes=3412))
+    stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), reached=1, entered=NOON)
+    one = RegionApproval(Of.SPECS, "0a1b" * 16, NOON, NOON + timedelta(days=7), "ann", "sale", stages=stages)
+    stops = [Finding(Condition.AT_LIMIT, False, "40 %"), Finding(Condition.HEALTH, None, "no answer")]
+    families = [*pass_metrics.of_region(NOON, deferred=True, volumes=3412), *pass_metrics.of_stages([one], stops)]
+    told = prometheus_text.text(families)
     assert told.splitlines() == (GOLDEN.parent / "region_metrics.prom").read_text(encoding="utf-8").splitlines()
 
 
@@ -97,7 +104,7 @@ def test_no_line_has_a_timestamp_or_node_exporter_would_refuse_the_whole_file() 
 def test_a_node_on_which_no_pass_ever_looked_tells_nothing_that_only_a_look_can_tell() -> None:
     told = {sample.name for sample in samples(down(None))}
     only_a_look = {"guests", "holds", "pass_paused", "pass_braked_disks", "pass_last_good_timestamp_seconds", "disks"}
-    only_a_look |= {"pass_guests_to_probe"}
+    only_a_look |= {"pass_guests_to_probe", "stage_position", "stage_in_effect"}
     assert not told & {f"plimsoll_{name}" for name in only_a_look}
     assert {"plimsoll_pass_last_timestamp_seconds", "plimsoll_source_up", "plimsoll_passes_total"} <= told
 

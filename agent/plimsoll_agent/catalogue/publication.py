@@ -1,0 +1,125 @@
+"""What the region file publishes while an approval has stages, or was withdrawn. Pure.
+
+The progress of stages is in the published file only: what is killed before the file is replaced has advanced nothing,
+and no stage ends before it was published for its whole time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from plimsoll_agent.catalogue.model import Lists
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, Withdrawal
+from plimsoll_agent.catalogue.stages import ALWAYS, Condition, Finding
+from plimsoll_agent.util.frozen import frozen, replace
+from plimsoll_agent.util.text import minute
+
+Judge = Callable[[RegionApproval], Iterable[Finding]]
+"""Judges the nodes that have the present stage; it raises nothing."""
+_SHOWN = 16
+
+
+@frozen(kw_only=True)
+class Step:
+    """The orders to publish, and what stops the next stage of an approval whose time has come."""
+
+    orders: Orders
+    stops: tuple[Finding, ...] = ()
+
+
+def advanced(orders: Orders, last: Orders, read: str, judge: Judge, now: datetime) -> Step:
+    """The orders with the progress of their stages.
+
+    ``read`` is the digest of what Cinder has, and ``last`` are the orders that were published last.
+    """
+    stops: list[Finding] = []
+    results: list[RegionApproval] = []
+    for one in (_continued(each, last, now) for each in orders.staged):
+        due = None if one.stages is None else one.stages.due()
+        if one.stages is None or due is None or now < due:
+            results.append(one)
+            continue
+        against = [each for each in _judged(one, orders, read, judge, now) if each.holds is not True]
+        stops += against
+        stages = one.stages if against else one.stages.at(one.stages.reached + 1, now)
+        results.append(replace(one, stages=stages))
+    return Step(orders=replace(orders, staged=tuple(results)), stops=tuple(stops))
+
+
+def _continued(one: RegionApproval, last: Orders, now: datetime) -> RegionApproval:
+    before = next((each for each in last.staged if each.is_of(one)), None)
+    if one.stages is None:
+        return one
+    if before is None or before.stages is None:
+        return replace(one, stages=one.stages.at(0, now))
+    return replace(one, stages=one.stages.after(before.stages, renewed=before.since != one.since, now=now))
+
+
+def _judged(one: RegionApproval, orders: Orders, read: str, judge: Judge, now: datetime) -> list[Finding]:
+    """The findings of all conditions that an operator wants judged; a condition without one is unknown."""
+    findings: list[Finding] = []
+    if one.of is Of.SPECS and one.digest != read:
+        findings.append(
+            Finding(Condition.APPROVED, False, f"Cinder has other QoS specs and types now ({read[:_SHOWN]})")
+        )
+    if orders.paused(now) is not None:
+        findings.append(Finding(Condition.RUNNING, False, "the region is paused"))
+    if findings:
+        return findings
+    by_condition = {each.condition: each for each in judge(one)}
+    without = frozenset[Condition]() if one.stages is None else one.stages.without - ALWAYS
+    conditions = [each for each in Condition if each not in without | {Condition.APPROVED, Condition.RUNNING}]
+    return [by_condition.get(each, Finding(each, None, "was not judged")) for each in conditions]
+
+
+@frozen(kw_only=True)
+class States:
+    """The specs and types that are known: as read from Cinder, and those of the file published before."""
+
+    read: Lists
+    main: Lists | None
+    other: Lists | None
+
+    def of(self, digest: str) -> Lists | None:
+        return next((each for each in (self.read, self.main, self.other) if each and each.digest == digest), None)
+
+    def before(self, orders: Orders, now: datetime) -> Lists | None:
+        """What an edit is compared with: the main ones, or if these were withdrawn, those of before."""
+        withdrawal = None if self.main is None else orders.withdrawn(Of.SPECS, frozenset({self.main.digest}), now)
+        return self.main if withdrawal is None else self.of(withdrawal.before) or self.main
+
+
+def in_stages(orders: Orders) -> RegionApproval | None:
+    """The approval of specs that has stages."""
+    return next((one for one in orders.staged if one.of is Of.SPECS), None)
+
+
+def other_of(orders: Orders, states: States, publication: Lists) -> Lists | None:
+    """What the file has besides the specs and types that it publishes for all nodes: see ``Region.other``."""
+    one = in_stages(orders)
+    if one is None or one.stages is None:
+        return None
+    other = states.of(one.stages.before if one.complete else one.digest)
+    return None if other is None or other.digest == publication.digest else other
+
+
+def with_returns(
+    orders: Orders, last: Orders, removals: Callable[[Withdrawal], frozenset[str]], now: datetime
+) -> Orders:
+    """The orders with an approval of the specs of before for each withdrawal, so that all nodes return to these.
+
+    ``removals`` are the volume types whose limits the return removes; an approval that was published stays as it is.
+    """
+    returns: list[RegionApproval] = []
+    for each in orders.withdrawals:
+        if each.of is not Of.SPECS or orders.withdrawn(Of.SPECS, frozenset({each.digest}), now) is None:
+            continue
+        same = [one for one in last.approvals if one.digest == each.before and one.since == each.since]
+        why = f"withdrawn at {minute(each.since)}: {each.why}"
+        returns.append(
+            same[0]
+            if same
+            else RegionApproval(Of.SPECS, each.before, each.since, each.until, each.by, why, removals(each))
+        )
+    return replace(orders, approvals=(*orders.approvals, *returns))

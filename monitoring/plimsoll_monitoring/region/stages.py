@@ -1,0 +1,267 @@
+"""Whether the next stage of an approval may begin, by the metrics of the nodes that have the present one. Pure.
+
+What is missing, is not a number, or comes from a part of the region only is unknown. An average of limits that were
+reached is compared with the same length of time before the approval was made, on the same nodes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from plimsoll_agent.catalogue.orders import RegionApproval
+from plimsoll_agent.catalogue.stages import Condition, Finding, Stages
+from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.monitor import metrics
+from plimsoll_agent.reconcile.health_gate import BlockingCheck, ClusterHealth
+from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.text import plural
+from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, any_of, any_verdict, braces, each, equal
+from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
+
+_DAY = 86400
+_LATE = 15 * 60
+"""Seconds without a pass after which the metrics of a node are not of now: three of its timer's."""
+_DIGITS = 16
+_NAMED = 3
+
+
+@frozen(kw_only=True)
+class Case:
+    """What is judged, and as of when (seconds since 1970, by the clock of Prometheus)."""
+
+    approval: RegionApproval
+    stages: Stages
+    now: float
+    checks: Sequence[BlockingCheck]
+
+    @property
+    def entered(self) -> float:
+        return self.now if self.stages.entered is None else self.stages.entered.timestamp()
+
+    @property
+    def window(self) -> int:
+        """Seconds of the present stage; at most its last day."""
+        return max(60, min(_DAY, int(self.now - self.entered)))
+
+
+def findings(
+    approval: RegionApproval,
+    checks: Sequence[BlockingCheck],
+    now: Callable[[], float],
+    ask: Ask,
+    warnings: Callable[[], Sequence[str]],
+) -> tuple[Finding, ...]:
+    """What is found of each condition; all are unknown where Prometheus fails or answers a part."""
+    if approval.stages is None:
+        return ()
+    conditions = [one for one in Condition if one not in (Condition.APPROVED, Condition.RUNNING)]
+    try:
+        case = Case(approval=approval, stages=approval.stages, now=now(), checks=checks)
+        answers = {name: ask(question) for name, question in questions(case).items()}
+    except PlimsollError as error:
+        return tuple(Finding(one, None, str(error)) for one in conditions)
+    if warnings():
+        return tuple(Finding(one, None, warnings()[0]) for one in conditions)
+    return judged(case, answers)
+
+
+def questions(case: Case) -> dict[str, str]:
+    """PromQL by name; the nodes are those that have the present stage and enforce."""
+    approval = braces(equal("approval", case.approval.digest[:_DIGITS]))
+    here = f"(max by (region, instance) ({metrics.STAGE_IN_EFFECT}{approval}))"
+    types = any_of("volume_type", case.stages.types) if case.stages.types else ""
+    over, back = f"[{case.window}s]", max(0, int(case.now - case.approval.since.timestamp()))
+    failures = braces(types, equal("state", Kind.FAILED.value))
+
+    def of_stage(vector: str) -> str:
+        return f"({vector}) and on (region, instance) {here}"
+
+    def average(metric: str, offset: str = "") -> str:
+        series = f"max without (job) (avg_over_time({metric}{braces(types)}{over}{offset}))"
+        return of_stage(f"sum by (region, instance) ({series})")
+
+    def samples(offset: str = "") -> str:
+        series = f"max without (job) (count_over_time({metrics.DISKS_AT_LIMIT}{braces(types)}{over}{offset}))"
+        return of_stage(f"sum by (region, instance) ({series})")
+
+    def counted(metric: str, matchers: str, by: str) -> str:
+        """What a counter counted; of a series that is new, all of it."""
+        there = f"max without (job) ({metric}{matchers})"
+        new = of_stage(f"{there} unless max without (job) ({metric}{matchers} offset {case.window}s)")
+        more = of_stage(f"max without (job) (increase({metric}{matchers}{over}))")
+        return f"sum by ({by}) (({more}) + ({new}) or ({more}) or ({new}))"
+
+    gate = f"max by (region, instance) ({metrics.HEALTH_GATE_SHUT})"
+    return {
+        "nodes": here,
+        "members": f"{each(metrics.STAGE_POSITION, '')} < {case.stages.share:g}"
+        f" and on (region) count by (region) ({here})",
+        "observed": of_stage(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, "")),
+        "enforcing": of_stage(each(metrics.PASS_ENFORCING, "")),
+        "paused": of_stage(each(metrics.PASS_PAUSED, "")),
+        "disks": average(metrics.DISKS),
+        "at_limit": average(metrics.DISKS_AT_LIMIT),
+        "disks_before": average(metrics.DISKS, f" offset {back}s"),
+        "at_limit_before": average(metrics.DISKS_AT_LIMIT, f" offset {back}s"),
+        "samples": samples(),
+        "samples_before": samples(f" offset {back}s"),
+        "probed": counted(metrics.PROBE_RUNS_TOTAL, braces(CONCLUSIVE, types), "verdict"),
+        "broken": counted(metrics.PROBE_RUNS_TOTAL, braces(any_verdict(*BROKEN), types), "region, instance"),
+        "reverts": counted(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, braces(types), "region, instance"),
+        "failed": of_stage(
+            f"sum by (region, instance) (max without (job) (max_over_time({metrics.DISKS}{failures}{over})))"
+        ),
+        "gates": of_stage(gate),
+        "ceph": "max by (region, cluster) (ceph_health_status)",
+        "checks": "max by (region, cluster, name) (ceph_health_detail) == 1",
+        "osds": "count by (region, cluster) (ceph_osd_up)",
+        "osds_down": "count by (region, cluster) (ceph_osd_up == 0)",
+    }
+
+
+def judged(case: Case, answers: Answers) -> tuple[Finding, ...]:
+    return tuple(judge(case, answers) for judge in _JUDGES)
+
+
+def _arrived(case: Case, answers: Answers) -> Finding:
+    """Nodes of the stage that have no metrics at all are down, and not waited for; one that has some is."""
+    nodes, members = _nodes(answers["nodes"]), _nodes(answers["members"])
+    looks = {key_of(one): one.known for one in answers["observed"]}
+    enforcing = {key_of(one) for one in answers["enforcing"] if one.known == 1}
+    pauses = {key_of(one) for one in answers["paused"] if one.known != 0}
+    if not nodes:
+        return Finding(Condition.ARRIVED, None, "no node has it yet, as far as Prometheus has metrics")
+    late = {key for key in nodes if (at := looks.get(key)) is None or not _fresh(at, case)}
+    for keys, words in (
+        (members - nodes, "without it yet"),
+        (late, "without a pass in the last 15 minutes, or since the stage began"),
+        (nodes - enforcing, "in mode observe, or in an unknown mode"),
+        (nodes & pauses, "paused"),
+    ):
+        if keys:
+            return Finding(Condition.ARRIVED, False, f"{plural(len(keys), 'node')} {words}: {_names(keys)}")
+    return Finding(Condition.ARRIVED, True, f"{plural(len(nodes), 'node')} have it")
+
+
+def _fresh(at: float, case: Case) -> bool:
+    return at > max(case.entered, case.now - _LATE)
+
+
+def _at_limit(case: Case, answers: Answers) -> Finding:
+    now, before = (_share(answers[f"at_limit{of}"], answers[f"disks{of}"]) for of in ("", "_before"))
+    if isinstance(now, str) or isinstance(before, str):
+        return Finding(Condition.AT_LIMIT, None, now if isinstance(now, str) else f"before the approval: {before}")
+    few = _few(answers)
+    if few:
+        return Finding(Condition.AT_LIMIT, None, f"gaps in the averages of disks now or before: {_names(few)}")
+    words = f"touched disks were at their limits {now:.1f} % of the time, {before:.1f} % before"
+    good = now <= before + case.stages.at_limit
+    return Finding(Condition.AT_LIMIT, good, words + ("" if good else f" (allowed: {case.stages.at_limit:g} more)"))
+
+
+def _share(at_limit: Sequence[Series], disks: Sequence[Series]) -> float | str:
+    """The share of the time at limits, in per cent; or why it is unknown."""
+    number, there = _by_node(disks), _by_node(at_limit)
+    disks_of = {key: value for key, value in number.items() if value != 0}
+    if not disks_of:
+        return "no touched disk was on the nodes of the stage"
+    missing = {key for key, value in disks_of.items() if value is None or there.get(key) is None}
+    if missing:
+        return f"{plural(len(missing), 'node')} without averages of disks: {_names(missing)}"
+    return 100 * sum(there[key] or 0 for key in disks_of) / sum(value or 0 for value in disks_of.values())
+
+
+def _few(answers: Answers) -> set[NodeKey]:
+    """Nodes with less than half as many values in one of the two times as in the other."""
+    now, before = _by_node(answers["samples"]), _by_node(answers["samples_before"])
+    pairs = {key: (now.get(key) or 0, before.get(key) or 0) for key in now.keys() | before.keys()}
+    return {key for key, pair in pairs.items() if 2 * min(pair) < max(pair)}
+
+
+def _verdicts(_: Case, answers: Answers) -> Finding:
+    runs, breaches = [one.known for one in answers["probed"]], [one.known for one in answers["broken"]]
+    if None in runs or None in breaches:
+        return Finding(Condition.VERDICTS, None, "the number of probes is not a number")
+    if sum(one or 0 for one in breaches) > 0:
+        keys = {key_of(one) for one in answers["broken"] if one.known}
+        return Finding(Condition.VERDICTS, False, f"probes broke their promise on {_names(keys)}")
+    if sum(one or 0 for one in runs) <= 0:
+        return Finding(Condition.VERDICTS, None, "no probe with a verdict ended on its nodes since the stage began")
+    return Finding(Condition.VERDICTS, True, "probes kept their promises")
+
+
+def _reverts(_: Case, answers: Answers) -> Finding:
+    return _none_of(Condition.REVERTS, answers, "reverts", "external changes were reverted on")
+
+
+def _writes(_: Case, answers: Answers) -> Finding:
+    return _none_of(Condition.WRITES, answers, "failed", "limits could not be set on")
+
+
+def _none_of(condition: Condition, answers: Answers, name: str, words: str) -> Finding:
+    """Every node with a touched disk must say that there was none."""
+    numbers = _by_node(answers[name])
+    nodes = {key for key, value in _by_node(answers["disks"]).items() if value != 0}
+    if keys := {key for key, value in numbers.items() if value}:
+        return Finding(condition, False, f"{words} {_names(keys)}")
+    if not nodes:
+        return Finding(condition, None, "no touched disk was on the nodes of the stage")
+    if missing := {key for key in nodes if numbers.get(key) is None}:
+        return Finding(condition, None, f"{plural(len(missing), 'node')} without a figure: {_names(missing)}")
+    return Finding(condition, True, "none")
+
+
+def _health(case: Case, answers: Answers) -> Finding:
+    nodes = _nodes(answers["nodes"])
+    if gates := {key_of(one) for one in answers["gates"] if one.known != 0}:
+        return Finding(Condition.HEALTH, False, f"the health gate is shut on {_names(gates)}")
+    regions = {region for region, _ in nodes}
+
+    def ours(series: Iterable[Series]) -> Iterator[Series]:
+        """A site may scrape Ceph without the label of a region, or name regions by a label ``cluster``."""
+        return (one for one in series if label(one, "region") in {"", *regions})
+
+    clusters = {_cluster(one): one.known for one in ours(answers["ceph"])}
+    if not clusters or None in clusters.values():
+        return Finding(
+            Condition.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr"
+        )
+    names_of: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in ours(answers["checks"]):
+        names_of[_cluster(one)].append(label(one, "name"))
+    osds, down = ({_cluster(one): one.known for one in answers[name]} for name in ("osds", "osds_down"))
+    for cluster, names in names_of.items():
+        count = down.get(cluster)
+        health = ClusterHealth(
+            fsid=cluster[1],
+            raised=tuple(names),
+            counts={} if count is None else {"OSD_DOWN": round(count)},
+            osds=None if (all_of := osds.get(cluster)) is None else round(all_of),
+        )
+        blocking = [why for name in names for check in case.checks if (why := check.blocks(name, health))]
+        if blocking:
+            return Finding(Condition.HEALTH, False, f"Ceph reports {', '.join(sorted(set(blocking)))}")
+    return Finding(Condition.HEALTH, True, "Ceph reports no check that blocks")
+
+
+_JUDGES = (_arrived, _at_limit, _verdicts, _reverts, _writes, _health)
+
+
+def _cluster(series: Series) -> tuple[str, str]:
+    return label(series, "region"), label(series, "cluster")
+
+
+def _nodes(answer: Iterable[Series]) -> set[NodeKey]:
+    return set(map(key_of, answer))
+
+
+def _by_node(answer: Iterable[Series]) -> Mapping[NodeKey, float | None]:
+    return {key_of(one): one.known for one in answer}
+
+
+def _names(keys: Iterable[NodeKey]) -> str:
+    names = sorted(instance for _, instance in keys)
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,160 @@
+"""When the next stage of an approval is published, and what is published with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+
+from plimsoll_agent.catalogue.model import Lists, VolumeType
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionPause, Withdrawal
+from plimsoll_agent.catalogue.publication import States, advanced, other_of, with_returns
+from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.catalogue.stages import ALWAYS, Condition, Finding, Stages
+from plimsoll_agent.util.frozen import replace
+from tests.unit.values import NOON
+
+WAIT, DAY = timedelta(minutes=30), timedelta(days=1)
+TYPES = {"t": VolumeType("t", "gold", "s")}
+
+
+def lists(limit: int) -> Lists:
+    return Lists({"s": QosSpec("s", "gold", "front-end", {"total_iops_sec": str(limit)})}, TYPES)
+
+
+BEFORE, AFTER, THIRD = lists(500), lists(5), lists(7)
+STAGES = Stages(percent=(1.0, 10.0, 100.0), wait=WAIT, before=BEFORE.digest)
+APPROVAL = RegionApproval(Of.SPECS, AFTER.digest, NOON, NOON + DAY, "ann", "sale", stages=STAGES)
+JUDGED = tuple(one for one in Condition if one not in {Condition.APPROVED, Condition.RUNNING})
+
+
+def good(_: RegionApproval) -> Iterable[Finding]:
+    return [Finding(one, True, "") for one in JUDGED]
+
+
+def at(number: int, minutes: float = 0, one: RegionApproval = APPROVAL) -> Orders:
+    assert one.stages is not None
+    return Orders(staged=(replace(one, stages=one.stages.at(number, NOON + timedelta(minutes=minutes))),))
+
+
+def step(
+    published: Orders, minutes: float, judge: object = good, orders: Orders | None = None, read: Lists = AFTER
+) -> tuple[int, list[Condition]]:
+    """The stage that is published then, and what stops the next."""
+    result = advanced(
+        orders or Orders(staged=(APPROVAL,)),
+        published,
+        read.digest,
+        judge,  # type: ignore[arg-type]
+        NOON + timedelta(minutes=minutes),
+    )
+    (one,) = result.orders.staged
+    assert one.stages is not None
+    return one.stages.reached, [each.condition for each in result.stops]
+
+
+def test_a_stage_lasts_its_wait_from_its_publication() -> None:
+    assert step(Orders(), 0) == (0, [])
+    assert step(at(0), 29.9) == (0, [])
+    assert step(at(0), 30) == (1, [])
+    assert step(at(1, 31), 60) == (1, [])
+    assert step(at(1, 31), 61) == (2, [])
+    assert step(at(2, 61), 600) == (2, [])
+
+
+def test_a_publisher_that_was_down_for_days_goes_on_by_one_stage() -> None:
+    assert step(at(0), 6000) == (1, [])
+
+
+def test_a_publisher_that_was_killed_before_the_file_was_replaced_has_advanced_nothing() -> None:
+    """Each run begins with the file that stands: no other place has the progress."""
+    assert step(at(0), 30) == (1, [])
+    assert step(at(0), 31) == (1, []), "the file of the first run was never written"
+    assert step(at(1, 31), 32) == (1, []), "its wait begins with the file that was"
+
+
+@pytest.mark.parametrize("holds", [False, None])
+@pytest.mark.parametrize("condition", JUDGED)
+def test_each_condition_that_is_not_met_or_unknown_stops_the_next_stage(
+    condition: Condition, holds: bool | None
+) -> None:
+    def judge(_: RegionApproval) -> Iterable[Finding]:
+        return [Finding(one, holds if one is condition else True, "x") for one in JUDGED]
+
+    assert step(at(0), 31, judge) == (0, [condition])
+
+
+@pytest.mark.parametrize("condition", JUDGED)
+def test_a_condition_that_nothing_was_said_about_stops_the_next_stage(condition: Condition) -> None:
+    def judge(one: RegionApproval) -> Iterable[Finding]:
+        return [each for each in good(one) if each.condition is not condition]
+
+    assert step(at(0), 31, judge) == (0, [condition])
+
+
+def test_what_an_operator_does_not_want_judged_stops_nothing_but_for_what_always_counts() -> None:
+    def none(_: RegionApproval) -> Iterable[Finding]:
+        return ()
+
+    one = replace(APPROVAL, stages=replace(STAGES, without=frozenset(Condition)))
+    assert step(at(0), 31, none, Orders(staged=(one,))) == (0, [Condition.ARRIVED])
+
+    def arrived(_: RegionApproval) -> Iterable[Finding]:
+        return [Finding(Condition.ARRIVED, True, "")]
+
+    assert step(at(0), 31, arrived, Orders(staged=(one,))) == (1, [])
+    assert Condition.ARRIVED in ALWAYS
+
+
+def test_other_specs_in_cinder_and_a_pause_stop_the_next_stage() -> None:
+    assert step(at(0), 31, read=THIRD) == (0, [Condition.APPROVED])
+    pause = RegionPause(since=NOON, until=None, by="ann", why="Ceph moves")
+    assert step(at(0), 31, orders=Orders(staged=(APPROVAL,), pause=pause)) == (0, [Condition.RUNNING])
+
+
+def test_rules_are_not_compared_with_what_cinder_has() -> None:
+    one = replace(APPROVAL, of=Of.RULES, digest="ab" * 32)
+    assert step(at(0, one=one), 31, orders=Orders(staged=(one,)), read=THIRD) == (1, [])
+
+
+def test_the_file_has_both_states_while_stages_last_and_those_of_before_at_their_end() -> None:
+    early = States(read=AFTER, main=BEFORE, other=None)
+    assert other_of(at(0), early, BEFORE) == AFTER
+    edited = States(read=THIRD, main=BEFORE, other=AFTER)
+    assert other_of(at(1), edited, BEFORE) == AFTER, "Cinder was edited again: nodes of the stage keep theirs"
+    assert other_of(at(2), States(read=AFTER, main=BEFORE, other=AFTER), AFTER) == BEFORE
+    assert other_of(at(2), States(read=AFTER, main=AFTER, other=BEFORE), AFTER) == BEFORE
+    assert other_of(Orders(), early, BEFORE) is None
+
+
+BACK = Withdrawal(
+    of=Of.SPECS,
+    digest=AFTER.digest,
+    before=BEFORE.digest,
+    began=NOON,
+    since=NOON + WAIT,
+    until=NOON + DAY,
+    by="ann",
+    why="slow",
+)
+
+
+@pytest.mark.parametrize("main", [BEFORE, AFTER])
+def test_a_withdrawal_brings_back_the_state_of_before_in_the_middle_and_after_the_last_stage(main: Lists) -> None:
+    states = States(read=AFTER, main=main, other=AFTER if main is BEFORE else BEFORE)
+    orders = Orders(withdrawals=(BACK,))
+    assert states.before(orders, NOON + WAIT) == BEFORE
+    assert states.before(Orders(withdrawals=(BACK,), staged=(APPROVAL,)), NOON + WAIT) == main, "approved again"
+    assert other_of(orders, states, BEFORE) is None
+    approved = with_returns(orders, Orders(), lambda _: frozenset({"t"}), NOON + WAIT)
+    assert approved.approve(Of.SPECS, BEFORE.digest, NOON + WAIT, removing="t")
+    assert not approved.approve(Of.SPECS, AFTER.digest, NOON + WAIT)
+
+
+def test_what_a_return_removes_is_known_from_its_first_publication_on() -> None:
+    """Later the withdrawn specs may be in no file any more, so nothing tells what they did."""
+    orders = Orders(withdrawals=(BACK,))
+    first = with_returns(orders, Orders(), lambda _: frozenset({"t"}), NOON + WAIT)
+    later = with_returns(orders, first, lambda _: frozenset(), NOON + 2 * WAIT)
+    assert later.approvals == first.approvals

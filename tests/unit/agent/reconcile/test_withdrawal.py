@@ -1,0 +1,149 @@
+"""Rules that the region approved in stages, and withdrew: a node that had them restores the limits of before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, Withdrawal
+from plimsoll_agent.catalogue.stages import Stages
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.outcome import Mode
+from plimsoll_agent.util.frozen import replace
+from tests.unit.agent.reconcile.test_brake import BBB, BRONZE, CCC, SLIP, a_node, bronze, bronze_disks, rules, stopped
+from tests.unit.node import Node, codes, set_by_hand
+from tests.unit.values import NOON
+
+DAY = timedelta(days=1)
+STAGES = Stages(percent=(10.0, 100.0), wait=timedelta(minutes=30), entered=NOON)
+APPROVAL = RegionApproval(Of.RULES, BBB, NOON, NOON + DAY, "ann", "sale", stages=STAGES)
+BACK = Withdrawal(
+    of=Of.RULES, digest=BBB, before="", began=NOON, since=NOON + DAY, until=NOON + 30 * DAY, by="ann", why="slow"
+)
+WITHDRAWN = Orders(withdrawals=(BACK,))
+
+
+def a_node_of_the_stage(directory: Path, position: float = 5.0) -> Node:
+    """30 bronze disks of 100 that the approval cut to a hundredth."""
+    node = a_node(directory, 30, 100)
+    node.now = NOON + timedelta(hours=1)
+    node.rules = rules(SLIP, of=BBB)
+    node.orders = Orders(staged=(APPROVAL,)).on_node(position)
+    node.run()
+    return node
+
+
+def reasons(node: Node) -> list[tuple[str, ...]]:
+    every = [json.loads(text) for (text,) in node.recorded("reason")]
+    return [tuple(each.get(name) for name in ("approval", "by", "why")) for each in every]
+
+
+def test_only_a_node_of_the_stage_is_let_through(tmp_path: Path) -> None:
+    assert bronze(a_node_of_the_stage(tmp_path / "first")) == {SLIP}
+    other = a_node_of_the_stage(tmp_path / "other", 50.0)
+    assert bronze(other) == {BRONZE}
+    assert stopped(other.run()) == (30, 100)
+
+
+def test_what_was_withdrawn_is_restored_once_and_the_rules_wait_again(tmp_path: Path) -> None:
+    node = a_node_of_the_stage(tmp_path)
+    writes = len(node.hypervisor.writes)
+    node.orders = WITHDRAWN
+    planned, report = node.run(Mode.PLAN), node.run()
+    assert bronze(node) == {BRONZE}
+    assert codes(planned).count(Code.DESIRED_BEFORE) == codes(report).count(Code.DESIRED_BEFORE) == 30
+    assert reasons(node).count((BBB, "ann", "slow")) == 30
+    assert len(node.hypervisor.writes) == writes + 30
+    for _ in range(2):
+        assert stopped(node.run()) == (30, 100)
+    node.orders = Orders()  # the withdrawal has ended
+    assert stopped(node.run()) == (30, 100)
+    assert (bronze(node), len(node.hypervisor.writes)) == ({BRONZE}, writes + 30)
+    node.orders = Orders((replace(APPROVAL, since=NOON + 2 * DAY, until=node.now + DAY),), withdrawals=(BACK,))
+    assert stopped(node.run()) is None, "approved again"
+    assert bronze(node) == {SLIP}
+
+
+def test_each_limit_is_as_before_to_the_byte_also_where_it_was_none_of_the_rules(tmp_path: Path) -> None:
+    """Other rules set them after the approval was made, and before this node had those that were approved."""
+    node = a_node(tmp_path, 30, 100)
+    burst = Limits(total_iops_sec=3000, total_iops_sec_max=9000, total_iops_sec_max_length=3)
+    node.rules = rules(burst, of=CCC)
+    node.run()
+    before = [disk.actual for disk in node.disks()]
+    assert bronze(node) == {burst}
+    node.now = NOON + timedelta(hours=1)
+    node.rules, node.orders = rules(SLIP, of=BBB), Orders(staged=(APPROVAL,)).on_node(5)
+    node.run()
+    assert bronze(node) == {SLIP}
+    node.orders = WITHDRAWN
+    node.run()
+    assert [disk.actual for disk in node.disks()] == before
+
+
+def killed(node: Node) -> None:
+    """After it wrote, before it remembered."""
+    memory = node.state.memory.read_bytes()
+    node.run()
+    node.state.memory.write_bytes(memory)
+
+
+def in_two_passes(node: Node) -> None:
+    node.ceph.raised = ("SLOW_OPS",)
+    report = node.run()
+    assert bronze(node) == {SLIP}
+    assert codes(report).count(Code.CLUSTER_UNHEALTHY) == 30
+    node.ceph.raised = ()
+
+
+@pytest.mark.parametrize("first", [killed, in_two_passes])
+def test_a_pass_that_was_killed_or_a_cluster_that_is_unhealthy_only_delays_it(
+    tmp_path: Path, first: Callable[[Node], None]
+) -> None:
+    node = a_node_of_the_stage(tmp_path)
+    node.orders = WITHDRAWN
+    first(node)
+    for _ in range(2):
+        node.run()
+        assert bronze(node) == {BRONZE}
+    assert stopped(node.run()) == (30, 100)
+
+
+def test_what_the_approval_did_not_let_through_stays(tmp_path: Path) -> None:
+    """Cut before the approval; lowered by hand while the rules wait; approved on the node itself."""
+    node = a_node(tmp_path / "before", 30, 100)
+    node.rules = rules(SLIP, of=BBB)
+    node.orders = Orders((replace(APPROVAL, stages=None, since=NOON - DAY, until=node.now + DAY),))
+    node.run()
+    node.orders = Orders(withdrawals=(replace(BACK, began=node.now + DAY),))
+    node.run()
+    assert bronze(node) == {SLIP}
+
+    node = a_node(tmp_path / "by hand", 30, 100)
+    node.rules, node.orders = rules(SLIP, of=BBB), WITHDRAWN
+    node.run()
+    tighter = bronze_disks(node)[0]
+    set_by_hand(tighter, Limits(total_iops_sec=9))
+    node.run()
+    assert tighter.actual == Limits(total_iops_sec=9)
+
+    node = a_node(tmp_path / "here", 30, 100)
+    node.rules, node.orders = rules(SLIP, of=BBB), WITHDRAWN
+    node.run()
+    node.approve(BBB)
+    for _ in range(2):
+        node.run()
+        assert bronze(node) == {SLIP}
+
+
+def test_other_rules_are_not_concerned(tmp_path: Path) -> None:
+    node = a_node_of_the_stage(tmp_path)
+    node.rules = rules(Limits(total_iops_sec=40), of=CCC)
+    node.orders = WITHDRAWN
+    node.run()
+    assert bronze(node) == {Limits(total_iops_sec=40)}
