@@ -289,10 +289,13 @@ def _statuses_of_the_region(run: Run, directory: Path, prometheus: str) -> Itera
         yield "region status", run("region", "status", "--prometheus", prometheus, "--region", region).status
     for verb in ("status", "disks", "probes", "promised", "load", "congestion"):
         nowhere = run("region", verb, "--prometheus", prometheus, "--region", "nowhere").status
-        yield "region status, region disks, region probes, region promised, region load, region congestion", nowhere
+        yield (
+            "region status, region disks, region plan, region probes, region promised, region load, region congestion",
+            nowhere,
+        )
     for verb in ("disks", "probes"):
         status = run("region", verb, "--prometheus", prometheus).status
-        yield "region disks, region probes, region promised, region load, region congestion", status
+        yield "region disks, region plan, region probes, region promised, region load, region congestion", status
     for file in ("/dev/null", "/nowhere"):
         yield "region record", run("region", "record", "--from", file).status
     rules = directory / "rules.yaml"
@@ -509,8 +512,9 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         _statuses_of_orders,
         ("tmp_path",),
     ),
-    "region status; region status, region disks, region probes, region promised, region load, region congestion;"
-    " region disks, region probes, region promised, region load, region congestion; region record; region explain;"
+    "region status; region status, region disks, region plan, region probes, region promised, region load,"
+    " region congestion; region disks, region plan, region probes, region promised, region load, region congestion;"
+    " region record; region explain;"
     " simulate": (
         _statuses_of_the_region,
         ("tmp_path", "prometheus"),

@@ -324,6 +324,18 @@ def brake_of_the_region(there: Nodes, begin: int, end: int) -> None:
     there[0].is_("plimsoll_region_braked", lambda step: begin <= step < end)
 
 
+@fault(("PlimsollStageStopped", "warning", {"approval": "cccccccccccccccc"}))
+def stage_that_is_stopped(there: Nodes, begin: int, end: int) -> None:
+    for condition, known in (("at-limit", "true"), ("health", "false")):
+        there[0].is_(
+            "plimsoll_region_stage_stopped",
+            lambda step: 1 if begin <= step < end else None,
+            approval="cccccccccccccccc",
+            condition=condition,
+            known=known,
+        )
+
+
 @fault(
     ("PlimsollCatalogueStale", "warning", {}),
     ("PlimsollCatalogueStale", "critical", {}),

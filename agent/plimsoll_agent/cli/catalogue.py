@@ -61,11 +61,12 @@ class CatalogueRefresh(_CatalogueCommand):
 
     With --region-file it writes the region file for all nodes instead, and no catalogue. If an edit of QoS specs or
     volume types would change more volumes than [region] allows, remove limits of any attached volume, or cut them to
-    a tenth or less, the file keeps the specs and types from before until plimsoll region approve; the status is 4.
+    a tenth or less, the file keeps the specs and types from before until plimsoll region approve; the status is 4. An
+    approval with stages goes on to the next one here, if the Prometheus of the settings has nothing against it.
 
     Exit status:
         0   fetched
-        3   fetched in part
+        3   fetched in part, or the next stage of an approval does not begin
         4   the region's brake deferred an edit
         1   nothing fetched
         64  usage

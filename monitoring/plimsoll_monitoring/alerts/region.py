@@ -26,6 +26,7 @@ def of_nodes(site: Site) -> Iterator[Alert]:
     """What a node tells of itself, and many at once."""
     yield from _catalogue(site)
     yield from _brake(site)
+    yield from _stages(site)
     yield from _unknown(site)
     yield from _gate(site)
     yield _stalls(site)
@@ -126,6 +127,23 @@ def _brake(site: Site) -> Iterator[Alert]:
         f" use the values from before. The journal of `plimsoll catalogue refresh` on {site.node_words} lists the"
         " changes; if they are intended, run the `plimsoll region approve` command that it prints; if not, correct"
         " the QoS spec.",
+    )
+
+
+def _stages(site: Site) -> Iterator[Alert]:
+    yield Alert(
+        name="PlimsollStageStopped",
+        severity="warning",
+        expr=f"count by {site.node('approval')} (max by {site.node('approval', 'condition')}"
+        f" ({site(metrics.REGION_STAGE_STOPPED)}) == 1)",
+        hold="15m",
+        of_node=False,
+        why="The value is the number of conditions.",
+        summary=f"Approval {{{{ $labels.approval }}}}{site.in_words}: the next stage does not begin",
+        description=f"{number('condition')} for the next stage of approval {{{{ $labels.approval }}}} "
+        "{{ if eq $value 1.0 }}is{{ else }}are{{ end }} not met or"
+        f" unknown{site.in_words}, so it does not reach more nodes. `plimsoll region approvals` on {site.node_words}"
+        " has the reasons; go on once they are gone, or restore the limits of before by `plimsoll region withdraw`.",
     )
 
 

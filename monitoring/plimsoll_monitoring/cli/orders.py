@@ -52,6 +52,7 @@ _DIGEST = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
 _WHOLE = 64
 _PERCENT = re.compile(r"([0-9]{1,3}(?:[.][0-9]{1,2})?)%?", re.ASCII)
 _MOST_STAGES = 20
+DEFAULT_STAGES = "1%,10%,100%"
 _WITHDRAWN_FOR = timedelta(days=30)
 """So long nodes that are down now learn that an approval was withdrawn."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -134,9 +135,8 @@ class RegionApprove(_RegionOrder):
 
     Examples:
         plimsoll region approve 0123456789abcdef --reason CHG-412
-        plimsoll region approve 0123456789abcdef --stages 1%,10%,100% --wait 30m --reason CHG-412
+        plimsoll region approve 0123456789abcdef --stages 1%,100% --reason CHG-412
         plimsoll region approve 0123456789abcdef --remove gold --reason CHG-412
-        plimsoll region approve --rules 0123456789abcdef --for 8h --reason CHG-412
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -344,28 +344,29 @@ def _stages(parsed_args: argparse.Namespace, span: timedelta) -> Stages | None:
     points = 5.0 if parsed_args.at_limit is None else parsed_args.at_limit
     if not 0 <= points <= ALL:
         raise UsageError("--at-limit: from 0 to 100 points of per cent")
-    matches = [_PERCENT.fullmatch(word.strip()) for word in parsed_args.stages.split(",")]
-    shares = [float(match[1]) for match in matches if match]
-    try:
-        if len(shares) != len(matches) or len(shares) > _MOST_STAGES:
-            raise ValueError("no per cent")
-        stages = Stages(
-            percent=tuple(shares),
-            wait=wait,
-            at_limit=points,
-            without=frozenset(map(Condition, parsed_args.without or ())),
-        )
-    except ValueError as error:
-        raise UsageError(
-            f"--stages: {printable(parsed_args.stages)}: write shares of nodes that grow, the last of them 100%,"
-            " as in 1%,10%,100%"
-        ) from error
-    least = wait * (len(shares) - 1)
+    without = frozenset(map(Condition, parsed_args.without or ()))
+    stages = replace(percents(parsed_args.stages), wait=wait, at_limit=points, without=without)
+    least = wait * (len(stages.percent) - 1)
     if span <= least:
         raise UsageError(
             f"--for: the approval would end before its last stage, {durations.words(least)} from now at the earliest"
         )
     return stages
+
+
+def percents(text: str) -> Stages:
+    """Stages with these shares of nodes. Raises ``UsageError``."""
+    matches = [_PERCENT.fullmatch(word.strip()) for word in text.split(",")]
+    shares = tuple(float(match[1]) for match in matches if match)
+    try:
+        if len(shares) != len(matches) or len(shares) > _MOST_STAGES:
+            raise ValueError("no per cent")
+        return Stages(percent=shares, wait=timedelta())
+    except ValueError as error:
+        raise UsageError(
+            f"--stages: {printable(text)}: write shares of nodes that grow, the last of them 100%, as in"
+            f" {DEFAULT_STAGES}"
+        ) from error
 
 
 def _in_stages(

@@ -30,6 +30,7 @@ SUMMARIES: Mapping[str, str] = {
     "PlimsollExternalChanges": "another program keeps changing limits",
     "PlimsollCatalogueStale": "catalogues are stale",
     "PlimsollBraked": "changes deferred by the brake: revision {revision} needs approval",
+    "PlimsollStageStopped": "the next stage of approval {approval} does not begin",
     "PlimsollRegionBraked": "region brake: changed QoS specs need approval",
     "PlimsollDisksUnknown": "disks unknown for hours",
     "PlimsollHealthGateShut": "health gate of cluster {cluster} shut for hours",

@@ -165,6 +165,14 @@ def remarks(status: RegionSnapshot) -> Iterator[str]:
     if len(versions) > 1:
         yield f"{len(versions)} versions: figures that only one of them reports are incomplete"
     yield from aggregate_lines(status.aggregates, regions=len(status.regions) > 1)
+    for one in status.stages:
+        where = f" in {printable(one.node[0]) or '(none)'}" if len(status.regions) > 1 else ""
+        since = "" if one.since is None else f" for {_duration(status.at - one.since)}"
+        stops = ", ".join(f"{printable(name)}{'' if certain else ' (unknown)'}" for name, certain in one.stops)
+        yield (
+            f"approval {printable(one.approval)}{where}: stage {one.stage} of {one.stages}{since}"
+            + (f"; the next does not begin: {stops}" if stops else "")
+        )
     if status.unruled:
         yield "percentiles unknown: this Prometheus has not loaded plimsoll-rules.yaml, or only just now"
     if any(node.unreachable_since is not None for node in status.nodes):

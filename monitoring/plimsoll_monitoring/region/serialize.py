@@ -40,6 +40,18 @@ def status_data(status: RegionSnapshot, problems: Iterable[RegionProblem]) -> di
             }
             for problem in problems
         ],
+        "stages": [
+            {
+                "region": one.node[0],
+                "node": one.node[1],
+                "approval": one.approval,
+                "stage": one.stage,
+                "stages": one.stages,
+                "since": moment(one.since),
+                "stops": [{"condition": name, "known": certain} for name, certain in one.stops],
+            }
+            for one in status.stages
+        ],
         "nodes": [_node_data(node) for node in status.nodes],
         "disks": {kind.value: states[kind.value] for kind in Kind},
         "unknown": sum(one.unknown for one in status.types),

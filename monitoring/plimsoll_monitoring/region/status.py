@@ -65,6 +65,10 @@ def questions(selection: Selection) -> dict[str, str]:
         ),
         "aggregates": without_disks(nodes),
         "runs": f"sum by (region, volume_type, verdict) (round({increase(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)}))",
+        "stage": each(metrics.REGION_STAGE, nodes, "approval"),
+        "stages": each(metrics.REGION_STAGES, nodes, "approval"),
+        "stage_entered": each(metrics.REGION_STAGE_ENTERED_TIMESTAMP_SECONDS, nodes, "approval"),
+        "stage_stopped": each(metrics.REGION_STAGE_STOPPED, nodes, "approval", "condition", "known") + " == 1",
         "alerts": firing.question(selection),
         **probe_questions(nodes),
     }
@@ -111,6 +115,21 @@ class Type:
 
 
 @frozen(kw_only=True)
+class StageReached:
+    """How far an approval with stages has come, by the machine that makes the region file (``node``)."""
+
+    node: NodeKey
+    approval: str
+    """The first 16 digits of its digest."""
+    stage: int
+    """From 1."""
+    stages: int
+    since: float | None
+    stops: tuple[tuple[str, bool], ...]
+    """The conditions that stop the next stage, and whether they are known not to be met."""
+
+
+@frozen(kw_only=True)
 class RegionSnapshot:
     """The region, or all regions of Prometheus, as of ``at``."""
 
@@ -122,6 +141,7 @@ class RegionSnapshot:
     """The nodes without metrics of single disks and guests."""
     alerts: tuple[Firing, ...]
     """Those that fire in this Prometheus."""
+    stages: tuple[StageReached, ...]
     unruled: bool
     """There are probes but no recorded quantiles: the recording rules are not loaded."""
 
@@ -175,8 +195,30 @@ def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -
         probed=targets,
         aggregates=tuple(sorted(aggregates(answers))),
         alerts=tuple(firing.alerts(answers["alerts"])),
+        stages=tuple(_stages(answers)),
         unruled=bool(answers["runs"]) and not any(answers[name] for name in QUANTILES),
     )
+
+
+def _stages(answers: Answers) -> Iterator[StageReached]:
+    def key(series: Series) -> tuple[NodeKey, str]:
+        return key_of(series), label(series, "approval")
+
+    numbers, since = ({key(one): one.known for one in answers[name]} for name in ("stages", "stage_entered"))
+    stops: dict[tuple[NodeKey, str], list[tuple[str, bool]]] = defaultdict(list)
+    for one in answers["stage_stopped"]:
+        stops[key(one)].append((label(one, "condition"), label(one, "known") == "true"))
+    for one in answers["stage"]:
+        number, of = one.known, numbers.get(key(one))
+        if number is not None and of is not None:
+            yield StageReached(
+                node=key_of(one),
+                approval=label(one, "approval"),
+                stage=round(number),
+                stages=round(of),
+                since=since.get(key(one)),
+                stops=tuple(sorted(stops[key(one)])),
+            )
 
 
 # --- nodes -----------------------------------------------------------------------------------------------

@@ -238,3 +238,18 @@ def test_what_is_not_whole_is_never_rounded_to_100(ratio: float | None, words: s
 )
 def test_latencies_have_three_figures_and_the_last_edge_is_a_bound(seconds: float | None, words: str) -> None:
     assert messages.seconds_words(seconds) == words
+
+
+def test_an_approval_is_told_with_its_stage_and_what_stops_the_next() -> None:
+    of = {"approval": "0a1b0a1b0a1b0a1b"}
+    reached = {
+        "stage": [series(1, **of), series(2, **of | {"approval": "cc"})],
+        "stages": [series(3, **of), series(float("nan"), **of | {"approval": "cc"})],
+        "stage_entered": [series(NOW - 2400, **of)],
+    }
+    assert list(messages.remarks(status(**reached))) == ["approval 0a1b0a1b0a1b0a1b: stage 1 of 3 for 40 min"]
+    stops = [series(1, **of, condition="health", known="false"), series(1, **of, condition="at-limit", known="true")]
+    found = status(**reached, stage_stopped=stops)
+    assert list(messages.remarks(found)) == [
+        "approval 0a1b0a1b0a1b0a1b: stage 1 of 3 for 40 min; the next does not begin: at-limit, health (unknown)"
+    ]
