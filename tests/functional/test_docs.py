@@ -290,7 +290,8 @@ def _statuses_of_the_region(run: Run, directory: Path, prometheus: str) -> Itera
     for verb in ("status", "disks", "probes", "promised", "load", "congestion"):
         nowhere = run("region", verb, "--prometheus", prometheus, "--region", "nowhere").status
         yield (
-            "region status, region disks, region plan, region probes, region promised, region load, region congestion",
+            "region status, region disks, region plan, region probes, region promised, region load,"
+            " region congestion",
             nowhere,
         )
     for verb in ("disks", "probes"):
