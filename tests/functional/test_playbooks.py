@@ -85,7 +85,7 @@ def each_ansible(collections: Path, tmp_path: Path, request: pytest.FixtureReque
 
 
 def test_each_playbook_is_well_formed_with_the_sample_inventory(each_ansible: Ansible) -> None:
-    playbooks = [str(PLAYBOOKS / f"{name}.yml") for name in (*NAMES, "kolla", "rehearsal")]
+    playbooks = [str(PLAYBOOKS / f"{name}.yml") for name in (*NAMES, "kolla", "rehearsal", "return")]
     ended = each_ansible("ansible-playbook", "--syntax-check", "-i", str(SAMPLE), *playbooks)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert [line.split()[-1] for line in ended.stdout.splitlines() if line.startswith("playbook: ")] == playbooks
@@ -131,12 +131,13 @@ def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(sample: dict[str
                 assert name in specs["argument_specs"]["main"]["options"] or name in playbooks, name
 
 
-def test_every_variable_of_the_rehearsal_is_in_its_guide() -> None:
-    guide = (CHECKOUT / "docs/guide/failures.rst").read_text(encoding="utf-8")
-    text = "".join(path.read_text(encoding="utf-8") for path in PLAYBOOKS.rglob("*rehearsal*.yml"))
-    variables = set(re.findall(r"\bplimsoll_rehearsal_\w+", text))
+@pytest.mark.parametrize(("name", "page"), [("rehearsal", "failures"), ("return", "return")])
+def test_every_variable_of_a_playbook_for_ceph_is_in_its_guide(name: str, page: str) -> None:
+    guide = (CHECKOUT / f"docs/guide/{page}.rst").read_text(encoding="utf-8")
+    text = "".join(path.read_text(encoding="utf-8") for path in PLAYBOOKS.rglob(f"*{name}*.yml"))
+    variables = set(re.findall(rf"\bplimsoll_{name}_\w+", text))
     assert len(variables) > 10
-    assert variables == set(re.findall(r"``(plimsoll_rehearsal_\w+)``", guide))
+    assert variables == set(re.findall(rf"``(plimsoll_{name}_\w+)``", guide))
 
 
 def test_every_variable_of_the_playbooks_is_in_the_guide() -> None:

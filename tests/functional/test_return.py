@@ -144,7 +144,7 @@ def test_a_return_starts_what_is_down_forbids_restarts_for_that_time_and_is_reco
         (("run",), "no terminal to ask on"),
         (("plan", "--within", "host-9"), "the CRUSH map has no host-9; did you mean host-"),
         (("plan", "--reserve", "lots"), "--reserve: 'lots' is no number of per cent"),
-        (("plan", "--on-host", "ssh {host};reboot"), "cannot be sent to a host"),
+        (("plan", "--unit", "ceph-osd@{osd};reboot"), "cannot be sent to a host"),
         (("run", "--set", "osd_memory_target=1"), "--set osd_memory_target=1: only"),
         (("run", "--set", "osd_mclock_profile=balanced"), "has no effect"),
         (("run", "--interval", "0"), "--interval: must be more than 0"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +13,11 @@ import pytest
 
 from lab import osdhost
 from lab.cloud import Cloud
+from lab.cloud.layout import CHECKOUT
 from lab.node import Node, Ran
 from lab.waiting import until
 from tests import depth
+from tests.lab.playbook import Playbooks, Played, play
 
 pytestmark = pytest.mark.hurt
 
@@ -134,6 +137,29 @@ def test_a_fault_holds_with_its_sentence_and_all_is_restored(fault: str, cloud: 
     else:
         assert "holds: osd.1 of lab-b (failed (signal)) did not come up within 10 s" in ran.out
         assert changes(cloud) == NONE
+
+
+@pytest.mark.skipif(not FAULTS, reason="the same commands, by Ansible")
+def test_the_playbook_shows_asks_and_starts(cloud: Cloud, node: Node, tmp_path: Path) -> None:
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": {"admin": here}}}))
+    fsid = json.loads(cloud.ceph.monitor("status", format="json"))["fsid"]
+    environment = Playbooks(tmp_path).environment | node.environment
+
+    def played(*more: str, **variables: object) -> Played:
+        usual = {"host": "admin", "plimsoll": node.command(), "client": ["--id", "admin"],
+                 "on_host": osdhost.words().split(), "options": ["--flag", "noout", *QUICK]}  # fmt: skip
+        own = json.dumps({f"plimsoll_return_{name}": value for name, value in (usual | variables).items()})
+        playbook = CHECKOUT / "ansible/playbooks/return.yml"
+        return play(["-i", tmp_path / "inventory.yml", *more, "-e", own, playbook],
+                    environment, PATIENCE)  # fmt: skip
+
+    assert played("--check", confirm=fsid).ok
+    assert "nothing was started" in played(confirm="another").failures["admin"]
+    assert cloud.ceph.status()["osdmap"]["num_up_osds"] == 1
+    last = played(confirm=fsid)
+    assert last.ok, (last.failures, last.said)
+    assert (cloud.ceph.status()["osdmap"]["num_up_osds"], changes(cloud)) == (3, NONE)
 
 
 def finished(process: subprocess.Popen[str]) -> Ran:

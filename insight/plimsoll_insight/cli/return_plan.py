@@ -157,7 +157,7 @@ def ways_of(parsed_args: argparse.Namespace, fsid: str) -> Ways:
     if "{osd}" not in parsed_args.unit:
         raise UsageError("--unit: needs {osd}, in place of the number")
     ways = Ways(on_host, parsed_args.unit, start, restart, fsid)
-    for word in (*ways.prefix("host"), *ways.units([0]), *start, *restart):
+    for word in (*ways.units([0]), *start, *restart):
         hosts.check(word)
     return ways
 

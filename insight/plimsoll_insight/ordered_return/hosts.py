@@ -13,6 +13,7 @@ from plimsoll_agent.util.frozen import frozen
 
 PLAIN = re.compile(r"[A-Za-z0-9@._:/=,+-]+", re.ASCII)
 """A word that no shell changes."""
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 MEMORY = ("cat", "/proc/meminfo")
 PROCESSES = ("ps", "-ww", "-C", "ceph-osd", "-o", "rss=,args=")
 """In containers too: a host sees their processes."""
@@ -75,10 +76,16 @@ class Ways:
         return self.start[0] == "systemctl"
 
     def prefix(self, host: str) -> list[str]:
-        return [self._filled(word, host=host) for word in self.on_host]
+        """The operator's own words, with the name of a host that no program takes for an option. Raises
+        ``UsageError``.
+        """
+        if not _HOST.fullmatch(host):
+            raise UsageError(f"{host!r} is no name of a host that can be reached: letters, digits and ._- are")
+        return [word.replace("{host}", host).replace("{fsid}", self.fsid) for word in self.on_host]
 
     def unit_of(self, osd: int) -> str:
-        return self._filled(self.unit, osd=str(osd))
+        """Raises ``UsageError``."""
+        return check(self.unit.replace("{osd}", str(osd)).replace("{fsid}", self.fsid))
 
     def units(self, osds: Sequence[int]) -> list[str]:
         return [self.unit_of(osd) for osd in osds]
@@ -92,12 +99,6 @@ class Ways:
 
     def drop_ins(self, osds: Sequence[int]) -> list[str]:
         return [f"{directory}/{_NAME}" for directory in self.directories(osds)]
-
-    def _filled(self, word: str, **values: str) -> str:
-        """Raises ``UsageError``."""
-        for name, value in {"fsid": self.fsid, **values}.items():
-            word = word.replace(f"{{{name}}}", value)
-        return check(word)
 
 
 def check(word: str) -> str:

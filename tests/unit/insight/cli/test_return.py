@@ -61,7 +61,6 @@ def test_units_are_restarted_by_what_starts_them() -> None:
     ("option", "words"),
     [
         ("on_host", ""),
-        ("on_host", "ssh {host} 'sudo x'"),
         ("unit", "ceph-osd.target"),
         ("start", "a;b"),
         ("restart", ""),

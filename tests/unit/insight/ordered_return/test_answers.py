@@ -134,6 +134,9 @@ def test_no_word_reaches_a_host_that_a_shell_there_would_change() -> None:
     ways = Ways(("ssh", "root@{host}"), "ceph-{fsid}@osd.{osd}.service", ("systemctl", "start"), ("x",), "029b0680")
     assert ways.prefix("ceph-3.example.org") == ["ssh", "root@ceph-3.example.org"]
     assert ways.units([7]) == ["ceph-029b0680@osd.7.service"]
-    for name in ("a;reboot", "a b", "$(reboot)", "`id`", "a'b", "a|b", "a&b", "", "a\nb", "a*", "~root", 'a"b'):
+    for name in ("a;reboot", "a b", "$(reboot)", "`id`", "a'b", "a|b", "", "a\nb", "a*", "~root", "-oProxyCommand=x"):
+        with pytest.raises(UsageError, match="is no name of a host"):
+            ways.prefix(name)
+    for word in ("a;reboot", "a b", "$(id)", "`id`", "a'b", "a|b", "a&b", "", "a\nb", "a*", "~root"):
         with pytest.raises(UsageError, match="cannot be sent to a host"):
-            ways.prefix(name) if name else hosts.check(name)
+            hosts.check(word)
