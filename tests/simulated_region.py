@@ -292,6 +292,9 @@ def series(names: SiteLabels = SiteLabels()) -> dict[str, list[Value]]:  # noqa:
         ceph = ["ceph_health_status 1"]
         ceph += [f'ceph_pg_{what}{{pool_id="{pool}"}} {number}' for what, pool, number in (
             ("active", 1, 90), ("total", 1, 100), ("active", 2, 100), ("total", 2, 100))]  # fmt: skip
+        for daemon, rates in (("mds.a", (100, 30, 5)), ("mds.b", (50, 0, 0))):
+            for what, rate in zip(("request", "forward", "exported_inodes"), rates, strict=True):
+                ceph.append(f'ceph_mds_{what}{{ceph_daemon="{daemon}"}} {step * STEP * rate}')
         put(step, {"job": "ceph"}, ceph)
     return found
 

@@ -342,6 +342,9 @@ REGION = {
     "Guests that stalled within a day": Panel({"A": [of(16, Between(2.9, 3.1))]}),
     "PGs that accept I/O, over time": figure(0.95),
     "Ceph's health over time": figure(1),
+    "CephFS: requests of each MDS": lines("ceph_daemon", {"mds.a": 100, "mds.b": 50}),
+    "CephFS: requests that ranks forward to each other": figure(0.2),
+    "CephFS: inodes that each MDS exports": lines("ceph_daemon", {"mds.a": 5, "mds.b": 0}),
 }
 SOURCES = dict.fromkeys(("libvirt", "rules", "record", "catalogue"), 1)
 PHASES = {"observe": 1.25, "decide": 0.0625, "gate": 0.25, "apply": 0.125, "keep": 0.03125}

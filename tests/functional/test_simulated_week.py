@@ -494,6 +494,24 @@ def cluster_unhealthy(there: Nodes, begin: int, end: int) -> None:
         node.is_("plimsoll_pass_last_good_timestamp_seconds", stopped(begin), begin, end)
 
 
+def forwarding(node: Node, share: float, begin: int, end: int, rate: float = 100) -> None:
+    """A rank with so many requests a second."""
+    node.is_("ceph_mds_request", lambda step: step * STEP * rate, ceph_daemon="mds.a")
+    node.is_("ceph_mds_forward", lambda step: (min(max(step, begin), end) - begin) * STEP * rate * share,
+             ceph_daemon="mds.a")  # fmt: skip
+
+
+@fault(("PlimsollMdsThrashing", "warning", {}), after=1)
+def ranks_forward_requests(there: Nodes, begin: int, end: int) -> None:
+    forwarding(there[1], 0.12, begin, end)
+
+
+@fault()
+def ranks_forward_few_requests_or_of_few(there: Nodes, begin: int, end: int) -> None:
+    forwarding(there[0], 0.5, begin, end, rate=2)
+    forwarding(there[1], 0.08, begin, end, rate=7)
+
+
 def a_guest_stalls(node: Node, project: str, begin: int, end: int) -> None:
     """Its console says so until the end; when it last did is served for ever."""
     last = lambda step: min(step, end) * STEP - 200  # noqa: E731

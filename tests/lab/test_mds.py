@@ -18,10 +18,11 @@ from tests import depth
 pytestmark = pytest.mark.hurt
 
 CLIENTS = 3
-WATCHED = depth.count(quick=14, landing=14, soak=60)
+WATCHED = depth.count(quick=14, landing=14, soak=36)
+RATE = 150
 RUNS = depth.count(quick=0, landing=0, soak=10)
 """Of each kind of load."""
-MOST_WRONG = 1
+MOST_WRONG = RUNS // 10
 PERIOD = 5.0
 """Seconds after which all clients create in another directory."""
 PINS = ("ceph.dir.pin", "ceph.dir.pin.distributed", "ceph.dir.pin.random")
@@ -90,3 +91,37 @@ def test_moves_are_seen_ended_with_one_authority_and_settings_undone_to_the_byte
         assert settings(cloud, ranks, mount) != before
         undone = node.run("mds", "undo", *words, "--yes")
         assert (undone.status, undone.err, settings(cloud, ranks, mount)) == (0, "", before)
+
+
+@pytest.mark.skipif(not RUNS, reason="half an hour")
+@pytest.mark.timeout(3600)
+def test_good_and_bad_balancing_are_told_apart(cloud: Cloud, ranks: FileSystem, node: Node) -> None:
+    wrong = []
+    for run in range(RUNS):
+        for load, period in (("own", 0.0), ("shared", 12.0)):
+            with ranks.creating(f"/{load}-{run}", 4, WATCHED + 20, rate=RATE, period=period):
+                answer = watched(node, cloud, WATCHED)[0]["answer"]
+            print(load, run, answer)
+            if (answer == "thrashing") is (load == "own"):
+                wrong.append((load, run, answer))
+    assert len(wrong) <= MOST_WRONG, wrong
+
+
+@pytest.mark.skipif(not RUNS, reason="four minutes")
+def test_when_one_rank_has_all_clients_learn_it_and_no_request_is_forwarded(
+    cloud: Cloud, ranks: FileSystem, node: Node, tmp_path: Path
+) -> None:
+    before, after = 36, 36
+    with ranks.mounted(tmp_path / "mount") as mount:
+        words = ["--mount", str(mount), *asked(cloud)]
+        with ranks.creating("/to-settle", 4, before + after + 60, rate=RATE, period=12.0) as clients:
+            forwarded = [row["forwarded"] for row in watched(node, cloud, before, "--by", "time")]
+            done = node.run("mds", "settle", *words, "--gather", "0", "--yes", "--wait", "60s")
+            assert (done.status, authorities(cloud, ranks)) == (0, {0})
+            settled = [row["forwarded"] for row in watched(node, cloud, after, "--by", "time")]
+        assert node.run("mds", "undo", *words, "--yes").status == 0
+    for name, part in (("before", slice(20, before)), ("after", slice(-after + 10, None))):
+        created = sum(sum(client["created"][part]) for client in clients)
+        waits = [max(client["waits"][part]) for client in clients]
+        print(name, created / len(clients[0]["waits"][part]), "files a second; longest wait", max(waits), "s")
+    assert (settled[-1] or 0.0) < 0.02 < max(filter(None, forwarded))

@@ -70,7 +70,7 @@ class MdsWatch(LocalCommand, Listing):
     rank to rank. Each --interval asks each rank for its counters and subtrees; at the end it names the directories
     and says what to pin. It changes nothing: mds settle does.
 
-    Thrashing is a directory that moved 3 times within 10 minutes, or a tenth of the requests forwarded in the second
+    Thrashing is a directory that moved 4 times within 10 minutes, or a tenth of the requests forwarded in the second
     half of the time. Uneven is one rank with nine tenths of the requests while another is idle.
 
     A LOG is an MDS's, plain, gzip or zstd, for its exports alone: of Nautilus and before as it is, since Octopus with

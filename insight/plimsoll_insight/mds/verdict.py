@@ -17,12 +17,10 @@ from pathlib import PurePosixPath
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.mds.moves import Move, most_within
 from plimsoll_insight.mds.watch import Span
+from plimsoll_monitoring.alerts.cephfs import BUSY, FORWARDED
 
-MOVES, WITHIN = 3, 600.0
-FORWARDED = 0.1
+MOVES, WITHIN = 4, 600.0
 MOST, IDLE = 0.9, 0.02
-BUSY = 10.0
-"""Requests a second of all ranks, below which their shares tell nothing."""
 _MOST_PINS = 8
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.mds.answers import Owners, RankCounters, Subtrees
+from plimsoll_insight.mds.answers import Directory, Owners, RankCounters, Subtrees
 from plimsoll_insight.mds.moves import Move, moves
 
 
@@ -32,11 +32,13 @@ class Reading:
         """None where a rank is unknown: its directories would seem to have moved."""
         if self.errors:
             return None
-        # One on its way may be nobody's own, since ranks answer one after another: it is whose others say it is.
-        hearsay = {
-            directory: rank for each in self.ranks.values() for directory, rank in each.subtrees.others.items()
-        }
-        return hearsay | {at: rank for each in self.ranks.values() for at, rank in each.subtrees.own.items()}
+        # One on its way may be nobody's own, since ranks answer one after another: it is whose others say it is. Or
+        # both have it for seconds: the lower one counts each time, so that it has moved once.
+        owners: dict[Directory, int] = {}
+        for name in ("others", "own"):
+            for _, each in sorted(self.ranks.items(), reverse=True):
+                owners |= getattr(each.subtrees, name)
+        return owners
 
 
 @frozen

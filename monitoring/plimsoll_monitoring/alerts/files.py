@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from plimsoll_agent.monitor import metrics
-from plimsoll_monitoring.alerts import node, probes, records, region
+from plimsoll_monitoring.alerts import cephfs, node, probes, records, region
 from plimsoll_monitoring.alerts.definition import Alert, Group, Record
 from plimsoll_monitoring.alerts.site import Override, Site
 
@@ -72,6 +72,7 @@ def groups_of_alerts(site: Site) -> tuple[Group, ...]:
         "agent": chain(node.of_passes(site), node.of_daemon(site)),
         "disks": node.of_disks(site),
         "region": chain(region.of_nodes(site), region.of_rollout(site), region.of_oversubscription(site)),
+        "cephfs": cephfs.of_file_systems(site),
         "probes": chain(probes.of_promises(site), probes.of_runs(site), probes.of_latency(site)),
     }
     return tuple(

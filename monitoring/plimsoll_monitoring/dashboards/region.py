@@ -10,6 +10,7 @@ from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_monitoring.alerts.cephfs import FORWARDED
 from plimsoll_monitoring.alerts.region import STALLED_WITHIN
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
@@ -36,6 +37,7 @@ from plimsoll_monitoring.dashboards.variables import datasource, region, volume_
 from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, quantile
 
 WIDE = Size(12, 9)
+_RATE = "$__rate_interval"
 DETAILS = {
     "Alerts, critical": "Alerts that fire",
     "Alerts, warning": "Alerts that fire",
@@ -504,6 +506,44 @@ class Region:
         )  # fmt: skip
         return PanelRow("Ceph", [each.no_value(shared.NO_CEPH) for each in (panel, health)])
 
+    def cephfs(self) -> PanelRow:
+        """In the names of Ceph's mgr; each rank has a daemon."""
+        site, its = self.site, shared.ceph_series(self.its)
+        of_daemon, of_cluster = site.in_region("ceph_daemon"), site.in_region("cluster")
+        forwards, requests = (
+            f"sum by {of_cluster} (rate({its(f'ceph_mds_{what}', over=_RATE)}))" for what in ("forward", "request")
+        )
+        panels = (
+            graph(
+                "CephFS: requests of each MDS",
+                "Those that it forwarded count too. One rank with nearly all, while others idle, is for pins:"
+                " plimsoll mds watch says so.",
+                [Query(f"sum by {of_daemon} (rate({its('ceph_mds_request', over=_RATE)}))", "{{ceph_daemon}}")],
+                Unit.OPERATIONS,
+                size=THIRD,
+            ),
+            graph(
+                "CephFS: requests that ranks forward to each other",
+                "The share of all requests. A tenth or more for long is a balancer that moves directories to and fro,"
+                " or has left them in pieces: plimsoll mds watch names them.",
+                [Query(f"{forwards}\n/\n{requests}", shared.ceph_legend(site))],
+                Unit.SHARE,
+                ((None, steps.GOOD), (FORWARDED, steps.WARNING)),
+                size=THIRD,
+            ),
+            graph(
+                "CephFS: inodes that each MDS exports",
+                "A second, to other ranks. Directories that move once, when load begins, are as it should be.",
+                [
+                    Query(
+                        f"sum by {of_daemon} (rate({its('ceph_mds_exported_inodes', over=_RATE)}))", "{{ceph_daemon}}"
+                    )
+                ],
+                size=THIRD,
+            ),
+        )
+        return PanelRow("CephFS", [each.no_value(shared.NO_CEPH) for each in panels])
+
 
 def overdue_targets(its: Series) -> str:
     """1 for each guest and directory that missed two probes since its newest run, or since it was chosen; else 0."""
@@ -524,5 +564,14 @@ def make(site: Site) -> Dashboard:
         alerts=shared.alerts(view.its),
     )
     rows = (view.overview, view.firing, view.promise)
-    more = (view.latency, view.probes, view.disks, view.oversubscription, view.stalls, view.ceph, view.nodes)
+    more = (
+        view.latency,
+        view.probes,
+        view.disks,
+        view.oversubscription,
+        view.stalls,
+        view.ceph,
+        view.cephfs,
+        view.nodes,
+    )
     return board(head, [row() for row in rows], [row() for row in more], DETAILS)

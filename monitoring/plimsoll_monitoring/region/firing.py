@@ -35,6 +35,7 @@ SUMMARIES: Mapping[str, str] = {
     "PlimsollDisksUnknown": "disks unknown for hours",
     "PlimsollHealthGateShut": "health gate of cluster {cluster} shut for hours",
     "PlimsollGuestsStalled": "guests of several projects stalled at once",
+    "PlimsollMdsThrashing": "ranks of a CephFS forward many requests",
     "PlimsollPaused": "nodes paused for more than a day",
     "PlimsollPromiseBroken": f"probed guests on {_TYPE} get less than promised",
     "PlimsollOverLimit": f"probed guests on {_TYPE} got more than the limit",

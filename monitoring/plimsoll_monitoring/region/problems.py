@@ -348,6 +348,8 @@ class _Writer:
             return on_node(alert.node, "status")
         if alert.name in ("PlimsollGuestsStalled", "PlimsollHealthGateShut"):
             return "ceph health detail"
+        if alert.name == "PlimsollMdsThrashing":
+            return "plimsoll mds watch"
         volume_type = alert.labels.get("volume_type")
         words = ("region", "promised") if alert.name == "PlimsollOversubscribed" else ("region", "probes")
         if volume_type is None:

@@ -6,7 +6,7 @@ import pytest
 
 from plimsoll_insight.mds.answers import Directory
 from plimsoll_insight.mds.moves import Move
-from plimsoll_insight.mds.verdict import MdsAnswer, judge, judge_moves, pins
+from plimsoll_insight.mds.verdict import MOVES, MdsAnswer, judge, judge_moves, pins
 from plimsoll_insight.mds.watch import RankDid, Span
 
 
@@ -27,8 +27,8 @@ EVEN = ((9000, 0), (9000, 0))
     ("whole", "answer"),
     [
         (span(*EVEN), MdsAnswer.CALM),
-        (span(*EVEN, moves=to_and_fro(2)), MdsAnswer.CALM),
-        (span(*EVEN, moves=to_and_fro(3)), MdsAnswer.THRASHING),
+        (span(*EVEN, moves=to_and_fro(MOVES - 1)), MdsAnswer.CALM),
+        (span(*EVEN, moves=to_and_fro(MOVES)), MdsAnswer.THRASHING),
         (span((9000, 4000), (9000, 0)), MdsAnswer.THRASHING),
         (span((9000, 900), (9000, 0)), MdsAnswer.CALM),
         (span((20, 10), (9, 0)), MdsAnswer.CALM),
@@ -46,7 +46,7 @@ def test_a_sign_needs_repetition_or_a_share_of_many_requests(whole: Span, answer
 def test_what_is_not_known_whole_is_never_calm_and_a_sign_in_it_counts() -> None:
     assert judge(span(*EVEN), span(*EVEN), complete=False).answer is MdsAnswer.CANNOT_TELL
     assert judge_moves((), complete=False).answer is MdsAnswer.CANNOT_TELL
-    assert judge_moves(to_and_fro(3), complete=False).answer is MdsAnswer.THRASHING
+    assert judge_moves(to_and_fro(MOVES), complete=False).answer is MdsAnswer.THRASHING
 
 
 def test_children_of_one_directory_are_spread_and_others_go_to_ranks_in_turn() -> None:

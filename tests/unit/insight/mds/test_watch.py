@@ -35,10 +35,13 @@ def test_a_directory_on_its_way_when_ranks_answered_has_not_gone_to_the_rank_aro
     first = reading(0, OWNERS, {0: counted(), 1: counted(), 2: counted()})
     on_its_way = reading(10, owned({"/": 0}), {0: counted(), 1: counted(), 2: counted()})
     hearsay = Subtrees({}, owned({"/a": 2}))
-    ranks = {**on_its_way.ranks, 1: replace(on_its_way.ranks[1], subtrees=hearsay)}
+    of_nobody = {**on_its_way.ranks, 1: replace(on_its_way.ranks[1], subtrees=hearsay)}
+    of_both = {rank: replace(each, subtrees=Subtrees(owned({"/a": rank}), {})) for rank, each in of_nobody.items()}
+    of_both[0] = on_its_way.ranks[0]
     last = reading(20, owned({"/": 0, "/a": 2}), {0: counted(), 1: counted(), 2: counted()})
-    moves = together(spans([first, replace(on_its_way, ranks=ranks), last])).moves
-    assert [(move.source, move.target) for move in moves] == [(1, 2)]
+    for between in (of_nobody, of_both, dict(reversed(of_both.items()))):
+        moves = together(spans([first, *[replace(on_its_way, ranks=between)] * 2, last])).moves
+        assert [(move.source, move.target) for move in moves] == [(1, 2)]
 
 
 def test_a_directory_is_in_pieces_where_several_ranks_have_it_and_not_where_they_have_what_is_below() -> None:
