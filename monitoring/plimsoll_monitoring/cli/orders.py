@@ -245,7 +245,7 @@ class RegionApprovals(_RegionOrder, Listing):
         approvals = [*orders.approvals, *(_published(one, last_orders) for one in orders.staged)]
         types = last.types if last is not None else {}
         self.closing = tuple(self._lines(orders, last))
-        self.empty = " ".join((self.empty, *self.closing))
+        self.empty = "\n".join((self.empty, *self.closing))
         return _APPROVAL_COLUMNS, [
             (
                 one.of.value,

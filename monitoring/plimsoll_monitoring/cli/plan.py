@@ -71,7 +71,7 @@ class RegionPlan(RegionCommand, Listing):
         rows = list(plan.reaches(answers, stages))
         of_types = f"Disks of type {', '.join(types)}." if types else "Disks of all types."
         self.closing = (of_types, *plan.stage_lines(answers, stages, rows))
-        self.empty = " ".join(self.closing)
+        self.empty = "\n".join(self.closing)
         several = len({row.region for row in rows}) > 1
         columns = [
             Column("region", long=not several),
