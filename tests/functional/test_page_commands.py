@@ -98,7 +98,14 @@ ELSEWHERE = {
     r"plimsoll disk show \S+ \S+ --verify": ("tests/lab/test_discovery.py", "--verify"),
     r"plimsoll enforce --refresh( --mode observe)?": ("tests/lab/test_cinder.py", '"--refresh"'),
     r"plimsoll catalogue (show|age|diff)": ("tests/functional/test_catalogue.py", 'runs("diff")'),
-    r"runuser .* plimsoll catalogue refresh --region-file .*": ("tests/functional/test_region.py", "--signing-key"),
+    r"(runuser .* )?plimsoll catalogue refresh --region-file .*": (
+        "tests/functional/test_region.py",
+        "--signing-key",
+    ),
+    r"plimsoll region (plan|approve .*--stages.*|approvals|withdraw .*)": (
+        "tests/functional/test_stages.py",
+        '"withdraw", digest',
+    ),
     r"plimsoll region (approve|pause|resume|hold) ?.*": ("tests/functional/test_region.py", '"approve", digest'),
     r"plimsoll simulate --from-prometheus .*": ("tests/functional/test_region_replay.py", '"--from-prometheus"'),
     r"plimsoll region (status|promised .*|explain .*)": ("tests/functional/test_docs.py", '"region", "explain"'),

@@ -50,6 +50,8 @@ def of_node(name: str, place: float, *, has: bool, start: float) -> Region:
         **({f'{metrics.STAGE_IN_EFFECT}{{{own},approval="APPROVAL"': since(1)} if has else {}),
         f"{metrics.STAGE_POSITION}{{{own}": always(place),
         f"{metrics.PASS_OBSERVED_TIMESTAMP_SECONDS}{{{own}": lambda second: start + second,
+        f"{metrics.PASS_LAST_TIMESTAMP_SECONDS}{{{own}": lambda second: start + second,
+        f'{metrics.DISK_INFO}{{{own},uuid="g-{name}",target_device="vda",project="p",volume_type="gold"': always(1),
         f"{metrics.PASS_ENFORCING}{{{own}": always(1),
         f"{metrics.PASS_PAUSED}{{{own}": always(0),
         f'{disks},state="in-sync"': always(10),
@@ -311,6 +313,17 @@ def test_what_was_withdrawn_is_as_before_on_all_nodes(node: RegionalNode, living
         assert [limit_on(node, name) for name in (EARLY, LAST)] == [("500", True)] * 2, attempt
     edit(node, total_iops_sec="500")
     assert node.make(**here).status == 0
+
+
+def test_a_plan_shows_whom_each_stage_adds(node: RegionalNode, living: Served) -> None:
+    ran = node.command("region", "plan", "--prometheus", living.url, "-f", "json")
+    assert ran.status == 0, ran.err
+    rows = [(row["stage"], row["nodes"], row["project"], row["guests"], row["disks"]) for row in json.loads(ran.out)]
+    assert rows == [(1, 2, "p", 2, 2), (3, 1, "p", 1, 1)]
+    people = node.command("region", "plan", "--prometheus", living.url, "--stages", "1%,100%").out
+    assert "stage 1 (1 %): 2 nodes, 2 guests, 2 disks\nstage 2 (100 %): 1 nodes, 1 guests, 1 disks\n" in people
+    other = node.command("region", "plan", "--prometheus", living.url, "--type", "silver").out
+    assert "Disks of type silver." in other
 
 
 def test_without_prometheus_the_first_stage_stays_and_says_why(node: RegionalNode, tmp_path: Path) -> None:
