@@ -70,6 +70,24 @@ WORDS = (
     Word("VM, virtual machine", "guest", "(?:(?-i:VMs?)|virtual machines?)"),
 )
 
+# How numbers, times and headings are printed, beside the words above.
+STYLES = (
+    Word("20..29", "20–29", r"\d ?\.\.\.? ?\d"),
+    Word("1,500", "1500", r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])"),
+    Word("30%", "30 %", r"\d%"),
+    Word("× 1.00", "1.00×", r"×\s\d+\.\d"),
+    Word("58k, 1.5M", "58 KiB, 1500 IOPS", r"(?<![-=\w.:\[])(?<!: )\d+(?:\.\d+)?[kKMG](?![\w/])"),
+    Word("iops, io/s", "IOPS", r"(?<![-_\w/])(?-i:iops|io/s|IO/s)(?![-_\w])"),
+    Word("late (a probe)", "overdue", r"(?-i:\bLATE\b)"),
+)
+_PRINTED = re.compile(
+    "|".join(f"(?P<w{number}>{style.pattern})" for number, style in enumerate(STYLES)), re.IGNORECASE
+)
+_ESCAPES = re.compile(r"\x1b\[[?\d;]*[A-Za-z]")
+_CLOCK = re.compile(r"\b[012]\d:[0-5]\d(?::[0-5]\d)?\b")
+_ZONE = re.compile(r"UTC|\dZ|\+00:00")
+_FOR_PROGRAMS = re.compile(r"\s*[\[{<#]|-{1,3} ?|\w+:\s|[^\n]*,[^\n ]*,|usage: ")
+
 # Exceptions: path, what is found there, the reason.
 _OLD_NAMES = "names in the record of 0.1.0"
 EXEMPT: tuple[tuple[str, str, str], ...] = (
@@ -130,6 +148,32 @@ def in_python(path: str, source: str) -> Iterator[Found]:
         # A string without a space is a key, a code or a name.
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield from in_text(path, node.value, node.lineno)
+
+
+def in_output(text: str) -> Iterator[str]:
+    """What a command printed for people that is not in the project's words or style, each with what to print."""
+    text = _ESCAPES.sub("", text)
+    if not text or _FOR_PROGRAMS.match(text):
+        return
+    for one in in_text("printed", text):
+        yield str(one)
+    for match in _PRINTED.finditer(text):
+        yield f"printed: {match[0]!r} (print: {STYLES[int(str(match.lastgroup)[1:])].instead})"
+    clock = _CLOCK.search(text)
+    if clock and not _ZONE.search(text):
+        yield f"printed: {clock[0]!r} without its zone (print: UTC)"
+    for line in text.splitlines():
+        yield from _heads(line)
+
+
+def _heads(line: str) -> Iterator[str]:
+    """Columns of a line of headings that are not."""
+    cells = re.split(r" {2,}", line.strip())
+    heads = [cell for cell in cells if re.fullmatch(r"[A-Z][A-Z0-9 /%.+-]+", cell)]
+    if len(heads) >= 3 and len(heads) * 2 > len(cells):
+        yield from (
+            f"printed: a heading {cell!r} (print: {cell.upper()})" for cell in cells if re.fullmatch(r"[a-z ]+", cell)
+        )
 
 
 def found(root: Path = ROOT) -> Iterator[Found]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from plimsoll_agent.config.settings import Settings
+from tests.words import in_output
 
 OPTIONS = SimpleNamespace(config_file=None, config_dir=None, verbose_level=0)
 
@@ -24,7 +25,7 @@ class Ran(NamedTuple):
 
 
 class Person:
-    """``out`` and ``err`` are what the last command printed."""
+    """``out`` and ``err`` are what the last command printed, in the words and the style of ``tests.words``."""
 
     out = ""
     err = ""
@@ -56,6 +57,8 @@ class Person:
         )
         here: Any = type(command.__name__, (command,), methods)(app, None)
         try:
-            return int(here.run(here.get_parser("plimsoll").parse_args(words)))
+            status = int(here.run(here.get_parser("plimsoll").parse_args(words)))
         finally:
             self.out, self.err = out.getvalue(), err.getvalue()
+        assert [*in_output(self.out), *in_output(self.err)] == []
+        return status

@@ -265,7 +265,7 @@ class RecordList(LocalCommand, Listing):
 
 _PEOPLE = ("at", "guest", "after", "result", "reason")
 COLUMNS = (
-    Column("at"),
+    Column("at", head="AT (UTC)"),
     GUEST,
     Column("disk", most=12),
     Column("after", head="CHANGE", wraps=True),

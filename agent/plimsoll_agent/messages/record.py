@@ -14,7 +14,7 @@ from plimsoll_agent.model.reason import Reason
 from plimsoll_agent.policy.diff import EXTERNAL
 from plimsoll_agent.store.actual import LimitsAt
 from plimsoll_agent.store.node_store import Move
-from plimsoll_agent.util.text import plural, printable
+from plimsoll_agent.util.text import plural, printable, second
 
 if TYPE_CHECKING:
     from plimsoll_agent.store.record_query import Verified  # a pass does not need it
@@ -42,7 +42,7 @@ def time_words(time: datetime) -> str:
 
 
 def entry_line(entry: Entry, *, concluded: bool = False, exact: bool = False) -> str:
-    """``2026-11-20 14:02:11  instance-00000412 vdb  500 → 3000 IOPS   rule "gold"; done   by root``.
+    """``2026-11-20 14:02:11 UTC  instance-00000412 vdb  500 → 3000 IOPS   rule "gold"; done   by root``.
 
     ``concluded``: a change that was printed without its result before; the time is that of the result. ``exact``:
     libvirt's parameters, and bytes.
@@ -50,7 +50,7 @@ def entry_line(entry: Entry, *, concluded: bool = False, exact: bool = False) ->
     at = entry.at
     if concluded and isinstance(entry, RecordedChange) and entry.result_at:
         at = entry.result_at
-    return f"{time_words(at)}  {entry_words(entry, exact=exact)}"
+    return f"{second(at)}  {entry_words(entry, exact=exact)}"
 
 
 def entry_words(entry: Entry, *, exact: bool = False) -> str:
@@ -116,8 +116,8 @@ def reason_words(reason: Reason) -> str:
 def _more_words(change: RecordedChange) -> str:
     """Details of its result, and of later attempts."""
     detail = f" ({printable(change.detail)})" if change.detail else ""
-    attempts = "" if change.last_at is None else f", {change.times} times until {time_words(change.last_at)}"
-    again = "" if change.retried_at is None else f"; retried at {time_words(change.retried_at)}: "
+    attempts = "" if change.last_at is None else f", {change.times} times until {second(change.last_at)}"
+    again = "" if change.retried_at is None else f"; retried at {second(change.retried_at)}: "
     return detail + attempts + (again and again + _RESULTS[change.retried_result])
 
 
@@ -194,18 +194,18 @@ def actual_lines(past: LimitsAt, *, exact: bool = False) -> Iterator[str]:
     if past.limits is None:
         yield f"{name}  unknown: no change recorded up to then"
     elif change is not None:
-        when = f"since {time_words(change.result_at or change.at)}: {_why(change)}   by {printable(change.by)}"
+        when = f"since {second(change.result_at or change.at)}: {_why(change)}   by {printable(change.by)}"
         yield f"{name}  {show(past.limits)}   {when} (change {change.id})"
     else:
-        observation = "" if past.seen is None else f", found at {time_words(past.seen)}"
+        observation = "" if past.seen is None else f", found at {second(past.seen)}"
         yield f"{name}  {show(past.limits)}   not set by plimsoll{observation}"
     if unsure is not None:
-        until = "unknown yet" if past.unsure_until is None else f"found at {time_words(past.unsure_until)}"
-        how = f"change {unsure.id} of {time_words(unsure.at)} by {printable(unsure.by)}, result {until}"
+        until = "unknown yet" if past.unsure_until is None else f"found at {second(past.unsure_until)}"
+        how = f"change {unsure.id} of {second(unsure.at)} by {printable(unsure.by)}, result {until}"
         yield f"  or already {show(unsure.after)}: {how}"
     if later is not None:
         what = "external change to" if past.limits is not None else "the first change found"
-        yield f"  {what} {show(later.before)} before {time_words(later.at)} (change {later.id})"
+        yield f"  {what} {show(later.before)} before {second(later.at)} (change {later.id})"
 
 
 def actual_data(past: LimitsAt, moment: datetime) -> dict[str, object]:

@@ -10,7 +10,7 @@ from statistics import median, quantiles
 
 from plimsoll_agent.consoles.model import GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
-from plimsoll_agent.messages.record import entry_data, entry_words, time_words
+from plimsoll_agent.messages.record import entry_data, entry_line
 from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.entries import Entry
 from plimsoll_agent.model.limits import PARAMETERS, Limits
@@ -166,7 +166,7 @@ def lines(facts: NodeEvidence) -> Iterator[str]:
     yield f"In {facts.window.words}, by the passes and the record of this node:"
     yield from (f"  {printable(complaint)}" for complaint in facts.complaints)
     if facts.entries is not None:
-        yield from (f"  {time_words(entry.at)}  {entry_words(entry)}" for entry in facts.entries)
+        yield from (f"  {entry_line(entry)}" for entry in facts.entries)
         if not facts.entries:
             yield f"  no change of its limits since {minute(facts.window.since)} in this node's record"
     yield from (f"  {line}" for line in (*_console_lines(facts), *_now_lines(facts)))

@@ -224,7 +224,7 @@ def _feed(stream: IO[bytes] | gzip.GzipFile, logs: Logs) -> None:
 
 
 COLUMNS = (
-    Column("at"),
+    Column("at", head="AT (UTC)"),
     Column("node", most=24),
     GUEST,
     Column("disk", most=12),

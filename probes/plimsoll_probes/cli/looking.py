@@ -41,7 +41,7 @@ COLUMNS = (
     Column("p99", right=True, drop=5),
     Column("max", right=True, drop=2),
     Column("limit", wraps=True, drop=3),
-    Column("when"),
+    Column("when", head="WHEN (UTC)"),
     Column("verdict"),
     Column("why", wraps=True, note=True),
 )

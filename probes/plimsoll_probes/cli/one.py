@@ -164,7 +164,7 @@ class ProbeCompare(HistoryCommand, Page):
             )
         comparison = compare.compare(run, others, span)
         if comparison.rows:
-            self.table = ("of", "quantile", "then", "now", "ratio"), list(_compared_rows(comparison))
+            self.table = ("of", "quantile", "before", "now", "ratio"), list(_compared_rows(comparison))
         self.closing = list(_notes(comparison))
         return self.page(parsed_args, _compared(comparison), serialize.comparison_data(comparison))
 
@@ -183,13 +183,13 @@ def _compared(comparison: Comparison) -> dict[str, str]:
     rows = {
         "run": f"{guest} {printable(run.subject.directory)} {run.job.name}, {time_words(run.started)} UTC ({number})",
         "verdict": messages.verdict_words(run),
-        "then": "nothing to compare with" if then is None else _against(then, comparison.span),
+        "before": "nothing to compare with" if then is None else _against(then, comparison.span),
     }
     if then is not None and now is not None:
-        rows["iops"] = _then_and_now(messages.iops_words, then.iops, now.iops)
+        rows["IOPS"] = _then_and_now(messages.iops_words, then.iops, now.iops)
         rows["rate"] = _then_and_now(messages.rate_words, then.bytes_per_second, now.bytes_per_second)
     verdicts = [f"{comparison.verdicts[one]} {one}" for one in Verdict if one in comparison.verdicts]
-    return rows | {"verdicts then": ", ".join(verdicts) or messages.UNKNOWN}
+    return rows | {"verdicts before": ", ".join(verdicts) or messages.UNKNOWN}
 
 
 def _against(then: Then, span: timedelta) -> str:
@@ -198,11 +198,11 @@ def _against(then: Then, span: timedelta) -> str:
 
 
 def _then_and_now(say: Callable[[float], str], then: float, now: float) -> str:
-    return f"{say(then)} then, {say(now)} now ({_times(compare.ratio(now, then))})"
+    return f"{say(then)} before, {say(now)} now ({_times(compare.ratio(now, then))})"
 
 
 def _times(ratio: float | None) -> str:
-    return messages.UNKNOWN if ratio is None else f"× {ratio:.2f}"
+    return messages.UNKNOWN if ratio is None else f"{ratio:.2f}×"
 
 
 def _compared_rows(comparison: Comparison) -> Iterator[Sequence[object]]:

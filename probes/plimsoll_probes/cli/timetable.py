@@ -29,7 +29,7 @@ from plimsoll_probes.schedule import timetable
 from plimsoll_probes.schedule.targets import Planned
 
 COLUMNS = (
-    Column("at"),
+    Column("at", head="AT (UTC)"),
     Column("server", drop=5, most=20),
     GUEST,
     Column("directory", drop=4, most=24),

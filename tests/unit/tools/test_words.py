@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import words
-from tests.words import WORDS, Word, found, in_python, in_text, judged
+from tests.words import STYLES, WORDS, Word, found, in_output, in_python, in_text, judged
 
 
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: word.avoid)
@@ -19,6 +19,34 @@ def test_the_table_shows_what_is_found(word: Word) -> None:
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: word.avoid)
 def test_no_word_to_use_is_one_to_avoid(word: Word) -> None:
     assert not list(in_text("", word.instead))
+
+
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: style.avoid)
+def test_a_style_to_avoid_is_found_in_what_is_printed_and_the_one_to_use_is_not(style: Word) -> None:
+    for phrase in style.avoid.removesuffix(" (a probe)").split(", "):
+        phrase = phrase.upper() if "probe" in style.avoid else phrase
+        assert list(in_output(f"web-1 has {phrase} of it")), phrase
+    for phrase in style.instead.split(", "):
+        assert not list(in_output(f"web-1 has {phrase} of it")), phrase
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("changed 14:02:11 by root\n", 1),
+        ("changed 14:02:11 UTC by root\n", 0),
+        ("vm1 14:02:11Z\n", 0),
+        ("AT (UTC)  GUEST\n14:02:11  web\n", 0),
+        ("NODE  GUEST  type  STATE\nn1  web  gold  ok\n", 1),
+        ("OF  p50  p99  NOTE\n", 0),
+        ('{"at": "14:02:11", "iops": 3}\n', 0),
+        ("verdict: kept\niops: 3\n", 0),
+        ("--set total_iops_sec=2k\n", 0),
+        ("\x1b[2Kdone\n", 0),
+    ],
+)
+def test_clocks_have_zones_and_headings_are_headings(text: str, faults: int) -> None:
+    assert len(list(in_output(text))) == faults
 
 
 def test_a_phrase_is_found_across_lines_at_the_line_where_it_begins() -> None:

@@ -85,14 +85,14 @@ def only(entries: Iterable[Entry]) -> Entry:
 
 
 def test_a_change_is_a_line(record: Record) -> None:
-    line = "2026-11-20 12:00:00  instance-00000001 vdb  500 → 3000 IOPS"
+    line = "2026-11-20 12:00:00 UTC  instance-00000001 vdb  500 → 3000 IOPS"
     assert entry_line(only(record_query.entries(record, Selection()))) == f'{line}   rule "gold"; under way   by root'
     record.conclude([Conclusion(1, Ending.REFUSED, "no\nsuch device")], LATER)
     refused = only(record_query.entries(record, Selection()))
     assert entry_line(refused) == f'{line}   rule "gold"; rejected (no?such device)   by root'
     exact = line.replace("500 → 3000 IOPS", "total_iops_sec 500 → 3000   ")
     assert entry_line(refused, exact=True).startswith(exact)
-    assert entry_line(refused, concluded=True).startswith("2026-11-20 12:00:05  "), "when the result came"
+    assert entry_line(refused, concluded=True).startswith("2026-11-20 12:00:05 UTC  "), "when the result came"
 
 
 def test_names_that_others_chose_cannot_make_a_line_of_their_own(tmp_path: Path) -> None:
@@ -260,18 +260,18 @@ def shell(tmp_path: Path) -> Shell:
 
 def test_what_was_actual_is_told_with_its_change_and_what_is_unknown(shell: Shell) -> None:
     name = f"instance-00000001 vdb ({VOLUME})"
-    first = f'{name}  500 IOPS   since 2026-11-20 12:00:00: rule "gold"   by root (ann) (change 1)'
+    first = f'{name}  500 IOPS   since 2026-11-20 12:00:00 UTC: rule "gold"   by root (ann) (change 1)'
     assert shell.at("2026-11-20T12:30", VOLUME) == 0
-    assert shell.out.splitlines() == [first, "  external change to 9 IOPS before 2026-11-20 13:00:00 (change 2)"]
+    assert shell.out.splitlines() == [first, "  external change to 9 IOPS before 2026-11-20 13:00:00 UTC (change 2)"]
     assert shell.at("2026-11-20T15:00", "instance-00000001", "vdb") == 0
     assert shell.out.splitlines() == [
-        f'{name}  600 IOPS   since 2026-11-20 13:00:00: rule "gold"   by root (ann) (change 2)',
-        "  or already 700 IOPS: change 3 of 2026-11-20 14:00:00 by root (ann), result unknown yet",
+        f'{name}  600 IOPS   since 2026-11-20 13:00:00 UTC: rule "gold"   by root (ann) (change 2)',
+        "  or already 700 IOPS: change 3 of 2026-11-20 14:00:00 UTC by root (ann), result unknown yet",
     ]
     assert shell.at("2026-11-20T11:00", VOLUME) == 0
     assert shell.out.splitlines() == [
         f"{name}  unknown: no change recorded up to then",
-        "  the first change found unlimited before 2026-11-20 12:00:00 (change 1)",
+        "  the first change found unlimited before 2026-11-20 12:00:00 UTC (change 1)",
     ]
 
 
