@@ -235,8 +235,8 @@ class NodeStore:
             current = self._known_accounts()
             ours = {key: newest(current.get(key), account) for key, account in accounts.items()}
             after = {**current, **ours}
-            gone = {key for key in self._accounts if guest_of(key) not in guests}
-            after = {key: account for key, account in after.items() if key not in gone}
+            absent = {key for key in self._accounts if guest_of(key) not in guests}
+            after = {key: account for key, account in after.items() if key not in absent}
             if after != current:
                 self._state.save_accounts(after)
 
