@@ -156,7 +156,7 @@ def pass_context(
             acknowledged=memory.acknowledged,
             orders_unknown=region.unknown,
             used=partial(_used, state),
-            congestion=congestion_actual(settings.congestion, settings.catalogue.directory, now),
+            congestion=partial(congestion_actual, settings.congestion, settings.catalogue.directory, now),
         ),
         node_store=node_store,
         notes=notes,

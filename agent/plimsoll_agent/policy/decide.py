@@ -67,8 +67,8 @@ class Situation:
     """Reads what disks used lately, by ``Disk.key``."""
     accounts: Mapping[str, Account] = field(default_factory=dict, compare=False)
     """What disks have saved of their bursts, by ``credits.ledger.account_key``."""
-    congestion: Factors | None = None
-    """None where congestion is switched off."""
+    congestion: Callable[[], Factors | None] = field(default=lambda: None, compare=False)
+    """Reads the factors of congestion; None where that is switched off."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.

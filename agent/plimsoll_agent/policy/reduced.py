@@ -29,7 +29,7 @@ class Reduced:
 
 def reduced(disk: Disk, decision: Decision, situation: Situation) -> Reduced | NoOpinion | Unknown | None:
     """None if congestion is switched off here; ``NoOpinion`` of a disk that is never reduced."""
-    factors, desired = situation.congestion, decision.desired
+    factors, desired = situation.congestion(), decision.desired
     if factors is None:
         return None
     if not isinstance(desired, Desired) or desired.limits.unlimited or origin_of(desired.reason.code).aside:

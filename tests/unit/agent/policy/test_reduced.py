@@ -34,7 +34,7 @@ def answer(
     factors: Factors | None = Factors({FSID: a_factor_file()}),  # noqa: B008
     pool: str = "volumes",
 ) -> Reduced | NoOpinion | Unknown | None:
-    situation = Situation(now=NOON, rules=Rules(rules=rules or (a_rule(),)), congestion=factors)
+    situation = Situation(now=NOON, rules=Rules(rules=rules or (a_rule(),)), congestion=lambda: factors)
     return reduced(a_disk(cluster=FSID, pool=pool), Decision(desired=desired, trail=()), situation)
 
 
