@@ -43,7 +43,7 @@ SEVERITIES = {"critical", "warning", "info"}
 NODE_EXPORTER = {"node_textfile_scrape_error", "node_boot_time_seconds"}
 # Labels that Prometheus adds.
 OF_TARGETS = {"region", "instance", "job"}
-SITE = Site(compute_nodes='job="node"', promised_ratio=4)
+SITE = Site(compute_nodes='job="node"', promised_ratio=4, burst_left=0.1)
 """With every alert."""
 
 

@@ -30,7 +30,7 @@ from tests.week import (
 GOLDEN = Path(__file__).parents[1] / "unit/data/alerts.txt"
 BEGIN = 2 * DAY
 """The step at which each fault begins."""
-SITE = Site(compute_nodes='job="node"', promised_ratio=4)
+SITE = Site(compute_nodes='job="node"', promised_ratio=4, burst_left=0.1)
 Nodes = list[Node]
 
 
@@ -542,6 +542,13 @@ def more_promised_than_guests_ever_took(there: Nodes, begin: int, end: int) -> N
     """Two nodes take 1,000 IOPS together; 6,000 are promised instead of 2,000. Bytes are as before."""
     pool = {"cluster": "c1", "pool": "volumes", "volume_type": "gold"}
     there[0].is_("plimsoll_pool_promised_operations_per_second", 5000, begin, end, **pool)
+
+
+@fault(("PlimsollBurstsSpent", "warning", NODE), hours=3)
+def burst_nearly_spent(there: Nodes, begin: int, end: int) -> None:
+    for disk, left in (("vda", 0.05), ("vdb", 0.5)):
+        labels = {**GUEST, "target_device": disk, "parameter": "total_iops_sec"}
+        there[1].is_("plimsoll_disk_burst_saved_ratio", left, begin, end, **labels)
 
 
 @fault(hours=60)

@@ -70,7 +70,7 @@ def groups_of_alerts(site: Site) -> tuple[Group, ...]:
     """Without those that the site switches off."""
     groups = {
         "agent": chain(node.of_passes(site), node.of_daemon(site)),
-        "disks": node.of_disks(site),
+        "disks": chain(node.of_disks(site), node.of_bursts(site)),
         "region": chain(region.of_nodes(site), region.of_rollout(site), region.of_oversubscription(site)),
         "cephfs": cephfs.of_file_systems(site),
         "probes": chain(probes.of_promises(site), probes.of_runs(site), probes.of_latency(site)),
@@ -96,7 +96,9 @@ def alerts_of(site: Site) -> tuple[Alert, ...]:
 
 
 EVERY_ALERT = tuple(
-    dict.fromkeys(alert.name for alert in alerts_of(Site(compute_nodes='job="node"', promised_ratio=1)))
+    dict.fromkeys(
+        alert.name for alert in alerts_of(Site(compute_nodes='job="node"', promised_ratio=1, burst_left=0.1))
+    )
 )
 """Their names."""
 

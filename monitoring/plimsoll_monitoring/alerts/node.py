@@ -176,6 +176,23 @@ def _causes(site: Site) -> Iterator[str]:
     yield f"{site(metrics.DISKS_UNKNOWN)} > 0"
 
 
+def of_bursts(site: Site) -> Iterator[Alert]:
+    """Where the site says when a burst is nearly spent."""
+    if site.burst_left is None:
+        return
+    node = site.node_words
+    yield Alert(
+        name="PlimsollBurstsSpent",
+        severity="warning",
+        expr=f"count by {site.node()} ({site(metrics.DISK_BURST_SAVED_RATIO)} < {site.burst_left:g})",
+        hold="30m",
+        summary=f"{number('burst')} on {node}{site.in_words} nearly spent",
+        description=f"For half an hour {number('burst')} of disks on {node} had less than {100 * site.burst_left:g} %"
+        " of what they can save. When nothing is left, such a disk has its limit alone. `plimsoll disk explain` there"
+        " shows what a disk has saved.",
+    )
+
+
 def of_disks(site: Site) -> Iterator[Alert]:
     """Do the disks have the limits that they should have?"""
     node, on = site.node_words, f"on {site.node()}"

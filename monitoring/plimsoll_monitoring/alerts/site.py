@@ -77,6 +77,8 @@ class Site:
     """Guests of so many projects that stall at once are the cluster's fault, and no trick of a tenant."""
     promised_ratio: float | None = None
     """So many times what guests take at most may be promised; without it, no alert on that."""
+    burst_left: float | None = None
+    """The share of a burst below which it is nearly spent; without it, no alert on that."""
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     """Ranges as in ``[health]``, by measure, where they are not the shipped ones."""
     alerts: Mapping[str, Override] = field(default_factory=dict)
@@ -212,6 +214,7 @@ def _site(content: object, alerts: tuple[str, ...], labels: SiteLabels) -> Site:
             "broken_many": _count,
             "stalled_projects": _count,
             "promised_ratio": _ratio,
+            "burst_left": _ratio,
             "thresholds": lambda value: Keys(value, {name: _thresholds(name) for name in MEASURE}).done(),
             "alerts": lambda value: Keys(value, dict.fromkeys(alerts, _override)).done(),
         },

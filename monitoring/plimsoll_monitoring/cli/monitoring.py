@@ -48,8 +48,8 @@ class MonitoringAlerts(_Printed):
 
     The keys of FILE: region, instance (names of labels), selector, compute_nodes, ceph (matchers), labels, docs_url,
     dashboards_url, ceph_url, rollout, retired, probes_off (durations), broken_guests, broken_percent, broken_many,
-    stalled_projects, promised_ratio, thresholds (warning and critical of each figure of check_plimsoll), alerts
-    (enabled, severity and for of each).
+    stalled_projects, promised_ratio, burst_left, thresholds (warning and critical of each figure of check_plimsoll),
+    alerts (enabled, severity and for of each).
 
     Exit status:
         0   done

@@ -44,6 +44,7 @@ SUMMARIES: Mapping[str, str] = {
     "PlimsollProbesFail": "all probes fail",
     "PlimsollLatencyBudgetBurning": f"latency budget of {_TYPE} burns too fast",
     "PlimsollNodeWorseThanRegion": f"latency on {_TYPE} is far above that of the median node",
+    "PlimsollBurstsSpent": "disks have spent nearly all of their bursts",
     "PlimsollOversubscribed": f"limits on {_TYPE} add up to far more than guests take",
 }
 """By their names; labels are in plimsoll's own names."""

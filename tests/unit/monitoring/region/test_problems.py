@@ -234,7 +234,7 @@ def test_an_alert_makes_a_region_of_good_nodes_no_good_one() -> None:
 
 
 def test_each_alert_that_warns_has_a_summary_with_labels_that_it_has() -> None:
-    for alert in alerts_of(Site(compute_nodes='job="node"', promised_ratio=1)):
+    for alert in alerts_of(Site(compute_nodes='job="node"', promised_ratio=1, burst_left=0.1)):
         if alert.severity != "info":
             names = set(re.findall(r"{(\w+)}", SUMMARIES[alert.name]))
             shown = set(re.findall(r"labels\.(\w+)", alert.summary + alert.description)) | {"domain"}
