@@ -76,7 +76,6 @@ def one(cloud: Cloud, objects: int, way: str) -> int:
                 "--reserve", "0", "--when-full", "restart", "--patience", "120s", timeout=PATIENCE,
             )  # fmt: skip
             lines = (ran.out + ran.err).splitlines()
-            print(*lines, sep="\n")
             said = " | ".join(line for line in lines
                               if re.search(r"holds|restarts osd|Peaks|at most", line))  # fmt: skip
         else:
@@ -90,7 +89,8 @@ def one(cloud: Cloud, objects: int, way: str) -> int:
     stall, whole = f"{stalls.longest:.1f}", f"{took:.0f}" if clean else "never"
     say(ROW.format(way, killed, stall, whole, f"{most.peak / MIB:.0f}", load, said))
     (osdhost.group(HOST) / "memory.limit_in_bytes").write_text(str(2**40))
-    cloud.ceph.heal()
+    for daemon in daemons:
+        daemon.heal()
     cloud.ceph.wait_healthy(PATIENCE)
     return most.peak
 

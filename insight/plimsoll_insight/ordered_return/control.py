@@ -124,7 +124,7 @@ class Step:
 
     @property
     def is_hold(self) -> bool:
-        return self.why in HOLDS
+        return self.act is Act.WAIT and self.why in HOLDS
 
 
 def wait(why: Why, *facts: object, osds: tuple[int, ...] = ()) -> Step:

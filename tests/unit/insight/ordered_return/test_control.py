@@ -142,7 +142,7 @@ def test_what_holds_most_is_restarted_once_and_only_if_that_is_allowed() -> None
     sizes, free = {FIRST: 180 * MIB}, 210 * MIB
     assert ready(sizes, free).act is Act.WAIT
     step = ready(sizes, free, restarts=True)
-    assert (step.act, step.osds) == (Act.RESTART, (FIRST,))
+    assert (step.act, step.osds, step.is_hold) == (Act.RESTART, (FIRST,), False)
     assert ready({FIRST: 110 * MIB}, free, restarts=True).act is Act.WAIT  # no more than in peace
     progress = after(replace(begin(PLAN, UP | {FIRST}), waves=((SECOND,),)), step, 50)
     assert FIRST not in progress.expected  # it is away for a moment, and that is no loss
