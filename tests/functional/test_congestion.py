@@ -8,7 +8,6 @@ Another machine published hdd at 0.6 until now, and for a second cluster 0.5 in 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +35,7 @@ from tests.unit.node import FSID
 from tests.unit.person import Person, Ran
 from tests.unit.regionfile import a_key, keep_public
 
-END = int(time.time())
+END = int(datetime(2026, 11, 20, 12, 7, 13, tzinfo=UTC).timestamp())
 OTHER = "0" * 8 + FSID[8:]
 PERIOD = timedelta(seconds=30)
 OSDS = {

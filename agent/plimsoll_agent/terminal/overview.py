@@ -40,7 +40,7 @@ NOUNS: Mapping[str, str] = {
     "qos": "Keep Cinder's QoS specs and volume types as a file",
     "congestion": "Reduce limits while a cluster is congested",
     "probe": "Measure in guests what they get, and list the results",
-    "mds": "Watch the ranks of a CephFS; end thrashing, and undo that",
+    "mds": "Watch ranks of a CephFS; end thrashing, and undo that",
     "drill": "Record, mark, report and compare drills",
     "return": "Start OSDs that are down, in waves that fit memory",
     "region": "Show all nodes; approve, pause and hold for all of them",

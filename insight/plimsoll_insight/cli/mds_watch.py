@@ -119,11 +119,11 @@ class MdsWatch(LocalCommand, Listing):
             self.empty = " ".join((self.empty or "", *self.closing))
         match by:
             case "rank":
-                return _RANK, list(_rank_rows(view))
+                return RANK_COLUMNS, list(_rank_rows(view))
             case "time":
-                return _TIME, list(_time_rows(view))
+                return TIME_COLUMNS, list(_time_rows(view))
             case _:
-                return _DIRECTORY, list(_directory_rows(view))
+                return DIRECTORY_COLUMNS, list(_directory_rows(view))
 
     def _watch(self, parsed_args: argparse.Namespace) -> _View:
         length, interval = time_of("--for", parsed_args.length), time_of("--interval", parsed_args.interval)
@@ -250,7 +250,7 @@ def _cache(size: int | None) -> Shown:
 
 
 _ANSWER = Column("answer", long=True)
-_RANK = (
+RANK_COLUMNS = (
     Column("rank", right=True),
     Column("daemon", most=24),
     Column("requests_sec", head="REQ/S", right=True),
@@ -286,14 +286,14 @@ def _rank_rows(view: _View) -> Iterator[Sequence[object]]:
         )  # fmt: skip
 
 
-_TIME = (
+TIME_COLUMNS = (
     Column("begin"),
     Column("end", long=True),
     Column("requests_sec", head="REQ/S", right=True),
     Column("forwarded", right=True),
     Column("latency", right=True),
     Column("moves", right=True),
-    Column("ranks", head="REQ/S BY RANK"),
+    Column("ranks", head="REQ/S BY RANK", wraps=True),
     _ANSWER,
 )
 
@@ -319,12 +319,12 @@ def _moment(time: float) -> Shown:
     return Shown(moment.isoformat(timespec="milliseconds"), f"{moment:%H:%M:%S}")
 
 
-_DIRECTORY = (
+DIRECTORY_COLUMNS = (
     Column("directory", most=60, least=20),
     Column("moves", right=True),
     Column("most_in_10_minutes", head="IN 10 MIN", right=True),
     Column("last", wraps=True),
-    Column("ranks"),
+    Column("ranks", wraps=True),
     _ANSWER,
 )
 

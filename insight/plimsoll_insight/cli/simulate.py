@@ -74,8 +74,7 @@ class Simulate(Replaying):
     Examples:
         plimsoll simulate --from-prometheus --since 7d --rules new.yaml
         plimsoll simulate --from-prometheus http://prometheus:9090 --qos qos.yaml --by disk
-        plimsoll simulate four-volumes --plot scenario.html
-        plimsoll simulate shares-under-congestion
+        plimsoll simulate shares-under-congestion --plot scenario.html
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

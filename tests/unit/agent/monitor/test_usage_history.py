@@ -41,6 +41,7 @@ def test_a_pass_is_kept_with_four_digits_and_without_disks_of_which_nothing_is_k
         limit="write_iops_sec",
         share=0.5025,
         allowed=100,
+        rates=replace(RATES, latency=None),
     )
     assert (past.at, dict(past.disks)) == (NOON, {a_name(1).key: used})
 
@@ -91,7 +92,8 @@ def test_rates_that_are_not_those_of_the_disks_beside_them_are_none(tmp_path: Pa
 
 
 def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: Path) -> None:
-    idle = a_last_disk(actual=None, rates=Rates(0.0, 0.0, 0.0, 0.0, 300.0))
+    rates = Rates(0.0, 0.0, 0.0, 0.0, 300.0)
+    idle = a_last_disk(actual=None, rates=rates)
     append(State(tmp_path), a_last_pass(idle))
     (past,) = passes(State(tmp_path))
     assert dict(past.disks) == {
@@ -102,6 +104,7 @@ def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: 
             limit=None,
             share=None,
             allowed=None,
+            rates=rates,
         )
     }
 

@@ -873,9 +873,10 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
         write(state)
     state.record.touch()
     kept = (state.clock, state.probes, state.probes_shown, state.last_pass, state.consoles, state.usage, state.orders)
-    for path in (*kept, state.usage_before, state.daemon):
+    kept += (state.usage_before, state.daemon, state.file_systems)
+    for path in kept:
         path.touch()
-    with state.daemon_locked():
+    with state.daemon_locked(), state.file_systems_locked():
         pass
     for path in (state.directory / "probes.lock", state.histograms, state.histograms_lock):
         path.touch()

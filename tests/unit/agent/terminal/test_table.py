@@ -21,6 +21,7 @@ from plimsoll_insight.cli import (
     drill_report,
     forecast,
     load,
+    mds_watch,
     region_load,
     return_plan,
     simulate,
@@ -69,6 +70,7 @@ USUAL = {
     "part": ["QoS specs", "guests"],
     "name": ["default/internal-rack2/ceph1-021", "  osd.382"],
     "jobs": ["read, write, mixed"],
+    "ranks": ["0: 1,950  1: 12  2: 0.3", "2"],
 }  # fmt: skip
 LISTS: dict[str, Sequence[Column]] = {
     "disk list": disk.LIST_COLUMNS,
@@ -92,6 +94,9 @@ LISTS: dict[str, Sequence[Column]] = {
     "simulate": simulate.COLUMNS,
     "drill report": drill_report.COLUMNS,
     "drill compare": drill_compare.COLUMNS,
+    "mds watch": mds_watch.RANK_COLUMNS,
+    "mds watch --by time": mds_watch.TIME_COLUMNS,
+    "mds watch --by directory": mds_watch.DIRECTORY_COLUMNS,
     "return plan": return_plan.COLUMNS,
     "top --once": top_once.COLUMNS,
     "rules test": rules_test._COLUMNS,
