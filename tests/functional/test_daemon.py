@@ -256,7 +256,7 @@ def test_attempts_to_connect_come_later_each_time_up_to_a_minute(share: float) -
 def service(tmp_path: Path) -> Iterator[Service]:
     rules = tmp_path / "rules.yaml"
     # The test driver refuses a base without a burst.
-    rules.write_text("default: {limits: {total_iops_sec: 250, total_iops_sec_max: 300}}\n")
+    rules.write_text("default: {limits: {total_iops_sec: 250, total_iops_sec_max: 250}}\n")
     whole = config.load([], [])
     settings = replace(
         whole,
@@ -320,7 +320,7 @@ rules:
   - name: canaries
     match: {guest: [UUID]}
     override: true
-    limits: {total_iops_sec: 250, total_iops_sec_max: 300}
+    limits: {total_iops_sec: 250, total_iops_sec_max: 250}
     probe: {every: 6h, jobs: [read, write, mixed], directory: /var/tmp}
     objective: {p50: 10ms, p99: 50ms, slowest: 2s}
 """

@@ -146,6 +146,8 @@ FIRING = {
         *(alert(name[0], lasted, *name[1:], **labels) for name, labels, lasted in WARNINGS),
     ],
 }
+THRASHING = {"A": 2, "B": SOME_TIME}
+"""Of a file system: Ceph's manager knows no region."""
 NORTH_GOLD, NORTH_STANDARD, SOUTH_STANDARD = (
     {"region": region, "volume_type": volume_type}
     for region, volume_type in (("north", "gold"), ("north", "standard"), ("south", "standard"))
@@ -183,14 +185,16 @@ def each(values: dict[int, Value], **labels: str) -> list[Series]:
 
 REGION = {
     "Alerts, critical": figure(1),
-    "Alerts, warning": figure(15),  # 13, and the latency budget of two quantiles
+    "Alerts, warning": figure(16, 15),  # 14, and the latency budget of two quantiles
     "Promise kept": figure(3 / 5, 2 / 3),
     "Nodes unreachable or behind": figure(7),
     "Disks unlimited": figure(2, 1),
     "Probes overdue": figure(1),
     "Ceph's health": figure(1),
     "PGs that accept I/O": figure(0.95),
-    "Alerts that fire": Panel(FIRING, FIRING),
+    "Alerts that fire": Panel(
+        {ref: [*FIRING[ref], s(value, alertname="PlimsollMdsThrashing")] for ref, value in THRASHING.items()}, FIRING
+    ),
     "Nodes unreachable or behind, one by one": Panel(
         {
             "A": each(BEHIND),
@@ -481,12 +485,14 @@ DISK = {
 EXPECTED = {"plimsoll-region": REGION, "plimsoll-node": NODE, "plimsoll-disk": DISK}
 OF_REGION = 9
 """Alerts that are about no node."""
+OF_NO_REGION = 1
+"""Of a file system: Ceph's manager knows no region."""
 MARKS = {
-    ("plimsoll-region", "all"): 17,
+    ("plimsoll-region", "all"): 17 + OF_NO_REGION,
     ("plimsoll-region", "one"): 17,
-    ("plimsoll-node", "all"): OF_REGION + 2,
+    ("plimsoll-node", "all"): OF_REGION + OF_NO_REGION + 2,
     ("plimsoll-node", "one"): OF_REGION,
-    ("plimsoll-disk", "all"): OF_REGION + 2,
+    ("plimsoll-disk", "all"): OF_REGION + OF_NO_REGION + 2,
     ("plimsoll-disk", "one"): OF_REGION + 1,
 }
 CHOICES: dict[str, set[str]] = {

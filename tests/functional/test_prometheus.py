@@ -166,6 +166,7 @@ selector: 'job="node"'
 compute_nodes: 'job="node", role="compute"'
 labels: {team: storage}
 promised_ratio: 2.5
+burst_left: 0.1
 docs_url: https://docs.example.com/p
 thresholds: {pass_age: {warning: 3600}}
 alerts:

@@ -159,7 +159,7 @@ def test_people_get_a_sentence_on_each_and_what_is_missing(prometheus: Served) -
     done = ran(prometheus, "--region", "north")
     said = " ".join(done.out.split())
     assert (
-        "gold: at least 5,500 IOPS promised (1 of 12 disks unlimited), 2,100 the most seen in a week"
+        "gold: at least 5500 IOPS promised (1 of 12 disks unlimited), 2100 the most seen in a week"
         " (at least 2.6 ×), peak use at most 32.7 %, p99 at that peak unknown" in said
     )
     assert "standard: 500 IOPS promised, 150 the most seen in a week (3.3 ×), peak use 30 %, p99" in said

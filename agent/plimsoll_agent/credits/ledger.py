@@ -100,8 +100,9 @@ def burst_of(limits: Limits, base: str) -> Burst:
 
 
 def bursts(limits: Limits) -> dict[str, Burst]:
-    """The limits that have a burst, by their names."""
-    return {base: burst_of(limits, base) for base in BASES if getattr(limits, f"{base}_max")}
+    """The limits that have a burst, by their names; a second of the rate, the least that QEMU takes, is none."""
+    every = {base: burst_of(limits, base) for base in BASES}
+    return {base: burst for base, burst in every.items() if burst.capacity > burst.rate}
 
 
 def whole(limits: Limits, reason: Reason) -> Limits:

@@ -99,7 +99,7 @@ def stop_lines(result: Judgement, digest: str, *, compared: bool) -> tuple[str, 
     brake = result.brake
     return (
         f"Brake: new QoS specs and types not published: they would change the limits of"
-        f" {result.number:,} of {result.of:,} attached volumes (allowed: {brake.volumes:,} volumes or"
+        f" {result.number} of {result.of} attached volumes (allowed: {brake.volumes} volumes or"
         f" {brake.percent} %, no removal, no cut to 1/{result.factor} or less, no raise to {result.factor} times as"
         f" much or more, no limit below {lowest_words(result.lowest)})",
         *(f"{edit_words(row)}: {_counts_words(row, result.factor)}" for row in result.rows),
@@ -150,9 +150,9 @@ def _counts_words(row: TypeEffects, factor: int) -> str:
     }
     several = len(row.counts) > 1
     parts = [
-        f"{f'{row.counts[effect]:,} ' if several else ''}{words[effect]}" for effect in Effect if effect in row.counts
+        f"{f'{row.counts[effect]} ' if several else ''}{words[effect]}" for effect in Effect if effect in row.counts
     ]
-    volumes = f"{row.number:,} {'volume' if row.number == 1 else 'volumes'}"
+    volumes = f"{row.number} {'volume' if row.number == 1 else 'volumes'}"
     return f"{volumes} of type {printable(row.type.name)}, {', '.join(parts)}"
 
 

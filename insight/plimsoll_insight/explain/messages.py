@@ -200,7 +200,7 @@ def limit_words(slow: Sequence[Interval]) -> str:
         return "its limit"
     if "_iops_" in limit:
         scope = "" if limit.startswith("total") else f"{limit.partition('_')[0]} "
-        return f"its {amount:,.0f} {scope}IOPS"
+        return f"its {amount:.0f} {scope}IOPS"
     return f"its {short_limits(Limits.from_mapping({limit: round(amount)}))}"
 
 

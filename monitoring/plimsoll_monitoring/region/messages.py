@@ -261,10 +261,10 @@ def amount(value: float | None, unit: str) -> str:
     if value is None:
         return UNKNOWN
     if unit == "operations":
-        return f"{value:,.0f}"
+        return f"{value:.0f}"
     for factor, name in ((2**40, "TiB/s"), (2**30, "GiB/s"), (2**20, "MiB/s")):
         if value >= factor:
-            return f"{value / factor:,.3g} {name}" if value < 1000 * factor else f"{value / factor:,.0f} {name}"
+            return f"{value / factor:.3g} {name}" if value < 1000 * factor else f"{value / factor:.0f} {name}"
     return f"{value / 2**10:.3g} KiB/s"
 
 
@@ -284,7 +284,7 @@ def use_words(row: promised.PromiseRow) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.2g} ×" if ratio < 10 else f"{ratio:,.0f} ×"
+    return f"{ratio:.2g} ×" if ratio < 10 else f"{ratio:.0f} ×"
 
 
 def promised_name(row: promised.PromiseRow, *, regions: bool) -> str:
@@ -331,7 +331,7 @@ def _left_out(row: promised.PromiseRow) -> str:
 
 
 def _short(value: float, unit: str) -> str:
-    return f"{value / 1e6:,.3g} M" if unit == "operations" and value >= 1e6 else amount(value, unit)
+    return f"{value / 1e6:.3g} M" if unit == "operations" and value >= 1e6 else amount(value, unit)
 
 
 def known_since(rows: Iterable[promised.PromiseRow], now: float, over: promised.Over) -> Iterator[str]:
