@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from plimsoll_agent.catalogue.orders import Orders, RegionApproval
 from plimsoll_agent.catalogue.stages import Stages
+from plimsoll_agent.credits.ledger import Account, bursts
 from plimsoll_agent.messages import congestion, sentences, serialize
 from plimsoll_agent.messages.catalogue import SHOWN, stages_words
 from plimsoll_agent.messages.record import entry_data, reason_words
@@ -39,6 +40,11 @@ def head(disk: Disk) -> str:
     return printable(", ".join(parts))
 
 
+def _has_burst(disk: Disk, account: tuple[Limits, Account | None]) -> bool:
+    """Whether a burst is actual or known, not only desired."""
+    return account[1] is not None or not isinstance(disk.actual, Limits) or bool(bursts(disk.actual))
+
+
 def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool = False) -> list[tuple[str, str]]:
     """Each source with its answer, in the order in which they are asked; then desired, actual and its history."""
     disk, desired = outcome.disk, outcome.decision.desired
@@ -47,7 +53,7 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
     if (words := congestion.words(reduced(disk, outcome.decision, situation))) is not None:
         lines.append(("congestion", words))
     lines.append(("actual", sentences.actual_words(disk.actual, exact=exact) + _history(disk, record)))
-    if (account := account_of(outcome, situation.accounts)) is not None:
+    if (account := account_of(outcome, situation.accounts)) is not None and _has_burst(disk, account):
         lines.append(("saved", saved_words(*account)))
     if disk.drifted:
         lines.append(("defined", f"{sentences.actual_words(disk.defined, exact=exact)} (libvirt's definition)"))

@@ -19,6 +19,7 @@ from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.node import FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
 from tests.unit.values import NOON
 
@@ -226,8 +227,12 @@ def test_what_is_saved_stands_in_explain_and_in_the_metrics(bursting: Bursting) 
 
 def test_a_burst_that_was_never_read_is_unknown_and_no_series(tmp_path: Path) -> None:
     report = Bursting(tmp_path).node.run(Mode.PLAN)
-    rows = explain.rows(report.outcomes[0], report.situation, Record(tmp_path / "none"))
-    assert dict(rows)["saved"] == "unknown: its counters have not been read"
+    record, unlimited = Record(tmp_path / "none"), report.outcomes[0]
+    limited = replace(unlimited, disk=replace(unlimited.disk, actual=unlimited.decision.desired.limits))
+    assert "saved" not in dict(explain.rows(unlimited, report.situation, record))
+    assert (
+        dict(explain.rows(limited, report.situation, record))["saved"] == "unknown: its counters have not been read"
+    )
     assert pass_summary.fold(None, report, SETTING).disks[0].saved == {}
 
 
