@@ -118,6 +118,15 @@ def test_only_nodes_of_a_stage_see_its_specs_and_an_approval_of_them(number: int
         assert orders.approve(Of.SPECS, OTHER.digest, NOW) == (position in nodes)
 
 
+def test_the_last_stage_has_its_specs_also_where_those_of_before_are_approved() -> None:
+    """They were edited in the same week, or approved for the return from an approval that was withdrawn."""
+    region = staged_at(2)
+    assert region.other is not None
+    before = RegionApproval(Of.SPECS, region.other.digest, NOW, NOW + timedelta(days=7), "ann", "sale")
+    region = replace(region, orders=replace(region.orders, approvals=(before,)))
+    assert [region.on_node(position).specs for position in (0.5, 60.0)] == [OTHER.specs] * 2
+
+
 @pytest.mark.parametrize("read", [oldregion.read, oldregion.read_with_approvals])
 @pytest.mark.parametrize(("number", "limit"), [(0, "500"), (1, "500"), (2, "5")])
 def test_a_node_of_an_earlier_release_waits_for_the_last_stage(read: Any, number: int, limit: str) -> None:
