@@ -293,6 +293,7 @@ def _stages_data(stages: Stages) -> dict[str, object]:
         "without": sorted(stages.without),
         "reached": stages.reached,
         "entered": None if stages.entered is None else stages.entered.isoformat(),
+        "began": None if stages.began is None else stages.began.isoformat(),
     }
 
 
@@ -352,6 +353,7 @@ def _stages(value: Any) -> Stages:
         without=frozenset(Condition(one) for one in several(text, value["without"]) if one in list(Condition)),
         reached=count(value["reached"]),
         entered=maybe(time, value["entered"]),
+        began=maybe(time, value["began"]),
     )
 
 

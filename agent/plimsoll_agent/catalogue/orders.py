@@ -62,6 +62,11 @@ class RegionApproval:
         return (self.of, self.digest) == (other.of, other.digest)
 
     @property
+    def began(self) -> datetime:
+        """When it was first approved: only before that no node had it."""
+        return self.since if self.stages is None or self.stages.began is None else self.stages.began
+
+    @property
     def complete(self) -> bool:
         """Whether it counts on all nodes."""
         return self.stages is None or self.stages.is_last
@@ -77,7 +82,7 @@ class Withdrawal:
     before: str
     """Of specs and types: the digest of those of before, which are published again; else empty."""
     began: datetime
-    """When the approval was made: only what was changed since is restored."""
+    """When the approval was first made: only what was changed since is restored."""
     since: datetime
     until: datetime
     by: str

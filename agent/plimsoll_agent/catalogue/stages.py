@@ -80,6 +80,8 @@ class Stages:
     """The number of the present stage, from 0."""
     entered: datetime | None = None
     """When it was first published; None until then."""
+    began: datetime | None = None
+    """When the same was first approved in stages, if it was approved again since."""
 
     def __post_init__(self) -> None:
         grows = all(one < other for one, other in pairwise((0.0, *self.percent)))

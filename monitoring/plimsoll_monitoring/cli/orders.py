@@ -384,18 +384,20 @@ def _in_stages(
             f"{_approval_words(going[0], last)} has not reached all nodes yet; withdraw it first, so that what is"
             " judged has one cause: plimsoll region withdraw " + going[0].digest[:SHOWN]
         )
-    if one.of is Of.SPECS and last is not None:
-        if again is not None and again.stages is not None:
-            stages = replace(stages, before=again.stages.before, types=again.stages.types)
-        elif last.read == last.published:
+    earlier = again or next((each for each in last_orders.staged if each.is_of(one)), None)
+    if earlier is not None and earlier.stages is not None:
+        # Some nodes have it since then, also if a withdrawal was not published.
+        stages = replace(stages, before=earlier.stages.before, types=earlier.stages.types, began=earlier.began)
+    elif one.of is Of.SPECS and last is not None:
+        if last.read == last.published:
             raise UsageError(f"{one.digest[:SHOWN]} is published on all nodes already: it cannot come in stages")
-        else:
-            types = tuple(sorted(last.types.get(id, id) for id in last.touched))
-            stages = replace(stages, before=last.published, types=types)
+        types = tuple(sorted(last.types.get(id, id) for id in last.touched))
+        stages = replace(stages, before=last.published, types=types)
+    # One that has reached all nodes is as any other from now on.
+    others = (*orders.approvals, *(replace(each, stages=None) for each in orders.staged))
     return replace(
         orders,
-        approvals=tuple(each for each in orders.approvals if not each.is_of(one)),
-        # One that has reached all nodes is as any other from now on.
+        approvals=tuple(each for each in others if not each.is_of(one)),
         staged=(replace(one, stages=stages),),
         withdrawals=tuple(each for each in orders.withdrawals if not one.is_of(each)),
     )
@@ -411,7 +413,7 @@ def _withdrawal(one: RegionApproval, stages: Stages, now: datetime, why: str) ->
         of=one.of,
         digest=one.digest,
         before=stages.before,
-        began=one.since,
+        began=one.began,
         since=now,
         until=now + _WITHDRAWN_FOR,
         by=who(),

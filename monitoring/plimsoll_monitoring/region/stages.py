@@ -72,7 +72,7 @@ def questions(case: Case) -> dict[str, str]:
     approval = braces(equal("approval", case.approval.digest[:_DIGITS]))
     here = f"(max by (region, instance) ({metrics.STAGE_IN_EFFECT}{approval}))"
     types = any_of("volume_type", case.stages.types) if case.stages.types else ""
-    over, back = f"[{case.window}s]", max(0, int(case.now - case.approval.since.timestamp()))
+    over, back = f"[{case.window}s]", max(0, int(case.now - case.approval.began.timestamp()))
     failures = braces(types, equal("state", Kind.FAILED.value))
 
     def of_stage(vector: str) -> str:

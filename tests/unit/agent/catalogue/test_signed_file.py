@@ -76,6 +76,7 @@ IN_STAGES = replace(
                     without=frozenset({Condition.HEALTH}),
                     reached=1,
                     entered=NOW,
+                    began=NOW - timedelta(hours=1),
                 ),
             ),
         ),
