@@ -21,7 +21,7 @@ from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.region.stages import findings
 from tests.functional.conftest import Ran
-from tests.functional.test_region import RegionalNode, cloud, digest_in, edit, node, published
+from tests.functional.test_region import RegionalNode, cloud, digest_in, edit, node, published, volume
 from tests.simulated_region import Served, prometheus_of
 
 __all__ = ["cloud", "node"]
@@ -313,6 +313,47 @@ def test_what_was_withdrawn_is_as_before_on_all_nodes(node: RegionalNode, living
         assert [limit_on(node, name) for name in (EARLY, LAST)] == [("500", True)] * 2, attempt
     edit(node, total_iops_sec="500")
     assert node.make(**here).status == 0
+
+
+def test_nodes_of_a_stage_return_to_a_spec_that_was_corrected_before_the_withdrawal(node: RegionalNode) -> None:
+    digest = staged(node)
+    node.make()
+    assert limit_on(node, EARLY) == ("5", True)
+    edit(node, total_iops_sec="450")
+    node.make()
+    assert (published(node), limit_on(node, EARLY)) == ({"total_iops_sec": "450"}, ("5", True))
+    node.orders("withdraw", digest)
+    for _ in range(2):
+        assert node.make().status == 0
+        assert limit_on(node, EARLY) == ("450", True)
+
+
+def test_what_was_withdrawn_stays_so_where_the_brake_alone_would_let_it_through_now(node: RegionalNode) -> None:
+    """Fewer volumes are attached than when it was approved."""
+    node.cloud.volumes = [volume(number) for number in range(1, 101)]
+    node.make()
+    edit(node, total_iops_sec="200")
+    digest = digest_in(node.make())
+    node.orders("approve", digest, "--stages", "1%,100%", "--reason", "sale")
+    node.make()
+    node.cloud.volumes = node.cloud.volumes[:10]
+    node.orders("withdraw", digest)
+    for _ in range(2):
+        assert node.make().status == 4
+        assert published(node) == {"total_iops_sec": "500"}
+
+
+def test_an_approval_again_must_name_the_types_that_lose_their_limits_as_the_first_had_to(node: RegionalNode) -> None:
+    """Else the brake of the region would stop it in its last stage only."""
+    node.make()
+    edit(node)
+    digest = digest_in(node.make())
+    words = ("approve", digest, "--stages", "1%,100%", "--reason", "sale")
+    assert node.orders(*words, "--remove", "gold").status == 0
+    node.make()
+    ran = node.orders(*words, "--without", "verdicts")
+    assert ran.status == 64
+    assert "to allow that, add --remove" in ran.err
 
 
 def test_a_plan_shows_whom_each_stage_adds(node: RegionalNode, living: Served) -> None:

@@ -115,27 +115,31 @@ def write_region(
         digest = cloud.digest
         step = advanced(orders.standing(now), last_orders, digest, judge_stage, now)
 
-        def lost(withdrawal: Withdrawal) -> frozenset[str]:
-            there, back = states.of(withdrawal.digest), states.of(withdrawal.before)
+        def lost(withdrawal: Withdrawal, to: str) -> frozenset[str]:
+            there, back = states.of(withdrawal.digest), states.of(to)
             return judge(there, back, volumes, brake).removals if there and back else frozenset()
 
-        orders, approval = with_returns(step.orders, last_orders, lost, now), in_stages(step.orders)
-        earlier = states.before(orders, now)
-        publication, stop, types = cloud, None, frozenset[str]()
-        if earlier is not None:
+        orders, approval = step.orders, in_stages(step.orders)
+        earlier = states.before(orders, last_orders, now)
+        publication, stop, types, removals = cloud, None, frozenset[str](), frozenset[str]()
+        if earlier is not None and earlier.digest != digest:
             judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
             types = frozenset(row.type.id for row in judgement.rows)
+            withdrawn = orders.withdrawn(Of.SPECS, frozenset({digest}), now) is not None
             if approval is not None and approval.digest == digest and not approval.complete:
-                publication = earlier
-            elif region_brake.stopped(judgement, orders.on_all, digest, now):
-                publication, stop = earlier, judgement
+                publication, removals = earlier, judgement.removals
+            elif withdrawn or region_brake.stopped(judgement, orders.on_all, digest, now):
+                # What was withdrawn stays so, also where fewer volumes are attached now.
+                publication, stop, removals = earlier, judgement, judgement.removals
         elif (
-            last_reading is not None
+            earlier is None
+            and last_reading is not None
             and digest != last_reading.published
             and not orders.on_all.approve(Of.SPECS, digest, now)
         ):
             # Without the earlier file there is nothing to compare with: the brake stops any other state.
             stop = Judgement(brake=brake, factor=node.factor, lowest=node.lowest)
+        orders = with_returns(orders, last_orders, publication.digest, lost, now)
         reading = LastReading(
             at=now,
             read=digest,
@@ -143,6 +147,7 @@ def write_region(
             types={id: type.name for id, type in {**publication.types, **cloud.types}.items()},
             orders=orders,
             touched=types,
+            removals=removals,
             stops=step.stops,
         )
         if stop is not None:
@@ -151,7 +156,7 @@ def write_region(
             since = (
                 last_reading.since if last_reading is not None and same and last_reading.since is not None else now
             )
-            reading = replace(reading, since=since, lines=lines, removals=stop.removals)
+            reading = replace(reading, since=since, lines=lines)
             complaints += lines
             if earlier is None and last_reading is not None:
                 state.save_last(replace(reading, published=last_reading.published, orders=last_reading.orders))

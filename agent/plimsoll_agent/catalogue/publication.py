@@ -84,9 +84,15 @@ class States:
     def of(self, digest: str) -> Lists | None:
         return next((each for each in (self.read, self.main, self.other) if each and each.digest == digest), None)
 
-    def before(self, orders: Orders, now: datetime) -> Lists | None:
-        """What an edit is compared with: the main ones, or if these were withdrawn, those of before."""
-        withdrawal = None if self.main is None else orders.withdrawn(Of.SPECS, frozenset({self.main.digest}), now)
+    def before(self, orders: Orders, last: Orders, now: datetime) -> Lists | None:
+        """What an edit is compared with: the main ones, or if these were withdrawn, those of before.
+
+        A small edit, such as one more type, may have followed since all nodes had what is withdrawn now.
+        """
+        if self.main is None:
+            return None
+        digests = {self.main.digest, *(one.digest for one in last.staged if one.complete)}
+        withdrawal = orders.withdrawn(Of.SPECS, frozenset(digests), now)
         return self.main if withdrawal is None else self.of(withdrawal.before) or self.main
 
 
@@ -105,21 +111,23 @@ def other_of(orders: Orders, states: States, publication: Lists) -> Lists | None
 
 
 def with_returns(
-    orders: Orders, last: Orders, removals: Callable[[Withdrawal], frozenset[str]], now: datetime
+    orders: Orders, last: Orders, digest: str, removals: Callable[[Withdrawal, str], frozenset[str]], now: datetime
 ) -> Orders:
-    """The orders with an approval of the specs of before for each withdrawal, so that all nodes return to these.
+    """The orders with approvals for each withdrawal, so that all nodes return to the specs of before.
 
-    ``removals`` are the volume types whose limits the return removes; an approval that was published stays as it is.
+    They return to the ``digest`` that is published, where that is a small edit of these when the withdrawal is first
+    published. ``removals`` are the types whose limits a return removes; a published approval stays as it is.
     """
     returns: list[RegionApproval] = []
     for each in orders.withdrawals:
         if each.of is not Of.SPECS or orders.withdrawn(Of.SPECS, frozenset({each.digest}), now) is None:
             continue
-        same = [one for one in last.approvals if one.digest == each.before and one.since == each.since]
+        same = [one for one in last.approvals if one.since == each.since]
         why = f"withdrawn at {minute(each.since)}: {each.why}"
-        returns.append(
-            same[0]
-            if same
-            else RegionApproval(Of.SPECS, each.before, each.since, each.until, each.by, why, removals(each))
-        )
-    return replace(orders, approvals=(*orders.approvals, *returns))
+        returns += same or [
+            RegionApproval(Of.SPECS, to, each.since, each.until, each.by, why, removals(each, to))
+            for to in dict.fromkeys((each.before, digest))
+            if to != each.digest
+        ]
+    new = (one for one in dict.fromkeys(returns) if one not in orders.approvals)
+    return replace(orders, approvals=(*orders.approvals, *new))

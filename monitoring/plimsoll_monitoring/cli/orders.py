@@ -100,8 +100,8 @@ class _RegionOrder(LocalCommand):
             last = state.last()
             orders = last.orders if last is not None else Orders()
             # The approvals for a return to the specs of before are made of the withdrawals at each publication.
-            returns = {(each.before, each.since) for each in orders.withdrawals}
-            approvals = (one for one in orders.approvals if (one.digest, one.since) not in returns)
+            returns = {each.since for each in orders.withdrawals}
+            approvals = (one for one in orders.approvals if one.since not in returns)
             orders = replace(orders, approvals=tuple(approvals))
         return orders.standing(now)
 

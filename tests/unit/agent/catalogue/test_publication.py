@@ -144,17 +144,35 @@ BACK = Withdrawal(
 def test_a_withdrawal_brings_back_the_state_of_before_in_the_middle_and_after_the_last_stage(main: Lists) -> None:
     states = States(read=AFTER, main=main, other=AFTER if main is BEFORE else BEFORE)
     orders = Orders(withdrawals=(BACK,))
-    assert states.before(orders, NOON + WAIT) == BEFORE
-    assert states.before(Orders(withdrawals=(BACK,), staged=(APPROVAL,)), NOON + WAIT) == main, "approved again"
+    assert states.before(orders, Orders(), NOON + WAIT) == BEFORE
+    again = Orders(withdrawals=(BACK,), staged=(APPROVAL,))
+    assert states.before(again, Orders(), NOON + WAIT) == main, "approved again"
     assert other_of(orders, states, BEFORE) is None
-    approved = with_returns(orders, Orders(), lambda _: frozenset({"t"}), NOON + WAIT)
+    approved = with_returns(orders, Orders(), BEFORE.digest, lambda *_: frozenset({"t"}), NOON + WAIT)
     assert approved.approve(Of.SPECS, BEFORE.digest, NOON + WAIT, removing="t")
     assert not approved.approve(Of.SPECS, AFTER.digest, NOON + WAIT)
+
+
+def test_a_withdrawal_after_the_last_stage_brings_back_the_state_of_before_a_small_edit_too() -> None:
+    states = States(read=THIRD, main=THIRD, other=BEFORE)
+    assert states.before(Orders(withdrawals=(BACK,)), at(2), NOON + WAIT) == BEFORE
+    assert states.before(Orders(withdrawals=(BACK,)), at(1), NOON + WAIT) == THIRD, "these never had it"
 
 
 def test_what_a_return_removes_is_known_from_its_first_publication_on() -> None:
     """Later the withdrawn specs may be in no file any more, so nothing tells what they did."""
     orders = Orders(withdrawals=(BACK,))
-    first = with_returns(orders, Orders(), lambda _: frozenset({"t"}), NOON + WAIT)
-    later = with_returns(orders, first, lambda _: frozenset(), NOON + 2 * WAIT)
+    first = with_returns(orders, Orders(), BEFORE.digest, lambda *_: frozenset({"t"}), NOON + WAIT)
+    later = with_returns(orders, first, BEFORE.digest, lambda *_: frozenset(), NOON + 2 * WAIT)
     assert later.approvals == first.approvals
+    lost = with_returns(later, later, BEFORE.digest, lambda *_: frozenset(), NOON + 2 * WAIT)
+    assert lost.approvals == first.approvals, "where the file with the orders is lost they are those published last"
+
+
+def test_nodes_return_to_a_small_edit_of_the_state_of_before_but_a_later_one_is_as_any_other() -> None:
+    """The spec was corrected in Cinder before the approval was withdrawn, or at once."""
+    orders = Orders(withdrawals=(BACK,))
+    first = with_returns(orders, Orders(), THIRD.digest, lambda *_: frozenset(), NOON + WAIT)
+    later = with_returns(orders, first, lists(8).digest, lambda *_: frozenset(), NOON + 2 * WAIT)
+    for each in (first, later):
+        assert [one.digest for one in each.approvals] == [BEFORE.digest, THIRD.digest]
