@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence, Set
 from datetime import UTC, datetime
 
 from plimsoll_agent.catalogue.orders import Of, Withdrawal
+from plimsoll_agent.credits.ledger import whole
 from plimsoll_agent.model.entries import RecordedChange
+from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.policy.decide import Situation
@@ -57,7 +59,16 @@ def _let_through(rows: Sequence[RecordedChange], since: datetime, revisions: Set
     for of_disk in by_disk.values():
         first = next((row.at for row in of_disk if row.at >= since and row.revision in revisions), None)
         if first is not None and all(_of_rules(row) for row in of_disk if row.at >= first):
-            yield from pasts(of_disk, first, _EVER, {})
+            yield from pasts(_with_whole_bursts(of_disk), first, _EVER, {})
+
+
+def _with_whole_bursts(rows: Sequence[RecordedChange]) -> Iterator[RecordedChange]:
+    """The changes of a disk with limits as desired, of whose bursts only what was saved was written."""
+    limits: dict[Limits, Limits] = {}
+    for row in rows:
+        full = whole(row.after, row.reason)
+        yield replace(row, before=limits.get(row.before, row.before), after=full)
+        limits = {row.after: full}
 
 
 def _of_rules(row: RecordedChange) -> bool:

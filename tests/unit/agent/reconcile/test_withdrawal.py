@@ -14,9 +14,11 @@ from plimsoll_agent.catalogue.stages import Stages
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Mode
+from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.util.frozen import replace
+from tests.unit.agent.passes.test_bursts import BURST, Bursting
 from tests.unit.agent.reconcile.test_brake import BBB, BRONZE, CCC, SLIP, a_node, bronze, bronze_disks, rules, stopped
-from tests.unit.node import Node, codes, set_by_hand
+from tests.unit.node import Node, changes, codes, set_by_hand
 from tests.unit.values import NOON
 
 DAY = timedelta(days=1)
@@ -84,6 +86,29 @@ def test_each_limit_is_as_before_to_the_byte_also_where_it_was_none_of_the_rules
     node.orders = WITHDRAWN
     node.run()
     assert [disk.actual for disk in node.disks()] == before
+
+
+def test_limits_with_a_burst_are_restored_also_where_only_a_part_of_it_was_saved(tmp_path: Path) -> None:
+    """What was written before and after the approval are shorter bursts than were desired."""
+    bursting = Bursting(tmp_path)
+    node = bursting.node
+    for _ in range(2):
+        bursting.run()
+    bursting.spend(30_000)
+    set_by_hand(bursting.disk, Limits(total_iops_sec=777))
+    bursting.run()
+    assert bursting.length() == 30
+    cut = replace(BURST, total_iops_sec=10)
+    node.rules = Rules(default=cut, revision=BBB)
+    node.orders = Orders((replace(APPROVAL, stages=None, until=node.now + DAY),))
+    assert bursting.run().braked is None
+    assert bursting.length() < 60
+    bursting.spend(0, 1000)
+    assert changes(bursting.run())[0].cause is Code.BURST_SAVED
+    node.orders = Orders(withdrawals=(replace(BACK, began=NOON),))
+    bursting.run()
+    assert bursting.disk.actual.shortens(BURST)
+    assert next(iter(node.memory.values())).desired == BURST
 
 
 def killed(node: Node) -> None:
