@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from datetime import UTC, datetime
 
 from plimsoll_agent.catalogue.orders import Of, Withdrawal
+from plimsoll_agent.catalogue.signed_file import AHEAD
 from plimsoll_agent.credits.ledger import whole
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.limits import Limits
@@ -37,10 +38,12 @@ def with_limits_of_before(situation: Situation, node_store: NodeStore) -> Situat
     withdrawal = withdrawal_of_rules(situation)
     if withdrawal is None:
         return situation
-    rows, memory = node_store.changes_since(withdrawal.began), dict(situation.memory)
+    # The clock of a node that accepts the region file may be so far behind.
+    since = withdrawal.began - AHEAD
+    rows, memory = node_store.changes_since(since), dict(situation.memory)
     revisions = {withdrawal.digest, revision_of(situation)}
     keys: set[str] = set()
-    for past in _let_through(rows, withdrawal.began, revisions):
+    for past in _let_through(rows, since, revisions):
         key, entry = past.disk.key, memory.get(past.disk.key)
         if entry is not None and past.before is not None and entry.desired in (past.before, past.after):
             memory[key] = replace(entry, desired=past.before, revision=None, later=None)

@@ -40,6 +40,14 @@ def a_node_of_the_stage(directory: Path, position: float = 5.0) -> Node:
     return node
 
 
+def test_a_node_whose_clock_is_some_minutes_behind_restores_what_it_changed_at_once(tmp_path: Path) -> None:
+    """By its clock it did so before the approval was made."""
+    node = a_node_of_the_stage(tmp_path)
+    node.orders = Orders(withdrawals=(replace(BACK, began=node.now + timedelta(minutes=4)),))
+    node.run()
+    assert bronze(node) == {BRONZE}
+
+
 def reasons(node: Node) -> list[tuple[str, ...]]:
     every = [json.loads(text) for (text,) in node.recorded("reason")]
     return [tuple(each.get(name) for name in ("approval", "by", "why")) for each in every]
