@@ -109,11 +109,14 @@ class Stages:
         return replace(self, reached=number, entered=since)
 
     def after(self, earlier: Stages, *, renewed: bool, now: datetime) -> Stages:
-        """These with the progress of those that were published; ``renewed``: they were approved again since."""
+        """These with the progress of those that were published; ``renewed``: they were approved again since.
+
+        The present share is a stage of its own if they do not have it: no node loses or gets it before it is judged.
+        """
         if earlier.entered is None:
             return self.at(0, now)
-        number = next(number for number, share in enumerate(self.percent) if share >= earlier.share)
-        return self.at(number, now if renewed else earlier.entered)
+        every = replace(self, percent=tuple(sorted({*self.percent, earlier.share})), reached=0)
+        return every.at(every.percent.index(earlier.share), now if renewed else earlier.entered)
 
     def due(self) -> datetime | None:
         """The earliest time of the next stage; None before the first is published, and in the last."""

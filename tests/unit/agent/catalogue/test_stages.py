@@ -51,11 +51,14 @@ def test_the_next_stage_is_due_after_the_wait_from_its_publication_and_none_foll
     assert STAGES.at(2, NOON).due() is None
 
 
-def test_stages_that_are_approved_again_take_from_no_node_what_it_has() -> None:
+def test_stages_that_are_approved_again_take_from_no_node_what_it_has_and_give_it_to_none_unjudged() -> None:
     later = NOON + WAIT
     reached = STAGES.at(1, NOON)
     assert STAGES.after(reached, renewed=False, now=later) == reached
     assert STAGES.after(reached, renewed=True, now=later) == STAGES.at(1, later)
-    other = Stages(percent=(5.0, 25.0, 100.0), wait=WAIT)
-    assert other.after(reached, renewed=True, now=later) == other.at(1, later)
+    other = Stages(percent=(1.0, 100.0), wait=WAIT)
+    again = other.after(reached, renewed=True, now=later)
+    assert again == STAGES.at(1, later)
+    assert other.after(again, renewed=False, now=later + WAIT) == again
+    assert other.after(again.at(2, later), renewed=False, now=later) == other.at(1, later), "10 % is past"
     assert STAGES.after(STAGES, renewed=False, now=later) == STAGES.at(0, later)
