@@ -243,6 +243,9 @@ def _health(case: Case, answers: Answers) -> Finding:
         blocking = [why for name in names for check in case.checks if (why := check.blocks(name, health))]
         if blocking:
             return Finding(Condition.HEALTH, False, f"Ceph reports {', '.join(sorted(set(blocking)))}")
+    if any(status and cluster not in names_of for cluster, status in clusters.items()):
+        # The mgr of an old release has no such metric.
+        return Finding(Condition.HEALTH, None, "Ceph is not HEALTH_OK, and no ceph_health_detail has its checks")
     return Finding(Condition.HEALTH, True, "Ceph reports no check that blocks")
 
 
