@@ -119,6 +119,10 @@ CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[Condition, bool | 
         {Condition.VERDICTS: NO},
     ),
     "no-probe-ended": (but('verdict="kept"', always(5)), {Condition.VERDICTS: UNKNOWN}),
+    "no-probe-ended-and-none-scraped-as-the-stage-began": (
+        but('verdict="kept"', lambda second: None if -400 < second < 60 else 5),
+        {Condition.VERDICTS: UNKNOWN},
+    ),
     "no-probes": (but(metrics.PROBE_RUNS_TOTAL, None), {Condition.VERDICTS: UNKNOWN}),
     "probes-that-are-no-numbers": (but(SHORT, always(NAN)), {Condition.VERDICTS: UNKNOWN}),
     "a-revert": (but(REVERTS, since(8, 7, at=60)), {Condition.REVERTS: NO}),

@@ -86,10 +86,14 @@ def questions(case: Case) -> dict[str, str]:
         series = f"max without (job) (count_over_time({metrics.DISKS_AT_LIMIT}{braces(types)}{over}{offset}))"
         return of_stage(f"sum by (region, instance) ({series})")
 
-    def counted(metric: str, matchers: str, by: str) -> str:
-        """What a counter counted; of a series that is new, all of it."""
-        there = f"max without (job) ({metric}{matchers})"
-        new = of_stage(f"{there} unless max without (job) ({metric}{matchers} offset {case.window}s)")
+    def counted(metric: str, matchers: str, by: str, *, proves: bool = False) -> str:
+        """What a counter counted; of a series that is new, all of it.
+
+        Where it ``proves`` something, a series that was only not scraped when the stage began is not new.
+        """
+        there, start = f"max without (job) ({metric}{matchers})", f"offset {case.window}s"
+        earlier = f"count_over_time({metric}{matchers}[{_DAY}s] {start})" if proves else f"{metric}{matchers} {start}"
+        new = of_stage(f"{there} unless max without (job) ({earlier})")
         more = of_stage(f"max without (job) (increase({metric}{matchers}{over}))")
         return f"sum by ({by}) (({more}) + ({new}) or ({more}) or ({new}))"
 
@@ -107,7 +111,7 @@ def questions(case: Case) -> dict[str, str]:
         "at_limit_before": average(metrics.DISKS_AT_LIMIT, f" offset {back}s"),
         "samples": samples(),
         "samples_before": samples(f" offset {back}s"),
-        "probed": counted(metrics.PROBE_RUNS_TOTAL, braces(CONCLUSIVE, types), "verdict"),
+        "probed": counted(metrics.PROBE_RUNS_TOTAL, braces(CONCLUSIVE, types), "verdict", proves=True),
         "broken": counted(metrics.PROBE_RUNS_TOTAL, braces(any_verdict(*BROKEN), types), "region, instance"),
         "reverts": counted(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, braces(types), "region, instance"),
         "failed": of_stage(
