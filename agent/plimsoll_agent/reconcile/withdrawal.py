@@ -61,8 +61,12 @@ def _let_through(rows: Sequence[RecordedChange], since: datetime, revisions: Set
         by_disk.setdefault(row.disk.key, []).append(row)
     for of_disk in by_disk.values():
         first = next((row.at for row in of_disk if row.at >= since and row.revision in revisions), None)
-        if first is not None and all(_of_rules(row) for row in of_disk if row.at >= first):
-            yield from pasts(_with_whole_bursts(of_disk), first, _EVER, {})
+        if first is None:
+            continue
+        # A hold is beside what is desired, and stays.
+        rest = [row for row in of_disk if row.at < first or not origin_of(row.reason.code).of_hold]
+        if all(_of_rules(row) for row in rest if row.at >= first):
+            yield from pasts(_with_whole_bursts(rest), first, _EVER, {})
 
 
 def _with_whole_bursts(rows: Sequence[RecordedChange]) -> Iterator[RecordedChange]:

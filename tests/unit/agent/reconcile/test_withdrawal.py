@@ -119,6 +119,23 @@ def test_limits_with_a_burst_are_restored_also_where_only_a_part_of_it_was_saved
     assert next(iter(node.memory.values())).desired == BURST
 
 
+def test_a_disk_that_an_operator_held_meanwhile_has_the_limits_of_before_at_the_end_of_the_hold(
+    tmp_path: Path,
+) -> None:
+    node = a_node_of_the_stage(tmp_path)
+    held = bronze_disks(node)[0]
+    node.hold(0, "vda", Limits(total_iops_sec=777))
+    node.run()
+    assert held.actual == Limits(total_iops_sec=777)
+    node.orders = WITHDRAWN
+    node.run()
+    assert bronze(node) == {BRONZE, Limits(total_iops_sec=777)}
+    node.now += DAY
+    for _ in range(2):
+        node.run()
+        assert bronze(node) == {BRONZE}
+
+
 def killed(node: Node) -> None:
     """After it wrote, before it remembered."""
     memory = node.state.memory.read_bytes()
