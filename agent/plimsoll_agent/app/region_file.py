@@ -113,17 +113,19 @@ def write_region(
         last_orders = Orders() if before is None else before.orders
         states = States(read=cloud, main=earlier, other=None if before is None else before.other)
         digest = cloud.digest
-        step = advanced(orders.standing(now), last_orders, digest, judge_stage, now)
+        orders = orders.standing(now)
+        earlier, judgement = states.before(orders, last_orders, now), Judgement()
+        if earlier is not None:
+            judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
+        step = advanced(orders, last_orders, digest, judge_stage, now, judgement.removals)
 
         def lost(withdrawal: Withdrawal, to: str) -> frozenset[str]:
             there, back = states.of(withdrawal.digest), states.of(to)
             return judge(there, back, volumes, brake).removals if there and back else frozenset()
 
         orders, approval = step.orders, in_stages(step.orders)
-        earlier = states.before(orders, last_orders, now)
         publication, stop, types, removals = cloud, None, frozenset[str](), frozenset[str]()
         if earlier is not None and earlier.digest != digest:
-            judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
             types = frozenset(row.type.id for row in judgement.rows)
             withdrawn = orders.withdrawn(Of.SPECS, frozenset({digest}), now) is not None
             if approval is not None and approval.digest == digest and not approval.complete:

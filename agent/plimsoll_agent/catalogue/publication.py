@@ -13,7 +13,7 @@ from plimsoll_agent.catalogue.model import Lists
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, Withdrawal
 from plimsoll_agent.catalogue.stages import ALWAYS, Condition, Finding
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_agent.util.text import minute
+from plimsoll_agent.util.text import minute, plural
 
 Judge = Callable[[RegionApproval], Iterable[Finding]]
 """Judges the nodes that have the present stage; it raises nothing."""
@@ -28,10 +28,13 @@ class Step:
     stops: tuple[Finding, ...] = ()
 
 
-def advanced(orders: Orders, last: Orders, read: str, judge: Judge, now: datetime) -> Step:
+def advanced(
+    orders: Orders, last: Orders, read: str, judge: Judge, now: datetime, removals: frozenset[str] = frozenset()
+) -> Step:
     """The orders with the progress of their stages.
 
-    ``read`` is the digest of what Cinder has, and ``last`` are the orders that were published last.
+    ``read`` is the digest of what Cinder has, ``removals`` are the types whose volumes lose their limits by that, and
+    ``last`` are the orders that were published last.
     """
     stops: list[Finding] = []
     results: list[RegionApproval] = []
@@ -40,7 +43,7 @@ def advanced(orders: Orders, last: Orders, read: str, judge: Judge, now: datetim
         if one.stages is None or due is None or now < due:
             results.append(one)
             continue
-        against = [each for each in _judged(one, orders, read, judge, now) if each.holds is not True]
+        against = [each for each in _judged(one, orders, read, removals, judge, now) if each.holds is not True]
         stops += against
         stages = one.stages if against else one.stages.at(one.stages.reached + 1, now)
         results.append(replace(one, stages=stages))
@@ -56,12 +59,20 @@ def _continued(one: RegionApproval, last: Orders, now: datetime) -> RegionApprov
     return replace(one, stages=one.stages.after(before.stages, renewed=before.since != one.since, now=now))
 
 
-def _judged(one: RegionApproval, orders: Orders, read: str, judge: Judge, now: datetime) -> list[Finding]:
+def _judged(
+    one: RegionApproval, orders: Orders, read: str, removals: frozenset[str], judge: Judge, now: datetime
+) -> list[Finding]:
     """The findings of all conditions that an operator wants judged; a condition without one is unknown."""
     findings: list[Finding] = []
     if one.of is Of.SPECS and one.digest != read:
         findings.append(
             Finding(Condition.APPROVED, False, f"Cinder has other QoS specs and types now ({read[:_SHOWN]})")
+        )
+    elif one.of is Of.SPECS and removals - one.remove:
+        # In the last stage the region's brake would publish the specs of before for all nodes.
+        number = plural(len(removals - one.remove), "more volume type")
+        findings.append(
+            Finding(Condition.APPROVED, False, f"volumes of {number} lose their limits: approve it with --remove")
         )
     if orders.paused(now) is not None:
         findings.append(Finding(Condition.RUNNING, False, "the region is paused"))

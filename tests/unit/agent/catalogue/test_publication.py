@@ -113,6 +113,15 @@ def test_other_specs_in_cinder_and_a_pause_stop_the_next_stage() -> None:
     assert step(at(0), 31, orders=Orders(staged=(APPROVAL,), pause=pause)) == (0, [Condition.RUNNING])
 
 
+def test_volumes_of_more_types_that_lose_their_limits_than_were_named_stop_the_next_stage() -> None:
+    """They were attached since. In the last stage the region's brake would take the specs from all nodes again."""
+    now = NOON + timedelta(minutes=31)
+    for remove, conditions in ((frozenset({"t"}), []), (frozenset[str](), [Condition.APPROVED])):
+        orders = Orders(staged=(replace(APPROVAL, remove=remove),))
+        result = advanced(orders, at(0), AFTER.digest, good, now, frozenset({"t"}))
+        assert [each.condition for each in result.stops] == conditions
+
+
 def test_rules_are_not_compared_with_what_cinder_has() -> None:
     one = replace(APPROVAL, of=Of.RULES, digest="ab" * 32)
     assert step(at(0, one=one), 31, orders=Orders(staged=(one,)), read=THIRD) == (1, [])
