@@ -33,11 +33,26 @@ EXPECTED = frozenset(
         "OSD_SLOW_PING_TIME_FRONT",
         "POOL_APP_NOT_ENABLED",
         "POOL_NO_REDUNDANCY",
+        "POOL_TOO_FEW_PGS",
+        "POOL_TOO_MANY_PGS",
         "TOO_MANY_PGS",
         "TOO_FEW_PGS",
+        "OBJECT_UNFOUND",
+        "CEPHADM_FAILED_DAEMON",
+        "BLUESTORE_SLOW_OP_ALERT",
+        "BLOCK_DEVICE_STALLED_READ_ALERT",
+        "DB_DEVICE_STALLED_READ_ALERT",
+        "WAL_DEVICE_STALLED_READ_ALERT",
+        "FS_DEGRADED",
+        "MDS_SLOW_METADATA_IO",
+        "MDS_SLOW_REQUEST",
+        "MDS_TRIM",
     ]
 )
-"""Health checks that OSDs raise which are down, or which have to do neither with OSDs nor with their return."""
+"""Health checks that OSDs raise which are down, or which have to do neither with OSDs nor with their return. Objects
+are unfound whose newest copy is on one that is down, cephadm counts its unit as failed, and MDSs wait for its groups;
+OSDs keep alerts on slow operations for a day.
+"""
 _DOWN = re.compile(r"OSD_(?:[A-Z]+_)?DOWN")
 BLOCKING_FLAGS = frozenset({"noup", "noin", "pauserd", "pausewr"})
 """With one of them no OSD that starts serves again."""
@@ -64,6 +79,11 @@ class Group:
         """It is on its way to another state by itself."""
         words = self.state.split("+")
         return any(word in words for word in _MOVING) and not any(word in words for word in _STUCK)
+
+    @property
+    def is_recovering(self) -> bool:
+        """It moves, or copies objects, or waits until it may."""
+        return self.is_moving or "recover" in self.state or "backfill" in self.state
 
     @property
     def is_clean(self) -> bool:
@@ -170,6 +190,18 @@ def health(text: str) -> Health:
         return Health(checks, float(document["pgmap"].get("write_op_per_sec", 0)))
     except UNREADABLE as error:
         raise Rejected(f"ceph status cannot be read: {complaint(error)}") from error
+
+
+def is_same(one: str | None, other: str | None) -> bool:
+    """Whether two values of a setting are: the monitors keep ``0.1`` as ``0.100000``."""
+    return one == other or (one is not None and other is not None and _plain(one) == _plain(other))
+
+
+def _plain(value: str) -> str | float:
+    try:
+        return float({"true": "1", "false": "0"}.get(value.lower(), value))
+    except ValueError:
+        return value
 
 
 def osd_section(text: str) -> dict[str, str]:

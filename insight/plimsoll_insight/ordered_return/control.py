@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
@@ -142,14 +142,14 @@ def next_step(
     if view.trouble:
         return progress, wait(Why.SILENT, view.trouble)
     progress = _looked(progress, view, plan)
-    if hold := _hold(progress, view, bounds):
+    if hold := _hold(progress, view, whole, bounds):
         return progress, hold
     if remainder := _unfinished(progress.current, view, whole, bounds):
         return progress, remainder
     progress = replace(progress, finished=progress.finished + progress.current, current=())
     if progress.waves:
         return progress, _start(progress, view, plan, bounds)
-    unclean = sum(not group.is_clean for group in view.groups.values())
+    unclean = sum(_gets_clean(group, whole.get(id, ()), view.up) for id, group in view.groups.items())
     if unclean and bounds.until_clean:
         return progress, wait(Why.RECOVERING, unclean)
     return progress, Step(Act.DONE)
@@ -175,7 +175,9 @@ def after(progress: Progress, step: Step, now: float) -> Progress:
 
 
 def _looked(progress: Progress, view: Observation, plan: Plan) -> Progress:
-    current = tuple(_grown(one, view) for one in progress.current)
+    # One that came up by itself is not started, and waited for as if it were.
+    risen = sorted(view.up.intersection(osd for wave in progress.waves for osd in wave))
+    current = tuple(_grown(one, view) for one in (*progress.current, *(Start(osd, view.now) for osd in risen)))
     ratios = [
         one.peak / memory.high
         for one in (*current, *progress.finished)
@@ -183,6 +185,7 @@ def _looked(progress: Progress, view: Observation, plan: Plan) -> Progress:
     ]
     return replace(
         progress,
+        waves=tuple(rest for wave in progress.waves if (rest := tuple(osd for osd in wave if osd not in view.up))),
         current=current,
         expected=progress.expected | (view.up & {one.osd for one in current}),
         learned=max([1.0, *ratios]),
@@ -196,7 +199,18 @@ def _grown(start: Start, view: Observation) -> Start:
     return replace(start, peak=sizes[0], grown=view.now)
 
 
-def _hold(progress: Progress, view: Observation, bounds: Bounds) -> Step | None:
+def _gets_clean(group: Group, members: Collection[int], up: Collection[int]) -> bool:
+    """It is not clean and will be: not one that only waits for an OSD which is down and no part of this return."""
+    return not group.is_clean and (group.is_recovering or all(osd in up for osd in members))
+
+
+def _serves_by(waves: Sequence[Collection[int]], view: Observation, whole: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether some of what is to be started may bring placement groups to service."""
+    rest = {osd for wave in waves for osd in wave}
+    return any(group.is_inactive and not rest.isdisjoint(whole.get(id, ())) for id, group in view.groups.items())
+
+
+def _hold(progress: Progress, view: Observation, whole: Mapping[str, tuple[int, ...]], bounds: Bounds) -> Step | None:
     """What must change before anything else is started."""
     if view.blocking_flags:
         return wait(Why.FLAG, ", ".join(view.blocking_flags))
@@ -210,8 +224,9 @@ def _hold(progress: Progress, view: Observation, bounds: Bounds) -> Step | None:
     if late:
         return wait(Why.NEVER_UP, f"{bounds.start_within:.0f}", osds=late)
     slow = view.counts.slow if view.counts else None
-    if slow is None or slow > bounds.slow:
-        return wait(Why.SLOW, "?" if slow is None else slow, bounds.slow)
+    # Requests to placement groups that serve none are slow until the next OSDs are started.
+    if slow is None or (slow > bounds.slow and not _serves_by(progress.waves, view, whole)):
+        return wait(Why.SLOW, "an unknown number of" if slow is None else slow, bounds.slow)
     for host, each in sorted(view.hosts.items()):
         if each.memory is None:
             return wait(Why.MEMORY_UNKNOWN, host, each.trouble)
@@ -226,7 +241,10 @@ def _unfinished(
     if booting := tuple(one.osd for one in current if one.osd not in view.up):
         return wait(Why.BOOTING, osds=booting)
     of = {one.osd for one in current}
-    moving = sum(group.is_moving for id, group in view.groups.items() if not of.isdisjoint(whole.get(id, ())))
+    moving = sum(
+        group.is_moving for id, group in view.groups.items()
+        if not of.isdisjoint((*whole.get(id, ()), *group.acting))
+    )  # fmt: skip
     if moving:
         return wait(Why.PEERING, moving, osds=tuple(sorted(of)))
     # One whose memory is unknown has not peaked.

@@ -19,7 +19,7 @@ _WAITS = {
     Why.CHECK: "{0}: no OSD that is down raises that. Correct it, or tolerate it (--tolerate NAME)",
     Why.FLAG: "the cluster has the flag {0}, with which no OSD serves again: ceph osd unset FLAG",
     Why.LOST: "{osds} went down during the return: find out why (journalctl -u UNIT there), and start it",
-    Why.SLOW: "{0} slow requests, more than {1} (--slow)",
+    Why.SLOW: "{0} slow requests, at most {1} are allowed (--slow)",
     Why.MEMORY_LOW: "{0} has {1} of memory left, less than the {2} to be kept free (--reserve)",
     Why.MEMORY_UNKNOWN: "the memory of {0} is unknown: {1}",
     Why.NOT_STARTED: "{osds} could not be started: {0}",
@@ -30,7 +30,7 @@ _WAITS = {
     Why.BOOTING: "{osds} started, not up yet",
     Why.PEERING: "{0} placement groups peer",
     Why.GROWING: "the memory of {osds} has not peaked",
-    Why.RECOVERING: "all OSDs are up, {0} placement groups not clean",
+    Why.RECOVERING: "all OSDs of this return are up, {0} placement groups not clean",
 }
 _SIZES = {Why.MEMORY_LOW: (1, 2), Why.NO_ROOM: (1, 2)}
 

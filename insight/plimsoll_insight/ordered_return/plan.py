@@ -43,6 +43,8 @@ class Plan:
     """Placement groups that serve no request now."""
     seconds: Range | None
     """Of all waves, until the last has peered and its memory has peaked."""
+    up: frozenset[int]
+    """OSDs that were up when it was made."""
 
     def host_of(self, osd: int) -> str:
         return self.returning[osd].host
@@ -68,7 +70,7 @@ def plan(
     order = _Order(osds, whole, needs)
     waves = tuple(order.waves(per_host, at_once))
     seconds = None if wave_seconds is None else times(wave_seconds, Range(len(waves), len(waves)))
-    return Plan(osds, waves, sum(group.is_inactive for group in groups.values()), seconds)
+    return Plan(osds, waves, sum(group.is_inactive for group in groups.values()), seconds, frozenset(up))
 
 
 class _Order:
@@ -131,11 +133,13 @@ def fits(
     earlier waves have ``use`` of it since. None is unknown.
     """
     answer: dict[int, bool | None] = {}
+    peaks = dict(use)
     for osd in wave:
         one = plan.returning[osd]
         free = available.get(one.host)
-        answer[osd] = (
-            None if free is None or one.memory is None
-            else one.memory.high <= free - use.get(one.host, 0.0)
-        )  # fmt: skip
+        if free is None or one.memory is None:
+            answer[osd] = None
+            continue
+        peaks[one.host] = peaks.get(one.host, 0.0) + one.memory.high
+        answer[osd] = peaks[one.host] <= free
     return answer

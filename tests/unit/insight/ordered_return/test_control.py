@@ -94,6 +94,39 @@ def test_nothing_is_started_while_something_is_wrong(why: Why) -> None:
     assert took(after_it, view(55, UP | {FIRST}))[1].act is Act.START
 
 
+def test_slow_requests_hold_no_start_that_brings_groups_to_service_on_which_they_wait() -> None:
+    """With osd.0 and osd.2 down too, 1.0 serves nothing: what it is asked is slow until one of them is started."""
+    plan = planned((0, 2))
+    states, seen = groups(HOSTS.keys() - {0, 2}), counts(5000)
+    progress = begin(plan, HOSTS.keys() - {0, 2})
+    seen_at = view(0, HOSTS.keys() - {0, 2}, counts=seen, groups=states)
+    assert next_step(progress, seen_at, plan, WHOLE, BOUNDS)[1].act is Act.START
+    assert next_step(replace(progress, waves=((5,),)), seen_at, plan, WHOLE, BOUNDS)[1].why is Why.SLOW
+
+
+def test_an_osd_that_came_up_by_itself_is_not_started_but_waited_for() -> None:
+    """It would else be started again, and room be made for what it has already."""
+    progress, step = took(begun(), view(5, UP | {FIRST, SECOND}))
+    assert (progress.waves, [one.osd for one in progress.current], step.why) == ((), [FIRST, SECOND], Why.GROWING)
+    assert took(progress, view(20, UP | {FIRST}))[1].why is Why.LOST
+    assert took(progress, view(20, HOSTS))[1].act is Act.DONE
+
+
+def test_a_group_counts_also_where_it_is_and_not_where_it_was_to_be() -> None:
+    states = {id: Group("active+clean", on) for id, on in WHOLE.items()} | {"9.f": Group("peering", (FIRST,))}
+    progress, _ = took(begun(), view(5, UP | {FIRST}))
+    assert took(progress, view(50, UP | {FIRST}, groups=states))[1].why is Why.PEERING
+
+
+def test_a_group_that_lacks_an_osd_of_no_wave_is_not_waited_for_until_it_is_clean() -> None:
+    """With osd.5 left out, and noout, 1.4 stays undersized."""
+    up = HOSTS.keys() - {5}
+    done = replace(begin(PLAN, up), waves=())
+    assert took(done, view(0, up))[1].act is Act.DONE
+    states = groups(up) | {"1.4": Group("active+undersized+degraded+remapped+backfill_wait", (3,))}
+    assert took(done, view(0, up, groups=states))[1].why is Why.RECOVERING
+
+
 def test_an_unknown_number_of_slow_requests_is_not_zero() -> None:
     assert took(begin(PLAN, UP), view(0, UP, counts=counts(None)))[1].why is Why.SLOW
 

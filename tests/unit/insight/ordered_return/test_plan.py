@@ -51,3 +51,8 @@ def test_memory_that_is_unknown_is_neither_enough_nor_too_little() -> None:
     room = {"a": PEAK - 1, "b": PEAK, "c": None}
     assert fits(plan, (0, 2, 4), room, {}) == {0: False, 2: True, 4: None}
     assert fits(plan, (2,), room, {"b": MIB}) == {2: False}
+
+
+def test_two_osds_of_a_host_in_one_wave_need_the_room_of_both() -> None:
+    plan = planned([0, 1], per_host=2)
+    assert fits(plan, (0, 1), {"a": 2 * PEAK - 1}, {}) == {0: True, 1: False}
