@@ -151,8 +151,7 @@ def open_changes(entries: Iterable[Entry]) -> dict[Target, Change]:
     for entry in entries:
         if entry.what == "change":
             target = target_of(entry)
-            before = changes[target].before if target in changes else entry.facts["before"]
-            changes[target] = Change(target, before, entry.facts["after"])
+            changes[target] = Change(target, entry.facts["before"], entry.facts["after"])
         elif entry.what == "restored":
             changes.pop(target_of(entry), None)
     return changes

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import Protocol
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.ordered_return import control, messages
+from plimsoll_insight.ordered_return.cluster import is_same
 from plimsoll_insight.ordered_return.control import Act, Bounds, Observation, Progress, Step, Why
 from plimsoll_insight.ordered_return.journal import Change, Journal, JournalError, Kind, Target
 from plimsoll_insight.ordered_return.plan import Plan
@@ -61,10 +63,10 @@ def restore(changes: Sequence[Change], world: World, journal: Journal, say: Call
     for change in reversed(changes):
         target = change.target
         try:
-            is_ours = target.kind is Kind.RESTARTS or world.value(target) == change.after
+            is_ours = target.kind is Kind.RESTARTS or is_same(world.value(target), change.after)
             if is_ours:
                 world.change(target, change.before)
-            say(messages.restored_words(change) if is_ours else _not_ours(change, world))
+            words = messages.restored_words(change) if is_ours else _not_ours(change, world)
         except PlimsollError as error:
             problems.append(f"{messages.target_words(target)} could not be restored: {error}")
             continue
@@ -72,12 +74,14 @@ def restore(changes: Sequence[Change], world: World, journal: Journal, say: Call
             journal.restored(target, "restored" if is_ours else "as it is")
         except JournalError as error:
             problems.append(f"{messages.target_words(target)} is restored, but not recorded: {error}")
+        with suppress(OSError, PlimsollError):  # a terminal that is gone keeps none of the rest from being restored
+            say(words)
     return problems
 
 
 def _not_ours(change: Change, world: World) -> str:
     value = world.value(change.target)
-    if value == change.before:
+    if is_same(value, change.before):
         return f"{messages.target_words(change.target)} is as before"
     return f"left {messages.target_words(change.target)} alone: it was changed since, to {value or 'not set'}"
 
@@ -109,12 +113,12 @@ class Runner:
         """``before``: what an earlier run has changed and not restored; what it found first is what is restored."""
         first = self._world.observe()
         self._began = self._last = first.now
-        progress = control.begin(self._plan, first.up)
+        progress = control.begin(self._plan, self._plan.up)
         self._changes = dict(before)
         try:
             self._change(desired)
             progress, ending, text = self._steps(progress, first)
-        except PlimsollError as error:
+        except (PlimsollError, OSError) as error:  # the latter where what is said has nowhere to go
             ending, text = Ending.FAILED, str(error)
         problems = restore(tuple(self._changes.values()), self._world, self._journal, self._say)
         return Outcome(
@@ -123,21 +127,27 @@ class Runner:
 
     def _change(self, desired: Mapping[Target, str]) -> None:
         """Each is in the journal before it is made."""
-        superfluous = [change for target, change in self._changes.items() if target not in desired]
-        if problems := restore(superfluous, self._world, self._journal, self._say):
-            raise PlimsollError(f"of an earlier return, {problems[0]}")
-        for change in superfluous:
-            del self._changes[change.target]
+        self._restore_former(desired)
         for target, after in desired.items():
-            now = self._world.value(target)
-            if now == after and target not in self._changes:
+            now, former = self._world.value(target), self._changes.get(target)
+            if former is None and is_same(now, after):
                 self._say(f"{messages.target_words(target)}: is so already, and stays")
                 continue
-            change = Change(target, self._changes[target].before if target in self._changes else now, after)
+            change = Change(target, former.before if former and is_same(now, former.after) else now, after)
             self._journal.intend(change)
             self._changes[target] = change
             self._world.change(target, after)
             self._say(messages.change_words(change))
+
+    def _restore_former(self, desired: Mapping[Target, str]) -> None:
+        """What an earlier run has left, but for what this one changes in the same way."""
+        for target, change in reversed(list(self._changes.items())):
+            if is_same(desired.get(target), change.after):
+                continue
+            if problems := restore((change,), self._world, self._journal, self._say):
+                self._say(f"of an earlier return, {problems[0]}. It is tried again at the end")
+            else:
+                del self._changes[target]
 
     def _steps(self, progress: Progress, view: Observation) -> tuple[Progress, Ending, str]:
         """Raises ``JournalError``."""

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.errors import Rejected
+from plimsoll_agent.errors import Rejected, Unreachable
 from plimsoll_insight.ordered_return import journal
-from plimsoll_insight.ordered_return.journal import JournalError
+from plimsoll_insight.ordered_return.control import Observation
+from plimsoll_insight.ordered_return.journal import Change, JournalError, Kind, Target
 from plimsoll_insight.ordered_return.runner import Ending, Outcome, Runner, restore
 from tests.unit.insight.ordered_return.seen import (
     BOUNDS,
@@ -28,13 +30,16 @@ ALL = {FLAG: None, SETTING: "4", RESTARTS: None}
 
 
 def run(world: FakeWorld, path: Path, said: list[str] | None = None, stop_after: int = 1000) -> Outcome:
-    looks = iter(range(stop_after))
-    down = sorted(set(HOSTS) - world.up)
     before = journal.open_changes(journal.read(path))
-    words = [] if said is None else said
-    runner = Runner(world, journal_at(path), planned(down), WHOLE, BOUNDS, say=words.append,
-                    wait=lambda _: next(looks, None) is None)  # fmt: skip
-    return runner.run(DESIRED, before)
+    return runner(world, path, ([] if said is None else said).append, stop_after).run(DESIRED, before)
+
+
+def runner(
+    world: FakeWorld, path: Path, say: Callable[[str], None] = lambda _: None, stop_after: int = 1000
+) -> Runner:
+    looks, down = iter(range(stop_after)), sorted(set(HOSTS) - world.up)
+    return Runner(world, journal_at(path), planned(down), WHOLE, BOUNDS, say=say,
+                  wait=lambda _: next(looks, None) is None)  # fmt: skip
 
 
 def as_before(world: FakeWorld) -> bool:
@@ -93,6 +98,82 @@ def test_what_others_changed_since_is_left_alone_and_named(tmp_path: Path) -> No
     restore(tuple(journal.open_changes(journal.read(path)).values()), world, journal_at(path), said.append)
     assert world.values[SETTING] == "8"
     assert [words for words in said if "changed since, to 8" in words]
+
+
+def test_a_value_that_the_monitors_write_in_another_way_is_restored(tmp_path: Path) -> None:
+    """``config set osd osd_recovery_sleep 0.1`` is kept as ``0.100000``."""
+    world, sleep = FakeWorld((0,)), Target(Kind.SETTING, "osd_recovery_sleep")
+    kept, world.value = world.value, lambda target: "0.100000" if kept(target) == "0.1" else kept(target)  # type: ignore[method-assign]
+    outcome = runner(world, tmp_path / "return.jsonl").run({sleep: "0.1"}, {})
+    assert (outcome.ending, world.values[sleep]) == (Ending.DONE, None)
+
+
+def test_what_others_changed_between_two_runs_is_what_the_second_restores(tmp_path: Path) -> None:
+    path, world = tmp_path / "return.jsonl", FakeWorld((0,), (4, True))
+    with pytest.raises(Killed):
+        run(world, path)
+    world.values[SETTING], world.deadly = "8", None
+    assert run(world, path).ending is Ending.DONE
+    assert world.values[SETTING] == "8"
+
+
+@pytest.mark.parametrize("afterwards", [False, True])
+@pytest.mark.parametrize("act", [1, 2])
+def test_a_second_run_with_another_value_that_is_killed_too_hides_nothing(
+    act: int, afterwards: bool, tmp_path: Path
+) -> None:
+    path, world = tmp_path / "return.jsonl", FakeWorld((0,), (2, True))
+    with pytest.raises(Killed):
+        run(world, path)
+    world.acts, world.deadly = [], (act, afterwards)
+    with pytest.raises(Killed):
+        runner(world, path).run({FLAG: "set", SETTING: "2"}, journal.open_changes(journal.read(path)))
+    world.deadly = None
+    restore(tuple(journal.open_changes(journal.read(path)).values()), world, journal_at(path), lambda _: None)
+    assert as_before(world)
+
+
+def test_a_host_that_is_gone_with_an_earlier_change_keeps_no_other_from_its_return(tmp_path: Path) -> None:
+    path, world, said = tmp_path / "return.jsonl", FakeWorld((0,)), []
+    gone = Target(Kind.RESTARTS, "burnt")
+    journal_at(path).intend(Change(gone, None, "no"))
+    change = world.change
+
+    def reached(target: Target, value: str | None) -> None:
+        if target == gone:
+            raise Unreachable("no answer from burnt within 30 s")
+        change(target, value)
+
+    world.change = reached  # type: ignore[method-assign]
+    outcome = run(world, path, said)
+    assert (outcome.ending, world.up, len(outcome.left)) == (Ending.DONE, set(HOSTS), 1)
+    assert [words for words in said if "of an earlier return, restarts by systemd on burnt" in words]
+    assert list(journal.open_changes(journal.read(path))) == [gone]
+
+
+def test_a_terminal_that_is_gone_keeps_nothing_from_being_restored(tmp_path: Path) -> None:
+    world = FakeWorld((0, 1))
+
+    def say(words: str) -> None:
+        if "starts" in words or said:
+            said.append(words)
+            raise BrokenPipeError(32, "Broken pipe")
+
+    said: list[str] = []
+    outcome = runner(world, tmp_path / "return.jsonl", say).run(DESIRED, {})
+    assert (outcome.ending, outcome.left, as_before(world)) == (Ending.FAILED, (), True)
+
+
+def test_osds_that_went_down_since_the_plan_hold_it_even_if_the_first_look_is_silent(tmp_path: Path) -> None:
+    world, said = FakeWorld((0,)), []
+    plan_runner = runner(world, tmp_path / "return.jsonl", said.append)
+    world.up.remove(4)
+    looks, observe = iter((True, False)), world.observe
+    world.observe = lambda: (  # type: ignore[method-assign]
+        Observation(now=0, trouble="no answer") if next(looks, False) else observe()
+    )
+    assert plan_runner.run({}, {}).ending is Ending.GAVE_UP
+    assert [words for words in said if "holds: osd.4 went down during the return" in words]
 
 
 FAULTS = {
