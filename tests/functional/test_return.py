@@ -147,6 +147,7 @@ def test_a_return_starts_what_is_down_forbids_restarts_for_that_time_and_is_reco
         (("plan", "--unit", "ceph-osd@{osd};reboot"), "cannot be sent to a host"),
         (("run", "--set", "osd_memory_target=1"), "--set osd_memory_target=1: only"),
         (("run", "--set", "osd_mclock_profile=balanced"), "has no effect"),
+        (("run", "--flag", "norecover"), "--flag norecover: nothing gets in sync with it"),
         (("run", "--interval", "0"), "--interval: must be more than 0"),
     ],
 )

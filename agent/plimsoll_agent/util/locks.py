@@ -126,6 +126,22 @@ def is_free(path: Path) -> bool:
     return True
 
 
+def is_open_in(pid: int, path: Path) -> bool:
+    """Whether this process has the lock file open, as one that holds it: another process may have its number since.
+
+    Raises ``PermissionError`` where that may not be seen.
+    """
+    try:
+        status = path.stat()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed since
+                if os.path.samestat(link.stat(), status):
+                    return True
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return False
+
+
 def lock_open(descriptor: int, patience: float) -> None:
     """Lock an open file. Raises ``BlockingIOError`` after ``patience`` seconds, ``OSError``."""
     _try(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB), time.monotonic() + patience)

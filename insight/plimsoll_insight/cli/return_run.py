@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +33,12 @@ from plimsoll_insight.ordered_return.runner import Ending, Outcome, Runner
 FLAGS = ("noout", "nodown", "norebalance", "nobackfill", "norecover", "noscrub", "nodeep-scrub")
 _BY_MCLOCK = "osd_mclock_profile"
 _OVERRIDE = "osd_mclock_override_recovery_settings"
-_WITHOUT_MCLOCK = ("osd_max_backfills", "osd_recovery_max_active", "osd_recovery_sleep")
+_WITHOUT_RECOVERY = frozenset({"norecover", "nobackfill"})
+_SLEEP = "osd_recovery_sleep"
+_WITHOUT_MCLOCK = ("osd_max_backfills", "osd_recovery_max_active", _SLEEP)
 SETTINGS = (*_WITHOUT_MCLOCK, _BY_MCLOCK, _OVERRIDE)
+_NUMBER = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
+_VALUES = {_BY_MCLOCK: re.compile(r"[a-z_]+"), _OVERRIDE: re.compile("true|false")}
 _LATE = 3.0
 """Intervals for which a status counts without a next one."""
 
@@ -104,6 +109,8 @@ class ReturnRun(LocalCommand):
         if not 0 < interval <= 60:
             raise UsageError("--interval: must be more than 0, and at most a minute")
         desired = desired_of(parsed_args)
+        if bounds.until_clean and (flags := _WITHOUT_RECOVERY.intersection(parsed_args.flag)):
+            raise UsageError(f"--flag {min(flags)}: nothing gets in sync with it; add --until active")
         home = self.settings(parsed_args).state_dir / "return"
         with nullcontext() if parsed_args.check else alone(home):
             return self._of(parsed_args, desired, bounds, interval, home)
@@ -171,16 +178,17 @@ class ReturnRun(LocalCommand):
                             show=self._show, interval=interval)  # fmt: skip
             outcome = runner.run(desired, former.changes)
         sources.stop()
-        writer.write(time.time(), {"end": "over" if outcome.ending is Ending.DONE else "stopped"})
         book.write("end", text=outcome.text, ending=outcome.ending.value)
+        writer.write(time.time(), {"end": "over" if outcome.ending is Ending.DONE else "stopped"})
         self._clear()
         return self._summary(outcome, look, path)
 
     def _summary(self, outcome: Outcome, look: Look, path: Path) -> int:
         if outcome.ending is not Ending.DONE:
             self._say(f"Ended early: {outcome.text}. OSDs stay as they are; return run goes on with the rest.")
-        number = len(outcome.progress.finished) + len(outcome.progress.current)
-        self._say(f"{number} of {len(look.plan.returning)} OSDs started in {messages.seconds(outcome.seconds)};"
+        starts = {one.osd for one in (*outcome.progress.finished, *outcome.progress.current)}
+        number, osds = len(starts.intersection(look.plan.returning)), len(look.plan.returning)
+        self._say(f"{number} of {osds} OSDs started in {messages.seconds(outcome.seconds)};"
                   f" forecast {messages.time_range(look.plan.seconds)} until the last wave serves.")  # fmt: skip
         score, unknown = impact_score(path)
         self._say(f"Impact score {score:.1f} PG·s peering"
@@ -228,17 +236,20 @@ def desired_of(parsed_args: argparse.Namespace) -> dict[Target, str]:
         name, _, value = words.partition("=")
         if name not in SETTINGS:
             raise UsageError(f"--set {printable(words)}: only {', '.join(SETTINGS)} are set, as NAME=VALUE")
-        if not value.replace(".", "").replace("_", "").isalnum():
-            raise UsageError(f"--set {printable(words)}: needs a value")
+        if not _VALUES.get(name, _NUMBER).fullmatch(value):
+            raise UsageError(f"--set {printable(words)}: needs a value, a plain number, true, false or a profile")
         if desired.setdefault(Target(Kind.SETTING, name), value) != value:
             raise UsageError(f"--set {name} is given twice")
-    return desired
+    # OSDs drop what they do not take yet, so what lets them take it is set first, and restored last.
+    return dict(sorted(desired.items(), key=lambda each: each[0].name != _OVERRIDE))
 
 
 def _check_mclock(desired: Mapping[Target, str], has_mclock: bool | None) -> None:
     """Since Quincy OSDs with mClock take no notice of some settings. Raises ``UsageError``."""
     names = {target.name for target in desired if target.kind is Kind.SETTING}
     of_no_use = names.intersection(_WITHOUT_MCLOCK)
+    if has_mclock and _SLEEP in names:
+        raise UsageError(f"--set {_SLEEP}: OSDs have mclock_scheduler, which never sleeps, so it has no effect")
     if has_mclock and of_no_use and _OVERRIDE not in names:
         raise UsageError(
             f"--set {min(of_no_use)}: OSDs have mclock_scheduler, where it has no effect; give"

@@ -151,11 +151,15 @@ def _end(home: Path) -> None:
     if state_of(home, last) != "running":
         return
     pid = int(last[0].facts["pid"])
-    with suppress(ProcessLookupError):
-        try:
+    try:
+        if not locks.is_open_in(
+            pid, home / LOCK
+        ):  # it was killed, and another one that has begun nothing has the lock
+            return
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
-        except PermissionError as error:
-            raise PlimsollError(f"process {pid} of the return cannot be ended: stop it as {last[0].by}") from error
+    except PermissionError as error:
+        raise PlimsollError(f"process {pid} of the return cannot be ended: stop it as {last[0].by}") from error
     end = time.monotonic() + _UNTIL_STOPPED
     while not locks.is_free(home / LOCK):
         if time.monotonic() > end:

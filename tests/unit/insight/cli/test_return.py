@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_insight.cli import return_plan, return_run
+from plimsoll_agent.util import locks
+from plimsoll_insight.cli import return_plan, return_run, return_status
 from plimsoll_insight.cli.return_run import Left
 from plimsoll_insight.drill.recording import RecordingWriter, status_line
-from plimsoll_insight.ordered_return.journal import Change, Target
-from tests.unit.insight.ordered_return.seen import FLAG, SETTING, counts
+from plimsoll_insight.ordered_return.journal import NAME, Change, Target
+from tests.unit.insight.ordered_return.seen import FLAG, SETTING, counts, journal_at
 
 
 def changes(*settings: str) -> dict[Target, str]:
@@ -22,7 +25,17 @@ def test_flags_and_settings_are_those_that_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["osd_max_backfills", "osd_max_backfills=", "osd_memory_target=1", "osd_max_backfills=1 2", "=", "a=b"]
+    "word",
+    [
+        "osd_max_backfills=1k",
+        "osd_mclock_override_recovery_settings=yes",
+        "osd_max_backfills",
+        "osd_max_backfills=",
+        "osd_memory_target=1",
+        "osd_max_backfills=1 2",
+        "=",
+        "a=b",
+    ],
 )
 def test_only_settings_of_recovery_with_a_plain_value_are_set(word: str) -> None:
     with pytest.raises(UsageError, match="--set"):
@@ -36,6 +49,7 @@ def test_only_settings_of_recovery_with_a_plain_value_are_set(word: str) -> None
         (("osd_max_backfills=1",), None, True),
         (("osd_max_backfills=1",), True, False),
         (("osd_max_backfills=1", "osd_mclock_override_recovery_settings=true"), True, True),
+        (("osd_recovery_sleep=0.1", "osd_mclock_override_recovery_settings=true"), True, False),
         (("osd_mclock_profile=high_client_ops",), True, True),
         (("osd_mclock_profile=high_client_ops",), False, False),
     ],
@@ -46,6 +60,32 @@ def test_a_setting_that_would_have_no_effect_is_refused(names: tuple[str, ...], 
         return
     with pytest.raises(UsageError, match="no effect"):
         return_run._check_mclock(changes(*names), has_mclock)
+
+
+def test_what_lets_osds_take_a_setting_is_set_before_it() -> None:
+    names = [target.name for target in changes("osd_max_backfills=1", "osd_mclock_override_recovery_settings=true")]
+    assert names.index("osd_mclock_override_recovery_settings") < names.index("osd_max_backfills")
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_stop_ends_the_process_that_has_the_lock_and_no_other_that_has_its_number_now(
+    holds: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A return was killed, the host has booted, and another one waits for its answer."""
+    lock, killed = locks.take(tmp_path / return_run.LOCK), []
+
+    def kill(pid: int, number: int) -> None:
+        killed.append((pid, number))
+        os.close(lock)
+
+    monkeypatch.setattr(return_status.os, "kill", kill)
+    monkeypatch.setattr(return_status, "_UNTIL_STOPPED", 1.0)
+    pid = os.getpid() if holds else os.getppid()
+    journal_at(tmp_path / NAME).write("begin", fsid="f", osds=[1], pid=pid, recording="-")
+    return_status._end(tmp_path)
+    assert killed == ([(pid, signal.SIGTERM)] if holds else [])
+    if not holds:
+        os.close(lock)
 
 
 WAYS = {"on_host": "ssh {host}", "unit": "ceph-osd@{osd}.service", "start": "systemctl start", "restart": None}
