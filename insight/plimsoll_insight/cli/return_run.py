@@ -126,6 +126,7 @@ class ReturnRun(LocalCommand):
                 self.warn_of(f"{former.words}: plimsoll return stop restores that")
             return 0
         former.check(look.ways.fsid)
+        former.check_unit(look.ways.unit)
         desired |= _no_restarts(parsed_args, look)
         _check_mclock(desired, look.has_mclock)
         for line in (f"Cluster {look.ways.fsid}.", *messages.plan_lines(look.plan), *messages.wave_lines(look.plan)):
@@ -297,11 +298,14 @@ class Left:
 
     changes: dict[Target, Change]
     fsid: str
+    unit: str = ""
+    """Of its OSDs, for those that systemd does not restart."""
 
     @classmethod
     def of(cls, entries: Sequence[journal.Entry]) -> Left:
-        fsids = [str(entry.facts["fsid"]) for entry in entries if entry.what == "begin"]
-        return cls(journal.open_changes(entries), fsids[-1] if fsids else "")
+        begins = [entry.facts for entry in entries if entry.what == "begin"]
+        last = begins[-1] if begins else {"fsid": "", "unit": ""}
+        return cls(journal.open_changes(entries), str(last["fsid"]), str(last["unit"]))
 
     @property
     def words(self) -> str:
@@ -312,4 +316,12 @@ class Left:
         if self.changes and fsid != self.fsid:
             raise PlimsollError(
                 f"{self.words} in cluster {self.fsid}, and this is {fsid}: restore it first, by return stop there"
+            )
+
+    def check_unit(self, unit: str) -> None:
+        """Raises ``PlimsollError`` where restarts are forbidden of other units than would be allowed again."""
+        if unit != self.unit and any(target.kind is Kind.RESTARTS for target in self.changes):
+            raise PlimsollError(
+                f"{self.words}, of units {self.unit}, not {unit}: give that --unit, or restore it first: plimsoll"
+                " return stop"
             )
