@@ -507,3 +507,26 @@ def test_a_host_that_was_told_the_end_undoes_nothing(tmp_path: Path) -> None:
         beat.unlink()
         assert process.wait(30) == 0
     assert not undone.exists()
+
+
+# Keeps what it was called with; for --yes another return is under way, or it was cut short.
+RETURNING = """#!/bin/sh
+echo "$2" >> "${0%/*}/calls"
+echo "Cluster 029b0680-c108-4b05-81a8-4c9dd2e3226e."
+case "$*" in *--check*) exit 2 ;; *--yes*) exit STATUS ;; esac
+"""
+
+
+@pytest.mark.parametrize(("status", "calls"), [(75, ["run", "run"]), (3, ["run", "run", "stop"])])
+def test_the_playbook_of_returns_stops_its_own_return_and_not_that_of_another_operator(
+    status: int, calls: list[str], ansible: Ansible, tmp_path: Path
+) -> None:
+    program = tmp_path / "plimsoll"
+    program.write_text(RETURNING.replace("STATUS", str(status)))
+    program.chmod(0o755)
+    variables = {"plimsoll_return_plimsoll": [str(program)], "ansible_python_interpreter": sys.executable,
+                 "plimsoll_return_confirm": "029b0680-c108-4b05-81a8-4c9dd2e3226e"}  # fmt: skip
+    ended = ansible("ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables),
+                    str(PLAYBOOKS / "return.yml"))  # fmt: skip
+    assert (tmp_path / "calls").read_text().split() == calls, ended.stdout
+    assert ended.returncode == 2

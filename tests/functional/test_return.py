@@ -127,9 +127,9 @@ def test_a_return_starts_what_is_down_forbids_restarts_for_that_time_and_is_reco
     sent = [line for line in (cluster.home / "sent").read_text().splitlines() if not line.startswith(("cat", "ps"))]
     assert sent == [
         "systemctl show --property=Id,ActiveState,Result ceph-osd@1.service",
-        f"mkdir -p {drop_in}", f"tee {drop_in}/50-plimsoll-return.conf", "systemctl daemon-reload",
+        f"mkdir -p {drop_in}", f"tee {drop_in}/zz-plimsoll-return.conf", "systemctl daemon-reload",
         "systemctl reset-failed ceph-osd@1.service", "systemctl start ceph-osd@1.service",
-        f"rm -f {drop_in}/50-plimsoll-return.conf", "systemctl daemon-reload",
+        f"rm -f {drop_in}/zz-plimsoll-return.conf", "systemctl daemon-reload",
     ]  # fmt: skip
     assert (cluster.home / "drop-in").read_text() == "[Service]\nRestart=no\n"
     assert (cluster.home / "flags").read_text() == ""

@@ -71,7 +71,7 @@ def test_an_osd_starts_after_too_many_failures_and_no_other_is_restarted_for_tha
     hosts.start([7])
     kill(7)
     until(comes_to("active", "active"))
-    assert "50-plimsoll-return" not in fleet.run(HOST, "find /run/systemd/system")
+    assert "zz-plimsoll-return" not in fleet.run(HOST, "find /run/systemd/system")
 
 
 def test_a_host_that_is_out_of_reach_has_an_unknown_memory_and_starts_nothing(hosts: OsdHosts) -> None:

@@ -201,6 +201,7 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> Look | No
     away = Away(osd_map, tree, whole_placement(placement, whole), now, _times(cluster, osd_map, osds))
     osd_hosts = OsdHosts(ways, away.host_of(), _DEADLINE)
     own = sorted({away.host_of()[osd] for osd in osds})
+    ways.check_reach(own)
     others = sorted({away.host_of()[osd] for osd in osd_map.up if osd in away.host_of()} - set(own))
     views = osd_hosts.views([*own, *others[:_SAMPLE]])
     inputs, has_mclock = _inputs(command, parsed_args, cluster, osd_map.up, views, away, health)

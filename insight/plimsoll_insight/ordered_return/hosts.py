@@ -19,7 +19,8 @@ PROCESSES = ("ps", "-ww", "-C", "ceph-osd", "-o", "rss=,args=")
 """In containers too: a host sees their processes."""
 _UNIT_FACTS = ("systemctl", "show", "--property=Id,ActiveState,Result")
 DROP_IN = "[Service]\nRestart=no\n"
-_NAME = "50-plimsoll-return.conf"
+_NAME = "zz-plimsoll-return.conf"
+"""After ``override.conf``, in which a site may have its own ``Restart``: the last name counts."""
 _ID = re.compile(r" (?:-n osd\.|-i |--id |-i=|--id=|--name osd\.)(\d{1,7})(?= |$)", re.ASCII)
 _FIELD = re.compile(r"^(\w+): +(\d{1,15}) kB$", re.ASCII | re.MULTILINE)
 _USED = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
@@ -82,6 +83,11 @@ class Ways:
         if not _HOST.fullmatch(host):
             raise UsageError(f"{host!r} is no name of a host that can be reached: letters, digits and ._- are")
         return [word.replace("{host}", host).replace("{fsid}", self.fsid) for word in self.on_host]
+
+    def check_reach(self, names: Sequence[str]) -> None:
+        """Raises ``UsageError`` where one host would be asked in place of several."""
+        if len(names) > 1 and not any("{host}" in word for word in self.on_host):
+            raise UsageError(f"--on-host: needs {{host}}, as OSDs of {len(names)} hosts are to return")
 
     def unit_of(self, osd: int) -> str:
         """Raises ``UsageError``."""

@@ -119,12 +119,13 @@ def read(path: Path) -> list[Entry]:
 
 
 def _entries(path: Path, lines: list[bytes]) -> Iterator[Entry]:
-    for number, line in enumerate(lines, 1):
+    for number, words in enumerate(lines, 1):
+        line = words.strip(b"\0")  # which a failure of power may leave
         if not line:
             continue
         try:
             yield _entry(json.loads(line))
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, UnicodeDecodeError):
             if not line.startswith(b"{") or line.endswith(b"}"):
                 raise JournalError(f"{path}:{number}: is no line of a return; move the file away") from None
         except UNREADABLE as error:

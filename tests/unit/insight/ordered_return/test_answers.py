@@ -144,3 +144,16 @@ def test_no_word_reaches_a_host_that_a_shell_there_would_change() -> None:
     for word in ("a;reboot", "a b", "$(id)", "`id`", "a'b", "a|b", "a&b", "", "a\nb", "a*", "~root"):
         with pytest.raises(UsageError, match="cannot be sent to a host"):
             hosts.check(word)
+
+
+def test_one_host_is_not_asked_in_place_of_several() -> None:
+    """By ``--on-host sudo`` all would be this one."""
+    ways = Ways(("sudo",), "ceph-osd@{osd}.service", ("systemctl", "start"), ("x",), "f")
+    ways.check_reach(["a"])
+    with pytest.raises(UsageError, match="--on-host: needs"):
+        ways.check_reach(["a", "b"])
+
+
+def test_what_forbids_restarts_counts_more_than_what_a_site_has_for_the_unit() -> None:
+    ways = Ways(("ssh", "{host}"), "ceph-osd@{osd}.service", ("systemctl", "start"), ("x",), "f")
+    assert ways.drop_ins([7])[0].rpartition("/")[2] > "override.conf"

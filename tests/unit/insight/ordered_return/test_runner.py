@@ -235,7 +235,9 @@ def test_nothing_is_changed_that_cannot_be_written_down_first(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("tail", "fine"),
-    [(b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"root","what":"chan', True), (b"rubbish}\n", False),
+    [(b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"root","what":"chan', True),
+     (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"a\xc3', True), (bytes(4096), True),
+     (b"rubbish}\n", False),
      (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"r","what":"begin","version":2}\n', False),
      (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"r","what":"change","kind":"fla","name":"a"}\n', False)],
 )  # fmt: skip
