@@ -144,16 +144,24 @@ def _bucket(account: Account | None, limits: Limits, base: str, at: float, membe
         is_ours = isinstance(actual, Limits) and actual == members[0].applied and actual.shortens(limits)
         return Bucket(max(0.0, burst.capacity - room) if is_ours else 0.0, room, room)
     # After a reboot the guest, too, runs no longer than the node.
-    earnings = burst.rate * (at if account.at is None else at - account.at)
+    seconds = at if account.at is None else at - account.at
     uses = [_used(account, member, base, limits) for member in members]
-    is_fresh = any(is_new for _, is_new in uses)
-    change = sum(use for use, _ in uses) - earnings
-    # What it used before it stopped is unknown, and so is how long it was off, where it would earn nothing.
-    change = max(0.0, change) if is_fresh else change
+    use, is_fresh = sum(each for each, _ in uses), any(is_new for _, is_new in uses)
+    change = use - burst.rate * seconds
+    if is_fresh:
+        # What it used before it stopped is unknown, and so is how long it was off, where it would earn nothing.
+        change = max(0.0, change)
+    elif isinstance(actual, Limits):
+        change = min(change, _excess(use, seconds, getattr(actual, base)))
     debit = min(max(0.0, before.spent + change), burst.capacity + burst.rate * MOST_DEBT)
     if is_fresh or room != before.room:
         return Bucket(debit, room, room)
     return Bucket(debit, min(room, max(0.0, before.held - change)), room)
+
+
+def _excess(use: float, seconds: float, rate: int) -> float:
+    """What was used above the rate in force: a higher one than desired, as of a hold, costs nothing of the burst."""
+    return max(0.0, use - rate * seconds) if rate else 0.0
 
 
 def _used(account: Account, member: Member, base: str, limits: Limits) -> tuple[float, bool]:
@@ -162,7 +170,8 @@ def _used(account: Account, member: Member, base: str, limits: Limits) -> tuple[
         return 0.0, False
     stats = member.reading.stats
     attachment, before = account.counters.get(member.key, ("", stats))
-    since = stats.since(before) if attachment == member.attachment else None
+    # libvirt numbers guests anew after a reboot: the same attachment is another one then.
+    since = stats.since(before) if attachment == member.attachment and account.at is not None else None
     did = since or stats
     rates = Rates(did.read_requests, did.write_requests, did.read_bytes, did.write_bytes, 1.0)
     return rates.counted_by(base, limits), since is None

@@ -216,6 +216,28 @@ def test_a_disk_that_was_not_read_is_settled_by_its_next_reading() -> None:
     assert brought_forward(late, BURST, [member(at(50, 9999))]) == late
 
 
+@pytest.mark.parametrize(
+    ("in_force", "spent"),
+    [(BURST, 2000), (Limits(total_iops_sec=40), 0), (Limits(total_iops_sec=35), 500), (Limits(), 0)],
+)
+def test_limits_above_those_desired_cost_nothing_of_the_burst(in_force: Limits, spent: int) -> None:
+    """Such as those of a hold, or those that the brake keeps when a rule has 20 for 40 by mistake."""
+    account = brought_forward(None, BURST, [member(at(0), KEY, in_force)])
+    after = brought_forward(account, BURST, [member(at(100, 4000), KEY, in_force)])
+    assert after is not None
+    assert after.balance(BURST, BASE) == CAPACITY - spent
+
+
+def test_after_a_reboot_the_counters_began_again_also_where_they_are_higher_now() -> None:
+    """libvirt numbers the guests from 1 then, so the attachment looks the same."""
+    account = brought_forward(None, BURST, [member(at(500, 100))])
+    saved = accounts_file.encoded({KEY: account}, "a")  # type: ignore[dict-item]
+    before = accounts_file.decoded(json.loads(saved), "b")[KEY]
+    after = brought_forward(before, BURST, [member(at(10, 1200))])
+    assert after is not None
+    assert after.balance(BURST, BASE) == CAPACITY - (1200 - 10 * 20)
+
+
 def test_a_group_has_one_account_for_what_all_its_members_do() -> None:
     limits = Limits(**{**BURST.in_effect(), "group_name": "both"})  # type: ignore[arg-type]
     assert account_key("guest/a", limits) == account_key("guest/b", limits) != account_key("other/a", limits)
