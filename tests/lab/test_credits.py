@@ -53,7 +53,7 @@ class Storm:
 
     def _write(self, qemu: Qemu, now: float, done: int) -> None:
         reading = Reading(now, BlockStats(done, 0, 0, 0))
-        member = Member(key="a", attachment="1", actual=BURST, applied=BURST, reading=reading)
+        member = Member(key="a", attachment="1", actual=BURST, applied=BURST, desired=BURST, reading=reading)
         account = brought_forward(self.account, BURST, [member])
         assert account is not None
         limits = affordable(BURST, account) if self.saves else BURST

@@ -69,6 +69,11 @@ class Account:
     buckets: Mapping[str, Bucket] = field(default_factory=dict, hash=False)
     """By the name of the limit: ``total_iops_sec``."""
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether it came with a disk from another node, and no counters were read here yet."""
+        return self.at is None and not self.counters
+
     def balance(self, limits: Limits, base: str) -> float:
         """What is saved of this burst; below 0 it is owed."""
         capacity = burst_of(limits, base).capacity
@@ -85,7 +90,16 @@ class Member:
     actual: Limits | Unknown | None
     applied: Limits | None
     """What plimsoll set last."""
+    desired: Limits | None
+    """What was desired last."""
     reading: Reading | None
+
+    def is_shortened(self, limits: Limits) -> bool:
+        """Whether plimsoll has written these limits with less of their bursts; else they are desired only now."""
+        actual = self.actual
+        if not isinstance(actual, Limits) or self.desired != limits:
+            return False
+        return actual == self.applied and actual.shortens(limits)
 
 
 def account_key(key: str, limits: Limits) -> str:
@@ -123,7 +137,7 @@ def missing(full: Limits, limits: Limits) -> dict[str, int]:
 def brought_forward(account: Account | None, limits: Limits, members: Sequence[Member]) -> Account | None:
     """The account after the members' readings; unchanged if one was not read: a later reading has all.
 
-    A burst without an account is whole; if plimsoll wrote it shorter, on the node before, it is as long as it is now.
+    A burst without an account is whole; if plimsoll has written it shorter, it is as long as it is now.
     """
     readings = {member.key: member.reading for member in members if member.reading is not None}
     if len(readings) < len(members):
@@ -141,8 +155,8 @@ def _bucket(account: Account | None, limits: Limits, base: str, at: float, membe
     actual = members[0].actual
     room = float(burst_of(actual, base).capacity) if isinstance(actual, Limits) else 0.0
     if account is None or before is None:
-        is_ours = isinstance(actual, Limits) and actual == members[0].applied and actual.shortens(limits)
-        return Bucket(max(0.0, burst.capacity - room) if is_ours else 0.0, room, room)
+        is_shortened = members[0].is_shortened(limits)
+        return Bucket(max(0.0, burst.capacity - room) if is_shortened else 0.0, room, room)
     # After a reboot the guest, too, runs no longer than the node.
     seconds = at if account.at is None else at - account.at
     uses = [_used(account, member, base, limits) for member in members]
@@ -203,18 +217,33 @@ def to_write(limits: Limits, account: Account | None, members: Sequence[Member])
         return savings
     if actual == limits:  # also with a bucket that something else has filled: a write would gain nothing
         return limits
+    if account is None:  # not read yet: what plimsoll has shortened stays so
+        return actual if all(member.is_shortened(limits) for member in members) else savings
     is_ours = actual.shortens(limits) and all(member.applied == actual for member in members)
     return savings if not is_ours or _is_worth_a_write(savings, limits, account) else actual
 
 
-def _is_worth_a_write(savings: Limits, limits: Limits, account: Account | None) -> bool:
-    if account is None or savings == limits:
+def _is_worth_a_write(savings: Limits, limits: Limits, account: Account) -> bool:
+    if savings == limits:
         return True
     return any(
         burst.capacity > _WORTH * account.buckets[base].held
         for base, burst in bursts(savings).items()
         if base in account.buckets
     )
+
+
+def arrived(before: Account | None, desired: Limits, applied: Limits, attachment: tuple[str, str]) -> Account | None:
+    """The account of a disk from another node, where plimsoll wrote ``applied`` last; ``before`` is one of this node.
+
+    Of an earlier stay that tells nothing, and neither does what is in force now: Nova sets its own limits on the way.
+    ``attachment`` is the disk's ``Disk.key`` with its attachment.
+    """
+    key, now = attachment
+    if before is not None and before.counters.get(key, ("",))[0] == now or not applied.shortens(desired):
+        return before
+    debits = {base: burst.capacity - burst_of(applied, base).capacity for base, burst in bursts(desired).items()}
+    return Account(at=None, buckets={base: Bucket(max(0.0, debit), 0.0, 0.0) for base, debit in debits.items()})
 
 
 def newest(one: Account | None, other: Account) -> Account:

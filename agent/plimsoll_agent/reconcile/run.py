@@ -35,7 +35,7 @@ from plimsoll_agent.reconcile.keep import Sight, unseen
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, observe
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
-from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst
+from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst, with_arrivals
 from plimsoll_agent.reconcile.withdrawal import with_limits_of_before
 from plimsoll_agent.store.clock import uptime
 from plimsoll_agent.store.node_store import NodeStore
@@ -225,7 +225,8 @@ def _recalled(
         ours = node_store.settle(observation.disks, situation, everything=everything, read_only=read_only)
         situation = replace(situation, memory={**situation.memory, **ours})
         situation = with_limits_of_before(situation, node_store)
-    return with_what_came(situation, observation.disks, node_store, notes, read_only=read_only)
+    now = with_what_came(situation, observation.disks, node_store, notes, read_only=read_only)
+    return replace(now, accounts=with_arrivals(situation, now, observation.disks))
 
 
 def _considered(

@@ -9,6 +9,7 @@ from plimsoll_agent.credits.ledger import (
     Account,
     Member,
     account_key,
+    arrived,
     brought_forward,
     bursts,
     missing,
@@ -31,6 +32,21 @@ def may_burst(disk: Disk, situation: Situation) -> bool:
     return any(isinstance(limits, Limits) and bursts(limits) for limits in (disk.actual, desired))
 
 
+def with_arrivals(before: Situation, after: Situation, disks: Iterable[Disk]) -> dict[str, Account]:
+    """The accounts, with those of disks whose marks the situation ``after`` has taken over from other nodes."""
+    accounts = dict(after.accounts)
+    for disk in disks:
+        mark = disk.mark
+        if mark is None or after.memory.get(disk.key) is before.memory.get(disk.key):
+            continue
+        if mark.desired is not None and mark.applied is not None and bursts(mark.desired):
+            key = account_key(disk.key, mark.desired)
+            account = arrived(accounts.get(key), mark.desired, mark.applied, (disk.key, disk.attachment))
+            if account is not None:
+                accounts[key] = account
+    return accounts
+
+
 def forwarded(
     outcomes: Sequence[Outcome], readings: Mapping[str, Reading], before: Mapping[str, Account]
 ) -> dict[str, Account]:
@@ -41,8 +57,9 @@ def forwarded(
         if limits is not None and not outcome.disk.filters:
             member = _member(outcome, readings.get(outcome.disk.key))
             sharing.setdefault(account_key(outcome.disk.key, limits), (limits, []))[1].append(member)
+    unread = {key: account for key, account in before.items() if account.is_unread}  # its limits may be unknown yet
     accounts = ((key, brought_forward(before.get(key), *each)) for key, each in sharing.items())
-    return {key: account for key, account in accounts if account is not None}
+    return unread | {key: account for key, account in accounts if account is not None}
 
 
 def instead(outcomes: Sequence[Outcome], accounts: Mapping[str, Account]) -> dict[str, Desired]:
@@ -117,5 +134,6 @@ def _member(outcome: Outcome, reading: Reading | None) -> Member:
         attachment=disk.attachment,
         actual=disk.actual,
         applied=None if ours is None else ours.applied,
+        desired=None if ours is None else ours.desired,
         reading=reading,
     )

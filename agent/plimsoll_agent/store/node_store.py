@@ -43,6 +43,7 @@ LOG = logging.getLogger(__name__)
 
 _TRIAL = "trial"
 """The name of its lock, among those of guests."""
+_AS_WHOLE = "what was spent of bursts is unknown, they count as whole"
 _LONGEST_TRIAL = 60.0
 """Seconds; each of its few calls has a deadline."""
 
@@ -78,8 +79,8 @@ class NodeStore:
         self._locked: frozenset[str] = frozenset()
         """The guests that nothing else changes from when this pass read ``_base`` until it ends."""
         self._approvals: tuple[Given, ...] = ()
-        self._accounts: Mapping[str, Account] = {}
-        """Those that this pass began with."""
+        self._accounts: Mapping[str, Account] | None = {}
+        """Those that this pass began with; None if the file could not be read."""
         self.notes = Notes() if notes is None else notes
 
     def recall(self, now: datetime, *, read_only: bool) -> Memory:
@@ -216,27 +217,37 @@ class NodeStore:
 
     def accounts(self) -> Mapping[str, Account]:
         """What disks have saved of their bursts; a file that cannot be read has none, so all of them are whole."""
-        self._accounts = self._known_accounts()
-        return self._accounts
+        try:
+            accounts = self._intact_accounts()
+        except StateError as error:
+            LOG.warning("%s; %s", error, _AS_WHOLE)
+            self._accounts = None
+            return {}
+        self._accounts = accounts
+        return accounts
 
-    def _known_accounts(self) -> Mapping[str, Account]:
+    def _intact_accounts(self) -> Mapping[str, Account]:
+        """Raises ``StateError`` for a file that cannot be read now, or is a newer plimsoll's: it must stay."""
         try:
             return self._state.load_accounts() or {}
-        except StateError as error:
-            LOG.warning("%s; what was spent of bursts is unknown, they count as whole", error)
+        except CorruptState as error:
+            LOG.warning("%s; %s", error, _AS_WHOLE)
             return {}
 
     def save_accounts(self, accounts: Mapping[str, Account], guests: Collection[str]) -> None:
         """Write these beside those that another pass has brought forward.
 
-        Forgotten are those of other ``guests``, but not what another pass has added since this one began.
+        Forgotten are those of other ``guests``, but not what another pass has added since this one began. Where this
+        one could not read the file, what is in it counts.
         """
         with self._state.changing():
-            current = self._known_accounts()
-            ours = {key: newest(current.get(key), account) for key, account in accounts.items()}
-            after = {**current, **ours}
-            absent = {key for key in self._accounts if guest_of(key) not in guests}
-            after = {key: account for key, account in after.items() if key not in absent}
+            current = self._intact_accounts()
+            if self._accounts is None:
+                after = {**accounts, **current}
+            else:
+                ours = {key: newest(current.get(key), account) for key, account in accounts.items()}
+                absent = {key for key in self._accounts if guest_of(key) not in guests}
+                after = {key: account for key, account in {**current, **ours}.items() if key not in absent}
             if after != current:
                 self._state.save_accounts(after)
 

@@ -25,6 +25,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.store import accounts_file
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.simulate.throttle import NEVER, SECOND, Throttle
 from tests.depth import count
 
@@ -81,7 +82,7 @@ class World:
         """A pass, from what is on the disk; it writes ``always`` in a storm, and saves nothing if it is killed."""
         reading = Reading(self.now / SECOND, BlockStats(self.done, 0, 0, 0))
         actual = self.throttle.limits
-        member = Member(key=KEY, attachment=str(self.runs), actual=actual, applied=self.applied, reading=reading)
+        member = Member(key=KEY, attachment=str(self.runs), actual=actual, applied=self.applied, desired=self.limits, reading=reading)
         account = brought_forward(self.account(), self.limits, [member])
         assert account is not None
         target = affordable(self.limits, account) if always else to_write(self.limits, account, [member])
@@ -200,7 +201,7 @@ def test_a_debt_is_no_more_than_a_minute() -> None:
 
 
 def member(reading: Reading | None, key: str = KEY, actual: Limits = BURST, applied: Limits | None = BURST) -> Member:
-    return Member(key=key, attachment="1", actual=actual, applied=applied, reading=reading)
+    return Member(key=key, attachment="1", actual=actual, applied=applied, desired=BURST, reading=reading)
 
 
 def at(seconds: float, requests: int = 0) -> Reading:
@@ -267,6 +268,14 @@ def test_a_burst_without_an_account_is_whole_but_where_plimsoll_has_shortened_it
     account = brought_forward(None, BURST, [member(at(0), KEY, actual, applied)])
     assert account is not None
     assert account.balance(BURST, BASE) == left
+
+
+def test_a_burst_that_is_desired_only_now_is_whole() -> None:
+    """Whether or not counters were read before: it was not shortened by plimsoll."""
+    plain = Limits(total_iops_sec=20)
+    new = replace(member(at(0), KEY, plain, plain), desired=plain)
+    for account in (None, brought_forward(None, BURST, [new])):
+        assert to_write(BURST, account, [new]) == BURST
 
 
 def balance_of(spent: int, limits: Limits = BURST) -> Limits:

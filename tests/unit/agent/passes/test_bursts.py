@@ -175,6 +175,29 @@ def test_a_file_that_is_damaged_costs_no_limit_and_says_so(
     assert bursting.node.state.load_accounts()
 
 
+@pytest.mark.parametrize("fault", ["a newer plimsoll's", "not readable at the pass's begin"])
+def test_a_file_that_cannot_be_read_now_stays_as_it_is(
+    bursting: Bursting, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Else each pass over some guests would forget what all others have spent."""
+    bursting.run()
+    file, load = bursting.node.state.credits, State.load_accounts
+    if fault.startswith("a newer"):
+        file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    before, calls = file.read_text(), []
+
+    def fails_once(state: State) -> object:
+        calls.append(state)
+        if len(calls) == 1:
+            raise StateError("credits.json: cannot be read: Too many open files")
+        return load(state)
+
+    monkeypatch.setattr(State, "load_accounts", fails_once)
+    bursting.run()
+    assert len(calls) > 1
+    assert file.read_text() == before
+
+
 def test_a_hold_ends_as_it_does_without_bursts(bursting: Bursting) -> None:
     bursting.node.hold(1, "vda", HIGHER)
     bursting.run()
@@ -284,6 +307,52 @@ def test_a_restart_gives_no_credits_again_that_were_spent(tmp_path: Path) -> Non
     node.disk(1).done = (0, 0, 0, 0)
     node.run(clock=clock)
     assert node.disk(1).actual.total_iops_sec_max_length == 30
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("fresh", [{}, {"vda": Limits(total_iops_sec=100, total_iops_sec_max=1000)}])
+def test_a_migration_brings_the_burst_as_it_was_written_last(
+    tmp_path: Path, fresh: dict[str, Limits], comes_back: bool
+) -> None:
+    """Also where Nova sets the limits of the QoS spec on the way, where the disk's limits are unknown at first, and to
+    a node that knows it from an earlier stay.
+    """
+    rules = Rules(rules=(Rule(name="gp", match=Match(), limits=BURST, override=True),))
+    owner, clock = guest(1, a_volume(1)), Clock()
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    here, there = Node(tmp_path / "a", owner, rules=rules), Node(tmp_path / "b", rules=rules)
+    disk = owner.disks["vda"]
+    here.run(clock=clock)
+    here.run(clock=clock)
+    if comes_back:
+        here.hypervisor.migrate(owner, there.hypervisor)
+        there.run(clock=clock)
+        here, there = there, here
+    disk.done = (30_000, 0, 0, 0)
+    set_by_hand(disk, OTHER)
+    here.run(clock=clock)
+    assert disk.actual.total_iops_sec_max_length == 30
+    here.hypervisor.migrate(owner, there.hypervisor, fresh)
+    disk.done = (0, 0, 0, 0)
+    there.rules = Rules()
+    there.run(clock=clock)
+    there.rules = rules
+    for _ in range(2):
+        there.run(clock=clock)
+        assert disk.actual.total_iops_sec_max_length == 30
+
+
+def test_a_burst_that_is_not_read_yet_stays_as_short_as_it_was_written(
+    bursting: Bursting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt has no counters of a guest that it is busy with."""
+    set_by_hand(bursting.disk, OTHER)
+    bursting.run()
+    bursting.node.state.credits.unlink()
+    monkeypatch.setattr(bursting.node.hypervisor, "block_stats", lambda *_: {})
+    assert kinds(bursting.run()) == ["in-sync"]
+    assert bursting.length() == 30
 
 
 def test_counters_are_read_where_there_is_a_burst_and_nowhere_else(tmp_path: Path) -> None:
