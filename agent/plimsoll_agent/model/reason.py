@@ -102,6 +102,7 @@ class Code(StrEnum):
     NO_RECORD = "no-record"
     NO_RESULTS = "no-results"
     NOT_REMEMBERED = "not-remembered"
+    SAVINGS_NOT_KEPT = "savings-not-kept"
     NOT_SETTLED = "not-settled"
     MEMORY_SET_ASIDE = "memory-set-aside"
     APPROVAL_SET_ASIDE = "approval-set-aside"

@@ -93,7 +93,7 @@ class Sight:
                 applier.conclude()
             else:
                 node_store.conclude([], self.situation.now)
-        with self.notes.taking(Code.NOT_REMEMBERED):
+        with self.notes.taking(Code.SAVINGS_NOT_KEPT):
             self._keep_accounts(node_store, {} if applier is None else applier.applied)
 
     def _keep_accounts(self, node_store: NodeStore, changes: Mapping[str, Change]) -> None:

@@ -279,6 +279,7 @@ def noted() -> list[str]:
         Code.NO_RECORD,
         Code.NO_RESULTS,
         Code.NOT_REMEMBERED,
+        Code.SAVINGS_NOT_KEPT,
         Code.NOT_SETTLED,
         Code.ATTACHMENTS_NOT_WRITTEN,
         Code.NO_CATALOGUE,

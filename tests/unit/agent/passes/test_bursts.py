@@ -193,9 +193,10 @@ def test_a_file_that_cannot_be_read_now_stays_as_it_is(
         return load(state)
 
     monkeypatch.setattr(State, "load_accounts", fails_once)
-    bursting.run()
+    report = bursting.run()
     assert len(calls) > 1
     assert file.read_text() == before
+    assert [note.code for note in report.notes] == [Code.SAVINGS_NOT_KEPT] * fault.startswith("a newer")
 
 
 def test_a_hold_ends_as_it_does_without_bursts(bursting: Bursting) -> None:
