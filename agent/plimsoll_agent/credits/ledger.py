@@ -182,6 +182,8 @@ def _used(account: Account, member: Member, base: str, limits: Limits) -> tuple[
     """What a member has used since, and whether its counters began again."""
     if member.reading is None:
         return 0.0, False
+    if member.key not in account.counters and not account.is_unread:
+        return 0.0, True  # it joins the group: what it did before was not of this burst
     stats = member.reading.stats
     attachment, before = account.counters.get(member.key, ("", stats))
     # libvirt numbers guests anew after a reboot: the same attachment is another one then.

@@ -251,6 +251,17 @@ def test_a_group_has_one_account_for_what_all_its_members_do() -> None:
     assert after.balance(limits, BASE) == CAPACITY - 3000 + 10 * 20
 
 
+def test_a_disk_that_joins_a_group_brings_nothing_that_it_used_before() -> None:
+    """A disk whose limits were unknown for a while, or that had a hold, comes back to its group."""
+    limits = Limits(**{**BURST.in_effect(), "group_name": "both"})  # type: ignore[arg-type]
+    account = brought_forward(None, limits, [member(at(0), "guest/a", limits)])
+    for seconds, requests in ((10, 10**6), (20, 10**6 + 700)):
+        pair = [member(at(seconds), "guest/a", limits), member(at(seconds, requests), "guest/b", limits)]
+        account = brought_forward(account, limits, pair)
+    assert account is not None
+    assert account.balance(limits, BASE) == CAPACITY - 700 + 10 * 20
+
+
 SHORT = Limits(total_iops_sec=20, total_iops_sec_max=100, total_iops_sec_max_length=12)
 
 
