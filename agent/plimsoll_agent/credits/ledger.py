@@ -235,16 +235,15 @@ def _is_worth_a_write(savings: Limits, limits: Limits, account: Account) -> bool
     )
 
 
-def arrived(before: Account | None, desired: Limits, applied: Limits, attachment: tuple[str, str]) -> Account | None:
-    """The account of a disk from another node, where plimsoll wrote ``applied`` last; ``before`` is one of this node.
+def arrived(before: Account | None, key: str, attachment: str, desired: Limits, last: Limits) -> Account | None:
+    """The account of a disk from another node, where plimsoll wrote the limits ``last``; ``before`` is this node's.
 
-    Of an earlier stay that tells nothing, and neither does what is in force now: Nova sets its own limits on the way.
-    ``attachment`` is the disk's ``Disk.key`` with its attachment.
+    One of an earlier stay tells nothing, and neither does what is in force now: Nova sets its own limits on the way.
     """
-    key, now = attachment
-    if before is not None and before.counters.get(key, ("",))[0] == now or not applied.shortens(desired):
+    is_of_this_stay = before is not None and before.counters.get(key, ("",))[0] == attachment
+    if is_of_this_stay or not last.shortens(desired):
         return before
-    debits = {base: burst.capacity - burst_of(applied, base).capacity for base, burst in bursts(desired).items()}
+    debits = {base: burst.capacity - burst_of(last, base).capacity for base, burst in bursts(desired).items()}
     return Account(at=None, buckets={base: Bucket(max(0.0, debit), 0.0, 0.0) for base, debit in debits.items()})
 
 

@@ -150,8 +150,8 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NO_RECORD: "the record of changes cannot be written; no limit is raised or removed without it",
     Code.NO_RESULTS: "the results are not in the record of changes; the next pass reads them back",
     Code.NOT_REMEMBERED: "applied limits are not saved in memory; later passes will take them for attach-time limits",
-    Code.SAVINGS_NOT_KEPT: "what disks have spent of their bursts is not saved; the next pass counts from the pass that"
-    " saved it last",
+    Code.SAVINGS_NOT_KEPT: "what disks have spent of their bursts is not saved; the next pass counts from the pass"
+    " that saved it last",
     Code.NOT_SETTLED: "the results of an earlier pass are still unknown",
     Code.MEMORY_SET_ASIDE: "memory file damaged: moved aside and rebuilt from the record; holds are those in the"
     " guests' marks",

@@ -41,7 +41,7 @@ def with_arrivals(before: Situation, after: Situation, disks: Iterable[Disk]) ->
             continue
         if mark.desired is not None and mark.applied is not None and bursts(mark.desired):
             key = account_key(disk.key, mark.desired)
-            account = arrived(accounts.get(key), mark.desired, mark.applied, (disk.key, disk.attachment))
+            account = arrived(accounts.get(key), disk.key, disk.attachment, mark.desired, mark.applied)
             if account is not None:
                 accounts[key] = account
     return accounts

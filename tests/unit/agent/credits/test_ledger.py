@@ -82,7 +82,14 @@ class World:
         """A pass, from what is on the disk; it writes ``always`` in a storm, and saves nothing if it is killed."""
         reading = Reading(self.now / SECOND, BlockStats(self.done, 0, 0, 0))
         actual = self.throttle.limits
-        member = Member(key=KEY, attachment=str(self.runs), actual=actual, applied=self.applied, desired=self.limits, reading=reading)
+        member = Member(
+            key=KEY,
+            attachment=str(self.runs),
+            actual=actual,
+            applied=self.applied,
+            desired=self.limits,
+            reading=reading,
+        )
         account = brought_forward(self.account(), self.limits, [member])
         assert account is not None
         target = affordable(self.limits, account) if always else to_write(self.limits, account, [member])

@@ -315,8 +315,8 @@ def test_a_restart_gives_no_credits_again_that_were_spent(tmp_path: Path) -> Non
 def test_a_migration_brings_the_burst_as_it_was_written_last(
     tmp_path: Path, fresh: dict[str, Limits], comes_back: bool
 ) -> None:
-    """Also where Nova sets the limits of the QoS spec on the way, where the disk's limits are unknown at first, and to
-    a node that knows it from an earlier stay.
+    """Also where Nova sets the limits of the QoS spec on the way, where the disk's limits are unknown at first, and
+    to a node that knows it from an earlier stay.
     """
     rules = Rules(rules=(Rule(name="gp", match=Match(), limits=BURST, override=True),))
     owner, clock = guest(1, a_volume(1)), Clock()
