@@ -459,6 +459,8 @@ def _reason_to_defer(outcome: Outcome, situation: Situation, caution: Caution, p
     rounds = caution.rounds
     if rounds is None or change.reason.code is Code.COMMAND_LINE:  # an operator asked for it now
         return None
+    if change.cause is Code.BURST_SAVED:  # nothing else has changed it
+        return None
     target = Desired(change.after, change.reason)
     if reverted_too_often(outcome.decision.ours, target, rounds, situation.now):
         return because(Code.REVERTED_TOO_OFTEN, rounds=rounds)

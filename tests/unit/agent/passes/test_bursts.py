@@ -213,9 +213,13 @@ def test_external_changes_are_reverted_so_often_and_no_more_while_the_burst_chan
     bursting.node.rounds = 2
     for spent in (0, 3000, 3000):
         bursting.spend(spent)
+        ours = bursting.disk.actual
         set_by_hand(bursting.disk, OTHER)
         report = bursting.run()
     assert codes(report) == [Code.REVERTED_TOO_OFTEN]
+    set_by_hand(bursting.disk, ours)  # who changed it has given up
+    bursting.spend(0, 200)
+    assert kinds(bursting.run()) == ["changed"]
 
 
 def test_members_of_a_group_get_one_length_from_what_all_have_spent(tmp_path: Path) -> None:
