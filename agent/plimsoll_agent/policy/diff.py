@@ -62,12 +62,16 @@ def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
         return Code.CHANGED_OVER_QMP
     if ours is None or ours.applied is None:
         return Code.NEVER_LIMITED
-    if ours.applied == disk.actual and ours.applied.shortens(target.whole) and ours.desired == target.whole:
-        return Code.BURST_SAVED
-    return Code.EXTERNAL_CHANGE if is_applied(ours, target) else Code.DESIRED_CHANGED
+    if not is_applied(ours, target):
+        return Code.DESIRED_CHANGED
+    return Code.BURST_SAVED if ours.applied == disk.actual else Code.EXTERNAL_CHANGE
 
 
 def is_applied(ours: Remembered, target: Desired) -> bool:
     """Whether plimsoll set the target last, be it with more or less of its bursts."""
     before, whole = ours.applied, target.whole
-    return before is not None and (before == target.limits or (ours.desired == whole and before.shortens(whole)))
+    if before is None or before == target.limits:
+        return before is not None
+    # What a hold desires is not remembered, only that it is in force.
+    in_hold = target.reason.code is Code.HOLD and ours.restore_to is not None
+    return (in_hold or ours.desired == whole) and before.shortens(whole)

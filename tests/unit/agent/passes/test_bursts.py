@@ -209,7 +209,13 @@ def test_a_hold_ends_as_it_does_without_bursts(bursting: Bursting) -> None:
     assert bursting.node.memory[next(iter(bursting.node.memory))].restore_to is None
 
 
-def test_external_changes_are_reverted_so_often_and_no_more_while_the_burst_changes(bursting: Bursting) -> None:
+@pytest.mark.parametrize("holds", [False, True])
+def test_external_changes_are_reverted_so_often_and_no_more_while_the_burst_changes(
+    bursting: Bursting, holds: bool
+) -> None:
+    if holds:
+        bursting.node.hold(1, "vda", HIGHER)
+        bursting.run()
     bursting.node.rounds = 2
     for spent in (0, 3000, 3000):
         bursting.spend(spent)
