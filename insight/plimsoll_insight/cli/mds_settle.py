@@ -33,6 +33,7 @@ from plimsoll_insight.mds.settings import (
     is_same,
     pin_of,
     pins_last,
+    spread_by,
     steps,
     strays,
 )
@@ -40,6 +41,7 @@ from plimsoll_insight.mds.settings import (
 _DEADLINE = 30.0
 _BETWEEN = 2.0
 """Seconds between two looks at where directories are."""
+_MOST_SHARE = "mds_export_ephemeral_random_max"
 _OF_FILE_SYSTEMS = tuple(map(BlockingCheck.read, ("FS_*", "MDS_DAMAGE", "MDS_ALL_DOWN", "MDS_HEALTH_READ_ONLY")))
 
 
@@ -102,7 +104,7 @@ class MdsSettle(_ChangesFileSystem):
     """Turn the balancer of a CephFS off, and pin directories to ranks.
 
     It shows each setting with its value now and then, and the ranks and hosts that it is of, and asks. Each change is
-    recorded before it is made: mds undo takes all back. Then it waits until each directory is where its pin says.
+    recorded before it is made: mds undo takes all back. Then it waits until each directory is on the rank of its pin.
 
     Balancing is turned off by balance_automate of the file system; before Reef by mds_bal_interval, which is of all
     file systems of the cluster. --gather pins the directories below the root that other ranks have parts of to one
@@ -140,6 +142,7 @@ class MdsSettle(_ChangesFileSystem):
         if any(setting.name in PINS for setting, _ in desired):
             settings.check_mount(place.fsid, file_system)
             _check_distributed(live, file_system, desired)
+            _check_share(live, file_system, desired)
         plan = steps(desired, settings.read)
         if not plan:
             self.say(f"{place.words}: all is set already; nothing to change.")
@@ -157,6 +160,7 @@ class MdsSettle(_ChangesFileSystem):
             return 1
         state = state_of(self.settings(parsed_args))
         with state.file_systems_locked():
+            _check_as_shown(plan, settings)
             journal = Journal(state.file_systems, place.fsid, file_system.name)
             number, is_whole = self._make(plan, settings, journal)
         if not is_whole:
@@ -197,7 +201,10 @@ class MdsSettle(_ChangesFileSystem):
         if rest:
             self.warn_of(f"not yet so: {printable('; '.join(rest[:3]))}{' …' if len(rest) > 3 else ''}")
             return 3
-        self.say("All ranks have it so.")
+        if spread := [printable(path) for path in spread_by(desired)]:
+            self.say(f"Ranks spread what is in {', '.join(spread)} from now on; plimsoll mds watch shows the moves.")
+        else:
+            self.say("All ranks have it so.")
         return 0
 
 
@@ -241,8 +248,11 @@ class MdsUndo(_ChangesFileSystem):
         if not self.agrees(parsed_args, f"Take back {plural(len(open_steps), 'change')}?"):
             self.say("Nothing changed.")
             return 1
+        numbers = {each.number for each in open_steps}
         with state.file_systems_locked():
-            undone = sum([self._undo(each, settings, journal) for each in journal.open_steps()[::-1]])
+            rest = [each for each in journal.open_steps()[::-1] if each.number in numbers]
+            failures = len(rest) - sum([self._undo(each, settings, journal) for each in rest])
+        undone = len(open_steps) - failures
         self.say(f"{undone} of {plural(len(open_steps), 'change')} taken back.")
         return 0 if undone == len(open_steps) else 3 if undone else 1
 
@@ -250,10 +260,10 @@ class MdsUndo(_ChangesFileSystem):
         step = open_step.step
         try:
             now = settings.read(step.setting)
-            if now == step.after:
+            if is_same(now, step.after):
                 settings.write(step.setting, step.before)
                 _check_is(step.setting, step.before, settings)
-            elif now != step.before:
+            elif not is_same(now, step.before):
                 self.warn_of(f"{_name(step.setting)}: left at {_value(now)}: something else changed it")
                 return False
             journal.undone(open_step.number, datetime.now(UTC), who())
@@ -309,6 +319,27 @@ def _check_distributed(
                     raise Rejected(
                         f"mds.{daemon} has {option} off, and ignores such pins: ceph config set mds {option} true"
                     )
+
+
+def _check_share(live: LiveFileSystems, file_system: FileSystem, desired: Sequence[tuple[Setting, str]]) -> None:
+    """Raises ``Rejected`` where Ceph would refuse the pin, when those of before are gone already."""
+    share = max((float(value) for setting, value in desired if setting.name is Name.RANDOM), default=0.0)
+    for daemon in file_system.ranks.values() if share else ():
+        most = live.in_force(daemon, _MOST_SHARE)
+        if share > float(most):
+            raise Rejected(
+                f"mds.{daemon} takes no share above {float(most):g}: give less, or ceph config set mds {_MOST_SHARE}"
+            )
+
+
+def _check_as_shown(plan: Sequence[Step], settings: LiveSettings) -> None:
+    """Raises ``Rejected`` where something else changed a value while a person read: the record would have another."""
+    for step in plan:
+        if not is_same(now := settings.read(step.setting), step.before):
+            raise Rejected(
+                f"{_name(step.setting)} is {_value(now)} now, and was {_value(step.before)} when it was shown;"
+                " nothing was changed: run it again"
+            )
 
 
 def _check_is(setting: Setting, value: str | None, settings: LiveSettings) -> None:

@@ -211,7 +211,7 @@ def _sentences(view: _View) -> Iterator[str]:
         idle = f"rank{'s' if len(uneven.idle) > 1 else ''} {', '.join(map(str, uneven.idle))}"
         yield f"Uneven: rank {uneven.most} served {percent(uneven.share)} of the requests, {idle} next to none."
     if verdict.answer is MdsAnswer.CALM:
-        yield "Calm: the balancer is not thrashing, and no rank has nearly all requests."
+        yield f"Calm: no sign of thrashing{' or of uneven load' if view.readings else ' in these logs'}."
     if verdict.answer is MdsAnswer.CANNOT_TELL:
         yield "No sign of thrashing in what is known; so it cannot be told."
 

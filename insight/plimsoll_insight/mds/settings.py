@@ -113,13 +113,22 @@ def pins_last(values: Mapping[Name, str]) -> list[tuple[Name, str]]:
     return sorted(values.items(), key=lambda pair: pair[1] != NOT_PINNED[pair[0]])
 
 
+def spread_by(desired: Sequence[tuple[Setting, str]]) -> list[str]:
+    """The directories whose contents ranks spread by themselves: nobody can tell when they are where they should."""
+    return [setting.of for setting, value in desired
+            if setting.name in (Name.DISTRIBUTED, Name.RANDOM) and value != NOT_PINNED[setting.name]]  # fmt: skip
+
+
 def strays(desired: Sequence[tuple[Setting, str]], owners: Owners) -> list[str]:
     """Directories that are not on the rank that they are pinned to; those below with a pin of their own may be."""
     of_rank = {setting.of: int(value) for setting, value in desired if setting.name is Name.PIN and int(value) >= 0}
     others = {setting.of for setting, _ in desired if setting.name in PINS} - of_rank.keys()
     authority = Authority(owners)
-    away = [f"{path} is on rank {owner}" for path, rank in of_rank.items()
-            if (owner := authority.of(Directory(path))) is not None and owner != rank]  # fmt: skip
+    away = []
+    for path, rank in of_rank.items():
+        owner = authority.of(Directory(path))
+        if owner != rank:
+            away.append(f"{path} is on rank {'?' if owner is None else owner}")
     for each, owner in owners.items():
         parents = [each.path, *map(str, PurePosixPath(each.path).parents)]
         nearest = next((path for path in parents if path in of_rank or path in others), None)

@@ -85,6 +85,7 @@ def test_all_of_a_rank_is_reached_by_the_directories_below_the_root_that_others_
         ({"/": 0, "/a": 1}, []),
         ({"/": 1}, []),
         ({"/": 0}, ["/a is on rank 0"]),
+        ({"/.0*": 0, "/.1*": 1}, ["/a is on rank ?"]),
         ({"/": 0, "/a": 1, "/a/x": 2}, ["/a/x is on rank 2, below /a of rank 1"]),
         ({"/": 0, "/a": 1, "/a/own/y": 2}, []),
         ({"/": 0, "/a": 1, "/ab": 2}, []),
