@@ -172,7 +172,8 @@ def append(path: Path, more: bytes, mode: int = 0o640) -> None:
     try:
         if new:  # an older one may be a link to another user's file
             give_to_owner(descriptor, path.parent)
-        os.write(descriptor, more)
+        while more:  # a disk that is nearly full takes a part, and refuses only the rest
+            more = more[os.write(descriptor, more) :]
     finally:
         os.close(descriptor)
 

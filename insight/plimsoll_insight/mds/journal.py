@@ -72,9 +72,7 @@ class Journal:
     def _entries(self) -> Iterator[Mapping[str, Any]]:
         """Raises ``JournalError``, also for a line that plimsoll did not write: what is open must be certain."""
         try:
-            lines = files.read_whole(self._path, _MOST).splitlines(keepends=True)
-        except FileNotFoundError:
-            return
+            lines = self._content().splitlines(keepends=True)
         except OSError as error:
             raise JournalError(f"{self._path}: cannot be read: {files.reason(error)}") from error
         for number, line in enumerate(lines, 1):
@@ -102,12 +100,21 @@ class Journal:
         except OSError as error:
             raise JournalError(f"{self._path}: cannot be written: {files.reason(error)}") from error
 
+    def _content(self) -> bytes:
+        """Empty where there is no file. Raises ``OSError``, ``JournalError``."""
+        try:
+            content = files.read_whole(self._path, _MOST + 1)
+        except FileNotFoundError:
+            return b""
+        if len(content) > _MOST:  # its end may have what is open
+            raise JournalError(
+                f"{self._path}: is larger than {_MOST} bytes: move it away when nothing in it is to be taken back"
+            )
+        return content
+
     def _cut(self) -> None:
         """Remove a part of a line that a killed process left. Raises ``OSError``."""
-        try:
-            content = files.read_whole(self._path, _MOST)
-        except FileNotFoundError:
-            return
+        content = self._content()
         if content and not content.endswith(b"\n"):
             with os.fdopen(files.open_regular(self._path, os.O_WRONLY), "wb") as file:
                 file.truncate(content.rfind(b"\n") + 1)

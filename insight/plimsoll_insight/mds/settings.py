@@ -114,7 +114,7 @@ def pins_last(values: Mapping[Name, str]) -> list[tuple[Name, str]]:
 
 
 def spread_by(desired: Sequence[tuple[Setting, str]]) -> list[str]:
-    """The directories whose contents ranks spread by themselves: nobody can tell when they are where they should."""
+    """The directories whose contents ranks spread in their own time; by themselves they are on any rank."""
     return [setting.of for setting, value in desired
             if setting.name in (Name.DISTRIBUTED, Name.RANDOM) and value != NOT_PINNED[setting.name]]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import stat
 import tempfile
@@ -255,6 +256,16 @@ def test_what_is_added_stands_behind_what_was_there(tmp_path: Path) -> None:
         files.append(tmp_path / "file", more)
     assert (tmp_path / "file").read_bytes() == b"abc"
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) & 0o137 == 0
+
+
+def test_what_a_full_disk_takes_a_part_of_is_not_written(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # the kernel writes up to there, as on a full disk
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            files.append(tmp_path / "file", b"more than ten bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,21 @@ def test_a_line_that_was_cut_off_is_of_nothing_done_and_the_next_one_is_whole(tm
         assert [each.step for each in journal.open_steps()] == [OFF, PIN]
 
 
+def test_a_record_that_is_too_long_is_refused_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "record"
+    journal = Journal(path, "fsid", "one")
+    journal.begin(OFF, NOW, "root")
+    journal.begin(PIN, NOW, "root")
+    whole = path.read_bytes()
+    monkeypatch.setattr("plimsoll_insight.mds.journal._MOST", len(whole) - 1)
+    for use in (journal.open_steps, lambda: journal.begin(PIN, NOW, "root")):
+        with pytest.raises(JournalError, match=r"record: is larger than "):
+            use()
+    assert path.read_bytes() == whole
+
+
 @pytest.mark.parametrize("line", [b"rubbish\n", b'{"version": 2}\n', b'{"version": 1, "begin": {}}\n', b"[]\n"])
 def test_a_line_that_is_not_understood_ends_it_since_it_may_be_open(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "record"
