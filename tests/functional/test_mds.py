@@ -206,7 +206,7 @@ def test_logs_name_directories_and_one_of_too_low_a_level_cannot_tell(beside: Be
     log.write_text("".join(line.format(minute) for minute in range(4)))
     quiet.write_text("2026-11-30T09:53:47.479+0000 7fa7156136c0  1 mds.b Updating MDS map to version 9 from mon.0\n")
     ran = beside.mds("watch", str(log))
-    assert (ran.status, ran.out.endswith("the balancer moved /hot/d1 4 times.\n")) == (0, True)
+    assert (ran.status, "the balancer moved /hot/d1 4 times." in " ".join(ran.out.split())) == (0, True)
     ran = beside.mds("watch", str(quiet))
     assert (ran.status, "debug_mds was below 4" in " ".join(ran.out.split())) == (5, True)
     assert not (tmp_path / "asked").exists()

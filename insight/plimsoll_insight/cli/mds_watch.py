@@ -23,8 +23,8 @@ from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import time_of, zone_of
 from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.util import durations
-from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import plural, printable
+from plimsoll_agent.util.frozen import frozen, replace
+from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.cluster_options import add_file_system, cluster_of, file_system_of
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.mds import exports
@@ -157,11 +157,20 @@ class MdsWatch(LocalCommand, Listing):
 
 
 def _readings(live: LiveFileSystems, name: str, length: float, interval: float, stop: Event) -> Iterator[Reading]:
-    """Raises ``PlimsollError``."""
+    """Raises ``PlimsollError`` where the first one fails; later what was read before counts."""
     end = time.monotonic() + length
     due = time.monotonic()
+    begin = time.time() - due
+    ranks: set[int] = set()
     for number in count(1):
-        yield live.reading(name)
+        try:
+            reading = live.reading(name)
+        except PlimsollError as error:
+            if number == 1:
+                raise
+            reading = Reading(0.0, {}, dict.fromkeys(ranks, str(error)))
+        ranks |= {*reading.ranks, *reading.errors}
+        yield replace(reading, time=begin + time.monotonic())  # intervals must not follow a clock that is set
         due = max(due + interval, time.monotonic())
         if (due > end and number > 1) or stop.wait(due - time.monotonic()):
             return
@@ -174,6 +183,7 @@ def _errors(readings: Sequence[Reading]) -> dict[int, str]:
 def _of_logs(paths: Sequence[Path], clock: LogClock) -> _View:
     """Raises ``PlimsollError``."""
     moves: set[Move] = set()
+    ranks: set[int] = set()
     unknown: list[str] = []
     for path in dict.fromkeys(paths):
         try:
@@ -185,11 +195,16 @@ def _of_logs(paths: Sequence[Path], clock: LogClock) -> _View:
         if not log.is_of_mds:
             raise UnreadableLog(f"{path}: no line of an MDS; give ceph-mds.NAME.log")
         moves.update(log.moves)
+        ranks |= log.ranks
         if not log.tells:
             unknown.append(f"{path}: it would not tell of exports, as debug_mds was below 4.")
+    steps = [f"Next: {_LEVEL}."] if unknown else []
+    if missing := sorted({move.target for move in moves} - ranks):
+        names = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+        unknown.append(f"No log of {names}: a rank's log has the exports from it alone.")
     in_order = sorted(moves, key=lambda move: move.time)
     verdict = judge_moves(in_order, complete=not unknown)
-    return _View(verdict, in_order, (), (), unknown, f"Next: {_LEVEL}." if unknown else None)
+    return _View(verdict, in_order, (), (), unknown, *steps)
 
 
 # --- words
@@ -223,8 +238,8 @@ def _next(view: _View) -> Iterator[str]:
     if last is None or view.verdict.answer in (MdsAnswer.CALM, MdsAnswer.CANNOT_TELL):
         return
     directories = list(view.verdict.repeated) or list(fragmented(last.owners or {}))
-    proposals = pins(directories, sorted(last.ranks))
-    options = " ".join(f"--pin {shlex.quote(pin)}" for pin in proposals) or "--pin DIR=distributed"
+    proposals = pins(directories, sorted({*last.ranks, *last.errors}))
+    options = " ".join(f"--pin {printable(shlex.quote(pin))}" for pin in proposals) or "--pin DIR=distributed"
     yield f"Next: plimsoll mds settle --dry-run --mount DIR {options}"
 
 
@@ -287,7 +302,7 @@ def _rank_rows(view: _View) -> Iterator[Sequence[object]]:
 
 
 TIME_COLUMNS = (
-    Column("begin"),
+    Column("begin", head="UTC"),
     Column("end", long=True),
     Column("requests_sec", head="REQ/S", right=True),
     Column("forwarded", right=True),
@@ -344,6 +359,6 @@ def _directory_rows(view: _View) -> Iterator[Sequence[object]]:
         yield (
             printable(path), number[path], Shown(most, str(most), tone),
             Shown({"time": moment.isoformat(timespec="milliseconds"), "from": move.source, "to": move.target},
-                  f"{moment:%H:%M:%S} from {move.source} to {move.target}"),
+                  f"{second(moment)} from {move.source} to {move.target}"),
             Shown(now[path] or None, ", ".join(map(str, now[path])) or NOTHING), view.verdict.answer.value,
         )  # fmt: skip

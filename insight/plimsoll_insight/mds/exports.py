@@ -22,6 +22,7 @@ _EXPORT = re.compile(
     rb"\[dir (?:0x)?([0-9a-f]{1,16}(?:\.[01]{1,32}\*?)?) (/.*?) \[\S{1,40},head\] "
 )
 _OF_MIGRATOR = re.compile(rb"mds\.\d{1,5}\.mig")
+_OF_RANK = re.compile(rb" mds\.(\d{1,5})\.(?:mig|cache|bal|log|server|locker|\d+ )")
 _OF_MDS = re.compile(rb"\bmds\.")
 _BEFORE_OCTOPUS = re.compile(rb"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [0-9a-f]+ +-?\d+ ")
 _BLOCK, _LONGEST = 1 << 22, 1 << 16
@@ -32,27 +33,30 @@ _SAME = 1.0
 @frozen
 class LogExports:
     """What a log has. ``tells``: that it would have others too, since it has lines of the migrator or is of a release
-    that always writes them.
+    that always writes them. ``ranks`` are those that wrote its lines.
     """
 
     moves: tuple[Move, ...]
     is_of_mds: bool
     tells: bool
+    ranks: frozenset[int] = frozenset()
 
 
 def read(stream: BinaryIO, clock: LogClock) -> LogExports:
     moves: list[Move] = []
     last: dict[tuple[int, int, Directory], float] = {}
+    ranks: set[int] = set()
     is_of_mds = tells = False
     for block in _whole_lines(stream):
         is_of_mds = is_of_mds or _OF_MDS.search(block) is not None
         tells = tells or bool(_OF_MIGRATOR.search(block) or _BEFORE_OCTOPUS.search(block))
+        ranks.update(map(int, _OF_RANK.findall(block)))
         for move in _exports(block, clock):
             key = move.source, move.target, move.directory
             if move.time - last.get(key, float("-inf")) > _SAME:
                 moves.append(move)
                 last[key] = move.time
-    return LogExports(tuple(moves), is_of_mds, tells)
+    return LogExports(tuple(moves), is_of_mds, tells, frozenset(ranks))
 
 
 def _exports(block: bytes, clock: LogClock) -> Iterator[Move]:

@@ -1,0 +1,79 @@
+"""``mds watch``: what it makes of readings that fail, and of logs that are not of all ranks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from plimsoll_agent.errors import Unreachable
+from plimsoll_insight.cli import mds_watch
+from plimsoll_insight.cli.mds_watch import MdsWatch
+from plimsoll_insight.mds.moves import Move
+from plimsoll_insight.mds.verdict import MdsAnswer, MdsVerdict
+from plimsoll_insight.mds.watch import Reading
+from plimsoll_insight.slow.events import LogClock
+from tests.unit.insight.mds.ranks import counted, owned, reading
+from tests.unit.insight.mds.test_exports import STARTING
+from tests.unit.person import Person
+
+OWNERS = owned({"/": 0})
+
+
+def readings(*answers: object) -> list[Reading]:
+    rest = iter(answers)
+
+    def answer(_: str) -> object:
+        one = next(rest)
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    live: Any = SimpleNamespace(reading=answer)
+    seen: Iterator[Reading] = mds_watch._readings(live, "cephfs", 0.01 * len(answers), 0.01, Event())
+    return [one for one, _ in zip(seen, answers, strict=False)]
+
+
+def test_a_reading_that_fails_ends_no_watch_and_its_ranks_are_unknown() -> None:
+    whole = reading(0, OWNERS, {0: counted(), 1: counted()})
+    seen = readings(whole, Unreachable("no answer"), whole)
+    assert [each.errors for each in seen] == [{}, {0: "no answer", 1: "no answer"}, {}]
+    with pytest.raises(Unreachable):
+        readings(Unreachable("no answer"), whole)
+
+
+def test_a_clock_that_is_set_makes_no_interval_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = iter(range(9))
+    monkeypatch.setattr(time, "time", lambda: 3600.0 * next(hours))
+    first, second = readings(*[reading(3600.0 * each, OWNERS, {0: counted()}) for each in (0, 1)])
+    assert 0 < second.time - first.time < 60
+
+
+def test_thrashing_before_no_rank_answered_any_more_names_what_to_pin() -> None:
+    moves = tuple(Move(each, next(iter(owned({"/a": 0}))), 0, 1) for each in (0.0, 1.0, 2.0, 3.0))
+    verdict = MdsVerdict(MdsAnswer.THRASHING, {"/a": 4}, None, None)
+    view = mds_watch._View(verdict, moves, (), (Reading(9.0, {}, {0: "no answer", 1: "no answer"}),), ())
+    assert list(mds_watch._next(view)) == ["Next: plimsoll mds settle --dry-run --mount DIR --pin /a=0"]
+
+
+def test_a_name_that_a_tenant_chose_sends_the_terminal_nothing() -> None:
+    verdict = MdsVerdict(MdsAnswer.THRASHING, {"/a\x1b[2J": 4}, None, None)
+    view = mds_watch._View(verdict, (), (), (reading(0, OWNERS, {0: counted()}),), ())
+    assert "\x1b" not in "".join(mds_watch._next(view))
+
+
+def test_the_log_of_one_rank_is_not_that_of_all_and_calm_says_nothing_of_load(tmp_path: Path) -> None:
+    logs = [tmp_path / name for name in ("a.log", "b.log")]
+    logs[0].write_text(STARTING + "\n")
+    logs[1].write_text("2026-11-30T09:53:47.487+0000 7f916b7fe6c0  7 mds.1.mig handle_export_discover #0x1/hot/d1\n")
+    view = mds_watch._of_logs(logs[:1], LogClock())
+    assert view.verdict.answer is MdsAnswer.CANNOT_TELL
+    assert list(view.unknown) == ["No log of rank 1: a rank's log has the exports from it alone."]
+    person = Person()
+    assert person.types(MdsWatch, *map(str, logs)) == 0
+    assert "Calm: no sign of thrashing in these logs." in person.out
