@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from itertools import pairwise
 
 from plimsoll_agent.messages.limits import short_change
 from plimsoll_agent.model.disk import Disk
@@ -17,12 +17,12 @@ from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import frozen, replace
 
 NOT_MEASURED = because(Code.NOT_SENT, detail="not measured in this pass")
-_UNKNOWN = Unknown(because(Code.NOT_SENT, detail="the history has the closest limit only, and this disk had none"))
+_UNKNOWN = Unknown(because(Code.NOT_SENT, detail="the history has the closest limit only, and none of this disk"))
 
 
 @frozen(kw_only=True)
 class PastMoment:
-    """A pass, and the changes of limits between the one before it and itself."""
+    """A pass, and the changes of limits between the one before it and itself; of the newest also those since then."""
 
     of: PastPass
     changes: tuple[RecordedChange, ...]
@@ -54,17 +54,16 @@ class Rewound:
 
 
 def moments(passes: Sequence[PastPass], changes: Iterable[RecordedChange]) -> list[PastMoment]:
-    """The passes, each with the changes since the one before it that took effect."""
+    """The passes, each with the changes since the one before it that took effect.
+
+    A pass measures before it changes: what the newest one changed is seen in no pass yet, and must not be missed.
+    """
     effective = [change for change in changes if change.result in TAKEN]
-    pairs = [*pairwise([None, *passes])]
-    return [
-        PastMoment(
-            of=past,
-            changes=tuple(c for c in effective if (before is None or before.at < c.at) and c.at <= past.at),
-        )
-        for before, past in pairs
-        if past is not None
-    ]
+    ends = [past.at for past in passes]
+    of_each: list[list[RecordedChange]] = [[] for _ in passes]
+    for change in effective if passes else ():
+        of_each[min(bisect_left(ends, change.at), len(ends) - 1)].append(change)
+    return [PastMoment(of=past, changes=tuple(its)) for past, its in zip(passes, of_each, strict=True)]
 
 
 def rewound(moments: Sequence[PastMoment], back: int, now: Sample) -> tuple[Sample, Rewound]:

@@ -97,6 +97,14 @@ def test_limits_that_were_changed_before_a_pass_are_marked_in_it_and_in_no_other
     assert TWO not in after[1]
 
 
+def test_what_the_newest_pass_changed_itself_is_not_hidden_until_the_next_one(node: Node) -> None:
+    node.passed(5, 900)
+    node.passed(0, 100)
+    assert node.run(Enforce, "--guest", ONE) == 0
+    assert "changed: web-1 vda unlimited → 250 IOPS" in node.screen(1)[1][1]
+    assert "no limit changed" in node.screen(2)[1][1]
+
+
 def test_an_hour_is_the_end_and_a_node_without_passes_says_so(node: Node) -> None:
     node.passed(61, 900)
     view, lines = node.screen(1)
