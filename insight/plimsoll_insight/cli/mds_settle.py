@@ -95,6 +95,11 @@ class _ChangesFileSystem(LocalCommand):
     def agrees(self, parsed_args: argparse.Namespace, question: str) -> bool:
         return parsed_args.yes or self.answer_to(f"{question} [y/N] ") in YES
 
+    def say_reach(self, changes: Sequence[Step], live: LiveFileSystems) -> None:
+        """Raises ``PlimsollError``."""
+        if any(step.setting.name is Name.INTERVAL for step in changes) and len(others := live.all()) > 1:
+            self.say(f"  mds_bal_interval is of all {len(others)} file systems of this cluster")
+
     def say(self, line: str) -> None:
         self.app.stdout.write(f"{line}\n")
         self.app.stdout.flush()
@@ -150,8 +155,7 @@ class MdsSettle(_ChangesFileSystem):
         self.say(f"{place.words}:")
         for step in plan:
             self.say(f"  {step_words(step)}")
-        if any(step.setting.name is Name.INTERVAL for step in plan) and len(others := live.all()) > 1:
-            self.say(f"  mds_bal_interval is of all {len(others)} file systems of this cluster")
+        self.say_reach(plan, live)
         if parsed_args.dry_run:
             self.say("Dry run: nothing is changed.")
             return 0
@@ -242,6 +246,7 @@ class MdsUndo(_ChangesFileSystem):
         self.say(f"{place.words}:")
         for each in open_steps:
             self.say(f"  {step_words(_back(each.step))}, set {second(each.at)} by {printable(each.by)}")
+        self.say_reach([each.step for each in open_steps], place.live)
         if parsed_args.dry_run:
             self.say("Dry run: nothing is changed.")
             return 0
@@ -300,6 +305,12 @@ def _desired(parsed_args: argparse.Namespace, file_system: FileSystem, owners: O
         if parsed_args.gather not in ranks:
             raise UsageError(
                 f"--gather: no rank {parsed_args.gather} is active; there are {', '.join(map(str, ranks))}"
+            )
+        roots = {rank for each, rank in owners.items() if each.path == "/"}
+        if roots and parsed_args.gather not in roots:
+            raise UsageError(
+                f"--gather {parsed_args.gather}: rank {min(roots)} has the root, which cannot be pinned, and all"
+                f" in it without a pin; gather to rank {min(roots)}, or name directories by --pin"
             )
         values = dict(pin_of(f"{path}={parsed_args.gather}", ranks) for path in gathered(owners, parsed_args.gather))
     values |= dict(pin_of(text, ranks) for text in parsed_args.pin)

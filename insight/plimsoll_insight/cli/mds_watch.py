@@ -315,7 +315,8 @@ TIME_COLUMNS = (
 
 def _time_rows(view: _View) -> Iterator[Sequence[object]]:
     for part in view.parts:
-        seconds, did = part.end - part.begin, part.ranks.values()
+        did = part.ranks.values()
+        seconds = part.end - part.begin if did else 0.0  # without a rank that is known nothing is, and not 0
         replies = sum(each.replies for each in did)
         latency = sum(each.reply_seconds for each in did) / replies if replies else None
         rates = {each.rank: each.requests / each.seconds for each in did if each.seconds > 0}

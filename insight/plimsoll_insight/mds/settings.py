@@ -59,7 +59,7 @@ def balancing_off(file_system: FileSystem) -> tuple[Setting, str]:
 def pin_of(text: str, ranks: Sequence[int]) -> tuple[str, Mapping[Name, str]]:
     """``/home=distributed``, ``/home/a=2``, ``/home=0.01`` or ``/home=none``. Raises ``UsageError``."""
     path, _, where = text.rpartition("=")
-    directory = str(PurePosixPath(path))
+    directory = str(PurePosixPath("/", path.lstrip("/")))  # two slashes at the begin are a root of their own
     if not path.startswith("/") or directory == "/" or ".." in PurePosixPath(path).parts:
         raise UsageError(
             f"--pin {text}: write DIR=RANK, DIR=distributed, DIR=SHARE or DIR=none, with DIR below the root of the"

@@ -59,7 +59,7 @@ def judge(span: Span, last: Span, *, complete: bool) -> MdsVerdict:
     elif uneven is not None:
         answer = MdsAnswer.UNEVEN
     else:
-        answer = MdsAnswer.CALM if complete else MdsAnswer.CANNOT_TELL
+        answer = MdsAnswer.CALM if complete and last.ranks else MdsAnswer.CANNOT_TELL
     return MdsVerdict(answer, repetition, share if is_forwarded else None, uneven)
 
 

@@ -40,6 +40,7 @@ def test_balancing_of_one_file_system_is_turned_off_where_the_release_can(
     [
         ("/home=distributed", "/home", {Name.DISTRIBUTED: "1"}),
         ("/home/=2", "/home", {Name.PIN: "2"}),
+        ("//home=2", "/home", {Name.PIN: "2"}),
         ("/a=b/c=0.010", "/a=b/c", {Name.RANDOM: "0.01"}),
         ("/home=none", "/home", {}),
     ],
@@ -52,7 +53,20 @@ def test_a_pin_says_all_three_attributes_so_that_none_of_before_stays(
 
 @pytest.mark.parametrize(
     "text",
-    ["/=0", "home=0", "/a/../..=0", "/a=1", "/a=-1", "/a=", "/a", "/a=0.0", "/a=nan", "/a=1.5", "/a=everywhere"],
+    [
+        "/=0",
+        "//=0",
+        "home=0",
+        "/a/../..=0",
+        "/a=1",
+        "/a=-1",
+        "/a=",
+        "/a",
+        "/a=0.0",
+        "/a=nan",
+        "/a=1.5",
+        "/a=everywhere",
+    ],
 )
 def test_a_pin_that_ceph_would_refuse_or_ignore_is_refused_at_once(text: str) -> None:
     with pytest.raises(UsageError, match=r"^--pin "):

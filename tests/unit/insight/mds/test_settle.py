@@ -42,10 +42,13 @@ class Beside(Person):
         self.settings: Settings = replace(config.load([], []), state_dir=directory)
         self.state = State(directory)
         self.pins = {Setting(name, path): value for path in ("/a", "/b") for name, value in FREE.items()}
+        self.file_system = FileSystem(1, "cephfs", RANKS, (), True, (5,))
+        self.pins[Setting(Name.INTERVAL, "mds")] = "5"
         self.most = "0.010000"
         self.owners = owned({"/": 0})
         counters = {rank: counted() for rank in RANKS}
         self.live = SimpleNamespace(
+            all=lambda: [self.file_system] * 2,
             reading=lambda _: reading(0, self.owners, counters),
             in_force=lambda _, name: self.most if name.endswith("_max") else "true",
         )
@@ -60,8 +63,7 @@ class Beside(Person):
         """It is the right one."""
 
     def runs(self, command: type, *words: str, then: Callable[[], object] | None = None) -> int:
-        file_system = FileSystem(1, "cephfs", RANKS, (), True, (5,))
-        place = mds_settle._Place(self.live, file_system, "fsid", "rank 0: mds.a")  # type: ignore[arg-type]
+        place = mds_settle._Place(self.live, self.file_system, "fsid", "rank 0: mds.a")  # type: ignore[arg-type]
         agreed = ("--yes",) if then is None else ()
         stdin = None if then is None else Asks(then)
         methods = {"place": lambda *_: place}
@@ -116,3 +118,21 @@ def test_it_is_not_said_to_be_so_where_ranks_spread_directories_in_their_own_tim
     assert beside.settles("--pin", "/a=distributed") == 0
     assert "All ranks have it so" not in beside.out
     assert "Ranks spread what is in /a from now on" in beside.out
+
+
+def test_all_is_not_gathered_to_a_rank_that_cannot_have_what_is_in_the_root_alone(
+    beside: Beside, caplog: pytest.LogCaptureFixture
+) -> None:
+    beside.owners = owned({"/": 0, "/b": 1})
+    before = dict(beside.pins)
+    assert (beside.settles("--gather", "1"), beside.pins) == (64, before)
+    assert "--gather 1: rank 0 has the root" in caplog.text
+    beside.settles("--gather", "0")
+    assert beside.pins[Setting(Name.PIN, "/b")] == "0"
+
+
+def test_undo_too_says_that_balancing_begins_again_in_all_file_systems(beside: Beside) -> None:
+    beside.file_system = replace(beside.file_system, balances=None)
+    beside.runs(MdsSettle, "--wait", "1ms")
+    assert beside.runs(MdsUndo) == 0
+    assert "mds_bal_interval is of all 2 file systems of this cluster" in beside.out

@@ -16,7 +16,7 @@ from plimsoll_insight.cli import mds_watch
 from plimsoll_insight.cli.mds_watch import MdsWatch
 from plimsoll_insight.mds.moves import Move
 from plimsoll_insight.mds.verdict import MdsAnswer, MdsVerdict
-from plimsoll_insight.mds.watch import Reading
+from plimsoll_insight.mds.watch import Reading, spans
 from plimsoll_insight.slow.events import LogClock
 from tests.unit.insight.mds.ranks import counted, owned, reading
 from tests.unit.insight.mds.test_exports import STARTING
@@ -77,3 +77,11 @@ def test_the_log_of_one_rank_is_not_that_of_all_and_calm_says_nothing_of_load(tm
     person = Person()
     assert person.types(MdsWatch, *map(str, logs)) == 0
     assert "Calm: no sign of thrashing in these logs." in person.out
+
+
+def test_requests_of_a_time_in_which_no_rank_is_known_are_unknown_and_not_none() -> None:
+    whole = reading(0, OWNERS, {0: counted()})
+    lost = Reading(10.0, {}, {0: "no answer"})
+    verdict = MdsVerdict(MdsAnswer.CANNOT_TELL, {}, None, None)
+    [row] = mds_watch._time_rows(mds_watch._View(verdict, (), spans([whole, lost]), (whole, lost), ()))
+    assert dict(zip(mds_watch.TIME_COLUMNS, row, strict=True))["requests_sec"] == mds_watch._rate(0, 0.0)
