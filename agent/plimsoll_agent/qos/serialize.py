@@ -34,13 +34,13 @@ def plan_data(
     extras: tuple[Sequence[str], Sequence[str]],
     impacts: Sequence[VolumeImpact],
 ) -> dict[str, object]:
-    """``effects`` is None where they are unknown."""
+    """``effects`` is None where they are unknown, and so is which volumes feel them."""
     types, specs = extras
     return {
         "version": FORMAT_VERSION,
         "steps": [step_data(step) for step in steps],
         "effects": None if effects is None else [_effect_data(effect) for effect in effects],
-        "impacts": [_impact_data(each) for each in impacts],
+        "impacts": None if effects is None else [_impact_data(each) for each in impacts],
         "undeclared": {"volume_types": list(types), "qos_specs": list(specs)},
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos import cinder as qos_cinder
+from plimsoll_agent.qos import serialize
 from plimsoll_agent.qos.cinder import AttachedVolume
 from plimsoll_agent.qos.effects import Change, Effect, effects
 from plimsoll_agent.qos.file import Declaration, Spec, Type
@@ -100,3 +101,8 @@ def test_a_volume_of_a_type_that_is_gone_meanwhile_is_passed_over() -> None:
         gold({"total_iops_sec": "5"}), there, [AttachedVolume("gone", 1, "a"), AttachedVolume("gold", 1, "b")]
     )
     assert effect.changed == 1
+
+
+def test_where_attached_volumes_are_unknown_it_is_not_said_that_none_feels_it() -> None:
+    data = serialize.plan_data((), None, ((), ()), ())
+    assert (data["effects"], data["impacts"]) == (None, None)
