@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any, TypeVar
 
 from plimsoll_agent.errors import Rejected
@@ -14,7 +15,7 @@ from plimsoll_agent.util.frozen import frozen
 Value = TypeVar("Value")
 _OWN = "~"
 """What a path begins with that is a rank's own, as ``~mds0``: it never moves."""
-_ZEROS = re.compile(r"^0x[0-9a-f]+\.?")
+_INODE = re.compile(r"^0x([0-9a-f]+)\.?")
 
 
 class UnreadableAnswer(Rejected):
@@ -61,6 +62,8 @@ class Directory:
 
     path: str
     fragment: str = ""
+    inode: str = field(default="", compare=False)
+    """Of the directory: one that was removed and made again is another one at the same place."""
 
 
 Owners = Mapping[Directory, int]
@@ -123,7 +126,10 @@ def _subtrees(roots: Sequence[Mapping[str, Any]]) -> Subtrees:
 
 def directory(path: str, dirfrag: str) -> Directory:
     """Of the path and ``0x10000000004.0110*`` as Ceph prints them."""
-    return Directory(text(path).rstrip("/") or "/", _ZEROS.sub("", text(dirfrag)).rstrip("*"))
+    inode = _INODE.match(text(dirfrag))
+    return Directory(
+        text(path).rstrip("/") or "/", _INODE.sub("", dirfrag).rstrip("*"), inode[1] if inode is not None else ""
+    )
 
 
 def setting(answer: str, name: str, daemon: str) -> str:

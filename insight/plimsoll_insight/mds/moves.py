@@ -62,11 +62,11 @@ def moves(before: Owners, after: Owners, time: float) -> Iterator[Move]:
 
 def most_within(moves: Iterable[Move], seconds: float) -> dict[str, int]:
     """By path, how often one fragment of it moved in any so many seconds, the most first."""
-    times: dict[Directory, list[float]] = defaultdict(list)
+    times: dict[tuple[Directory, str], list[float]] = defaultdict(list)
     for move in moves:
-        times[move.directory].append(move.time)
+        times[move.directory, move.directory.inode].append(move.time)
     most: dict[str, int] = {}
-    for directory, each in times.items():
+    for (directory, _), each in times.items():
         most[directory.path] = max(most.get(directory.path, 0), _most(sorted(each), seconds))
     return dict(sorted(most.items(), key=lambda pair: (-pair[1], pair[0])))
 

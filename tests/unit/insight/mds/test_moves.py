@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from plimsoll_insight.mds.answers import Directory
+from plimsoll_insight.mds.answers import Directory, Owners, directory
 from plimsoll_insight.mds.moves import Move, most_within, moves
 from tests.unit.insight.mds.ranks import owned
 
@@ -50,3 +52,12 @@ def test_moves_of_different_fragments_and_of_another_time_are_no_repetition() ->
     apart = [move(0, "0"), move(1, "1"), move(2, "00"), move(700, "0")]
     assert most_within(apart, 600) == {"/a": 1}
     assert most_within([*apart, move(599, "0"), move(701, "0")], 600) == {"/a": 3}
+
+
+def test_a_directory_that_is_removed_and_made_again_where_its_pin_says_is_no_repetition() -> None:
+    root = owned(ROOT)
+    looks: list[Owners] = [root]
+    for number in range(4):
+        looks += [root | {directory("/home/tmp", f"0x{number}"): 1}, root]
+    seen = [each for number, pair in enumerate(pairwise(looks)) for each in moves(*pair, float(number))]
+    assert most_within(seen, 600) == {"/home/tmp": 2}

@@ -63,11 +63,10 @@ class Beside(Person):
         """It is the right one."""
 
     def runs(self, command: type, *words: str, then: Callable[[], object] | None = None) -> int:
-        place = mds_settle._Place(self.live, self.file_system, "fsid", "rank 0: mds.a")  # type: ignore[arg-type]
+        here = mds_settle._Place(self.live, self.file_system, "fsid", "rank 0: mds.a")  # type: ignore[arg-type]
         agreed = ("--yes",) if then is None else ()
         stdin = None if then is None else Asks(then)
-        methods = {"place": lambda *_: place}
-        return self.types(command, *agreed, *words, settings=self.settings, stdin=stdin, **methods)
+        return self.types(command, *agreed, *words, settings=self.settings, stdin=stdin, place=lambda *_: here)
 
     def settles(self, *words: str, then: Callable[[], object] | None = None) -> int:
         return self.runs(MdsSettle, "--keep-balancing", "--wait", "1ms", *words, then=then)
