@@ -18,7 +18,7 @@ from tests import depth
 pytestmark = pytest.mark.hurt
 
 CLIENTS = 3
-WATCHED = depth.count(quick=14, landing=14, soak=36)
+WATCHED = depth.count(quick=30, landing=45, soak=45)
 RATE = 150
 RUNS = depth.count(quick=0, landing=0, soak=10)
 """Of each kind of load."""

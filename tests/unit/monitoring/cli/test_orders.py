@@ -16,14 +16,12 @@ from plimsoll_monitoring.cli.orders import RegionApprove, RegionWithdraw
 from tests.unit.person import Person
 
 RULES, SPECS, BEFORE = "ab" * 32, "cd" * 32, "ef" * 32
-NOW = datetime.now(UTC)
-AN_HOUR_AGO = NOW - timedelta(hours=1)
+BEFORE_NOW, AFTER_NOW = datetime(2026, 11, 20, tzinfo=UTC), datetime(2126, 11, 20, tzinfo=UTC)
 
 
 def in_stages(of: Of, digest: str, reached: int) -> RegionApproval:
     stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), before=BEFORE, types=("gold",))
-    until = NOW + timedelta(days=7)
-    return RegionApproval(of, digest, AN_HOUR_AGO, until, "ann", "x", stages=stages.at(reached, AN_HOUR_AGO))
+    return RegionApproval(of, digest, BEFORE_NOW, AFTER_NOW, "ann", "x", stages=stages.at(reached, BEFORE_NOW))
 
 
 class Maker(Person):
@@ -32,7 +30,9 @@ class Maker(Person):
     def __init__(self, directory: Path, one: RegionApproval) -> None:
         self.state = RegionState(directory / "region.json")
         self.state.save_orders(Orders(staged=(one,)))
-        last = LastReading(at=NOW, read=SPECS, published=BEFORE, types={"t": "gold"}, orders=Orders(staged=(one,)))
+        last = LastReading(
+            at=BEFORE_NOW, read=SPECS, published=BEFORE, types={"t": "gold"}, orders=Orders(staged=(one,))
+        )
         self.state.save_last(last)
 
     def __call__(self, command: type, *words: str) -> Orders:
@@ -56,11 +56,11 @@ def test_what_is_approved_again_in_stages_began_with_its_first_approval(
         maker(RegionWithdraw, digest)
     for _ in range(2):
         (again,) = maker(RegionApprove, *words, "--stages", "1%,100%", "--without", "verdicts").staged
-        assert (again.began, again.since > AN_HOUR_AGO) == (AN_HOUR_AGO, True)
+        assert (again.began, again.since > BEFORE_NOW) == (BEFORE_NOW, True)
         assert again.stages is not None
         assert again.stages.before == BEFORE
     (back,) = maker(RegionWithdraw, digest).withdrawals
-    assert (back.began, back.before) == (AN_HOUR_AGO, BEFORE)
+    assert (back.began, back.before) == (BEFORE_NOW, BEFORE)
 
 
 def test_an_approval_that_has_reached_all_nodes_counts_on_beside_the_next_with_stages(tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_an_approval_that_has_reached_all_nodes_counts_on_beside_the_next_with_s
     maker = Maker(tmp_path, in_stages(Of.RULES, RULES, 2))
     orders = maker(RegionApprove, SPECS, "--stages", "1%,100%")
     assert [one.digest for one in orders.staged] == [SPECS]
-    assert orders.approve(Of.RULES, RULES, NOW)
+    assert orders.approve(Of.RULES, RULES, datetime.now(UTC))
