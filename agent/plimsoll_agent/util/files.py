@@ -160,8 +160,11 @@ def prepare(directory: Path, mode: int, error: type[PlimsollError]) -> None:
         raise error(f"{directory}: cannot be created: {trouble.strerror}") from trouble
 
 
-def append(path: Path, more: bytes, mode: int = 0o640) -> None:
-    """Append to a regular file, which is created if it is missing. Raises ``OSError``."""
+def append(path: Path, more: bytes, mode: int = 0o640, *, durable: bool = False) -> None:
+    """Append to a regular file, which is created if it is missing. Raises ``OSError``.
+
+    If it is to be ``durable``, it is on the disk when this returns.
+    """
     how = os.O_WRONLY | os.O_APPEND
     try:
         # O_EXCL opens no existing file, and creates none through a dangling link.
@@ -174,8 +177,12 @@ def append(path: Path, more: bytes, mode: int = 0o640) -> None:
             give_to_owner(descriptor, path.parent)
         while more:  # a disk that is nearly full takes a part, and refuses only the rest
             more = more[os.write(descriptor, more) :]
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    if durable:
+        sync_directory(path.parent)
 
 
 def give_to_owner(descriptor: int, like: Path) -> None:

@@ -93,10 +93,7 @@ class Journal:
         line = json.dumps({"version": VERSION, "at": at.isoformat(), "by": by, **self._of, **entry}).encode() + b"\n"
         try:
             self._cut()
-            files.append(self._path, line)
-            with os.fdopen(files.open_regular(self._path, os.O_RDONLY), "rb") as file:
-                os.fsync(file.fileno())
-            files.sync_directory(self._path.parent)
+            files.append(self._path, line, durable=True)
         except OSError as error:
             raise JournalError(f"{self._path}: cannot be written: {files.reason(error)}") from error
 

@@ -74,13 +74,7 @@ class Journal:
         try:
             torn = _is_torn(self._path)
             content = json.dumps(line | facts, ensure_ascii=False, separators=(",", ":")).encode()
-            files.append(self._path, (b"\n" if torn else b"") + content + b"\n", 0o600)
-            descriptor = files.open_regular(self._path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            files.sync_directory(self._path.parent)
+            files.append(self._path, (b"\n" if torn else b"") + content + b"\n", 0o600, durable=True)
         except OSError as error:
             raise JournalError(f"{self._path}: cannot be written: {files.reason(error)}") from error
 
