@@ -95,17 +95,28 @@ def congestion_actual(settings: CongestionSettings, directory: Path, now: dateti
 
 def _factors(settings: CongestionSettings, path: Path) -> FactorFile:
     """Raises ``CatalogueError``, ``ConfigError``, ``BadSignature``."""
+    whole = _kept(path, published.MOST_BYTES, "plimsoll congestion fetch")
+    return published.decode(_verified(whole, settings.key, path), str(path))
+
+
+def _kept(path: Path, most: int, command: str) -> bytes:
+    """A signed file as the command has kept it. Raises ``CatalogueError``."""
     try:
-        whole = files.read_whole(path, published.MOST_BYTES)
+        return files.read_whole(path, most)
     except FileNotFoundError as error:
-        raise CatalogueError(f"{path}: does not exist yet; run plimsoll congestion fetch") from error
+        raise CatalogueError(f"{path}: does not exist yet; run {command}") from error
     except OSError as error:
         raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _verified(whole: bytes, key: Path, path: Path) -> bytes:
+    """Its content, without the signature. Raises ``ConfigError``, ``BadSignature``."""
+    # Imported here: most passes find a file that was checked before.
     from plimsoll_agent.adapters.ed25519 import read_public, unsealed
 
     content, signature = unsealed(whole)
-    read_public(settings.key).verify(content, signature or b"", str(path))
-    return published.decode(content, str(path))
+    read_public(key).verify(content, signature or b"", str(path))
+    return content
 
 
 @frozen
@@ -165,12 +176,7 @@ def _remembered(state: State) -> SignedOrders | None:
 def _checked(settings: CatalogueSettings, last: SignedOrders | None) -> SignedOrders:
     """The orders in the kept region file. Raises ``CatalogueError``, ``ConfigError``, ``BadSignature``."""
     path = settings.directory / signed_file.NAME
-    try:
-        whole = files.read_whole(path, signed_file.MOST_BYTES + 1)
-    except FileNotFoundError as error:
-        raise CatalogueError(f"{path}: does not exist yet; run plimsoll catalogue refresh") from error
-    except OSError as error:
-        raise CatalogueError(f"{path}: cannot be read: {error.strerror}") from error
+    whole = _kept(path, signed_file.MOST_BYTES + 1, "plimsoll catalogue refresh")
     try:
         key = hashlib.sha256(files.read_whole(settings.region_key, _LONGEST_KEY, follow=True)).hexdigest()
     except OSError as error:
@@ -178,11 +184,7 @@ def _checked(settings: CatalogueSettings, last: SignedOrders | None) -> SignedOr
     file = hashlib.sha256(whole).hexdigest()
     if last is not None and (last.file, last.key) == (file, key):
         return last
-    # Imported here: most passes find a file that was checked before.
-    from plimsoll_agent.adapters.ed25519 import read_public, unsealed
-
-    content, signature = unsealed(whole)
-    read_public(settings.region_key).verify(content, signature or b"", str(path))
+    content = _verified(whole, settings.region_key, path)
     region = signed_file.decode(content, str(path), whole=False)
     if last is not None and last.key == key:  # else an earlier file, whose orders have been withdrawn, would count
         signed_file.check_follows(region, file, (last.generation, last.file), str(path))
