@@ -186,7 +186,7 @@ def _used(account: Account, member: Member, base: str, limits: Limits) -> tuple[
         return 0.0, True  # it joins the group: what it did before was not of this burst
     stats = member.reading.stats
     attachment, before = account.counters.get(member.key, ("", stats))
-    # libvirt numbers guests anew after a reboot: the same attachment is another one then.
+    # libvirt numbers guests again from 1 after a reboot: the same attachment is another one then.
     since = stats.since(before) if attachment == member.attachment and account.at is not None else None
     did = since or stats
     rates = Rates(did.read_requests, did.write_requests, did.read_bytes, did.write_bytes, 1.0)

@@ -38,7 +38,7 @@ class OpenStep:
 
 
 class Journal:
-    """Of one file system, in a file with those of others. Whoever changes something holds ``lock`` of the state."""
+    """Of one file system, in a file with those of others. A change is made under ``State.file_systems_locked``."""
 
     def __init__(self, path: Path, fsid: str, file_system: str) -> None:
         self._path, self._of = path, {"fsid": fsid, "file_system": file_system}

@@ -32,7 +32,7 @@ class Reading:
         """None where a rank is unknown: its directories would seem to have moved."""
         if self.errors:
             return None
-        # One on its way may be nobody's own, since ranks answer one after another: it is whose others say it is. Or
+        # One on its way may be no rank's own, since ranks answer one after another: it is whose others say it is. Or
         # both have it for seconds: the lower one counts each time, so that it has moved once.
         owners: dict[Directory, int] = {}
         for name in ("others", "own"):
