@@ -8,13 +8,19 @@ Another machine published hdd at 0.6 until now, and for a second cluster 0.5 in 
 from __future__ import annotations
 
 import json
+import socket
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import etcd3gw
 import pytest
 from cryptography.hazmat.primitives import serialization
+from etcd3gw.lease import Lease
+from requests import RequestException, get
 
 from plimsoll_agent.app.congestion_fetch import Fetcher
 from plimsoll_agent.app.congestion_file import CongestionFile
@@ -30,6 +36,7 @@ from plimsoll_monitoring.cli.congestion import CongestionPublish, RegionCongesti
 from plimsoll_monitoring.cli.congestion_publisher import Publisher
 from plimsoll_monitoring.promql import Selection
 from tests import schemas
+from tests.functional.webserver import Web, web_server
 from tests.simulated_region import Served, prometheus_of
 from tests.unit.node import FSID
 from tests.unit.person import Person, Ran
@@ -141,6 +148,13 @@ class Site:
         files = [publisher.period(start + PERIOD * index, 30.0 * index) for index in range(number)]
         return by_class(files[-1])
 
+    def fetcher(self, web: Web) -> Fetcher:
+        """Of a node that fetches what is published from there."""
+        self.out = web.files / "congestion.json"
+        address = f"{web.url}/congestion.json"
+        settings = self.settings
+        return Fetcher(replace(settings, congestion=replace(settings.congestion, files=(address,))))
+
 
 def connect(url: str) -> Prometheus:
     there = Prometheus(url, token_file=None, ca_file=None, deadline=60)
@@ -209,6 +223,97 @@ def test_metrics_of_osds_that_name_no_cluster_are_those_of_the_only_one(site: Si
 def test_degraded_alone_neither_lowers_nor_keeps_from_lowering(site: Site) -> None:
     site.health("PG_DEGRADED", "OSD_DOWN")
     assert site.periods(6)["ssd"].x < 1
+
+
+# --- over TLS
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    with web_server(tmp_path) as web:
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(web.ca))
+        yield web
+
+
+def test_a_file_over_https_is_fetched_once_and_told_when_it_has_expired_though_it_is_the_same(
+    site: Site, web: Web
+) -> None:
+    """A web server goes on with the last file of a publisher that is dead, and says that nothing has changed."""
+    fetcher, start = site.fetcher(web), datetime.fromtimestamp(END, UTC)
+    site.periods(1)
+    assert [fetcher.fetch(start + seconds * PERIOD) for seconds in (1, 2)] == [[], []]
+    kept = site.path / "congestion-0.json"
+    assert kept.read_bytes() == site.out.read_bytes()
+    for periods in (4, 5):
+        (fault,) = fetcher.fetch(start + periods * PERIOD)
+        assert fault.startswith(f"{web.url}/congestion.json: expired at ")
+    site.periods(1)
+    assert fetcher.fetch(start + PERIOD) == []
+    kept.unlink()
+    assert fetcher.fetch(start + PERIOD) == []
+    assert kept.is_file(), "it is asked for again, whatever the server says of the lost one"
+    assert [status for _, status in web.answered] == [200, 304, 304, 200, 200, 200]
+
+
+# --- several machines
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real one, as ``coordination`` in ``[probe]`` has it."""
+    directory = tmp_path_factory.mktemp("etcd")
+    with socket.socket() as clients, socket.socket() as peers:
+        for each in (clients, peers):
+            each.bind(("127.0.0.1", 0))
+        client, peer = (f"127.0.0.1:{each.getsockname()[1]}" for each in (clients, peers))
+    command = ["etcd", f"--data-dir={directory}/data", "--log-level=warn", "--logger=zap", "--name=e"]
+    command += [f"--listen-client-urls=http://{client}", f"--advertise-client-urls=http://{client}"]
+    command += [f"--listen-peer-urls=http://{peer}", f"--initial-advertise-peer-urls=http://{peer}"]
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen([*command, f"--initial-cluster=e=http://{peer}"], stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + 30
+        while not serves(client):
+            assert time.monotonic() < until, (directory / "log").read_text()[-2000:]
+            time.sleep(0.1)
+        yield f"etcd3+http://{client}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def serves(address: str) -> bool:
+    try:
+        return get(f"http://{address}/health", timeout=5).json() == {"health": "true"}
+    except RequestException:
+        return False
+
+
+def test_of_two_machines_one_publishes_and_the_other_goes_on_once_its_lock_has_ended(
+    site: Site, etcd: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = replace(site.settings, probe=replace(site.settings.probe, coordination=etcd))
+    first, second = site.publisher(settings), site.publisher(settings)
+    moments = (datetime.fromtimestamp(END, UTC) + PERIOD * number for number in range(9))
+
+    def publishes(publisher: Publisher) -> bool:
+        return publisher.period(next(moments), 0.0) is not None
+
+    assert [publishes(each) for each in (first, second, first, second)] == [True, False, True, False]
+    assert f"another node of the region holds congestion:{FSID}" in caplog.text
+    host, _, port = etcd.rpartition("/")[2].partition(":")
+    client = etcd3gw.client(host, int(port))
+    for lease in client.post(client.get_url("/lease/leases"), json={})["leases"]:
+        Lease(int(lease["ID"]), client).revoke()  # as it ends where a machine is killed, or sleeps
+    assert [publishes(each) for each in (second, first, second)] == [True, False, True]
+    assert f"congestion:{FSID} was lost" in caplog.text
+
+
+def test_where_etcd_does_not_answer_nothing_is_published(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    settings = replace(site.settings, probe=replace(site.settings.probe, coordination="etcd3+http://127.0.0.1:1"))
+    assert site.publisher(settings).period(datetime.fromtimestamp(END, UTC), 0.0) is None
+    assert not site.out.exists()
+    assert f"cluster {FSID} is not published here: etcd at 127.0.0.1:1" in caplog.text
 
 
 def ran(site: Site, command: type, *words: str) -> Ran:

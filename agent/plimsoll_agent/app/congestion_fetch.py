@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 
 from plimsoll_agent.adapters.ed25519 import unsealed
 from plimsoll_agent.app import signed_source
@@ -11,6 +12,7 @@ from plimsoll_agent.app.signed_source import Source, shown, signed
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion import published
+from plimsoll_agent.congestion.published import FactorFile
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.util import files
 
@@ -45,19 +47,21 @@ class Fetcher:
 
     def _fetch(self, index: int, name: str, now: datetime) -> None:
         source = Source(where=name, key=self._key, deadline=_DEADLINE, most=published.MOST_BYTES)
-        page = signed(source, *self._last.get(index, (None, None)))
         path = self._directory / published.NAME.format(index)
-        if page is None:
-            return
-        file = published.decode(page.content, shown(name))
-        published.check_fit(file, self._newest(index), now, shown(name))
-        files.save(path, page.sealed, CatalogueError, mode=0o644)
-        self._last[index] = page.etag, page.modified
+        last = self._on_disk(path)
+        page = signed(source, *((None, None) if last is None else self._last.get(index, (None, None))))
+        file = last if page is None else published.decode(page.content, shown(name))
+        if file is not None:
+            # The same file as before may have expired since: the server goes on with the file of a dead publisher.
+            published.check_fit(file, 0 if last is None else last.generation, now, shown(name))
+        if page is not None:
+            files.save(path, page.sealed, CatalogueError, mode=0o644)
+            self._last[index] = page.etag, page.modified
 
-    def _newest(self, index: int) -> int:
-        """The generation of the file that is there; 0 without a good one."""
-        path = self._directory / published.NAME.format(index)
+    @staticmethod
+    def _on_disk(path: Path) -> FactorFile | None:
+        """The file that is there; None without a good one."""
         with suppress(OSError, CatalogueError):
             content, _ = unsealed(files.read_whole(path, published.MOST_BYTES))
-            return published.decode(content, str(path)).generation
-        return 0
+            return published.decode(content, str(path))
+        return None
