@@ -155,7 +155,7 @@ def test_a_plan_names_who_will_feel_it_the_worst_first_and_counts_the_rest(site:
     volumes = [line for line in ran.out.splitlines() if line.startswith("  volume ")]
     assert [line.split()[3] for line in volumes] == ["web-0", "web-4", "web-1"]
     assert "3000 → 25 IOPS (to 0.83 %)   does 140 IOPS now, would be at limit 100 % of" in volumes[0]
-    assert "Of 6 volumes that would get a lower limit or a first one 3 will feel it, 2 will not, 1 may" in ran.out
+    assert "Of 6 volumes with a lower or a first limit, 3 will feel it, 2 will not, 1 may" in ran.out
     data = site.run("plan", str(site.file), "--prometheus", served.url, "-f", "json")
     schemas.hold("qos plan", data.out, "json")
     by_volume = {each["volume"]: each["impact"]["at_limit"] for each in json.loads(data.out)["impacts"]}

@@ -46,7 +46,7 @@ def impact_lines(
     source: str = "averages between passes",
     missing: str = "no pass has measured the {} yet",
 ) -> Iterator[TextLine]:
-    """``Of 14 disks with lower limits 3 will feel it, 9 will not (averages between passes of 26 h).``"""
+    """``Of 14 disks with a lower or a first limit, 3 will feel it, 9 will not (averages between passes of 26 h).``"""
     figures = [impact for impact in impacts.values() if impact is not None]
     hits, unknown = sum(impact.felt for impact in figures), len(impacts) - len(figures)
     if not impacts:
@@ -57,8 +57,8 @@ def impact_lines(
     numbers = ((hits, "will feel it"), (len(figures) - hits, "will not"), (unknown, "may: their use is unknown"))
     parts = [f"{number} {what}" for number, what in numbers if number]
     span = _span(max(impact.seconds for impact in figures))
-    disks = f"{plural(len(impacts), noun)} that would get a lower limit or a first one"
-    text = f"Of {disks} {', '.join(parts)} ({source} of {span})."
+    disks = f"{plural(len(impacts), noun)} with a lower or a first limit"
+    text = f"Of {disks}, {', '.join(parts)} ({source} of {span})."
     yield TextLine(text, Severity.LOWERED if hits else Severity.PLAIN)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import IntEnum
@@ -13,7 +12,7 @@ from plimsoll_agent.model.direction import share_left
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, of_unit
 from plimsoll_agent.model.reason import Code, Reason, Unknown
-from plimsoll_agent.model.usage import Rates, Usage
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates, Usage
 from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, UnreachableGuest
 from plimsoll_agent.top.sampler import Sample
@@ -233,17 +232,15 @@ def _no_share(row: DiskRow) -> int:
     return 2 if row.usage is None or row.rates is None else int(row.usage.share is None)
 
 
-_STEPS = 10
-"""Steps of a share; with powers of two of requests, so coarse that noise does not move rows."""
-
-
 def _by_share(row: DiskRow) -> tuple[object, ...]:
     usage, rates = row.usage, row.rates
     at_limit = usage.at_limit if usage else None
+    share = round((usage.share if usage else None) or 0.0, 2)
+    # The column is seen to be in order; noise does not move disks at their limits, nor those of about the same rate.
     return (
-        -round(((usage.share if usage else None) or 0.0) * _STEPS),
-        -round((at_limit.share if at_limit else 0.0) * _STEPS),
-        -round(math.log2(1 + (rates.of("total_iops_sec") if rates else 0.0))),
+        -1.0 if abs(share - 1) <= 1 - AT_LIMIT_RATIO else -share,
+        -round(at_limit.share if at_limit else 0.0, 1),
+        -float(f"{rates.of('total_iops_sec') if rates else 0.0:.2g}"),
     )
 
 

@@ -27,7 +27,7 @@ from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.answers import SlowAnswer, answer_of, is_some
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
-from plimsoll_insight.slow.events import NOBODY, LogClock, SlowRequest
+from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, SlowRequest
 from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settle
 from plimsoll_insight.slow.reading import LogReading, read
@@ -397,7 +397,7 @@ def _on_the_tree(
         return heads, [
             (
                 *(branch.get(type) for type in types),
-                None if osd == NOBODY else osd,
+                None if osd == UNKNOWN_OSD else osd,
                 *_cells(count, path, osd, verdict, answer),
             )
             for branch, (path, osd, count) in zip(branches, rows, strict=True)
@@ -597,7 +597,7 @@ def _closing(counts: Counts, tree: Tree | None, verdict: Verdict, *, is_complete
     if tree is None:
         yield _NO_TREE
     else:
-        unknown = sorted(set(counts.osds) - set(tree.osds) - {NOBODY})
+        unknown = sorted(set(counts.osds) - set(tree.osds) - {UNKNOWN_OSD})
         if unknown:
             yield f"Not in the tree: {_osds(unknown)}."
     yield from _look_at(counts, verdict)
@@ -617,7 +617,7 @@ def _most_of(counts: Counts, tree: Tree | None) -> Iterator[str]:
     """Where most of them are, whatever they wait for."""
     have = {osd: max(each.total, each.least) for osd, each in counts.osds.items() if each.total or each.at_once}
     all_ = sum(have.values())
-    have.pop(NOBODY, None)
+    have.pop(UNKNOWN_OSD, None)
     if not have or all_ < 2:
         return
     more = "at least " if any(each.most is None for each in counts.osds.values()) else ""
@@ -663,7 +663,7 @@ def _look_at(counts: Counts, verdict: Verdict) -> Iterator[str]:
     untold = sum(each.waits + each.unknown + max(each.least - each.total, 0) for each in counts.osds.values())
     if have and verdict is None and 2 * untold >= sum(have.values()):
         worst = max(have, key=lambda osd: have[osd])
-        name = f"osd.{worst}" if worst != NOBODY else "osd.N"
+        name = f"osd.{worst}" if worst != UNKNOWN_OSD else "osd.N"
         yield (
             f"Next: ceph daemon {name} dump_historic_slow_ops tells for which OSD each waited; save it as"
             f" {name}.json, and give it too."
@@ -680,8 +680,8 @@ def _unknown(reading: LogReading, counts: Counts) -> Iterator[str]:
         yield f"No log of the cluster, an OSD or a leading monitor: {_few(reading.silent)}."
     if reading.empty and not reading.bytes:
         yield f"{reading.empty[0]} is empty."
-    if reading.nobodys:
-        yield f"No line and no name tells whose it is: {_few(reading.nobodys)}; name it ceph-osd.N.log."
+    if reading.unattributed:
+        yield f"OSD unknown, by lines and by file name: {_few(reading.unattributed)}; name it ceph-osd.N.log."
     untold = [osd for osd, each in counts.osds.items() if each.unknown and 2 * each.unknown >= each.total]
     if untold:
         yield f"No line tells the state of the requests of {_osds(untold)}: they may wait for other OSDs."
@@ -705,7 +705,7 @@ def _next(reading: LogReading, *, live: bool) -> str:
 
 
 def _osd_name(osd: int) -> str:
-    return "osd.?" if osd == NOBODY else f"osd.{osd}"
+    return "osd.?" if osd == UNKNOWN_OSD else f"osd.{osd}"
 
 
 def _osds(osds: Iterable[int]) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
-    NOBODY,
     UNKNOWN,
+    UNKNOWN_OSD,
     Batch,
     Cleared,
     DiskStalls,
@@ -387,7 +387,7 @@ class Counts:
         # A replica's part has the id of the whole request.
         [first] = self._tellers.each([one.id], [_OF_PART if one.is_replica else event.osd])
         is_first = first is None
-        if event.osd == NOBODY and not is_first:
+        if event.osd == UNKNOWN_OSD and not is_first:
             return
         self._age(event.osd, event.age)
         for peer in event.peers:

@@ -21,7 +21,7 @@ from plimsoll_insight.slow.blame import Blame
 from plimsoll_insight.slow.wrapped import WrappedEntry, time_around, unwrap
 
 OSD = int
-NOBODY: OSD = -1
+UNKNOWN_OSD: OSD = -1
 """An OSD that no line and no file's name tells."""
 
 

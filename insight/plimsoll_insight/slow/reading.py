@@ -18,7 +18,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import opened
 from plimsoll_insight.slow.counts import MINUTE, Counts
 from plimsoll_insight.slow.events import (
-    NOBODY,
+    UNKNOWN_OSD,
     Event,
     Known,
     LogClock,
@@ -95,7 +95,7 @@ class LogReading:
     """and logs of Ceph that never have slow requests: of audits, of other daemons."""
     outside: list[str] = field(default_factory=list)
     """Files without a line of the time that is asked for."""
-    nobodys: list[str] = field(default_factory=list)
+    unattributed: list[str] = field(default_factory=list)
     """Files that do not tell whose they are."""
     telling: int = 0
     """Files in which slow requests would be."""
@@ -269,8 +269,8 @@ def _file(
     ):
         reading.outside.append(name)
         return
-    if owner.is_nobodys:
-        reading.nobodys.append(name)
+    if owner.is_unattributed:
+        reading.unattributed.append(name)
     if not is_of_interest and begin is None and not _TELLING.search(begins):
         (reading.empty if reading.bytes == before else reading.foreign).append(name)
     elif (
@@ -390,7 +390,7 @@ class _Owner:
         self._retold: list[bytes] = []
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._number = 0
-        self.is_nobodys = False
+        self.is_unattributed = False
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
@@ -445,11 +445,11 @@ class _Owner:
 
     def _recall(self, line: bytes, osd: int | None, reading: LogReading) -> Sequence[_Line]:
         entry = unwrap(line)
-        event = event_of(entry, NOBODY if osd is None else osd, reading.clock)
+        event = event_of(entry, UNKNOWN_OSD if osd is None else osd, reading.clock)
         if osd is None and (entry.is_retold or len(self._osds) > 1) and isinstance(event, SlowCount):
             event = _at_once(event)
         if osd is None and not entry.is_retold and isinstance(event, _InOrder):
-            self.is_nobodys = True
+            self.is_unattributed = True
         return self._count(event, line, reading, is_own=True, is_repeated=entry.is_repeated)
 
     def _count(

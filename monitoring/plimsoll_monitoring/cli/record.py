@@ -246,7 +246,6 @@ def _cells(row: Row) -> list[object]:
     at = None if row.at is None else row.at.isoformat()
     when = "unknown" if row.at is None else time_words(row.at)
     guest = row.guest or ("this node" if row.origin is not Origin.METRICS else NOTHING)
-    nobody = "unknown" if row.by is None else row.by
     why = row.why or ("unknown: metrics do not have it" if row.origin is Origin.METRICS else NOTHING)
     return [
         Shown(at, when),
@@ -255,7 +254,7 @@ def _cells(row: Row) -> list[object]:
         row.disk,
         row.change,
         Shown(row.why, why, TONES.get(str(row.result))),
-        Shown(row.by, nobody),
+        Shown(row.by, row.by or "unknown"),
         row.origin.value,
         row.what,
         row.guest_uuid,

@@ -81,7 +81,7 @@ def test_who_would_feel_it_comes_first(tmp_path: Path, monkeypatch: pytest.Monke
     lines = plain(ran(tmp_path, Terminal()).out)
     told = " ".join(" ".join(lines).split())
     assert re.match(r"~ instance-00000003 .*? does 120 IOPS now, would be at limit 100 % of 5 min; IOPS low", told)
-    assert f"Of {GUESTS} disks that would get a lower limit or a first one 1 will feel it, 1 will not, 10 may" in told
+    assert f"Of {GUESTS} disks with a lower or a first limit, 1 will feel it, 1 will not, 10 may" in told
     impacts = {row["guest"]: row["impact"] for row in json.loads(ran(tmp_path, Terminal(), "-f", "json").out)}
     assert impacts["instance-00000003"] == {
         "known_seconds": 300,

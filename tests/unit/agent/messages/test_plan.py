@@ -173,7 +173,7 @@ def test_who_feels_it_most_comes_first_with_what_it_does_now() -> None:
         "use unknown; default",
     ]
     assert lines[4] == (
-        "Of 4 disks that would get a lower limit or a first one 2 will feel it, 1 will not, 1 may: their use is"
+        "Of 4 disks with a lower or a first limit, 2 will feel it, 1 will not, 1 may: their use is"
         " unknown (averages between passes of 1 d 2 h)."
     )
 

@@ -51,6 +51,15 @@ def test_noise_does_not_move_rows_in_the_default_order() -> None:
     assert order(0.5) == order(-0.5) == "cdab"
 
 
+def test_shares_are_in_the_order_in_which_they_are_shown() -> None:
+    usages = [
+        using(disk_named(name, at), iops=iops)
+        for at, (name, iops) in enumerate(zip("abcd", (45, 65, 40, 70), strict=True))
+    ]
+    found = rows(Sample(tuple(usages), (), 4), Planned())
+    assert "".join(row.guest_name for row in found) == "dbac"  # 28, 26, 18 and 16 %
+
+
 def test_a_disk_at_its_limit_is_before_one_that_is_near_and_a_busy_one_before_a_quiet_one() -> None:
     shares = {"quiet": 2.0, "near": 220.0, "full": 250.0, "beyond": 600.0, "half": 125.0}
     usages = [using(disk_named(name, at), iops=iops) for at, (name, iops) in enumerate(shares.items())]

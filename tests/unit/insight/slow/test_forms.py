@@ -13,7 +13,7 @@ import pytest
 
 from plimsoll_insight.slow.answers import SlowAnswer, answer_of
 from plimsoll_insight.slow.counts import Counts, together
-from plimsoll_insight.slow.events import NOBODY, LogClock
+from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock
 from plimsoll_insight.slow.reading import LogReading, read
 
 T0 = datetime(2024, 3, 27, 18, 29, 18, 120000, UTC)
@@ -170,7 +170,7 @@ def write(path: Path, name: str, text: str) -> str:
 @pytest.mark.parametrize("form", list(FORMS))
 def test_five_requests_of_osd_7(tmp_path: Path, form: str) -> None:
     read_, counts = found(tmp_path, write(tmp_path, "saved.txt", FORMS[form]))
-    assert (read_.missed, read_.examples, read_.nobodys) == (0, [], [])
+    assert (read_.missed, read_.examples, read_.unattributed) == (0, [], [])
     assert {osd: (each.primary, each.least, each.most) for osd, each in counts.osds.items()} == {7: (5, 5, 5)}
     assert counts.first == pytest.approx(T0.timestamp(), abs=1)
     assert counts.last == pytest.approx(T0.timestamp() + 1, abs=1)
@@ -204,13 +204,13 @@ def test_the_end_of_a_crashed_osd_counts_where_no_other_line_has_it_and_once_whe
 
 @pytest.mark.parametrize(("name", "osd"), [
     ("ceph-osd.7.log", 7), ("osd7.log", 7), ("ceph-osd.7.log-20240820", 7), ("osd.2024.log", 2024),
-    ("osd-2024-08-20.log", NOBODY), ("osd_2024_08_20.log", NOBODY), ("osd.20240820.log", NOBODY),
-    ("osd-20-08-2024.log", NOBODY), ("saved.log", NOBODY), ("ceph-osd@12.service.txt", 12),
+    ("osd-2024-08-20.log", UNKNOWN_OSD), ("osd_2024_08_20.log", UNKNOWN_OSD), ("osd.20240820.log", UNKNOWN_OSD),
+    ("osd-20-08-2024.log", UNKNOWN_OSD), ("saved.log", UNKNOWN_OSD), ("ceph-osd@12.service.txt", 12),
 ])  # fmt: skip
 def test_whose_log_it_is_by_its_name_and_never_by_a_date(tmp_path: Path, name: str, osd: int) -> None:
     read_, counts = found(tmp_path, write(tmp_path, name, f"{own(0, channel(3))}\n"))
     assert {each: count.primary for each, count in counts.osds.items()} == {osd: 3}
-    assert bool(read_.nobodys) == (osd == NOBODY)
+    assert bool(read_.unattributed) == (osd == UNKNOWN_OSD)
 
 
 def test_lines_that_say_whose_they_are_have_the_last_word(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_found_line_of_the_cluster_s_log_names_its_osd_and_its_time(
 ) -> None:
     line = f"{prefix}2024-03-27T18:29:18.120000+0000 {speaker} : cluster [WRN] {sums(4)}\n"
     read_, counts = found(tmp_path, write(tmp_path, "saved", line))
-    assert ({osd: each.primary for osd, each in counts.osds.items()}, read_.nobodys) == ({9: 4}, [])
+    assert ({osd: each.primary for osd, each in counts.osds.items()}, read_.unattributed) == ({9: 4}, [])
     assert counts.first == pytest.approx(T0.timestamp(), abs=1)
 
 
@@ -254,12 +254,12 @@ def test_a_monitor_s_journal_tells_again_what_osds_have_told_and_names_none_of_t
     """Real lines of Ceph 18.2.7 with ``log_to_journald``: two writes of osd.2, for which osd.1 has its part to do."""
     text = (Path(__file__).parents[2] / "data/reports/slow/journal-short-reef.txt").read_text()
     read_, counts = found(tmp_path, write(tmp_path, "journal.txt", text))
-    assert (read_.missed, read_.nobodys, counts.by_monitor.number) == (0, [], 55)
+    assert (read_.missed, read_.unattributed, counts.by_monitor.number) == (0, [], 55)
     told = {osd: (each.replica, each.unknown) for osd, each in counts.osds.items()}
     assert told == {0: (0, 14), 1: (2, 0), 2: (0, 2)}
     alone = "".join(line for line in text.splitlines(keepends=True) if "ceph-mon" in line)
     read_, counts = found(tmp_path, write(tmp_path, "journal.txt", alone))
-    assert (counts.requests, counts.osds[NOBODY].total, read_.nobodys) == (2, 2, [])
+    assert (counts.requests, counts.osds[UNKNOWN_OSD].total, read_.unattributed) == (2, 2, [])
 
 
 @pytest.mark.parametrize("head", ["Mar 27 18:29:18 stor-07 ceph-mon[13]: ", ""])
@@ -267,7 +267,7 @@ def test_sums_of_several_osds_that_no_line_names_are_so_many_at_once_at_least(tm
     own_ = "".join(f"{oldest(number, osd)}\n{channel(number)}\n" for osd, number in ((7, 3), (8, 4)))
     text = "".join(f"{head}{sums(number)}\n" for number in (3, 4, 3, 4, 2, 4)) if head else own_
     _, counts = found(tmp_path, write(tmp_path, "saved", text))
-    assert (counts.by_monitor.number, NOBODY in counts.osds) == (4, False)
+    assert (counts.by_monitor.number, UNKNOWN_OSD in counts.osds) == (4, False)
     assert {osd: each.unknown for osd, each in counts.osds.items()} == ({} if head else {7: 3, 8: 4})
 
 
