@@ -127,7 +127,7 @@ def write_region(
         publication, stop, types, removals = cloud, None, frozenset[str](), frozenset[str]()
         if earlier is not None and earlier.digest != digest:
             types = frozenset(row.type.id for row in judgement.rows)
-            withdrawn = orders.withdrawn(Of.SPECS, frozenset({digest}), now) is not None
+            withdrawn = any(each.digest == digest for each in orders.withdrawn(Of.SPECS, now))
             if approval is not None and approval.digest == digest and not approval.complete:
                 publication, removals = earlier, judgement.removals
             elif withdrawn or region_brake.stopped(judgement, orders.on_all, digest, now):

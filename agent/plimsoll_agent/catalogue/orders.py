@@ -181,18 +181,14 @@ class Orders:
         """As they count on every node."""
         return self.on_node(LAST)
 
-    def withdrawn(self, of: Of, digests: frozenset[str], now: datetime) -> Withdrawal | None:
-        """The withdrawal of the approval of one of these digests, unless it was approved again since."""
-        return next(
-            (
-                each
-                for each in self.withdrawals
-                if each.of is of
-                and each.digest in digests
-                and each.stands(now)
-                and not any(one.is_of(each) for one in (*self.approvals, *self.staged))
-            ),
-            None,
+    def withdrawn(self, of: Of, now: datetime) -> tuple[Withdrawal, ...]:
+        """The withdrawals of what was not approved again since."""
+        return tuple(
+            each
+            for each in self.withdrawals
+            if each.of is of
+            and each.stands(now)
+            and not any(one.is_of(each) for one in (*self.approvals, *self.staged))
         )
 
     def approve(self, of: Of, digest: str, now: datetime, *, removing: str | None = None) -> bool:

@@ -103,7 +103,7 @@ class States:
         if self.main is None:
             return None
         digests = {self.main.digest, *(one.digest for one in last.staged if one.complete)}
-        withdrawal = orders.withdrawn(Of.SPECS, frozenset(digests), now)
+        withdrawal = next((each for each in orders.withdrawn(Of.SPECS, now) if each.digest in digests), None)
         return self.main if withdrawal is None else self.of(withdrawal.before) or self.main
 
 
@@ -130,9 +130,7 @@ def with_returns(
     published. ``removals`` are the types whose limits a return removes; a published approval stays as it is.
     """
     returns: list[RegionApproval] = []
-    for each in orders.withdrawals:
-        if each.of is not Of.SPECS or orders.withdrawn(Of.SPECS, frozenset({each.digest}), now) is None:
-            continue
+    for each in orders.withdrawn(Of.SPECS, now):
         same = [one for one in last.approvals if one.since == each.since]
         why = f"withdrawn at {minute(each.since)}: {each.why}"
         returns += same or [

@@ -70,7 +70,9 @@ class Conclusion:
 
 @frozen(kw_only=True)
 class RecordedChange:
-    """A row of changes; ``result`` is None while it is under way, ``revision`` None if unknown.
+    """A row of changes; ``result`` is None while it is under way.
+
+    ``revision`` is that of rules and catalogue, ``rules`` the digest of the rules alone; each is None if unknown.
 
     A change that failed again in the same way is counted: ``at`` is the time of the first attempt, ``last_at`` of the
     last one, and ``result_at`` of the last result.
@@ -90,6 +92,7 @@ class RecordedChange:
     result: Ending | None
     result_at: datetime | None
     detail: str | None
+    rules: str | None = None
     times: int = 1
     last_at: datetime | None = None
     """None after one attempt."""

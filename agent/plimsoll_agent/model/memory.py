@@ -21,10 +21,25 @@ class BrakeMemory:
     """The last revision that a pass over the whole node applied without a stop by the brake."""
     let_through: tuple[Approval, ...] = ()
     """Approvals of that revision: they count for later disks too."""
+    approved_rules: str | None = None
+    """The digest of the rules of that revision, if an operator of this node approved them, under any catalogue."""
     stopped: str | None = None
     """The revision that would change too many disks: it stays stopped, even if fewer disks are left."""
     recent: Mapping[str, datetime] = field(default_factory=dict)
     """Disks with a large change in the last hour, by ``Disk.key``, and its time."""
+
+
+@frozen(kw_only=True)
+class Pending:
+    """A change of desired limits that is not in force yet: under a hold, or deferred."""
+
+    before: Limits
+    """What was in force last, of what was desired."""
+    at: datetime
+    revision: str | None
+    """As in ``Remembered``, at that time."""
+    rules: str
+    """The digest of the rules alone, at that time."""
 
 
 @frozen(kw_only=True)
@@ -65,6 +80,9 @@ class Remembered:
     """The volume type ("" for none) for which orphaned limits of this disk were released; None without a release."""
     taken_over: datetime | None = None
     """When a disk without limits that a rule had left alone got its first ones; None for any other disk."""
+
+    pending: Pending | None = None
+    """The last change of ``desired``, until it is in force or taken back."""
 
     def desired_at(self, at: datetime) -> Later:
         now = Later(at=at, limits=self.desired, by_type=self.by_type, source=self.source)

@@ -55,10 +55,8 @@ class Situation:
 
     orders: Orders = field(default_factory=Orders)
     """Orders for the whole region."""
-    withdrawal: Withdrawal | None = None
-    """Of the rules in use, if it concerns disks of this node."""
-    returning: frozenset[str] = frozenset()
-    """By ``Disk.key`` those that the withdrawn approval changed: the limits of before are restored."""
+    returning: Mapping[str, Withdrawal] = field(default_factory=dict)
+    """By ``Disk.key`` the withdrawn approval that changed it: the limits of before are restored."""
     acknowledged: Mapping[str, Acknowledgement] = field(default_factory=dict)
     """By ``Disk.key``."""
     orders_unknown: Reason | None = None

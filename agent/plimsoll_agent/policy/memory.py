@@ -10,7 +10,7 @@ from plimsoll_agent.credits.ledger import whole
 from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.entries import Conclusion, Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.memory import Remembered
+from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import awaits_adoption
@@ -84,7 +84,9 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
         since = entry.since if entry.desired == desired else now
         if reason.code is not Code.DESIRED_BEFORE:
             entry = replace(entry, by_type=reason.of_type, by_rules=reason.rules, source=reason.code)
-        entry = replace(entry, desired=desired, since=since, enforced=True, revision=change.revision, later=None)
+        entry = replace(
+            entry, desired=desired, since=since, enforced=True, revision=change.revision, later=None, pending=None
+        )
     return remembered_after(change, entry, now)
 
 
@@ -138,6 +140,8 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     left_alone = after.source is Code.RULE_UNMANAGES and isinstance(disk.actual, Limits) and disk.actual.unlimited
     if says is not None and comparable and counts:
         since = after.since if says == after.desired else now
+        if after.enforced and after.desired not in (None, says):
+            after = replace(after, pending=_pending(after, after.desired, situation, findings))
         after = replace(after, desired=says, since=since, revision=findings.revision, later=decision.later)
         if left_alone:
             after = replace(after, taken_over=now)
@@ -155,6 +159,7 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
             taken_over=after.taken_over if desired.reason.code is Code.TAKEN_BACK else None,
             revision=None,
             later=decision.later,
+            pending=None,
         )
     after = replace(after, released=_released(disk, decision, after))
     change = findings.applied.get(disk.key)
@@ -175,7 +180,19 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
         if desired.reason.code is Code.HOLD_ENDED:
             after = replace(after, applied=None if after.foreign else after.restore_to)
         after = replace(after, restore_to=None, foreign=False)
+        if says == after.desired:
+            after = replace(after, pending=None)
     return after
+
+
+def _pending(entry: Remembered, before: Limits, situation: Situation, findings: Findings) -> Pending:
+    """A change of what was desired; of several before one is in force, the first one has the limits of before."""
+    return Pending(
+        before=before if entry.pending is None else entry.pending.before,
+        at=situation.now,
+        revision=findings.revision,
+        rules=situation.rules.revision,
+    )
 
 
 def _released(disk: Disk, decision: Decision, entry: Remembered) -> str | None:

@@ -181,7 +181,9 @@ class Applier:
     def _intend(self, errands: Sequence[_Errand]) -> bool:
         """Record the intents. False when that cannot be done."""
         try:
-            ids = self._node_store.intend([errand.change for errand in errands], self._now, self._revision)
+            ids = self._node_store.intend(
+                [errand.change for errand in errands], self._now, self._revision, self._situation.rules.revision
+            )
         except StateError as error:
             self._notes.add(Code.NO_RECORD, error)
             return False

@@ -179,7 +179,14 @@ class Sight:
             return brake
         approvals = [each for each in self.caution.brake.approvals if each.covers(this_revision, removal=False)]
         let_through = (*(brake.let_through if brake.judged == this_revision else ()), *approvals)
-        return replace(brake, judged=this_revision, let_through=tuple(dict.fromkeys(let_through)), stopped=None)
+        rules = situation.rules.revision
+        return replace(
+            brake,
+            judged=this_revision,
+            let_through=tuple(dict.fromkeys(let_through)),
+            approved_rules=rules if approvals or brake.approved_rules == rules else None,
+            stopped=None,
+        )
 
     def _judges(self, decisions: Sequence[tuple[Disk, Decision]], memory: Mapping[str, Remembered]) -> bool:
         """Whether this pass saw all but a few disks of the node, so that disks found later are new."""

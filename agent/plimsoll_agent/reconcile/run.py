@@ -412,7 +412,7 @@ def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     entry = situation.memory.get(outcome.disk.key)
     if entry is None or entry.desired is None or not entry.enforced:
         return deferral
-    withdrawal = situation.withdrawal if outcome.disk.key in situation.returning else None
+    withdrawal = situation.returning.get(outcome.disk.key)
     facts = {} if withdrawal is None else {"approval": withdrawal.digest, "by": withdrawal.by, "why": withdrawal.why}
     reason = because(Code.DESIRED_BEFORE, revision=stop.revision, **facts)
     as_before = outcome_of(outcome.disk, replace(outcome.decision, instead=Desired(entry.desired, reason)))

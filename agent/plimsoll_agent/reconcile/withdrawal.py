@@ -6,7 +6,7 @@ approved, until they are approved again or edited, and the pass restores the lim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from plimsoll_agent.catalogue.orders import Of, Withdrawal
@@ -14,53 +14,85 @@ from plimsoll_agent.catalogue.signed_file import AHEAD
 from plimsoll_agent.credits.ledger import whole
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.past import Past, pasts
-from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.frozen import frozen, replace
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
 
-def withdrawal_of_rules(situation: Situation) -> Withdrawal | None:
-    """The one of the rules in use; an operator of this node who approved them has precedence."""
-    brake, revision = situation.brake, revision_of(situation)
-    if brake.judged == revision and brake.let_through:
-        return None
-    return situation.orders.withdrawn(Of.RULES, frozenset({revision, situation.rules.revision}), situation.now)
-
-
 def with_limits_of_before(situation: Situation, node_store: NodeStore) -> Situation:
-    """The situation as before the approval that the region withdrew. Raises ``StateError``."""
-    withdrawal = withdrawal_of_rules(situation)
-    if withdrawal is None:
+    """The situation as before the approvals that the region withdrew. Raises ``StateError``."""
+    withdrawals = situation.orders.withdrawn(Of.RULES, situation.now)
+    if not withdrawals or _approved_here(situation):
         return situation
-    # The clock of a node that accepts the region file may be so far behind.
-    since = withdrawal.began - AHEAD
-    rows, memory = node_store.changes_since(since), dict(situation.memory)
-    revisions = {withdrawal.digest, revision_of(situation)}
-    keys: set[str] = set()
-    for past in _let_through(rows, since, revisions):
-        key, entry = past.disk.key, memory.get(past.disk.key)
-        if entry is not None and past.before is not None and entry.desired in (past.before, past.after):
-            memory[key] = replace(entry, desired=past.before, revision=None, later=None)
-            keys.add(key)
-    if not keys:
+    revision, rules = revision_of(situation), situation.rules.revision
+    memory, returning = dict(situation.memory), dict[str, Withdrawal]()
+    for withdrawal in withdrawals:
+        # The clock of a node that accepts the region file may be so far behind.
+        since = withdrawal.began - AHEAD
+        approval = _Approval(digest=withdrawal.digest, revision=revision, rules=rules)
+        for key, before, after in _let_through(node_store.changes_since(since), memory, since, approval):
+            entry = memory.get(key)
+            if entry is not None and entry.desired in (before, after):
+                memory[key] = replace(entry, desired=before, revision=None, later=None)
+                returning[key] = withdrawal
+    if not returning:
         return situation
-    brake = replace(situation.brake, judged=None, let_through=(), stopped=revision_of(situation))
-    return replace(situation, memory=memory, brake=brake, withdrawal=withdrawal, returning=frozenset(keys))
+    brake = replace(situation.brake, judged=None, let_through=(), stopped=revision)
+    return replace(situation, memory=memory, brake=brake, returning=returning)
 
 
-def _let_through(rows: Sequence[RecordedChange], since: datetime, revisions: Set[str]) -> Iterator[Past]:
-    """The disks that these rules changed since then, and nothing but rules after that."""
+def _approved_here(situation: Situation) -> bool:
+    """Whether an operator of this node approved the rules in use; that has precedence."""
+    brake = situation.brake
+    return brake.approved_rules == situation.rules.revision or (
+        brake.judged == revision_of(situation) and bool(brake.let_through)
+    )
+
+
+@frozen(kw_only=True)
+class _Approval:
+    """What a withdrawn approval let through of the rules in use."""
+
+    digest: str
+    """Of the rules, or of a revision: of rules and catalogue."""
+    revision: str
+    """The present one."""
+    rules: str
+    """The digest of those in use."""
+
+    def has(self, change: RecordedChange | Pending) -> bool:
+        if change.rules is None:  # recorded by an earlier version: known under the present catalogue only
+            return change.revision == self.revision and self.digest in (self.revision, self.rules)
+        return change.rules == self.rules and self.digest in (change.revision, change.rules)
+
+
+def _let_through(
+    rows: Sequence[RecordedChange], memory: Mapping[str, Remembered], since: datetime, approval: _Approval
+) -> Iterator[tuple[str, Limits, Limits | None]]:
+    """The disks, by ``Disk.key``, with the limits before and after what it let through since then."""
+    for key, entry in [*memory.items()]:
+        pending, by_rules = entry.pending, entry.source is not None and origin_of(entry.source).in_rules
+        if by_rules and pending is not None and pending.at >= since and approval.has(pending):
+            yield key, pending.before, entry.desired
+    for past in _changed(rows, since, approval):
+        if past.before is not None:
+            yield past.disk.key, past.before, past.after
+
+
+def _changed(rows: Sequence[RecordedChange], since: datetime, approval: _Approval) -> Iterator[Past]:
+    """The disks that it changed since then, and nothing but rules after that."""
     by_disk: dict[str, list[RecordedChange]] = {}
     for row in rows:
         by_disk.setdefault(row.disk.key, []).append(row)
     for of_disk in by_disk.values():
-        first = next((row.at for row in of_disk if row.at >= since and row.revision in revisions), None)
+        first = next((row.at for row in of_disk if row.at >= since and approval.has(row)), None)
         if first is None:
             continue
         # A hold is beside what is desired, and stays.

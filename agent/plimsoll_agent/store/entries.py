@@ -39,6 +39,7 @@ def change_of(row: sqlite3.Row) -> RecordedChange:
         reason=_reason(row["reason"]),
         cause=Code(row["cause"]),
         revision=maybe(text, values.get("revision", values.get("edition"))),
+        rules=maybe(text, values.get("rules")),
         result=result,
         result_at=result_at,
         detail=maybe(text, row["detail"]),

@@ -16,7 +16,7 @@ from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.memory import BrakeMemory, Remembered
+from plimsoll_agent.model.memory import BrakeMemory, Pending, Remembered
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.decoding import count, flag, mapping, maybe, several, text, time
@@ -143,6 +143,7 @@ def _brake_data(brake: BrakeMemory) -> dict[str, object]:
     return {
         "judged": brake.judged,
         **({"let_through": let_through} if let_through else {}),
+        **({} if brake.approved_rules is None else {"approved_rules": brake.approved_rules}),
         **({} if brake.stopped is None else {"stopped": brake.stopped}),
         "recent": {key: at.isoformat() for key, at in sorted(brake.recent.items())},
     }
@@ -152,6 +153,7 @@ def _brake(envelope: dict[str, Any]) -> BrakeMemory:
     return BrakeMemory(
         judged=maybe(text, envelope["judged"]),
         let_through=several(read_approval, envelope.get("let_through", [])),
+        approved_rules=maybe(text, envelope.get("approved_rules")),
         stopped=maybe(text, envelope.get("stopped")),
         recent=mapping(time, envelope["recent"]),
     )
@@ -181,6 +183,24 @@ def _later(value: Any) -> Later:
     )
 
 
+def _pending_data(pending: Pending) -> dict[str, object]:
+    return {
+        "before": _limits_data(pending.before),
+        "at": pending.at.isoformat(),
+        "revision": pending.revision,
+        "rules": pending.rules,
+    }
+
+
+def _pending(value: Any) -> Pending:
+    return Pending(
+        before=Limits.from_mapping(value["before"]),
+        at=time(value["at"]),
+        revision=maybe(text, value["revision"]),
+        rules=text(value["rules"]),
+    )
+
+
 def _remembered_data(disk: Remembered) -> dict[str, object]:
     return {
         "desired": _limits_data(disk.desired),
@@ -197,6 +217,7 @@ def _remembered_data(disk: Remembered) -> dict[str, object]:
         **({} if disk.source is None else {"source": disk.source.value}),
         **({} if disk.released is None else {"released": disk.released}),
         **({} if disk.taken_over is None else {"taken_over": disk.taken_over.isoformat()}),
+        **({} if disk.pending is None else {"pending": _pending_data(disk.pending)}),
         "by_rules": list(disk.by_rules),
         "revision": disk.revision,
         "reverts": disk.reverts,
@@ -222,6 +243,7 @@ def _remembered(value: Any, same_run: bool) -> Remembered:
         source=maybe(Code, value.get("source")),
         released=maybe(text, value.get("released")),
         taken_over=maybe(time, value.get("taken_over")),
+        pending=maybe(_pending, value.get("pending")),
         reverts=count(value["reverts"], below=10**9),
         reverted_at=maybe(time, value["reverted_at"]),
     )

@@ -75,6 +75,6 @@ def _brake(base: BrakeMemory, ours: BrakeMemory, current: BrakeMemory) -> BrakeM
     for key in ours.recent.keys() & current.recent.keys():
         if current.recent[key] != base.recent.get(key):
             recent[key] = max(ours.recent[key], current.recent[key])
-    judgement = ours if (ours.judged, ours.let_through) != (base.judged, base.let_through) else current
+    judgement = ours if replace(ours, stopped=None, recent={}) != replace(base, stopped=None, recent={}) else current
     stop = ours.stopped if current.stopped == base.stopped else current.stopped
     return replace(judgement, stopped=stop, recent=recent)

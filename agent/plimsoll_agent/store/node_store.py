@@ -297,10 +297,10 @@ class NodeStore:
             self.notes.add(Code.NO_RECORD, error)
         return replace(memory, holds=active, acknowledged=acknowledgements)
 
-    def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
+    def intend(self, changes: Sequence[Change], now: datetime, revision: str, rules: str = "") -> list[int]:
         """Record the intents. If that fails, ``tell`` still gets those that lower limits, which are made anyway."""
         try:
-            return self._record.intend(changes, now, self._by, revision)
+            return self._record.intend(changes, now, self._by, revision, rules)
         except StateError:
             cuts = [each for each in changes if each.direction is Direction.LOWER]
             if self._tell is not None and cuts:

@@ -90,7 +90,10 @@ CREATE INDEX change_open ON change (id) WHERE result IS NULL OR result = 'timed-
 """
 _EXTERNAL = ""
 """``CHANGED_EXTERNALLY``, an event that earlier versions cannot read."""
-_STEPS = (_SCHEMA, _EVENTS, _REPEATS, _WORDS, _EXTERNAL)
+_RULES = """
+ALTER TABLE change ADD COLUMN rules TEXT;
+"""
+_STEPS = (_SCHEMA, _EVENTS, _REPEATS, _WORDS, _EXTERNAL, _RULES)
 SCHEMA_VERSION = len(_STEPS)
 WITH_REPEATS = 3
 """The first version that counts repeated changes."""
@@ -98,9 +101,9 @@ WITH_REPEATS = 3
 # Two changes that are equal in these are the same change, made at different times.
 _CONTENT = (
     "disk, guest_uuid, guest_name, project, target, pool, image, volume_id, attachment, by, before, after, direction,"
-    " reason, cause, revision"
+    " reason, cause, revision, rules"
 )
-_INSERT = f"INSERT INTO change (intended_at, {_CONTENT}) VALUES (?{16 * ',?'})"  # noqa: S608  # names only
+_INSERT = f"INSERT INTO change (intended_at, {_CONTENT}) VALUES (?{17 * ',?'})"  # noqa: S608  # names only
 _LAST_OF_DISK = f"SELECT id, result, retried_at, {_CONTENT} FROM change WHERE disk = ? ORDER BY id DESC LIMIT 3"  # noqa: S608
 _ANOTHER_END = f"""
 INSERT INTO change (intended_at, {_CONTENT}, result, result_at, detail)
@@ -145,11 +148,13 @@ class Record:
 
     # --- writing
 
-    def intend(self, changes: Sequence[Change], now: datetime, by: str, revision: str = "") -> list[int]:
+    def intend(
+        self, changes: Sequence[Change], now: datetime, by: str, revision: str = "", rules: str = ""
+    ) -> list[int]:
         """Write the intents durably, before any of the calls; returns an id for each.
 
         A change that failed at its last attempt keeps its id: its row records the new attempt. ``revision`` is that
-        of the rules by which they were decided.
+        of the rules and the catalogue by which they were decided, ``rules`` the digest of these rules alone.
         """
         rows = [
             (
@@ -162,6 +167,7 @@ class Record:
                 json.dumps(change.reason.as_record()),
                 change.cause.value,
                 revision or None,
+                rules or None,
             )
             for change in changes
         ]

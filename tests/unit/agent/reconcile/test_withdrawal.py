@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,11 +16,26 @@ from plimsoll_agent.catalogue.stages import Stages
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Mode
-from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.passes.test_bursts import BURST, Bursting
-from tests.unit.agent.reconcile.test_brake import BBB, BRONZE, CCC, SLIP, a_node, bronze, bronze_disks, rules, stopped
-from tests.unit.node import Node, changes, codes, set_by_hand
+from tests.unit.agent.passes.test_catalogue import a_cloud, settled
+from tests.unit.agent.reconcile.test_brake import (
+    AAA,
+    BBB,
+    BRONZE,
+    BRONZE_DISKS,
+    CCC,
+    SLIP,
+    a_fresh_node,
+    a_node,
+    bronze,
+    bronze_disks,
+    rules,
+    stopped,
+)
+from tests.unit.clouds import a_catalogue, a_spec, orders_for
+from tests.unit.node import Node, a_volume, changes, codes, guest, set_by_hand
 from tests.unit.values import NOON
 
 DAY = timedelta(days=1)
@@ -38,6 +55,20 @@ def a_node_of_the_stage(directory: Path, position: float = 5.0) -> Node:
     node.orders = Orders(staged=(APPROVAL,)).on_node(position)
     node.run()
     return node
+
+
+def approve(node: Node, new: Rules | None = None, of: str = BBB) -> None:
+    """A pass of a node of the stage, after it got these rules; without, it has them already."""
+    if new is None and node.rules.revision != BBB:
+        new = rules(SLIP, of=BBB)
+    node.rules = new or node.rules
+    node.orders = Orders(staged=(replace(APPROVAL, digest=of, until=node.now + DAY),)).on_node(5.0)
+    node.run()
+
+
+def withdraw(node: Node, of: str = BBB) -> None:
+    node.orders = Orders(withdrawals=(replace(BACK, digest=of),))
+    node.run()
 
 
 def test_a_node_whose_clock_is_some_minutes_behind_restores_what_it_changed_at_once(tmp_path: Path) -> None:
@@ -119,21 +150,119 @@ def test_limits_with_a_burst_are_restored_also_where_only_a_part_of_it_was_saved
     assert next(iter(node.memory.values())).desired == BURST
 
 
-def test_a_disk_that_an_operator_held_meanwhile_has_the_limits_of_before_at_the_end_of_the_hold(
-    tmp_path: Path,
+@pytest.mark.parametrize("before_the_approval", [True, False])
+@pytest.mark.parametrize("limits", [Limits(total_iops_sec=777), None])
+def test_a_disk_that_an_operator_holds_has_the_limits_of_before_at_the_end_of_the_hold(
+    tmp_path: Path, before_the_approval: bool, limits: Limits | None
 ) -> None:
-    node = a_node_of_the_stage(tmp_path)
+    """Nothing is recorded of what the approval let through while the disk is held."""
+    node = a_node(tmp_path, 6, 20)
     held = bronze_disks(node)[0]
-    node.hold(0, "vda", Limits(total_iops_sec=777))
-    node.run()
-    assert held.actual == Limits(total_iops_sec=777)
-    node.orders = WITHDRAWN
-    node.run()
-    assert bronze(node) == {BRONZE, Limits(total_iops_sec=777)}
+    if before_the_approval:
+        node.hold(0, "vda", limits)
+        node.run()
+    node.now = NOON + timedelta(hours=1)
+    approve(node)
+    if not before_the_approval:
+        node.hold(0, "vda", limits)
+        node.run()
+    during = held.actual
+    withdraw(node)
+    assert bronze(node) == {BRONZE, during}
     node.now += DAY
     for _ in range(2):
         node.run()
         assert bronze(node) == {BRONZE}
+
+
+def test_what_an_unhealthy_cluster_deferred_until_after_the_withdrawal_is_not_set_then(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 6, 20)
+    node.now = NOON + timedelta(hours=1)
+    node.ceph.raised = ("SLOW_OPS",)
+    approve(node, rules(Limits(total_iops_sec=300_000), of=BBB))
+    assert bronze(node) == {BRONZE}
+    withdraw(node)
+    node.ceph.raised = ()
+    for _ in range(2):
+        assert stopped(node.run()) == (6, 20)
+        assert bronze(node) == {BRONZE}
+
+
+def test_limits_from_a_spec_that_are_pending_are_none_of_the_rules(tmp_path: Path) -> None:
+    """The disk's own type gives what is pending, under the rules that were withdrawn."""
+    cloud = settled(a_cloud(tmp_path, guest(1, a_volume(1)), rules=Rules(revision=BBB)))
+    node = cloud.node
+    node.hold(1, "vda", None)
+    node.orders = orders_for(cloud.edit(a_spec("gold", total_iops_sec="30")))
+    node.run()
+    withdraw(node)
+    node.now += DAY
+    node.run()
+    assert node.disk(1).actual == SLIP
+
+
+def with_a_catalogue(directory: Path) -> Node:
+    """Six disks that the approval cut to a hundredth, of the rules alone or of their revision."""
+    override = Rule(name="bronze", match=BRONZE_DISKS, limits=BRONZE, override=True)
+    node = a_fresh_node(directory, 6, 6, Rules(rules=(override,), revision=AAA))
+    node.catalogue = a_catalogue()
+    node.run()
+    node.rules = Rules(rules=(replace(override, limits=SLIP),), revision=BBB)
+    return node
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("edited", [True, False])
+def test_withdrawn_rules_are_restored_also_after_an_edit_of_specs(tmp_path: Path, whole: bool, edited: bool) -> None:
+    """That gives the node another revision."""
+    node = with_a_catalogue(tmp_path)
+    stop = node.run().braked
+    assert stop is not None
+    digest = stop.revision if whole else BBB
+    approve(node, of=digest)
+    assert bronze(node) == {SLIP}
+    if edited:
+        node.catalogue = a_catalogue(a_spec("other", total_iops_sec="500"))
+        node.run()
+    withdraw(node, of=digest)
+    assert bronze(node) == {BRONZE}
+    assert stopped(node.run()) == (6, 6)
+
+
+def test_what_another_revision_of_the_same_rules_let_through_stays(tmp_path: Path) -> None:
+    node = with_a_catalogue(tmp_path)
+    node.catalogue = a_catalogue(a_spec("other", total_iops_sec="500"))
+    approve(node, of=BBB)
+    withdraw(node, of=CCC)
+    assert bronze(node) == {SLIP}
+
+
+@pytest.mark.parametrize(("edited", "after"), [(False, BRONZE), (True, SLIP)])
+def test_a_row_of_an_earlier_version_counts_under_the_present_catalogue(
+    tmp_path: Path, edited: bool, after: Limits
+) -> None:
+    """It has no digest of the rules alone."""
+    node = with_a_catalogue(tmp_path)
+    approve(node)
+    with closing(sqlite3.connect(node.state.record)) as database, database:
+        database.execute("UPDATE change SET rules = NULL")
+    if edited:
+        node.catalogue = a_catalogue(a_spec("other", total_iops_sec="500"))
+    withdraw(node)
+    assert bronze(node) == {after}
+
+
+def test_rules_that_an_operator_of_the_node_approved_stay_also_after_an_edit_of_specs(tmp_path: Path) -> None:
+    node = with_a_catalogue(tmp_path)
+    stop = node.run().braked
+    assert stop is not None
+    node.approve(stop.revision)
+    node.run()
+    for name in ("one", "another"):
+        node.catalogue = a_catalogue(a_spec(name, total_iops_sec="500"))
+        node.run()
+        withdraw(node)
+        assert bronze(node) == {SLIP}
 
 
 def killed(node: Node) -> None:
@@ -167,10 +296,14 @@ def test_a_pass_that_was_killed_or_a_cluster_that_is_unhealthy_only_delays_it(
 def test_what_the_approval_did_not_let_through_stays(tmp_path: Path) -> None:
     """Cut before the approval; lowered by hand while the rules wait; approved on the node itself."""
     node = a_node(tmp_path / "before", 30, 100)
+    node.hold(0, "vda", None)
     node.rules = rules(SLIP, of=BBB)
     node.orders = Orders((replace(APPROVAL, stages=None, since=NOON - DAY, until=node.now + DAY),))
     node.run()
     node.orders = Orders(withdrawals=(replace(BACK, began=node.now + DAY),))
+    node.run()
+    assert bronze(node) == {BRONZE, SLIP}
+    node.now += timedelta(hours=3)
     node.run()
     assert bronze(node) == {SLIP}
 

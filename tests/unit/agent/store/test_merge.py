@@ -102,6 +102,7 @@ APPROVED = (Approval("a" * 64, remove=False),)
         ({"recent": {"a": NOON}}, {}, {"recent": {"a": NOON, "b": NOON}}, {"recent": {"b": NOON}}),
         ({"judged": "x"}, {"judged": "y", "let_through": APPROVED}, {"judged": "x"}, None),
         ({"judged": "x"}, {"judged": "x"}, {"judged": "y", "let_through": APPROVED}, None),
+        ({}, {"approved_rules": "r"}, {"stopped": "y"}, {"approved_rules": "r", "stopped": "y"}),
         ({}, {"stopped": "y"}, {"judged": "x"}, {"judged": "x", "stopped": "y"}),
         ({}, {"judged": "x"}, {"stopped": "y"}, {"judged": "x", "stopped": "y"}),
         ({"stopped": "y"}, {"judged": "y"}, {"stopped": "y"}, {"judged": "y"}),

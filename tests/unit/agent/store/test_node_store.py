@@ -20,7 +20,7 @@ from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
-from plimsoll_agent.model.memory import Remembered
+from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change
@@ -766,10 +766,18 @@ def test_what_is_written_for_now_is_known_for_ours_and_not_taken_for_desired() -
     assert after(WANTS, reduced_before, disk=still, applied=LIMITS) == replace(OLD, seen=NOON), "and as it was"
 
 
-def test_what_the_sources_want_during_a_hold_counts_as_the_brake_has_seen_it() -> None:
+def test_what_the_sources_want_during_a_hold_counts_as_the_brake_has_seen_it_and_is_pending() -> None:
     old = replace(OLD, desired=OTHERS, restore_to=LIMITS)
-    assert after(HELD, old) == replace(old, seen=NOON, desired=LIMITS, since=NOON)
+    pending = Pending(before=OTHERS, at=NOON, revision="aaaaaa", rules="")
+    then = after(HELD, old)
+    assert then == replace(old, seen=NOON, desired=LIMITS, since=NOON, pending=pending)
     assert after(HELD, old, braked=True) == replace(old, seen=NOON)
+    again = Desired(Limits(total_iops_sec=7), DEFAULT)
+    assert after(replace(HELD, aside=again), then) == replace(then, desired=again.limits), "the limits of before stay"
+    over = after(WANTS, then, applied=LIMITS)
+    assert over == replace(OLD, seen=NOON, since=NOON), "it is in force"
+    observed = replace(old, enforced=False)
+    assert after(HELD, observed, enforcing=False) == replace(observed, seen=NOON, desired=LIMITS, since=NOON)
 
 
 # --- whose word it was
@@ -892,7 +900,9 @@ def test_the_kind_of_source_of_lost_memory_is_what_the_record_says(node_store: N
 def test_of_a_disk_that_does_not_answer_it_counts_what_is_desired_if_something_was_before() -> None:
     hangs = replace(DISK, actual=SILENT)
     other = Decision(desired=Desired(OTHERS, DEFAULT), trail=())
-    assert after(other, OLD, disk=hangs) == replace(OLD, desired=OTHERS, since=NOON, seen=NOON)
+    then = replace(OLD, desired=OTHERS, since=NOON, seen=NOON)
+    pending = Pending(before=LIMITS, at=NOON, revision="aaaaaa", rules="")
+    assert after(other, OLD, disk=hangs) == replace(then, pending=pending)
     first = replace(OLD, desired=None, enforced=False)
     assert after(other, first, disk=hangs) == replace(first, seen=NOON)
 

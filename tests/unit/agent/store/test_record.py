@@ -88,7 +88,11 @@ def ended(record: Record, result: Ending | None, change: Change | None = None) -
 def test_an_intent_says_who_changes_what_from_what_into_what_and_why(record: Record, path: Path) -> None:
     before = Limits(read_bytes_sec=2**20)
     record.intend(
-        [a_change(before=before, direction=Direction.RAISE, cause=Code.DESIRED_CHANGED)], NOON, "root (ann)", "04d2ab"
+        [a_change(before=before, direction=Direction.RAISE, cause=Code.DESIRED_CHANGED)],
+        NOON,
+        "root (ann)",
+        "04d2ab",
+        "7c1e5d",
     )
     assert rows(path) == [
         (
@@ -117,13 +121,14 @@ def test_an_intent_says_who_changes_what_from_what_into_what_and_why(record: Rec
             None,
             None,
             None,
+            "7c1e5d",
         )
     ]
 
 
 def test_an_intent_of_no_revision_has_none(record: Record) -> None:
     ended(record, None)
-    assert [change.revision for change in record.unsettled()] == [None]
+    assert [(change.revision, change.rules) for change in record.unsettled()] == [(None, None)]
 
 
 def test_every_change_has_an_id_of_its_own_over_all_passes(path: Path) -> None:
@@ -363,7 +368,7 @@ def test_a_record_of_a_newer_plimsoll_is_refused_and_kept(record: Record, path: 
     do(path, "PRAGMA user_version = 99")
     before = path.read_bytes()
     with pytest.raises(
-        StateError, match=rf"{path}: written by a newer plimsoll \(version 99, known up to 5\)"
+        StateError, match=rf"{path}: written by a newer plimsoll \(version 99, known up to 6\)"
     ) as error:
         use(record)
     assert not isinstance(error.value, CorruptRecord), "it must not be set aside"

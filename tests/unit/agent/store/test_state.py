@@ -28,7 +28,7 @@ from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.memory import BrakeMemory, Remembered
+from plimsoll_agent.model.memory import BrakeMemory, Pending, Remembered
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.store import state as state_module
 from plimsoll_agent.store.node_store import NodeStore
@@ -60,6 +60,7 @@ FOUGHT = replace(
     reverted_at=NOON,
     source=Code.QOS_SPEC,
     released="gold",
+    pending=Pending(before=Limits(total_iops_sec=7), at=NOON, revision="a1b2", rules="c3d4"),
 )
 SOON = NOON + timedelta(hours=1)
 DISK = a_disk()
@@ -165,7 +166,11 @@ def test_what_is_remembered_is_read_back(state: State) -> None:
         },
         holds={DISK.key: HOLD, left_alone.key: replace(HOLD, disk=left_alone.named, limits=None, ignore_health=True)},
         brake=BrakeMemory(
-            judged="a1b2c3", let_through=(APPROVAL.approval, OTHER.approval), stopped="d4e5f6", recent={KEY: NOON}
+            judged="a1b2c3",
+            let_through=(APPROVAL.approval, OTHER.approval),
+            approved_rules="c3d4",
+            stopped="d4e5f6",
+            recent={KEY: NOON},
         ),
     )
     state.save_memory(memory)
@@ -416,6 +421,7 @@ def test_a_memory_of_version_4_is_read_by_the_names_that_it_has(state: State, ol
         {"recent": {"x": "noon"}},
         {"recent": {"x": 7}},
         {"stopped": 7},
+        {"approved_rules": 7},
         {"let_through": [{"digest": "0", "remove": 1}]},
     ],
 )
