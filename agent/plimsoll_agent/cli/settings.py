@@ -75,7 +75,7 @@ def _meant(name: str, words: Iterable[str]) -> str:
 _COLUMNS = (
     Column("section"),
     Column("setting"),
-    Column("value", wraps=True),
+    Column("value", wraps=True, most=20),
     Column("origin", most=48, least=16),
     Column("default", long=True),
 )

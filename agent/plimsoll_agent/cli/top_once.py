@@ -9,13 +9,13 @@ from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.model.limits import BASES
 from plimsoll_agent.model.reason import Reason, Unknown
-from plimsoll_agent.model.usage import AT_LIMIT_RATIO
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.terminal.cells import iops, mib, percent
 from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.top.rows import DiskRow, Wrong, why
-from plimsoll_agent.util.text import plural
+from plimsoll_agent.util.text import plural, printable
 
 _OTHERS = (
     "guest_uuid", "project", "project_name", "user", "flavor", "bus", "volume", "pool", "namespace", "image",
@@ -59,13 +59,32 @@ def cells(row: DiskRow) -> Sequence[object]:
         Shown(None if row.desired is None else row.desired.in_effect(), _desired_words(row)),
         Shown(state(row), _state_words(row), TONES.get(state(row))),
         Shown(None if reason is None else reason.as_record(), "" if reason is None else why(reason)),
-        None if rates is None else {base: round(rates.of(base), 3) for base in BASES},
+        None if rates is None else _rates(rates),
         None if rates is None else round(rates.seconds, 3),
-        {base: round(of, 4) for base, of in usage.shares.items()},
+        Shown(
+            {base: round(of, 4) for base, of in usage.shares.items()},
+            ", ".join(f"{percent(of)} of {base}" for base, of in usage.shares.items()),
+        ),
         usage.sharing,
         None if at_limit is None else round(at_limit.seconds, 3),
-        *(data[name] for name in _OTHERS),
+        *(_other(data[name]) for name in _OTHERS),
     )
+
+
+def _rates(rates: Rates) -> Shown:
+    data = {base: round(rates.of(base), 3) for base in BASES}
+    parts = (f"{base.partition('_')[0]} {_rate(base, value)}" for base, value in data.items())
+    return Shown(data, ", ".join(parts))
+
+
+def _rate(base: str, value: float) -> str:
+    return f"{mib(value)} MiB/s" if "_bytes_" in base else f"{iops(value)} IOPS"
+
+
+def _other(value: object) -> object:
+    if isinstance(value, bool):
+        return Shown(value, "yes" if value else "no")
+    return Shown(value, ", ".join(map(printable, value))) if isinstance(value, list) else value
 
 
 def _number(value: float | None, words: Callable[[float], str], digits: int = 3) -> Shown:

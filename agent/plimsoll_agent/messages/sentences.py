@@ -64,7 +64,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     ),
     Code.NOT_BY_NOVA: "no opinion: the guest was not created by Nova",
     Code.NO_QUOTA: "no opinion: flavor {flavor} has no quota:disk_*",
-    Code.FLAVOR_UNKNOWN: "not used: extra specs are not in libvirt's definition, and [catalogue] source is none",
+    Code.FLAVOR_UNKNOWN: "not used: extra specs are not in libvirt's definition, and Nova is not asked",
     Code.NO_CATALOGUE: "no catalogue of Cinder and Nova yet",
     Code.CATALOGUE_UNREADABLE: "the catalogue of Cinder and Nova cannot be read",
     Code.CATALOGUE_EXPIRED: "the catalogue of Cinder and Nova is too old to be used",

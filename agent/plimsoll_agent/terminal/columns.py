@@ -24,7 +24,8 @@ class Column(str):
     """The name of a column, which programs know it by, and its traits in a table.
 
     ``right``: numbers. ``drop``: where the terminal is narrow, 1 is left out first, then 2; 0 never. ``wraps``: cells
-    may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``.
+    may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``; longer
+    words of cells that wrap are broken.
     ``long``: shown to people with ``--wide`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
     where it is long.
     """
@@ -58,6 +59,11 @@ class Column(str):
         self.most, self.least = most, least
         return self
 
+    @property
+    def label(self) -> str:
+        """The head, as it stands in front of one value: ``size``, ``MiB/s``, ``IOPS``."""
+        return self.head.lower() if self.head.isupper() and self.head != "IOPS" else self.head
+
 
 GUEST = Column("guest", most=36, least=17)
 """Nova's own names, ``instance-00000412``, are never cropped: they differ at the end."""
@@ -85,7 +91,10 @@ def fitted(
     if width is None or _sum(whole) <= width:
         return Fitted(everything, whole)
     least = [
-        max([cell_len(column.head), *(longest_word(row[n]) for row in cells)])
+        max(
+            cell_len(column.head),
+            min(column.most or whole[n], max((longest_word(row[n]) for row in cells), default=0)),
+        )
         if column.wraps
         else max(min(whole[n], column.most), cell_len(column.head))
         if column.most

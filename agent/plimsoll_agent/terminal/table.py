@@ -75,7 +75,7 @@ def records(columns: Sequence[Column], rows: Sequence[Row], terminal: Terminal) 
     for number, row in enumerate(rows):
         if number:
             yield ""
-        names = (Cell(column.replace("_", " ")) for column in columns)
+        names = (Cell(column.label) for column in columns)
         yield from pairs(list(zip(names, row, strict=True)), terminal)
 
 

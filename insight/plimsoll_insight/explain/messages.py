@@ -68,7 +68,8 @@ def disk_lines(
     what = f"volume {disk.volume}" if disk.volume else "own disk"
     limits = "unknown" if disk.limits is None else short_limits(Limits.from_mapping(disk.limits))
     spec = f" (QoS spec {disk.qos_spec})" if disk.qos_spec else ""
-    yield printable(f"{disk.disk}  {what}, type {disk.volume_type or 'none'}{spec}, limit {limits}")
+    kind = f"type {disk.volume_type}" if disk.volume_type else "no type"
+    yield printable(f"{disk.disk}  {what}, {kind}{spec}, limit {limits}")
     for change in disk.changes:
         why = f" ({printable(change.reason)})" if change.reason else ""
         yield f"  {_minute(change.at)}: limit {_change(change.before, change.after)}{why}"
@@ -109,8 +110,9 @@ def cause_words(
 
 
 def whose(disks: Sequence[ExplainedDisk]) -> str:
-    """``volume 6665c608-…, disk vda``: the disks as their tenant knows them."""
-    return printable(", ".join(f"volume {disk.volume}" if disk.volume else f"disk {disk.disk}" for disk in disks))
+    """``disk vda, volume 6665c608-… and volume 8f4c1a7e-…``: the disks as their tenant knows them."""
+    *others, last = (f"volume {disk.volume}" if disk.volume else f"disk {disk.disk}" for disk in disks)
+    return printable(f"{', '.join(others)} and {last}" if others else last)
 
 
 def figures_words(disk: ExplainedDisk, diagnosis: Diagnosis) -> str:

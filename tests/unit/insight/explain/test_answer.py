@@ -150,7 +150,7 @@ def test_disks_that_waited_for_the_same_are_one_sentence_for_the_tenant_with_the
         if line.startswith("tenant: ")
     ]
     assert sentence.startswith(
-        f'tenant: "For your disk vda, volume {VOLUME}, requests took 900 ms on average instead of 4 ms for 51 %'
+        f'tenant: "For your disk vda and volume {VOLUME}, requests took 900 ms on average instead of 4 ms for 51 %'
         " of the time between 2026-11-27 22:40 and 2026-11-28 01:55 UTC, because "
     )
 
