@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.util.decoding import Moment
 from plimsoll_agent.util.frozen import frozen
 
 LONGEST = timedelta(days=366)
@@ -17,8 +18,8 @@ class Acknowledgement:
     """It ends at ``until``, or when the disk's limits are known."""
 
     disk: DiskName
-    since: datetime
-    until: datetime
+    since: Moment
+    until: Moment
     by: str
     why: str
 

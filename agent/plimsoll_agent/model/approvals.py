@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from typing import Annotated
+
+from msgspec import Meta
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen
@@ -15,14 +18,14 @@ LEAST_DIGITS = 16
 Cinder accepts any key in a QoS spec, so an editor of specs could search for a spec with the same digest as another.
 With 6 digits that takes seconds, with 16 more than 10^19 tries.
 """
-_TYPED = re.compile(f"[0-9a-f]{{{LEAST_DIGITS},64}}")
+_TYPED = rf"\A[0-9a-f]{{{LEAST_DIGITS},64}}\Z"
 
 
 @frozen
 class Approval:
     """The brake allows what ``digest`` stands for: a revision, or the change of one disk."""
 
-    digest: str
+    digest: Annotated[str, Meta(pattern=_TYPED)]
     """Hexadecimal, at least the first 16 digits."""
     remove: bool = False
     """Removals are approved too."""
@@ -34,7 +37,7 @@ class Approval:
 
 def is_digest(text: str) -> bool:
     """Whether an operator may name a digest by this text."""
-    return _TYPED.fullmatch(text) is not None
+    return re.match(_TYPED, text) is not None
 
 
 def digest_of_change(key: str, limits: Limits) -> str:

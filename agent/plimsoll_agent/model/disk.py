@@ -8,7 +8,7 @@ from dataclasses import field
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.util.frozen import frozen, names
+from plimsoll_agent.util.frozen import frozen
 
 # libvirt's default for <host name='…'/> without a port: Ceph's msgr v1 port.
 MONITOR_PORT = "6789"
@@ -74,17 +74,9 @@ class DiskName:
     image: str
     volume_id: str | None
 
-    @classmethod
-    def read(cls, values: Mapping[str, object]) -> DiskName:
-        """From stored values. Raises ``KeyError`` and ``ValueError``."""
-        parts = {name: values[name] for name in names(cls)}
-        for part, value in parts.items():
-            if not isinstance(value, str) and not (value is None and part in ("project", "volume_id")):
-                raise ValueError(f"{part} is not text")
-        disk = cls(**parts)  # type: ignore[arg-type]  # text, as checked above
-        if guest_of(disk.key) != disk.guest_uuid:
-            raise ValueError(f"{disk.key!r} is not a disk of guest {disk.guest_uuid}")
-        return disk
+    def __post_init__(self) -> None:
+        if guest_of(self.key) != self.guest_uuid:
+            raise ValueError(f"{self.key!r} is not a disk of guest {self.guest_uuid}")
 
     def means(self, guest: str, disk: str | None) -> bool:
         """Whether these words name it: a guest (name or uuid) and a target or volume, or a volume's id alone."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.util.decoding import Moment
 from plimsoll_agent.util.frozen import frozen
 
 LONGEST = timedelta(days=366)
@@ -21,11 +22,11 @@ class Hold:
     disk: DiskName
     limits: Limits | None
     """None leaves the disk's limits unchanged."""
-    since: datetime
-    until: datetime
+    since: Moment
+    until: Moment
     by: str
     why: str
-    missing: datetime | None = None
+    missing: Moment | None = None
     """Since when libvirt has no such guest, running or not."""
     ignore_health: bool = False
     """Its limits may be raised or removed while the cluster is unhealthy."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import field
-from datetime import datetime
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.util.decoding import Moment
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -14,7 +14,7 @@ from plimsoll_agent.util.frozen import frozen
 class Later:
     """The desired limits of a disk from the end of a rule (``until``) on."""
 
-    at: datetime
+    at: Moment
     limits: Limits | None
     """None if no source has an opinion then."""
     by_type: str | None = None

@@ -36,7 +36,7 @@ class LimitsError(ValueError):
         self.problems = problems
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, omit_defaults=True, forbid_unknown_fields=True)
 class Limits:
     """The full set of a disk's limits, under libvirt's and Cinder's names; 0 is unlimited.
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta
 
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.util.decoding import Moment
 from plimsoll_agent.util.frozen import frozen
+
+Reverts = Annotated[int, Meta(ge=0, lt=10**9)]
 
 
 @frozen(kw_only=True)
@@ -25,7 +31,7 @@ class BrakeMemory:
     """The digest of the rules of that revision, if an operator of this node approved them, under any catalogue."""
     stopped: str | None = None
     """The revision that would change too many disks: it stays stopped, even if fewer disks are left."""
-    recent: Mapping[str, datetime] = field(default_factory=dict)
+    recent: Mapping[str, Moment] = field(default_factory=dict)
     """Disks with a large change in the last hour, by ``Disk.key``, and its time."""
 
 
@@ -35,7 +41,7 @@ class Pending:
 
     before: Limits
     """What was in force last, of what was desired."""
-    at: datetime
+    at: Moment
     revision: str | None
     """As in ``Remembered``, at that time."""
     rules: str
@@ -48,8 +54,8 @@ class Remembered:
 
     desired: Limits | None
     """The last desired limits of the sources, without holds and the command line; None if there never were any."""
-    since: datetime
-    seen: datetime
+    since: Moment
+    seen: Moment
     applied: Limits | None
     """None if plimsoll only observed, or the limits were in sync from the start."""
     attachment: str | None
@@ -58,9 +64,9 @@ class Remembered:
     """The limits before a hold, to be restored at its end if no source has an opinion."""
     foreign: bool = False
     """Whether plimsoll had not set ``restore_to``."""
-    reverts: int = 0
+    reverts: Reverts = 0
     """How often in a row plimsoll reverted an external change; reverts within a minute count once."""
-    reverted_at: datetime | None = None
+    reverted_at: Moment | None = None
     """When the last of these minutes began."""
     enforced: bool = False
     """A pass in mode enforce had ``desired`` in force: other desired limits are a change for the guest."""
@@ -78,7 +84,7 @@ class Remembered:
     """The kind of source of ``desired``, by its reason, or ``RULE_UNMANAGES``; None if unknown."""
     released: str | None = None
     """The volume type ("" for none) for which orphaned limits of this disk were released; None without a release."""
-    taken_over: datetime | None = None
+    taken_over: Moment | None = None
     """When a disk without limits that a rule had left alone got its first ones; None for any other disk."""
 
     pending: Pending | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.store.state import LAST_PASS, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, files
-from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text, time
+from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text, time, value_of
 from plimsoll_agent.util.frozen import asdict, astuple, names, replace
 
 # A thousand disks are some 2 MiB.
@@ -186,7 +187,7 @@ def _last_pass(value: Mapping[str, Any]) -> LastPass:
             mapping(count, totals["corrected"]),
             dict(several(_light, totals.get("light", []))),
         ),
-        missing=several(DiskName.read, value["missing"]),
+        missing=several(partial(value_of, DiskName), value["missing"]),
         unseen=mapping(count, value["unseen"]),
         unread=mapping(lambda pair: (text(pair[0]), _reading(pair[1])), value.get("unread", {})),
         paused_guests=frozenset(several(text, value.get("paused_guests", []))),
@@ -206,7 +207,7 @@ def _catalogue(value: Mapping[str, Any]) -> LastCatalogue:
 
 def _disk(value: Mapping[str, Any]) -> LastDisk:
     return LastDisk(
-        named=DiskName.read(value["named"]),
+        named=value_of(DiskName, value["named"]),
         volume_type=maybe(text, value["volume_type"]),
         flavor=maybe(text, value["flavor"]),
         cluster=maybe(text, value["cluster"]),

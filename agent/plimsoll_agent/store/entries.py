@@ -12,7 +12,7 @@ from plimsoll_agent.model.entries import Ending, Happening, RecordedChange, Reco
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason
 from plimsoll_agent.store.database import time_of
-from plimsoll_agent.util.decoding import count, maybe, text
+from plimsoll_agent.util.decoding import count, maybe, text, value_of
 
 
 def change_of(row: sqlite3.Row) -> RecordedChange:
@@ -63,7 +63,7 @@ def event_of(row: sqlite3.Row) -> RecordedEvent:
 
 def _disk(row: sqlite3.Row) -> DiskName | None:
     values = dict(row)
-    return None if values["disk"] is None else DiskName.read({**values, "key": values["disk"]})
+    return None if values["disk"] is None else value_of(DiskName, {**values, "key": values["disk"]})
 
 
 def _limits(value: Any) -> Limits:

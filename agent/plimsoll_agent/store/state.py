@@ -21,10 +21,9 @@ from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Versions
 from plimsoll_agent.store import accounts_file, clock, memory_file
 from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
-from plimsoll_agent.store.memory_file import read_approval
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.cached import Cached
-from plimsoll_agent.util.decoding import count, maybe, several, text, time
+from plimsoll_agent.util.decoding import count, maybe, several, text, time, value_of
 from plimsoll_agent.util.frozen import asdict, frozen, replace
 from plimsoll_agent.util.locks import ByteLocks, LongLock
 
@@ -663,4 +662,4 @@ def _approvals_from_1(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _given(value: Any) -> Given:
-    return Given(read_approval(value), text(value["by"]), time(value["at"]))
+    return Given(value_of(Approval, value), text(value["by"]), time(value["at"]))

@@ -1,20 +1,40 @@
-"""JSON that plimsoll wrote, back into values; each getter raises ``ValueError`` for a value of another kind."""
+"""JSON that plimsoll wrote, back into values: by their types, or a getter for each.
+
+Both raise ``ValueError`` for a value of another kind.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import msgspec
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util import files
+from plimsoll_agent.util.frozen import names
 from plimsoll_agent.util.text import printable
 
 Value = TypeVar("Value")
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+if TYPE_CHECKING:
+    Moment = datetime
+else:
+
+    class _Moment(type):
+        __instancecheck__ = datetime.__instancecheck__
+
+    class Moment(metaclass=_Moment):
+        """A ``datetime`` that was read by ``time``: msgspec's own may have no time zone, or one that is not UTC."""
+
 
 UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
 """What reading raises on a file that plimsoll did not write."""
@@ -59,6 +79,24 @@ def load(
 def complaint(error: Exception) -> str:
     # Not repr(): for a UnicodeDecodeError that includes the whole file.
     return printable(f"{type(error).__name__}: {str(error)[:_LONGEST_COMPLAINT]}")
+
+
+def value_of(kind: type[Value], data: object, *optional: str) -> Value:
+    """Of a class of ``frozen``; of its fields only the ``optional`` ones may be missing. Raises ``ValueError``."""
+    if isinstance(data, dict):
+        for name in names(kind):
+            if name not in data and name not in optional:
+                raise ValueError(f"{name} is missing")
+    return msgspec.convert(data, kind, dec_hook=lambda _, moment: time(moment))
+
+
+def data_of(value: object) -> Any:
+    """The reverse, for ``as_json``."""
+    return msgspec.to_builtins(value, builtin_types=(datetime,))
+
+
+def as_json(data: object, indent: int | None = None) -> str:
+    return json.dumps(data, indent=indent, default=datetime.isoformat)
 
 
 def text(value: object) -> str:

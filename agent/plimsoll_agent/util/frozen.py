@@ -24,18 +24,22 @@ _StructType: Any = type(Struct)
 @overload
 def frozen(cls: Class, /) -> Class: ...
 @overload
-def frozen(*, kw_only: bool) -> Callable[[Class], Class]: ...
+def frozen(*, kw_only: bool = False, **options: bool) -> Callable[[Class], Class]: ...
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def frozen(cls: type | None = None, /, *, kw_only: bool = False) -> Any:
-    """Instances compare and hash by value, without fields of ``field(compare=False)`` and ``field(hash=False)``."""
+def frozen(cls: type | None = None, /, *, kw_only: bool = False, **options: bool) -> Any:
+    """Instances compare and hash by value, without fields of ``field(compare=False)`` and ``field(hash=False)``.
+
+    ``options`` are those of ``msgspec.Struct`` for its form as JSON.
+    """
+    options["kw_only"] = kw_only
     if cls is None:
-        return lambda cls: _defined(cls, kw_only)
-    return _defined(cls, kw_only)
+        return lambda cls: _defined(cls, options)
+    return _defined(cls, options)
 
 
-def _defined(cls: type, kw_only: bool) -> type:
+def _defined(cls: type, options: Mapping[str, bool]) -> type:
     if issubclass(cls, Struct):  # it is made of another one, whose metaclass has defined it already
         return cls
     body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
@@ -52,7 +56,7 @@ def _defined(cls: type, kw_only: bool) -> type:
         (*(base for base in cls.__bases__ if base is not object), Struct),
         body,
         frozen=True,
-        kw_only=kw_only,
+        **options,
     )
     return struct
 
