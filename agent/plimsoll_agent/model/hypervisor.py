@@ -10,6 +10,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.marks import Marks
+from plimsoll_agent.util.decoding import Count
 from plimsoll_agent.util.frozen import asdict, frozen, replace
 
 
@@ -56,20 +57,20 @@ class Survey:
     """As in ``Sighting``."""
 
 
-@frozen
+@frozen(array_like=True)
 class BlockStats:
     """Counters of a disk since its guest started."""
 
-    read_requests: int
-    read_bytes: int
-    write_requests: int
-    write_bytes: int
-    nanoseconds: int | None = None
+    read_requests: Count
+    read_bytes: Count
+    write_requests: Count
+    write_bytes: Count
+    nanoseconds: Count | None = None
     """What these requests and flushes took, all added; requests wait at their limit too. None is unknown.
 
     With a cache (Nova's ``disk_cachemodes``) a write is there at once, and it is the flush that waits for Ceph.
     """
-    flushes: int | None = None
+    flushes: Count | None = None
     """None is unknown."""
 
     def since(self, before: BlockStats) -> BlockStats | None:

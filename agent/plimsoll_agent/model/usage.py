@@ -10,6 +10,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import BASES, Limits, Unit
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.util.decoding import Amount
 from plimsoll_agent.util.frozen import frozen, replace
 
 WINDOW = 60.0
@@ -30,7 +31,7 @@ BUSY = because(Code.NOT_SENT, detail="libvirt has no counters now; it does not w
 class Reading:
     """The counters of a disk at a moment, in seconds of any steady clock."""
 
-    at: float
+    at: Amount
     stats: BlockStats
 
 
@@ -49,17 +50,17 @@ class Used:
         return Used(max(self.iops, other.iops), max(self.bytes, other.bytes))
 
 
-@frozen
+@frozen(array_like=True)
 class Rates:
     """A disk's rates between two readings, in requests and bytes per second."""
 
-    read_iops: float
-    write_iops: float
-    read_bytes: float
-    write_bytes: float
-    seconds: float
+    read_iops: Amount
+    write_iops: Amount
+    read_bytes: Amount
+    write_bytes: Amount
+    seconds: Amount
     """The time between the readings."""
-    latency: float | None = None
+    latency: Amount | None = None
     """Seconds that a read, write or flush took on average; None without any, or where QEMU's times are unknown."""
 
     def of(self, base: str) -> float:

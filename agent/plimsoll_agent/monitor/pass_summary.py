@@ -22,6 +22,7 @@ from plimsoll_agent.reconcile.grade import Grade, grade
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Mode, Outcome, PassReport, UnreachableGuest
 from plimsoll_agent.reconcile.savings import shares
 from plimsoll_agent.store.refresh_state import Calls
+from plimsoll_agent.util.decoding import Amount, Count, Moment
 from plimsoll_agent.util.frozen import frozen, replace
 
 PAUSED, BRAKED, TO_PROBE = "paused", "braked", "to-probe"
@@ -44,7 +45,7 @@ class LastDisk:
     desired: Limits | None
     """None where no limits are desired, or they are unknown; then of an unlimited disk those desired last."""
     drifted: bool
-    corrected: int
+    corrected: Count
     """How many external changes plimsoll has reverted on this disk."""
     attachment: str = ""
     """``Disk.attachment``: another one has counters from 0."""
@@ -52,11 +53,11 @@ class LastDisk:
     """QEMU's counters, in seconds since the node started; None where they were not read."""
     rates: Rates | None = None
     """Averages since the reading before; None without one."""
-    shares: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, Amount] = field(default_factory=dict)
     """The share of each limit that it used in that time, by the limit's name."""
-    allowed: Mapping[str, float] = field(default_factory=dict)
+    allowed: Mapping[str, Amount] = field(default_factory=dict)
     """What each of these limits allowed a second, its burst included."""
-    saved: Mapping[str, float] = field(default_factory=dict)
+    saved: Mapping[str, Amount] = field(default_factory=dict)
     """The share of each burst that is saved, by the limit's name; where it is known."""
     server: str | None = None
     """The guest's name in Nova."""
@@ -65,9 +66,9 @@ class LastDisk:
     """Its limits are unknown only until the next catalogue."""
     acknowledged: Reason | None = None
     """An operator knows that it is unknown."""
-    held_until: datetime | None = None
+    held_until: Moment | None = None
     """The end of an operator's hold."""
-    since: datetime | None = None
+    since: Moment | None = None
     """The pass that first found it in this state for this reason; None is unknown."""
 
     @property
@@ -112,10 +113,10 @@ class LastDisk:
 class LastCatalogue:
     """The catalogue that the pass used."""
 
-    issued: datetime | None
+    issued: Moment | None
     """None where there is no valid catalogue."""
     source: str
-    stale_after: int
+    stale_after: Count
     """Seconds."""
 
 
@@ -123,9 +124,9 @@ class LastCatalogue:
 class Totals:
     """Sums over all passes of this node over all its guests."""
 
-    passes: Mapping[Grade, int] = field(default_factory=dict)
-    outcomes: Mapping[Kind, int] = field(default_factory=dict)
-    corrected: Mapping[str, int] = field(default_factory=dict)
+    passes: Mapping[Grade, Count] = field(default_factory=dict)
+    outcomes: Mapping[Kind, Count] = field(default_factory=dict)
+    corrected: Mapping[str, Count] = field(default_factory=dict)
     """By the name of the volume type; "" for disks without one."""
     light: Mapping[PoolKey, Wait] = field(default_factory=dict)
     """What light disks of each pool waited."""
@@ -139,22 +140,22 @@ class LastPass:
     """plimsoll's."""
     boot: str
     """The node's boot id."""
-    started: datetime
-    ended: datetime
+    started: Moment
+    ended: Moment
     grade: Grade
     enforcing: bool
     trouble: str = ""
     """Why there was no pass, or why it did not use the current rules."""
-    looked: datetime | None = None
+    looked: Moment | None = None
     """When the disks were observed; earlier than ``started`` after a failed pass."""
-    last_good: datetime | None = None
-    phases: Mapping[str, float] = field(default_factory=dict)
+    last_good: Moment | None = None
+    phases: Mapping[str, Amount] = field(default_factory=dict)
     """Seconds by part: observe, decide, gate, apply, keep."""
-    interval: float | None = None
+    interval: Amount | None = None
     """Seconds between the two readings of the counters; None without two."""
     disks: tuple[LastDisk, ...] = ()
     unreachable: tuple[UnreachableGuest, ...] = ()
-    guests: int = 0
+    guests: Count = 0
     """How many answered."""
     notes: tuple[Reason, ...] = ()
     paused: Reason | None = None
@@ -162,24 +163,24 @@ class LastPass:
     """The revision of the rules that it ran on."""
     braked: str | None = None
     """The revision that needs approval."""
-    braked_disks: int = 0
-    holds: int = 0
+    braked_disks: Count = 0
+    holds: Count = 0
     sources: Mapping[str, bool] = field(default_factory=dict)
     """Which are up: libvirt, rules, record, writes, disks, where they are configured the catalogue, its refresh
     and the region's orders."""
     catalogue: LastCatalogue | None = None
     calls: Calls = field(default_factory=Calls)
-    busy: int = 0
+    busy: Count = 0
     """How many passes were skipped because another one was running."""
     totals: Totals = field(default_factory=Totals)
     missing: tuple[DiskName, ...] = ()
     """Disks of an earlier pass, if no RBD disk is found, while their guests run with disks in their places."""
-    unseen: Mapping[str, int] = field(default_factory=dict)
+    unseen: Mapping[str, Count] = field(default_factory=dict)
     """``corrected`` of disks of unreachable guests, by ``Disk.key``."""
     unread: Mapping[str, tuple[str, Reading]] = field(default_factory=dict)
     """``attachment`` and the last ``reading`` of disks that were not read now, by ``Disk.key``: what such a disk does
     until its next reading is in the averages then."""
-    wrong_since: Mapping[str, datetime] = field(default_factory=dict)
+    wrong_since: Mapping[str, Moment] = field(default_factory=dict)
     """The first pass of those on end that found this: ``PAUSED``, ``BRAKED``, guests ``TO_PROBE``, a source that is
     down, a guest (by its uuid) that is unreachable."""
 
@@ -189,11 +190,11 @@ class LastPass:
     """The uuids of those that did not answer a call of the pass, writes included."""
     healthy: frozenset[str] = frozenset()
     """As in ``PassReport``."""
-    position: float | None = None
+    position: Amount | None = None
     """Where the node is in stages of approvals; None without a region file."""
     stage: str | None = None
     """The digest of the approval with stages whose specs and types, or rules, it used."""
-    guests_to_probe: int = 0
+    guests_to_probe: Count = 0
     """How many a rule with ``probe`` chooses."""
     servers: Mapping[str, str] = field(default_factory=dict)
     """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""

@@ -16,7 +16,7 @@ from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.store.state import Busy
 from plimsoll_agent.util import decoding, files, locks
-from plimsoll_agent.util.decoding import count, mapping, maybe, text, time
+from plimsoll_agent.util.decoding import Count, count, mapping, maybe, text, time
 from plimsoll_agent.util.frozen import asdict, frozen, replace
 
 NAME = "refresh.json"
@@ -48,9 +48,9 @@ class LastRegion:
 class Calls:
     """Counts of refreshes on this node that succeeded and failed, and of the calls to each service."""
 
-    good: int = 0
-    failed: int = 0
-    of_service: Mapping[str, int] = field(default_factory=dict)
+    good: Count = 0
+    failed: Count = 0
+    of_service: Mapping[str, Count] = field(default_factory=dict)
 
 
 @frozen(kw_only=True)
