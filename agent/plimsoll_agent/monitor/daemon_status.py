@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import field
@@ -11,8 +10,8 @@ from typing import Any
 
 from plimsoll_agent.store.state import DAEMON, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, files
-from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text, time
-from plimsoll_agent.util.frozen import asdict, frozen, replace
+from plimsoll_agent.util.decoding import Amount, Count, Moment, as_json, count, data_of, value_of
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import minute, plural, printable, second
 
 MOST_BYTES = 2**20
@@ -28,8 +27,8 @@ class WaitingGuest:
 
     uuid: str
     name: str
-    until: datetime
-    failures: int = 0
+    until: Moment
+    failures: Count
 
 
 @frozen(kw_only=True)
@@ -40,35 +39,35 @@ class DaemonStatus:
     """plimsoll's."""
     mode: str
     """That of the settings in use."""
-    pid: int
-    started: datetime
-    written: datetime
-    full_pass_interval: int
+    pid: Count
+    started: Moment
+    written: Moment
+    full_pass_interval: Count
     """Seconds."""
-    connected_since: datetime | None = None
+    connected_since: Moment | None = None
     """None while there is no connection for events."""
     disconnected: str = ""
     """Why there is none."""
-    reconnects: int = 0
-    events: Mapping[str, int] = field(default_factory=dict)
+    reconnects: Count = 0
+    events: Mapping[str, Count] = field(default_factory=dict)
     """By kind."""
-    lost: int = 0
+    lost: Count = 0
     """Events that found the queue full; a full pass took their place."""
-    passes: Mapping[str, int] = field(default_factory=dict)
+    passes: Mapping[str, Count] = field(default_factory=dict)
     """Passes over single guests, by result."""
-    seconds: Mapping[str, int] = field(default_factory=dict)
+    seconds: Mapping[str, Count] = field(default_factory=dict)
     """Of these passes, cumulative counts by upper bound of their duration, ``+Inf`` last."""
-    seconds_sum: float = 0.0
-    full_passes: Mapping[str, int] = field(default_factory=dict)
+    seconds_sum: Amount = 0.0
+    full_passes: Mapping[str, Count] = field(default_factory=dict)
     """By result: done or failed."""
-    last_full_pass: datetime | None = None
+    last_full_pass: Moment | None = None
     """The end of the last one that was done."""
-    queue: int = 0
+    queue: Count = 0
     set_aside: tuple[WaitingGuest, ...] = ()
     damped: tuple[WaitingGuest, ...] = ()
-    threads: int = 0
-    descriptors: int = 0
-    memory: int = 0
+    threads: Count = 0
+    descriptors: Count = 0
+    memory: Count = 0
     """Resident bytes."""
     reloaded: bool = True
     """Whether the settings in use are those of the last reload."""
@@ -131,7 +130,7 @@ def load(state: State) -> DaemonStatus | None:
     def of(value: Any) -> DaemonStatus:
         if count(value["version"]) != DAEMON.version:
             raise StateError(f"{state.daemon}: written by another version; restart plimsoll-daemon.service")
-        return _read(value)
+        return value_of(DaemonStatus, {**value, "version": value["plimsoll"], "gone": False})
 
     status = decoding.load(state.daemon, MOST_BYTES, of, StateError, corrupt=CorruptState)
     return status if status is None else replace(status, gone=state.lacks_daemon())
@@ -148,45 +147,6 @@ def load_or_none(state: State) -> DaemonStatus | None:
 
 def save(state: State, status: DaemonStatus) -> None:
     """Raises ``OSError``."""
-    data = {**asdict(status), "plimsoll": status.version, "version": DAEMON.version}
+    data = {**data_of(status), "plimsoll": status.version, "version": DAEMON.version}
     del data["gone"]
-    content = json.dumps(data, default=lambda moment: moment.isoformat())
-    files.write_whole(state.daemon, content + "\n", durable=False)  # written again soon
-
-
-def _read(value: Any) -> DaemonStatus:
-    return DaemonStatus(
-        version=text(value["plimsoll"]),
-        mode=text(value["mode"]),
-        pid=count(value["pid"]),
-        started=time(value["started"]),
-        written=time(value["written"]),
-        full_pass_interval=count(value["full_pass_interval"]),
-        connected_since=maybe(time, value["connected_since"]),
-        disconnected=text(value["disconnected"]),
-        reconnects=count(value["reconnects"]),
-        events=mapping(count, value["events"]),
-        lost=count(value["lost"]),
-        passes=mapping(count, value["passes"]),
-        seconds=mapping(count, value["seconds"]),
-        seconds_sum=number(value["seconds_sum"]),
-        full_passes=mapping(count, value["full_passes"]),
-        last_full_pass=maybe(time, value["last_full_pass"]),
-        queue=count(value["queue"]),
-        set_aside=several(_waiting, value["set_aside"]),
-        damped=several(_waiting, value["damped"]),
-        threads=count(value["threads"]),
-        descriptors=count(value["descriptors"]),
-        memory=count(value["memory"]),
-        reloaded=flag(value["reloaded"]),
-        trouble=text(value["trouble"]),
-    )
-
-
-def _waiting(value: Any) -> WaitingGuest:
-    return WaitingGuest(
-        uuid=text(value["uuid"]),
-        name=text(value["name"]),
-        until=time(value["until"]),
-        failures=count(value["failures"]),
-    )
+    files.write_whole(state.daemon, as_json(data) + "\n", durable=False)  # written again soon
