@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,8 +15,8 @@ from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.store.state import Busy
 from plimsoll_agent.util import decoding, files, locks
-from plimsoll_agent.util.decoding import Count, count, mapping, maybe, text, time
-from plimsoll_agent.util.frozen import asdict, frozen, replace
+from plimsoll_agent.util.decoding import Count, Moment, as_json, data_of, value_of
+from plimsoll_agent.util.frozen import frozen, replace
 
 NAME = "refresh.json"
 LOCK = "refresh.lock"
@@ -35,13 +34,13 @@ class LastRegion:
     """The last region's file that was accepted."""
 
     where: str
-    generation: int
+    generation: Count
     digest: str
     """SHA-256 of the file: the same generation with another digest is another file."""
     etag: str | None
     modified: str | None
     """The server's Last-Modified."""
-    asked: datetime
+    asked: Moment
 
 
 @frozen
@@ -57,14 +56,14 @@ class Calls:
 class Notes:
     """Notes of one refresh for the next; ``failures`` counts those in a row."""
 
-    failures: int = 0
-    until: datetime | None = None
+    failures: Count = 0
+    until: Moment | None = None
     """No call is made before then."""
     trouble: str = ""
     """The last failure."""
     region: LastRegion | None = None
     calls: Calls = Calls()
-    begun: datetime | None = None
+    begun: Moment | None = None
     """When the last refresh began that keeps its distance from others (``--spacing``)."""
 
     def wait(self, now: datetime, spacing: float) -> float:
@@ -126,29 +125,11 @@ class RefreshDir:
 
     def save_notes(self, notes: Notes) -> None:
         """Raises ``CatalogueError``."""
-        region = notes.region
-        data = {
-            "version": VERSION,
-            "failures": notes.failures,
-            "until": None if notes.until is None else notes.until.isoformat(),
-            "trouble": notes.trouble,
-            "region": None
-            if region is None
-            else {
-                "where": region.where,
-                "generation": region.generation,
-                "digest": region.digest,
-                "etag": region.etag,
-                "modified": region.modified,
-                "asked": region.asked.isoformat(),
-            },
-            "calls": asdict(notes.calls),
-            "begun": None if notes.begun is None else notes.begun.isoformat(),
-        }
+        data = {"version": VERSION, **data_of(notes)}
         path = self.directory / NAME
         if files.is_directory(path):
             self.set_aside(NAME)
-        files.save(path, json.dumps(data, indent=1) + "\n", CatalogueError)
+        files.save(path, as_json(data, indent=1) + "\n", CatalogueError)
 
     def save_region_file(self, content: bytes) -> None:
         """Readable by every user: its signature counts, and not who wrote it. Raises ``CatalogueError``."""
@@ -177,26 +158,4 @@ def locked(path: Path) -> AbstractContextManager[None]:
 def _notes(value: Any) -> Notes:
     if value["version"] != VERSION:
         return Notes()
-    return Notes(
-        failures=count(value["failures"]),
-        until=maybe(time, value["until"]),
-        trouble=text(value["trouble"]),
-        region=maybe(_region, value["region"]),
-        calls=maybe(_calls, value.get("calls")) or Calls(),  # early releases did not count
-        begun=maybe(time, value.get("begun")),
-    )
-
-
-def _calls(value: Any) -> Calls:
-    return Calls(count(value["good"]), count(value["failed"]), mapping(count, value["of_service"]))
-
-
-def _region(value: Any) -> LastRegion:
-    return LastRegion(
-        where=text(value["where"]),
-        generation=count(value["generation"]),
-        digest=text(value["digest"]),
-        etag=maybe(text, value["etag"]),
-        modified=maybe(text, value["modified"]),
-        asked=time(value["asked"]),
-    )
+    return value_of(Notes, value, "calls", "begun")  # which early releases did not write
