@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.consoles.position import Position
+from plimsoll_agent.util.decoding import Count, Moment
 from plimsoll_agent.util.frozen import frozen, replace
 
 TIMED_OUT = "timed out"
@@ -27,8 +28,8 @@ class ConsoleState(StrEnum):
 class Stalls:
     """Lines of one kind: how many since plimsoll reads this guest's console, and when the last was found."""
 
-    lines: int
-    last: datetime
+    lines: Count
+    last: Moment
 
 
 @frozen(kw_only=True)
@@ -53,7 +54,7 @@ class GuestConsole:
     server: str | None
     """Its name in Nova."""
     project: str | None
-    tried: datetime
+    tried: Moment
     stalls: Mapping[StallKind, Stalls] = field(default_factory=dict)
     files: Mapping[str, Position] = field(default_factory=dict)
     trouble: str | None = None
@@ -82,9 +83,9 @@ class GuestConsole:
 class Consoles:
     """The guests by uuid, as of ``read``."""
 
-    read: datetime
+    read: Moment
     guests: Mapping[str, GuestConsole] = field(default_factory=dict)
-    skipped: int = 0
+    skipped: Count = 0
     """Bytes so far that were more than a pass reads, those of guests that are gone included."""
 
     def in_state(self, state: ConsoleState) -> tuple[GuestConsole, ...]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Annotated
+
+from msgspec import Meta
 
 from plimsoll_agent.consoles.patterns import MOST_LINE
+from plimsoll_agent.util.decoding import Count
 from plimsoll_agent.util.frozen import frozen
 
 MOST_BYTES = 2**20
@@ -17,9 +21,10 @@ TAIL = 64
 class Position:
     """Where the next pass reads on; ``tail`` is ``digest`` of the bytes before."""
 
-    device: int
-    inode: int
-    offset: int
+    device: Count
+    inode: Count
+    offset: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    """As pread takes it."""
     tail: str
 
 
