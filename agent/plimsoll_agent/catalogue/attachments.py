@@ -13,6 +13,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util import decoding, files
-from plimsoll_agent.util.decoding import count, mapping, maybe, text, time
+from plimsoll_agent.util.decoding import Count, Moment, as_json, data_of, mapping, value_of
 from plimsoll_agent.util.frozen import frozen, replace
 
 VERSION = 1
@@ -35,8 +36,8 @@ class Attachment:
     """An attachment, and when a pass first found it."""
 
     mark: str
-    since: datetime
-    external_changes: int = 0
+    since: Moment
+    external_changes: Count = 0
     """How often its limits were changed externally."""
     found: Limits | None = None
     """The limits after the last external change: found again, they are no further change."""
@@ -137,7 +138,8 @@ def load(path: Path) -> Attachments | None:
     def of(data: Any) -> Attachments:
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']!r}")
-        return Attachments(mapping(_attachment_of, data["volumes"]), mapping(_attachment_of, data["guests"]))
+        read = partial(value_of, Attachment)
+        return Attachments(mapping(read, data["volumes"]), mapping(read, data["guests"]))
 
     return decoding.load(path, MOST_BYTES, of, CatalogueError, corrupt=UnreadableAttachments)
 
@@ -147,32 +149,8 @@ def save(path: Path, attachments: Attachments) -> None:
     sections = {"volumes": attachments.volumes, "guests": attachments.guests}
     lines = (
         f"{json.dumps(name)}: {{"
-        + ",".join(f"\n {json.dumps(key)}: {json.dumps(_data(one))}" for key, one in sorted(entries.items()))
+        + ",".join(f"\n {json.dumps(key)}: {as_json(data_of(one))}" for key, one in sorted(entries.items()))
         + "}"
         for name, entries in sections.items()
     )
     files.write_whole(path, f'{{"version": {VERSION},\n' + ",\n".join(lines) + "}\n")
-
-
-def _data(attachment: Attachment) -> dict[str, object]:
-    return {
-        "mark": attachment.mark,
-        "since": attachment.since.isoformat(),
-        "external_changes": attachment.external_changes,
-        "found": _limits_data(attachment.found),
-        "came_with": _limits_data(attachment.came_with),
-    }
-
-
-def _limits_data(limits: Limits | None) -> dict[str, int | str] | None:
-    return None if limits is None else limits.in_effect()
-
-
-def _attachment_of(value: Any) -> Attachment:
-    return Attachment(
-        mark=text(value["mark"]),
-        since=time(value["since"]),
-        external_changes=count(value["external_changes"]),
-        found=maybe(Limits.from_mapping, value["found"]),
-        came_with=maybe(Limits.from_mapping, value["came_with"]),
-    )
