@@ -8,15 +8,17 @@ ntpd, timesyncd and phc2sys update). Until then the time continues from the last
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util import decoding, durations, files
+from plimsoll_agent.util.decoding import as_json, data_of, value_of
 from plimsoll_agent.util.frozen import frozen
 
 VERSION = 1
@@ -36,9 +38,9 @@ _STA_UNSYNC = 0x40
 class Moment:
     """A trusted time, with CLOCK_BOOTTIME and the boot id at that time."""
 
-    at: datetime
+    at: decoding.Moment
     boot: str
-    uptime: float
+    uptime: Annotated[float, Meta(ge=0, lt=_LONGEST_RUN)]
 
 
 @frozen(kw_only=True)
@@ -117,15 +119,11 @@ def load(path: Path) -> Moment | None:
     def of(data: Any) -> Moment:
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']!r}")
-        uptime = decoding.number(data["uptime"])
-        if uptime >= _LONGEST_RUN:
-            raise ValueError(f"uptime {uptime!r} is too large")
-        return Moment(decoding.time(data["at"]), decoding.text(data["boot"]), uptime)
+        return value_of(Moment, data)
 
     return decoding.load(path, MOST_BYTES, of, UnreadableClock)
 
 
 def save(path: Path, moment: Moment) -> None:
     """Raises ``OSError``."""
-    content = {"version": VERSION, "at": moment.at.isoformat(), "boot": moment.boot, "uptime": moment.uptime}
-    files.write_whole(path, json.dumps(content) + "\n")
+    files.write_whole(path, as_json({"version": VERSION} | data_of(moment)) + "\n")
