@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,9 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHo
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.stages import Condition, Stages
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util import decoding, files
-from plimsoll_agent.util.decoding import count, flag, mapping, maybe, several, text, time
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.decoding import Moment, as_json, count, data_of, mapping, maybe, several, value_of
+from plimsoll_agent.util.frozen import frozen, replace
 
 KIND = "plimsoll-catalogue"
 VERSION = 3
@@ -77,7 +76,7 @@ class Volume:
     """The id of its type; None for a volume without one."""
     marks: frozenset[str]
     """The attachments that this data is valid for (``attachments``)."""
-    read: datetime
+    read: Moment
     missing: bool = False
     """Cinder has no such volume, or does not show it to plimsoll's user."""
 
@@ -88,7 +87,7 @@ class Server:
 
     extra_specs: Mapping[str, str]
     marks: frozenset[str]
-    read: datetime
+    read: Moment
     missing: bool = False
     """Nova has no such guest on this node, or does not show the extra specs."""
 
@@ -199,12 +198,12 @@ def _lines(catalogue: Catalogue) -> Iterator[str]:
     yield "{" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items())
     sections: Mapping[str, Mapping[str, object]] = {
         "specs": {key: spec_data(spec) for key, spec in catalogue.specs.items()},
-        "types": {key: type_data(type) for key, type in catalogue.types.items()},
-        "volumes": {key: _volume_data(volume) for key, volume in catalogue.volumes.items()},
-        "servers": {key: _server_data(server) for key, server in catalogue.servers.items()},
+        "types": {key: _type_data(type) for key, type in catalogue.types.items()},
+        "volumes": {key: _marked_data(volume) for key, volume in catalogue.volumes.items()},
+        "servers": {key: _marked_data(server) for key, server in catalogue.servers.items()},
     }
     for name, entries in sections.items():
-        lines = ",".join(f"\n {json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(entries.items()))
+        lines = ",".join(f"\n {json.dumps(key)}: {as_json(value)}" for key, value in sorted(entries.items()))
         yield f",\n{json.dumps(name)}: {{{lines}}}"
     yield "}\n"
 
@@ -212,10 +211,6 @@ def _lines(catalogue: Catalogue) -> Iterator[str]:
 def spec_data(spec: QosSpec) -> dict[str, object]:
     """A spec as Cinder's API has it."""
     return {"id": spec.id, "name": spec.name, "consumer": spec.consumer, "specs": dict(spec.keys)}
-
-
-def type_data(type: VolumeType) -> dict[str, object]:
-    return {"name": type.name, "qos_spec": type.qos_spec, "hidden": type.hidden}
 
 
 def read_specs(value: Any) -> dict[str, QosSpec]:
@@ -229,28 +224,15 @@ def read_specs(value: Any) -> dict[str, QosSpec]:
 
 def read_types(value: Any) -> dict[str, VolumeType]:
     """Raises ``ValueError`` and its like (``decoding.UNREADABLE``)."""
-    return {
-        key: VolumeType(key, text(data["name"]), maybe(text, data["qos_spec"]), flag(data["hidden"]))
-        for key, data in value.items()
-    }
+    return {key: value_of(VolumeType, {**data, "id": key}) for key, data in value.items()}
 
 
-def _volume_data(volume: Volume) -> dict[str, object]:
-    return {
-        "type": volume.type,
-        "marks": sorted(volume.marks),
-        "read": volume.read.isoformat(),
-        "missing": volume.missing,
-    }
+def _type_data(type: VolumeType) -> dict[str, object]:
+    return {name: part for name, part in data_of(type).items() if name != "id"}
 
 
-def _server_data(server: Server) -> dict[str, object]:
-    return {
-        "extra_specs": dict(server.extra_specs),
-        "marks": sorted(server.marks),
-        "read": server.read.isoformat(),
-        "missing": server.missing,
-    }
+def _marked_data(entry: Volume | Server) -> dict[str, object]:
+    return {**data_of(entry), "marks": sorted(entry.marks)}
 
 
 def orders_data(orders: Orders) -> dict[str, object]:
@@ -260,46 +242,20 @@ def orders_data(orders: Orders) -> dict[str, object]:
     """
     for_all = [one for one in orders.staged if one.complete]
     return {
-        "approvals": [_approval_data(one) for one in (*orders.approvals, *for_all)],
-        "pause": None if orders.pause is None else _until_data(orders.pause),
-        "holds": [
-            {"disk": one.disk, "limits": None if one.limits is None else one.limits.in_effect()} | _until_data(one)
-            for one in orders.holds
-        ],
-        "staged": [_approval_data(one) | {"stages": _stages_data(one.stages)} for one in orders.staged if one.stages],
-        "withdrawals": [
-            {"of": one.of.value, "digest": one.digest, "before": one.before, "began": one.began.isoformat()}
-            | _until_data(one)
-            for one in orders.withdrawals
-        ],
+        "approvals": [_approval_data(replace(one, stages=None)) for one in (*orders.approvals, *for_all)],
+        "pause": maybe(data_of, orders.pause),
+        "holds": list(map(data_of, orders.holds)),
+        "staged": [_approval_data(one) for one in orders.staged if one.stages],
+        "withdrawals": list(map(data_of, orders.withdrawals)),
     }
 
 
 def _approval_data(one: RegionApproval) -> dict[str, object]:
-    return (
-        {"of": one.of.value, "digest": one.digest, "remove": sorted(one.remove)}
-        | {"disks": one.disks, "percent": one.percent}
-        | _until_data(one)
-    )
+    return {**data_of(one), "remove": sorted(one.remove), "stages": maybe(_stages_data, one.stages)}
 
 
 def _stages_data(stages: Stages) -> dict[str, object]:
-    return {
-        "percent": list(stages.percent),
-        "wait": int(stages.wait.total_seconds()),
-        "before": stages.before,
-        "types": list(stages.types),
-        "at_limit": stages.at_limit,
-        "without": sorted(stages.without),
-        "reached": stages.reached,
-        "entered": None if stages.entered is None else stages.entered.isoformat(),
-        "began": None if stages.began is None else stages.began.isoformat(),
-    }
-
-
-def _until_data(one: RegionApproval | RegionPause | RegionHold | Withdrawal) -> dict[str, object]:
-    until = None if one.until is None else one.until.isoformat()
-    return {"since": one.since.isoformat(), "until": until, "by": one.by, "why": one.why}
+    return {**data_of(stages), "wait": int(stages.wait.total_seconds()), "without": sorted(stages.without)}
 
 
 def read_orders(envelope: Mapping[str, Any]) -> Orders:
@@ -309,20 +265,13 @@ def read_orders(envelope: Mapping[str, Any]) -> Orders:
     """
     in_stages = tuple(_approval(one, _stages(one["stages"])) for one in _known(envelope.get("staged", [])))
     keys = {(one.of, one.digest, one.since) for one in in_stages if one.complete}
-    approvals = map(_approval, _known(envelope["approvals"]))
+    approvals = (_approval(one, None) for one in _known(envelope["approvals"]))
     return Orders(
         tuple(one for one in approvals if (one.of, one.digest, one.since) not in keys),
         maybe(_pause, envelope["pause"]),
-        tuple(
-            RegionHold(
-                text(one["disk"]),
-                maybe(Limits.from_mapping, one["limits"]),
-                *_until(one),
-            )
-            for one in several(dict, envelope["holds"])
-        ),
+        several(partial(value_of, RegionHold), envelope["holds"]),
         in_stages,
-        tuple(map(_withdrawal, _known(envelope.get("withdrawals", [])))),
+        tuple(value_of(Withdrawal, one) for one in _known(envelope.get("withdrawals", []))),
     )
 
 
@@ -330,92 +279,29 @@ def _known(entries: Any) -> list[Any]:
     return [one for one in several(dict, entries) if one["of"] in list(Of)]
 
 
-def _approval(one: Any, stages: Stages | None = None) -> RegionApproval:
-    return RegionApproval(
-        Of(one["of"]),
-        text(one["digest"]),
-        *_until(one),
-        _marks(one["remove"]),
-        count(one["disks"]),
-        count(one["percent"]),
-        stages,
-    )
+def _approval(one: Any, stages: Stages | None) -> RegionApproval:
+    return value_of(RegionApproval, {**one, "stages": stages})
 
 
 def _stages(value: Any) -> Stages:
-    return Stages(
-        percent=several(_share, value["percent"]),
-        wait=timedelta(seconds=count(value["wait"])),
-        before=text(value["before"]),
-        types=several(text, value["types"]),
-        at_limit=_share(value["at_limit"]),
-        # What a newer plimsoll judges besides concerns its publisher only.
-        without=frozenset(Condition(one) for one in several(text, value["without"]) if one in list(Condition)),
-        reached=count(value["reached"]),
-        entered=maybe(time, value["entered"]),
-        began=maybe(time, value["began"]),
-    )
+    wait = timedelta(seconds=count(value["wait"]))
+    # What a newer plimsoll judges besides concerns its publisher only.
+    without = [one for one in several(decoding.text, value["without"]) if one in list(Condition)]
+    return value_of(Stages, {**value, "wait": wait, "without": without})
 
 
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
-        raise ValueError(f"{value!r} is no per cent")
-    return float(value)
-
-
-def _withdrawal(one: Any) -> Withdrawal:
-    since, until, by, why = _until(one)
-    return Withdrawal(
-        of=Of(one["of"]),
-        digest=text(one["digest"]),
-        before=text(one["before"]),
-        began=time(one["began"]),
-        since=since,
-        until=until,
-        by=by,
-        why=why,
-    )
-
-
-def _pause(value: Any) -> RegionPause:
-    return RegionPause(
-        since=time(value["since"]), until=maybe(time, value["until"]), by=text(value["by"]), why=text(value["why"])
-    )
-
-
-def _until(one: Mapping[str, Any]) -> tuple[datetime, datetime, str, str]:
-    return time(one["since"]), time(one["until"]), text(one["by"]), text(one["why"])
+_pause = partial(value_of, RegionPause)
 
 
 def _catalogue(envelope: dict[str, Any]) -> Catalogue:
     return Catalogue(
         generation=count(envelope["generation"]),
-        issued=time(envelope["issued"]),
-        source=text(envelope["source"]),
+        issued=decoding.time(envelope["issued"]),
+        source=decoding.text(envelope["source"]),
         specs=read_specs(envelope["specs"]),
         types=read_types(envelope["types"]),
-        volumes=mapping(_volume, envelope["volumes"]),
-        servers=mapping(_server, envelope["servers"]),
+        volumes=mapping(partial(value_of, Volume), envelope["volumes"]),
+        servers=mapping(partial(value_of, Server), envelope["servers"]),
         # Later versions have no orders: these stay in the region's file, with its signature.
         pause=maybe(_pause, envelope["pause"]) if envelope["version"] == 2 else None,
     )
-
-
-def _volume(data: Any) -> Volume:
-    return Volume(
-        type=maybe(text, data["type"]),
-        marks=_marks(data["marks"]),
-        read=time(data["read"]),
-        missing=flag(data["missing"]),
-    )
-
-
-def _server(data: Any) -> Server:
-    extra_specs = mapping(text, data["extra_specs"])
-    return Server(
-        extra_specs=extra_specs, marks=_marks(data["marks"]), read=time(data["read"]), missing=flag(data["missing"])
-    )
-
-
-def _marks(value: Any) -> frozenset[str]:
-    return frozenset(several(text, value))

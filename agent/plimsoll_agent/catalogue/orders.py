@@ -14,6 +14,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.util.decoding import Count, Moment
 from plimsoll_agent.util.frozen import frozen, replace
 
 
@@ -43,14 +44,14 @@ class RegionApproval:
     of: Of
     digest: str
     """The whole digest, 64 hex digits; empty for bounds."""
-    since: datetime
-    until: datetime
+    since: Moment
+    until: Moment
     by: str
     why: str
     remove: frozenset[str] = frozenset()
     """Ids of the volume types whose volumes may lose their limits."""
-    disks: int = 0
-    percent: int = 0
+    disks: Count = 0
+    percent: Count = 0
     stages: Stages | None = None
     """It counts on a share of the nodes only, which grows; None: on all at once."""
 
@@ -81,10 +82,10 @@ class Withdrawal:
     """That of the approval."""
     before: str
     """Of specs and types: the digest of those of before, which are published again; else empty."""
-    began: datetime
+    began: Moment
     """When the approval was first made: only what was changed since is restored."""
-    since: datetime
-    until: datetime
+    since: Moment
+    until: Moment
     by: str
     why: str
 
@@ -96,8 +97,8 @@ class Withdrawal:
 class RegionPause:
     """While it is active, no node of the region writes a limit."""
 
-    since: datetime
-    until: datetime | None
+    since: Moment
+    until: Moment | None
     """None: until the region's file no longer has the pause."""
     by: str
     why: str
@@ -119,8 +120,8 @@ class RegionHold:
     """The id of a volume, or ``Disk.key``: the guest's uuid, and the volume or the image (``pool/image``)."""
     limits: Limits | None
     """None keeps the disk's current limits."""
-    since: datetime
-    until: datetime
+    since: Moment
+    until: Moment
     by: str
     why: str
 

@@ -5,11 +5,9 @@ Operators' commands write ``OUT.orders``; ``plimsoll region refresh`` writes ``O
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +19,9 @@ from plimsoll_agent.catalogue.model import (
     read_orders,
 )
 from plimsoll_agent.catalogue.orders import Orders
-from plimsoll_agent.catalogue.stages import Condition, Finding
+from plimsoll_agent.catalogue.stages import Finding
 from plimsoll_agent.util import decoding, files, locks
-from plimsoll_agent.util.decoding import flag, mapping, maybe, several, text, time
+from plimsoll_agent.util.decoding import Moment, as_json, data_of, value_of
 from plimsoll_agent.util.frozen import frozen
 
 ORDERS, LAST = ".orders", ".last"
@@ -36,11 +34,11 @@ Value = TypeVar("Value")
 class LastReading:
     """What the region's machine read and published last, as digests of specs and types."""
 
-    at: datetime
+    at: Moment
     read: str
     published: str
     """Differs from ``read`` while the brake stops what was read."""
-    since: datetime | None = None
+    since: Moment | None = None
     """When the brake first stopped ``read``; None where it does not."""
     lines: tuple[str, ...] = ()
     """What ``read`` would do, for people."""
@@ -87,17 +85,8 @@ class RegionState:
 
     def save_last(self, last: LastReading) -> None:
         """Raises ``CatalogueError``."""
-        data = {
-            "at": last.at.isoformat(),
-            "read": last.read,
-            "published": last.published,
-            "since": None if last.since is None else last.since.isoformat(),
-            "lines": list(last.lines),
-            "removals": sorted(last.removals),
-            "types": dict(last.types),
-            "touched": sorted(last.touched),
-            "stops": [[one.condition.value, one.holds, one.detail] for one in last.stops],
-        }
+        data = data_of(last) | {"removals": sorted(last.removals), "touched": sorted(last.touched)}
+        del data["orders"]
         _write(self.last_file, {"kind": "plimsoll-region-last"}, data | orders_data(last.orders))
 
     @contextmanager
@@ -113,24 +102,8 @@ class RegionState:
 
 
 def _last(envelope: Mapping[str, Any]) -> LastReading:
-    return LastReading(
-        at=time(envelope["at"]),
-        read=text(envelope["read"]),
-        published=text(envelope["published"]),
-        since=maybe(time, envelope["since"]),
-        lines=several(text, envelope["lines"]),
-        removals=frozenset(several(text, envelope["removals"])),
-        types=mapping(text, envelope["types"]),
-        orders=read_orders(envelope),
-        # Not in files of earlier releases.
-        touched=frozenset(several(text, envelope.get("touched", []))),
-        stops=several(_finding, envelope.get("stops", [])),
-    )
-
-
-def _finding(value: Any) -> Finding:
-    condition, holds, detail = value
-    return Finding(Condition(condition), maybe(flag, holds), text(detail))
+    # Files of earlier releases have neither ``touched`` nor ``stops``.
+    return value_of(LastReading, {**envelope, "orders": read_orders(envelope)}, "touched", "stops")
 
 
 def _read(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Value]) -> Value | None:
@@ -143,4 +116,4 @@ def _read(path: Path, kind: str, parse: Callable[[Mapping[str, Any]], Value]) ->
 
 def _write(path: Path, kind: Mapping[str, object], data: Mapping[str, object]) -> None:
     envelope = {**kind, "version": VERSION, **data}
-    files.save(path, json.dumps(envelope, indent=1) + "\n", CatalogueError)
+    files.save(path, as_json(envelope, indent=1) + "\n", CatalogueError)

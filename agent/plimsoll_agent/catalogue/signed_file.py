@@ -23,12 +23,11 @@ from plimsoll_agent.catalogue.model import (
     read_specs,
     read_types,
     spec_data,
-    type_data,
 )
 from plimsoll_agent.catalogue.orders import Of, Orders
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.util import decoding
-from plimsoll_agent.util.decoding import count, mapping, maybe, several, text, time
+from plimsoll_agent.util.decoding import Count, Moment, as_json, count, data_of, mapping, maybe, several, text, time
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import minute
 
@@ -83,8 +82,8 @@ class SignedOrders:
     """The orders in a region file whose signature a pass has checked, and which file that was."""
 
     orders: Orders
-    generation: int
-    begun: datetime
+    generation: Count
+    begun: Moment
     """As ``Region.begun``."""
     file: str
     """SHA-256 of the region file."""
@@ -129,7 +128,7 @@ def encode(region: Region) -> bytes:
     }
     if region.other is not None:
         sections |= _lists(region.other, *_OTHER)
-    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
+    lines = [f"{json.dumps(key)}: {as_json(value)}" for key, value in head.items()]
     lines += [f"{json.dumps(name)}: [{','.join(entries)}]" for name, entries in sections.items()]
     return ("{" + ",\n".join(lines) + "}\n").encode()
 
@@ -137,7 +136,7 @@ def encode(region: Region) -> bytes:
 def _lists(lists: Lists, specs: str, types: str) -> dict[str, list[str]]:
     return {
         specs: [_line(spec_data(spec)) for _, spec in sorted(lists.specs.items())],
-        types: [_line({"id": id} | type_data(type)) for id, type in sorted(lists.types.items())],
+        types: [_line(data_of(type)) for _, type in sorted(lists.types.items())],
     }
 
 

@@ -10,10 +10,15 @@ import hashlib
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
+from typing import Annotated
 
+from msgspec import Meta
+
+from plimsoll_agent.util.decoding import Count, Moment
 from plimsoll_agent.util.frozen import frozen, replace
 
 ALL = 100.0
+Percent = Annotated[float, Meta(ge=0, le=ALL)]
 LAST = 99.999_999
 """The highest position of a node: only the last stage reaches it."""
 _BYTES = 8
@@ -45,7 +50,7 @@ ALWAYS = frozenset({Condition.APPROVED, Condition.RUNNING, Condition.ARRIVED})
 """These are judged whatever an operator says."""
 
 
-@frozen
+@frozen(array_like=True)
 class Finding:
     """What was found of a condition. ``holds`` is None where that is unknown, which stops the next stage too."""
 
@@ -64,7 +69,7 @@ def position(name: str) -> float:
 class Stages:
     """How an approval reaches a region, and how far it has."""
 
-    percent: tuple[float, ...]
+    percent: tuple[Percent, ...]
     """The share of nodes that each stage has, all of those before among them; the last is 100."""
     wait: timedelta
     """How long a stage lasts at least."""
@@ -72,15 +77,15 @@ class Stages:
     """Of specs and types: the digest of those that nodes have without the approval."""
     types: tuple[str, ...] = ()
     """The names of the volume types that it touches; empty: any."""
-    at_limit: float = 5.0
+    at_limit: Percent = 5.0
     """How many points of per cent more of the time touched disks may be at their limits than before."""
     without: frozenset[Condition] = frozenset()
     """What an operator does not want judged."""
-    reached: int = 0
+    reached: Count = 0
     """The number of the present stage, from 0."""
-    entered: datetime | None = None
+    entered: Moment | None = None
     """When it was first published; None until then."""
-    began: datetime | None = None
+    began: Moment | None = None
     """When the same was first approved in stages, if it was approved again since."""
 
     def __post_init__(self) -> None:

@@ -89,8 +89,8 @@ class Versions:
     libvirt does not tell the QEMU of a guest that was started before an upgrade.
     """
 
-    libvirt: int
-    qemu: int
+    libvirt: Count
+    qemu: Count
 
     def __str__(self) -> str:
         return f"libvirt {_dotted(self.libvirt)} and QEMU {_dotted(self.qemu)}"

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +24,7 @@ from plimsoll_agent.store import accounts_file, clock, memory_file
 from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.cached import Cached
-from plimsoll_agent.util.decoding import count, maybe, several, text, time, value_of
+from plimsoll_agent.util.decoding import as_json, data_of, maybe, several, text, time, value_of
 from plimsoll_agent.util.frozen import asdict, frozen, replace
 from plimsoll_agent.util.locks import ByteLocks, LongLock
 
@@ -522,14 +523,9 @@ class State:
 
     def save_orders(self, envelope: SignedOrders) -> None:
         """Raises ``StateError``."""
-        data = {
-            "version": ORDERS.version,
-            "generation": envelope.generation,
-            "begun": envelope.begun.isoformat(),
-            "file": envelope.file,
-            "key": envelope.key,
-        } | orders_data(envelope.orders)
-        stamp = files.save(self.orders, json.dumps(data, indent=1) + "\n", StateError)
+        data = {"version": ORDERS.version, **data_of(envelope), **orders_data(envelope.orders)}
+        del data["orders"]
+        stamp = files.save(self.orders, as_json(data, indent=1) + "\n", StateError)
         _ORDERS.put(self.orders, stamp, envelope)
 
     def load_accounts(self) -> Mapping[str, Account] | None:
@@ -642,17 +638,10 @@ def _load(
 
 
 def _signed_orders(value: Any) -> SignedOrders:
-    return SignedOrders(
-        orders=read_orders(value),
-        generation=count(value["generation"]),
-        begun=time(value["begun"]),
-        file=text(value["file"]),
-        key=text(value["key"]),
-    )
+    return value_of(SignedOrders, {**value, "orders": read_orders(value)})
 
 
-def _versions(value: Any) -> Versions:
-    return Versions(count(value["libvirt"]), count(value["qemu"]))
+_versions = partial(value_of, Versions)
 
 
 def _approvals_from_1(envelope: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from plimsoll_agent.catalogue.signed_file import (
 from plimsoll_agent.catalogue.stages import Condition, Stages
 from plimsoll_agent.util.frozen import replace
 from tests.unit import oldregion
+from tests.unit.values import examples
 
 DATA = Path(__file__).parents[2] / "data"
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -243,6 +244,7 @@ def test_what_is_no_json_is_refused_in_one_line(content: bytes) -> None:
     assert len(str(refused.value)) < 400
 
 
+@examples
 @given(st.data())
 def test_a_file_with_anything_in_one_place_is_read_or_refused_and_never_more(data: st.DataObject) -> None:
     envelope = json.loads(encode(REGION))

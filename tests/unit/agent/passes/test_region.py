@@ -24,6 +24,7 @@ from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.state import State
+from plimsoll_agent.util.decoding import as_json
 from plimsoll_agent.util.frozen import replace
 from tests.unit.enforcing import KNOWN, settings
 from tests.unit.node import DEFAULT, Node, a_volume, codes, guest, kinds, own_disk, uuid_of
@@ -187,7 +188,7 @@ def test_orders_are_those_of_the_signed_file_whatever_the_catalogue_has_and_howe
     keep_region_file(tmp_path, GIVEN)
     save(tmp_path, KNOWN)
     forged = json.loads((tmp_path / NAME).read_text()) | orders_data(Orders((replace(APPROVAL, disks=10**6),)))
-    (tmp_path / NAME).write_text(json.dumps(forged))
+    (tmp_path / NAME).write_text(as_json(forged))
     assert found(tmp_path) == RegionOrders(GIVEN, begun=NOON)
     assert pause_actual(a_place(tmp_path, keep_for=60), NOON + 1000 * DAY) == LASTING.reason
     context = pass_context(a_place(tmp_path), read_only=True)
