@@ -13,6 +13,7 @@ from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.util.decoding import Amount
 from plimsoll_agent.util.frozen import frozen, names, replace
 
 UUID = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}", re.ASCII)
@@ -85,9 +86,9 @@ class Match:
 class Objective:
     """How long requests may take; reads and writes are compared with it separately."""
 
-    quantiles: tuple[tuple[float, float], ...] = ()
+    quantiles: tuple[tuple[Amount, Amount], ...] = ()
     """``(0.99, 0.05)`` is 99 % of the requests within 50 ms; in rising order."""
-    slowest: float | None = None
+    slowest: Amount | None = None
     """The longest time of any request of a run, in seconds."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal
 
+from plimsoll_agent.util.decoding import Count
 from plimsoll_agent.util.frozen import frozen
 
 Direction = Literal["read", "write"]
@@ -25,12 +26,12 @@ class Job:
     """
 
     name: JobName
-    seconds: int = 30
-    file_size: int = 2**30
-    block_size: int = 16384
-    io_depth: int = 2
-    processes: int = 4
-    read_percent: int = 50
+    seconds: Count = 30
+    file_size: Count = 2**30
+    block_size: Count = 16384
+    io_depth: Count = 2
+    processes: Count = 4
+    read_percent: Count = 50
 
     @property
     def in_flight(self) -> int:

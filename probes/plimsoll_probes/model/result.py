@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from datetime import datetime
+from sys import float_info
+from typing import Annotated
+
+from msgspec import Meta
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
+from plimsoll_agent.util.decoding import Amount, Count
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.model.finding import Finding, Why
 from plimsoll_probes.model.histogram import Histogram
@@ -18,11 +23,11 @@ from plimsoll_probes.model.job import Direction, Job
 class Flow:
     """One direction of a run as fio measured it: the completed requests and their latencies."""
 
-    operations: int
-    bytes: int
+    operations: Count
+    bytes: Count
     latency: Histogram
     """Completion latency, in nanoseconds."""
-    latency_max: int
+    latency_max: Count
     """The exact maximum in nanoseconds, also beyond the histogram's last bucket."""
 
 
@@ -30,15 +35,15 @@ class Flow:
 class Measured:
     """A run as fio measured it, over ``seconds`` of wall time."""
 
-    seconds: float
+    seconds: Annotated[float, Meta(gt=0, le=float_info.max)]
     read: Flow | None
     write: Flow | None
-    unfinished: int
+    unfinished: Count
     """Requests that began and had not ended at the end of the run."""
     fio: str
     """fio's version."""
     engine: str
-    cpu_busy: float | None
+    cpu_busy: Amount | None
     """The share of the guest's CPU time that was used during the run, by fio or others: 0 to 1."""
 
     @property
@@ -76,12 +81,12 @@ class Measured:
 class Counted:
     """What QEMU counted on the disk during the run, including other requests of the guest."""
 
-    seconds: float
-    read_operations: int
-    write_operations: int
-    read_bytes: int
-    write_bytes: int
-    last_rate: float | None = None
+    seconds: Amount
+    read_operations: Count
+    write_operations: Count
+    read_bytes: Count
+    write_bytes: Count
+    last_rate: Amount | None = None
     """Operations a second in the last part of the run; None where unknown."""
 
     @property

@@ -15,7 +15,7 @@ from typing import Any
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.store.database import stamp, time_of
-from plimsoll_agent.util.decoding import count, flag, mapping, maybe, number, several, text
+from plimsoll_agent.util.decoding import count, data_of, mapping, maybe, number, text, value_of
 from plimsoll_agent.util.frozen import asdict, astuple, names
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
@@ -54,11 +54,11 @@ def row_of(result: ProbeResult) -> dict[str, object]:
         "bytes_sec": measurement.bytes / measurement.seconds if measurement and has_time else None,
         "detail": as_json(
             {
-                "job": {name: value for name, value in asdict(result.job).items() if name != "name"},
-                "measured": None if measurement is None else _measured_data(measurement),
-                "counted": None if result.counted is None else asdict(result.counted),
+                "job": data_of(result.job),
+                "measured": maybe(_measured_data, measurement),
+                "counted": maybe(data_of, result.counted),
                 "circumstances": _circumstances_data(result.circumstances),
-                "objective": None if result.objective is None else asdict(result.objective),
+                "objective": maybe(data_of, result.objective),
             }
         ),
     }
@@ -74,28 +74,12 @@ def _plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-def _measured_data(measurement: Measured) -> dict[str, object]:
-    return {
-        "seconds": measurement.seconds,
-        "read": _flow_data(measurement.read),
-        "write": _flow_data(measurement.write),
-        "unfinished": measurement.unfinished,
-        "fio": measurement.fio,
-        "engine": measurement.engine,
-        "cpu_busy": measurement.cpu_busy,
-    }
-
-
-def _flow_data(flow: Flow | None) -> dict[str, object] | None:
+def _measured_data(measurement: Measured) -> dict[str, Any]:
     """Latencies as ``[bucket, count, count, …]``: the counts of consecutive buckets, up to an empty one."""
-    if flow is None:
-        return None
-    return {
-        "operations": flow.operations,
-        "bytes": flow.bytes,
-        "latency_max": flow.latency_max,
-        "latency": _spans(flow.latency),
-    }
+    data: dict[str, Any] = data_of(measurement)
+    for direction, flow in measurement.flows:
+        data[direction]["latency"] = _spans(flow.latency)
+    return data
 
 
 def _spans(histogram: Histogram) -> list[list[int]]:
@@ -111,15 +95,8 @@ def _spans(histogram: Histogram) -> list[list[int]]:
 
 
 def _circumstances_data(circumstances: Circumstances) -> dict[str, object]:
-    return {
-        "promised": circumstances.promised,
-        "before": circumstances.before,
-        "after": circumstances.after,
-        "health_before": _health_data(circumstances.health_before),
-        "health_after": _health_data(circumstances.health_after),
-        "frozen": circumstances.frozen,
-        "moved": circumstances.moved,
-    }
+    health = "health_before", "health_after"
+    return {**data_of(circumstances), **{name: _health_data(getattr(circumstances, name)) for name in health}}
 
 
 def _health_data(health: Health | None) -> tuple[object, str] | None:
@@ -159,21 +136,17 @@ def row_of_chosen(target: ChosenTarget) -> dict[str, object]:
 
 def result_of(row: sqlite3.Row) -> ProbeResult:
     detail = json.loads(text(row["detail"]))
-    job = detail["job"]
     return ProbeResult(
         node=text(row["node"]),
-        subject=Subject(**{name: _subject(name, row[name]) for name in names(Subject)}),
-        job=Job(
-            name=JobName(row["job"]),
-            **{name: count(job[name]) for name in _JOB_NUMBERS},
-        ),
+        subject=value_of(Subject, {name: row[name] for name in names(Subject)}),
+        job=value_of(Job, {**detail["job"], "name": row["job"]}),
         started=time_of(row["started"]),
         ended=time_of(row["ended"]),
         finding=Finding(Verdict(row["verdict"]), Why(row["why"]), _facts(row["facts"])),
         measured=maybe(_measured_of, detail["measured"]),
-        counted=maybe(_counted_of, detail["counted"]),
+        counted=maybe(partial(value_of, Counted), detail["counted"]),
         circumstances=_circumstances_of(detail["circumstances"]),
-        objective=maybe(_objective, detail.get("objective")),
+        objective=maybe(partial(value_of, Objective), detail.get("objective")),
         rule=maybe(text, row["rule"]),
         session=text(row["session"]),
         id=row["id"],
@@ -227,37 +200,12 @@ def chosen_of(row: sqlite3.Row) -> ChosenTarget:
     )
 
 
-_JOB_NUMBERS = tuple(name for name in names(Job) if name != "name")
-_ALWAYS = ("guest_uuid", "guest_name", "directory")
-"""What every subject has."""
-
-
-def _subject(name: str, value: object) -> Any:
-    return text(value) if name in _ALWAYS else maybe(text, value)
-
-
 def _measured_of(data: Any) -> Measured:
-    seconds = number(data["seconds"])
-    if not seconds:
-        raise ValueError("a measurement of 0 s")
-    return Measured(
-        seconds=seconds,
-        read=maybe(_flow_of, data["read"]),
-        write=maybe(_flow_of, data["write"]),
-        unfinished=count(data["unfinished"]),
-        fio=text(data["fio"]),
-        engine=text(data["engine"]),
-        cpu_busy=maybe(number, data["cpu_busy"]),
-    )
+    return value_of(Measured, {**data, **{name: maybe(_flow_of, data[name]) for name in ("read", "write")}})
 
 
 def _flow_of(data: Any) -> Flow:
-    return Flow(
-        operations=count(data["operations"]),
-        bytes=count(data["bytes"]),
-        latency=_histogram(data["latency"]),
-        latency_max=count(data["latency_max"]),
-    )
+    return value_of(Flow, {**data, "latency": _histogram(data["latency"])})
 
 
 def _histogram(spans: Any) -> Histogram:
@@ -269,37 +217,14 @@ def _histogram(spans: Any) -> Histogram:
     return Histogram(tuple(buckets))
 
 
-def _counted_of(data: Any) -> Counted:
-    return Counted(
-        seconds=number(data["seconds"]),
-        read_operations=count(data["read_operations"]),
-        write_operations=count(data["write_operations"]),
-        read_bytes=count(data["read_bytes"]),
-        write_bytes=count(data["write_bytes"]),
-        last_rate=maybe(number, data["last_rate"]),
-    )
-
-
 def _circumstances_of(data: Any) -> Circumstances:
-    return Circumstances(
-        promised=maybe(Limits.from_mapping, data["promised"]),
-        before=maybe(Limits.from_mapping, data["before"]),
-        after=maybe(Limits.from_mapping, data["after"]),
-        health_before=maybe(_health, data["health_before"]),
-        health_after=maybe(_health, data["health_after"]),
-        frozen=flag(data["frozen"]),
-        moved=flag(data["moved"]),
-    )
-
-
-def _objective(value: Any) -> Objective:
-    quantiles = tuple((number(part), number(seconds)) for part, seconds in value["quantiles"])
-    return Objective(quantiles, maybe(number, value["slowest"]))
+    health = {name: maybe(_health, data[name]) for name in ("health_before", "health_after")}
+    return value_of(Circumstances, {**data, **health})
 
 
 def _health(value: Any) -> Health:
     checks, detail = value
-    return Health(maybe(partial(several, text), checks), text(detail))
+    return value_of(Health, {"raised": checks, "detail": detail}, "blocking")
 
 
 def _facts(value: object) -> dict[str, object]:
