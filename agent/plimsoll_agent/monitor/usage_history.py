@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
 
 import msgspec
 
@@ -20,26 +19,26 @@ from plimsoll_agent.model.usage import Rates, Used
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import decoding, files
-from plimsoll_agent.util.decoding import mapping, maybe, number, text
+from plimsoll_agent.util.decoding import Amount, Count
 from plimsoll_agent.util.frozen import astuple, frozen, replace
 
 # A disk takes some 150 bytes a pass: with 200 disks and a pass every five minutes each file has a day.
 MOST_BYTES = 8 * 2**20
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, array_like=True)
 class PastDisk:
     """The averages of a disk; None is unknown."""
 
-    operations: float
+    operations: Amount
     """Per second, as ``bytes``."""
-    bytes: float
-    latency: float | None
+    bytes: Amount
+    latency: Amount | None
     """Seconds a request; None also without requests."""
     limit: str | None
     """Of which it used the largest share, under libvirt's name; None without a limit, or if it is unknown."""
-    share: float | None
-    allowed: int | None
+    share: Amount | None
+    allowed: Count | None
     """The limit's value."""
     rates: Rates | None = None
     """By direction; None in lines of versions before 0.2."""
@@ -90,7 +89,7 @@ def recent(state: State, since: datetime) -> list[PastPass]:
     for path in (state.usage, state.usage_before):
         for line in reversed(_lines(path)):
             with suppress(*decoding.UNREADABLE):
-                past = _past(json.loads(line))
+                past = _past(line)
                 if past.at < since:
                     return newest_first[::-1]
                 newest_first.append(past)
@@ -117,27 +116,35 @@ def averages(state: State, keys: Collection[str]) -> dict[str, list[Rates]]:
                 if len(past.rates) == len(past.disks):
                     for key, rates in zip(past.disks, past.rates, strict=True):
                         if key in histories:
-                            histories[key].append(Rates(*rates))
+                            histories[key].append(rates)
     return histories
 
 
-_Number = Annotated[float, msgspec.Meta(ge=0)]
+class _Line(msgspec.Struct):
+    at: Amount
+    """Seconds since the epoch."""
+    disks: dict[str, PastDisk]
+    rates: list[Rates] = []
+    """Of the disks, in their order."""
+    unanswered: frozenset[str] = frozenset()
+    paused: frozenset[str] = frozenset()
 
 
 class _Averages(msgspec.Struct):
     """Of a line only the disks' keys and their rates."""
 
     disks: dict[str, msgspec.Raw]
-    rates: list[tuple[_Number, _Number, _Number, _Number, _Number]] = []
+    rates: list[Rates] = []
 
 
+_LINE = msgspec.json.Decoder(_Line)
 _AVERAGES = msgspec.json.Decoder(_Averages)
 
 
 def _of(path: Path) -> Iterator[PastPass]:
     for line in _lines(path):
         with suppress(*decoding.UNREADABLE):
-            yield _past(json.loads(line))
+            yield _past(line)
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -150,29 +157,13 @@ def _lines(path: Path) -> list[bytes]:
         raise StateError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _past(value: Any) -> PastPass:
-    disks = mapping(_disk, value["disks"])
-    rates = [Rates(*map(number, each)) for each in value.get("rates", [])]
-    if len(rates) == len(disks):
-        disks = {key: replace(disk, rates=its) for (key, disk), its in zip(disks.items(), rates, strict=True)}
-    return PastPass(
-        at=datetime.fromtimestamp(number(value["at"]), UTC),
-        disks=disks,
-        unanswered=frozenset(decoding.several(text, value.get("unanswered", []))),
-        paused=frozenset(decoding.several(text, value.get("paused", []))),
-    )
-
-
-def _disk(value: Any) -> PastDisk:
-    operations, of_bytes, latency, limit, share, allowance = value
-    return PastDisk(
-        operations=number(operations),
-        bytes=number(of_bytes),
-        latency=maybe(number, latency),
-        limit=maybe(text, limit),
-        share=maybe(number, share),
-        allowed=maybe(decoding.count, allowance),
-    )
+def _past(line: bytes) -> PastPass:
+    value = _LINE.decode(line)
+    disks = value.disks
+    if len(value.rates) == len(disks):
+        disks = {key: replace(disk, rates=its) for (key, disk), its in zip(disks.items(), value.rates, strict=True)}
+    at = datetime.fromtimestamp(value.at, UTC)
+    return PastPass(at=at, disks=disks, unanswered=value.unanswered, paused=value.paused)
 
 
 def _by_direction(rates: Rates) -> list[float]:
