@@ -13,6 +13,8 @@ import pytest
 
 from plimsoll_agent.catalogue.model import VolumeType
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.util.decoding import value_of
+from plimsoll_agent.util.frozen import names
 from plimsoll_monitoring.region.answers import Series
 from tests import depth
 from tests.fuzz import run
@@ -86,7 +88,10 @@ BROKEN: dict[str, tuple[str, object]] = {
         lambda told, key: base64.b64decode(told.get(key, "")),
     ),
     "guest_session": ("plimsoll_probes.guest.session._number", lambda said, key: int(said[key][0])),
-    "memory": ("plimsoll_agent.store.memory_file.text", str),
+    "memory": (
+        "plimsoll_agent.store.memory_file.value_of",
+        lambda kind, data, *optional: value_of(kind, {**data, "desired": None}, *optional),
+    ),
     "prometheus": (
         "plimsoll_monitoring.adapters.prometheus.Prometheus._series",
         lambda self, row: Series(row["metric"], float(row["value"][1])),
@@ -103,7 +108,10 @@ BROKEN: dict[str, tuple[str, object]] = {
         "plimsoll_agent.util.quantities.read",
         lambda text, quantity: int(re.sub("[^0-9]", "", text) or 0),
     ),
-    "state_files": ("plimsoll_agent.monitor.pass_summary_file._disk", lambda value: None),
+    "state_files": (
+        "plimsoll_agent.monitor.pass_summary_file.value_of",
+        lambda kind, data, *optional: kind(**{name: data[name] for name in names(kind) if name in data}),
+    ),
 }
 """For each target a part of its parser that sound input reaches, and what makes it read wrongly or fail."""
 
