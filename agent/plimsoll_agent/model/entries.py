@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
 
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.util.decoding import Moment
 from plimsoll_agent.util.frozen import frozen, replace
 
 
@@ -79,7 +83,7 @@ class RecordedChange:
     """
 
     id: int
-    at: datetime
+    at: Moment
     by: str
     disk: DiskName
     attachment: str
@@ -90,13 +94,13 @@ class RecordedChange:
     cause: Code
     revision: str | None
     result: Ending | None
-    result_at: datetime | None
+    result_at: Moment | None
     detail: str | None
     rules: str | None = None
-    times: int = 1
-    last_at: datetime | None = None
+    times: Annotated[int, Meta(ge=1)] = 1
+    last_at: Moment | None = None
     """None after one attempt."""
-    retried_at: datetime | None = None
+    retried_at: Moment | None = None
     """When an attempt began that has no known result yet; ``result`` is that of the attempts before."""
     retried_result: Ending | None = None
     """``TIMED_OUT``, or None while it is under way."""
@@ -125,7 +129,7 @@ class RecordedChange:
 @frozen(kw_only=True)
 class RecordedEvent:
     id: int
-    at: datetime
+    at: Moment
     by: str
     what: Happening
     disk: DiskName | None
