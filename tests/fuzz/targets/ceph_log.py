@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll_insight.slow.events import NOBODY, LogClock, event, lines
+from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, event, lines
 from plimsoll_insight.slow.wrapped import form_of, plain
 
 _UNTIL = 1_700_000_000.0
@@ -15,4 +15,4 @@ def target(data: bytes) -> None:
     whole = data if form == "lines" else b"\n".join(plain(data.splitlines(keepends=True), form)) + b"\n"
     for line in lines(whole):
         event(line, None, clock)
-        event(line, NOBODY, clock)
+        event(line, UNKNOWN_OSD, clock)
