@@ -4,9 +4,9 @@ A step is half an hour; a real Prometheus answers queries. What is wrong where:
 
 ========  ==========================================================================================================
 node1     the brake holds the change of both disks
-node2     paused all the time
+node2     paused all the time; it published the factors of congestion until two hours ago
 node3     observes; a disk is planned
-node4     an older version
+node4     an older version; it publishes the factors of congestion
 node5     its catalogue is five hours old
 node6     its disk of type gold is unlimited, since QEMU refuses the limit
 node7     its disk without a type is unlimited, likewise; its guest, of type gold, got less than promised twice
@@ -24,8 +24,9 @@ node17    nothing; its guest's console is read too; like node8 it has a disk of 
 ========  ==========================================================================================================
 
 The first sixteen are in the north, the others, which have no faults, in the south. Each has a guest with two disks,
-vdb of type gold and vda without a type. Guests of the nodes 7, 8, 13, 16 and 17 are probed every six hours, by reads
-and by writes. Ceph's mgr tells that one placement group in twenty does not accept I/O.
+vdb of type gold and vda without a type. That of node 7 has spent three quarters of its burst. Guests of the nodes 7,
+8, 13, 16 and 17 are probed every six hours, by reads and by writes. Ceph's mgr tells that one placement group in
+twenty does not accept I/O.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates
-from plimsoll_agent.monitor import console_metrics, pass_metrics, prometheus_text
+from plimsoll_agent.monitor import congestion_metrics, console_metrics, pass_metrics, prometheus_text
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, Totals
 from plimsoll_agent.monitor.prometheus_text import Family
 from plimsoll_agent.monitor.site_labels import SiteLabels
@@ -68,6 +69,7 @@ from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.output import metrics as probe_metrics
 from plimsoll_probes.schedule.targets import ChosenTarget
 from plimsoll_probes.store.tally import Tally
+from tests.unit.agent.congestion.values import a_factor, a_factor_file
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.results import MS, a_finding, a_probe, a_subject
@@ -138,6 +140,8 @@ def _disks(node: int, step: int) -> Iterator[LastDisk]:
             given |= {"kind": Kind.FAILED, "reason": REFUSED, "actual": Limits()}
         if node == 14 and gold:
             given |= {"kind": Kind.DEFERRED, "reason": because(Code.CLUSTER_UNHEALTHY), "desired": SLOW}
+        if node == 7 and gold:
+            given["saved"] = {"total_iops_sec": 0.25}
         if node == 15 and gold:
             given |= {"corrected": step // 2, "held_until": at(LAST) + timedelta(hours=6)}
         yield a_last_disk(a_name(node, target), **given)
@@ -257,6 +261,21 @@ def _consoles(node: int, step: int) -> Iterator[Family]:
         yield from console_metrics.families(Consoles(at(step), {uuid_of(node): console}), detail="disk")
 
 
+# --- congestion
+
+
+def _published(node: int, step: int) -> Iterator[Family]:
+    """By node 2 until two hours ago, by node 4 since."""
+    if node in (2, 4):
+        moment = step if node == 4 else min(step, LAST - 4)
+        factors = (
+            a_factor(1.0 if node == 2 else 0.73),
+            a_factor(1.0, "hdd", latency=None, target=None, why="no-requests"),
+        )
+        if node == 2 or step >= LAST - 4:
+            yield from congestion_metrics.families(a_factor_file(*factors, issued=at(moment, 15)))
+
+
 # --- series
 
 
@@ -286,7 +305,8 @@ def series(names: SiteLabels = SiteLabels()) -> dict[str, list[Value]]:  # noqa:
             up = node != 11 or step <= 53
             put(step, labels, [f"up {int(up)}"])
             put(step, labels, [f"node_{name} 0" for name in ("textfile_scrape_error", "boot_time_seconds") if up])
-            for family in (*_passed(node, step), *_consoles(node, step), *(probes.families(step) if probes else ())):
+            its = (*_passed(node, step), *_consoles(node, step), *_published(node, step))
+            for family in (*its, *(probes.families(step) if probes else ())):
                 put(step, labels, series_lines([family]))
     for step in range(LAST + 1):
         ceph = ["ceph_health_status 1"]

@@ -346,6 +346,10 @@ REGION = {
     "Guests that stalled within a day": Panel({"A": [of(16, Between(2.9, 3.1))]}),
     "PGs that accept I/O, over time": figure(0.95),
     "Ceph's health over time": figure(1),
+    "Congestion: x of each device class": lines("device_class", {"ssd": 0.73, "hdd": 1}),
+    "Congestion: latency of light disks, and its target": Panel(
+        {"A": [s(0.0091, device_class="ssd", cluster=FSID)], "B": [s(0.006, device_class="ssd", cluster=FSID)]}
+    ),
     "CephFS: requests of each MDS": lines("ceph_daemon", {"mds.a": 100, "mds.b": 50}),
     "CephFS: requests that ranks forward to each other": figure(0.2),
     "CephFS: inodes that each MDS exports": lines("ceph_daemon", {"mds.a": 5, "mds.b": 0}),
@@ -468,6 +472,7 @@ DISK = {
         {"A": [s(1e6, direction="read"), s(5e5, direction="write")], "B": [s(2e7, parameter=BYTES_)]}
     ),
     "Share of each limit used (average between passes)": lines("parameter", {IOPS_: 0.307}, {IOPS_: 0.315}),
+    "Saved of each burst": lines("parameter", {IOPS_: 0.25}, {}),
     "Verdicts of probes": lines("probe", {"read": 0, "write": 2}, {}),
     "IOPS of newest probe": lines("probe", {"read": 251, "write": 251}, {}),
     "Share of limits reached by newest probe": lines("probe", dict(PROBED), {}),

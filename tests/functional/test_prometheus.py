@@ -35,7 +35,8 @@ TESTS = sorted((ROOT / "tests/prometheus").glob("*.yaml"))
 PAGE = ROOT / "docs/reference/alerts.rst"
 # What the exporters' own tests hold them to: each has every family.
 EXPORTED = [
-    ROOT / f"tests/unit/data/{producer}_metrics.prom" for producer in ("pass", "daemon", "console", "probe", "region")
+    ROOT / f"tests/unit/data/{producer}_metrics.prom"
+    for producer in ("pass", "daemon", "console", "probe", "region", "congestion")
 ]
 PROMTOOL = "/usr/bin/promtool"
 SEVERITIES = {"critical", "warning", "info"}

@@ -16,6 +16,7 @@ from tests.week import (
     GUEST,
     HOUR,
     STEP,
+    At,
     Fired,
     Node,
     ago,
@@ -510,6 +511,74 @@ def ranks_forward_requests(there: Nodes, begin: int, end: int) -> None:
 def ranks_forward_few_requests_or_of_few(there: Nodes, begin: int, end: int) -> None:
     forwarding(there[0], 0.5, begin, end, rate=2)
     forwarding(there[1], 0.08, begin, end, rate=7)
+
+
+C1 = {"cluster": "c1", "device_class": "ssd"}
+
+
+def publishing(node: Node, last: At = ago(15), begin: int = 0) -> Node:  # noqa: B008  # a value
+    """It publishes the factors of c1, of which ssd is not congested."""
+    node.is_("plimsoll_congestion_published_timestamp_seconds", last, begin)
+    node.is_("plimsoll_congestion_factor", 1, begin, **C1)
+    node.is_("plimsoll_congestion_state", 1, begin, action="full", why="", **C1)
+    return node
+
+
+def without_signal(node: Node, why: str, begin: int, end: int) -> None:
+    node.is_("plimsoll_congestion_state", lambda _: None, begin, end, action="full", why="", **C1)
+    node.is_("plimsoll_congestion_state", 1, begin, end, action="no-signal", why=why, **C1)
+
+
+@fault(("PlimsollCongestionNoSignal", "warning", {"cluster": "c1", "why": "not-published"}))
+def publisher_of_congestion_killed(there: Nodes, begin: int, end: int) -> None:
+    """Factors on nodes have expired too: that is the same fault."""
+    publishing(there[0], stopped(begin, 15)).is_(
+        "plimsoll_congestion_published_timestamp_seconds", ago(15), begin=end
+    )
+    for node in there:
+        node.is_("plimsoll_source_up", lambda step: not begin <= step < end, source="congestion")
+
+
+@fault(hours=12)
+def another_machine_publishes_congestion(there: Nodes, begin: int, end: int) -> None:
+    """What the first one published last stays in its file, a low x among it."""
+    publishing(there[0], stopped(begin, 15)).is_("plimsoll_congestion_factor", 0.5, begin - 2, **C1)
+    publishing(there[1], begin=begin)
+
+
+@fault(("PlimsollCongestionNoSignal", "warning", {"device_class": "ssd", "why": "osds-unknown"}))
+def osds_without_latency(there: Nodes, begin: int, end: int) -> None:
+    without_signal(publishing(there[0]), "osds-unknown", begin, end)
+
+
+@fault(("PlimsollCongestionNoSignal", "warning", {"device_class": "ssd", "why": "no-target"}), hours=72, first=46,
+       after=1)  # fmt: skip
+def class_without_a_target_for_days(there: Nodes, begin: int, end: int) -> None:
+    without_signal(publishing(there[0]), "no-target", begin, end)
+
+
+@fault(hours=30)
+def new_class_and_one_without_requests(there: Nodes, begin: int, end: int) -> None:
+    without_signal(publishing(there[0]), "no-target", begin, end)
+    without_signal(there[0], "no-requests", end, END)
+
+
+@fault(("PlimsollCongestionStale", "warning", {}))
+def a_node_does_not_fetch_congestion(there: Nodes, begin: int, end: int) -> None:
+    publishing(there[0])
+    for node in there:
+        node.is_("plimsoll_source_up", 1, source="congestion")
+    there[1].is_("plimsoll_source_up", 0, begin, end, source="congestion")
+
+
+@fault(("PlimsollCongested", "warning", C1), hours=12, first=6)
+def congested_for_hours(there: Nodes, begin: int, end: int) -> None:
+    publishing(there[0]).is_("plimsoll_congestion_factor", lambda step: 0.6 + step % 3 / 10, begin, end, **C1)
+
+
+@fault(hours=30)
+def congested_again_and_again(there: Nodes, begin: int, end: int) -> None:
+    publishing(there[0]).is_("plimsoll_congestion_factor", lambda step: 0.6 if step % 10 else 1, begin, end, **C1)
 
 
 def a_guest_stalls(node: Node, project: str, begin: int, end: int) -> None:

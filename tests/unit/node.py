@@ -12,6 +12,7 @@ from pathlib import Path
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval
@@ -98,6 +99,8 @@ class Node:
         self.orders = Orders()
         """What was decided for the region, as the region's file had it last."""
         self.orders_unknown: Reason | None = None
+        self.factors: Factors | None = None
+        """Of congestion, as they were fetched last."""
         self.used: dict[str, Used] = {}
         """What disks used lately, by ``Disk.key``."""
         self.rounds = 3
@@ -138,6 +141,7 @@ class Node:
                 acknowledged=memory.acknowledged,
                 orders_unknown=self.orders_unknown,
                 used=lambda: self.used,
+                congestion=lambda: self.factors,
             ),
             mode,
             hypervisor=self.hypervisor,

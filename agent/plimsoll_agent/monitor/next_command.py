@@ -94,6 +94,8 @@ class NodeSetup:
                 return self.plimsoll("rules", "check")
             case "catalogue" | "refresh" | "orders":
                 return self.no_catalogue()
+            case "congestion":
+                return self.plimsoll("congestion", "fetch")
             case "writes":
                 return self.plimsoll("enforce")
             case _:

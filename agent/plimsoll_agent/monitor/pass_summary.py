@@ -262,6 +262,11 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
         if not sources["refresh"]:
             failures, detail = setting.refreshes_failed, setting.refresh_trouble
             notes = (*notes, because(Code.REFRESH_FAILED, refreshes=failures, detail=detail))
+    factors = report.situation.congestion()
+    if factors is not None:
+        sources["congestion"] = not factors.fault
+        if factors.fault:
+            notes = (*notes, because(Code.CONGESTION_UNKNOWN, detail=factors.fault))
     good = setting.ended if own_grade is Grade.GOOD else None if before is None else before.last_good
     seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
     to_probe = report.situation.rules.guests_to_probe((outcome.disk for outcome in report.outcomes), report.started)

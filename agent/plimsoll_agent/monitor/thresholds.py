@@ -59,7 +59,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("pass_seconds", "agent", "s", "240", "", "duration of the last pass in seconds",
             "the last pass took"),
     Measure("sources_down", "agent", "", "0", "", "sources that are down: libvirt, rules, record, writes, disks,"
-            " catalogue, refresh", "source down"),
+            " catalogue, refresh, congestion", "source down"),
     Measure("catalogue_age", "agent", "s", "7200", "86400", "age of the catalogue in seconds",
             "catalogue stale: not refreshed for", Level.WARNING),
     Measure("paused", "agent", "", "0", "", "whether a pause file stops all writes (1 or 0)",

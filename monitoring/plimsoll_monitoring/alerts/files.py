@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from plimsoll_agent.monitor import metrics
-from plimsoll_monitoring.alerts import cephfs, node, probes, records, region
+from plimsoll_monitoring.alerts import cephfs, congestion, node, probes, records, region
 from plimsoll_monitoring.alerts.definition import Alert, Group, Record
 from plimsoll_monitoring.alerts.site import Override, Site
 
@@ -36,7 +36,7 @@ monitoring alerts`: change the values that it is given, not this file. Threshold
 `check_plimsoll`; docs/reference/alerts.rst has a section for each alert.
 
 Cost for 750 nodes: mostly the newest sample of one to four series per node. To leave out nodes whose passes are
-overdue, 15 alerts read 12 samples of each node. Over a day: {metrics.PASS_PAUSED}, every hour (750), and
+overdue, 16 alerts read 12 samples of each node. Over a day: {metrics.PASS_PAUSED}, every hour (750), and
 {metrics.EXTERNAL_CHANGES_REVERTED_TOTAL} (2,000); over a week {metrics.BUILD_INFO}, every six hours (750), and with
 promised_ratio two recorded series of each volume type. An annotation asks at most two queries, and only alerts on a
 region or a volume type have any.
@@ -72,6 +72,7 @@ def groups_of_alerts(site: Site) -> tuple[Group, ...]:
         "agent": chain(node.of_passes(site), node.of_daemon(site)),
         "disks": chain(node.of_disks(site), node.of_bursts(site)),
         "region": chain(region.of_nodes(site), region.of_rollout(site), region.of_oversubscription(site)),
+        "congestion": congestion.of_congestion(site),
         "cephfs": cephfs.of_file_systems(site),
         "probes": chain(probes.of_promises(site), probes.of_runs(site), probes.of_latency(site)),
     }

@@ -52,11 +52,11 @@ The timetable of probes on {node} was last run {{{{ $value | humanizeDuration }}
     yield from by_measure(
         site,
         "sources_down",
-        f"count by {site.node('source')} ("
-        f"min by {site.node('source')} ({site(metrics.SOURCE_UP, _NO_CATALOGUE)}) == 0)",
+        f"count by {site.node('source')} (min by {site.node('source')} ({site(metrics.SOURCE_UP, _OTHERS)}) == 0)",
         name="PlimsollSourceDown",
         hold="15m",
-        why="A catalogue that is missing is PlimsollCatalogueStale.",
+        why="A catalogue that is missing is PlimsollCatalogueStale; factors of congestion are"
+        " PlimsollCongestionStale.",
         summary=f"Source of plimsoll on {node}{site.in_words} down: {{{{ $labels.source }}}}",
         description=f"""\
 Passes on {node} have a source that is down: {{{{ $labels.source }}}}.
@@ -142,7 +142,7 @@ def of_daemon(site: Site) -> Iterator[Alert]:
     )
 
 
-_NO_CATALOGUE = 'source!="catalogue"'
+_OTHERS = 'source!~"catalogue|congestion"'
 
 
 def _stale_files(site: Site) -> str:

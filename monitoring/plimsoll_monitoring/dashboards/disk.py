@@ -170,6 +170,14 @@ class Disk:
                     ((None, steps.PLAIN), (0.95, steps.INFO)),
                     THIRD,
                 ),
+                graph(
+                    "Saved of each burst",
+                    "The share of a burst, or of credits, that is left. At 0 the disk has its limit alone. Empty for"
+                    " a disk without a burst.",
+                    [Query(self.newest(metrics.DISK_BURST_SAVED_RATIO, "parameter"), "{{parameter}}")],
+                    Unit.SHARE,
+                    size=Size(24, 6),
+                ).max(1),
             ],
         )
 

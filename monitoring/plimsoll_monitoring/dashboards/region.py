@@ -11,6 +11,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.cephfs import FORWARDED
+from plimsoll_monitoring.alerts.congestion import recent
 from plimsoll_monitoring.alerts.region import STALLED_WITHIN
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
@@ -485,6 +486,38 @@ class Region:
         )
         return PanelRow("Guests that stalled", [projects.no_value("no console is read: [consoles] read"), guests])
 
+    def congestion(self) -> PanelRow:
+        """Of the machine that publishes it."""
+        site, its = self.site, self.its
+        cluster = site.own("cluster")
+        legend = f"{site.legend} {{{{{cluster}}}}} {{{{device_class}}}}"
+
+        def by_class(metric: str) -> str:
+            return f"max by {its.region(cluster, 'device_class')} ({recent(its, metric)})"
+
+        factor = graph(
+            "Congestion: x of each device class",
+            "The factor of the limits of its disks: 1 unless their cluster is congested. Where congestion is only"
+            " observed, no limit is written for it.",
+            [Query(by_class(metrics.CONGESTION_FACTOR), legend)],
+            Unit.AS_IT_IS,
+            size=HALF,
+        ).max(1)
+        latency = graph(
+            "Congestion: latency of light disks, and its target",
+            "Over two minutes, of disks that used less than half of their limits. Dashed: the latency above which x"
+            " is lowered, if the OSDs are slow too.",
+            [
+                Query(by_class(metrics.CONGESTION_LATENCY_SECONDS), legend),
+                Query(by_class(metrics.CONGESTION_TARGET_SECONDS), f"{legend}, target"),
+            ],
+            Unit.SECONDS,
+            size=HALF,
+            log=True,
+        )
+        panels = (factor.min(0), dash(latency, ".*, target"))
+        return PanelRow("Congestion", [each.no_value("nothing is published") for each in panels])
+
     def ceph(self) -> PanelRow:
         site = self.site
         panel = graph(
@@ -571,6 +604,7 @@ def make(site: Site) -> Dashboard:
         view.oversubscription,
         view.stalls,
         view.ceph,
+        view.congestion,
         view.cephfs,
         view.nodes,
     )

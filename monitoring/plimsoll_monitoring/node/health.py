@@ -185,6 +185,7 @@ _NOTED = {
     "disks": Code.NO_DISK_FOUND,
     "refresh": Code.REFRESH_FAILED,
     "orders": Code.ORDERS_UNKNOWN,
+    "congestion": Code.CONGESTION_UNKNOWN,
 }
 """The notes of a pass that tell why a source is down."""
 

@@ -350,6 +350,8 @@ class _Writer:
             return "ceph health detail"
         if alert.name == "PlimsollMdsThrashing":
             return "plimsoll mds watch"
+        if alert.name in ("PlimsollCongested", "PlimsollCongestionNoSignal"):
+            return self.here("region", "congestion", *self.arguments, *(("--region", region) if region else ()))
         volume_type = alert.labels.get("volume_type")
         words = ("region", "promised") if alert.name == "PlimsollOversubscribed" else ("region", "probes")
         if volume_type is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.errors import NotFound, NotSent, Rejected
 from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
@@ -21,6 +22,7 @@ from plimsoll_agent.rules.model import Match, Probing, Rule, Rules
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import domain_xml, hangs
+from tests.unit.agent.congestion.values import a_factor_file
 from tests.unit.clouds import a_catalogue
 from tests.unit.lastpasses import a_last_disk
 from tests.unit.node import DEFAULT, FSID, TIGHTER, UUIDS, Node, a_volume, guest, own_disk, set_by_hand, uuid_of
@@ -569,6 +571,18 @@ def test_a_refresher_that_failed_twice_is_a_source_that_is_down_long_before_its_
     assert reasons == (
         [] if up else [because(Code.REFRESH_FAILED, refreshes=2, detail="Keystone: connection refused")]
     )
+
+
+def test_factors_of_congestion_that_cannot_be_used_are_a_source_that_is_down(watched: Watched) -> None:
+    """Else a node that does not fetch them is noticed once its disks are not reduced."""
+    assert "congestion" not in watched.passes().sources, "switched off"
+    watched.node.factors = Factors({FSID: a_factor_file()})
+    assert watched.passes().sources["congestion"]
+    watched.node.factors = Factors(fault="/x: expired")
+    last = watched.passes()
+    assert (last.sources["congestion"], last.grade) == (False, Grade.GOOD)
+    assert because(Code.CONGESTION_UNKNOWN, detail="/x: expired") in last.notes
+    assert last.wrong_since["congestion"] == last.started
 
 
 def test_a_cluster_that_was_asked_and_lets_changes_through_is_remembered(tmp_path: Path) -> None:

@@ -157,6 +157,13 @@ def test_all_is_well_after_a_good_pass() -> None:
             "refresh: the last 2 refreshes of the catalogue failed (Keystone: connection refused)",
         ),
         (
+            {"sources": {"congestion": False}, "notes": (because(Code.CONGESTION_UNKNOWN, detail="/x: expired"),)},
+            "sources_down",
+            1,
+            Level.WARNING,
+            "congestion: congestion unknown: /x: expired",
+        ),
+        (
             {"sources": {"disks": False}, "notes": (because(Code.NO_DISK_FOUND, detail="a vda"),)},
             "sources_down",
             1,

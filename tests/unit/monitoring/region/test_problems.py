@@ -241,6 +241,17 @@ def test_each_alert_that_warns_has_a_summary_with_labels_that_it_has() -> None:
             assert names <= shown, alert.name
 
 
+def test_an_alert_on_congestion_leads_to_the_list_of_its_classes() -> None:
+    (problem,) = told(alerts=[an_alert("PlimsollCongested", cluster="c1", device_class="ssd")])
+    assert problem.text.startswith("class ssd of cluster c1 congested for hours")
+    assert problem.do == "plimsoll region congestion --region r1"
+
+
+def test_nodes_without_factors_of_congestion_are_told_once_with_their_alert() -> None:
+    (problem,) = told(sources=[series(0, source="congestion")], alerts=[an_alert("PlimsollCongestionStale")])
+    assert problem.alerts == ("PlimsollCongestionStale",)
+
+
 def test_disks_of_a_few_nodes_are_listed_by_node_and_those_of_many_by_region() -> None:
     names = tuple(f"n{number}" for number in range(9))
     few = told(unlimited=[series(1, name, volume_type="") for name in NAMES])
