@@ -8,11 +8,15 @@ import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
+from hypothesis import settings
 
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.reason import Reason, because
 from tests import schemas
 from tests.measuring import measure_beginnings
+
+settings.register_profile("busy", settings(), deadline=None)  # the machine may be
+settings.load_profile("busy")
 
 _spoken: set[tuple[str, frozenset[str]]] = set()
 faulty: list[str] = []

@@ -467,7 +467,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=depth.examples(300), deadline=None)
+TestMachine.settings = settings(max_examples=depth.examples(300))
 
 
 @pytest.mark.parametrize("result", PassResult)

@@ -234,7 +234,6 @@ def so_many(examples: int, **other: Any) -> settings:
     return settings(
         max_examples=examples,
         stateful_step_count=STEPS,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests import schemas
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit.person import Person
 from tests.unit.values import GUEST
+from tests.unit.waitingclock import WaitingClock
 
 IDLE = "0c1d2e3f-0000-4000-8000-000000000001"
 QUIET, LAST = 3, 8
@@ -58,9 +60,11 @@ class Node(FakeHypervisor):
 
 
 def typed(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(load, "_LEAST", 0.01)
+    clock = WaitingClock()
+    monkeypatch.setattr(load, "time", clock)
+    monkeypatch.setattr(load, "ended_early", lambda: nullcontext(clock))
     person, node = Person(), Node(quiet)
-    words = ("--for", "80ms", "--interval", "10ms", *words)
+    words = ("--for", "8s", "--interval", "1s", *words)
     status = person.types(Load, *words, settings=replace(config.load([], []), state_dir=state), hypervisor=node)
     return status, person.err, person.out
 
@@ -106,7 +110,7 @@ def test_each_interval_has_a_row_with_its_time_and_its_sizes(tmp_path: Path, mon
     schemas.hold("load", out, "json")
     rows = json.loads(out)
     assert [row["end"] for row in rows[:-1]] == [row["begin"] for row in rows[1:]]
-    assert sum(row["write_iops"] for row in rows) * 0.01 == pytest.approx(10 * LAST)
+    assert sum(row["write_iops"] for row in rows) == 10 * LAST
     some = [row for row in rows if row["write_iops"]]
     assert {(row["write_size"], *row["sizes"]["write"].items()) for row in some} == {(4096, ("4096", 1.0))}
     assert {(row["read_iops"], row["read_size"], *row["sizes"]["read"]) for row in rows} == {(0, None)}

@@ -40,7 +40,7 @@ def rows(draw: st.DrawFn) -> Row:
     return draw(st.integers(0, records.LATEST_MS)), draw(st.integers(0, 2)), counts, columns
 
 
-@settings(max_examples=depth.examples(120), deadline=None)
+@settings(max_examples=depth.examples(120))
 @given(st.lists(rows(), max_size=8), st.sampled_from([", ", ",", ",  "]), st.sampled_from(["\n", "\r\n"]),
        st.integers(1, 5000))  # fmt: skip
 def test_every_row_is_read_however_it_is_separated_and_wherever_a_block_ends(

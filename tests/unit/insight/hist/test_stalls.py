@@ -258,7 +258,7 @@ def logs(draw: st.DrawFn) -> str:
     return "".join(text for _, text in (sorted(rows) if mixed else rows))
 
 
-@settings(max_examples=depth.examples(60), deadline=None)
+@settings(max_examples=depth.examples(60))
 @given(logs(), st.sampled_from([100, 300, 1000]), st.sampled_from(["", ".gz", ".zst"]))
 def test_any_log_is_in_parts_as_it_is_whole(text: str, block: int, suffix: str) -> None:
     packed = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}[suffix]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,12 +19,16 @@ from plimsoll_insight.slow.events import LogClock
 from tests.unit.insight.mds.ranks import counted, owned, reading
 from tests.unit.insight.mds.test_exports import STARTING
 from tests.unit.person import Person
+from tests.unit.waitingclock import WaitingClock
 
 OWNERS = owned({"/": 0})
 
 
-def readings(*answers: object) -> list[Reading]:
-    rest = iter(answers)
+def readings(monkeypatch: pytest.MonkeyPatch, *answers: object, hours: Iterable[int] = (0,)) -> list[Reading]:
+    """``hours``: what each look at the wall clock jumps to."""
+    rest, clock, jumps = iter(answers), WaitingClock(), iter(hours)
+    monkeypatch.setattr(clock, "time", lambda: 3600.0 * next(jumps))
+    monkeypatch.setattr(mds_watch, "time", clock)
 
     def answer(_: str) -> object:
         one = next(rest)
@@ -35,23 +37,24 @@ def readings(*answers: object) -> list[Reading]:
         return one
 
     live: Any = SimpleNamespace(reading=answer)
-    seen: Iterator[Reading] = mds_watch._readings(live, "cephfs", 0.01 * len(answers), 0.01, Event())
+    seen: Iterator[Reading] = mds_watch._readings(live, "cephfs", len(answers) - 1.0, 1.0, clock)
     return [one for one, _ in zip(seen, answers, strict=False)]
 
 
-def test_a_reading_that_fails_ends_no_watch_and_its_ranks_are_unknown() -> None:
+def test_a_reading_that_fails_ends_no_watch_and_its_ranks_are_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     whole = reading(0, OWNERS, {0: counted(), 1: counted()})
-    seen = readings(whole, Unreachable("no answer"), whole)
+    seen = readings(monkeypatch, whole, Unreachable("no answer"), whole)
     assert [each.errors for each in seen] == [{}, {0: "no answer", 1: "no answer"}, {}]
     with pytest.raises(Unreachable):
-        readings(Unreachable("no answer"), whole)
+        readings(monkeypatch, Unreachable("no answer"), whole)
 
 
 def test_a_clock_that_is_set_makes_no_interval_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    hours = iter(range(9))
-    monkeypatch.setattr(time, "time", lambda: 3600.0 * next(hours))
-    first, second = readings(*[reading(3600.0 * each, OWNERS, {0: counted()}) for each in (0, 1)])
-    assert 0 < second.time - first.time < 60
+    answers = [reading(3600.0 * each, OWNERS, {0: counted()}) for each in (0, 1)]
+    first, second = readings(monkeypatch, *answers, hours=range(9))
+    assert second.time - first.time == 1
 
 
 def test_thrashing_before_no_rank_answered_any_more_names_what_to_pin() -> None:

@@ -104,7 +104,7 @@ def test_disks_do_not_touch_each_other() -> None:
 RATES = st.integers(20, 400)
 
 
-@settings(max_examples=depth.examples(40), deadline=None)
+@settings(max_examples=depth.examples(40))
 @given(
     rate=RATES, burst=st.integers(0, 5), length=st.integers(1, 20), loads=st.lists(RATES, min_size=1, max_size=5),
     size=st.sampled_from([512, 4096, 65536]), counted=st.sampled_from([0, 8192]),

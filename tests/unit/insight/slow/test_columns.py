@@ -74,7 +74,7 @@ def by_columns(told: Sequence[bytes]) -> list[Event | None]:
 
 
 @given(st.lists(_changed(), min_size=1, max_size=12))
-@settings(max_examples=depth.count(quick=300, landing=1500, soak=1_000_000), deadline=None)
+@settings(max_examples=depth.count(quick=300, landing=1500, soak=1_000_000))
 def test_lines_are_read_by_columns_as_one_by_one(told: list[bytes]) -> None:
     assert by_columns(told) == [event(line, None, LogClock()) for line in told]
 
@@ -217,7 +217,7 @@ ONE_BY_ONE = 1 << 60
 
 
 @given(_log(), st.integers(1, 3), st.integers(200, 9000), st.booleans(), st.randoms(use_true_random=False))
-@settings(max_examples=depth.count(quick=60, landing=250, soak=200_000), deadline=None)
+@settings(max_examples=depth.count(quick=60, landing=250, soak=200_000))
 def test_a_log_has_the_same_counts_by_columns_as_one_by_one(
     log: list[str], files: int, size: int, is_since: bool, chance: Any
 ) -> None:
