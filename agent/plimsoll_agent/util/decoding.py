@@ -61,14 +61,9 @@ def load(
     """
     corrupt = corrupt or error
     with _ONE_FILE:
-        try:
-            content = files.read_whole(path, most + 1, follow=follow)
-        except FileNotFoundError:
+        content = files.read_bounded(path, most, error, too_large=too_large or corrupt, follow=follow)
+        if content is None:
             return None
-        except OSError as trouble:
-            raise error(f"{path}: cannot be read: {files.reason(trouble)}") from trouble
-        if len(content) > most:
-            raise (too_large or corrupt)(f"{path}: is larger than {most} bytes: move the file away")
         try:
             return read(json.loads(content.decode("utf-8")))
         except UNREADABLE as trouble:

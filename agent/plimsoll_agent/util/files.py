@@ -27,6 +27,27 @@ def read_whole(path: Path, most: int | None = None, *, follow: bool = False) -> 
         return file.read() if most is None else file.read(most)
 
 
+def read_bounded(
+    path: Path,
+    most: int,
+    error: type[PlimsollError],
+    advice: str = "move the file away",
+    *,
+    too_large: type[PlimsollError] | None = None,
+    follow: bool = False,
+) -> bytes | None:
+    """``read_whole``; None if there is no file. Raises ``error``; for more bytes ``too_large``, with the advice."""
+    try:
+        content = read_whole(path, most + 1, follow=follow)
+    except FileNotFoundError:
+        return None
+    except OSError as trouble:
+        raise error(f"{path}: cannot be read: {reason(trouble)}") from trouble
+    if len(content) > most:
+        raise (too_large or error)(f"{path}: is larger than {most} bytes: {advice}")
+    return content
+
+
 def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
     """A descriptor of a regular file. Raises ``OSError``.
 

@@ -6,17 +6,15 @@ process that was killed, too.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.util import files
-from plimsoll_agent.util.decoding import UNREADABLE, complaint, count, maybe, text, time
+from plimsoll_agent.util.decoding import UNREADABLE, count, maybe, text, time
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.json_lines import JsonLines
 from plimsoll_insight.mds.settings import Name, Setting, Step
 
 VERSION = 1
@@ -29,7 +27,7 @@ class JournalError(PlimsollError):
 
 @frozen
 class OpenStep:
-    """``number`` is that of its line."""
+    """``number`` is that of its entry, from 0."""
 
     number: int
     at: datetime
@@ -41,18 +39,19 @@ class Journal:
     """Of one file system, in a file with those of others. A change is made under ``State.file_systems_locked``."""
 
     def __init__(self, path: Path, fsid: str, file_system: str) -> None:
-        self._path, self._of = path, {"fsid": fsid, "file_system": file_system}
+        self._of = {"fsid": fsid, "file_system": file_system}
+        self._lines = JsonLines(path, _MOST, JournalError, "when nothing in it is to be taken back")
 
     def open_steps(self) -> list[OpenStep]:
         """In the order in which they were made. Raises ``JournalError``."""
         steps: dict[int, OpenStep] = {}
-        for number, entry in enumerate(self._entries()):
+        for index, (number, entry) in enumerate(self._entries()):
             if any(entry.get(key) != value for key, value in self._of.items()):
                 continue
             try:
-                _take(steps, number, entry)
+                _take(steps, index, entry)
             except UNREADABLE as error:
-                raise self._corrupt(number, error) from None
+                raise self._lines.corrupt(number, error) from None
         return list(steps.values())
 
     def begin(self, step: Step, at: datetime, by: str) -> int:
@@ -69,52 +68,15 @@ class Journal:
         """Raises ``JournalError``."""
         self._write({"undone": number}, at, by)
 
-    def _entries(self) -> Iterator[Mapping[str, Any]]:
-        """Raises ``JournalError``, also for a line that plimsoll did not write: what is open must be certain."""
-        try:
-            lines = self._content().splitlines(keepends=True)
-        except OSError as error:
-            raise JournalError(f"{self._path}: cannot be read: {files.reason(error)}") from error
-        for number, line in enumerate(lines, 1):
-            try:
-                entry = json.loads(line)
-                if entry["version"] != VERSION or not line.endswith(b"\n"):
-                    raise ValueError("of another version, or cut off")
-                yield entry
-            except UNREADABLE as error:
-                if number == len(lines) and not line.endswith(b"\n"):
-                    return  # a process was killed while it wrote, and so before it changed anything
-                raise self._corrupt(number - 1, error) from None
-
-    def _corrupt(self, number: int, error: Exception) -> JournalError:
-        return JournalError(f"{self._path}:{number + 1}: is corrupt: {complaint(error)}")
+    def _entries(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """With the number of its line. Raises ``JournalError``."""
+        for number, entry in self._lines.read():
+            if entry.get("version") != VERSION:
+                raise self._lines.corrupt(number, ValueError("is of another version"))
+            yield number, entry
 
     def _write(self, entry: Mapping[str, Any], at: datetime, by: str) -> None:
-        line = json.dumps({"version": VERSION, "at": at.isoformat(), "by": by, **self._of, **entry}).encode() + b"\n"
-        try:
-            self._cut()
-            files.append(self._path, line, durable=True)
-        except OSError as error:
-            raise JournalError(f"{self._path}: cannot be written: {files.reason(error)}") from error
-
-    def _content(self) -> bytes:
-        """Empty where there is no file. Raises ``OSError``, ``JournalError``."""
-        try:
-            content = files.read_whole(self._path, _MOST + 1)
-        except FileNotFoundError:
-            return b""
-        if len(content) > _MOST:  # its end may have what is open
-            raise JournalError(
-                f"{self._path}: is larger than {_MOST} bytes: move it away when nothing in it is to be taken back"
-            )
-        return content
-
-    def _cut(self) -> None:
-        """Remove a part of a line that a killed process left. Raises ``OSError``."""
-        content = self._content()
-        if content and not content.endswith(b"\n"):
-            with os.fdopen(files.open_regular(self._path, os.O_WRONLY), "wb") as file:
-                file.truncate(content.rfind(b"\n") + 1)
+        self._lines.append({"version": VERSION, "at": at.isoformat(), "by": by, **self._of, **entry})
 
 
 def _take(steps: dict[int, OpenStep], number: int, entry: Mapping[str, Any]) -> None:

@@ -7,18 +7,16 @@ Each line has ``at``, ``run`` (when it began), ``by``, and one of these as ``wha
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.util import files
-from plimsoll_agent.util.decoding import UNREADABLE, complaint
+from plimsoll_agent.util.decoding import UNREADABLE
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.json_lines import JsonLines
 
 VERSION = 1
 NAME = "return.jsonl"
@@ -63,20 +61,15 @@ class Entry:
 
 
 class Journal:
-    """Appends; one that a kill left without an end of line gets one first."""
+    """Appends."""
 
     def __init__(self, path: Path, run: str, by: str, now: Callable[[], datetime]) -> None:
-        self._path, self._run, self._by, self._now = path, run, by, now
+        self._lines, self._run, self._by, self._now = _lines(path), run, by, now
 
     def write(self, what: str, **facts: object) -> None:
         """Raises ``JournalError``."""
         line = {"at": self._now().isoformat(timespec="milliseconds"), "run": self._run, "by": self._by, "what": what}
-        try:
-            torn = _is_torn(self._path)
-            content = json.dumps(line | facts, ensure_ascii=False, separators=(",", ":")).encode()
-            files.append(self._path, (b"\n" if torn else b"") + content + b"\n", 0o600, durable=True)
-        except OSError as error:
-            raise JournalError(f"{self._path}: cannot be written: {files.reason(error)}") from error
+        self._lines.append(line | facts, 0o600)
 
     def intend(self, change: Change) -> None:
         self.write("change", **_named(change.target), before=change.before, after=change.after)
@@ -89,41 +82,19 @@ def _named(target: Target) -> dict[str, object]:
     return {"kind": target.kind.value, "name": target.name}
 
 
-def _is_torn(path: Path) -> bool:
-    try:
-        with os.fdopen(files.open_regular(path, os.O_RDONLY), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - 1, 0))
-            return file.read(1) not in (b"", b"\n")
-    except FileNotFoundError:
-        return False
+def _lines(path: Path) -> JsonLines:
+    return JsonLines(path, _LARGEST, JournalError, "while no return is under way")
 
 
 def read(path: Path) -> list[Entry]:
     """None of it is left out but a torn line, of what was not done yet. Raises ``JournalError``."""
-    try:
-        content = files.read_whole(path, _LARGEST + 1)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise JournalError(f"{path}: cannot be read: {files.reason(error)}") from error
-    if len(content) > _LARGEST:
-        raise JournalError(f"{path}: is larger than {_LARGEST} bytes: move it away while no return is under way")
-    return list(_entries(path, content.split(b"\n")))
-
-
-def _entries(path: Path, lines: list[bytes]) -> Iterator[Entry]:
-    for number, words in enumerate(lines, 1):
-        line = words.strip(b"\0")  # which a failure of power may leave
-        if not line:
-            continue
+    lines, entries = _lines(path), []
+    for number, line in lines.read():
         try:
-            yield _entry(json.loads(line))
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            if not line.startswith(b"{") or line.endswith(b"}"):
-                raise JournalError(f"{path}:{number}: is no line of a return; move the file away") from None
+            entries.append(_entry(line))
         except UNREADABLE as error:
-            raise JournalError(f"{path}:{number}: cannot be read: {complaint(error)}") from error
+            raise lines.corrupt(number, error) from error
+    return entries
 
 
 def _entry(line: dict[str, Any]) -> Entry:

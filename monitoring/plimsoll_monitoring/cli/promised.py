@@ -117,13 +117,11 @@ def _classes(by: By, paths: Sequence[Path]) -> Mapping[PoolKey, str]:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        text = files.read_whole(path, _MOST_BYTES + 1, follow=True)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(text) > _MOST_BYTES:
-        raise ConfigError(f"{path}: larger than 1 GiB; give ceph osd dump and ceph osd crush dump instead")
-    return text
+    advice = "give ceph osd dump and ceph osd crush dump instead"
+    content = files.read_bounded(path, _MOST_BYTES, ConfigError, advice, follow=True)
+    if content is None:
+        raise ConfigError(f"{path}: cannot be read: no such file")
+    return content
 
 
 _TRAITS: Mapping[str, Mapping[str, Any]] = {

@@ -53,6 +53,7 @@ def test_a_record_that_is_too_long_is_refused_and_loses_nothing(
     journal.begin(PIN, NOW, "root")
     whole = path.read_bytes()
     monkeypatch.setattr("plimsoll_insight.mds.journal._MOST", len(whole) - 1)
+    journal = Journal(path, "fsid", "one")
     for use in (journal.open_steps, lambda: journal.begin(PIN, NOW, "root")):
         with pytest.raises(JournalError, match=r"record: is larger than "):
             use()
