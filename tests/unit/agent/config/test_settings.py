@@ -17,6 +17,7 @@ from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.monitor.thresholds import SHIPPED, Thresholds
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
 from plimsoll_agent.util.frozen import names
+from tests import golden
 from tests.unit.nobody import as_nobody
 
 Write = Callable[[str], Path]
@@ -190,66 +191,8 @@ def test_a_bad_value_in_the_environment_is_told_with_the_name_of_the_variable(
         config.load([], [])
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("[DEFAULT]\n\nmoed = enforce\n", "plimsoll.conf:3: [DEFAULT] moed: no such setting; did you mean mode?"),
-        (
-            "[probe]\nengine = auto\n",
-            "plimsoll.conf:2: [probe] engine: no longer a setting: probes choose fio's engine",
-        ),
-        ("[DEFAULT]\nMODE = enforce\n", "plimsoll.conf:2: [DEFAULT] MODE: no such setting; did you mean mode?"),
-        ("[libvirt]\nmode = enforce\n", "plimsoll.conf:2: [libvirt] mode: no such setting; known are uri, deadline"),
-        (
-            "[libvrit]\nuri = x\n",
-            "plimsoll.conf:2: [libvrit] uri: no such section; known are [DEFAULT], [daemon], [record], [brake],",
-        ),
-        ("[DEFAULT]\nmode = enforced\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
-        ("[DEFAULT]\nmode =\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values are [observe, enforce]"),
-        ("[libvirt]\n# five\ndeadline = five\n", "plimsoll.conf:3: [libvirt] deadline: must be seconds, such as"),
-        ("[brake]\ndisks = eight\n", "plimsoll.conf:2: [brake] disks: must be a whole number, not 'eight'"),
-        ("[brake]\ndisks =\n", "plimsoll.conf:2: [brake] disks: is empty; remove the line for the default"),
-        (
-            "[probe]\nkeep_free = 1m\n",
-            "plimsoll.conf:2: [probe] keep_free: '1m' is ambiguous; write 1MB (1000000) or",
-        ),
-        ("[probe]\nfile_size = 100kB\n", "plimsoll.conf:2: [probe] file_size: must be at least 1048576"),
-        (
-            "[catalogue]\ninterval = 15w\n",
-            "plimsoll.conf:2: [catalogue] interval: must be a whole number, or one with",
-        ),
-        ("[libvirt]\ndeadline = 0\n", "plimsoll.conf:2: [libvirt] deadline: must be at least 0.1"),
-        # Neither below the minimum nor above the maximum, and no call would ever be given up.
-        ("[libvirt]\ndeadline = nan\n", "plimsoll.conf:2: [libvirt] deadline: must be seconds, such as"),
-        ("[libvirt]\ndeadline = 5m\n", "plimsoll.conf:2: [libvirt] deadline: must be at most 60"),
-        ("[probe]\ntolerance = nan\n", "plimsoll.conf:2: [probe] tolerance: must be a number"),
-        (
-            "[libvirt]\ncalls_at_once = 5\n",
-            "plimsoll.conf:2: [libvirt] calls_at_once: must be at most 4",
-        ),
-        # It would block nothing: Ceph writes its checks in capitals.
-        (
-            "[ceph]\nid = p\nblocking_checks = OSD_DOWN, pg_degraded\n",
-            "plimsoll.conf:3: [ceph] blocking_checks: 'pg_degraded' is not a health check (write ",
-        ),
-        ("[ceph]\nblocking_checks = OSD DOWN\n", "plimsoll.conf:2: [ceph] blocking_checks: 'OSD DOWN' is not a"),
-        (
-            "[ceph]\nblocking_checks = SLOW_OPS > 1%\n",
-            "plimsoll.conf:2: [ceph] blocking_checks: 'SLOW_OPS > 1%': only OSD_DOWN can have a percentage",
-        ),
-        # The same key twice: it is the second that is wrong.
-        ("[DEFAULT]\nmode = observe\nmode = x\n", "plimsoll.conf:3: [DEFAULT] mode: Valid values"),
-        # A value of several lines has the line where it begins.
-        ("[DEFAULT]\nmode = enforce\n  and more\n", "plimsoll.conf:2: [DEFAULT] mode: Valid values"),
-        ("mode = enforce\n", "plimsoll.conf:1: mode: not in a section; write [DEFAULT]"),
-        ("[libvirt\nuri = x\n", "plimsoll.conf:1: Invalid section (must end with ]): [libvirt"),
-        ("[DEFAULT]\nenforce\n", "plimsoll.conf:2: No ':' or '=' found in assignment: enforce"),
-        ("[DEFAULT]\n mode = enforce\n", "plimsoll.conf:2: Unexpected continuation line: mode = enforce"),
-    ],
-)
-def test_a_mistake_is_told_with_file_line_and_key(file: Write, text: str, expected: str) -> None:
-    (told,) = faults(file(text))
-    assert told.startswith(expected)
+def test_each_mistake_is_the_line_of_the_golden_file(file: Write) -> None:
+    golden.transcript("settings_faults.txt", lambda _, text: "\n".join(faults(file(f"{text}\n"))))
 
 
 def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path, file: Write) -> None:

@@ -13,6 +13,7 @@ from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.qos.file import Declaration, Spec, Type, parse, read, text_of
 from plimsoll_agent.qos.review import review
 from plimsoll_agent.util.schema import LARGEST, decoded
+from tests import golden
 from tests.unit.values import examples
 
 FULL = """\
@@ -121,72 +122,12 @@ def test_a_limit_with_a_unit_in_cinder_is_exported_as_it_stands_there_for_plan_t
 # --- what is wrong with it, and where
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", "1: is empty; plimsoll qos export"),
-        ("# later\n", "1: is empty"),
-        ("- gold\n", "1: must be a mapping with qos_specs, volume_types"),
-        # With --prune half a file would delete the other half.
-        ("qos_specs: {}\n", "1: volume_types is missing; write volume_types: {} for none"),
-        ("volume_types: {}\nqos_spec: {}\n", "2: qos_spec is not a key here; did you mean qos_specs?"),
-        ("qos_specs: []\nvolume_types: {}\n", "1: qos_specs: must be a mapping by name"),
-        ("qos_specs: {}\nvolume_types:\n", "2: volume_types: must be a mapping by name"),
-        (spec("keys: {}"), "2: qos_specs.s: consumer is missing; write front-end"),
-        (spec("consumer: both"), "2: qos_specs.s: keys is missing; write keys: {}"),
-        (spec("consumer: both\n    key: {}"), "4: qos_specs.s: key is not a key here; did you mean keys?"),
-        (
-            spec("consumer: frontend\n    keys: {}"),
-            "3: qos_specs.s.consumer: must be front-end, back-end or both, not 'frontend'; did you mean front-end?",
-        ),
-        (spec("consumer: 010\n    keys: {}"), "3: qos_specs.s.consumer: 010 is 8 to YAML"),
-        (spec("consumer: both\n    keys: []"), "4: qos_specs.s.keys: must be a mapping"),
-        (keys("total_iops_sec: 1.5"), "5: qos_specs.s.keys.total_iops_sec: must be a whole number, or text"),
-        (keys("total_iops_sec: yes"), "5: qos_specs.s.keys.total_iops_sec: must be a whole number, or text"),
-        # To YAML 1.1 this is 64.
-        (keys("total_iops_sec: 0100"), "5: qos_specs.s.keys.total_iops_sec: 0100 is 64 to YAML"),
-        (keys(f"a: {'x' * 256}"), "5: qos_specs.s.keys.a: must be at most 255 characters, and is 256"),
-        (keys("consumer: both"), "5: qos_specs.s.keys: consumer is not a key of a spec; write it beside keys"),
-        (keys("a: 1\n      a: 2"), "6: qos_specs.s.keys: a is listed twice; remove one"),
-        ("qos_specs: {}\nvolume_types: {}\nqos_specs: {}\n", "3: qos_specs is listed twice"),
-        (
-            "qos_specs:\n  ' s': {consumer: both, keys: {}}\nvolume_types: {}\n",
-            "2: qos_specs. s: a name must not begin or end with a blank",
-        ),
-        (
-            "qos_specs:\n  none: {consumer: both, keys: {}}\nvolume_types: {}\n",
-            "2: qos_specs: none stands for no QoS spec; choose another name",
-        ),
-        (type_("public: true"), "4: volume_types.t: qos_spec is missing; write qos_spec: none"),
-        # An empty value must not take the limits from a type.
-        (type_("qos_spec:"), "5: volume_types.t.qos_spec: must be the name of a QoS spec, or none"),
-        (
-            type_("qos_spec: glod"),
-            "5: volume_types.t.qos_spec: 'glod' is not among the qos_specs of this file; did you mean gold?",
-        ),
-        (
-            type_("qos_spec: gold\n    publc: true"),
-            "6: volume_types.t: publc is not a key here; did you mean public?",
-        ),
-        (type_("qos_spec: gold\n    public: 1"), "6: volume_types.t.public: must be true or false, not 1"),
-        (type_("qos_spec: gold\n    description: 5"), "6: volume_types.t.description: must be text of at most 255"),
-        (
-            type_("qos_spec: gold\n    extra_specs: {a: [1]}"),
-            "6: volume_types.t.extra_specs.a: must be a whole number, or text",
-        ),
-    ],
-)
-def test_a_fault_is_told_once_with_its_line_and_the_right_word(text: str, expected: str) -> None:
-    (told,) = faults(text)
-    assert told.startswith(f"qos.yaml:{expected}")
+def faults_of(kind: str, text: str) -> str:
+    return "\n".join(faults({"spec": spec, "keys": keys, "type": type_}.get(kind, "{}\n".format)(text)))
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
-    told = faults(
-        "qos_specs:\n  a: {consumer: bth, keys: {}}\n  b: {keys: {x: 1.5}}\n"
-        "volume_types:\n  t: {qos_spec: c}\n  u: {public: yes, qos_spec: a, foo: 1}\n"
-    )
-    assert [line.split(":")[1] for line in told] == ["2", "3", "3", "5", "6"]
+def test_each_file_has_the_faults_of_the_golden_file() -> None:
+    golden.transcript("qos_file_faults.txt", faults_of)
 
 
 def test_thousands_of_faults_are_cut_short() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,12 +30,12 @@ from plimsoll_agent.rules.model import Probing
 from plimsoll_agent.store.state import Given, State
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.cli.status import Status
-from plimsoll_monitoring.node.health import since_words
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.schedule.targets import Planned
 from plimsoll_probes.store.history import History
+from tests import golden
 from tests.unit.consolevalues import some_consoles
 from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name, a_varied_pass
@@ -61,6 +62,7 @@ class Here(Person):
         self.mode = "enforce"
         self.source = "none"
         self.reads_consoles = False
+        self.health: dict[str, Thresholds] = {}
 
     def passed(self, last: LastPass, ago: timedelta = timedelta(minutes=2)) -> LastPass:
         """That pass, so long ago; all its times are moved with it."""
@@ -77,7 +79,8 @@ class Here(Person):
         settings = replace(config.load([], []), mode=self.mode, state_dir=directory, pause_file=directory / "paused")
         catalogue = replace(settings.catalogue, source=self.source)
         settings = replace(settings, metrics=MetricsSettings(directory, "disk"), catalogue=catalogue)
-        return replace(settings, consoles=ConsoleSettings(self.reads_consoles))
+        health = {**settings.health, **self.health}
+        return replace(settings, consoles=ConsoleSettings(self.reads_consoles), health=health)
 
     def run(self, *words: str) -> int:
         status = self.types(Status, *words, settings=self.settings(), stdout=self.stdout())
@@ -118,29 +121,235 @@ def good() -> LastPass:
     return a_last_pass(a_last_disk(), a_last_disk(a_name(2), volume_type=None))
 
 
-# --- the status that scripts go by
+# --- what it says of nodes
+
+APPROVED = "a1" * 32
+REJECTED = because(Code.REJECTED, detail="no")
+HUNG = UnreachableGuest(GuestRef(uuid_of(7), "instance-00000007"), UNTOUCHED)
+SILENT = because(Code.GUEST_TIMED_OUT)
+FREE = a_last_disk(kind=Kind.FAILED, reason=REJECTED, actual=Limits(), desired=BRONZE)
+Prepare = Callable[[Here], object]
 
 
-def test_a_node_that_is_well_is_0(here: Here) -> None:
-    here.passed(good())
-    assert here.run() == 0
-    assert here.out.splitlines()[0] == "OK  2 disks: 2 in sync; last pass 2 min ago"
+def deferred(reason: Reason, number: int = 1, **other: Any) -> LastDisk:
+    return a_last_disk(a_name(number), kind=Kind.DEFERRED, reason=reason, **other)
 
 
-def test_a_warning_is_3(here: Here) -> None:
-    here.passed(replace(good(), braked="a1b2c3", braked_disks=3))
-    assert here.run() == 3
+def unknown(reason: Reason, number: int = 1, **other: Any) -> LastDisk:
+    return a_last_disk(a_name(number), kind=Kind.UNKNOWN, reason=reason, **other)
 
 
-def test_a_node_without_a_pass_is_1_and_told_what_to_do(here: Here) -> None:
-    assert here.run() == 1
-    assert here.problems() == {"UNKNOWN  no pass over this node yet": "plimsoll enforce --mode observe"}
+def a_braked_pass(*others: LastDisk) -> LastPass:
+    """The brake defers two disks, and stops ``others``."""
+    why = because(Code.BRAKED, revision=APPROVED, disks=2, of=2)
+    disks = [deferred(why, number) for number in (1, 2)]
+    return a_last_pass(*disks, *others, braked=APPROVED, braked_disks=2 + len(others))
 
 
-def test_no_pass_for_hours_is_critical_whatever_the_last_one_was(here: Here) -> None:
-    here.passed(good(), ago=timedelta(hours=5))
-    assert here.run() == 3
-    assert here.out.startswith("CRITICAL  no pass for 5 h")
+def a_pass(*disks: LastDisk, **other: Any) -> Prepare:
+    return lambda here: here.passed(a_last_pass(*disks, **other))
+
+
+def a_good_pass(**other: Any) -> Prepare:
+    return lambda here: here.passed(replace(good(), **other))
+
+
+def after(last: Callable[[], LastPass], change: Prepare) -> Prepare:
+    return lambda here: (here.passed(last()), change(here))
+
+
+def approved(*given: tuple[str, bool, str], mode: str = "enforce", paused: bool = False) -> Prepare:
+    def change(here: Here) -> None:
+        here.mode = mode
+        here.state.save_approvals([Given(Approval(of, remove=remove), by, here.now) for of, remove, by in given])
+        if paused:
+            (here.directory / "paused").touch()
+
+    return after(a_braked_pass, change)
+
+
+def set_mode(mode: str) -> Prepare:
+    return lambda here: setattr(here, "mode", mode)
+
+
+def braked_with_others(here: Here) -> None:
+    held = because(Code.HOLD, why="import", by="ann", until=(here.now + timedelta(hours=1)).isoformat())
+    before = because(Code.DESIRED_BEFORE, revision=APPROVED)
+    here.passed(a_braked_pass(a_last_disk(a_name(3), reason=before), a_last_disk(a_name(4), reason=held)))
+
+
+def not_fetched(here: Here) -> None:
+    here.source = "openstack"
+    reason = because(Code.VOLUME_NOT_FETCHED, since=here.now.isoformat())
+    here.passed(a_last_pass(unknown(reason, server="db", since=here.now), a_last_disk(a_name(2))))
+
+
+def hung_and_paused(here: Here) -> None:
+    (here.directory / "paused").touch()
+    paused = because(Code.PAUSED, file=str(here.directory / "paused"), why="y")
+    disks = (unknown(SILENT, 7), unknown(SILENT, 8), deferred(paused), deferred(because(Code.MIGRATING), 2))
+    here.passed(a_last_pass(*disks, unreachable=(HUNG,)))
+
+
+def unknown_is_critical(here: Here) -> None:
+    here.health = {"unknown": Thresholds("", "0")}
+    here.passed(a_last_pass(unknown(SILENT, 7), unreachable=(HUNG,)))
+
+
+def deferred_for_five_reasons(here: Here) -> None:
+    codes = [Code.MIGRATING, Code.INCOMING, Code.CHANGED_SINCE, Code.NOT_APPROVED, Code.PAUSED]
+    reasons = [because(code, file="/x", why="y") for code in codes for _ in range(5 - codes.index(code))]
+    here.passed(a_last_pass(*(deferred(each, number) for number, each in enumerate(reasons, 1))))
+
+
+def paused_since(here: Here) -> None:
+    (here.directory / "paused").write_text("rack 2 is moved\n(by ann, 2026-11-20 14:02 UTC)")
+
+
+def probes_short_and_failed(here: Here) -> None:
+    at = here.now - timedelta(hours=1)
+    other = a_subject(guest_uuid=uuid_of(2), guest_name="instance-00000002")
+    here.history.add(a_probe(started=at, finding=SHORT))
+    here.history.add(a_probe(started=at, subject=other, measured=None, finding=AGENT_TIMED_OUT))
+
+
+def probe_due_twice_and_postponed(here: Here) -> None:
+    guest = Guest(uuid=uuid_of(3), name="instance-00000003", run="1")
+    here.history.chosen(
+        [Planned(guest, "/var/tmp", None, node="node1", probing=HOURLY)], here.now - timedelta(hours=3)
+    )
+    waits = {"guest_uuid": uuid_of(3), "guest_name": "instance-00000003", "directory": "/var/tmp"}
+    here.history.postpone(Postponed(**waits, at=here.now, node="node1", why=Why.UNHEALTHY, facts={"detail": "x"}))
+
+
+def failed_pass(here: Here) -> None:
+    last = here.passed(good(), ago=timedelta(minutes=6))
+    ended = here.now - timedelta(minutes=1)
+    setting = Setting(version="1.2.3", boot="b1", ended=ended)
+    why = "qemu:///system: no such socket"
+    pass_summary_file.save(here.state, failed(last, Mode.ENFORCE, why, "libvirt", ended, setting))
+
+
+def not_probed(here: Here) -> None:
+    here.passed(replace(good(), guests_to_probe=2, wrong_since={TO_PROBE: here.now - timedelta(hours=3)}))
+
+
+def a_daemon(**other: Any) -> Prepare:
+    def change(here: Here) -> None:
+        ago = other.pop("ago", timedelta(0))
+        daemon_status.save(here.state, replace(FULL, written=here.now - ago, **other))
+
+    return after(good, change)
+
+
+def consoles(here: Here) -> None:
+    consoles_file.save(here.state, some_consoles())
+    here.reads_consoles = True
+
+
+NODES: dict[str, tuple[Prepare, tuple[str, ...]]] = {
+    name: prepare if isinstance(prepare, tuple) else (prepare, ())
+    for name, prepare in {
+        "well": a_good_pass(),
+        "a warning": a_good_pass(braked="a1b2c3", braked_disks=3),
+        "no pass yet": lambda here: None,
+        "no pass for hours, and the last one was good": lambda here: here.passed(good(), ago=timedelta(hours=5)),
+        "something of everything": lambda here: here.passed(a_varied_pass()),
+        "with --all": (
+            after(a_varied_pass, lambda here: (here.directory / "plimsoll-pass.prom").write_text("")),
+            ("--all",),
+        ),
+        "the worst stands first": lambda here: here.passed(a_varied_pass(), ago=timedelta(hours=5)),
+        "desired limits of a disk are unknown": not_fetched,
+        "a disk lost its limits while the desired ones are unknown": a_pass(
+            unknown(because(Code.CATALOGUE_EXPIRED, detail="x"), actual=Limits(), desired=BRONZE)
+        ),
+        "unlimited, and the change failed: told once": a_pass(FREE),
+        "and one that failed only": a_pass(FREE, a_last_disk(a_name(2), kind=Kind.FAILED, reason=REJECTED)),
+        "the brake, and disks that it stops and does not defer": braked_with_others,
+        "the brake, and one by its own digest: told once": lambda here: here.passed(
+            a_braked_pass(deferred(because(Code.LARGE_CHANGE, digest="b2" * 32, percent=1.0), 3))
+        ),
+        "approved since": approved((APPROVED, True, "ann")),
+        "approved since, in mode observe": approved((APPROVED, True, "ann"), mode="observe"),
+        "approved since, on a paused node": approved((APPROVED, True, "ann"), paused=True),
+        "approved without removals": approved((APPROVED, False, "ann")),
+        "approved without and with removals": approved((APPROVED, False, "ann"), (APPROVED, True, "bob")),
+        "another revision is approved": approved(("b2" * 32, False, "ann")),
+        "a hung guest is one problem with its disks, and a pause is one": hung_and_paused,
+        "what has a cause keeps its level": unknown_is_critical,
+        "no good pass, after what prevents it": a_pass(
+            a_last_disk(kind=Kind.FAILED, reason=REJECTED), grade=Grade.PARTIAL, last_good=None
+        ),
+        "no good pass, and a source is down: one fault is one problem": a_good_pass(
+            grade=Grade.PARTIAL,
+            last_good=None,
+            sources={"libvirt": True, "rules": False, "record": True},
+            trouble="rules.yaml:3: no",
+        ),
+        "no good pass, the last was partial": a_good_pass(grade=Grade.PARTIAL, last_good=None),
+        "no good pass, the last failed": a_good_pass(grade=Grade.FAILED, last_good=None),
+        "deferred for five reasons, the most frequent first": deferred_for_five_reasons,
+        "paused since the last pass": after(good, paused_since),
+        "a pause that is over": a_good_pass(paused=because(Code.PAUSED, file="x", why="y")),
+        "a broken promise, and a failed probe": after(good, probes_short_and_failed),
+        "a probe that was due twice, and postponed": after(good, probe_due_twice_and_postponed),
+        "guests that a rule chooses, and nothing probes": not_probed,
+        "at limit, which the settings do not watch": a_pass(
+            a_last_disk(shares={"total_iops_sec": 1.0}, kind=Kind.IN_SYNC), interval=300.0
+        ),
+        "a pass that failed": failed_pass,
+        "a healthy cluster": a_pass(a_last_disk(), healthy=frozenset({FSID})),
+        "a cluster that is unhealthy": a_pass(
+            deferred(because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="OSD_DOWN (2 of 90 OSDs), SLOW_OPS"))
+        ),
+        "a cluster that does not answer": a_pass(
+            deferred(because(Code.CLUSTER_UNREACHABLE, cluster=FSID, detail="no answer from ceph within 10 s"))
+        ),
+        "an unknown cluster": a_pass(deferred(because(Code.CLUSTER_UNKNOWN, monitors="10.0.0.1:6789"))),
+        "mode observe of the last pass": a_pass(a_last_disk(kind=Kind.PLANNED, actual=Limits()), enforcing=False),
+        "mode observe of the settings too": after(
+            lambda: a_last_pass(a_last_disk(kind=Kind.PLANNED, actual=Limits()), enforcing=False), set_mode("observe")
+        ),
+        "a mode that was given by hand for one pass": after(good, set_mode("observe")),
+        "orphaned limits": a_pass(a_last_disk(kind=Kind.LEFT_ALONE, reason=because(Code.ORPHANED, type="gold"))),
+        "no usable catalogue": a_good_pass(catalogue=LastCatalogue(None, "", 7200), sources={"catalogue": False}),
+        "a daemon that set a guest aside": a_daemon(reloaded=True),
+        "a daemon that was killed": a_daemon(ago=timedelta(minutes=3)),
+        "a daemon without events, and with earlier settings": a_daemon(
+            connected_since=None, disconnected="libvirt at qemu:///system: no answer"
+        ),
+        "consoles, of which one cannot be read": after(good, consoles),
+    }.items()
+}
+
+
+def screen_of(here: Here, words: tuple[str, ...], usual: Sequence[str] = ()) -> str:
+    """Its status, problems, and the figures behind them; of the rows those that a good node does not have."""
+    status = here.run(*words)
+    problems, rows, *table = here.out.replace(str(here.directory), "STATE").split("\n\n")
+    figures = " ".join(each["figure"] or "-" for each in here.told(*words)["problems"])
+    shown = [line for line in rows.splitlines() if line not in usual]
+    return "\n".join([f"exit status {status}: {figures}", problems, "", *shown, *table])
+
+
+def test_each_node_is_shown_as_in_the_golden_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = NOON + timedelta(hours=2)
+    monkeypatch.setattr("plimsoll_monitoring.cli.status.now", lambda: at)
+    screens, usual = dict[str, str](), list[str]()
+    for number, (name, (prepare, words)) in enumerate(NODES.items()):
+        here = Here(tmp_path / f"{number:02}")
+        here.directory.mkdir()
+        here.now = at
+        prepare(here)
+        for file in here.directory.iterdir():
+            os.utime(file, (at.timestamp(), at.timestamp()))
+        screens[name] = screen_of(here, words, usual)
+        usual = usual or [line for line in screens[name].splitlines()[2:] if not line.startswith("passes")]
+    golden.check("node_status.txt", __file__, screens)
+
+
+# --- files that cannot be read
 
 
 @pytest.mark.parametrize("name", ["pass.json", "probes.sqlite"])
@@ -180,130 +389,11 @@ def test_a_state_directory_that_is_not_there_is_no_traceback(tmp_path: Path) -> 
 # --- what is wrong
 
 
-def test_the_worst_stands_first_with_the_command_to_run_next(here: Here) -> None:
-    here.passed(a_varied_pass(), ago=timedelta(hours=5))
-    here.run()
-    wrong = here.problems()
-    levels = [line.split()[0] for line in wrong]
-    order = ["CRITICAL", "UNKNOWN", "WARNING", "INFO"]
-    assert levels == sorted(levels, key=order.index)
-    assert levels[0] == "CRITICAL"
-    (rejected,) = (line for line in wrong if "unlimited" in line)
-    assert rejected.endswith("1 disk unlimited: instance-00000003 vdb: rejected: no")
-    assert wrong[rejected] == "plimsoll record --guest instance-00000003"
-
-
 def test_a_file_that_cannot_be_read_stands_before_a_promise_that_is_broken(here: Here) -> None:
     here.state.last_pass.write_bytes(b"{")
     here.history.add(a_probe(started=here.now - timedelta(hours=1), finding=SHORT))
     assert here.run() == 1
     assert [line.split()[0] for line in here.problems()] == ["UNKNOWN", "WARNING"]
-
-
-def test_a_disk_whose_desired_limits_are_unknown_is_a_problem(here: Here) -> None:
-    here.source = "openstack"
-    reason = because(Code.VOLUME_NOT_FETCHED, since=here.now.isoformat())
-    unsure = a_last_disk(kind=Kind.UNKNOWN, reason=reason, server="db", since=here.now)
-    here.passed(a_last_pass(unsure, a_last_disk(a_name(2))))
-    assert here.run() == 3
-    ((line, do),) = here.problems().items()
-    assert re.match(r"WARNING  1 disk unknown since .*: instance-00000001 \(db\) vdb: volume not fetched", line)
-    assert do == "plimsoll enforce --refresh"
-    assert here.row("disks") == "2: 1 in sync, 1 unknown"
-
-
-def test_a_disk_that_lost_its_limits_while_the_desired_ones_are_unknown_is_told_as_unlimited(here: Here) -> None:
-    reason = because(Code.CATALOGUE_EXPIRED, detail="x")
-    here.passed(a_last_pass(a_last_disk(kind=Kind.UNKNOWN, reason=reason, actual=Limits(), desired=BRONZE)))
-    assert here.run() == 3
-    line = next(iter(here.problems()))
-    assert line.startswith("WARNING  1 disk unlimited: instance-00000001 vdb: unlimited, ")
-    assert " desired last; the catalogue of Cinder and Nova is too old to be used" in line
-    assert here.row("limits").startswith("1 unlimited where a limit is desired")
-
-
-def test_a_disk_is_told_once_though_it_is_unlimited_and_its_change_failed(here: Here) -> None:
-    free = a_last_disk(kind=Kind.FAILED, reason=because(Code.REJECTED, detail="no"), actual=Limits(), desired=BRONZE)
-    here.passed(a_last_pass(free))
-    here.run()
-    assert [line.split(": ")[0] for line in here.problems()] == ["WARNING  1 disk unlimited"]
-    other = a_last_disk(a_name(2), kind=Kind.FAILED, reason=because(Code.REJECTED, detail="no"))
-    here.passed(a_last_pass(free, other))
-    here.run()
-    told = [line.split(": ")[0] for line in here.problems()]
-    assert told == ["WARNING  1 disk unlimited", "WARNING  change failed on 1 disk"]
-
-
-def a_braked_pass(*others: LastDisk) -> LastPass:
-    """The brake defers two disks, and stops ``others``."""
-    why = because(Code.BRAKED, revision="a1" * 32, disks=2, of=2)
-    disks = [a_last_disk(a_name(at), kind=Kind.DEFERRED, reason=why) for at in (1, 2)]
-    return a_last_pass(*disks, *others, braked="a1" * 32, braked_disks=2 + len(others))
-
-
-def test_the_brake_has_one_count_and_tells_what_becomes_of_disks_that_are_not_deferred(here: Here) -> None:
-    before = because(Code.DESIRED_BEFORE, revision="a1" * 32)
-    held = because(Code.HOLD, why="import", by="ann", until=(here.now + timedelta(hours=1)).isoformat())
-    here.passed(a_braked_pass(a_last_disk(a_name(3), reason=before), a_last_disk(a_name(4), reason=held)))
-    here.run()
-    ((line, _),) = here.problems().items()
-    others = "(of them 1 gets its previous limit, 1 held or unreachable)"
-    assert re.fullmatch(rf"WARNING  4 disks deferred by the brake.* {re.escape(others)}: revision .*", line)
-    assert here.row("brake") == f"4 disks deferred {others} until plimsoll approve a1a1a1a1a1a1a1a1"
-
-
-def test_disks_that_the_brake_defers_are_told_once(here: Here) -> None:
-    large = because(Code.LARGE_CHANGE, digest="b2" * 32, percent=1.0)
-    here.passed(a_braked_pass(a_last_disk(a_name(3), kind=Kind.DEFERRED, reason=large)))
-    here.run()
-    ((line, do),) = here.problems().items()
-    assert line.startswith("WARNING  3 disks deferred by the brake")
-    assert line.endswith("revision a1a1a1a1a1a1a1a1 needs approval")
-    assert do == "plimsoll plan"
-
-
-@pytest.mark.parametrize(
-    ("mode", "paused", "which"),
-    [
-        ("enforce", False, "next pass"),
-        ("observe", False, "first pass in mode enforce"),
-        ("enforce", True, "first pass after the pause"),
-    ],
-)
-def test_an_approval_since_the_last_pass_is_told_with_the_pass_that_applies_it(
-    here: Here, mode: str, paused: bool, which: str
-) -> None:
-    here.passed(a_braked_pass())
-    here.state.save_approvals([Given(Approval("a1" * 32, remove=True), "ann", here.now)])
-    here.mode = mode
-    if paused:
-        (here.directory / "paused").touch()
-    here.run()
-    told = f"revision a1a1a1a1a1a1a1a1 approved by ann {here.now:%H:%M} UTC; the {which} applies it"
-    assert any(line.endswith(told) for line in here.problems())
-    assert here.row("brake") == f"2 disks deferred: {told}"
-
-
-def test_an_approval_without_removals_says_so_unless_another_has_them(here: Here) -> None:
-    here.passed(a_braked_pass())
-    without = Given(Approval("a1" * 32), "ann", here.now)
-    here.state.save_approvals([without])
-    here.run()
-    assert here.row("brake").endswith("UTC, without removals; the next pass applies it")
-    here.state.save_approvals([without, Given(Approval("a1" * 32, remove=True), "bob", here.now)])
-    here.run()
-    assert "approved by bob" in here.row("brake")
-    assert "without removals" not in here.out
-
-
-def test_an_approval_of_another_revision_or_an_unreadable_one_counts_as_none(here: Here) -> None:
-    here.passed(a_braked_pass())
-    here.state.save_approvals([Given(Approval("b2" * 32), "ann", here.now)])
-    here.run()
-    assert "needs approval" in here.out
-    here.state.approval.write_text("{")
-    assert here.run() == 3
-    assert "an approval since the last pass is not shown" in " ".join(here.out.split())
 
 
 def test_an_unreachable_guest_has_its_servers_name_where_a_pass_knew_it(here: Here) -> None:
@@ -312,42 +402,6 @@ def test_an_unreachable_guest_has_its_servers_name_where_a_pass_knew_it(here: He
     here.run()
     assert any("1 guest unreachable: instance-00000007 (db): " in line for line in here.problems())
     assert here.told()["guests"]["unreachable"][0]["server"] == "db"
-
-
-def test_a_hung_guest_is_one_problem_with_its_disks_and_a_pause_is_one(here: Here) -> None:
-    hung = UnreachableGuest(GuestRef(uuid_of(7), "instance-00000007"), UNTOUCHED)
-    unknown = because(Code.GUEST_TIMED_OUT, seconds=6)
-    paused = because(Code.PAUSED, file=str(here.directory / "paused"), why="y")
-    (here.directory / "paused").touch()
-    here.passed(
-        replace(
-            a_last_pass(
-                a_last_disk(a_name(7), kind=Kind.UNKNOWN, reason=unknown),
-                a_last_disk(a_name(8), kind=Kind.UNKNOWN, reason=unknown),
-                a_last_disk(a_name(1), kind=Kind.DEFERRED, reason=paused),
-                a_last_disk(a_name(2), kind=Kind.DEFERRED, reason=because(Code.MIGRATING)),
-            ),
-            unreachable=(hung,),
-        )
-    )
-    here.run()
-    told = [line.removeprefix("WARNING  ").split(": ")[0] for line in here.problems()]
-    assert told == ["nothing is written (1 disk deferred)", "1 disk deferred", "1 disk unknown", UNREACHABLE]
-
-
-UNREACHABLE = "1 guest unreachable (1 disk unknown)"
-
-
-def test_what_is_told_with_its_cause_keeps_its_level(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = here.settings()
-    critical = {**settings.health, "unknown": Thresholds("", "0")}
-    monkeypatch.setattr(here, "settings", lambda: replace(settings, health=critical))
-    hung = UnreachableGuest(GuestRef(uuid_of(7), "instance-00000007"), UNTOUCHED)
-    disk = a_last_disk(a_name(7), kind=Kind.UNKNOWN, reason=because(Code.GUEST_TIMED_OUT, seconds=6))
-    here.passed(replace(a_last_pass(disk), unreachable=(hung,)))
-    here.run()
-    (line,) = here.problems()
-    assert line.startswith(f"CRITICAL  {UNREACHABLE}")
 
 
 def test_probes_of_a_guest_with_the_same_verdict_are_one_problem(here: Here) -> None:
@@ -359,254 +413,11 @@ def test_probes_of_a_guest_with_the_same_verdict_are_one_problem(here: Here) -> 
     assert sorted(jobs.split(", ")) == ["mixed", "read", "write"]
 
 
-def test_that_there_was_no_good_pass_is_told_after_what_prevents_it(here: Here) -> None:
-    failing = a_last_disk(kind=Kind.FAILED, reason=because(Code.REJECTED, detail="no"))
-    here.passed(a_last_pass(failing, grade=Grade.PARTIAL, last_good=None))
-    here.run()
-    assert [line.split()[1:4] for line in here.problems()] == [["change", "failed", "on"], ["no", "good", "pass"]]
-
-
-def test_where_a_source_is_down_a_missing_good_pass_leads_to_it(here: Here) -> None:
-    sources = {"libvirt": True, "rules": False, "record": True}
-    here.passed(replace(good(), grade=Grade.PARTIAL, last_good=None, sources=sources, trouble="rules.yaml:3: no"))
-    here.run()
-    ((line, do),) = here.problems().items()  # one fault is one problem
-    assert line.startswith("WARNING  source down")
-    assert do == "plimsoll rules check"
-
-
-@pytest.mark.parametrize(
-    ("grade", "do"), [(Grade.PARTIAL, "plimsoll plan"), (Grade.FAILED, "plimsoll enforce --mode observe")]
-)
-def test_without_a_good_pass_the_next_command_depends_on_the_last_one(here: Here, grade: Grade, do: str) -> None:
-    here.passed(replace(good(), grade=grade, last_good=None))
-    here.run()
-    assert [next_ for line, next_ in here.problems().items() if "no good pass yet" in line] == [do]
-
-
-def test_disks_are_told_by_reason_the_most_frequent_first(here: Here) -> None:
-    codes = [Code.MIGRATING, Code.INCOMING, Code.CHANGED_SINCE, Code.NOT_APPROVED, Code.PAUSED]
-    reasons = [because(code, file="/x", why="y") for code in codes for _ in range(5 - codes.index(code))]
-    disks = [a_last_disk(a_name(at), kind=Kind.DEFERRED, reason=each) for at, each in enumerate(reasons, 1)]
-    here.passed(a_last_pass(*disks))
-    here.run()
-    told = [line.removeprefix("WARNING  ").split(" deferred")[0] for line in here.problems()]
-    assert told == ["5 disks", "4 disks", "3 disks", "3 disks"]
-    assert "3 disks deferred for 2 other reasons" in here.out
-    assert [each["figure"] for each in here.told()["problems"]] == ["behind"] * 4
-
-
 def test_without_root_commands_begin_with_sudo(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     here.passed(replace(good(), braked="a1b2c3", braked_disks=3))
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     here.run()
     assert [*here.problems().values()] == ["sudo plimsoll plan"]
-
-
-def test_a_pause_that_the_last_pass_did_not_meet_is_a_problem_now(here: Here) -> None:
-    here.passed(good())
-    (here.directory / "paused").write_text("rack 2 is moved\n(by ann, 2026-11-20 14:02 UTC)")
-    assert here.run() == 3
-    ((line, do),) = here.problems().items()
-    assert line.startswith("WARNING  nothing is written: paused")
-    assert do == "plimsoll resume --reason TEXT"
-    assert "rack 2 is moved (by ann, 2026-11-20 14:02 UTC)" in here.row("pause")
-
-
-def test_what_two_measures_say_alike_is_said_once(here: Here) -> None:
-    here.run()
-    assert here.out.split("\n\n")[0].count("no pass over this node yet") == 1
-
-
-def test_a_broken_promise_and_a_failed_probe_are_told(here: Here) -> None:
-    here.passed(good())
-    here.history.add(a_probe(started=here.now - timedelta(hours=1), finding=SHORT))
-    other = a_subject(guest_uuid=uuid_of(2), guest_name="instance-00000002")
-    here.history.add(
-        a_probe(started=here.now - timedelta(hours=1), subject=other, measured=None, finding=AGENT_TIMED_OUT)
-    )
-    assert here.run() == 3
-    said = " ".join(here.out.split())
-    assert "WARNING probe short: instance-00000001 (canary) read: 38 % of limit 250 IOPS" in said
-    assert "WARNING probe failed: instance-00000002" in said
-    expected = "no guest to be probed, or no probe run --due yet (plimsoll probe timetable); newest: "
-    assert here.row("probes").startswith(f"{expected}1 short, 1 failed (59 min")
-
-
-def test_a_probe_that_was_due_twice_and_put_off_is_late(here: Here) -> None:
-    here.passed(good())
-    target = Planned(
-        Guest(uuid=uuid_of(3), name="instance-00000003", run="1"), "/var/tmp", None, node="node1", probing=HOURLY
-    )
-    here.history.chosen([target], here.now - timedelta(hours=3))
-    waits = {"guest_uuid": uuid_of(3), "guest_name": "instance-00000003", "directory": "/var/tmp"}
-    here.history.postpone(Postponed(**waits, at=here.now, node="node1", why=Why.UNHEALTHY, facts={"detail": "x"}))
-    assert here.run() == 3
-    assert here.row("probes") == "1 guest to be probed as of 3 h ago; 1 overdue; 1 postponed; no result yet"
-
-
-def test_a_measure_that_the_settings_do_not_watch_is_not_wrong(here: Here) -> None:
-    wall = a_last_disk(shares={"total_iops_sec": 1.0}, kind=Kind.IN_SYNC)
-    here.passed(a_last_pass(wall, interval=300.0))
-    assert here.run() == 0
-    assert here.row("limits") == "0 unlimited where a limit is desired; 1 at limit in the last 5 min"
-
-
-# --- the screen
-
-
-def test_a_pass_that_failed_says_why_and_how_old_the_rest_is(here: Here) -> None:
-    last = here.passed(good(), ago=timedelta(minutes=6))
-    ended = here.now - timedelta(minutes=1)
-    setting = Setting(version="1.2.3", boot="b1", ended=ended)
-    why = "qemu:///system: no such socket"
-    pass_summary_file.save(here.state, failed(last, Mode.ENFORCE, why, "libvirt", ended, setting))
-    assert here.run() == 3
-    assert here.row("passes").startswith("last 1 min ago: FAILED; last good 6 min")
-    (line,) = (each for each in here.problems() if "libvirt" in each)
-    assert line.endswith(": libvirt: qemu:///system: no such socket")
-    assert "since" in line
-    assert here.problems()[line] == "virsh list"
-    assert here.row("disks") == "2: 2 in sync; observed 6 min 2 s ago"
-
-
-def test_the_rows_say_what_the_pass_came_to(here: Here) -> None:
-    here.passed(a_varied_pass())
-    here.run("--all")
-    assert here.row("passes") == "last 2 min ago: partial, 1.7 s; last good 12 min ago"
-    assert here.row("mode") == "enforce"
-    assert here.row("so far") == "10 good, 2 partial, 0 failed; 4 skipped, since another pass was running"
-    assert here.row("sources") == "DOWN: rules; up: libvirt, record, writes, disks, catalogue"
-    assert here.row("catalogue") == "from openstack, 17 min ago; 20 refreshes, 1 failed"
-    assert here.row("guests") == "3 reachable, 1 unreachable"
-    assert here.row("disks") == "4: 2 in sync, 1 failed, 1 unknown"
-    limits = "1 unlimited where a limit is desired; 0 at limit in the last 5 min; 4 external changes reverted so far"
-    assert here.row("limits") == limits
-    stopped = "3 disks deferred (of them 3 held or unreachable) until plimsoll approve a1b2c3d4e5f60718"
-    assert here.row("brake") == stopped
-    assert here.row("holds") == "1 (plimsoll disk hold list)"
-    assert here.row("cluster") == f"{FSID[:8]}: not asked: a pass asks only before it raises or removes a limit"
-    assert "INFO     the results are not in the record of changes" in here.out
-
-
-@pytest.mark.parametrize(
-    ("reason", "row"),
-    [
-        (None, "no check that defers changes (asked 2 min 2 s ago)"),
-        (
-            because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="OSD_DOWN (2 of 90 OSDs), SLOW_OPS"),
-            "OSD_DOWN (2 of 90 OSDs), SLOW_OPS (asked 2 min 2 s ago): 1 disk deferred",
-        ),
-        (
-            because(Code.CLUSTER_UNREACHABLE, cluster=FSID, detail="no answer from ceph within 10 s"),
-            "health unknown (asked 2 min 2 s ago): no answer from ceph within 10 s: 1 disk deferred",
-        ),
-    ],
-)
-def test_the_row_of_a_cluster_tells_its_health_and_when_it_was_asked(
-    here: Here, reason: Reason | None, row: str
-) -> None:
-    disk = a_last_disk() if reason is None else a_last_disk(kind=Kind.DEFERRED, reason=reason)
-    here.passed(replace(a_last_pass(disk), healthy=frozenset({FSID} if reason is None else ())))
-    here.run()
-    assert here.row("cluster") == f"{FSID[:8]}: {row}"
-    here.passed(replace(a_last_pass(a_last_disk()), enforcing=False))
-    here.run()
-    assert here.row("cluster") == f"{FSID[:8]}: not asked: mode observe writes nothing"
-
-
-def test_what_is_rarely_asked_for_is_left_to_long(here: Here) -> None:
-    here.passed(a_varied_pass())
-    here.run()
-    facts = [line.split()[0] for line in here.out.split("\n\n")[1].splitlines()]
-    assert facts == [
-        "passes",
-        "mode",
-        "disks",
-        "guests",
-        "limits",
-        "brake",
-        "holds",
-        "cluster",
-        "catalogue",
-        "probes",
-    ]
-    assert len(here.out.split("\n\n")) == 2, "no table of types"
-
-
-def test_a_disk_on_an_unknown_cluster_is_told_what_is_missing_and_where_to_look(here: Here) -> None:
-    reason = because(Code.CLUSTER_UNKNOWN, monitors="10.0.0.1:6789")
-    here.passed(a_last_pass(a_last_disk(kind=Kind.DEFERRED, reason=reason)))
-    here.run()
-    said = " ".join(here.out.split())
-    assert (
-        "Ceph's health unknown: no ceph.conf with mon_host 10.0.0.1:6789; add its path to [ceph] conf_files" in said
-    )
-    assert "next: plimsoll settings ceph" in said
-
-
-def test_disks_that_wait_for_a_healthy_cluster_are_told_with_what_to_ask_ceph(here: Here) -> None:
-    reason = because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="SLOW_OPS")
-    here.passed(a_last_pass(a_last_disk(kind=Kind.DEFERRED, reason=reason)))
-    here.run()
-    assert [*here.problems().values()] == ["ceph --id plimsoll health detail"]
-
-
-def test_mode_observe_is_told_as_what_it_means(here: Here) -> None:
-    here.passed(a_last_pass(a_last_disk(kind=Kind.PLANNED, actual=Limits()), enforcing=False))
-    assert here.run() == 3
-    ((line, do),) = here.problems().items()
-    assert line.endswith("1 disk unlimited: instance-00000001 vdb: mode is observe: nothing is written")
-    assert do == "plimsoll plan"
-    assert here.row("mode") == "observe: the last pass wrote no limit; the settings have mode enforce"
-    here.mode = "observe"
-    here.run()
-    assert here.row("mode") == "observe: no limit is written until mode = enforce in the settings"
-
-
-def test_a_mode_that_was_given_by_hand_for_one_pass_is_told(here: Here) -> None:
-    here.mode = "observe"
-    here.passed(good())
-    assert here.run() == 0
-    assert "INFO  the last pass was in mode enforce; the settings have mode observe" in here.out
-
-
-def test_orphaned_limits_are_counted(here: Here) -> None:
-    here.passed(a_last_pass(a_last_disk(kind=Kind.LEFT_ALONE, reason=because(Code.ORPHANED, type="gold"))))
-    here.run()
-    assert here.row("limits").endswith("; 1 orphaned (plimsoll plan)")
-
-
-def test_types_stand_below_with_a_column_for_each_state_that_there_is(here: Here) -> None:
-    here.passed(a_varied_pass())
-    here.run("--all")
-    table = here.out.split("\n\n")[2].splitlines()
-    assert table[0].split("  ")[0] == "TYPE"
-    columns = "TYPE DISKS IN SYNC CHANGED UNKNOWN FAILED UNLIMITED AT LIMIT IOPS BYTES/S"
-    assert " ".join(table[0].split()) == columns
-    assert [row.split()[0] for row in table[1:]] == ["-", "bronze", "gold"]
-    assert table[1].split()[-3:] == ["-", "-", "-"], "of what nobody has read nothing is known, and no zero"
-    assert table[2].split()[-4:] == ["0", "0", "0", "B"]
-
-
-def test_a_pause_that_is_over_is_no_problem(here: Here) -> None:
-    here.passed(replace(good(), paused=because(Code.PAUSED, file="x", why="y")))
-    assert here.run() == 0
-    assert "INFO  the last pass was paused, the node is not any more" in here.out
-
-
-def test_files_are_told_with_their_age_and_those_of_metrics_too(here: Here) -> None:
-    here.passed(good())
-    (here.directory / "plimsoll-pass.prom").write_text("")
-    here.run("--all")
-    assert [part.split()[0] for part in here.row("files").split(", ")] == ["pass.json", "plimsoll-pass.prom"]
-
-
-def test_a_catalogue_that_does_not_count_is_not_given_an_age(here: Here) -> None:
-    here.passed(replace(good(), catalogue=LastCatalogue(None, "", 7200), sources={"catalogue": False}))
-    assert here.run() == 3
-    assert here.row("catalogue") == "none usable"
-    assert "WARNING  source down: catalogue" in here.out
 
 
 # --- how it looks
@@ -745,18 +556,6 @@ def test_the_other_forms_have_all_of_it_too(here: Here, form: str) -> None:
         assert name in here.out
 
 
-def test_guests_that_a_rule_chooses_and_nothing_probes_are_a_problem(here: Here) -> None:
-    since = here.now - timedelta(hours=3)
-    here.passed(replace(good(), guests_to_probe=2, wrong_since={TO_PROBE: since}))
-    assert here.run() == 3
-    ((text, do),) = here.problems().items()
-    assert (
-        f"2 guests not probed since {since_words(since, here.now)}: a rule chooses them, and plimsoll probe run"
-        in text
-    )
-    assert do == "plimsoll probe timetable"
-
-
 # --- the daemon
 
 
@@ -771,18 +570,6 @@ def test_a_daemon_is_shown_with_the_guests_that_it_has_set_aside(here: Here) -> 
     assert [each["guest"] for each in told["set_aside"]] == ["instance-00000001"]
 
 
-def test_a_daemon_that_was_killed_is_a_problem(here: Here) -> None:
-    here.passed(good())
-    daemon_status.save(here.state, replace(FULL, written=here.now - timedelta(minutes=3)))
-    assert here.run() == 3
-    assert "the daemon (pid 4711) has written nothing since" in " ".join(here.out.split())
-    assert "systemctl status plimsoll-daemon.service" in here.out
-    assert here.row("daemon").startswith("does not run any more; ")
-    told = here.told()
-    assert not told["daemon"]["runs"]
-    assert [each["figure"] for each in told["problems"]] == ["daemon_faults"], "what else it told is old"
-
-
 def test_a_daemon_that_was_killed_a_moment_ago_is_a_problem_at_once(here: Here) -> None:
     here.passed(good())
     with here.state.daemon_locked():
@@ -792,19 +579,6 @@ def test_a_daemon_that_was_killed_a_moment_ago_is_a_problem_at_once(here: Here) 
     ((text, _),) = here.problems().items()
     assert f"the daemon (pid 4711) was killed or crashed after {here.now:%H:%M} UTC: only the timer's passes" in text
     assert here.row("daemon").startswith("does not run any more; ")
-
-
-def test_a_daemon_without_events_and_with_earlier_settings_has_two_problems(here: Here) -> None:
-    here.passed(good())
-    deaf = replace(FULL, written=here.now, connected_since=None, disconnected="libvirt at qemu:///system: no answer")
-    daemon_status.save(here.state, deaf)
-    assert here.run() == 3
-    told = [(each["text"], each["next"]) for each in here.told()["problems"]]
-    assert [text for text, _ in told] == [
-        "the daemon has no events: libvirt at qemu:///system: no answer",
-        "the daemon uses earlier settings: plimsoll.conf:3: rounds: must be at least 1",
-    ]
-    assert "virsh list" in told[0][1]
 
 
 # --- consoles
@@ -821,13 +595,6 @@ def test_consoles_are_shown_where_they_are_read(here: Here) -> None:
     assert here.row("consoles").startswith("3 read, 1 unreadable, 1 none; ")
     assert "it is unknown whether they stalled" in " ".join(here.out.split())
     assert here.told()["consoles"]["states"]["unreadable"] == 1
-
-
-def test_a_console_that_cannot_be_read_is_no_problem_of_the_node(here: Here) -> None:
-    here.passed(good())
-    consoles_file.save(here.state, some_consoles())
-    here.reads_consoles = True
-    assert here.run() == 0
 
 
 def test_damaged_counts_of_consoles_are_left_to_the_next_pass(here: Here) -> None:
