@@ -24,7 +24,8 @@ class Word(NamedTuple):
     pattern: str
 
 
-_SERVICE = "(?:Cinder|Nova|Keystone|Ceph|libvirt|QEMU|Prometheus|the guest|the agent|the node)"
+_SERVICE = "(?:(?-i:Cinder|Nova|Keystone|Ceph|libvirt|QEMU|Prometheus)|the guest|the agent|the node)"
+"""``ceph tell`` is a command."""
 WORDS = (
     Word("wanted", "desired", "wanted"),
     Word("is to have", "desired limits", "(?:is|are) to have"),
@@ -76,7 +77,8 @@ STYLES = (
     Word("1,500", "1500", r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])"),
     Word("30%", "30 %", r"\d%"),
     Word("× 1.00", "1.00×", r"×\s\d+\.\d"),
-    Word("58k, 1.5M", "58 KiB, 1500 IOPS", r"(?<![-=\w.:\[])(?<!: )\d+(?:\.\d+)?[kKMG](?![\w/])"),
+    Word("3.3 ×", "3.3×", r"\d ×(?! ?\d)"),
+    Word("58k, 1.5M", "58 KiB, 1500 IOPS", r"(?<![-=\w.:\[])(?<!: )\d+(?:\.\d+)?(?-i:[kKMG])(?![\w/])"),
     Word("iops, io/s", "IOPS", r"(?<![-_\w/])(?-i:iops|io/s|IO/s)(?![-_\w])"),
     Word("late (a probe)", "overdue", r"(?-i:\bLATE\b)"),
 )

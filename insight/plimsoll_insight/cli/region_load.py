@@ -140,8 +140,8 @@ def _name(value: str | None) -> Shown:
 
 
 def _closing(load: RegionLoad, by: LoadBy, *, several: bool) -> Iterator[str]:
-    of = f"{load.number} in {messages.name_or_none(load.region)}" if several else f"{load.number}"
+    of = f"{load.number} in {messages.name_or_no('region', load.region)}" if several else f"{load.number}"
     yield from heaviest_lines([row.did for row in load.rows], load.whole, by.value, of)
     if load.stalled_projects:
         guests = f"Guests of {plural(load.stalled_projects, 'project')} stalled in this time, by their consoles"
-        yield f"{guests} ({messages.name_or_none(load.region)})." if several else f"{guests}."
+        yield f"{guests} ({messages.name_or_no('region', load.region)})." if several else f"{guests}."

@@ -88,7 +88,7 @@ class RegionPlan(RegionCommand, Listing):
                 row.stage,
                 Shown(row.percent, f"{row.percent:g} %"),
                 row.nodes,
-                Shown(row.project, row.name or row.project or "(none)"),
+                Shown(row.project, row.name or row.project or "no project"),
                 row.guests,
                 row.disks,
             )

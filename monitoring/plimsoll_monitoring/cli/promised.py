@@ -149,7 +149,8 @@ def _columns(by: By, several: bool) -> list[Column]:
 
 def _cells(row: promised.PromiseRow, by: By) -> list[object]:
     people = {
-        name: "(unknown)" if value is None else messages.name_or_none(value) for name, value in row.labels.items()
+        name: "(unknown)" if value is None else messages.name_or_no(messages.noun_of(name), value)
+        for name, value in row.labels.items()
     } | {
         "unit": "IOPS" if row.unit == "operations" else "bytes",
         "promised": messages.promised_words(row),

@@ -213,7 +213,7 @@ def _disk_columns(several: bool) -> list[Column]:
 
 def _disk_cells(disk: RegionDisk, now: float, settings: Settings) -> list[object]:
     people = {
-        "region": messages.name_or_none(disk.node[0]),
+        "region": messages.name_or_no("region", disk.node[0]),
         "volume": disk.facts["volume"] or "(own disk)",
         "project": disk.facts["project_name"] or disk.facts["project"] or NOTHING,
         "operations_per_second": messages.rate_words(disk.operations),
@@ -237,7 +237,7 @@ class RegionProbes(_RegionList):
 
     Runs, the share of them that kept the promise, and latency percentiles are those of the last day, or since
     --since; percentiles come from all latencies of a row together. The numbers of guests (probed, with a broken
-    promise as newest verdict, late: due twice without a run, postponed) are those of now.
+    promise as newest verdict, overdue: due twice without a run, postponed) are those of now.
 
     Exit status:
         0   done
@@ -293,7 +293,8 @@ def _probe_columns(by: By, several: bool) -> list[Column]:
         "postponed": {"right": True, "drop": 2},
         "p50": {"right": True, "drop": 1},
         "p999": {"right": True, "drop": 4, "head": "P99.9"},
-        **{name: {"right": True} for name in ("runs", "kept", "p99", "broken", "late")},
+        **{name: {"right": True} for name in ("runs", "kept", "p99", "broken")},
+        "late": {"right": True, "head": "OVERDUE"},
     }
     return [Column(name, **traits.get(name, {})) for name in serialize.row_columns(by)]
 
@@ -303,7 +304,7 @@ def _probe_cells(row: ProbeRow, by: By) -> list[object]:
     count = messages.count_words
     people = dict[str, str]()
     for name, value in zip(names[: len(row.labels)], row.labels.values(), strict=True):
-        nothing = "(unknown)" if name == "guest" else "(none)"
+        nothing = "(unknown)" if name == "guest" else f"no {messages.noun_of(name)}"
         people[name] = messages.UNKNOWN if value is None else value or nothing
     people |= {name: messages.seconds_words(row.quantiles[name]) for name in QUANTILES}
     people |= {"runs": count(sum(row.runs.values())), "kept": messages.kept_words(row.runs)}

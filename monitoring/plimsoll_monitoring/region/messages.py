@@ -59,11 +59,17 @@ def ago(earlier: float, now: float) -> str:
 def node_name(node: NodeKey, *, regions: bool) -> str:
     """With its region where there are several: their nodes may have the same name."""
     region, instance = node
-    return f"{printable(instance)} ({name_or_none(region)})" if regions else printable(instance)
+    return f"{printable(instance)} ({name_or_no('region', region)})" if regions else printable(instance)
 
 
-def name_or_none(name: str) -> str:
-    return printable(name) or "(none)"
+def name_or_no(noun: str, name: str) -> str:
+    """The name, or ``no type``, ``no region``."""
+    return printable(name) or f"no {noun}"
+
+
+def noun_of(label: str) -> str:
+    """What a label of metrics is called."""
+    return "type" if label == "volume_type" else label.replace("_", " ")
 
 
 def state_name(state: str) -> str:
@@ -75,7 +81,7 @@ def state_name(state: str) -> str:
 
 def status_facts(status: RegionSnapshot) -> dict[str, str]:
     """The lines about the whole region, by their titles."""
-    facts = {"region": ", ".join(name_or_none(region) for region in status.regions)}
+    facts = {"region": ", ".join(name_or_no("region", region) for region in status.regions)}
     facts["nodes"] = _nodes(status.nodes)
     facts["versions"] = _count_nodes(status.versions)
     facts["mode"] = _modes(status.nodes)
@@ -124,7 +130,7 @@ def _probes(status: RegionSnapshot) -> str:
     late = len({one.uuid for one in status.probed if one.late(status.at)})
     postponements = [one for one in status.probed if one.postponed is not None]
     why = sorted({printable(one.why) for one in postponements if one.why})
-    text = f"{plural(guests, 'guest')}, {late} late, {len({one.uuid for one in postponements})} postponed"
+    text = f"{plural(guests, 'guest')}, {late} overdue, {len({one.uuid for one in postponements})} postponed"
     return f"{text} ({', '.join(why)})" if why else text
 
 
@@ -137,8 +143,8 @@ def type_rows(status: RegionSnapshot, *, regions: bool) -> list[tuple[str, ...]]
     """A row for each volume type: its disks, and its probes of a day."""
     return [
         (
-            *([name_or_none(one.region)] if regions else []),
-            name_or_none(one.name),
+            *([name_or_no("region", one.region)] if regions else []),
+            name_or_no("type", one.name),
             str(sum(one.states.values())),
             str(one.states.get(Kind.IN_SYNC.value, 0)),
             str(one.unlimited),
@@ -213,10 +219,10 @@ def disk_state(disk: RegionDisk, now: float, thresholds: Mapping[str, Thresholds
 
 
 def share_words(disk: RegionDisk) -> str:
-    """``99.8 % iops``: of ``total_iops_sec``."""
+    """``99.8 % IOPS``: of ``total_iops_sec``."""
     if disk.share is None or disk.limit is None:
         return UNKNOWN
-    limit = disk.limit.removeprefix("total_").removesuffix("_sec").replace("_", " ")
+    limit = disk.limit.removeprefix("total_").removesuffix("_sec").replace("_", " ").replace("iops", "IOPS")
     return f"{percent(disk.share)} {printable(limit)}"
 
 
@@ -275,7 +281,7 @@ def promised_words(row: promised.PromiseRow) -> str:
 
 
 def times_words(row: promised.PromiseRow) -> str:
-    """``3.5 ×``."""
+    """``3.5×``."""
     return UNKNOWN if row.ratio is None else f"{'≥ ' if row.at_least else ''}{_times(row.ratio)}"
 
 
@@ -284,14 +290,14 @@ def use_words(row: promised.PromiseRow) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.2g} ×" if ratio < 10 else f"{ratio:.0f} ×"
+    return f"{ratio:.2g}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
 def promised_name(row: promised.PromiseRow, *, regions: bool) -> str:
     """``gold``, with its region where there are several."""
-    region, *_, name = row.labels.values()
-    text = "(unknown)" if name is None else name_or_none(name)
-    return f"{text} ({name_or_none(region or '')})" if regions else text
+    region, (label, name) = row.labels["region"], list(row.labels.items())[-1]
+    text = "(unknown)" if name is None else name_or_no(noun_of(label), name)
+    return f"{text} ({name_or_no('region', region or '')})" if regions else text
 
 
 def promised_lines(rows: Sequence[promised.PromiseRow], over: promised.Over, *, regions: bool) -> Iterator[str]:

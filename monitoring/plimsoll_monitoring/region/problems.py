@@ -15,6 +15,7 @@ from plimsoll_agent.util.text import plural, printable
 from plimsoll_monitoring.node.health import JudgedFigure, since_words
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.firing import Firing
+from plimsoll_monitoring.region.messages import name_or_no
 from plimsoll_monitoring.region.status import Node, RegionSnapshot
 
 MOST = 20
@@ -298,8 +299,8 @@ class _Writer:
         """``: node2, node10``, or ``: 12 nodes, node1, node2, …``; a region where it is about no node."""
         names = [self._name(node) for node in group.nodes]
         if not names:
-            regions = dict.fromkeys(printable(alert.node[0]) or "(none)" for alert in group.alerts)
-            return f" in {', '.join(regions)}" if len(self.status.regions) > 1 else ""
+            regions = dict.fromkeys(printable(alert.node[0]) for alert in group.alerts if alert.node[0])
+            return f" in {', '.join(regions)}" if regions and len(self.status.regions) > 1 else ""
         if len(names) <= _NAMED:
             return f": {', '.join(names)}"
         return f": {len(names)} nodes, {', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
@@ -308,7 +309,7 @@ class _Writer:
         """With its region where there are several: their nodes may have the same name."""
         region, _ = node
         name = printable(self._host(node))
-        return f"{name} ({printable(region) or '(none)'})" if len(self.status.regions) > 1 else name
+        return f"{name} ({name_or_no('region', region)})" if len(self.status.regions) > 1 else name
 
     def _host(self, node: NodeKey) -> str:
         """Without the port, if no other node of the region has the same."""

@@ -42,6 +42,9 @@ def test_a_style_to_avoid_is_found_in_what_is_printed_and_the_one_to_use_is_not(
         ('{"at": "14:02:11", "iops": 3}\n', 0),
         ("verdict: kept\niops: 3\n", 0),
         ("--set total_iops_sec=2k\n", 0),
+        ("a duration such as 6h, 90m or 1d12h\n", 0),
+        ("30 per GiB × 200 GiB; 0.5 × 200 IOPS\n", 0),
+        ("ceph tell mds.b perf dump ended with 1\n", 0),
         ("\x1b[2Kdone\n", 0),
     ],
 )

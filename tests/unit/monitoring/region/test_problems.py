@@ -233,6 +233,13 @@ def test_an_alert_makes_a_region_of_good_nodes_no_good_one() -> None:
     assert status(alerts=[an_alert("PlimsollGuestsStalled")]).level is Level.WARNING
 
 
+def test_an_alert_without_a_region_names_none() -> None:
+    both = [series(NOW - 60), series(NOW - 60, region_name="r2")]
+    alert = replace(an_alert("PlimsollMdsThrashing"), labels={"alertname": "PlimsollMdsThrashing"})
+    (problem,) = problems(status(last_pass=both, seen=both, good_pass=both, observed=both, alerts=[alert]))
+    assert problem.text.startswith("ranks of a CephFS forward many requests (alert ")
+
+
 def test_each_alert_that_warns_has_a_summary_with_labels_that_it_has() -> None:
     for alert in alerts_of(Site(compute_nodes='job="node"', promised_ratio=1, burst_left=0.1)):
         if alert.severity != "info":

@@ -33,7 +33,7 @@ def sentence(row: PromiseRow, in_bytes: PromiseRow = BYTES, over: Over = Over.WE
 
 def test_the_sentence_has_the_promise_the_most_their_ratio_the_use_and_the_latency() -> None:
     assert sentence(GOLD, over=Over.MONTH) == (
-        "gold: 1.2 M IOPS promised, 340000 the most seen in a month (3.5 ×), peak use 61 %, p99 at that peak 18 ms"
+        "gold: 1.2 M IOPS promised, 340000 the most seen in a month (3.5×), peak use 61 %, p99 at that peak 18 ms"
     )
 
 
@@ -43,7 +43,7 @@ def test_the_sentence_has_the_promise_the_most_their_ratio_the_use_and_the_laten
         (
             {"unlimited": 3, "unknown": 2},
             "gold: at least 1.2 M IOPS promised (3 of 2400 disks unlimited, 2 unknown),"
-            " 340000 the most seen in a week (at least 3.5 ×), peak use at most 61 %, p99 at that peak 18 ms",
+            " 340000 the most seen in a week (at least 3.5×), peak use at most 61 %, p99 at that peak 18 ms",
         ),
         ({"p99": None}, "p99 at that peak unknown"),
         ({"most": None, "use": None}, "gold: 1.2 M IOPS promised; what was taken is unknown"),
@@ -51,7 +51,7 @@ def test_the_sentence_has_the_promise_the_most_their_ratio_the_use_and_the_laten
         ({"promised": 999_999.0}, "gold: 999999 IOPS promised"),
         (
             {"promised": 12_000_000.0, "most": 1.0},
-            "gold: 12 M IOPS promised, 1 the most seen in a week (12000000 ×)",
+            "gold: 12 M IOPS promised, 1 the most seen in a week (12000000×)",
         ),
         (
             {"disks": 0, "promised": None, "use": None},
@@ -66,7 +66,7 @@ def test_what_is_missing_in_the_sum_makes_it_a_bound(change: dict[str, object], 
 
 def test_where_no_limit_is_on_requests_the_sentence_is_on_bytes() -> None:
     free = replace(GOLD, promised=None, unlimited=2400, use=None)
-    assert sentence(free).startswith("gold: 1 TiB/s promised, 256 GiB/s the most seen in a week (4 ×)")
+    assert sentence(free).startswith("gold: 1 TiB/s promised, 256 GiB/s the most seen in a week (4×)")
     neither = replace(BYTES, promised=None, unlimited=2400)
     assert sentence(free, neither).startswith(
         "gold: nothing promised (2400 of 2400 disks unlimited), 340000 IOPS the most seen in a week, p99"

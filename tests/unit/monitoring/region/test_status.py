@@ -168,6 +168,11 @@ def test_types_add_up_over_nodes_and_not_over_regions() -> None:
     assert (row["kept"], row["runs"], row["p99"], row["p50"], row["p99.9"]) == ("1 of 2", "2", "41 ms", "-", "-")
 
 
+def test_disks_without_a_type_and_nodes_without_a_region_are_said_to_have_none() -> None:
+    found = status(disks=[series(2, region_name="", volume_type="", state="in-sync")])
+    assert messages.type_rows(found, regions=True)[0][:3] == ("no region", "no type", "2")
+
+
 def test_percentiles_that_no_rule_records_are_said_to_be_unknown() -> None:
     runs = [Series({"region": "r1", "volume_type": "gold", "verdict": "kept"}, 2.0)]
     assert any("plimsoll-rules.yaml" in line for line in messages.remarks(status(runs=runs)))
