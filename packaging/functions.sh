@@ -4,7 +4,8 @@ state=/var/lib/plimsoll
 # Not in $state: what root names there, its owner could have made a link to another file.
 left=/var/backups/plimsoll-limits-left.txt
 timers="plimsoll-catalogue.path plimsoll-catalogue.timer plimsoll-enforce.timer plimsoll-probe.timer"
-services="plimsoll-catalogue.service plimsoll-daemon.service plimsoll-enforce.service plimsoll-probe.service"
+lasting="plimsoll-daemon.service plimsoll-congestion-fetch.service plimsoll-congestion-publish.service"
+services="plimsoll-catalogue.service plimsoll-enforce.service plimsoll-probe.service $lasting"
 
 say() { printf 'plimsoll: %s\n' "$*" >&2; }
 systemd_runs() { [ -d /run/systemd/system ]; }
@@ -34,10 +35,10 @@ settle() {
     replace_installer
     systemd-sysusers plimsoll.conf
     # Not by the name of the file: one of the site would not be read (tmpfiles.d(5)). 65: lines of others are invalid.
-    systemd-tmpfiles --create --prefix=$state --prefix=$state-catalogue || [ $? = 65 ]
+    systemd-tmpfiles --create --prefix=$state --prefix=$state-catalogue --prefix=$state-publish || [ $? = 65 ]
     if systemd_runs; then
         systemctl daemon-reload
-        systemctl try-restart plimsoll-daemon.service
+        systemctl try-restart $lasting
     fi
 }
 
@@ -46,7 +47,7 @@ settle() {
 replace_installer() {
     [ -e $base/placed.json ] || return 0
     enabled=
-    for unit in $timers plimsoll-daemon.service; do
+    for unit in $timers $lasting; do
         if [ "$(systemctl is-enabled $unit 2> /dev/null)" = enabled ]; then enabled="$enabled $unit"; fi
     done
     sed -n 's/^ "\(.*\)",\{0,1\}$/\1/p' $base/placed.json | while read -r path; do
@@ -66,7 +67,7 @@ replace_installer() {
 leave() {
     active=
     if systemd_runs; then
-        for unit in $timers plimsoll-daemon.service; do
+        for unit in $timers $lasting; do
             if systemctl --quiet is-active $unit; then active="$active $unit"; fi
         done
         systemctl stop $timers $services || true
@@ -80,7 +81,7 @@ leave() {
     list_limits
     directory=$($base/current/bin/plimsoll settings textfile_dir -f value -c value 2> /dev/null) || directory=
     # node_exporter would serve them for ever. find follows no link, not even one in the place of the directory.
-    for kind in ${directory:+pass console probe daemon}; do
+    for kind in ${directory:+pass console probe daemon congestion}; do
         find "$directory" -maxdepth 1 -name "plimsoll-$kind.prom" -delete 2> /dev/null || true
     done
     for command in plimsoll check_plimsoll; do

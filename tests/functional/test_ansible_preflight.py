@@ -184,6 +184,26 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
         {"plimsoll_catalogue_source": "region-file", "plimsoll_region_file": "https://r/f"},
         ["Set plimsoll_region_key"],
     ),
+    "no key of congestion": (
+        {},
+        {"plimsoll_congestion_files": ["https://r/congestion.json"]},
+        ["Set plimsoll_congestion_key"],
+    ),
+    "a key of congestion that is there": (
+        {"paths": ["/etc/plimsoll/congestion.pub"]},
+        {"plimsoll_congestion_files": ["https://r/congestion.json"]},
+        [],
+    ),
+    "a publisher without Prometheus": (
+        {},
+        {"plimsoll_congestion_signing_key": "k"},
+        ["is told no Prometheus", "prometheus.url"],
+    ),
+    "a publisher": (
+        {},
+        {"plimsoll_congestion_signing_key": "k", "plimsoll_settings": {"prometheus": {"url": "http://p:9090"}}},
+        [],
+    ),
     "a keyring without ceph-common": (
         {"ceph": False},
         {"plimsoll_ceph_keyring": "[client.plimsoll]"},

@@ -377,6 +377,7 @@ def test_a_rollback_restores_the_number_of_disks_of_all_nodes_that_was_typed(ans
 ROLE = CHECKOUT / "ansible/roles/agent"
 ENABLED = "plimsoll-enforce.timer"
 DAEMON = "plimsoll-daemon.service"
+PUBLISH, FETCH = "plimsoll-congestion-publish.service", "plimsoll-congestion-fetch.service"
 
 
 DROP_IN = "/etc/systemd/system/plimsoll-{}.d/50-ansible.conf"
@@ -397,6 +398,8 @@ NODES: Mapping[str, tuple[list[str], dict[str, Any]]] = {
     "kept": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "kept"}),
     "openstack": (["plimsoll-catalogue.path"], {"plimsoll_catalogue_source": "openstack"}),
     "region_file": (["plimsoll-catalogue.path"], {"plimsoll_catalogue_source": "region-file"}),
+    "fetches": ([ENABLED], {"plimsoll_congestion_files": ["https://r/c.json"]}),
+    "published": ([ENABLED, PUBLISH, FETCH], {}),
     "as_it_was": WITH_DAEMON,
     "rules": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_rules_written": {"changed": True}}),
     "rights_of_passes": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_drop_ins_written": written("enforce.timer")}),
@@ -459,6 +462,11 @@ def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
 ) -> None:
     there = units(decided, source)
     assert (there["plimsoll-catalogue.timer"], there["plimsoll-catalogue.path"]) == (True, watched)
+
+
+def test_congestion_is_fetched_where_it_has_files_and_published_where_there_is_a_key(decided: dict[str, Any]) -> None:
+    assert units(decided, "fetches") == {ENABLED: True, FETCH: True}
+    assert units(decided, "published") == {ENABLED: True, PUBLISH: False, FETCH: False}
 
 
 @pytest.mark.parametrize(

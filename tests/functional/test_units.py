@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.congestion.published import LASTS
 from plimsoll_agent.store.refresh_state import AGAIN
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.main import Plimsoll
@@ -29,7 +30,9 @@ UNITS = ROOT / "systemd"
 GUIDE = ROOT / "docs/guide/units.rst"
 TIMED = ("plimsoll-enforce", "plimsoll-probe", "plimsoll-catalogue")
 DAEMON = "plimsoll-daemon"
-SERVICES = (*TIMED, DAEMON)
+FETCH, PUBLISH = "plimsoll-congestion-fetch", "plimsoll-congestion-publish"
+LASTING = (DAEMON, FETCH, PUBLISH)
+SERVICES = (*TIMED, *LASTING)
 WITH_LIBVIRT = ("plimsoll-enforce", "plimsoll-probe", DAEMON)
 MOST_EXPOSED = 20
 """Tenths: an exposure of 2.0."""
@@ -37,9 +40,9 @@ TARGETS = ("sysinit", "basic", "shutdown", "timers", "paths", "network-online", 
 METRICS = "-/var/lib/prometheus/node-exporter"
 """Where Debian's node_exporter looks; without it the units start all the same."""
 COMMAND = "opt/plimsoll/current/bin/plimsoll"
-USERS = ("plimsoll", "plimsoll-probe", "plimsoll-catalogue")
-GROUPS = ("plimsoll", "plimsoll-ceph", "plimsoll-catalogue")
-STATES = ("/var/lib/plimsoll", "/var/lib/plimsoll-catalogue")
+USERS = ("plimsoll", "plimsoll-probe", "plimsoll-catalogue", "plimsoll-publish")
+GROUPS = ("plimsoll", "plimsoll-ceph", "plimsoll-catalogue", "plimsoll-publish")
+STATES = ("/var/lib/plimsoll", "/var/lib/plimsoll-catalogue", "/var/lib/plimsoll-publish")
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="becomes other users")
 
@@ -132,11 +135,11 @@ def verify(root: Path) -> Ran:
     return run("systemd-analyze", "verify", "--man=no", f"--root={root}", *units)
 
 
-def test_each_service_has_its_timer_but_the_daemon_and_there_is_nothing_else() -> None:
+def test_each_service_has_its_timer_or_runs_all_the_time_and_there_is_nothing_else() -> None:
     units = {path.name for path in UNITS.iterdir()}
     assert units == {
         *(f"{name}.{kind}" for name in TIMED for kind in ("service", "timer")),
-        f"{DAEMON}.service",
+        *(f"{name}.service" for name in LASTING),
         "plimsoll-catalogue.path",
         "network.conf",
         "sysusers.conf",
@@ -209,6 +212,8 @@ def test_a_service_may_write_its_own_directory_and_metrics_and_nothing_else(name
         DAEMON: {str(settings.state_dir), METRICS},
         "plimsoll-probe": {str(settings.state_dir), METRICS},
         "plimsoll-catalogue": {str(settings.catalogue.directory)},
+        FETCH: {str(settings.catalogue.directory)},
+        PUBLISH: {STATES[2], METRICS},
     }[name]
     said = service(name)
     assert set(said["ReadWritePaths"]) == own
@@ -237,15 +242,36 @@ def test_a_pass_may_ask_the_kernel_whether_the_clock_is_synchronised(name: str) 
     assert "ProtectClock=true" not in lines
 
 
-def test_the_daemon_comes_back_always_and_ends_in_its_time() -> None:
+@pytest.mark.parametrize("name", LASTING)
+def test_what_runs_all_the_time_comes_back_always(name: str) -> None:
+    assert service(name)["Restart"] == ["always"]
+    unit = settings_of(UNITS / f"{name}.service")
+    (burst,), interval = unit["Unit.StartLimitBurst"], seconds(" ".join(unit["Unit.StartLimitIntervalSec"]))
+    assert interval / seconds(" ".join(service(name)["RestartSec"])) < int(burst), "systemd never gives up"
+    assert unit["Install.WantedBy"] == ["multi-user.target"]
+
+
+def test_the_daemon_ends_in_its_time() -> None:
     said, options = service(DAEMON), dict(config.list_options())["daemon"]
-    assert (said["Type"], said["Restart"]) == (["notify"], ["always"])
+    assert said["Type"] == ["notify"]
     assert said["ExecReload"] == ["/bin/sh", "-c", "'kill", "-HUP", "${MAINPID}'"]
     (longest,) = [option.type.max for option in options if option.name == "stop_timeout"]
     assert seconds(" ".join(said["TimeoutStopSec"])) > longest
-    unit = settings_of(UNITS / f"{DAEMON}.service")
-    (burst,), interval = unit["Unit.StartLimitBurst"], seconds(" ".join(unit["Unit.StartLimitIntervalSec"]))
-    assert interval / seconds(" ".join(said["RestartSec"])) < int(burst), "systemd never gives up"
+
+
+def test_a_file_is_fetched_often_enough_and_where_passes_read_it() -> None:
+    words = service(FETCH)["ExecStart"]
+    assert 3 * seconds(words[words.index("--every") + 1]) < LASTS.total_seconds()
+    assert service(FETCH)["User"] == service("plimsoll-catalogue")["User"], "it writes in the same directory"
+
+
+def test_only_the_publisher_may_read_the_key_that_it_signs_with() -> None:
+    said = service(PUBLISH)
+    words = said["ExecStart"]
+    assert Path(words[words.index("--out") + 1]).parent == Path(STATES[2])
+    assert words[words.index("--signing-key") + 1] == "/etc/plimsoll/congestion.key"
+    assert [name for name in SERVICES if service(name)["User"] == said["User"]] == [PUBLISH]
+    assert (said["Group"], said["SupplementaryGroups"]) == (said["User"], ["plimsoll-ceph"])
 
 
 def test_the_daemon_has_the_rights_of_a_pass_and_no_others() -> None:
@@ -317,10 +343,23 @@ def test_no_service_has_a_capability(name: str) -> None:
     assert said["NoNewPrivileges"] == ["true"]
 
 
-def test_the_catalogue_has_the_network_and_no_way_to_libvirt_or_ceph() -> None:
-    said = service("plimsoll-catalogue")
-    assert said["SupplementaryGroups"] == ["plimsoll"]
-    assert {"-/run/libvirt", "-/etc/ceph"} <= set(said["InaccessiblePaths"])
+@pytest.mark.parametrize(
+    ("name", "groups", "needs"),
+    [
+        ("plimsoll-catalogue", ["plimsoll"], "/etc/plimsoll/openstack.conf"),
+        (FETCH, None, ""),
+        (PUBLISH, ["plimsoll-ceph"], "/etc/ceph"),
+    ],
+)
+def test_what_has_the_network_has_no_way_to_libvirt_nor_to_what_it_does_not_need(
+    name: str, groups: list[str] | None, needs: str
+) -> None:
+    said = service(name)
+    assert said.get("SupplementaryGroups") == groups
+    others = {"/run/libvirt", "/etc/ceph", "/etc/plimsoll/openstack.conf"} - {needs}
+    paths = {path.removeprefix("-") for path in said["InaccessiblePaths"]}
+    assert others <= paths
+    assert needs not in paths
     assert {"AF_INET", "AF_INET6"} <= set(said["RestrictAddressFamilies"])
     assert "PrivateNetwork" not in said
 
@@ -514,7 +553,7 @@ def test_sysusers_makes_the_users_and_groups_of_the_units(tmp_path: Path) -> Non
     for name in SERVICES:
         (user,), (group,) = service(name)["User"], service(name)["Group"]
         assert machine.users[user][1] == machine.gids[group], "by hand it has the same group as in its unit"
-    assert machine.members["plimsoll-ceph"] == ["plimsoll", "plimsoll-probe"]
+    assert machine.members["plimsoll-ceph"] == ["plimsoll", "plimsoll-probe", "plimsoll-publish"]
     assert machine.members["plimsoll"] == ["plimsoll-catalogue"]
 
 
@@ -541,7 +580,7 @@ def machine() -> Iterator[Machine]:
 def test_each_line_of_tmpfiles_conf_is_for_a_directory_that_the_packages_have_made() -> None:
     lines = [line.split() for line in (UNITS / "tmpfiles.conf").read_text().splitlines()]
     paths = [Path(words[1]) for words in lines if words and words[0] != "#"]
-    assert len(paths) == 8
+    assert len(paths) == 9
     assert [path for path in paths if not any(path.is_relative_to(state) for state in STATES)] == []
     # By hand it is done in the same way.
     prefixes = " ".join(f"--prefix={state}" for state in STATES)

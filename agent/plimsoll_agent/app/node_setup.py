@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plimsoll_agent.config.settings import Settings
-from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, PROBE_UNIT, NodeSetup
+from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, FETCH_SERVICE, PROBE_UNIT, NodeSetup
 
 _UNITS = (ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT)
 _UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
@@ -25,6 +25,7 @@ def node_setup(
         options=tuple(options),
         timers=frozenset(live_timers),
         disabled=frozenset(timers - live_timers),
+        fetcher=_is_there(units, FETCH_SERVICE),
         catalogue=settings.catalogue.source,
         uri=settings.uri,
         ceph_id=settings.ceph.id,

@@ -11,6 +11,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
 ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT = "plimsoll-enforce", "plimsoll-catalogue", "plimsoll-probe"
+FETCH_SERVICE = "plimsoll-congestion-fetch.service"
 _SYSTEM = "qemu:///system"
 """What virsh asks too, as root."""
 _PLAIN = re.compile(r"[\w][\w.-]*", re.ASCII)
@@ -39,6 +40,8 @@ class NodeSetup:
     """Units whose timer is enabled."""
     disabled: frozenset[str] = frozenset()
     """Units whose timer is installed, and not enabled, or masked."""
+    fetcher: bool = True
+    """``FETCH_SERVICE`` is installed."""
     catalogue: str = "openstack"
     """``[catalogue] source``."""
     uri: str = _SYSTEM
@@ -95,7 +98,7 @@ class NodeSetup:
             case "catalogue" | "refresh" | "orders":
                 return self.no_catalogue()
             case "congestion":
-                return self.plimsoll("congestion", "fetch")
+                return f"systemctl status {FETCH_SERVICE}" if self.fetcher else self.plimsoll("congestion", "fetch")
             case "writes":
                 return self.plimsoll("enforce")
             case _:

@@ -9,6 +9,7 @@ from dataclasses import field
 from datetime import datetime
 
 from plimsoll_agent.catalogue.model import Catalogue
+from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.congestion.signal import PoolKey, Wait, of_pools
 from plimsoll_agent.model.disk import Disk, DiskName, guest_of
 from plimsoll_agent.model.holds import active_holds
@@ -264,8 +265,8 @@ def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastP
             notes = (*notes, because(Code.REFRESH_FAILED, refreshes=failures, detail=detail))
     factors = report.situation.congestion()
     if factors is not None:
-        sources["congestion"] = not factors.fault
-        if factors.fault:
+        sources["congestion"] = not factors.fault or _serve(factors, disks)
+        if not sources["congestion"]:
             notes = (*notes, because(Code.CONGESTION_UNKNOWN, detail=factors.fault))
     good = setting.ended if own_grade is Grade.GOOD else None if before is None else before.last_good
     seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
@@ -398,6 +399,12 @@ def _added(
         Counter(before.corrected) + Counter(reverts),
         of_pools(before.light, usages) if usages else before.light,
     )
+
+
+def _serve(factors: Factors, disks: Iterable[LastDisk]) -> bool:
+    """Of several machines that may publish a cluster one does, so a file that is missing may be no fault."""
+    clusters = {disk.cluster for disk in disks if disk.cluster}
+    return bool(factors.clusters) and clusters <= factors.clusters.keys()
 
 
 def _catalogue(catalogue: Catalogue | Unknown | None, stale_after: int) -> LastCatalogue | None:

@@ -68,7 +68,7 @@ calendar: {description: Whether the calendar event is valid., returned: success,
 plimsoll:
   description: >-
     reload_needed is whether systemd has yet to read changed units; timers are those timers, and the path unit and the
-    daemon, that are enabled or active.
+    services that run all the time, that are enabled or active.
   returned: success
   type: dict
 """
@@ -95,7 +95,10 @@ _UNITS = [
     *(f"plimsoll-{name}.{kind}" for name in ("enforce", "catalogue", "probe") for kind in ("service", "timer")),
     "plimsoll-catalogue.path",
     "plimsoll-daemon.service",
+    "plimsoll-congestion-fetch.service",
+    "plimsoll-congestion-publish.service",
 ]
+_LASTING = (".timer", ".path", "-daemon.service", "-fetch.service", "-publish.service")
 DEADLINE = 10  # seconds
 _TIME_ERROR = 5  # what adjtimex(2) returns for a clock that is not synchronised
 
@@ -255,7 +258,7 @@ class Node:
             "timers": [
                 unit["Id"]
                 for unit in units
-                if unit.get("Id", "").endswith((".timer", ".path", "-daemon.service"))
+                if unit.get("Id", "").endswith(_LASTING)
                 and (unit.get("UnitFileState") == "enabled" or unit.get("ActiveState") in ("active", "failed"))
             ],
         }

@@ -9,7 +9,7 @@ import pytest
 from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, PROBE_UNIT, NodeSetup
+from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, FETCH_SERVICE, PROBE_UNIT, NodeSetup
 from plimsoll_agent.util.frozen import replace
 from tests.unit.lastpasses import a_name
 
@@ -28,6 +28,15 @@ GUEST = "instance-00000007"
 )
 def test_a_volume_that_was_not_fetched_is_fetched_as_this_node_can(source: str, do: str) -> None:
     assert NodeSetup(catalogue=source).disk(because(Code.VOLUME_NOT_FETCHED), NAME) == do
+
+
+def test_a_missing_file_of_congestion_leads_to_its_service_or_is_fetched_by_hand(tmp_path: Path) -> None:
+    def found() -> str:
+        return replace(node_setup(config.load([], []), (), [str(tmp_path)]), sudo=False).source_down("congestion")
+
+    assert found() == "plimsoll congestion fetch"
+    (tmp_path / FETCH_SERVICE).touch()
+    assert found() == f"systemctl status {FETCH_SERVICE}"
 
 
 @pytest.mark.parametrize(

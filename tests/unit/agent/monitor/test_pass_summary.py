@@ -579,6 +579,10 @@ def test_factors_of_congestion_that_cannot_be_used_are_a_source_that_is_down(wat
     watched.node.factors = Factors({FSID: a_factor_file()})
     assert watched.passes().sources["congestion"]
     watched.node.factors = Factors(fault="/x: expired")
+    assert not watched.passes().sources["congestion"]
+    watched.node.factors = Factors({FSID: a_factor_file()}, "/x: expired")
+    assert watched.passes().sources["congestion"], "another machine publishes this cluster now"
+    watched.node.factors = Factors({"c2": a_factor_file()}, "/x: expired")
     last = watched.passes()
     assert (last.sources["congestion"], last.grade) == (False, Grade.GOOD)
     assert because(Code.CONGESTION_UNKNOWN, detail="/x: expired") in last.notes
