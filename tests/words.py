@@ -73,13 +73,13 @@ WORDS = (
 
 # How numbers, times and headings are printed, beside the words above.
 STYLES = (
-    Word("20..29", "20–29", r"\d ?\.\.\.? ?\d"),
+    Word("20..29, 20 s..29 s", "20–29, 20–29 s", r"\d ?\.\.\.? ?\d|\d (?:[nµm]?s|%|min|h)\.\."),
     Word("1,500", "1500", r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])"),
     Word("30%", "30 %", r"\d%"),
     Word("× 1.00", "1.00×", r"×\s\d+\.\d"),
     Word("3.3 ×", "3.3×", r"\d ×(?! ?\d)"),
     Word("58k, 1.5M", "58 KiB, 1500 IOPS", r"(?<![-=\w.:\[])(?<!: )\d+(?:\.\d+)?(?-i:[kKMG])(?![\w/])"),
-    Word("iops, io/s", "IOPS", r"(?<![-_\w/])(?-i:iops|io/s|IO/s)(?![-_\w])"),
+    Word("iops, io/s", "IOPS", r"(?<![-_\w/?])(?-i:iops|io/s|IO/s)(?![-_\w])"),
     Word("late (a probe)", "overdue", r"(?-i:\bLATE\b)"),
 )
 _PRINTED = re.compile(
@@ -87,7 +87,7 @@ _PRINTED = re.compile(
 )
 _ESCAPES = re.compile(r"\x1b\[[?\d;]*[A-Za-z]")
 _CLOCK = re.compile(r"\b[012]\d:[0-5]\d(?::[0-5]\d)?\b")
-_ZONE = re.compile(r"UTC|\dZ|\+00:00")
+_ZONE = re.compile(r"UTC|\dZ|\d[+-]\d\d:?\d\d\b")
 _FOR_PROGRAMS = re.compile(r"\s*[\[{<#]|-{1,3} ?|\w+:\s|[^\n]*,[^\n ]*,|usage: ")
 
 # Exceptions: path, what is found there, the reason.

@@ -38,7 +38,8 @@ class LivePlan:
             _, outcomes = self._decided(context, observation, self._scope)
         except PlimsollError as error:
             return Planned(complaint=f"desired limits unknown: {error}")
-        return Planned({outcome.disk.key: outcome for outcome in outcomes}, context.complaint)
+        mode = self._settings.mode if context.caution.paused() is None else "writes paused"
+        return Planned({outcome.disk.key: outcome for outcome in outcomes}, context.complaint, mode)
 
     def explained(self, sample: Sample, guest: str, key: str, hypervisor: Hypervisor) -> Explained:
         """What ``disk explain`` prints. Only this guest is asked, and the clusters of what would change on it.
@@ -63,8 +64,8 @@ class LivePlan:
             raise NotFound("the disk is no longer attached")
         rows = explain.rows(outcome, situation, Record(state_of(self._settings).record))
         head = (*context.complaint.splitlines(), explain.head(outcome.disk))
-        disk, at = outcome.disk, situation.now.astimezone()
-        return Explained(f"plimsoll disk explain {disk.guest.name} {disk.target}   {at:%H:%M:%S}", head, rows)
+        disk, at = outcome.disk, situation.now
+        return Explained(f"plimsoll disk explain {disk.guest.name} {disk.target}   {at:%H:%M:%S}Z", head, rows)
 
     def _context(self) -> PassContext:
         return pass_context(self._settings, read_only=True)

@@ -95,6 +95,8 @@ def _head(contents: Shown, every: Sequence[DiskRow], view: View, width: int) -> 
     if unknown := sum(row.unknown for row in every):
         parts.append((f"{unknown} unknown", rich_style("unknown"), 0))
     parts.append((f"{at_limit} at limit", "", 1))
+    if mode := contents.planned.mode:
+        parts.insert(1, (mode, "" if mode == "enforce" else "bold", 2 if mode == "enforce" else 0))
     parts.append((f"{plural(len(sample.usages), 'disk')} on {plural(sample.guests, 'guest')}", "", 2))
     if contents.past is not None:
         parts.append((f"PAST: {plural(contents.past.back, 'pass', 'passes')} back, > forward", "bold", 0))
@@ -152,12 +154,12 @@ def _foot(view: View, page: int, number: int, width: int) -> Text:
         parts = [(f"filter: {needle}_", "", 0), ("Enter keep", "", 1), ("Esc all", "", 2), (position, "", 0)]
     else:
         parts = [
-            ("q quit", "", 4),
-            ("? help", "", 3),
+            ("q quit", "", 0),
+            ("? help", "", 1),
             ("< past", "", 5),
-            (f"/ filter: {needle}" if view.needle else "/ filter", "", 0 if view.needle else 2),
-            (f"sort: {view.sort}{' reversed' if view.reverse else ''}", "", 0),
-            ("Esc close" if view.pane else "Enter explain", "", 1),
+            (f"/ filter: {needle}" if view.needle else "/ filter", "", 0 if view.needle else 4),
+            (f"sort: {view.sort}{' reversed' if view.reverse else ''}", "", 3),
+            ("Esc close" if view.pane else "Enter explain", "", 2),
             (position, "", 0),
         ]
     return _styled(fit("   ".join(text for text, *_ in _fitting(parts, width)), width), "reverse")

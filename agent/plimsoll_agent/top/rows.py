@@ -47,6 +47,8 @@ class Planned:
     """By ``Disk.key``."""
     complaint: str = ""
     """Why the desired limits are unknown, or are not those of the rules file."""
+    mode: str = ""
+    """What passes do with that: ``enforce``, ``observe``, ``writes paused``; empty where it is unknown."""
 
 
 @frozen

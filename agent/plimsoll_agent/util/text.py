@@ -63,3 +63,10 @@ def meant(word: str, candidates: Iterable[str]) -> str:
     words = list(candidates)
     near = nearest(word, words)
     return f"known are {', '.join(words)}" if near is None else f"did you mean {near}?"
+
+
+def ranged(low: str, high: str) -> str:
+    """``20–29 s``, ``800 ms–1.6 s``; a range of one value is that value."""
+    number, _, unit = low.partition(" ")
+    has_one_unit = bool(unit) and " " not in unit and high.endswith(f" {unit}") and high.count(" ") == 1
+    return low if low == high else f"{number}–{high}" if has_one_unit else f"{low}–{high}"

@@ -18,7 +18,7 @@ from plimsoll_agent.util import quantities
 from plimsoll_agent.util.frozen import names as fields_of
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.quantities import Quantity
-from plimsoll_agent.util.text import meant, plural, printable
+from plimsoll_agent.util.text import meant, plural, printable, ranged
 from plimsoll_insight.cli.cluster_options import add_cluster, cluster_of
 from plimsoll_insight.forecast import failures, settings
 from plimsoll_insight.forecast.arithmetic import ENTRY, MISSING
@@ -43,7 +43,7 @@ COLUMNS = (
     Column("degraded", right=True),
     Column("stopped", right=True, drop=6),
     Column("detect", head="DETECTED IN", right=True, drop=7),
-    Column("service", head="WRITE TAKES", right=True),
+    Column("service", head="LATENCY", right=True),
     Column("iops_share", head="IOPS LEFT", right=True),
     Column("iops", right=True, drop=4),
     Column("objects", right=True, long=True),
@@ -125,7 +125,7 @@ class ForecastList(LocalCommand, Listing):
             ("--write-iops", "NUMBER", "of all guests"),
             ("--away", "TIME", "until what failed returns: 10m"),
             ("--stale", "NUMBER", "objects that are written until then; default: by --write-iops and --away"),
-            ("--osd-memory", "SIZE", "of an OSD in peace"),
+            ("--osd-memory", "SIZE", "of an OSD without trouble"),
             ("--pgs-per-osd", "NUMBER", "placement groups of an OSD"),
             ("--log-entries", "NUMBER", "of a placement group; default: as Ceph has it since Octopus"),
         ):
@@ -398,7 +398,7 @@ def _default_words(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[
     if not parsed_args.live and not parsed_args.max_backfills and inputs.recovery_active is not None:
         parts.append("osd_max_backfills 1")
     if parts:
-        yield f"Taken: {', '.join(parts)}."
+        yield f"Assumed: {', '.join(parts)}."
 
 
 def _assumptions(inputs: Inputs, each: Sequence[Forecast]) -> Iterator[str]:
@@ -443,8 +443,7 @@ def _cell(range: Range | None, words: Callable[[float], str]) -> Shown:
 
 
 def _in_words(range: Range, words: Callable[[float], str]) -> str:
-    low, high = words(range.low), words(range.high)
-    return low if low == high else f"{low}..{high}"
+    return ranged(words(range.low), words(range.high))
 
 
 def _round(value: float) -> float:

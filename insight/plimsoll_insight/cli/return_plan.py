@@ -119,8 +119,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     order.add_argument("--at-once", metavar="N", type=int, default=12, help="OSDs in a wave; default: 12")
     order.add_argument("--reserve", metavar="PERCENT", default="10",
                        help="of a host's memory that stays free; default: 10")  # fmt: skip
-    order.add_argument("--osd-memory", metavar="SIZE", help="what an OSD holds in peace; default: what those hold"
-                       " that are up, else their osd_memory_target")  # fmt: skip
+    order.add_argument("--osd-memory", metavar="SIZE", help="what an OSD holds without trouble; default: what those"
+                       " hold that are up, else their osd_memory_target")  # fmt: skip
     order.add_argument("--steady", metavar="TIME", default="30s",
                        help="memory has peaked if it does not grow for so long; default: 30s")  # fmt: skip
     ways = parser.add_argument_group("how hosts are reached", "words, of which no shell is made; {host}, {osd} and"

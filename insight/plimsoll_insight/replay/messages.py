@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from plimsoll_agent.messages.limits import short_change, short_limits
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.util.text import plural
+from plimsoll_agent.util.text import plural, ranged
 from plimsoll_insight.replay.values import Fate, Span, Verdict, Why
 
 VERDICTS: Mapping[Verdict, str] = {
@@ -69,17 +69,17 @@ def turn_words(before: Limits, after: Limits) -> str:
 
 def share_words(span: Span) -> str:
     low, high = f"{100 * span.low:.0f}", "" if span.high is None else f"{100 * span.high:.0f}"
-    return f"{low} %" if low == high else f"{low}..{high or '?'} %"
+    return ranged(f"{low} %", f"{high or '?'} %")
 
 
 def count_words(span: Span) -> str:
     low, high = _count(span.low), "?" if span.high is None else _count(span.high)
-    return low if low == high else f"{low}..{high}"
+    return ranged(low, high)
 
 
 def wait_words(span: Span) -> str:
     low, high = seconds_words(span.low), "?" if span.high is None else seconds_words(span.high)
-    return low if low == high else f"{low}..{high}"
+    return ranged(low, high)
 
 
 def seconds_words(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def test_it_decides_as_a_plan_does_and_asks_nobody_and_writes_nothing(tmp_path: 
     assert [(row.guest_name, row.wrong) for row in found] == [("a", Wrong.UNLIMITED), ("b", Wrong.NOT)]
 
 
+def test_it_tells_whether_passes_write(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    pause_file = tmp_path / "paused"
+    plan = LivePlan(replace(node.settings, mode="enforce", pause_file=pause_file), Scope())
+    assert plan.planned(node.sampler.sample()).mode == "enforce"
+    pause_file.touch()
+    assert plan.planned(node.sampler.sample()).mode == "writes paused"
+
+
 def test_rules_that_cannot_be_read_leave_the_desired_limits_unknown(tmp_path: Path) -> None:
     node = Node(tmp_path, "default: {limit: 1}")
     planned = node.plan.planned(node.sampler.sample())
@@ -79,7 +89,7 @@ def test_an_explanation_has_the_words_of_disk_explain_and_asks_no_other_guest(tm
     node.b.trouble = hangs()
     explained = node.plan.explained(node.sampler.sample(), A, f"{A}/{OF_A}", node.hypervisor)
     assert node.hypervisor.calls == ["guests", "look", "actual"]
-    assert explained.title.startswith("plimsoll disk explain a vda ")
+    assert re.fullmatch(r"plimsoll disk explain a vda   \d\d:\d\d:\d\dZ", explained.title)
     node.b.trouble = None
     person = Person()
     person.types(DiskExplain, "a", settings=node.settings, hypervisor=node.hypervisor)

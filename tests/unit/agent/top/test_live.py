@@ -379,3 +379,15 @@ def test_an_explanation_is_shown_below_the_disks_and_scrolls(height: int) -> Non
 def test_help_is_shown_whole_in_24_lines_of_80() -> None:
     lines = drawn(crowd(3), View(help=True), 80, 24)
     assert [line.rstrip() for line in lines[2 : 2 + len(keys.HELP.splitlines())]] == keys.HELP.splitlines()
+
+
+@pytest.mark.parametrize("width", [60, *WIDTHS])
+def test_the_way_out_and_help_are_there_at_every_width(width: int) -> None:
+    assert painted(screen(crowd(9), View(), width, 12).lines, width, 12)[-1].startswith("q quit   ? help ")
+
+
+@pytest.mark.parametrize("width", [60, *WIDTHS])
+@pytest.mark.parametrize("mode", ["observe", "writes paused"])
+def test_passes_that_write_nothing_are_told_at_every_width(width: int, mode: str) -> None:
+    seen = screen(shown(planned=Planned(mode=mode)), View(), width, 12)
+    assert painted(seen.lines, width, 12)[0].startswith(f"compute-17 12:00:00Z   {mode}   ")

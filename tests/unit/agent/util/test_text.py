@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.util.text import meant, nearest, plural
+import pytest
+
+from plimsoll_agent.util.text import meant, nearest, plural, ranged
 
 
 def test_one_thing_stands_in_the_singular_and_none_as_many() -> None:
@@ -20,3 +22,17 @@ def test_the_nearest_word_is_found_whatever_its_case() -> None:
 def test_all_that_is_known_is_told_where_nothing_is_near() -> None:
     assert meant("limts", ["limits", "floor"]) == "did you mean limits?"
     assert meant("x", ["limits", "floor"]) == "known are limits, floor"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        ("20 s", "29 s", "20–29 s"),
+        ("20 s", "20 s", "20 s"),
+        ("800 ms", "1.6 s", "800 ms–1.6 s"),
+        ("1 min 20 s", "2 min 29 s", "1 min 20 s–2 min 29 s"),
+        ("3", "?", "3–?"),
+    ],
+)
+def test_a_range_has_the_unit_that_both_ends_have_once(low: str, high: str, words: str) -> None:
+    assert ranged(low, high) == words
