@@ -258,9 +258,9 @@ class NodeStore:
 
     def note_stages(self, approvals: Sequence[RegionApproval], position: float, now: datetime) -> None:
         """Record the approvals with stages that have reached this node."""
-        events = [_stage_event(one, one.stages, position, now) for one in approvals if one.stages is not None]
-        if events:
-            self._record.note(events)
+        self._record.note(
+            [_stage_event(one, one.stages, position, now) for one in approvals if one.stages is not None]
+        )
 
     def note_moves(self, moves: Sequence[tuple[Hold, Move]], now: datetime) -> None:
         """Record holds that came or went with their guests."""

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.catalogue.attachments import Attachments, sight
+from plimsoll_agent.catalogue.orders import Of, RegionApproval
+from plimsoll_agent.catalogue.stages import Stages
+from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk
@@ -517,6 +520,28 @@ def test_a_ledger_without_its_directory_raises_a_state_error_whatever_it_is_to_k
     ):
         with pytest.raises(StateError, match="absent"):
             use()
+
+
+@pytest.mark.parametrize(("position", "number"), [(5.0, 2), (0.5, 1)])
+def test_the_record_has_the_stage_of_the_node_when_an_approval_reaches_it(
+    node_store: NodeStore, tmp_path: Path, position: float, number: int
+) -> None:
+    stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), reached=2, entered=BEFORE)
+    one = RegionApproval(Of.SPECS, "0a1b" * 16, BEFORE, NOON, "ann", "sale", stages=stages)
+    everywhere = replace(one, stages=None)
+    node_store.note_stages([everywhere, one], position, NOON)
+    _, event = record_query.entries(Record(tmp_path / "record.sqlite"), Selection())
+    assert isinstance(event, RecordedEvent)
+    assert (event.what, event.at, event.by) == (Happening.APPROVED, NOON, "ann")
+    assert event.reason is not None
+    text = f"0a1b0a1b0a1b0a1b approved for the region, stage {number} of 3: sale"
+    assert sentences.words(event.reason) == text
+
+
+def test_an_approval_without_stages_makes_no_record(node_store: NodeStore, tmp_path: Path) -> None:
+    one = RegionApproval(Of.SPECS, "0a1b" * 16, BEFORE, NOON, "ann", "sale")
+    node_store.note_stages([one], 5.0, NOON)
+    assert not (tmp_path / "record.sqlite").exists()
 
 
 def put_on_record(node_store: NodeStore, *changes: Change, result: Ending = Ending.DONE) -> None:
