@@ -277,7 +277,7 @@ COLUMNS = (
         for name in (
             *("kind", "id", "what", "before", "direction", "cause", "detail", "result_at", "times", "last_at"),
             *("retried_at", "retried_result", "guest_uuid", "project", "volume", "pool", "image", "key"),
-            *("attachment", "revision"),
+            *("attachment", "revision", "rules"),
         )
     ),
 )

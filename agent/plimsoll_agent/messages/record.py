@@ -139,6 +139,7 @@ def entry_data(entry: Entry) -> dict[str, object]:
             "reason": reason,
             "cause": entry.cause.value,
             "revision": entry.revision,
+            "rules": entry.rules,
             "result": entry.result and entry.result.value,
             "result_at": None if entry.result_at is None else entry.result_at.isoformat(),
             "detail": entry.detail,
