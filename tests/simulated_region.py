@@ -23,6 +23,9 @@ node16    a disk at its limit; the guest's probe is overdue, and postponed; its 
 node17    nothing; its guest's console is read too; like node8 it has a disk of type standard instead of gold
 ========  ==========================================================================================================
 
+The machine that makes the region file of the north is in it too: for ten hours an approval is in the first of three
+stages, which the nodes 1 and 2 have; at the last step two conditions stop the next one, one of them unknown.
+
 The first sixteen are in the north, the others, which have no faults, in the south. Each has a guest with two disks,
 vdb of type gold and vda without a type. That of node 7 has spent three quarters of its burst. Guests of the nodes 7,
 8, 13, 16 and 17 are probed every six hours, by reads and by writes. Ceph's mgr tells that one placement group in
@@ -48,6 +51,8 @@ from typing import Any
 import requests
 import yaml
 
+from plimsoll_agent.catalogue.orders import Of, RegionApproval
+from plimsoll_agent.catalogue.stages import Condition, Finding, Stages
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
 from plimsoll_agent.consoles.position import Position
@@ -56,6 +61,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import congestion_metrics, console_metrics, pass_metrics, prometheus_text
+from plimsoll_agent.monitor.metrics import STAGE_IN_EFFECT
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, Totals
 from plimsoll_agent.monitor.prometheus_text import Family
 from plimsoll_agent.monitor.site_labels import SiteLabels
@@ -98,6 +104,18 @@ REFUSED = because(Code.REJECTED, detail="no")
 def at(step: int, seconds: float = 0) -> datetime:
     """So long before a step."""
     return datetime.fromtimestamp(step * STEP - seconds, UTC)
+
+
+STAGED = RegionApproval(
+    of=Of.SPECS,
+    digest="c" * 64,
+    since=at(LAST - 21),
+    until=at(LAST + 48),
+    by="ann",
+    why="ticket 4711",
+    stages=Stages(percent=(1, 10, 100), wait=timedelta(minutes=30), entered=at(LAST - 20)),
+)
+STOPS = (Finding(Condition.AT_LIMIT, False, "?"), Finding(Condition.VERDICTS, None, "?"))
 
 
 def region_of(node: int) -> str:
@@ -316,6 +334,13 @@ def series(names: SiteLabels = SiteLabels()) -> dict[str, list[Value]]:  # noqa:
             for what, rate in zip(("request", "forward", "exported_inodes"), rates, strict=True):
                 ceph.append(f'ceph_mds_{what}{{ceph_daemon="{daemon}"}} {step * STEP * rate}')
         put(step, {"job": "ceph"}, ceph)
+    maker = {"job": "node", names.region[0]: "north", names.instance: "maker:9100"}
+    for step in range(LAST - 20, LAST + 1):
+        stops = STOPS if step == LAST else ()
+        put(step, maker, series_lines(pass_metrics.of_stages([STAGED], stops)))
+        for node in (1, 2):
+            its = {"job": "node", names.region[0]: "north", names.instance: instance(node)}
+            put(step, its, [f'{STAGE_IN_EFFECT}{{approval="{STAGED.digest[:16]}"}} 1'])
     return found
 
 

@@ -344,6 +344,15 @@ REGION = {
     ),
     "Projects with guests that stalled": lines("region", {"north": 1, "south": 0}),
     "Guests that stalled within a day": Panel({"A": [of(16, Between(2.9, 3.1))]}),
+    "Approvals in stages": Panel(
+        {
+            ref: [s(value, region="north", approval="c" * 16)]
+            for ref, value in zip("ABCDE", (1, 3, 2, 2, 36000), strict=True)
+        }
+    ),
+    "What stops the next stage": Panel(
+        {"A": [s(1, condition="at-limit", region="north"), s(2, condition="verdicts", region="north")]}
+    ),
     "PGs that accept I/O, over time": figure(0.95),
     "Ceph's health over time": figure(1),
     "Congestion: x of each device class": lines("device_class", {"ssd": 0.73, "hdd": 1}),

@@ -32,7 +32,13 @@ ROOT = Path(__file__).parents[2]
 GRAFANA = ROOT / "etc" / "grafana"
 GOLDEN = [
     ROOT / "tests" / "unit" / "data" / name
-    for name in ("pass_metrics.prom", "probe_metrics.prom", "console_metrics.prom", "congestion_metrics.prom")
+    for name in (
+        "pass_metrics.prom",
+        "probe_metrics.prom",
+        "console_metrics.prom",
+        "congestion_metrics.prom",
+        "region_metrics.prom",
+    )
 ]
 RULES = ROOT / "etc" / "prometheus" / "plimsoll-rules.yaml"
 NAMES = ("plimsoll-region", "plimsoll-node", "plimsoll-disk")

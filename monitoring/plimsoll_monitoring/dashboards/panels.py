@@ -142,7 +142,9 @@ class QueryColumn:
 
 HEADINGS = {
     "alertname": "Alert",
+    "approval": "Approval",
     "cluster": "Cluster",
+    "condition": "Condition",
     "directory": "Directory",
     "domain": "Guest",
     "exported_cluster": "Ceph cluster",

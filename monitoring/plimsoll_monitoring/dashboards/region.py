@@ -35,7 +35,7 @@ from plimsoll_monitoring.dashboards.panels import (
 )
 from plimsoll_monitoring.dashboards.series import Series, name_type, of_region
 from plimsoll_monitoring.dashboards.variables import datasource, region, volume_type
-from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, quantile
+from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, equal, quantile
 
 WIDE = Size(12, 9)
 _RATE = "$__rate_interval"
@@ -518,6 +518,49 @@ class Region:
         panels = (factor.min(0), dash(latency, ".*, target"))
         return PanelRow("Congestion", [each.no_value("nothing is published") for each in panels])
 
+    def stages(self) -> PanelRow:
+        """By the machine that makes the region file, and by the nodes that have an approval."""
+        its, by = self.its, self.its.region("approval")
+        each = its.region("approval", "condition")
+        unknown, failures = (
+            f"max by {each} ({its(metrics.REGION_STAGE_STOPPED, equal('known', certainty))})"
+            for certainty in ("false", "true")
+        )
+        entry = f"max by {by} ({its(metrics.REGION_STAGE_ENTERED_TIMESTAMP_SECONDS)})"
+        nodes = f"max by {its.node('approval')} ({its(metrics.STAGE_IN_EFFECT)})"
+        approvals = listing(
+            "Approvals in stages",
+            "QoS specs and types, or rules, that reach the nodes step by step. Nodes: how many used them in their"
+            " last pass. Stopped: conditions of the next stage that are not met or unknown.",
+            [*self.site.region, "approval"],
+            [
+                QueryColumn("Stage", f"max by {by} ({its(metrics.REGION_STAGE)})"),
+                QueryColumn("Of", f"max by {by} ({its(metrics.REGION_STAGES)})"),
+                QueryColumn("Nodes", f"count by {by} ({nodes})"),
+                QueryColumn("Stopped", f"count by {by} ({unknown} or {failures})", steps=steps.WARN_FROM_ONE),
+                QueryColumn("Since", f"time() - {entry}", Unit.SECONDS),
+            ],
+            worst="Since",
+            size=HALF,
+            without="no approval has stages",
+        )
+        conditions = listing(
+            "What stops the next stage",
+            "plimsoll region approvals has the reasons. What is unknown stops it too.",
+            [*self.site.region, "approval", "condition"],
+            [
+                QueryColumn(
+                    "It is",
+                    f"2 * {unknown}\nor\n{failures}",
+                    words={"1": ("not met", steps.BAD), "2": ("unknown", steps.WARNING)},
+                ),
+            ],
+            worst="It is",
+            size=HALF,
+            without="nothing stops a stage",
+        )
+        return PanelRow("Stages of approvals", [approvals, conditions])
+
     def ceph(self) -> PanelRow:
         site = self.site
         panel = graph(
@@ -602,6 +645,7 @@ def make(site: Site) -> Dashboard:
         view.probes,
         view.disks,
         view.oversubscription,
+        view.stages,
         view.stalls,
         view.ceph,
         view.congestion,
