@@ -82,7 +82,7 @@ class Cluster:
         for name, text in (
             ("ceph", CEPH),
             ("host", HOST),
-            ("osdmaptool", "#!/bin/sh\nprintf '1.0\\t[0,1]\\t0\\n'\n"),
+            ("osdmaptool", "#!/bin/sh\nprintf '1.0\\t[0,1]\\t0\\n'; cat {home}/more-groups 2>/dev/null; true\n"),
         ):
             (home / name).write_text(text.format(home=home))
             (home / name).chmod(0o755)
@@ -165,6 +165,24 @@ def test_one_line_says_why_nothing_is_started(cluster: Cluster, plimsoll: Callab
     ran = cluster.run(plimsoll, "run", *FAST)
     assert (ran.status, len(ran.err.splitlines()), cluster.has("up")) == (1, 1, False)
     assert "nothing is started: MON_DOWN (1/3 mons down): no OSD that is down raises that" in ran.err
+
+
+def test_a_pool_that_is_deleted_during_the_look_is_left_out(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:
+    """It is in the answers before, and not in that on pools."""
+    (cluster.home / "more-groups").write_text("2.0\t[0,1]\t0\n")
+    groups = json.loads((cluster.home / "groups-0.json").read_text())
+    row = {"pgid": "2.0", "state": "stale+active+clean", "up": [1], "acting": [1]}
+    cluster.write("groups-0.json", {"pg_stats": [*groups["pg_stats"], row]})
+    ran = cluster.run(plimsoll, "plan")
+    assert (ran.status, ran.err) == (2, "")
+    assert "1 OSD to return in 1 wave" in ran.out
+
+
+def test_an_answer_of_a_large_cluster_is_read(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:
+    """130,000 placement groups take 16 MiB."""
+    path = cluster.home / "groups-0.json"
+    path.write_text(path.read_text() + " " * 17 * 2**20)
+    assert cluster.run(plimsoll, "plan").status == 2
 
 
 def statuses(cluster: Cluster, plimsoll: Callable[..., Ran], state: Path) -> Iterator[tuple[str, int]]:

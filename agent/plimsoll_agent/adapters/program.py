@@ -52,10 +52,11 @@ def run(
     account: Account | None = None,
     directory: str | None = None,
     content: bytes = b"",
+    longest: int = _LONGEST_ANSWER,
 ) -> Ended:
     """Run it to its end, as ``account`` and in ``directory``, by default as this process. Errors name it ``who``.
 
-    ``content`` is its standard input, and less than a pipe takes at once (64 KiB).
+    ``content`` is its standard input, and less than a pipe takes at once (64 KiB). It may print ``longest`` bytes.
 
     Raises ``Unreachable`` where it cannot be started, ``DeadlineExceeded``, ``Rejected`` for too long an output.
     """
@@ -78,7 +79,7 @@ def run(
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(content)
     try:
-        out, complaint = _said(who, process, time.monotonic() + seconds)
+        out, complaint = _said(who, process, time.monotonic() + seconds, longest)
     except TimeoutError as error:
         raise DeadlineExceeded(f"no answer from {who} within {seconds:g} s") from error
     finally:
@@ -86,7 +87,7 @@ def run(
     return Ended(process.returncode, out, complaint)
 
 
-def _said(who: str, process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
+def _said(who: str, process: subprocess.Popen[bytes], end: float, longest: int) -> tuple[bytes, bytes]:
     """What it prints until it ends. Raises ``TimeoutError``, ``Rejected`` for too long an output."""
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     outputs = {stream.fileno(): bytearray() for stream in streams}
@@ -99,8 +100,8 @@ def _said(who: str, process: subprocess.Popen[bytes], end: float) -> tuple[bytes
                 outputs[key.fd] += more
                 if not more:
                     selector.unregister(key.fd)
-                elif len(outputs[key.fd]) > _LONGEST_ANSWER:
-                    raise Rejected(f"{who}: its output is longer than {_LONGEST_ANSWER // 2**20} MiB")
+                elif len(outputs[key.fd]) > longest:
+                    raise Rejected(f"{who}: its output is longer than {longest // 2**20} MiB")
     # Not wait(): until it is reaped, no other process group can get its number.
     while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(min(0.01, _left(end)))

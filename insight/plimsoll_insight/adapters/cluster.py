@@ -20,6 +20,9 @@ from plimsoll_insight.ordered_return import cluster as osds
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import LogClock, SlowRequest
 
+_LONGEST = 256 * 2**20
+"""Bytes of an answer. ``pg dump pgs_brief`` has some 130 a placement group, ``osd dump`` some 1500 an OSD."""
+
 
 @frozen
 class Map:
@@ -166,7 +169,10 @@ class LiveCluster:
 
     def _run_program(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
         environment = {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
-        run = program.run("Ceph", argv, deadline, environment=environment)
+        try:
+            run = program.run("Ceph", argv, deadline, environment=environment, longest=_LONGEST)
+        except Rejected as error:
+            raise Rejected(f"{question}: the answer is longer than {_LONGEST // 2**20} MiB") from error
         if run.status != 0:
             remedy = f"; client.{self.client} may not: name another by --id" if run.status == errno.EACCES else ""
             raise Rejected(f"{question} ended with {run.status}: {run.last_complaint}{remedy}")

@@ -196,8 +196,10 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> Look | No
         command.warn_of(f"{', '.join(f'osd.{osd}' for osd in strays)}: in no host of the CRUSH map, and left out")
     if not osds:
         return None
-    groups, whole, health = cluster.groups(), cluster.full_placement(), cluster.health()[1]
+    groups, every, health = cluster.groups(), cluster.full_placement(), cluster.health()[1]
     placement = cluster.placement()
+    # A pool may be deleted between two of these questions.
+    whole = {id: members for id, members in every.items() if int(id.partition(".")[0]) in placement.pools}
     away = Away(osd_map, tree, whole_placement(placement, whole), now, _times(cluster, osd_map, osds))
     osd_hosts = OsdHosts(ways, away.host_of(), _DEADLINE)
     own = sorted({away.host_of()[osd] for osd in osds})

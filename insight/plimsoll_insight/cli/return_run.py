@@ -90,6 +90,8 @@ class ReturnRun(LocalCommand):
         bounds.add_argument("--slow", metavar="N", type=int, default=100, help="more slow requests; default: 100")
         bounds.add_argument("--start-within", metavar="TIME", default="5m",
                             help="an OSD is not up so long after its start; default: 5m")  # fmt: skip
+        bounds.add_argument("--stuck-after", metavar="TIME", default="10m",
+                            help="no placement group less peers or recovers for so long; default: 10m")  # fmt: skip
         bounds.add_argument("--patience", metavar="TIME", default="15m", help="how long it holds; default: 15m")
         bounds.add_argument("--when-full", choices=("wait", "restart"), default="wait",
                             help="where the next does not fit: wait, or restart the OSD that holds most")  # fmt: skip
@@ -223,6 +225,7 @@ def bounds_of(parsed_args: argparse.Namespace) -> Bounds:
         slow=parsed_args.slow,
         start_within=time_of("--start-within", parsed_args.start_within),
         steady=time_of("--steady", parsed_args.steady),
+        stuck_after=time_of("--stuck-after", parsed_args.stuck_after),
         patience=time_of("--patience", parsed_args.patience),
         restarts=parsed_args.when_full == "restart",
         until_clean=parsed_args.until == "clean",

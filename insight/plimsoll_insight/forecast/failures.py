@@ -205,6 +205,8 @@ def placement(groups: str, details: str, usage: str) -> Placement:
 
 def _pool(entry: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> Iterator[tuple[int, Pool]]:
     number = int(entry["pool_id"] if "pool_id" in entry else entry["pool"])
+    if number not in stats:  # it was deleted between two of the questions
+        return
     of = stats[number]
     size = of["stored"] if "stored" in of else of["bytes_used"]  # before Nautilus that was without copies
     yield number, Pool(int(entry["size"]), int(entry["min_size"]), int(of["objects"]), int(size))

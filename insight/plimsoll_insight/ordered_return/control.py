@@ -15,6 +15,7 @@ from plimsoll_insight.ordered_return.plan import Plan
 
 _GROWTH = 1.02
 """A peak that is higher by less is the same."""
+_NAMED = 3
 
 
 class Why(StrEnum):
@@ -30,6 +31,7 @@ class Why(StrEnum):
     NOT_STARTED = "not-started"
     NEVER_UP = "never-up"
     NO_ROOM = "no-room"
+    STUCK = "stuck"
     BOOTING = "booting"
     PEERING = "peering"
     GROWING = "growing"
@@ -52,6 +54,8 @@ class Bounds:
     """Seconds until an OSD that was started is up."""
     steady: float
     """Seconds without a higher peak, after which the memory of an OSD has peaked."""
+    stuck_after: float
+    """Seconds without one placement group or object less to wait for, after which they are stuck."""
     patience: float
     """Seconds for which it holds before it gives up."""
     restarts: bool
@@ -95,6 +99,16 @@ class Start:
     """When its peak was reached."""
 
 
+@frozen
+class Pace:
+    """The fewest that were left of what is waited for, and since when."""
+
+    step: Step
+    """What is waited for, without facts."""
+    left: tuple[int, ...]
+    at: float
+
+
 @frozen(kw_only=True)
 class Progress:
     waves: tuple[tuple[int, ...], ...]
@@ -106,6 +120,7 @@ class Progress:
     """OSDs that were up, or came up since."""
     learned: float = 1.0
     """By how much the highest peak was above its forecast."""
+    pace: Pace | None = None
 
 
 class Act(StrEnum):
@@ -144,15 +159,46 @@ def next_step(
     progress = _looked(progress, view, plan)
     if hold := _hold(progress, view, whole, bounds):
         return progress, hold
-    if remainder := _unfinished(progress.current, view, whole, bounds):
+    if remainder := _unfinished(progress.current, view, bounds):
         return progress, remainder
+    if moving := _moving(progress.current, view, whole):
+        return _paced(progress, Why.PEERING, moving, (len(moving),), view, bounds)
+    # One whose memory is unknown has not peaked.
+    if growing := tuple(
+        one.osd for one in progress.current if one.peak is None or view.now - one.grown < bounds.steady
+    ):
+        return progress, wait(Why.GROWING, osds=growing)
     progress = replace(progress, finished=progress.finished + progress.current, current=())
     if progress.waves:
         return progress, _start(progress, view, plan, bounds)
-    unclean = sum(_gets_clean(group, whole.get(id, ()), view.up) for id, group in view.groups.items())
+    unclean = [id for id, group in view.groups.items() if _gets_clean(group, whole.get(id, ()), view.up)]
     if unclean and bounds.until_clean:
-        return progress, wait(Why.RECOVERING, unclean)
+        copies = view.counts.degraded + view.counts.misplaced if view.counts else 0
+        return _paced(progress, Why.RECOVERING, unclean, (len(unclean), copies), view, bounds)
     return progress, Step(Act.DONE)
+
+
+def _paced(
+    progress: Progress, why: Why, groups: Sequence[str], left: tuple[int, ...], view: Observation, bounds: Bounds
+) -> tuple[Progress, Step]:
+    """Waits for these placement groups, of which so much is ``left``; or holds where that became no less for long."""
+    kind = wait(why, osds=tuple(sorted(one.osd for one in progress.current)))
+    pace = progress.pace
+    if pace is None or pace.step != kind:
+        pace = Pace(kind, left, view.now)
+    elif (fewest := tuple(map(min, pace.left, left))) != pace.left:
+        pace = Pace(kind, fewest, view.now)
+    progress = replace(progress, pace=pace)
+    if view.now - pace.at > bounds.stuck_after:
+        return progress, _stuck(groups, view, kind.osds, bounds)
+    return progress, replace(kind, facts=(str(len(groups)),))
+
+
+def _stuck(groups: Sequence[str], view: Observation, osds: tuple[int, ...], bounds: Bounds) -> Step:
+    order = sorted(groups)
+    names = [f"{id} ({view.groups[id].state})" for id in order[:_NAMED]]
+    more = [f"{len(order) - _NAMED} more"] if len(order) > _NAMED else []
+    return wait(Why.STUCK, len(order), ", ".join([*names, *more]), f"{bounds.stuck_after:.0f}", order[0], osds=osds)
 
 
 def after(progress: Progress, step: Step, now: float) -> Progress:
@@ -235,21 +281,23 @@ def _hold(progress: Progress, view: Observation, whole: Mapping[str, tuple[int, 
     return None
 
 
-def _unfinished(
-    current: tuple[Start, ...], view: Observation, whole: Mapping[str, tuple[int, ...]], bounds: Bounds
-) -> Step | None:
+def _unfinished(current: tuple[Start, ...], view: Observation, bounds: Bounds) -> Step | None:
+    """OSDs that are not up yet, or whose process is not found."""
     if booting := tuple(one.osd for one in current if one.osd not in view.up):
         return wait(Why.BOOTING, osds=booting)
+    unseen = [one.osd for one in current if one.peak is None and view.now - one.at > bounds.start_within]
+    if unseen:
+        return wait(Why.MEMORY_UNKNOWN, f"osd.{unseen[0]}", "ps on its host has no process of it")
+    return None
+
+
+def _moving(current: tuple[Start, ...], view: Observation, whole: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """The placement groups of what was started that peer."""
     of = {one.osd for one in current}
-    moving = sum(
-        group.is_moving for id, group in view.groups.items()
-        if not of.isdisjoint((*whole.get(id, ()), *group.acting))
-    )  # fmt: skip
-    if moving:
-        return wait(Why.PEERING, moving, osds=tuple(sorted(of)))
-    # One whose memory is unknown has not peaked.
-    growing = tuple(one.osd for one in current if one.peak is None or view.now - one.grown < bounds.steady)
-    return wait(Why.GROWING, osds=growing) if growing else None
+    return [
+        id for id, group in view.groups.items()
+        if group.is_moving and not of.isdisjoint((*whole.get(id, ()), *group.acting))
+    ]  # fmt: skip
 
 
 def _start(progress: Progress, view: Observation, plan: Plan, bounds: Bounds) -> Step:

@@ -27,6 +27,7 @@ _WAITS = {
     " run again with --skip",
     Why.NO_ROOM: "{osds} may take {1}, and {0} has {2} for it: wait, or restart what holds most"
     " (--when-full restart)",
+    Why.STUCK: "{0} placement groups have not moved on for {2} s: {1}. ceph pg {3} query says why",
     Why.BOOTING: "{osds} started, not up yet",
     Why.PEERING: "{0} placement groups peer",
     Why.GROWING: "the memory of {osds} has not peaked",

@@ -19,7 +19,16 @@ from plimsoll_insight.ordered_return.plan import Plan, Returning, plan
 MIB = 2**20
 HOSTS = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
 WHOLE = {"1.0": (0, 2), "1.1": (0, 4), "1.2": (2, 4), "1.3": (1, 3), "1.4": (3, 5), "1.5": (1, 2)}
-BOUNDS = Bounds(reserve=0.1, slow=10, start_within=60, steady=5, patience=100, restarts=False, until_clean=True)
+BOUNDS = Bounds(
+    reserve=0.1,
+    slow=10,
+    start_within=60,
+    steady=5,
+    stuck_after=200,
+    patience=100,
+    restarts=False,
+    until_clean=True,
+)
 PEAK = 200 * MIB
 FLAG = Target(Kind.FLAG, "noout")
 SETTING = Target(Kind.SETTING, "osd_max_backfills")
@@ -48,8 +57,8 @@ def planned(down: Sequence[int], per_host: int = 1, away: Mapping[int, float] | 
                 wave_seconds=Range(10, 70))  # fmt: skip
 
 
-def counts(slow: int | None = 0) -> ClusterCounts:
-    return ClusterCounts(6, 6, 6, {"active+clean": 6}, 10, 0, 0, 0, 0, slow)
+def counts(slow: int | None = 0, degraded: int = 0) -> ClusterCounts:
+    return ClusterCounts(6, 6, 6, {"active+clean": 6}, 10, degraded, 0, 0, 0, slow)
 
 
 def host(free: int = 1000 * MIB, resident: Mapping[int, int] | None = None) -> HostView:

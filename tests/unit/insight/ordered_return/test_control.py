@@ -6,17 +6,20 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.util.frozen import replace
+from plimsoll_insight.ordered_return import messages
 from plimsoll_insight.ordered_return.cluster import Group
 from plimsoll_insight.ordered_return.control import (
     Act,
     HostView,
     Observation,
+    Pace,
     Progress,
     Step,
     Why,
     after,
     begin,
     next_step,
+    wait,
 )
 from tests.unit.insight.ordered_return.seen import (
     BOUNDS,
@@ -190,3 +193,52 @@ def test_it_ends_when_all_is_clean_or_when_all_serve_as_told(until_clean: bool, 
     done = replace(begin(PLAN, HOSTS), waves=())
     assert took(done, view(0, HOSTS, groups=states), until_clean=until_clean)[1].act is act
     assert took(done, view(0, HOSTS))[1].act is Act.DONE
+
+
+def moving(*ids: str, state: str = "peering") -> dict[str, Group]:
+    return groups(UP | {FIRST}) | {id: Group(state, WHOLE[id]) for id in ids}
+
+
+OF_FIRST = sorted(id for id, osds in WHOLE.items() if FIRST in osds)
+
+
+def test_groups_that_peer_and_never_end_hold_by_their_names_after_the_stated_time() -> None:
+    on, two = UP | {FIRST}, OF_FIRST[:2]
+    progress, _ = took(begun(), view(10, on, groups=moving(*two)))
+    for at, ids in ((209, two), (210, two), (211, two[:1])):  # one less
+        progress, step = took(progress, view(at, on, groups=moving(*ids)))
+        assert (step.why, step.osds, step.facts) == (Why.PEERING, (FIRST,), (str(len(ids)),))
+    progress, step = took(progress, view(411, on, groups=moving(*two)))
+    assert step.why is Why.PEERING
+    progress, step = took(progress, view(412, on, groups=moving(*two)))
+    names = f"{two[0]} (peering), {two[1]} (peering)"
+    assert (step.why, step.is_hold, step.facts) == (Why.STUCK, True, ("2", names, "200", two[0]))
+    assert messages.step_words(step, PLAN) == (
+        f"holds: 2 placement groups have not moved on for 200 s: {names}. ceph pg {two[0]} query says why"
+    )
+    assert took(progress, view(413, on))[1].act is not Act.WAIT, "and goes on once they do"
+
+
+def test_each_wave_has_the_whole_time_for_its_groups() -> None:
+    progress = replace(begun(), pace=Pace(wait(Why.PEERING, osds=(SECOND,)), (1,), 0))
+    assert took(progress, view(300, UP | {FIRST}, groups=moving(OF_FIRST[0])))[1].why is Why.PEERING
+
+
+def test_recovery_that_copies_is_not_stuck_and_one_that_does_not_holds() -> None:
+    state = "active+recovery_unfound+degraded"
+    states = {id: Group(state, on) for id, on in WHOLE.items()}
+    progress = replace(begin(PLAN, HOSTS), waves=())
+    for at, copies in ((0, 90), (190, 80), (380, 80), (390, 90)):
+        progress, step = took(progress, view(at, HOSTS, groups=states, counts=counts(degraded=copies)))
+        assert (step.why, step.facts) == (Why.RECOVERING, ("6",))
+    step = took(progress, view(391, HOSTS, groups=states, counts=counts(degraded=80)))[1]
+    assert (step.why, step.facts[1]) == (Why.STUCK, f"1.0 ({state}), 1.1 ({state}), 1.2 ({state}), 3 more")
+
+
+def test_an_osd_without_a_process_on_its_host_holds_instead_of_being_waited_for() -> None:
+    """Its memory has then not peaked, ever."""
+    on, unseen = UP | {FIRST}, {"a": host()}
+    progress = begun()
+    assert took(progress, view(60, on, hosts=unseen))[1].why is Why.GROWING
+    step = took(progress, view(61, on, hosts=unseen))[1]
+    assert (step.why, step.facts[0]) == (Why.MEMORY_UNKNOWN, f"osd.{FIRST}")
