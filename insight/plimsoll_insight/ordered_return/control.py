@@ -105,7 +105,7 @@ class Pace:
 
     step: Step
     """What is waited for, without facts."""
-    left: tuple[int, ...]
+    rest: tuple[int, ...]
     at: float
 
 
@@ -179,14 +179,14 @@ def next_step(
 
 
 def _paced(
-    progress: Progress, why: Why, groups: Sequence[str], left: tuple[int, ...], view: Observation, bounds: Bounds
+    progress: Progress, why: Why, groups: Sequence[str], rest: tuple[int, ...], view: Observation, bounds: Bounds
 ) -> tuple[Progress, Step]:
-    """Waits for these placement groups, of which so much is ``left``; or holds where that became no less for long."""
+    """Waits for these placement groups, or holds where the ``rest`` of the work became no less for long."""
     kind = wait(why, osds=tuple(sorted(one.osd for one in progress.current)))
     pace = progress.pace
     if pace is None or pace.step != kind:
-        pace = Pace(kind, left, view.now)
-    elif (fewest := tuple(map(min, pace.left, left))) != pace.left:
+        pace = Pace(kind, rest, view.now)
+    elif (fewest := tuple(map(min, pace.rest, rest))) != pace.rest:
         pace = Pace(kind, fewest, view.now)
     progress = replace(progress, pace=pace)
     if view.now - pace.at > bounds.stuck_after:
