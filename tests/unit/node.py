@@ -12,6 +12,7 @@ from pathlib import Path
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.congestion.following import Following
 from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.acknowledged import Acknowledgement
@@ -103,6 +104,8 @@ class Node:
         """Of congestion, as they were fetched last."""
         self.used: dict[str, Used] = {}
         """What disks used lately, by ``Disk.key``."""
+        self.following = Following()
+        """The factors of congestion that passes apply."""
         self.rounds = 3
         self.now = NOON
         self.told: list[Outcome] = []
@@ -142,6 +145,7 @@ class Node:
                 orders_unknown=self.orders_unknown,
                 used=lambda: self.used,
                 congestion=lambda: self.factors,
+                following=self.following,
             ),
             mode,
             hypervisor=self.hypervisor,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.app.audit import to_journal
+from plimsoll_agent.app.congestion_following import Follow, following
 from plimsoll_agent.app.fetched import catalogue_actual, congestion_actual, region_orders
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.orders import Orders
@@ -105,12 +106,14 @@ def pass_context(
     without_rules: bool = False,
     locks: ByteLocks | None = None,
     read: Read = schema.read,
+    follow: Follow = Follow.KEEP,
 ) -> PassContext:
     """Rules, memory and caution; with ``read_only`` nothing is written. ``locks`` are those of guests held already.
 
     ``read`` reads the rules file.
 
     ``without_rules``: a missing rules file is a complaint and no error, for commands that only show something.
+    ``follow`` is what the pass may do about congestion.
     Raises ``ConfigError`` if the rules are invalid and there are no last good ones, ``StateError`` if the memory
     cannot be read.
     """
@@ -142,6 +145,7 @@ def pass_context(
     )
     ceph = settings.ceph
     gate = Gate(clusters.read(ceph.conf_files), Ceph(ceph.id, ceph.deadline).health, ceph.blocking_checks)
+    factors = partial(congestion_actual, settings.congestion, settings.catalogue.directory, now)
     return PassContext(
         situation=Situation(
             now=now,
@@ -156,7 +160,8 @@ def pass_context(
             acknowledged=memory.acknowledged,
             orders_unknown=region.unknown,
             used=partial(_used, state),
-            congestion=partial(congestion_actual, settings.congestion, settings.catalogue.directory, now),
+            congestion=factors,
+            following=following(settings, state, follow, factors, now),
         ),
         node_store=node_store,
         notes=notes,

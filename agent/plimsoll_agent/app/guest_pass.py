@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
+from plimsoll_agent.app.congestion_following import Follow
 from plimsoll_agent.app.context import NOTHING_ASKED, Asked, pass_context, run, state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.model.hypervisor import Hypervisor
@@ -53,7 +54,8 @@ def pass_over(
     state = state_of(settings)
     state.prepare()
     with guests_locked(state, uuids, patience=patience) as locks:
-        context = pass_context(settings, request, read_only=False, locks=locks, read=read)
+        follow = Follow.STAY if on_event else Follow.KEEP
+        context = pass_context(settings, request, read_only=False, locks=locks, read=read, follow=follow)
         context = replace(context, caution=replace(context.caution, on_event=on_event))
         scope = Scope(frozenset(uuids))
         return run(settings, hypervisor, context, scope=scope, mode=mode or Mode(settings.mode), tell=tell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+from plimsoll_agent.app.congestion_following import Follow
 from plimsoll_agent.app.context import NOTHING_ASKED, Asked, pass_context, run, state_of
 from plimsoll_agent.app.publish import Publisher, counters_clock
 from plimsoll_agent.config.settings import Settings
@@ -26,11 +27,13 @@ def pass_over_node(
     between: Callable[[], Sequence[Outcome]] = tuple,
     tell: Callable[[Outcome], None] = lambda _: None,
     read: Read = schema.read,
+    follow: Follow = Follow.KEEP,
 ) -> tuple[PassReport, bool]:
     """The pass, in the mode of the settings or in another; and whether ``first`` and its publication succeeded.
 
     ``first`` is called before, while no other pass runs. ``between``: what passes over single guests have changed, or
-    failed to, since the last one. ``read`` reads the rules file. An error is published too.
+    failed to, since the last one. ``read`` reads the rules file; ``follow`` is for ``pass_context``. An error is
+    published too.
 
     Raises ``Busy`` while another one runs, which is counted; ``Unreachable`` if the guests cannot be listed,
     ``ConfigError`` and ``StateError`` as ``pass_context`` does.
@@ -43,7 +46,7 @@ def pass_over_node(
             publisher = Publisher(settings, state, mode)
             source = "rules"
             try:
-                context = pass_context(settings, request, read_only=False, read=read)
+                context = pass_context(settings, request, read_only=False, read=read, follow=follow)
                 source = "libvirt"
                 with connect() as hypervisor:
                     clock = counters_clock(settings)

@@ -134,6 +134,7 @@ def _kinds(node_state: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.DAEMON, _of_json(daemon_status.MOST_BYTES), lambda: daemon_status.load(node_state))
     yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(node_state.clock))
     yield kind(state.CREDITS, _of_json(state.MOST_BYTES), node_state.load_accounts)
+    yield kind(state.FACTORS, _of_json(state.MOST_BYTES), node_state.load_factors)
     yield kind(state.VERSIONS, _of_json(state.MOST_BYTES), node_state.load_versions)
     for file in (
         state.USAGE,

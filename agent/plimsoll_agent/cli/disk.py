@@ -201,9 +201,9 @@ def _state(report: PassReport, outcome: Outcome, past: RecordedChange | None) ->
 def _row(outcome: Outcome, state: str, past: RecordedChange | None, brief: bool) -> tuple[object, ...]:
     """``brief``: limits without what their bursts are."""
     disk, desired = outcome.disk, outcome.decision.desired
-    actual_words, desired_words = sentences.actual_words(disk.actual), sentences.desired_words(desired)
-    if brief and isinstance(disk.actual, Limits):
-        actual_words = short_limits(disk.actual, brief=True)
+    actual_words, desired_words = sentences.actual_words(disk.in_force), sentences.desired_words(desired)
+    if brief and isinstance(disk.in_force, Limits):
+        actual_words = short_limits(disk.in_force, brief=True)
     if brief and isinstance(desired, Desired):
         desired_words = short_limits(desired.limits, brief=True)
     return (
@@ -214,7 +214,7 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None, brief: bool)
         disk.volume_type,
         disk.pool,
         Shown(disk.size, sentences.short_size(disk.size)),
-        Shown(serialize.limits_data(disk.actual), actual_words, _actual_tone(outcome)),
+        Shown(serialize.limits_data(disk.in_force), actual_words, _actual_tone(outcome)),
         Shown(serialize.limits_data(desired), "" if _holds(disk, desired) else desired_words),
         Shown(outcome.result.kind.value, sentences.state_word(outcome, past), TONES.get(state)),
         Shown(serialize.state_reason_data(outcome, past), sentences.state_reason(outcome, past)),
@@ -226,7 +226,7 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None, brief: bool)
 
 
 def _holds(disk: Disk, desired: object) -> bool:
-    return isinstance(desired, Desired) and desired.limits == disk.actual
+    return isinstance(desired, Desired) and desired.limits == disk.in_force
 
 
 def _actual_tone(outcome: Outcome) -> Tone | None:
@@ -349,9 +349,11 @@ class DiskShow(OneDisk, Showing):
             name: Shown(value, _text(value)) for name, value in serialize.disk_data(disk).items() if name != "size"
         }
         fields["size"] = Shown(disk.size, sentences.short_size(disk.size))
-        fields["actual"] = Shown(serialize.limits_data(disk.actual), sentences.actual_words(disk.actual, exact=exact))
+        fields["actual"] = Shown(
+            serialize.limits_data(disk.in_force), sentences.actual_words(disk.in_force, exact=exact)
+        )
         fields["defined"] = Shown(
-            serialize.limits_data(disk.defined), sentences.actual_words(disk.defined, exact=exact)
+            serialize.limits_data(disk.found.defined), sentences.actual_words(disk.found.defined, exact=exact)
         )
         fields["desired"] = Shown(
             serialize.limits_data(outcome.decision.desired),

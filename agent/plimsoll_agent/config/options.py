@@ -13,6 +13,7 @@ from plimsoll_agent.monitor.thresholds import MEASURES, Measure, checked_range
 from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, BlockingCheck
 from plimsoll_agent.reconcile.limit_writer import Bounds
+from plimsoll_agent.rules.model import UUID
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.util import quantities
 from plimsoll_agent.util.quantities import Quantity
@@ -48,6 +49,28 @@ class _Label(types.String):
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not the name of a label")
         return name
+
+
+class FollowMode(types.String):
+    """``observe``, ``enforce``, and the same for single clusters: ``observe, FSID:enforce``."""
+
+    @staticmethod
+    def read(text: str) -> dict[str, str]:
+        """By the cluster's fsid, "" for all others. Raises ``ValueError``."""
+        modes: dict[str, str] = {}
+        for part in text.split(","):
+            fsid, _, mode = part.strip().rpartition(":")
+            if mode not in ("observe", "enforce") or (fsid and not UUID.fullmatch(fsid)):
+                raise ValueError(f"{part.strip()!r} is none of observe, enforce, FSID:observe and FSID:enforce")
+            if fsid in modes:
+                raise ValueError(f"{fsid or mode} is given twice")
+            modes[fsid] = mode
+        return modes
+
+    def __call__(self, value: str) -> str:
+        text = str(super().__call__(value))
+        self.read(text)
+        return text
 
 
 class Measured(types.Integer):
@@ -345,6 +368,14 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             help="Where this node fetches the factors of congested clusters: paths or https URLs of the files that"
             " plimsoll congestion publish writes; of several about one cluster the newest counts. Empty: congestion"
             " is switched off.",
+        ),
+        cfg.Opt(
+            "mode",
+            type=FollowMode(),
+            default="observe",
+            help="observe: factors are shown, and no limit is written for them. enforce: plimsoll daemon reduces the"
+            " limits of disks to which a rule gives a floor (congestion) while their cluster is congested, if mode is"
+            " enforce in [DEFAULT] too. By cluster: observe, FSID:enforce.",
         ),
         cfg.StrOpt(
             "key",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from plimsoll_agent.catalogue import stages
 from plimsoll_agent.catalogue.orders import RegionBrake
 from plimsoll_agent.config import faults
-from plimsoll_agent.config.options import OPTIONS, STALE
+from plimsoll_agent.config.options import OPTIONS, STALE, FollowMode
 from plimsoll_agent.config.oslo import cfg
 from plimsoll_agent.config.probing import ProbeSettings
 from plimsoll_agent.errors import ConfigError
@@ -106,10 +106,17 @@ class CongestionSettings:
     """``files`` is empty where congestion is switched off; ``targets`` are volume types with their seconds."""
 
     files: tuple[str, ...]
+    mode: str
+    """As ``FollowMode`` reads it."""
     key: Path
     targets: tuple[tuple[str, float], ...]
     multiple: float
     osd_label: str
+
+    def enforces(self, cluster: str) -> bool:
+        """Whether limits of this cluster's disks (its fsid) are written for its congestion."""
+        modes = FollowMode.read(self.mode)
+        return modes.get(cluster, modes.get("", "observe")) == "enforce"
 
 
 @frozen(kw_only=True)
@@ -259,6 +266,7 @@ def _settings(conf: Any) -> Settings:
         ),
         congestion=CongestionSettings(
             files=tuple(conf.congestion.files),
+            mode=conf.congestion.mode,
             key=Path(conf.congestion.key),
             targets=tuple(conf.congestion.targets.items()),
             multiple=conf.congestion.multiple,

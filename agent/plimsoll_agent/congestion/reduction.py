@@ -36,6 +36,18 @@ def written(desired: Limits, x: float, floor: Limits | None, share: float = 1.0)
     return Limits.from_mapping(values)
 
 
+def is_reduction(limits: Limits, desired: Limits) -> bool:
+    """Whether these may be what is written in place of ``desired``, whatever x, floor and share are."""
+    alike = all(getattr(limits, name) == getattr(desired, name) for name in ("size_iops_sec", "group_name"))
+    return alike and limits != desired and all(_is_reduced(limits, desired, base) for base in BASES)
+
+
+def _is_reduced(limits: Limits, desired: Limits, base: str) -> bool:
+    names = (base, f"{base}_max", f"{base}_max_length")
+    (rate, *burst), (whole, *full) = ([getattr(each, name) for name in names] for each in (limits, desired))
+    return burst in (full, [0, 0]) and (rate == whole or 0 < rate < whole)
+
+
 def _part(factor: float, rate: int, least: int) -> int:
     """Digits that are errors of multiplication do not count: 0.1 × 3 × 10 is 3."""
     return min(max(ceil(round(min(factor, 1.0) * rate, 6)), least), rate)

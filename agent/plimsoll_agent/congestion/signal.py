@@ -45,7 +45,7 @@ def wait_of(usage: Usage) -> Wait | None:
 
 def _is_below_limits(usage: Usage) -> bool:
     """A disk without a limit may be the one that makes the load."""
-    limits = usage.disk.actual
+    limits = usage.disk.in_force
     if not isinstance(limits, Limits) or usage.shares.keys() != set(limits.rates()) or not usage.shares:
         return False
     return max(usage.shares.values()) < LIGHT_SHARE

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from contextlib import nullcontext, suppress
 
+from plimsoll_agent.app.congestion_following import Follow
 from plimsoll_agent.app.guest_pass import pass_over
 from plimsoll_agent.app.node_pass import pass_over_node
 from plimsoll_agent.config.settings import Settings
@@ -93,7 +94,11 @@ def full_pass(
     """A pass over the whole node, published. It raises nothing. ``read`` reads the rules file."""
     try:
         report, _ = pass_over_node(
-            settings, lambda: nullcontext(connections.get(progress)), between=between.take, read=read
+            settings,
+            lambda: nullcontext(connections.get(progress)),
+            between=between.take,
+            read=read,
+            follow=Follow.MOVE,
         )
         if report.complaint:
             LOG.error("%s", report.complaint)

@@ -21,6 +21,7 @@ from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.app.context import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
+from plimsoll_agent.daemon.congestion_watch import CongestionWatch
 from plimsoll_agent.daemon.connections import MOST_CALLS, Connection, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.rules_watch import RulesWatch
@@ -125,6 +126,7 @@ class Service:
         )
         self._link: Link | None = None
         self._catalogue = CatalogueWatch(settings)
+        self._congestion = CongestionWatch()
         self._look_at = 0.0
         self._stop_by: float | None = None
         self._status = 0
@@ -169,6 +171,8 @@ class Service:
             self._look_at_settings(now)
             self._rules.look(self._settings.rules_file)
             self._look_at_catalogue(now)
+            if self._congestion.changed(self._settings, now):
+                self._schedule.full_pass_due(now)
         self._begin_due(now)
         if now >= self._beat:
             self._tell_how_it_is(now)

@@ -65,7 +65,7 @@ def words(answer: Reduced | NoOpinion | Unknown | None) -> str | None:
         return f"not reduced, x is 1 {cause}"
     share = f"{answer.share:g} × " if answer.share != 1 else ""
     limits, whole = short_limits(answer.limits), short_limits(answer.desired)
-    return f"{factor.x:.2g} × {share}{whole} = {limits} {cause}, observed"
+    return f"{factor.x:.2g} × {share}{whole} = {limits} {cause}{'' if answer.enforced else ', observed'}"
 
 
 def data(answer: Reduced | NoOpinion | Unknown | None) -> dict[str, object] | None:

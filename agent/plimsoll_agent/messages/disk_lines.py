@@ -143,9 +143,9 @@ def names_of(disk: Disk) -> tuple[str, ...]:
 
 
 def _keeps(disk: Disk, manner: Manner) -> str:
-    if not isinstance(disk.actual, Limits):
+    if not isinstance(disk.in_force, Limits):
         return ""
-    return "stays unlimited" if disk.actual.unlimited else f"keeps {manner.limits(disk.actual)}"
+    return "stays unlimited" if disk.in_force.unlimited else f"keeps {manner.limits(disk.in_force)}"
 
 
 def undone_line(

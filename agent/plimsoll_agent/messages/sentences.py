@@ -103,6 +103,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NO_LIMIT: "no source gives a limit",
     Code.NO_CONGESTION_FLOOR: "never reduced: no rule with congestion matches",
     Code.CONGESTION_UNKNOWN: "congestion unknown: {detail}",
+    Code.CONGESTION: lambda facts: _congestion(facts),
     Code.ORPHANED: lambda facts: f"orphaned limits: they came from {_origin(facts)}",
     Code.FOREIGN_LIMIT: "attach-time limits, and no rule has override: true",
     Code.MIGRATING: "the guest is migrating out; the destination sets its limits",
@@ -407,6 +408,8 @@ def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
         parts.append(why_deferred(reason).removeprefix("deferred ").removeprefix("deferred: "))
     elif state_word(outcome) not in ("in sync", "no limits"):
         parts.append(words(reason) if outcome.missed is None else missed_words(outcome.missed, reason))
+    if outcome.after.reduced is not None:
+        parts.append("reduced under congestion")
     if drift and kind is Kind.IN_SYNC:
         parts.insert(0, "libvirt's definition differs")
     elif drift and kind is Kind.LEFT_ALONE:
@@ -414,6 +417,17 @@ def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
     if outcome.acknowledged is not None:
         parts.append(words(outcome.acknowledged))
     return "; ".join(parts)
+
+
+def _congestion(facts: Mapping[str, Any]) -> str:
+    place = f"{facts['class'] or 'unknown class'} of cluster {short_fsid(facts['cluster'])}"
+    disks = facts.get("members")
+    number = "" if disks is None else f"{plural(len(disks), 'disk')}, "
+    if facts.get("failed"):
+        return f"{number}{place}: not changed, as before"
+    if facts["x"] >= 1:
+        return f"{number}{place}: not reduced any more"
+    return f"{number}{place}: reduced, x is {facts['x']:.2g}"
 
 
 def _acknowledged(outcome: Outcome) -> str:

@@ -86,7 +86,7 @@ def state_reason_data(outcome: Outcome, past: RecordedChange | None = None) -> d
 def outcome_data(outcome: Outcome, impacts: Impacts = _NO_IMPACTS) -> dict[str, object]:
     disk, key = outcome.after, outcome.disk.key
     return disk_data(disk) | {
-        "actual": limits_data(disk.actual),
+        "actual": limits_data(disk.in_force),
         "defined": limits_data(disk.defined),
         "drifted": disk.drifted,
         "desired": limits_data(outcome.decision.desired),

@@ -18,9 +18,11 @@ SMALL_RAISE = 1.5
 
 
 class Direction(StrEnum):
-    """What a change does; if any parameter is raised, it is RAISE."""
+    """What a change does, in the order of what it allows; if any parameter is raised, it is RAISE."""
 
     LOWER = "lower"
+    RESTORE = "restore"
+    """Back towards what the disk has without a reduction under congestion, and not above it."""
     RAISE = "raise"
     REMOVE = "remove"
 

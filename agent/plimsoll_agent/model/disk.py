@@ -8,7 +8,7 @@ from dataclasses import field
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 # libvirt's default for <host name='…'/> without a port: Ceph's msgr v1 port.
 MONITOR_PORT = "6789"
@@ -121,7 +121,9 @@ class Disk:
     size: int | None = None
     """Its size in bytes, from libvirt; None if it was not read."""
     actual: Limits | Unknown | None = field(default=None)
-    """QEMU's limits; None if they were not read."""
+    """QEMU's limits; None if they were not read. Of a disk that is reduced, those that it has without that."""
+    reduced: Limits | None = None
+    """QEMU's limits, where plimsoll has reduced them under congestion."""
 
     @property
     def path(self) -> str:
@@ -161,6 +163,18 @@ class Disk:
     def behind_filters(self) -> Reason | None:
         """Why its limits are not set: its throttle filters; None without any."""
         return filtered(self.filters) if self.filters else None
+
+    @property
+    def in_force(self) -> Limits | Unknown | None:
+        """QEMU's limits."""
+        return self.actual if self.reduced is None else self.reduced
+
+    @property
+    def found(self) -> Disk:
+        """The disk as it was observed, whatever plimsoll knows of its limits."""
+        if self.reduced is None:
+            return self
+        return replace(self, actual=self.reduced, defined=self.reduced, reduced=None)
 
     @property
     def drifted(self) -> bool:

@@ -50,6 +50,8 @@ class Happening(StrEnum):
     RECORD_STARTED = "record-started"
     CHANGED_EXTERNALLY = "changed-externally"
     """Something else changed a disk whose desired limits are unknown, so nothing is reverted."""
+    CONGESTION = "congestion"
+    """Limits were reduced under congestion, or restored: those of several disks of a device class."""
 
 
 @frozen(kw_only=True)

@@ -57,6 +57,8 @@ class Mark:
     foreign: bool = False
     hold: MarkedHold | None = None
     released: str | None = None
+    reduced: bool = False
+    """Its limits are lower than ``applied``, or ``desired``, since its cluster is congested."""
 
     @property
     def digest(self) -> str:
@@ -87,7 +89,7 @@ def _digest(mark: Mark) -> str:  # cached, since a pass needs each twice
 
 def _disk(name: str, mark: Mark) -> ET.Element:
     disk = ET.Element("disk", name=name, since=_written(mark.since))
-    for word, is_set in (("enforced", mark.enforced), ("foreign", mark.foreign)):
+    for word, is_set in (("enforced", mark.enforced), ("foreign", mark.foreign), ("reduced", mark.reduced)):
         if is_set:
             disk.set(word, "yes")
     for word, text in (("type", mark.by_type), ("revision", mark.revision)):
@@ -162,7 +164,7 @@ def read(marks: ET.Element) -> Marks:
     for element in marks:
         if _word(element) != "disk":
             raise UnreadableMark(f"<{element.tag[:40]}> in it")
-        others = {"enforced", "foreign", "type", "revision", "released", "released-type", "later"}
+        others = {"enforced", "foreign", "reduced", "type", "revision", "released", "released-type", "later"}
         name = _attributes(element, {"name", "since"}, others)["name"]
         if name in disks:
             raise UnreadableMark(f"disk {name[:80]!r} is listed twice")
@@ -188,6 +190,7 @@ def _read_disk(element: ET.Element) -> Mark:
         foreign=_read_yes(element, "foreign"),
         hold=None if hold is None else _read_hold(hold),
         released=element.get("released-type", "") if _read_yes(element, "released") else None,
+        reduced=_read_yes(element, "reduced"),
     )
 
 

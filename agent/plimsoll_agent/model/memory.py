@@ -84,6 +84,9 @@ class Remembered:
     """The kind of source of ``desired``, by its reason, or ``RULE_UNMANAGES``; None if unknown."""
     released: str | None = None
     """The volume type ("" for none) for which orphaned limits of this disk were released; None without a release."""
+    reduced: Limits | None = None
+    """What plimsoll set last under congestion, in place of ``unreduced``; None for a disk that is not reduced."""
+    unreduced: Limits | None = None
     taken_over: Moment | None = None
     """When a disk without limits that a rule had left alone got its first ones; None for any other disk."""
 

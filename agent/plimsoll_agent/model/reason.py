@@ -62,6 +62,7 @@ class Code(StrEnum):
     NO_LIMIT = "no-limit"
     NO_CONGESTION_FLOOR = "no-congestion-floor"
     CONGESTION_UNKNOWN = "congestion-unknown"
+    CONGESTION = "congestion"
     FOREIGN_LIMIT = "foreign-limit"
     ORPHANED = "orphaned"
     MIGRATING = "migrating"

@@ -204,11 +204,12 @@ def _sharers(usage: Usage, of_guest: Sequence[Usage]) -> Sequence[Usage]:
 
 
 def _group(usage: Usage) -> str | None:
-    return usage.disk.actual.group_name if isinstance(usage.disk.actual, Limits) else None
+    limits = usage.disk.in_force
+    return limits.group_name if isinstance(limits, Limits) else None
 
 
 def _against_limits(usage: Usage, sharers: Sequence[Usage]) -> Usage:
-    limits, reading, rates = usage.disk.actual, usage.reading, usage.rates
+    limits, reading, rates = usage.disk.in_force, usage.reading, usage.rates
     usage = replace(usage, sharing=len(sharers))
     together = [sharer.rates for sharer in sharers if sharer.rates is not None]
     # If the rates of one are unknown, so is their sum.

@@ -58,6 +58,10 @@ class LastDisk:
     """The share of each limit that it used in that time, by the limit's name."""
     allowed: Mapping[str, Amount] = field(default_factory=dict)
     """What each of these limits allowed a second, its burst included."""
+    unreduced: Limits | None = None
+    """The limits without a reduction under congestion; None for a disk that is not reduced."""
+    device_class: str | None = None
+    """The class of its pool for which it is reduced."""
     saved: Mapping[str, Amount] = field(default_factory=dict)
     """The share of each burst that is saved, by the limit's name; where it is known."""
     server: str | None = None
@@ -479,7 +483,8 @@ def _since(before: LastDisk | None, outcome: Outcome, now: datetime) -> datetime
 
 def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, since: datetime | None) -> LastDisk:
     disk, desired = outcome.after, outcome.decision.desired
-    rates, then, hold = usage.rates, usage.disk.actual, report.situation.hold(outcome.disk)
+    rates, then, hold = usage.rates, usage.disk.in_force, report.situation.hold(outcome.disk)
+    following = report.situation.following
     return LastDisk(
         named=disk.named,
         volume_type=disk.volume_type,
@@ -487,7 +492,9 @@ def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, sinc
         cluster=disk.cluster,
         kind=outcome.result.kind,
         reason=outcome.result.reason,
-        actual=disk.actual if isinstance(disk.actual, Limits) else None,
+        actual=disk.in_force if isinstance(disk.in_force, Limits) else None,
+        unreduced=disk.actual if disk.reduced is not None and isinstance(disk.actual, Limits) else None,
+        device_class=following.device_class(disk.cluster, disk.pool) if disk.reduced is not None else None,
         desired=desired.limits if isinstance(desired, Desired) else outcome.missed,
         drifted=disk.drifted,
         corrected=reverts + _reverts(outcome),

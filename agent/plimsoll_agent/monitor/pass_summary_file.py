@@ -96,7 +96,7 @@ def _disk(value: Mapping[str, Any]) -> LastDisk:
         "reading": maybe(_reading, value["reading"]),
         "acknowledged": maybe(Reason.from_record, value["acknowledged"]),
     }
-    return value_of(LastDisk, {**value, **of_other_form}, "saved")
+    return value_of(LastDisk, {**value, **of_other_form}, "saved", "unreduced", "device_class")
 
 
 def _reading(value: Any) -> Reading:

@@ -1,8 +1,9 @@
 """What disks are promised, and what they take, by pool and volume type: ``PER_POOL`` series of each pair on a node,
 and ``PER_LIGHT`` of each pool with readings: what its light disks waited.
 
-The promise of a disk is its actual limit on requests, or on bytes, of reads and writes together, without its burst.
-A disk without one has no promise: it is counted as unlimited, and adds nothing to the sum.
+The promise of a disk is its actual limit on requests, or on bytes, of reads and writes together, without its burst
+and without a reduction under congestion. A disk without one has no promise: it is counted as unlimited, and adds
+nothing to the sum.
 """
 
 from __future__ import annotations
@@ -61,9 +62,10 @@ def _promised(disks: Sequence[LastDisk], unit: Unit) -> int:
     promises: dict[object, int] = {}
     for disk in disks:
         if disk.actual is not None:
-            group = disk.actual.group_name
+            limits = disk.unreduced or disk.actual
+            group = limits.group_name
             scope = disk.named.key if group is None else (disk.named.guest_uuid, group)
-            promises[scope] = promise(disk.actual, unit) or 0
+            promises[scope] = promise(limits, unit) or 0
     return sum(promises.values())
 
 

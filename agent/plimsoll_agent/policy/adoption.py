@@ -104,6 +104,8 @@ def _remembered(mark: Mark, entry: Remembered | None, disk: Disk, now: datetime)
         later=mark.later,
         mark=mark.digest,
         released=mark.released,
+        reduced=disk.reduced,
+        unreduced=disk.actual if disk.reduced is not None and isinstance(disk.actual, Limits) else None,
     )
 
 
@@ -146,7 +148,7 @@ def mark_for(entry: Remembered | None, hold: Hold | None) -> Mark | None:
     claim = None if hold is None else as_marked(hold)
     if entry is None:
         return None if claim is None else Mark(desired=None, since=claim.since, applied=None, hold=claim)
-    if claim is None and entry.desired is entry.applied is entry.restore_to is None:
+    if claim is None and entry.desired is entry.applied is entry.restore_to is entry.reduced is None:
         return None
     return Mark(
         desired=entry.desired,
@@ -161,6 +163,7 @@ def mark_for(entry: Remembered | None, hold: Hold | None) -> Mark | None:
         foreign=entry.foreign,
         hold=claim,
         released=entry.released,
+        reduced=entry.reduced is not None,
     )
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of, Orders, Withdrawal
+from plimsoll_agent.congestion.following import Following
 from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.credits import ledger
 from plimsoll_agent.credits.ledger import Account
@@ -67,6 +68,8 @@ class Situation:
     """What disks have saved of their bursts, by ``credits.ledger.account_key``."""
     congestion: Callable[[], Factors | None] = field(default=lambda: None, compare=False)
     """Reads the factors of congestion; None where that is switched off."""
+    following: Following = field(default_factory=Following)
+    """The factors that are applied."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.

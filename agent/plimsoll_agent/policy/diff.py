@@ -16,6 +16,19 @@ EXTERNAL = (Code.CHANGED_OVER_QMP, Code.EXTERNAL_CHANGE)
 """Causes that are external changes."""
 
 
+@frozen(kw_only=True)
+class Reduction:
+    """Of a change under congestion, or of one that ends it."""
+
+    of: Limits
+    """What the disk has after it without the reduction: the same as ``after``, if it is none any more."""
+    own: Change | None
+    """The change of these limits, if they change too."""
+    x: float
+    cluster: str
+    device_class: str
+
+
 @frozen
 class Change:
     """Set ``after`` in place of ``before``."""
@@ -30,6 +43,18 @@ class Change:
     """Why ``before`` differs."""
     members: tuple[tuple[str, Limits | Unknown], ...] = field(default=(), compare=False)
     """Of a change of a group: its members' ``Disk.key``, and their defined limits when the change was judged."""
+
+    reduction: Reduction | None = None
+
+    @property
+    def unreduced(self) -> Limits:
+        """``after`` without a reduction under congestion: what memory, brake and undo know."""
+        return self.after if self.reduction is None else self.reduction.of
+
+    @property
+    def own(self) -> Change | None:
+        """The change of the limits without a reduction; None if only the reduction changes."""
+        return self if self.reduction is None else self.reduction.own
 
     @property
     def leaves_group(self) -> bool:

@@ -87,7 +87,7 @@ def _taken(change: RecordedChange, disk: Disk, situation: Situation) -> Remember
         entry = replace(
             entry, desired=desired, since=since, enforced=True, revision=change.revision, later=None, pending=None
         )
-    return remembered_after(change, entry, now)
+    return _after_own(change, entry, now)
 
 
 @frozen(kw_only=True)
@@ -163,11 +163,13 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
         )
     after = replace(after, released=_released(disk, decision, after))
     change = findings.applied.get(disk.key)
-    actual = disk.actual if change is None else change.after
+    actual = disk.actual if change is None else change.unreduced
     right = decision.stands(actual)
     # Only a hold in force protects the limits before it: without one, they may still be changed externally.
     if findings.enforcing and right and desired.reason.code is Code.HOLD and after.restore_to is None:
         after = _held(disk, after)
+    if isinstance(disk.actual, Limits):
+        after = replace(after, reduced=disk.reduced, unreduced=None if disk.reduced is None else disk.actual)
     if change is not None:
         after = remembered_after(change, after, now)
     if (
@@ -218,7 +220,7 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
         return Remembered(desired=None, since=now, seen=now, applied=None, attachment=disk.attachment)
     # It was reattached: the limits that plimsoll set are gone, those desired are the same.
     fresh = replace(entry, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
-    return replace(fresh, seen=now, attachment=disk.attachment)
+    return replace(fresh, seen=now, attachment=disk.attachment, reduced=None, unreduced=None)
 
 
 def _held(disk: Disk, entry: Remembered) -> Remembered:
@@ -232,8 +234,20 @@ def is_foreign(reason: Reason) -> bool:
     return reason.code is Code.UNDONE and bool(reason.facts.get("foreign"))
 
 
-def remembered_after(change: Change | RecordedChange, entry: Remembered, now: datetime) -> Remembered:
+def remembered_after(change: Change, entry: Remembered, now: datetime) -> Remembered:
     """The memory of a disk that was changed; after an undo its limits may be external."""
+    own, reduction = change.own, change.reduction
+    if own is not None:
+        entry = _after_own(own, entry, now)
+    elif entry.applied is not None and change.after == change.unreduced:
+        entry = replace(entry, applied=change.after)  # with as much of its bursts as is saved now
+    if reduction is None or change.after == reduction.of:
+        return replace(entry, reduced=None, unreduced=None)
+    return replace(entry, reduced=change.after, unreduced=reduction.of)
+
+
+def _after_own(change: Change | RecordedChange, entry: Remembered, now: datetime) -> Remembered:
+    """The memory after a change, without what congestion makes of it."""
     code = change.reason.code
     if code is Code.HOLD and entry.restore_to is None:
         entry = replace(entry, restore_to=change.before, foreign=entry.applied is None)

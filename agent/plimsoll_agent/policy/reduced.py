@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from plimsoll_agent.congestion.law import Action
 from plimsoll_agent.congestion.published import Factor
 from plimsoll_agent.congestion.reduction import written
 from plimsoll_agent.model.disk import Disk
@@ -12,7 +13,7 @@ from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, NoOpinion, Situation, no_opinion_of
 from plimsoll_agent.rules.model import UnderCongestion
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 
 @frozen(kw_only=True)
@@ -25,6 +26,8 @@ class Reduced:
     issued: datetime
     share: float
     rule: str
+    enforced: bool
+    """They are written; else only shown."""
 
 
 def reduced(disk: Disk, decision: Decision, situation: Situation) -> Reduced | NoOpinion | Unknown | None:
@@ -34,12 +37,23 @@ def reduced(disk: Disk, decision: Decision, situation: Situation) -> Reduced | N
         return None
     if not isinstance(desired, Desired) or desired.limits.unlimited or origin_of(desired.reason.code).aside:
         return NoOpinion(desired.reason) if not isinstance(desired, Unknown) else desired
-    bounds = _bounds(disk, situation)
+    bounds = bounds_of(disk, situation)
     if isinstance(bounds, NoOpinion | Unknown):
         return bounds
-    file = factors.clusters.get(disk.cluster or "")
-    factor = None if file is None else file.of((disk.cluster or "", disk.pool))
-    if file is None or factor is None:
+    pool = disk.cluster or "", disk.pool
+    file, own = factors.clusters.get(disk.cluster or ""), situation.following.pools.get(pool)
+    factor, at = (None, situation.now) if file is None else (file.of(pool), file.issued)
+    if own is not None:
+        factor = factor or Factor(
+            cluster=pool[0],
+            device_class=own.device_class,
+            x=own.x,
+            action=Action.NO_SIGNAL.value,
+            latency=None,
+            target=None,
+        )
+        factor = replace(factor, x=own.x)
+    if factor is None:
         missing = factors.fault or f"no device class of pool {disk.pool} is published"
         return Unknown(because(Code.CONGESTION_UNKNOWN, detail=missing))
     rule, bound = bounds
@@ -47,13 +61,14 @@ def reduced(disk: Disk, decision: Decision, situation: Situation) -> Reduced | N
         limits=written(desired.limits, factor.x, bound.floor, bound.share),
         desired=desired.limits,
         factor=factor,
-        issued=file.issued,
+        issued=at,
         share=bound.share,
         rule=rule,
+        enforced=own is not None,
     )
 
 
-def _bounds(disk: Disk, situation: Situation) -> tuple[str, UnderCongestion] | NoOpinion | Unknown:
+def bounds_of(disk: Disk, situation: Situation) -> tuple[str, UnderCongestion] | NoOpinion | Unknown:
     """Those of the first rule that matches and has them, with its name."""
     for rule in situation.rules.rules:
         if rule.congestion is None:

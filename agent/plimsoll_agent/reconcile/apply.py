@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
@@ -63,6 +64,7 @@ class Applier:
         self._started = time.monotonic()
         self._errands: list[_Errand] = []
         self._gave_up = False
+        self._follows = True
         self.applied: dict[str, Change] = {}
         """The changes that this pass made, by ``Disk.key``."""
 
@@ -83,7 +85,10 @@ class Applier:
             for outcome in outcomes
             if outcome.change is not None and outcome.result.kind is Kind.PLANNED
         ]
-        if errands and not self._intend(errands):
+        for errand in errands:
+            if not self._follows and _only_reduces(errand.change):
+                errand.result = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
+        if errands and not self._intend([errand for errand in errands if errand.result is None]):
             failures = {outcome.disk.key: outcome.result for outcome in without_record(outcomes)}
             for errand in errands:
                 result = failures[errand.change.disk.key]
@@ -179,17 +184,31 @@ class Applier:
                 self.applied[errand.change.disk.key] = errand.change
 
     def _intend(self, errands: Sequence[_Errand]) -> bool:
-        """Record the intents. False when that cannot be done."""
+        """Record the intents. False when that cannot be done.
+
+        Of a disk whose own limits do not change, only the entry of its device class is recorded.
+        """
+        own = [(errand, change) for errand in errands if (change := errand.change.own) is not None]
         try:
+            if reductions := [each.change for each in errands if each.change.reduction is not None]:
+                self._node_store.intend_reductions(reductions, self._now)
             ids = self._node_store.intend(
-                [errand.change for errand in errands], self._now, self._revision, self._situation.rules.revision
+                [change for _, change in own], self._now, self._revision, self._situation.rules.revision
             )
         except StateError as error:
             self._notes.add(Code.NO_RECORD, error)
             return False
-        for errand, id_ in zip(errands, ids, strict=True):
+        for (errand, _), id_ in zip(own, ids, strict=True):
             errand.id = id_
         return True
+
+    def follow(self, pools: Pools) -> None:
+        """Save the factors that this pass applies. If that fails, nothing is reduced further."""
+        try:
+            self._node_store.save_factors(pools)
+        except StateError as error:
+            self._notes.add(Code.NO_RECORD, error)
+            self._follows = False
 
     def marks(
         self, disks: Sequence[Disk], memory: Mapping[str, Remembered], *, saved: bool = True
@@ -214,7 +233,15 @@ class Applier:
             if errand.id is not None and errand.result is not None
         ]
         now = self._now + timedelta(seconds=time.monotonic() - self._started)
+        without_effect = (Kind.FAILED, Kind.DEFERRED, Kind.LEFT_ALONE)
+        failures = [
+            each.change
+            for each in self._errands
+            if each.change.reduction is not None and each.result is not None and each.result.kind in without_effect
+        ]
         with self._notes.taking(Code.NO_RESULTS):
+            if failures:
+                self._node_store.intend_reductions(failures, now, failed=True)
             self._node_store.conclude(conclusions, now)
 
 
@@ -234,17 +261,27 @@ class _Errand:
 def without_record(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes, without the planned changes that are not made without a record.
 
-    Without a record a limit may only be lowered. A disk that is not changed also stops changes of its groups.
+    Without a record a limit may only be lowered, or restored. A disk that is not changed also stops changes of its
+    groups.
     """
     failure = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
     return withheld(
         [
             replace(each, result=failure)
-            if each.result.kind is Kind.PLANNED and each.change and each.change.direction is not Direction.LOWER
+            if each.result.kind is Kind.PLANNED and each.change and _needs_record(each.change)
             else each
             for each in outcomes
         ]
     )
+
+
+def _needs_record(change: Change) -> bool:
+    """Whether it is not made without a record. A limit is restored then, but not reduced."""
+    return change.direction in (Direction.RAISE, Direction.REMOVE) or _only_reduces(change)
+
+
+def _only_reduces(change: Change) -> bool:
+    return change.own is None and change.direction is Direction.LOWER
 
 
 def _detail(result: Result) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from plimsoll_agent.model.direction import direction, most_permissive
+from plimsoll_agent.model.direction import Direction, direction, most_permissive
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
@@ -85,9 +85,9 @@ def _judged(guest: list[Outcome]) -> list[Outcome]:
         change = outcome.change
         if change is None or change.after.group_name is None:
             return outcome
-        members = [each.disk for each in guest if may_be_in(change.after.group_name, each.disk)]
+        members = [each.disk.found for each in guest if may_be_in(change.after.group_name, each.disk.found)]
         others = (
-            direction(disk.actual, change.after)
+            _restored(change, direction(disk.actual, change.after))
             for disk in members
             if isinstance(disk.actual, Limits) and disk.actual != change.after
         )
@@ -98,6 +98,11 @@ def _judged(guest: list[Outcome]) -> list[Outcome]:
         )
 
     return [with_members(outcome) for outcome in guest]
+
+
+def _restored(change: Change, how: Direction) -> Direction:
+    """Where only the reduction of a group changes, it does for each member."""
+    return Direction.RESTORE if change.own is None and how is Direction.RAISE else how
 
 
 def _is_planned(outcome: Outcome) -> bool:
@@ -124,11 +129,13 @@ def _obstacles(desired: Change, guest: Sequence[Outcome], deadlock: Sequence[Cha
             leaves_too_late = desired in deadlock and change.before.group_name == group
             if change.after != after and (change.after.group_name == group or leaves_too_late):
                 yield because(Code.GROUP_DISAGREES, group=group, target=target)
-        elif may_be_in(group, member.disk):
+        elif may_be_in(group, member.disk.found):
+            if desired.own is None and member.disk.reduced is not None and member.disk.actual == after:
+                continue  # it gets back what it has
             in_sync = member.result.kind is Kind.IN_SYNC and member.result.reason.code is not Code.HOLD
             if not in_sync:
                 yield _kept_by(member, group)
-            elif member.disk.actual != after:
+            elif member.disk.in_force != after:
                 yield because(Code.GROUP_DISAGREES, group=group, target=target)
 
 

@@ -107,6 +107,7 @@ BLOCKING_CHECKS = tuple(
 )
 
 
+_ASKED_FOR = (Direction.RAISE, Direction.REMOVE)
 Ask = Callable[[Cluster], ClusterHealth]
 """Raises ``PlimsollError`` where the health is unknown."""
 
@@ -136,7 +137,7 @@ class Gate:
 
     def asks_for(self, change: Change) -> bool:
         """Whether a cluster is asked before the change is made."""
-        return bool(self.blocking) and change.direction is not Direction.LOWER and not _ignores_health(change)
+        return bool(self.blocking) and change.direction in _ASKED_FOR and not _ignores_health(change)
 
     def health(self, cluster: Cluster) -> ClusterHealth:
         """Raises ``PlimsollError`` where the health is unknown, or another cluster answers."""

@@ -165,9 +165,14 @@ class Writer:
             self.hung.add(uuid)
 
     def _define(self, change: Change) -> None:
-        """Set the limits in the persistent definition too; best effort, since Nova rewrites it anyway."""
+        """Set the limits in the persistent definition too; best effort, since Nova rewrites it anyway.
+
+        Without a reduction under congestion: a guest that starts again has its own limits.
+        """
+        if change.own is None:
+            return
         try:
-            self._hypervisor.define_limits(change.disk, change.after)
+            self._hypervisor.define_limits(change.disk, change.unreduced)
         except PlimsollError as error:
             self._note_hung(change.disk.guest.uuid, error)
             LOG.info("%r %s: not in the persistent definition: %s", change.disk.guest.name, change.disk.target, error)

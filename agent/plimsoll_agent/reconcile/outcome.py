@@ -87,9 +87,10 @@ class Outcome:
     def after(self) -> Disk:
         """The disk after the pass."""
         if self.result.kind is Kind.CHANGED and self.change is not None:
-            return replace(self.disk, actual=self.change.after, defined=self.change.after)
+            of, after = self.change.unreduced, self.change.after
+            return replace(self.disk, actual=of, defined=of, reduced=None if after == of else after)
         if self.result.kind is Kind.UNKNOWN and not isinstance(self.decision.written, Unknown):
-            return replace(self.disk, actual=Unknown(self.result.reason))
+            return replace(self.disk, actual=Unknown(self.result.reason), reduced=None)
         return self.disk
 
     @property

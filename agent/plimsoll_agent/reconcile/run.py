@@ -35,6 +35,7 @@ from plimsoll_agent.reconcile.keep import Sight, unseen
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, observe
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.reducing import recognised, with_reductions
 from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst, with_arrivals
 from plimsoll_agent.reconcile.withdrawal import with_limits_of_before
 from plimsoll_agent.store.clock import uptime
@@ -57,6 +58,8 @@ class Decider:
     """Of each observed disk, in their order."""
     lasting: bool = True
     """Its decisions last: the brake checks them, and they are remembered. Else they are only written."""
+    reduces: bool = True
+    """Other disks than those that it changes follow congestion, or are restored."""
 
 
 def by_sources(sources: tuple[Source, ...]) -> Decider:
@@ -105,7 +108,7 @@ def run_pass(
             at_once=bounds.at_once,
         )
         stopwatch.ended("observe")
-        situation = _recalled(observation, look_at, situation, mode, node_store, notes)
+        observation, situation = _recalled(observation, look_at, situation, mode, node_store, notes)
         if scope.everything and mode is not Mode.PLAN:
             situation = without_what_left(situation, hypervisor, node_store)
         attachments = situation.attachments
@@ -114,7 +117,7 @@ def run_pass(
         stopwatch.ended("decide")
         healthy = frozenset[str]()
         if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
-            outcomes = gated(caution.gate, outcomes)
+            outcomes = gated(caution.gate, outcomes, situation if plan.reduces else None)
             healthy = _healthy(caution.gate, outcomes)
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)
@@ -141,6 +144,8 @@ def run_pass(
                 pause=caution.paused,
                 retries_trial=not caution.on_event,
             )
+            if situation.following.saves and scope.everything and plan.reduces:
+                applier.follow(situation.following.pools)
             try:
                 outcomes = applier.apply(outcomes, tell)
                 stopwatch.ended("apply")
@@ -193,6 +198,8 @@ class Considered:
     paused: Reason | None
     weighed: bool
     """The brake looked at it."""
+    reduces: bool
+    """Limits are reduced under congestion, and restored."""
 
 
 def planned(
@@ -211,22 +218,26 @@ def planned(
     It asks no guest and no cluster, and writes nothing.
     """
     situation = replace(situation, accounts=node_store.accounts())
-    situation = _recalled(observation, looked_at, situation, Mode.PLAN, node_store, notes)
+    observation, situation = _recalled(observation, looked_at, situation, Mode.PLAN, node_store, notes)
     return _considered(observation, looked_at, scope, situation, Mode.PLAN, decider, node_store, caution)
 
 
 def _recalled(
     observation: Observation, looked_at: Scope, situation: Situation, mode: Mode, node_store: NodeStore, notes: Notes
-) -> Situation:
-    """The situation with what the record and the guests' marks have of these disks."""
+) -> tuple[Observation, Situation]:
+    """The disks as they are without a reduction under congestion, and the situation with what the record and the
+    guests' marks have of them.
+    """
     read_only = mode is Mode.PLAN
+    disks = recognised(observation.disks, situation, lambda: node_store.intended(situation.now))
+    observation = replace(observation, disks=disks)
     with notes.taking(Code.NOT_SETTLED):
         everything = looked_at.everything and not observation.unreachable
         ours = node_store.settle(observation.disks, situation, everything=everything, read_only=read_only)
         situation = replace(situation, memory={**situation.memory, **ours})
         situation = with_limits_of_before(situation, node_store)
     now = with_what_came(situation, observation.disks, node_store, notes, read_only=read_only)
-    return replace(now, accounts=with_arrivals(situation, now, observation.disks))
+    return observation, replace(now, accounts=with_arrivals(situation, now, observation.disks))
 
 
 def _considered(
@@ -258,7 +269,8 @@ def _considered(
         stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
     of = len(outcomes)
     observation, outcomes = _in_scope(scope, observation, outcomes)
-    outcomes = _some_deferred(outcomes, situation, caution, pause, stop)
+    reduces = decider.reduces and mode is not Mode.OBSERVE and pause is None
+    outcomes = _some_deferred(outcomes, situation, caution, pause, stop, reduces=reduces)
     return Considered(
         situation=situation,
         seen=observation,
@@ -268,6 +280,7 @@ def _considered(
         stop=stop,
         paused=pause,
         weighed=weighs,
+        reduces=reduces,
     )
 
 
@@ -365,18 +378,24 @@ def _in_scope(
 
 
 def _some_deferred(
-    outcomes: Sequence[Outcome], situation: Situation, caution: Caution, pause: Reason | None, stop: Braked | None
+    outcomes: Sequence[Outcome],
+    situation: Situation,
+    caution: Caution,
+    pause: Reason | None,
+    stop: Braked | None,
+    *,
+    reduces: bool,
 ) -> list[Outcome]:
     """The outcomes, with planned changes deferred by the brake, a pause, unknown orders, an external change, or in
-    the same group.
+    the same group; with what congestion makes of the others, if the pass ``reduces``.
     """
     if stop is not None:
         outcomes = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in outcomes]
         outcomes = _as_saved(outcomes, situation)
-    results = judged([_deferred(o, _reason_to_defer(o, situation, caution, pause)) for o in outcomes])
+    results = [_deferred(o, _reason_to_defer(o, situation, caution, pause)) for o in outcomes]
     if situation.orders_unknown is not None:
-        results = [_not_raised(o, situation.orders_unknown) for o in results]
-    return withheld(results)
+        results = [_not_raised(o, situation.orders_unknown) for o in judged(results)]
+    return withheld(judged(with_reductions(results, situation) if reduces else results))
 
 
 def _as_saved(outcomes: Sequence[Outcome], situation: Situation) -> list[Outcome]:
@@ -422,11 +441,15 @@ def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     return as_before if withdrawal is not None or as_before.change.direction is Direction.LOWER else deferral
 
 
-def gated(gate: Gate, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes, with planned changes deferred by the health gate, which asks their clusters."""
+def gated(gate: Gate, outcomes: Sequence[Outcome], situation: Situation | None = None) -> list[Outcome]:
+    """The outcomes, with planned changes deferred by the health gate, which asks their clusters.
+
+    With a ``situation`` these disks' limits of before are reduced under congestion in place of the new ones.
+    """
     changes = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
     reasons = gate.keeps(changes)
-    return withheld([_deferred(o, reasons.get(o.disk.key)) for o in outcomes])
+    results = [_deferred(o, reasons.get(o.disk.key)) for o in outcomes]
+    return withheld(judged(with_reductions(results, situation)) if situation is not None and reasons else results)
 
 
 def _healthy(gate: Gate, outcomes: Iterable[Outcome]) -> frozenset[str]:

@@ -132,7 +132,7 @@ def _member(outcome: Outcome, reading: Reading | None) -> Member:
     return Member(
         key=disk.key,
         attachment=disk.attachment,
-        actual=disk.actual,
+        actual=disk.in_force,
         applied=None if ours is None else ours.applied,
         desired=None if ours is None else ours.desired,
         reading=reading,

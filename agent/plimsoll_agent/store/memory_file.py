@@ -22,7 +22,7 @@ VERSION = 6
 Entry = TypeVar("Entry", Hold, Acknowledgement)
 MOST_REMEMBERED = 6 * 2**20
 """The most bytes for disks, enough for some 8,000: tenants could create any number of guests."""
-_LATER_PARTS = "later", "mark", "source", "released", "taken_over", "pending"
+_LATER_PARTS = "later", "mark", "source", "released", "taken_over", "pending", "reduced", "unreduced"
 """Not in files of earlier releases."""
 
 

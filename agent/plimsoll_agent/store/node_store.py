@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +13,7 @@ from typing import TypeVar
 from plimsoll_agent.catalogue.attachments import Attachments, sight
 from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import Stages
+from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.credits.ledger import Account, newest, whole
 from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.approvals import Approval
@@ -28,10 +29,11 @@ from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.memory import is_foreign, settled
-from plimsoll_agent.store import record_query
+from plimsoll_agent.store import record_query, reductions
 from plimsoll_agent.store.merge import merged, merged_attachments
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.record import CorruptRecord, Record, Tell
+from plimsoll_agent.store.reductions import Intended
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import CorruptState, Given, Memory, State, StateError
 from plimsoll_agent.util import files
@@ -44,6 +46,7 @@ LOG = logging.getLogger(__name__)
 _TRIAL = "trial"
 """The name of its lock, among those of guests."""
 _AS_WHOLE = "what was spent of bursts is unknown, they count as whole"
+_REDUCED_WITHIN = timedelta(days=1)
 _LONGEST_TRIAL = 60.0
 """Seconds; each of its few calls has a deadline."""
 
@@ -306,6 +309,24 @@ class NodeStore:
             if self._tell is not None and cuts:
                 self._tell([_unrecorded(change, now, self._by, revision) for change in cuts])
             raise
+
+    def intend_reductions(self, changes: Sequence[Change], now: datetime, *, failed: bool = False) -> None:
+        """Record what these changes do under congestion, or what stays where they ``failed``."""
+        self._record.note(reductions.events(changes, now, self._by, failed=failed))
+
+    def intended(self, now: datetime) -> Mapping[str, Intended]:
+        """What the record has last of each disk that was reduced lately, by ``Disk.key``; nothing without one."""
+        try:
+            return record_query.intended(self._record, now - _REDUCED_WITHIN)
+        except StateError:  # the pass reports it where it matters
+            return {}
+
+    def save_factors(self, pools: Pools) -> None:
+        with suppress(CorruptState):
+            if self._state.load_factors() == pools:
+                return
+        with self._state.changing():
+            self._state.save_factors(pools)
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Record how changes ended, those of earlier passes too.

@@ -93,7 +93,9 @@ _EXTERNAL = ""
 _RULES = """
 ALTER TABLE change ADD COLUMN rules TEXT;
 """
-_STEPS = (_SCHEMA, _EVENTS, _REPEATS, _WORDS, _EXTERNAL, _RULES)
+_CONGESTION = ""
+"""``CONGESTION``, another event that earlier versions cannot read."""
+_STEPS = (_SCHEMA, _EVENTS, _REPEATS, _WORDS, _EXTERNAL, _RULES, _CONGESTION)
 SCHEMA_VERSION = len(_STEPS)
 WITH_REPEATS = 3
 """The first version that counts repeated changes."""

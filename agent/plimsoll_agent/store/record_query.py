@@ -13,9 +13,11 @@ from datetime import datetime
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.entries import TAKEN, Entry, RecordedChange, RecordedEvent
+from plimsoll_agent.store import reductions
 from plimsoll_agent.store.database import stamp, version_of
 from plimsoll_agent.store.entries import change_of, event_of
 from plimsoll_agent.store.record import WITH_REPEATS, CorruptRecord, Record
+from plimsoll_agent.store.reductions import Intended
 from plimsoll_agent.util.decoding import UNREADABLE, complaint
 from plimsoll_agent.util.frozen import frozen
 
@@ -218,6 +220,10 @@ SELECT * FROM event AS ended WHERE what = 'hold-ended' AND at < ? AND NOT EXISTS
 (SELECT * FROM event WHERE what = 'hold-added' AND disk = ended.disk AND at = ended.at) ORDER BY id
 """
 
+_REDUCTIONS = """
+SELECT * FROM event WHERE what = 'congestion' AND at >= ? AND at <= ? AND instr(reason, ?) > 0 ORDER BY id
+"""
+
 
 def changes_of_disks(record: Record, since: datetime) -> list[RecordedChange]:
     """Every change of each disk that has one since then, in the order of their ids."""
@@ -260,6 +266,12 @@ def guest_names(record: Record) -> set[str]:
 def begun(record: Record) -> RecordedEvent | None:
     """The event with which this record began."""
     return next(iter(_events(record, _BEGUN)), None)
+
+
+def intended(record: Record, since: datetime, until: datetime | None = None, word: str = "") -> dict[str, Intended]:
+    """What was written last under congestion of each disk, by ``Disk.key``; ``word`` is in each of the entries."""
+    events = _events(record, _REDUCTIONS, stamp(since), "~" if until is None else stamp(until), word)
+    return {each.disk.key: each for event in events for each in reductions.intended(event)}
 
 
 def holds_over(record: Record, before: datetime) -> dict[str, datetime]:

@@ -16,11 +16,12 @@ from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import CatalogueError, orders_data, read_orders
 from plimsoll_agent.catalogue.signed_file import SignedOrders
+from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Versions
-from plimsoll_agent.store import accounts_file, clock, memory_file
+from plimsoll_agent.store import accounts_file, clock, factors_file, memory_file
 from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.cached import Cached
@@ -36,6 +37,7 @@ _MEMORIES: Cached[Memory | None] = Cached()
 _LINES: dict[Path, memory_file.Lines] = {}
 _ATTACHMENTS: Cached[Attachments | None] = Cached()
 _ACCOUNTS: Cached[Mapping[str, Account] | None] = Cached()
+_FACTORS: Cached[Pools | None] = Cached()
 _ORDERS: Cached[SignedOrders | None] = Cached()
 
 # Python takes up to 34 times as much memory as JSON is long, and a pass has 512 MiB (MemoryMax of its unit).
@@ -103,7 +105,7 @@ LAST_RULES = StateFile(
 RECORD = StateFile(
     name="record.sqlite",
     owner="passes, ``disk hold``, ``approve``, ``pause``",
-    version=6,
+    version=7,
     oldest=2,
     what="every change of a limit",
     corrupt="renamed to ``record.sqlite.corrupt``, and a new one begins; if that fails, limits are lowered only, and"
@@ -233,6 +235,14 @@ CREDITS = StateFile(
     corrupt="the next pass writes a new one; until then every burst counts as whole",
     missing="every burst counts as whole",
 )
+FACTORS = StateFile(
+    name="factors.json",
+    owner="passes over the whole node, if ``mode`` in ``[congestion]`` enforces",
+    version=factors_file.VERSION,
+    what="the factor of congestion that is applied to the disks of each pool, and when it changed in the last hour",
+    corrupt="every factor counts as 1, so the next pass restores the disks that are reduced, and writes a new one",
+    missing="the same",
+)
 DAEMON = StateFile(
     name="daemon.json",
     owner="``daemon``",
@@ -320,6 +330,7 @@ FILES = (
     BUSY,
     CLOCK,
     CREDITS,
+    FACTORS,
     DAEMON,
     DAEMON_LOCK,
     VERSIONS,
@@ -408,6 +419,10 @@ class State:
     @property
     def credits(self) -> Path:
         return self.directory / CREDITS.name
+
+    @property
+    def factors(self) -> Path:
+        return self.directory / FACTORS.name
 
     @property
     def daemon(self) -> Path:
@@ -540,6 +555,15 @@ class State:
         """Raises ``StateError``."""
         stamp = files.save(self.credits, accounts_file.encoded(accounts, self.boot), StateError)
         _ACCOUNTS.put(self.credits, stamp, accounts, self.boot)
+
+    def load_factors(self) -> Pools:
+        """Empty if there is no file. Raises ``CorruptState``, ``StateError``."""
+        return _FACTORS.get(self.factors, lambda: _load(self.factors, FACTORS, {}, factors_file.decoded)) or {}
+
+    def save_factors(self, pools: Pools) -> None:
+        """Raises ``StateError``."""
+        stamp = files.save(self.factors, factors_file.encoded(pools), StateError)
+        _FACTORS.put(self.factors, stamp, pools)
 
     def load_versions(self) -> Versions | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""

@@ -113,6 +113,8 @@ class DiskRow:
         actual, desired = self.actual, self.desired
         if self.missed is not None:
             return Wrong.UNLIMITED
+        if self.outcome is not None and self.outcome.disk.reduced is not None and self.outcome.disk.reduced == actual:
+            actual = self.outcome.disk.actual
         return _wrong(actual, desired) if isinstance(actual, Limits) and desired is not None else Wrong.NOT
 
     @property

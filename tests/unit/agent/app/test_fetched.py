@@ -10,10 +10,11 @@ import pytest
 
 from plimsoll_agent.app.fetched import catalogue_actual, congestion_actual
 from plimsoll_agent.catalogue.model import NAME, Catalogue, save
-from plimsoll_agent.config.settings import CongestionSettings
+from plimsoll_agent.config import settings as config
 from plimsoll_agent.congestion.published import FactorFile, Factors, encode
 from plimsoll_agent.messages.sentences import note_words
 from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.congestion.values import a_factor_file
 from tests.unit.enforcing import KNOWN, settings
 from tests.unit.node import FSID
@@ -98,6 +99,9 @@ def test_a_clock_that_jumps_a_day_ahead_and_back_loses_nothing(tmp_path: Path) -
 # --- factors of congestion
 
 
+OFF = config.load([], []).congestion
+
+
 @pytest.fixture
 def fetched(tmp_path: Path) -> Callable[..., Factors]:
     """Puts files where the fetcher does, and reads them as a pass."""
@@ -106,9 +110,7 @@ def fetched(tmp_path: Path) -> Callable[..., Factors]:
         key = keep_public(tmp_path / "congestion.pub", a_key())
         for index, file in enumerate(files):
             (tmp_path / f"congestion-{index}.json").write_bytes(a_key(signer).seal(encode(file)))
-        settings = CongestionSettings(
-            files=("a", "b")[: len(files)], key=key, targets=(), multiple=3.0, osd_label="cluster"
-        )
+        settings = replace(OFF, files=("a", "b")[: len(files)], key=key)
         factors = congestion_actual(settings, tmp_path, NOON + timedelta(seconds=late))
         assert factors is not None
         return factors
@@ -137,9 +139,7 @@ def test_an_edition_of_another_key_does_not_count_and_the_fault_says_so(fetched:
 
 
 def test_without_files_in_the_settings_congestion_is_switched_off(tmp_path: Path) -> None:
-    off = CongestionSettings(files=(), key=tmp_path, targets=(), multiple=3.0, osd_label="cluster")
-    assert congestion_actual(off, tmp_path, NOON) is None
-    on = CongestionSettings(files=("/srv/c.json",), key=tmp_path, targets=(), multiple=3.0, osd_label="cluster")
-    factors = congestion_actual(on, tmp_path, NOON)
+    assert congestion_actual(OFF, tmp_path, NOON) is None
+    factors = congestion_actual(replace(OFF, files=("/srv/c.json",)), tmp_path, NOON)
     assert factors is not None
     assert "run plimsoll congestion fetch" in factors.fault

@@ -18,6 +18,7 @@ from plimsoll_agent.app.fetched import region_orders
 from plimsoll_agent.app.state_check import CheckedFile, Condition, check, readable
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
+from plimsoll_agent.congestion.following import Followed
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.model.approvals import Approval
@@ -52,11 +53,12 @@ from tests.unit.consolevalues import some_consoles
 from tests.unit.daemonstatus import FULL
 from tests.unit.enforcing import settings
 from tests.unit.lastpasses import a_varied_pass
-from tests.unit.node import Node, a_volume, guest, own_disk, uuid_of
+from tests.unit.node import FSID, Node, a_volume, guest, own_disk, uuid_of
 from tests.unit.regionfile import keep_region_file
 from tests.unit.results import a_probe
 from tests.unit.values import NOON, OF_0_1_0
 
+FOLLOWED = Followed(x=0.73, device_class="ssd", published=0.73, until=NOON, generation=7, moves=(NOON,))
 DATABASES = ("record.sqlite", "probes.sqlite", "probes-latest.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
 PASSING = (
@@ -67,6 +69,7 @@ PASSING = (
     "histograms.json",
     "clock.json",
     "credits.json",
+    "factors.json",
     "versions.json",
     "probes-latest.sqlite",
     "region-file.json",
@@ -97,6 +100,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.note_busy()
     clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
     state.save_accounts({"a": Account(at=1.5)})
+    state.save_factors({(FSID, "volumes"): FOLLOWED})
     pass_summary_file.save(state, a_varied_pass())
     usage_history.append(state, a_varied_pass())
     state.usage_before.touch()
@@ -260,6 +264,7 @@ INSIDE = {
     "pass.json": '{"version": 6}',
     "clock.json": '{"version": 1, "at": "soon"}',
     "credits.json": '{"version": 1, "boot": "", "accounts": {"a": {"at": -1}}}',
+    "factors.json": '{"version": 1, "pools": [{"x": 2}]}',
     "versions.json": '{"version": 1, "libvirt": "9.0.0", "qemu": 7002022}',
     "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',
 }

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.config.options import FollowMode
 from plimsoll_agent.config.oslo import types
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError
@@ -236,6 +237,8 @@ def another(option: Any) -> str:
         return "3:5"
     if option.name.endswith(("_label", "_labels")):
         return "another"
+    if isinstance(kind, FollowMode):
+        return "enforce"
     if isinstance(kind, types.Dict):
         return "gold:5ms"
     if isinstance(kind, types.Boolean):
@@ -284,6 +287,21 @@ def test_each_option_explains_itself_and_changes_its_own_place_in_the_settings(f
         assert option.help, option.name
     # What plimsoll approve says, and whether an operator chose the mode: no settings.
     assert shipped.keys() - changed == {".brake.approvals", ".mode_chosen"}
+
+
+def test_congestion_is_enforced_by_cluster(file: Write) -> None:
+    one, other = "4b5c8c0a-0000-4000-8000-000000000001", "4b5c8c0a-0000-4000-8000-000000000002"
+    for text, enforced in (
+        ("observe", []),
+        ("enforce", [one, other]),
+        (f"{one}:enforce", [one]),
+        (f"enforce, {one}:observe", [other]),
+    ):
+        congestion = load(file(f"[congestion]\nmode = {text}\n")).congestion
+        assert [fsid for fsid in (one, other) if congestion.enforces(fsid)] == enforced
+    for wrong in ("on", "ssd:enforce", f"{one}:on", "observe, enforce", ""):
+        with pytest.raises(ConfigError, match="mode"):
+            load(file(f"[congestion]\nmode = {wrong}\n"))
 
 
 def test_a_threshold_that_is_no_range_is_refused_with_its_line(tmp_path: Path) -> None:

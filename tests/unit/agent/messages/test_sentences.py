@@ -293,6 +293,8 @@ def noted() -> list[str]:
 
 # All facts that any sentence has. With which of them the program gives a code is held in conftest.
 FACTS: Mapping[str, object] = {
+    "class": "ssd",
+    "x": 0.73,
     "arithmetic": [TOTAL],
     "because": {"code": "no-limit"},
     "by": "ann",

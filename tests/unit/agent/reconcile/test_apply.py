@@ -52,7 +52,7 @@ class FakeLedger(NodeStore):
         self.versions: Versions | None = FakeHypervisor().known_versions
         self.failed: Versions | None = None
 
-    def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
+    def intend(self, changes: Sequence[Change], now: datetime, revision: str, rules: str = "") -> list[int]:
         self._fails()
         self.intended.append(([change.disk.target for change in changes], now, revision))
         return [100 + number for number in range(len(changes))]

@@ -368,7 +368,7 @@ def test_a_record_of_a_newer_plimsoll_is_refused_and_kept(record: Record, path: 
     do(path, "PRAGMA user_version = 99")
     before = path.read_bytes()
     with pytest.raises(
-        StateError, match=rf"{path}: written by a newer plimsoll \(version 99, known up to 6\)"
+        StateError, match=rf"{path}: written by a newer plimsoll \(version 99, known up to 7\)"
     ) as error:
         use(record)
     assert not isinstance(error.value, CorruptRecord), "it must not be set aside"

@@ -1,0 +1,55 @@
+"""What a pass does about congestion: only the daemon's reduce limits, and one of the timer restores what it left."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from enum import Enum
+
+from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.congestion.following import Following, Pools, ended, follow
+from plimsoll_agent.congestion.published import Factors
+from plimsoll_agent.monitor import daemon_status
+from plimsoll_agent.store.state import State, StateError
+
+LOG = logging.getLogger(__name__)
+
+
+class Follow(Enum):
+    """How a pass takes the factors."""
+
+    MOVE = "move"
+    """As they are published now: the daemon's pass over the node."""
+    STAY = "stay"
+    """As the last one of these applied them: its passes over single guests."""
+    KEEP = "keep"
+    """The same while the daemon runs; else all are 1."""
+    END = "end"
+    """All are 1: what is reduced is restored."""
+
+
+def following(
+    settings: Settings, state: State, what: Follow, factors: Callable[[], Factors | None], now: datetime
+) -> Following:
+    before = applied(state)
+    if what is Follow.MOVE:
+        return Following(follow(before, factors(), now, settings.congestion.enforces), saves=True)
+    if what is Follow.STAY or (what is Follow.KEEP and before and _daemon_follows(state, now)):
+        return Following(before)
+    return Following(ended(before, now), saves=True)
+
+
+def applied(state: State) -> Pools:
+    """The factors that are applied now; where that cannot be read, all are 1."""
+    try:
+        return state.load_factors()
+    except StateError as error:
+        LOG.warning("%s; every factor of congestion counts as 1", error)
+        return {}
+
+
+def _daemon_follows(state: State, now: datetime) -> bool:
+    """Whether a daemon runs whose passes over the node succeed; one of another version, too."""
+    daemon = daemon_status.load_or_none(state)
+    return daemon is not None and daemon.enforces(daemon.version, "enforce", now)

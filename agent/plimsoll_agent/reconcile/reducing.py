@@ -1,0 +1,193 @@
+"""Limits are lower while their cluster is congested, and grow back: the last step of a decision. Pure.
+
+Everything before it knows disks as if nothing was reduced (``recognised``): sources, memory, brake, undo and the
+record of changes. Here a disk gets the limits that are really written, and the change that leads to them.
+
+A change back towards what a disk has without a reduction is a restore: no brake stops it, and no cluster is asked. It
+never leads above limits that were written before, or that the same pass may write anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from plimsoll_agent.congestion.reduction import is_reduction, written
+from plimsoll_agent.model.direction import Direction, direction, most_permissive
+from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
+from plimsoll_agent.model.origin import origin_of
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.policy.decide import Desired, Situation
+from plimsoll_agent.policy.diff import Change, Reduction
+from plimsoll_agent.policy.reduced import bounds_of
+from plimsoll_agent.reconcile.groups import may_be_in
+from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
+from plimsoll_agent.rules.model import UnderCongestion
+from plimsoll_agent.store.reductions import Intended
+from plimsoll_agent.util.frozen import frozen, replace
+
+_OWN_LIMITS_STAY = (
+    Code.BRAKED,
+    Code.LARGE_CHANGE,
+    Code.CLUSTER_UNHEALTHY,
+    Code.CLUSTER_UNREACHABLE,
+    Code.ORDERS_UNKNOWN,
+)
+"""Why a change is deferred of a disk that keeps the limits that plimsoll set: these are reduced like any others."""
+
+
+# --- what is reduced
+
+
+def recognised(
+    disks: Iterable[Disk], situation: Situation, lookup: Callable[[], Mapping[str, Intended]]
+) -> tuple[Disk, ...]:
+    """The disks; those that plimsoll has reduced as if they were not, with ``reduced``.
+
+    ``lookup`` reads what the record has last of each disk, by ``Disk.key``: a pass that was killed may have
+    remembered nothing. It is called once, and only if a disk has limits that may be from such a pass.
+    """
+    entries: list[Mapping[str, Intended]] = []
+
+    def of_record(disk: Disk) -> Limits | None:
+        if not entries:
+            entries.append(lookup())
+        last = entries[0].get(disk.key)
+        same = last is not None and (last.attachment, last.limits) == (disk.attachment, disk.actual)
+        return last.of if last is not None and same else None
+
+    return tuple(_recognised(disk, situation.memory.get(disk.key), of_record) for disk in disks)
+
+
+def _recognised(disk: Disk, entry: Remembered | None, of_record: Callable[[Disk], Limits | None]) -> Disk:
+    actual = disk.actual
+    if not isinstance(actual, Limits) or actual.unlimited or disk.drifted or disk.filters:
+        return disk
+    of: Limits | None = None
+    if entry is not None and entry.attachment == disk.attachment:
+        if entry.reduced == actual:
+            of = entry.unreduced
+        elif any(last is not None and is_reduction(actual, last) for last in (entry.applied, entry.desired)):
+            of = of_record(disk)
+    elif (mark := disk.mark) is not None and mark.reduced:
+        last = mark.applied or mark.desired
+        of = last if last is not None and is_reduction(actual, last) else None
+    elif entry is None:
+        of = of_record(disk)
+    return disk if of is None or of == actual else replace(disk, actual=of, defined=of, reduced=actual)
+
+
+# --- what is written
+
+
+@frozen
+class _Aim:
+    """What a disk has without a reduction, and what it gets."""
+
+    of: Limits
+    limits: Limits
+
+
+def with_reductions(outcomes: Sequence[Outcome], situation: Situation) -> list[Outcome]:
+    """The outcomes, with the changes that lead to reduced limits, or back.
+
+    A disk that is not reduced, and is not to be, keeps its outcome as it is. One whose own change is deferred, or
+    that is left alone or unknown now, follows or is restored in place of that.
+    """
+    following = situation.following
+    pools = {pool for pool, each in following.pools.items() if each.x < 1}
+    if not any(each.disk.reduced is not None or (each.disk.cluster, each.disk.pool) in pools for each in outcomes):
+        return list(outcomes)
+    guests: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        guests.setdefault(outcome.disk.guest.uuid, []).append(outcome)
+    aims: dict[str, _Aim] = {}
+    for guest in guests.values():
+        aims |= _as_groups(
+            guest, {o.disk.key: aim for o in guest if (aim := _aim(o, situation)) is not None}, situation
+        )
+    return [_aimed(each, aims[each.disk.key], situation) if each.disk.key in aims else each for each in outcomes]
+
+
+def _aim(outcome: Outcome, situation: Situation) -> _Aim | None:
+    disk, target, kind = outcome.disk, outcome.decision.written, outcome.result.kind
+    if disk.filters or not isinstance(disk.actual, Limits):
+        return None
+    if outcome.change is not None and outcome.change.reduction is not None and kind is Kind.PLANNED:
+        return _Aim(outcome.change.unreduced, outcome.change.after)
+    if kind in (Kind.PLANNED, Kind.IN_SYNC) and isinstance(target, Desired):
+        return _Aim(target.limits, _reduced(disk, target, target.limits, situation))
+    desired = outcome.decision.desired
+    if kind is Kind.DEFERRED and isinstance(desired, Desired) and (disk.reduced is not None or _keeps_ours(outcome)):
+        return _Aim(disk.actual, _reduced(disk, desired, disk.actual, situation))
+    return None if disk.reduced is None else _Aim(disk.actual, disk.actual)
+
+
+def _keeps_ours(outcome: Outcome) -> bool:
+    ours = outcome.decision.ours
+    return outcome.result.reason.code in _OWN_LIMITS_STAY and ours is not None and ours.applied == outcome.disk.actual
+
+
+def _reduced(disk: Disk, answer: Desired, limits: Limits, situation: Situation) -> Limits:
+    x = situation.following.x(disk.cluster, disk.pool)
+    if x >= 1 or limits.unlimited or origin_of(answer.reason.code).aside or situation.hold(disk) is not None:
+        return limits
+    bounds = bounds_of(disk, situation)
+    if not isinstance(bounds, tuple):
+        return limits
+    under: UnderCongestion = bounds[1]
+    return written(limits, x, under.floor, under.share)
+
+
+def _as_groups(guest: Sequence[Outcome], aims: Mapping[str, _Aim], situation: Situation) -> dict[str, _Aim]:
+    """A group has one set of limits: all its members are reduced alike, by one factor, or none is."""
+    after = dict(aims)
+    names = {aim.of.group_name for aim in aims.values() if aim.limits != aim.of} - {None}
+    for name in filter(None, names):
+        members = [o.disk for o in guest if may_be_in(name, o.disk.found) or _joins(name, aims.get(o.disk.key))]
+        classes = {(disk.cluster, situation.following.device_class(disk.cluster, disk.pool)) for disk in members}
+        targets = {aims[disk.key].limits if disk.key in aims else None for disk in members}
+        foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in members)
+        if len(classes) > 1 or len(targets) > 1 or foreign:
+            after |= {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in members if d.key in aims}
+    return after
+
+
+def _joins(name: str, aim: _Aim | None) -> bool:
+    return aim is not None and aim.of.group_name == name
+
+
+def _aimed(outcome: Outcome, aim: _Aim, situation: Situation) -> Outcome:
+    disk, change = outcome.disk, outcome.change
+    is_planned = change is not None and outcome.result.kind is Kind.PLANNED
+    in_force = disk.in_force
+    if not isinstance(in_force, Limits) or (aim.limits == aim.of and disk.reduced is None):
+        return outcome
+    if change is not None and change.reduction is not None and is_planned and change.after == aim.limits:
+        return outcome
+    # Bursts are written as long as what is saved with the next write that there is; while reduced there are none.
+    own = change.own if change is not None and is_planned and change.cause is not Code.BURST_SAVED else None
+    if own is None and in_force == aim.limits:
+        return (
+            replace(outcome, change=None, result=Result(Kind.IN_SYNC, change.reason))
+            if is_planned and change
+            else outcome
+        )
+    how = Direction.LOWER if direction(in_force, aim.limits) is Direction.LOWER else Direction.RESTORE
+    following, cluster = situation.following, disk.cluster or ""
+    x = following.x(cluster, disk.pool) if aim.limits != aim.of else 1.0
+    reduction = Reduction(
+        of=aim.of, own=own, x=x, cluster=cluster, device_class=following.device_class(cluster, disk.pool)
+    )
+    why = because(Code.CONGESTION, x=x, cluster=cluster, **{"class": reduction.device_class})
+    after = Change(
+        disk.found,
+        in_force,
+        aim.limits,
+        how if own is None else most_permissive([own.direction, how]),
+        why if own is None else own.reason,
+        Code.CONGESTION if own is None else own.cause,
+        reduction=reduction,
+    )
+    return replace(outcome, change=after, result=Result(Kind.PLANNED, after.reason))

@@ -1,0 +1,299 @@
+"""Limits are lower while the cluster is congested; memory, brake, undo and the health gate know what is desired."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.congestion.following import Followed, Following
+from plimsoll_agent.messages.record import entry_line
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.reconcile.outcome import Mode
+from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import StateError
+from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+from tests.unit.values import NOON
+
+GOLD = Limits(total_iops_sec=3000, total_iops_sec_max=6000, total_iops_sec_max_length=1)
+LOWER = Limits(total_iops_sec=2190)
+FLOOR = Limits(total_iops_sec=100)
+GROUP = Limits(total_iops_sec=1000, group_name="g")
+
+
+def rules(desired: Limits = GOLD, *others: Rule, revision: str = "1") -> Rules:
+    reduced = Rule(name="all", match=Match(), congestion=UnderCongestion(FLOOR))
+    return Rules(default=desired, rules=(*others, reduced), revision=revision)
+
+
+def at(x: float, *pools: str) -> Following:
+    each = Followed(x=x, device_class="ssd", published=x, until=NOON + timedelta(days=1), generation=1, moves=())
+    return Following({(FSID, pool): each for pool in pools or ("volumes", "vms")})
+
+
+def made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """One volume with its desired limits, after a pass."""
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=rules())
+    node.run()
+    node.run()
+    return node
+
+
+@pytest.fixture
+def reduced(node: Node) -> Node:
+    node.following = at(0.73)
+    assert kinds(node.run()) == ["changed"]
+    assert node.disk(1).actual == LOWER
+    return node
+
+
+def entry(node: Node) -> tuple[Limits | None, Limits | None, Limits | None]:
+    (its,) = node.memory.values()
+    return its.desired, its.applied, its.reduced
+
+
+def test_a_disk_is_reduced_without_burst_and_restored(node: Node) -> None:
+    node.following = at(0.73)
+    (change,) = changes(node.run())
+    assert (change.direction, change.before, change.after) == (Direction.LOWER, GOLD, LOWER)
+    assert node.disk(1).actual == LOWER
+    assert kinds(node.run()) == ["in-sync"]
+    assert entry(node) == (GOLD, GOLD, LOWER)
+    node.following = at(0.9)
+    (change,) = changes(node.run())
+    assert (change.direction, change.after) == (Direction.RESTORE, Limits(total_iops_sec=2700))
+    node.following = at(1)
+    (change,) = changes(node.run())
+    assert (change.direction, change.after) == (Direction.RESTORE, GOLD)
+    assert node.disk(1).actual == GOLD
+    assert entry(node) == (GOLD, GOLD, None)
+    assert kinds(node.run()) == ["in-sync"]
+
+
+def test_it_is_restored_while_the_cluster_is_unwell_and_without_a_question(reduced: Node) -> None:
+    reduced.ceph.raised, reduced.ceph.asked, reduced.following = ("SLOW_OPS",), 0, at(1)
+    assert kinds(reduced.run()) == ["changed"]
+    assert (reduced.disk(1).actual, reduced.ceph.asked) == (GOLD, 0)
+
+
+def test_an_own_raise_still_waits_for_the_cluster_and_the_limits_of_before_follow(reduced: Node) -> None:
+    reduced.rules = rules(Limits(total_iops_sec=4000), revision="2")
+    reduced.ceph.raised, reduced.following = ("SLOW_OPS",), at(0.9)
+    (change,) = changes(reduced.run())
+    assert (change.direction, reduced.disk(1).actual) == (Direction.RESTORE, Limits(total_iops_sec=2700))
+    reduced.following = at(1)
+    reduced.run()
+    assert reduced.disk(1).actual == GOLD
+    assert kinds(reduced.run()) == ["deferred"]
+    reduced.ceph.raised = ()
+    reduced.run()
+    assert reduced.disk(1).actual == Limits(total_iops_sec=4000)
+
+
+def test_a_new_desired_limit_is_recorded_and_remembered_whole(reduced: Node) -> None:
+    silver = Limits(total_iops_sec=2000)
+    reduced.rules = rules(silver, revision="2")
+    reduced.run()
+    assert reduced.disk(1).actual == Limits(total_iops_sec=1460)
+    assert entry(reduced) == (silver, silver, Limits(total_iops_sec=1460))
+    assert reduced.recorded("before", "after")[-1] == (
+        '{"total_iops_sec": 3000, "total_iops_sec_max": 6000}',
+        '{"total_iops_sec": 2000}',
+    )
+
+
+def test_the_record_has_one_entry_a_pass_and_class_and_no_change(tmp_path: Path) -> None:
+    node = Node(tmp_path, *(guest(n, a_volume(n)) for n in range(4)), rules=rules())
+    node.run()
+    rows = node.recorded("id")
+    node.following = at(0.73)
+    node.run()
+    node.run()
+    assert node.recorded("id") == rows
+    record = Record(node.state.record)
+    (entry,) = record_query.entries(record, record_query.Selection(reason="congestion"))
+    assert "4 disks, ssd of cluster bcebd1ee: reduced, x is 0.73" in entry_line(entry)
+    intended = record_query.intended(record, NOON)
+    assert {each.limits for each in intended.values()} == {LOWER}
+    assert len(intended) == 4
+
+
+@pytest.mark.parametrize(
+    "without",
+    ["floor", "limit", "hold", "own limits held", "another pool"],
+)
+def test_never_reduced(node: Node, without: str) -> None:
+    node.following = at(0.5)
+    match without:
+        case "floor":
+            node.rules = Rules(default=GOLD)
+        case "limit":
+            node.rules = rules(Limits(), Rule(name="none", match=Match(), limits=Limits(), override=True))
+            set_by_hand(node.disk(1), Limits())
+            node.state.memory.unlink()
+            node.state.record.unlink()
+        case "hold":
+            node.hold(1, "vda", GOLD)
+        case "own limits held":
+            node.hold(1, "vda", None)
+        case "another pool":
+            node.following = at(0.5, "vms")
+    before = node.disk(1).actual
+    node.run()
+    assert node.disk(1).actual == before
+
+
+@pytest.mark.parametrize("limits", [None, Limits(total_iops_sec=900)])
+def test_a_hold_ends_the_reduction(reduced: Node, limits: Limits | None) -> None:
+    reduced.hold(1, "vda", limits)
+    reduced.run()
+    assert reduced.disk(1).actual == (limits or GOLD)
+    assert entry(reduced)[2] is None
+
+
+def test_a_disk_whose_rules_end_or_whose_limits_become_unknown_is_restored(reduced: Node) -> None:
+    reduced.rules = Rules(default=GOLD)
+    reduced.run()
+    assert reduced.disk(1).actual == GOLD
+
+
+def test_a_disk_that_a_rule_leaves_alone_is_restored_first(reduced: Node) -> None:
+    reduced.rules = Rules(rules=(Rule(name="off", match=Match(), manage=False),), revision="3")
+    reduced.run()
+    assert reduced.disk(1).actual == GOLD
+
+
+def test_the_brake_weighs_what_is_desired(tmp_path: Path) -> None:
+    """A reduction to a tenth of 30 disks is no edit; an edit is braked as ever, and the limits of before follow."""
+    node = Node(tmp_path, *(guest(n, a_volume(n)) for n in range(9)), rules=rules())
+    node.run()
+    node.following = at(0.05)
+    report = node.run()
+    assert report.braked is None
+    assert {disk.actual for disk in node.disks()} == {Limits(total_iops_sec=150)}
+    node.rules = rules(Limits(total_iops_sec=30), revision="2")
+    assert node.run().braked is not None
+    node.following = at(1)
+    report = node.run()
+    assert report.braked is not None
+    assert {disk.actual for disk in node.disks()} == {GOLD}
+
+
+def test_a_pass_that_is_killed_after_its_write_is_no_external_change(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.following = at(0.73)
+    with monkeypatch.context() as patch:
+        for name in ("remember", "conclude"):
+            patch.setattr(NodeStore, name, lambda *_: (_ for _ in ()).throw(StateError("killed")))
+        node.run()
+    assert (node.disk(1).actual, entry(node)[2]) == (LOWER, None)
+    assert kinds(node.run()) == ["in-sync"]
+    assert entry(node) == (GOLD, GOLD, LOWER)
+    node.following = at(1)
+    (change,) = changes(node.run())
+    assert (change.direction, change.cause) == (Direction.RESTORE, Code.CONGESTION)
+
+
+def test_without_its_memory_the_record_tells_what_is_reduced(reduced: Node) -> None:
+    reduced.state.memory.unlink()
+    reduced.following, reduced.ceph.raised = at(1), ("SLOW_OPS",)
+    reduced.run()
+    assert reduced.disk(1).actual == GOLD
+
+
+def test_an_external_change_while_reduced_is_one(reduced: Node) -> None:
+    set_by_hand(reduced.disk(1), Limits(total_iops_sec=500))
+    (change,) = changes(reduced.run())
+    assert (change.cause, change.direction) == (Code.EXTERNAL_CHANGE, Direction.RAISE)
+    assert reduced.disk(1).actual == LOWER
+
+
+def test_a_pause_writes_nothing_and_observe_neither(reduced: Node) -> None:
+    reduced.following = at(1)
+    reduced.paused = lambda: because(Code.PAUSED, file="paused", why="")
+    reduced.run()
+    reduced.paused = lambda: None
+    reduced.run(Mode.OBSERVE)
+    reduced.run(Mode.PLAN)
+    assert reduced.disk(1).actual == LOWER
+    assert entry(reduced)[2] == LOWER
+
+
+def test_without_a_record_nothing_is_reduced_but_everything_restored(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.following = at(0.73)
+    with monkeypatch.context() as patch:
+        patch.setattr(Record, "note", lambda *_: (_ for _ in ()).throw(StateError("disk full")))
+        assert kinds(node.run()) == ["failed"]
+        assert node.disk(1).actual == GOLD
+    node.run()
+    monkeypatch.setattr(Record, "note", lambda *_: (_ for _ in ()).throw(StateError("disk full")))
+    node.following = at(1)
+    assert kinds(node.run()) == ["changed"]
+    assert node.disk(1).actual == GOLD
+
+
+def test_the_first_pass_of_the_target_of_a_migration_restores(reduced: Node, tmp_path: Path) -> None:
+    marks = next(iter(reduced.hypervisor.by_uuid.values())).marks
+    assert ' reduced="yes"' in str(marks)
+    target = Node(made(tmp_path / "target"), guest(1, a_volume(1, LOWER)), rules=rules())
+    next(iter(target.hypervisor.by_uuid.values())).marks = marks
+    target.ceph.raised = ("SLOW_OPS",)
+    (change,) = changes(target.run())
+    assert (change.direction, target.disk(1).actual) == (Direction.RESTORE, GOLD)
+
+
+def test_a_group_is_reduced_as_one_or_not_at_all(tmp_path: Path) -> None:
+    def members(second: str) -> Node:
+        node = Node(made(tmp_path / second), guest(1, a_volume(1), a_volume(2, pool=second)), rules=rules(GROUP))
+        node.run()
+        node.following = at(0.5, "volumes")
+        node.run()
+        return node
+
+    assert {disk.actual.total_iops_sec for disk in members("hdd").disks()} == {1000}
+    node = members("volumes")
+    assert {disk.actual.total_iops_sec for disk in node.disks()} == {500}
+    node.following, node.ceph.raised = at(1), ("SLOW_OPS",)
+    node.run()
+    assert {disk.actual for disk in node.disks()} == {GROUP}
+
+
+def test_a_group_with_a_held_member_is_restored(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1), a_volume(2)), rules=rules(GROUP))
+    node.run()
+    node.following = at(0.5)
+    node.run()
+    node.hold(1, "vda", None)
+    node.run()
+    assert {disk.actual for disk in node.disks()} == {GROUP}
+
+
+def test_at_factor_one_outcomes_are_the_same(tmp_path: Path) -> None:
+    outcomes = []
+    for name, following in (("without", Following()), ("at 1", at(1))):
+        node = Node(
+            made(tmp_path / name), guest(1, a_volume(1), a_volume(2, Limits(total_iops_sec=7))), rules=rules()
+        )
+        node.following = following
+        report = node.run()
+        outcomes.append([(kinds(report), codes(report), changes(report), [disk.actual for disk in node.disks()])])
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_guest_that_starts_again_has_its_own_limits(reduced: Node) -> None:
+    assert reduced.disk(1).persistent == GOLD
