@@ -85,7 +85,7 @@ def disk(node: int, guest: int, target: str, kind: str) -> LastDisk:
     limits = Limits(total_iops_sec=1000 if kind == "raised" else 500) if gold else Limits(total_iops_sec=250)
     iops = IOPS.get(kind, 100.0)
     return a_last_disk(
-        a_name(guest, target, volume_id=volume(guest) if gold else None, key=f"{guest}/{target}"),
+        a_name(guest, target, volume_id=volume(guest) if gold else None, key=f"{uuid_of(guest)}/{target}"),
         volume_type=("silver" if other else "gold") if gold else "bronze",
         cluster=CLUSTERS[other],
         actual=limits,

@@ -79,7 +79,7 @@ def told(node: int, region: str, guests: tuple[int, ...], ended: datetime) -> li
                         target,
                         volume_id=volume(guest) if gold else None,
                         project=OTHER if guest == READER else PROJECT,
-                        key=f"{guest}/{target}",
+                        key=f"{uuid_of(guest)}/{target}",
                     ),
                     volume_type="gold" if gold else "bronze",
                     server=f"web-{guest}",

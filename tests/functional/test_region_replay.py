@@ -79,7 +79,7 @@ def of_node(node: int, second_hour: bool, at: int) -> list[str]:
         rates = None if load is None else Rates(0, load[0], 0, load[0] * 4096, 60.0, load[1])
         disks.append(
             a_last_disk(
-                a_name(guest, project=OTHER if guest == 9 else PROJECT, key=f"{guest}/vdb"),
+                a_name(guest, project=OTHER if guest == 9 else PROJECT, key=f"{uuid_of(guest)}/vdb"),
                 volume_type={5: "silver", 8: "sized"}.get(guest, "gold"),
                 project_name="other" if guest == 9 else "shop",
                 server=f"web-{guest}",
