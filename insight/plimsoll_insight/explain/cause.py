@@ -43,13 +43,16 @@ Each slow interval has the first cause that applies:
 5. none, but it is the node, where the median disk of other guests on it, of three or more, was slow too.
 6. **limit**: it used three quarters of one of its limits or more on average, so more in bursts, which wait, and the
    limit has no burst of its own.
-7. none; if it used half of such a limit, that is perhaps the cause.
+7. **cluster**: it is one of several slow intervals that follow one another, and in a later one of them, at most two
+   minutes (or an interval) after it, a check was raised as in 2.
+8. none; if it used half of such a limit, that is perhaps the cause.
 
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
 fewer than two, where half of the time or more is known, none is slow without a reading, and none is not read. It is
 **unknown** where one is not read, where the last of all is slow without requests, or a pass could not read it, where
-its node may be cut off, where less is known, where fewer than three intervals are, and where most slow intervals have
-no cause. Intervals of one pass count as one of the two, or three.
+no requests end any more of a disk that was never without before and checks are unknown, where its node may be cut
+off, where less is known, where fewer than three intervals are, and where most slow intervals have no cause. Intervals
+of one pass count as one of the two, or three.
 """
 
 from __future__ import annotations
@@ -153,7 +156,8 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool 
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
     readings = around.without_overdue(intervals, evidence.seconds)
-    verdicts = list(around.judge(readings, max(LATE, evidence.seconds)))
+    late = max(LATE, evidence.seconds)
+    verdicts = _with_checks_soon(around, list(around.judge(readings, late)), late)
     still = _node_still_from(readings)
     verdicts[still:] = [(each, is_slow or None) for each, is_slow in verdicts[still:]]
     slow = [each for each, is_slow in verdicts if is_slow]
@@ -163,7 +167,7 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool 
         why = None
         if unread:
             why = Unexplained.NOT_READ
-        elif verdicts and verdicts[-1][1] and not _by_latency(verdicts[-1][0], usual):
+        elif _stands_still(verdicts, usual) or around.may_stand_still(readings, late):
             why = Unexplained.STANDS_STILL
         elif still < len(verdicts):
             why = Unexplained.NODE_STANDS_STILL
@@ -191,6 +195,27 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool 
         most, None, theirs, len(slow), certain, total, _usual_one(neighbours), tuple(sorted(checks)), unread
     )
     return diagnosis, verdicts
+
+
+def _stands_still(verdicts: Sequence[tuple[Interval, bool | None]], usual: float | None) -> bool:
+    return bool(verdicts and verdicts[-1][1] and not _by_latency(verdicts[-1][0], usual))
+
+
+def _with_checks_soon(
+    around: _Around, verdicts: list[tuple[Interval, bool | None]], late: float
+) -> list[tuple[Interval, bool | None]]:
+    """Slow intervals without a cause have the checks of the next one of those that follow it which has a check."""
+    soon: Interval | None = None
+    for number in reversed(range(len(verdicts))):
+        each, is_slow = verdicts[number]
+        if not is_slow:
+            soon = None
+        elif around.new(each):
+            soon = each
+        elif soon and soon.at - each.at <= late and around.cause(each) in (Unexplained.BURSTS, Unexplained.ALONE):
+            checks = {*(each.raised or ()), *around.new(soon)}
+            verdicts[number] = replace(each, raised=tuple(sorted(checks))), is_slow
+    return verdicts
 
 
 def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float | None:
@@ -323,8 +348,7 @@ class _Around:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
-        kinds = iter(_with_gaps(intervals, [*_runs(intervals, self._usual, late)]))
-        runs = [(kind, list(run)) for kind, run in groupby(intervals, key=lambda _: next(kinds))]
+        runs = self._in_runs(intervals, late)
         never_rests = sum(kind is _Run.STOPPED for kind, _ in runs) == 1
         for number, (kind, run) in enumerate(runs):
             before = _before(runs[:number], late)
@@ -343,6 +367,24 @@ class _Around:
                 ]
                 verdicts = [(each, is_slow if each.read else is_slow or None) for each, is_slow in verdicts]
             yield from ((each, True if each.unanswered and self.new(each) else is_slow) for each, is_slow in verdicts)
+
+    def _in_runs(self, intervals: Sequence[Interval], late: float) -> list[tuple[_Run, list[Interval]]]:
+        kinds = iter(_with_gaps(intervals, [*_runs(intervals, self._usual, late)]))
+        return [(kind, list(run)) for kind, run in groupby(intervals, key=lambda _: next(kinds))]
+
+    def may_stand_still(self, intervals: Sequence[Interval], late: float) -> bool:
+        """Whether no requests end any more, for the first time, and whether Ceph is well is unknown."""
+        runs = self._in_runs(intervals, late)
+        before = _before(runs[:-1], late)
+        return bool(
+            before
+            and before.operations
+            and not _few(before)
+            and [kind for kind, _ in runs].count(_Run.STOPPED) == 1
+            and runs[-1][0] is _Run.STOPPED
+            and intervals[-1].operations == 0
+            and intervals[-1].raised is None
+        )
 
     def without_overdue(self, intervals: Sequence[Interval], seconds: float) -> list[Interval]:
         """While a check is raised the last reading tells nothing once the next one is overdue."""

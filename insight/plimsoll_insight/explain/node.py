@@ -33,7 +33,8 @@ _UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.NOT_READ: f"{UNEXPLAINED[Unexplained.NOT_READ]}; Ceph's health is unknown here",
     Unexplained.TOO_LITTLE: _TOO_LITTLE,
     Unexplained.FEW_PASSES: FEW_PASSES,
-    Unexplained.STANDS_STILL: UNEXPLAINED[Unexplained.STANDS_STILL],
+    Unexplained.STANDS_STILL: "no requests end any more, and they may wait; Ceph's health is unknown here: see"
+    " ceph health detail",
     Unexplained.NODE_STANDS_STILL: "no request of any guest on this node ended in the last pass: can it reach Ceph?",
     Unexplained.NO_USUAL: "what is usual for its type is unknown: few passes, or few disks of its type here",
     Unexplained.NODE: "the disks of other guests on this node are slow too: it is the node, or the cluster",

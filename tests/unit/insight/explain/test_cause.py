@@ -142,6 +142,7 @@ CALM = Interval(
 NOTHING = Interval(0)
 IDLE = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
 HELD = replace(CALM, share=1.0)
+UNASKED = replace(CALM, raised=None)
 DISTURBED = replace(IDLE, raised=DOWN)
 STOPPED = replace(IDLE, raised=SLOW_OPS)
 LATE = replace(CALM, latency=0.9)
@@ -207,6 +208,19 @@ CASES = {
     "idle: all the time": passes(50 * [IDLE]),
     "idle: also while a check is raised": passes(50 * [IDLE] + 50 * [STOPPED]),
     "idle: whether a check is raised is unknown": passes(50 * [IDLE] + 2 * [replace(IDLE, raised=None)]),
+    # As a node sees it when all OSDs are gone: its passes do not ask Ceph.
+    "stopped: for good, without Ceph's health": passes(50 * [UNASKED] + 9 * [replace(IDLE, raised=None)]),
+    "stopped: for good, and the cluster is well": passes(50 * [CALM] + 9 * [IDLE]),
+    "stopped: hardly any end, in no time": passes(50 * [UNASKED] + 9 * [slow(1, 0.004, None)]),
+    "idle: it rested before, too": passes(
+        50 * [UNASKED] + [replace(IDLE, raised=None)] + 9 * [UNASKED] + 9 * [replace(IDLE, raised=None)]
+    ),
+    "idle: one request in hours before it": passes(50 * [slow(0.01, 0.004, None)] + 9 * [replace(IDLE, raised=None)]),
+    # In the lab requests took long before Ceph took the OSD for down, and after it was back.
+    "slow: before a check is raised": daemon(4 * [LATE] + 2 * [replace(LATE, raised=DOWN)] + [LATE]),
+    "slow: and in peace before a check is raised": daemon(4 * [LATE] + [CALM] + 2 * [replace(LATE, raised=DOWN)]),
+    "slow: long before a check is raised": daemon(70 * [LATE] + 2 * [replace(LATE, raised=DOWN)]),
+    "slow: at its limit before a check is raised": daemon(4 * [HELD] + 2 * [replace(LATE, raised=DOWN)]),
     "stopped: requests that never end wait for the cluster": passes(50 * [CALM] + 50 * [STOPPED]),
     **{
         # Ceph takes an OSD that hangs for a healthy one at first. The mean is of 200 writes and 200 flushes.
