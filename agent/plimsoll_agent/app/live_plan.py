@@ -16,6 +16,7 @@ from plimsoll_agent.policy.sources.cinder import per_gib
 from plimsoll_agent.reconcile.observe import Observation, observe
 from plimsoll_agent.reconcile.outcome import Outcome, Scope
 from plimsoll_agent.reconcile.run import by_sources, gated, planned
+from plimsoll_agent.reconcile.savings import shares
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.top.keys import Explained
 from plimsoll_agent.top.rows import Planned
@@ -35,11 +36,15 @@ class LivePlan:
         try:
             context = self._context()
             observation = _observed(sample, context.caution.gate.clusters)
-            _, outcomes = self._decided(context, observation, self._scope)
+            situation, outcomes = self._decided(context, observation, self._scope)
         except PlimsollError as error:
             return Planned(complaint=f"desired limits unknown: {error}")
-        mode = self._settings.mode if context.caution.paused() is None else "writes paused"
-        return Planned({outcome.disk.key: outcome for outcome in outcomes}, context.complaint, mode)
+        return Planned(
+            {outcome.disk.key: outcome for outcome in outcomes},
+            context.complaint,
+            mode=self._settings.mode if context.caution.paused() is None else "writes paused",
+            saved={outcome.disk.key: each for outcome in outcomes if (each := shares(outcome, situation.accounts))},
+        )
 
     def explained(self, sample: Sample, guest: str, key: str, hypervisor: Hypervisor) -> Explained:
         """What ``disk explain`` prints. Only this guest is asked, and the clusters of what would change on it.
@@ -92,4 +97,5 @@ def _observed(sample: Sample, clusters: Clusters) -> Observation:
         disks=tuple(clusters.placed(replace(disk, actual=disk.actual or Unknown(BUSY))) for disk in disks),
         unreachable=sample.unreachable,
         guests=sample.guests,
+        readings={usage.disk.key: usage.reading for usage in sample.usages if usage.reading is not None},
     )

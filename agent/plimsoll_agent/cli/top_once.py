@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.tones import TONES
@@ -34,7 +34,10 @@ COLUMNS = (
     Column("desired", drop=2, wraps=True),
     Column("state"),
     Column("reason", wraps=True, note=True),
-    *(Column(name, long=True) for name in ("rates", "seconds", "shares", "sharing", "at_limit_window", *_OTHERS)),
+    *(
+        Column(name, long=True)
+        for name in ("saved", "rates", "seconds", "shares", "sharing", "at_limit_window", *_OTHERS)
+    ),
 )
 
 
@@ -59,16 +62,19 @@ def cells(row: DiskRow) -> Sequence[object]:
         Shown(None if row.desired is None else row.desired.in_effect(), _desired_words(row)),
         Shown(state(row), _state_words(row), TONES.get(state(row))),
         Shown(None if reason is None else reason.as_record(), "" if reason is None else why(reason)),
+        _shares(row.saved),
         None if rates is None else _rates(rates),
         None if rates is None else round(rates.seconds, 3),
-        Shown(
-            {base: round(of, 4) for base, of in usage.shares.items()},
-            ", ".join(f"{percent(of)} of {base}" for base, of in usage.shares.items()),
-        ),
+        _shares(usage.shares),
         usage.sharing,
         None if at_limit is None else round(at_limit.seconds, 3),
         *(_other(data[name]) for name in _OTHERS),
     )
+
+
+def _shares(shares: Mapping[str, float]) -> Shown:
+    words = ", ".join(f"{percent(of)} of {base}" for base, of in shares.items())
+    return Shown({base: round(of, 4) for base, of in shares.items()}, words)
 
 
 def _rates(rates: Rates) -> Shown:

@@ -293,6 +293,10 @@ def _at_limit(row: DiskRow) -> tuple[str, str]:
     return percent(at_limit.share) if at_limit.share else "", _colour(at_limit.share)
 
 
+def _saved(row: DiskRow) -> tuple[str, str]:
+    return (percent(min(row.saved.values())) if row.saved else ""), ""
+
+
 def _limits(row: DiskRow) -> tuple[str, str]:
     return ("" if row.wrong or row.limit_unknown else row.limits_words), ""  # else a sentence stands there
 
@@ -305,6 +309,8 @@ _MIB = LiveColumn(title="MiB/s", cell=_rate(mib, "total_bytes_sec"), least=5, ri
 _SHARE = LiveColumn(title="OF LIMIT", cell=_share, least=10, right=True, of_use=True)
 _BARS = [LiveColumn(title="", cell=_bar(width), least=width, of_use=True) for width in (10, 6)]
 _AT_LIMIT = LiveColumn(title="AT LIMIT", cell=_at_limit, right=True, of_use=True)
+_SAVED = LiveColumn(title="SAVED", cell=_saved, least=5, right=True, of_use=True)
+"""Of the burst of which least is left; only where a disk has one."""
 _LIMIT = LiveColumn(title="LIMIT", cell=_limits, least=18, most=40, cut=cut_words, of_use=True)
 _TYPE = LiveColumn(title="TYPE", cell=_plain(lambda row: steady(row.type or "-")), most=16)
 _READS = LiveColumn(title="READ + WRITE", cell=_rate(iops, "read_iops_sec", "write_iops_sec"), least=12, right=True)
@@ -336,6 +342,9 @@ class _Layout:
     guest: int = 17
     """Where there is no room for whole names, this much of them is shown."""
 
+    def without(self, *columns: LiveColumn) -> _Layout:
+        return replace(self, columns=[column for column in self.columns if column not in columns])
+
     @property
     def least(self) -> int:
         """No terminal below this width has room for it, whatever the rows."""
@@ -343,25 +352,29 @@ class _Layout:
 
 
 _LAYOUTS = (
-    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE, _VOLUME, _PROJECT)),
-    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE, _VOLUME)),
-    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE)),
-    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT, _TYPE)),
-    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT, _LIMIT)),
-    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT)),
-    _Layout((*_NAMES, _IOPS, _MIB, _BARS[1], _SHARE, _AT_LIMIT), server=8),
-    _Layout((*_NAMES, _IOPS, _MIB, _SHARE, _AT_LIMIT), server=8, guest=8),
+    _Layout(
+        (*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _SAVED, _LIMIT, _TYPE, _VOLUME, _PROJECT)
+    ),
+    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _SAVED, _LIMIT, _TYPE, _VOLUME)),
+    _Layout((*_NAMES, _IOPS, _READS, _MIB, _BYTES, _BARS[0], _SHARE, _AT_LIMIT, _SAVED, _LIMIT, _TYPE)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT, _SAVED, _LIMIT, _TYPE)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT, _SAVED, _LIMIT)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[0], _SHARE, _AT_LIMIT, _SAVED)),
+    _Layout((*_NAMES, _IOPS, _MIB, _BARS[1], _SHARE, _AT_LIMIT, _SAVED), server=8),
+    _Layout((*_NAMES, _IOPS, _MIB, _SHARE, _AT_LIMIT, _SAVED), server=8, guest=8),
     _Layout((*_NAMES, _IOPS, _MIB, _SHARE), server=8, guest=8),
     _Layout((_GUEST, _DISK, _IOPS, _MIB, _SHARE), guest=8),
 )
+_WITHOUT_BURSTS = [layout.without(_SAVED) for layout in _LAYOUTS]
 
 
 def _fitted(matches: Sequence[DiskRow], width: int) -> list[Fitted]:
     """The columns for a terminal, from all rows, so that nothing moves when the list is scrolled."""
     natural: dict[LiveColumn, int] = {}
     brief = max((cell_len(row.limits_brief) for row in matches if row.wrong), default=0)
-    for layout in _LAYOUTS:
-        if layout is not _LAYOUTS[-1] and layout.least > width:
+    layouts = _LAYOUTS if any(row.saved for row in matches) else _WITHOUT_BURSTS
+    for layout in layouts:
+        if layout is not layouts[-1] and layout.least > width:
             continue
         for column in layout.columns:
             if column not in natural:

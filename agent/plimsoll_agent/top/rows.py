@@ -19,6 +19,7 @@ from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
+_NOTHING_SAVED: Mapping[str, float] = {}
 FAR = 10
 """A limit this many times the desired one, or this small a part of it, is far from it, as for the brake's default."""
 
@@ -49,6 +50,8 @@ class Planned:
     """Why the desired limits are unknown, or are not those of the rules file."""
     mode: str = ""
     """What passes do with that: ``enforce``, ``observe``, ``writes paused``; empty where it is unknown."""
+    saved: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By ``Disk.key`` the share of each burst that is saved, by the limit's name."""
 
 
 @frozen
@@ -61,6 +64,8 @@ class DiskRow:
     outcome: Outcome | None
     reason: Reason | None
     """Why its use is unknown."""
+    saved: Mapping[str, float] = field(default_factory=dict)
+    """The share of each burst that is saved, by the limit's name; empty without a burst."""
 
     @property
     def key(self) -> str:
@@ -202,7 +207,7 @@ def why(reason: Reason) -> str:
 def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool = False) -> list[DiskRow]:
     """The wrong ones first; unknown values come last, also in reverse."""
     uuids = {usage.disk.guest.uuid for usage in sample.usages}
-    every = [_of_disk(usage, plan.outcomes.get(usage.disk.key)) for usage in sample.usages]
+    every = [_of_disk(usage, plan) for usage in sample.usages]
     every += [_of_guest(guest) for guest in sample.unreachable if guest.guest.uuid not in uuids]
     by_name = sorted(every, key=_by_name)
     unknown, order = _ORDERS[sort]
@@ -211,8 +216,11 @@ def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool
     return sorted(by_name, key=lambda row: (-row.wrong, bool(row.wrong) and row.actual != Limits(), unknown(row)))
 
 
-def _of_disk(usage: Usage, outcome: Outcome | None) -> DiskRow:
-    return DiskRow(usage.disk.guest.name, usage.disk.guest.uuid, usage, outcome, usage.reason)
+def _of_disk(usage: Usage, plan: Planned) -> DiskRow:
+    guest, key = usage.disk.guest, usage.disk.key
+    return DiskRow(
+        guest.name, guest.uuid, usage, plan.outcomes.get(key), usage.reason, plan.saved.get(key, _NOTHING_SAVED)
+    )
 
 
 def _of_guest(unreachable: UnreachableGuest) -> DiskRow:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.app.context import pass_context, run
+from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.app.live_plan import LivePlan
 from plimsoll_agent.cli.disk import DiskExplain
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.credits.ledger import Account, Bucket
 from plimsoll_agent.errors import NotFound
+from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.reconcile.outcome import Mode, Scope
 from plimsoll_agent.top.rows import Wrong, rows
@@ -65,6 +68,27 @@ def test_it_tells_whether_passes_write(tmp_path: Path) -> None:
     assert plan.planned(node.sampler.sample()).mode == "enforce"
     pause_file.touch()
     assert plan.planned(node.sampler.sample()).mode == "writes paused"
+
+
+def test_what_is_saved_of_a_burst_is_brought_forward_to_the_readings(tmp_path: Path) -> None:
+    """Passes are minutes apart, in which a burst may end."""
+    bursting = Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
+    node = Node(tmp_path, f"default: {{limits: {json.dumps(bursting.in_effect())}}}")
+    disk = node.b.disks["vda"]
+    disk.actual, disk.done = bursting, (15000, 0, 0, 0)
+    sampler = Sampler(node.hypervisor, Scope(), clock=lambda: 100.0, at_once=1)
+    sampler.ask()
+    first, second = (usage.disk for usage in sampler.sample().usages)
+    account = Account(
+        at=70.0,
+        counters={second.key: (second.attachment, BlockStats(0, 0, 0, 0))},
+        buckets={"total_iops_sec": Bucket(spent=3000, held=57000, room=60000)},
+    )
+    node.settings.state_dir.mkdir()
+    state_of(node.settings).save_accounts({second.key: account})
+    saved = node.plan.planned(sampler.sample()).saved
+    left = 60000 - 3000 - (15000 - 30 * 100)
+    assert saved == {first.key: {"total_iops_sec": 1}, second.key: {"total_iops_sec": left / 60000}}
 
 
 def test_rules_that_cannot_be_read_leave_the_desired_limits_unknown(tmp_path: Path) -> None:

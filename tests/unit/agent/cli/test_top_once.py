@@ -50,6 +50,9 @@ def test_a_row_tells_unknown_from_nothing() -> None:
     assert (known["iops"], known["rates"]["total_iops_sec"], known["state"]) == (248, 248, "in-sync")
     assert (known["share"], known["at_limit"], known["at_limit_window"], known["seconds"]) == (0.992, 1, 2, 2)
     assert known["shares"] == {"total_iops_sec": 0.992, "total_bytes_sec": 0.01}
+    assert known["saved"] == {}
+    saved = replace(desiring(NODE_LIMITS, usage.disk), saved={usage.disk.key: {"total_iops_sec": 0.25}})
+    assert cells(usage, saved)["saved"] == {"total_iops_sec": 0.25}
     free = cells(FREE, desiring(None, FREE.disk))
     assert (free["actual"], free["desired"], free["share"], free["reason"]) == ({}, None, None, None)
     disk = disk_named("x", 9, Unknown(SILENCE))

@@ -114,6 +114,17 @@ def test_columns_are_dropped_in_their_order() -> None:
     assert re.split(r"\s{2,}", drawn(what, View(), 40, 10)[1].strip())[:2] == ["GUEST", "DISK"]
 
 
+def test_what_is_saved_has_a_column_where_a_disk_has_a_burst() -> None:
+    """The least of several bursts: that one ends first."""
+    disks = [disk_named(PLAIN), disk_named("other", 2)]
+    saved = {disks[0].key: {"total_iops_sec": 0.25, "total_bytes_sec": 1.0}}
+    what = shown(*map(using, disks), planned=replace(desiring(NODE_LIMITS, *disks), saved=saved))
+    titles, first, second = drawn(what, View(sort="name"), 100, 10)[1:4]
+    end = titles.index("SAVED") + len("SAVED")
+    assert sorted((first[end - 5 : end], second[end - 5 : end])) == ["     ", " 25 %"]
+    assert "SAVED" not in drawn(replace(what, planned=desiring(NODE_LIMITS, *disks)), View(), 100, 10)[1]
+
+
 def test_a_wide_terminal_has_the_cells_of_its_columns() -> None:
     disk = disk_named(PLAIN, volume_id="e725b0de-c647-4620-be6b-d427f6cb59cf")
     wide = drawn(shown(using(disk), planned=desiring(NODE_LIMITS, disk)), View(), 240, 10)[2]
