@@ -220,7 +220,8 @@ def stopped_alone() -> list[str]:
     ]
     outcomes = [replace(o, disk=replace(o.disk, volume_id=str(number))) for number, o in enumerate(outcomes)]
     silent = disks.staying(Kind.UNKNOWN, SILENCE)
-    elsewhere = replace(silent.disk.named, key="elsewhere", guest_name="instance-00000009", target="vdb")
+    key = f"{silent.disk.guest.uuid}/elsewhere"
+    elsewhere = replace(silent.disk.named, key=key, guest_name="instance-00000009", target="vdb")
     alone = {outcome.disk.key: outcome.result.reason for outcome in outcomes[:2]}
     later = replace(cut, facts={**cut.facts, "from": "2026-11-23T06:00:00+00:00"})
     alone |= {silent.disk.key: later, elsewhere.key: removal}
