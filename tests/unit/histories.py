@@ -166,9 +166,9 @@ class MortalLedger(NodeStore):
         if self.trap is not None:
             self.trap.spring(call, after=True)
 
-    def intend(self, changes: Sequence[Change], now: datetime, revision: str) -> list[int]:
+    def intend(self, changes: Sequence[Change], now: datetime, revision: str, rules: str = "") -> list[int]:
         self._before("intend")
-        ids = super().intend(changes, now, revision)
+        ids = super().intend(changes, now, revision, rules)
         self._after("intend")
         return ids
 

@@ -316,7 +316,7 @@ def test_a_node_that_lost_its_memory_finds_limits_and_holds_in_the_guests(tmp_pa
 class FullDisk(CannotNote):
     """Neither the record nor the memory can be written."""
 
-    def intend(self, changes: object, now: object, revision: object) -> list[int]:
+    def intend(self, changes: object, now: object, revision: object, rules: object = "") -> list[int]:
         raise StateError("record.sqlite: database or disk is full")
 
     def remember(self, memory: object, now: object) -> None:

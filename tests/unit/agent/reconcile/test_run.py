@@ -486,7 +486,7 @@ def test_limits_of_a_pass_that_was_killed_are_still_ours(node: Node) -> None:
 class NoRecord(NodeStore):
     """A node_store on a full disk."""
 
-    def intend(self, changes: object, now: object, revision: object) -> list[int]:
+    def intend(self, changes: object, now: object, revision: object, rules: object = "") -> list[int]:
         raise StateError("record.sqlite: database or disk is full")
 
 
