@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, PassContext, now_of, pass_context, run, state_of, who
 from plimsoll_agent.app.guest_pass import guests_locked
+from plimsoll_agent.app.restoring import restore
 from plimsoll_agent.cli.hold import next_words
 from plimsoll_agent.config.settings import Settings
-from plimsoll_agent.errors import UsageError
-from plimsoll_agent.messages.sentences import disk_name, words
+from plimsoll_agent.errors import PlimsollError, UsageError
+from plimsoll_agent.messages.sentences import disk_name, unreachable_words, words
 from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, digest_of_change
 from plimsoll_agent.model.entries import Event, Happening
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.memory import releasing
 from plimsoll_agent.reconcile.brake import revision_of
-from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.pause import Pause, end_after
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Given, State, StateError
 from plimsoll_agent.terminal.base import LocalCommand, NodeCommand, given_approval, given_duration, given_reason
 from plimsoll_agent.util.frozen import replace
-from plimsoll_agent.util.text import minute, printable
+from plimsoll_agent.util.text import minute, plural, printable
+
+LOG = logging.getLogger(__name__)
 
 _RELEASE = "the removal of these limits"
 
@@ -208,22 +212,23 @@ def _of_disks(plan: PassReport) -> list[Reason]:
     return [*refusals, *orphans]
 
 
-class PauseNode(_NodeDecision):
+class PauseNode(_NodeDecision, NodeCommand):
     """Stop writing limits on this node.
 
     It lasts for a time, or until plimsoll resume.
 
-    Passes still read and report; a running pass stops writing too. Actual limits stay as they are.
+    Passes still read and report; a running pass stops writing too. Actual limits stay as they are. With --restore
+    those that are reduced under congestion are restored.
 
     Exit status:
         0   paused
-        3   paused but not recorded
+        3   paused but not recorded, or not all limits restored
         1   not paused
         64  already paused, or usage
 
     Examples:
         plimsoll pause --for 2h --reason "Ceph is being upgraded"
-        plimsoll pause --reason CHG-412
+        plimsoll pause --reason CHG-412 --restore
         plimsoll pause --for 30m --reason test
     """
 
@@ -231,6 +236,11 @@ class PauseNode(_NodeDecision):
         parser = super().get_parser(prog_name)
         parser.add_argument("--for", dest="span", metavar="DURATION", help="how long; default: until plimsoll resume")
         parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown by every pass")
+        parser.add_argument(
+            "--restore",
+            action="store_true",
+            help="restore limits that are reduced under congestion, and write nothing else",
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -244,7 +254,25 @@ class PauseNode(_NodeDecision):
         pause.begin(why, by, now, until)
         ends = f"while {settings.pause_file} exists" if until is None else f"until {minute(until)} or plimsoll resume"
         self.app.stdout.write(f"Paused: no limit is written on this node {ends}.\n")
-        return self.note(state, [Event(at=now, by=by, what=Happening.PAUSED, reason=because(Code.OPERATOR, why=why))])
+        event = Event(at=now, by=by, what=Happening.PAUSED, reason=because(Code.OPERATOR, why=why))
+        status = self.note(state, [event])
+        return self._restored(settings) or status if parsed_args.restore else status
+
+    def _restored(self, settings: Settings) -> int:
+        """Only now: before the pause, the daemon would reduce them again."""
+        try:
+            with self.libvirt(settings) as hypervisor:
+                report = restore(settings, hypervisor)
+        except PlimsollError as error:
+            LOG.error("limits that are reduced under congestion are not restored: %s", error)
+            return 3
+        rest = [outcome for outcome in report.outcomes if outcome.after.reduced is not None]
+        self.app.stdout.write(f"{plural(report.count(Kind.CHANGED), 'disk')} restored.\n")
+        for outcome in rest:
+            self.app.stdout.write(f"{disk_name(outcome.disk)} stays reduced: {words(outcome.result.reason)}\n")
+        for guest in report.unreachable_guests:
+            self.app.stdout.write(f"{unreachable_words(guest)}\n")
+        return 3 if rest or report.unreachable_guests else 0
 
 
 class ResumeNode(_NodeDecision):

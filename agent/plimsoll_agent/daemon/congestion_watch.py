@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll_agent.app.congestion_following import applied
-from plimsoll_agent.app.context import now_of, state_of
+from plimsoll_agent.app.context import now_of, pause_actual, state_of
 from plimsoll_agent.app.fetched import congestion_actual
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion.following import follow
@@ -29,7 +29,7 @@ class CongestionWatch:
         targets = {
             pool: each.x for pool, each in after.items() if each.x != (before[pool].x if pool in before else 1.0)
         }
-        if not targets or (targets == self._asked and now < self._again):
+        if not targets or (targets == self._asked and now < self._again) or pause_actual(settings, at) is not None:
             return False
         self._asked, self._again = targets, now + TUNING.period
         return True

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from plimsoll_agent.messages.limits import exact_change, exact_limits, short_change, short_limits
 from plimsoll_agent.messages.sentences import words
+from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.entries import Ending, Entry, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.reason import Reason
 from plimsoll_agent.policy.diff import EXTERNAL
 from plimsoll_agent.store.actual import LimitsAt
 from plimsoll_agent.store.node_store import Move
+from plimsoll_agent.store.reductions import Intended
 from plimsoll_agent.util.text import plural, printable, second
 
 if TYPE_CHECKING:
@@ -194,6 +196,11 @@ def actual_lines(past: LimitsAt, *, exact: bool = False) -> Iterator[str]:
     change, unsure, later = past.change, past.unsure, past.found_next
     if past.limits is None:
         yield f"{name}  unknown: no change recorded up to then"
+    elif past.reduction is not None:
+        one = past.reduction
+        place = f"{one.device_class or 'unknown class'} of cluster {short_fsid(one.cluster)}"
+        why = f"x {one.x:.2g} × {show(one.of)} ({place})" if one.is_reduced else f"no longer reduced ({place})"
+        yield f"{name}  {show(past.limits)}   since {second(one.at)}: {printable(why)}   by {printable(one.by)}"
     elif change is not None:
         when = f"since {second(change.result_at or change.at)}: {_why(change)}   by {printable(change.by)}"
         yield f"{name}  {show(past.limits)}   {when} (change {change.id})"
@@ -209,12 +216,26 @@ def actual_lines(past: LimitsAt, *, exact: bool = False) -> Iterator[str]:
         yield f"  {what} {show(later.before)} before {second(later.at)} (change {later.id})"
 
 
+def _reduction_data(reduction: Intended | None) -> dict[str, object] | None:
+    if reduction is None:
+        return None
+    return {
+        "at": reduction.at.isoformat(),
+        "by": reduction.by,
+        "x": reduction.x,
+        "cluster": reduction.cluster,
+        "class": reduction.device_class,
+        "of": reduction.of.in_effect(),
+    }
+
+
 def actual_data(past: LimitsAt, moment: datetime) -> dict[str, object]:
     unsure, later = past.unsure, past.found_next
     return _disk_data(past.disk) | {
         "at": moment.isoformat(),
         "limits": None if past.limits is None else past.limits.in_effect(),
         "seen": past.seen and past.seen.isoformat(),
+        "reduction": _reduction_data(past.reduction),
         "change": None if past.change is None else entry_data(past.change),
         "unsure": None if unsure is None else entry_data(unsure),
         "unsure_until": past.unsure_until and past.unsure_until.isoformat(),

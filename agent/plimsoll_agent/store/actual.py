@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import groupby
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.entries import TAKEN, Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store import record_query
 from plimsoll_agent.store.entries import change_of
 from plimsoll_agent.store.record import Record
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.store.reductions import Intended
+from plimsoll_agent.util.frozen import frozen, replace
 
 _WITHOUT_EFFECT = (Ending.REFUSED, Ending.NOT_SENT, Ending.DID_NOT_TAKE)
+_EVER = datetime.min.replace(tzinfo=UTC)
 _NAMED = """
 SELECT * FROM change WHERE disk IN
 (SELECT disk FROM change WHERE ? IN (volume_id, guest_name, guest_uuid) OR lower(?) = guest_uuid) ORDER BY id
@@ -39,6 +42,8 @@ class LimitsAt:
     """When that became known; None if it is still unknown."""
     found_next: RecordedChange | None = None
     """The next change, if it found other limits: there was an external change before it."""
+    reduction: Intended | None = None
+    """What set them under congestion, or restored them: ``limits`` are those of it."""
 
 
 def actual(record: Record, moment: datetime, guest: str, disk: str | None) -> list[LimitsAt]:
@@ -49,10 +54,28 @@ def actual(record: Record, moment: datetime, guest: str, disk: str | None) -> li
     with record.look() as database:
         rows = [] if database is None else database.execute(_NAMED, (guest, guest)).fetchall()
         changes = [attempt for row in rows for attempt in change_of(row).attempts]
+    reductions = {
+        key: each
+        for key, each in record_query.intended(record, _EVER, moment, guest).items()
+        if _is_meant(each.disk, guest, disk)
+    }
     changes = [change for change in changes if _is_meant(change.disk, guest, disk)]
     by_disk = sorted(changes, key=lambda change: change.disk.key)  # stable: keeps the order of a disk's changes
     states = [_at(list(of_disk), moment) for _, of_disk in groupby(by_disk, key=lambda change: change.disk.key)]
+    states = [_reduced(state, reductions.pop(state.disk.key, None)) for state in states]
+    states += [
+        LimitsAt(disk=each.disk, limits=each.limits, seen=each.at, change=None, reduction=each)
+        for each in reductions.values()
+    ]
     return sorted(states, key=lambda one: (one.disk.guest_name, one.disk.target))
+
+
+def _reduced(state: LimitsAt, last: Intended | None) -> LimitsAt:
+    """The newest counts: a change of limits that are reduced has such an entry beside it, of the same time."""
+    since = None if state.change is None else state.change.at
+    if last is None or (since is not None and since > last.at) or state.unsure is not None:
+        return state
+    return replace(state, limits=last.limits, seen=last.at, reduction=last)
 
 
 def _is_meant(name: DiskName, guest: str, disk: str | None) -> bool:

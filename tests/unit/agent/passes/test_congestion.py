@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.cli.approve import PauseNode
+from plimsoll_agent.config import settings as config
 from plimsoll_agent.congestion.following import Followed, Following
-from plimsoll_agent.messages.record import entry_line
+from plimsoll_agent.messages.record import actual_lines, entry_line
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
 from plimsoll_agent.store import record_query
+from plimsoll_agent.store.actual import actual
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.frozen import replace
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON
 
 GOLD = Limits(total_iops_sec=3000, total_iops_sec_max=6000, total_iops_sec_max_length=1)
@@ -153,6 +158,21 @@ def test_never_reduced(node: Node, without: str) -> None:
     before = node.disk(1).actual
     node.run()
     assert node.disk(1).actual == before
+
+
+@pytest.mark.parametrize(("restores", "after"), [((), LOWER), (("--restore",), GOLD)])
+def test_a_pause_restores_only_where_it_is_asked_to_and_writes_nothing_else(
+    reduced: Node, tmp_path: Path, restores: tuple[str, ...], after: Limits
+) -> None:
+    other = guest(2, a_volume(2, Limits(total_iops_sec=7)))
+    reduced.hypervisor.by_uuid[other.uuid] = other
+    whole = config.load([], [])
+    settings = replace(whole, state_dir=reduced.state.directory, pause_file=tmp_path / "paused", mode="enforce")
+    person = Person()
+    words = ("--reason", "x", *restores)
+    assert person.types(PauseNode, *words, settings=settings, hypervisor=reduced.hypervisor, stdin=Terminal("")) == 0
+    assert (reduced.disk(1).actual, reduced.disk(2).actual) == (after, Limits(total_iops_sec=7))
+    assert ("1 disk restored" in person.out) == bool(restores)
 
 
 @pytest.mark.parametrize("limits", [None, Limits(total_iops_sec=900)])
@@ -297,3 +317,25 @@ def test_at_factor_one_outcomes_are_the_same(tmp_path: Path) -> None:
 
 def test_a_guest_that_starts_again_has_its_own_limits(reduced: Node) -> None:
     assert reduced.disk(1).persistent == GOLD
+
+
+def test_the_limit_of_a_disk_at_any_time_is_in_the_record(node: Node) -> None:
+    """Each pass with its limits; then what the record has of each of these times."""
+    expected: list[tuple[datetime, Limits]] = []
+    for x, desired in (
+        (0.73, GOLD),
+        (0.5, GOLD),
+        (0.5, Limits(total_iops_sec=2000)),
+        (1, Limits(total_iops_sec=2000)),
+    ):
+        node.following, node.rules = at(x), rules(desired, revision=str(desired))
+        node.run()
+        expected.append((node.now + timedelta(minutes=1), node.disk(1).actual))
+    record, volume = Record(node.state.record), node.seen(1, "vda").volume_id or ""
+    assert [limits.total_iops_sec for _, limits in expected] == [2190, 1500, 1000, 2000]
+    for moment, limits in expected:
+        (state,) = actual(record, moment, volume, None)
+        assert state.limits == limits
+    (line, *_) = actual_lines(actual(record, expected[0][0], volume, None)[0])
+    assert "2190 IOPS" in line
+    assert "x 0.73 × 3000 IOPS" in line
