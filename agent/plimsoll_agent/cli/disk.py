@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,7 @@ from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_man
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import explain, sentences, serialize
-from plimsoll_agent.messages.limits import BURST, short_limits
+from plimsoll_agent.messages.limits import BURST, SPLIT, short_limits
 from plimsoll_agent.messages.savings import saved_data, saved_words
 from plimsoll_agent.messages.tones import TONES, Tone
 from plimsoll_agent.model.clusters import short_fsid
@@ -146,7 +147,10 @@ class DiskList(_DiskCommand, Listing):
         if len(visible) < len(matches):
             self.closing = (f"{self.closing[0]}; --all lists those in sync too",)
             self.empty = self.closing[0]
-        if any(BURST in cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)):
+        shown = [cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)]
+        if any(_SPLITS.search(text) for text in shown):
+            self.closing = ("300/100: of reads and of writes; --wide names them.", *self.closing)
+        if any(BURST in text for text in shown):
             self.closing = (_BURSTS, *self.closing)
         return LIST_COLUMNS, rows
 
@@ -176,6 +180,7 @@ _AROUND = 4
 _ROOMY = 140
 """Columns of a terminal on which limits with a burst leave room for the rest of a row."""
 _BURSTS = "+: more in bursts; --wide shows them."
+_SPLITS = re.compile(rf"\d\+?{SPLIT}\d")
 _STATES = tuple(str(state) for state in sentences.STATE_WORDS if state != Kind.CHANGED)
 _QUIET = frozenset({Kind.IN_SYNC, Kind.CHANGED})
 _RANKS = (Kind.FAILED, Kind.PLANNED, Kind.DEFERRED, Kind.UNKNOWN, NEW, ACKNOWLEDGED, Kind.LEFT_ALONE)

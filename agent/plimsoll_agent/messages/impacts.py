@@ -54,7 +54,8 @@ def impact_lines(
     if not figures:
         yield TextLine(f"Who will feel it is unknown: {missing.format(plural(len(impacts), noun))}.")
         return
-    numbers = ((hits, "will feel it"), (len(figures) - hits, "will not"), (unknown, "may: their use is unknown"))
+    others = "will not" if hits else "will not feel it"
+    numbers = ((hits, "will feel it"), (len(figures) - hits, others), (unknown, "may: their use is unknown"))
     parts = [f"{number} {what}" for number, what in numbers if number]
     span = _span(max(impact.seconds for impact in figures))
     disks = f"{plural(len(impacts), noun)} with a lower or a first limit"

@@ -13,13 +13,15 @@ UNLIMITED = "unlimited"
 NONE = "none"
 BURST = "+ "
 """Behind the number of a limit with bursts, where there is no room for these."""
+SPLIT = "/"
+"""Between limits of reads and of writes, where there is no room for their names."""
 _NUMBERS = {parameter.name: parameter for parameter in PARAMETERS}
 
 
 def short_limits(limits: Limits, *, brief: bool = False) -> str:
     """``250 IOPS 100 MiB/s``; bursts and the rest follow only where they are set.
 
-    ``brief``: ``250+ IOPS`` stands for a limit with bursts.
+    ``brief``: ``250+ IOPS`` stands for a limit with bursts, ``300/100 IOPS`` for ``read 300 IOPS write 100 IOPS``.
     """
     parts = [_of_unit(limits, unit, brief=brief) for unit in ("iops", "bytes")]
     if limits.size_iops_sec:
@@ -153,7 +155,12 @@ def short_size(value: int | None) -> str:
 
 
 def _of_unit(limits: Limits, unit: Unit, *, brief: bool = False) -> str:
-    return " ".join(filter(None, (_of_scope(limits, scope, unit, brief=brief) for scope in SCOPES)))
+    scopes = {scope: _of_scope(limits, scope, unit, brief=brief) for scope in SCOPES}
+    if brief and scopes["read"] and scopes["write"]:
+        read, write = (scopes[scope].removeprefix(_whose(scope)).split(" ") for scope in ("read", "write"))
+        if read[1:] == write[1:]:
+            return f"{read[0]}{SPLIT}{' '.join(write)}"
+    return " ".join(filter(None, scopes.values()))
 
 
 def _of_scope(limits: Limits, scope: str, unit: Unit, *, brief: bool = False) -> str:

@@ -85,3 +85,16 @@ def test_the_exact_form_has_the_names_and_numbers_of_libvirt() -> None:
 
 def test_a_name_that_an_operator_gave_to_a_group_is_shown_as_it_is() -> None:
     assert short_limits(Limits(total_iops_sec=250, group_name="vm total")) == "250 IOPS shared as vm total"
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (Limits(read_iops_sec=300, write_iops_sec=100, total_bytes_sec=100 * MIB), "300/100 IOPS 100 MiB/s"),
+        (Limits(read_iops_sec=300, read_iops_sec_max=900, write_iops_sec=100), "300+/100 IOPS"),
+        (Limits(read_bytes_sec=1024 * MIB, write_bytes_sec=MIB), "read 1 GiB/s write 1 MiB/s"),
+        (Limits(write_iops_sec=100), "write 100 IOPS"),
+    ],
+)
+def test_where_there_is_no_room_reads_and_writes_share_their_unit(limits: Limits, words: str) -> None:
+    assert short_limits(limits, brief=True) == words
