@@ -147,10 +147,10 @@ class DiskList(_DiskCommand, Listing):
         if len(visible) < len(matches):
             self.closing = (f"{self.closing[0]}; --all lists those in sync too",)
             self.empty = self.closing[0]
-        shown = [cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)]
-        if any(_SPLITS.search(text) for text in shown):
+        texts = [cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)]
+        if any(_SPLITS.search(text) for text in texts):
             self.closing = ("300/100: of reads and of writes; --wide names them.", *self.closing)
-        if any(BURST in text for text in shown):
+        if any(BURST in text for text in texts):
             self.closing = (_BURSTS, *self.closing)
         return LIST_COLUMNS, rows
 
