@@ -72,7 +72,13 @@ def _judge(
     if promise is None or actual is None or circumstances.after is None:
         return miss or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": _unknown(circumstances)})
     run = _Run(job, measurement, counts, promise, actual, tolerance)
-    return run.over_limit() or run.short(miss) or run.beside_its_wait(miss) or run.kept()
+    reduction = _reduction(promise, actual) if circumstances.reduced else None
+    return run.over_limit() or run.short(miss) or run.beside_its_wait(miss) or reduction or run.kept()
+
+
+def _reduction(promise: Limits, actual: Limits) -> Finding:
+    """The guest gets what it may have now, which is less than promised: that is never kept."""
+    return Finding(Verdict.INCONCLUSIVE, Why.REDUCED, {"promised": promise.in_effect(), "actual": actual.in_effect()})
 
 
 def _never_hidden(measurement: Measured) -> dict[str, object]:

@@ -81,11 +81,21 @@ class Witness:
             return None
 
     def promised(self, disk: Disk) -> Limits | None:
-        """The limits that plimsoll set on the disk, or else libvirt's; None where unknown."""
+        """The limits that plimsoll set on the disk, or else libvirt's; None where unknown.
+
+        Of a disk that is reduced under congestion, those without that.
+        """
         ours = self._situation.ours(disk)
+        if ours is not None and ours.reduced is not None and ours.reduced == disk.defined:
+            return ours.unreduced
         if ours is not None and ours.applied is not None:
             return ours.applied
         return disk.defined if isinstance(disk.defined, Limits) else None
+
+    def is_reduced(self, disk: Disk, actual: Limits | None) -> bool:
+        """Whether plimsoll has set these limits under congestion, in place of the promised ones."""
+        ours = self._situation.ours(disk)
+        return ours is not None and ours.reduced is not None and ours.reduced == actual
 
     def health(self, disk: Disk) -> Health:
         """The health of the disk's cluster now."""
@@ -137,10 +147,12 @@ class Watch:
         self._read()
         after = self._witness.look()
         has_moved = {self._before.movement, after.movement} != {Movement.STAYS}
+        before = self._actual(self._before)
         return self._totals(), Circumstances(
             promised=self._witness.promised(self._disk),
-            before=self._actual(self._before),
+            before=before,
             after=self._actual(after),
+            reduced=self._witness.is_reduced(self._disk, before),
             frozen=frozen,
             moved=has_moved,
         )

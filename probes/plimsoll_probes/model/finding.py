@@ -52,6 +52,7 @@ class Why(StrEnum):
     MOVED = "moved"
     LIMITS_CHANGED = "limits-changed"  # before, after
     LIMITS_UNKNOWN = "limits-unknown"  # detail
+    REDUCED = "reduced"  # promised, actual
     GUEST_BUSY = "guest-busy"  # busy (share of its CPUs)
     TOO_SHALLOW = "too-shallow"  # in_flight, needed (seconds a request)
     # failed: there is no result

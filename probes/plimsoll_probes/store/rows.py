@@ -219,7 +219,7 @@ def _histogram(spans: Any) -> Histogram:
 
 def _circumstances_of(data: Any) -> Circumstances:
     health = {name: maybe(_health, data[name]) for name in ("health_before", "health_after")}
-    return value_of(Circumstances, {**data, **health})
+    return value_of(Circumstances, {**data, **health}, "reduced")
 
 
 def _health(value: Any) -> Health:

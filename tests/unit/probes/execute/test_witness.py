@@ -204,6 +204,19 @@ def test_what_plimsoll_put_there_is_promised_whatever_libvirt_believes(world: Wo
     witness = world.witness()
     disk = witness.look().disks[0]
     assert witness.promised(disk) == LIMIT
+    assert not witness.is_reduced(disk, LIMIT)
+    world.memory[disk.key] = Remembered(
+        desired=OTHER,
+        since=NOON,
+        seen=NOON,
+        applied=None,
+        attachment=disk.attachment,
+        reduced=LIMIT,
+        unreduced=OTHER,
+    )
+    assert world.witness().promised(disk) == OTHER
+    assert world.witness().is_reduced(disk, LIMIT)
+    assert not world.witness().is_reduced(disk, OTHER)
     world.memory[disk.key] = Remembered(
         desired=OTHER, since=NOON, seen=NOON, applied=OTHER, attachment=disk.attachment
     )

@@ -35,6 +35,7 @@ FACTS: Mapping[Why, Mapping[str, object]] = {
     Why.OBJECTIVE_MISSED: {"direction": "write", "quantile": 0.99, "objective": 0.05, "measured": 0.066},
     Why.LIMITS_CHANGED: {"before": {"total_iops_sec": 250}, "after": {"total_iops_sec": 500}},
     Why.LIMITS_UNKNOWN: {"detail": "promised, after"},
+    Why.REDUCED: {"promised": {"total_iops_sec": 500}, "actual": {"total_iops_sec": 250}},
     Why.GUEST_BUSY: {"busy": 0.97},
     Why.TOO_SHALLOW: {"in_flight": 8, "needed": 0.0004},
     Why.AGENT_TIMED_OUT: DETAIL,
