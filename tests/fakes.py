@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import NoReturn
 from xml.sax.saxutils import escape, quoteattr
 
 from plimsoll_agent.adapters.libvirt import domxml
@@ -218,6 +219,15 @@ class FakeHypervisor:
         if target not in guest.disks:
             raise Rejected(f"disk '{target}' was not found in the domain config")
         return guest.disks[target]
+
+
+def raising(error: BaseException | type[BaseException]) -> Callable[..., NoReturn]:
+    """What raises it, whatever it is called with."""
+
+    def call(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return call
 
 
 def hangs() -> DeadlineExceeded:

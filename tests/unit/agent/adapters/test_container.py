@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.adapters import container
+from tests.fakes import raising
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,5 @@ def test_a_reload_is_sighup_and_one_that_is_refused_is_told(monkeypatch: pytest.
     monkeypatch.setattr(os, "kill", lambda *words: sent.append(words))
     assert container.reload_daemon() == ""
     assert sent == [(1, signal.SIGHUP)]
-
-    def refuse(*_: int) -> None:
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(os, "kill", refuse)
+    monkeypatch.setattr(os, "kill", raising(PermissionError(errno.EPERM, "Operation not permitted")))
     assert "process 1) cannot be signalled: Operation not permitted" in container.reload_daemon()

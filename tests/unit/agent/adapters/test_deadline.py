@@ -12,6 +12,7 @@ import pytest
 
 from plimsoll_agent.adapters.deadline import Deadlines, SharedCalls, StillHangs
 from plimsoll_agent.errors import DeadlineExceeded, NotSent
+from tests.fakes import raising
 
 SOON = 0.05
 """A deadline to be missed."""
@@ -65,12 +66,8 @@ class Interrupted(BaseException):
 @pytest.mark.parametrize("error", [ValueError("no"), DeadlineExceeded("the connection was lost"), Interrupted()])
 def test_what_the_call_raises_is_raised_where_it_was_asked(error: BaseException) -> None:
     deadlines = Deadlines(PATIENT, 1)
-
-    def fail() -> None:
-        raise error
-
     with pytest.raises(type(error)) as raised:
-        deadlines.call("QEMU", fail)
+        deadlines.call("QEMU", raising(error))
     assert raised.value is error
     assert deadlines.hung == 0
     assert deadlines.call("QEMU", lambda: "next") == "next", "its slot is free again"

@@ -24,7 +24,7 @@ from plimsoll_agent.consoles.position import Position
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.reconcile.outcome import PassReport
 from tests import depth
-from tests.fakes import hangs
+from tests.fakes import hangs, raising
 from tests.unit.enforcing import Shell
 from tests.unit.node import Node, a_volume, guest, uuid_of
 
@@ -162,11 +162,7 @@ def test_no_error_of_the_reading_is_one_of_the_pass(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, broken: Exception
 ) -> None:
     status = shell.enforce()
-
-    def breaks(*_: object, **__: object) -> None:
-        raise broken
-
-    monkeypatch.setattr(publish, "read_consoles", breaks)
+    monkeypatch.setattr(publish, "read_consoles", raising(broken))
     assert shell.enforce() == status
 
 

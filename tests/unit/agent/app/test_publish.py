@@ -14,7 +14,7 @@ from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import StateError
-from tests.fakes import domain_xml, hangs
+from tests.fakes import domain_xml, hangs, raising
 from tests.unit.enforcing import RICH, Shell
 
 
@@ -82,11 +82,7 @@ def test_what_was_done_is_averaged_between_two_passes(shell: Shell) -> None:
 def test_a_guest_whose_counters_alone_hang_is_kept_as_one_that_did_not_answer(shell: Shell) -> None:
     """QEMU can freeze once its limits were read: its stall would be idle time for ``explain``."""
     shell.enforce()
-
-    def freeze() -> None:
-        raise hangs()
-
-    shell.hypervisor.before["block_stats"] = freeze
+    shell.hypervisor.before["block_stats"] = raising(hangs())
     shell.enforce()
     (past,) = usage_history.passes(shell.state)
     assert (dict(past.disks), past.unanswered) == ({}, {shell.guest.uuid})
@@ -122,11 +118,7 @@ def test_libvirt_that_is_not_there_is_told_and_what_was_known_of_the_disks_stays
     shell.refresh()
     shell.enforce()
     good = last(shell).ended
-
-    def down() -> None:
-        raise Unreachable("libvirt is not there")
-
-    shell.hypervisor.before["guests"] = down
+    shell.hypervisor.before["guests"] = raising(Unreachable("libvirt is not there"))
     assert shell.enforce() == 1
     seen = last(shell)
     assert (seen.grade, seen.trouble, seen.last_good) == (Grade.FAILED, "libvirt is not there", good)
@@ -193,11 +185,7 @@ def test_counters_that_cannot_be_kept_are_not_told(shell: Shell, monkeypatch: py
     """The next pass would begin from the old ones, and Prometheus would take the fall for a restart."""
     shell.enforce()
     before = exposed(shell)
-
-    def full(*_: object) -> None:
-        raise StateError("no space left on device")
-
-    monkeypatch.setattr(pass_summary_file, "save", full)
+    monkeypatch.setattr(pass_summary_file, "save", raising(StateError("no space left on device")))
     assert shell.enforce() == 3
     assert exposed(shell) == pytest.approx(exposed(shell) | {n: v for n, v in before.items() if "_total" in n})
 
@@ -208,11 +196,7 @@ def test_what_nobody_foresaw_in_the_telling_leaves_the_pass_as_it_was(
 ) -> None:
     shell.enforce()
     shell.refresh()
-
-    def breaks(*_: object, **__: object) -> None:
-        raise broken
-
-    monkeypatch.setattr(pass_metrics, "families", breaks)
+    monkeypatch.setattr(pass_metrics, "families", raising(broken))
     assert shell.enforce() == 3
     assert shell.guest.disks["vda"].actual == RICH
     assert "Done: 1 set, in " in shell.out, "the sum is said"
@@ -220,11 +204,7 @@ def test_what_nobody_foresaw_in_the_telling_leaves_the_pass_as_it_was(
 
 def test_of_a_pass_that_could_not_be_only_who_was_asked_is_up_or_down(shell: Shell) -> None:
     """Rules that cannot be read say nothing of libvirt."""
-
-    def down() -> None:
-        raise Unreachable("libvirt is not there")
-
-    shell.hypervisor.before["guests"] = down
+    shell.hypervisor.before["guests"] = raising(Unreachable("libvirt is not there"))
     shell.enforce()
     shell.state.last_rules.unlink(missing_ok=True)
     shell.rules.write_text("rules: [")

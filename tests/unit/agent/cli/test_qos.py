@@ -13,6 +13,7 @@ from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.cli.qos import QosApply, QosExport, QosLint, QosPlan
 from plimsoll_agent.errors import Unreachable
 from tests.fakecinder import FakeCinder
+from tests.fakes import raising
 from tests.unit.person import Person, Ran, Terminal
 from tests.unit.widths import misfits
 
@@ -356,11 +357,7 @@ def test_trouble_is_status_1_and_nothing_is_done(
     ):
         assert site.run(*words).status == 1
     assert len(caplog.messages) == 3
-
-    def before(method: str, path: str) -> None:
-        raise Unreachable("Cinder: connection refused")
-
-    site.cinder.before = before
+    site.cinder.before = raising(Unreachable("Cinder: connection refused"))
     for verb in ("plan", "apply"):
         assert site.run(verb, str(site.file)).status == 1
     assert caplog.messages[3:] == ["Cinder: connection refused"] * 2
@@ -369,10 +366,7 @@ def test_trouble_is_status_1_and_nothing_is_done(
 def test_where_cinder_is_gone_at_the_end_what_was_done_counts_and_what_is_left_is_unknown(site: Site) -> None:
     def before(method: str, path: str) -> None:
         if site.cinder.writes():
-            site.cinder.before = gone
-
-    def gone(method: str, path: str) -> None:
-        raise Unreachable("Cinder: connection refused")
+            site.cinder.before = raising(Unreachable("Cinder: connection refused"))
 
     site.cinder.before = before
     ran = site.run("apply", "--yes", str(site.file))

@@ -12,6 +12,7 @@ from plimsoll_agent.cli.top import Explaining, Rounds
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.top.keys import Pane, View
 from plimsoll_agent.top.live import screen
+from tests.fakes import raising
 from tests.unit.agent.app.test_live_plan import A, B, Node
 
 INTERVAL = 0.02
@@ -88,9 +89,6 @@ def test_a_guest_that_is_gone_is_explained_in_a_sentence(watched: Watched) -> No
 
 
 def test_an_unexpected_error_ends_the_screen(watched: Watched) -> None:
-    def broken() -> None:
-        raise ZeroDivisionError
-
-    watched.node.hypervisor.before["guests"] = broken
+    watched.node.hypervisor.before["guests"] = raising(ZeroDivisionError)
     with pytest.raises(ZeroDivisionError):
         watched.see(lambda _: False)

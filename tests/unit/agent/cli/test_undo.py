@@ -28,7 +28,7 @@ from plimsoll_agent.reconcile.undo import Undone
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import hangs
+from tests.fakes import hangs, raising
 from tests.unit import told
 from tests.unit.agent.reconcile.test_undo import NEW, OLD, OTHERS, rules
 from tests.unit.daemonstatus import FULL
@@ -317,15 +317,11 @@ def test_a_change_that_was_refused_or_of_another_guest_is_no_newest_one(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record has it, and nothing is to be undone of it."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise Rejected("busy")
-
     took = shell.node.now
     shell.node.now += timedelta(minutes=10)
     first, second = shell.node.hypervisor.by_uuid
     with monkeypatch.context() as patch:
-        patch.setattr(shell.node.hypervisor, "set_limits", refuse)
+        patch.setattr(shell.node.hypervisor, "set_limits", raising(Rejected("busy")))
         shell.node.rules = rules(OLD)
         shell.node.run(yes=True)
     since = (took + timedelta(minutes=5)).isoformat()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import NoReturn
 
 import pytest
 
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.errors import NotFound, Unreachable
-from tests.fakes import FakeHypervisor
+from tests.fakes import FakeHypervisor, raising
 from tests.unit.node import guest, uuid_of
 
 PATIENT = 20.0
@@ -74,11 +73,8 @@ def test_what_was_never_made_is_not_closed(world: World) -> None:
 
 
 def test_a_process_that_may_have_no_more_threads_renews_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_: threading.Thread) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
     world.connections.get(world.progress)
-    monkeypatch.setattr(threading.Thread, "start", refused)
+    monkeypatch.setattr(threading.Thread, "start", raising(RuntimeError("can't start new thread")))
     world.connections.renew()
     world.connections.get(world.progress)
     assert len(world.made) == 2

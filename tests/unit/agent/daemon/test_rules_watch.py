@@ -8,6 +8,7 @@ import pytest
 
 from plimsoll_agent.daemon.rules_watch import RulesWatch
 from plimsoll_agent.errors import ConfigError
+from tests.fakes import raising
 
 
 @pytest.fixture
@@ -65,11 +66,10 @@ def test_what_cannot_be_read_is_an_error_until_it_can(rules: Path) -> None:
 def test_what_could_not_be_read_is_read_again_although_the_file_is_the_same(
     rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def exhausted(_: Path) -> str:
-        raise ConfigError("rules.yaml: cannot be read: Too many open files")
-
     with monkeypatch.context() as without:
-        without.setattr("plimsoll_agent.util.schema.read", exhausted)
+        without.setattr(
+            "plimsoll_agent.util.schema.read", raising(ConfigError("rules.yaml: cannot be read: Too many open files"))
+        )
         watch = RulesWatch(rules)
     with pytest.raises(ConfigError, match="Too many open files"):
         watch.text(rules)

@@ -37,7 +37,7 @@ from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import Busy, State
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeGuest, FakeHypervisor
+from tests.fakes import FakeGuest, FakeHypervisor, raising
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import guest
 
@@ -664,12 +664,8 @@ def test_a_daemon_that_may_have_no_more_threads_ends_to_be_started_again(
     daemon: Fixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     daemon.start()
-
-    def refused(_: threading.Thread) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
     with monkeypatch.context() as without:
-        without.setattr(threading.Thread, "start", refused)
+        without.setattr(threading.Thread, "start", raising(RuntimeError("can't start new thread")))
         assert daemon.service is not None
         daemon.service.signal(Signal.RELOAD)  # which also closes connections in a thread
         assert daemon.ended() == 1

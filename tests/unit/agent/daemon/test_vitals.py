@@ -6,11 +6,12 @@ import mmap
 import os
 import threading
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from plimsoll_agent.daemon.vitals import Vitals, may_have_another_thread, vitals
+from tests.fakes import raising
 
 
 def test_threads_and_descriptors_are_counted_one_by_one(tmp_path: Path) -> None:
@@ -72,11 +73,8 @@ def test_what_cannot_be_read_is_zero_and_threads_are_counted_all_the_same(
 
 
 def test_a_process_may_have_another_thread_until_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_: threading.Thread) -> NoReturn:
-        raise RuntimeError("can't start new thread")
-
     assert may_have_another_thread()
-    monkeypatch.setattr(threading.Thread, "start", refused)
+    monkeypatch.setattr(threading.Thread, "start", raising(RuntimeError("can't start new thread")))
     assert not may_have_another_thread()
 
 

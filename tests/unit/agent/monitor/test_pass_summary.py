@@ -21,7 +21,7 @@ from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Match, Probing, Rule, Rules
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import domain_xml, hangs
+from tests.fakes import domain_xml, hangs, raising
 from tests.unit.agent.congestion.values import a_factor_file
 from tests.unit.clouds import a_catalogue
 from tests.unit.lastpasses import a_last_disk
@@ -111,10 +111,7 @@ def test_after_a_write_without_an_answer_nobody_knows_what_is_actual(watched: Wa
 
 
 def test_a_limit_that_was_refused_leaves_what_was_there(watched: Watched) -> None:
-    def refuse() -> None:
-        raise Rejected("no")
-
-    watched.node.hypervisor.before["set_limits"] = refuse
+    watched.node.hypervisor.before["set_limits"] = raising(Rejected("no"))
     watched.passes()
     assert (watched.disk().kind, watched.disk().actual) == (Kind.FAILED, Limits())
 
@@ -382,10 +379,7 @@ def test_a_paused_node_that_only_observes_has_good_passes(watched: Watched) -> N
 
 
 def test_a_guest_that_went_away_in_mid_pass_is_nobodys_fault_and_not_silent(watched: Watched) -> None:
-    def go() -> None:
-        raise NotFound("the guest is gone")
-
-    watched.node.hypervisor.before["look"] = go
+    watched.node.hypervisor.before["look"] = raising(NotFound("the guest is gone"))
     last = watched.passes()
     assert (last.grade, last.running_unreachable, last.guests) == (Grade.GOOD, (), 1)
 

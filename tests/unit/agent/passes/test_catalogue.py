@@ -34,7 +34,7 @@ from plimsoll_agent.top.rows import Planned, Wrong, rows
 from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute
-from tests.fakes import FakeDisk, FakeGuest, hangs
+from tests.fakes import FakeDisk, FakeGuest, hangs, raising
 from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
 from tests.unit.node import Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand, uuid_of
 from tests.unit.values import NOON
@@ -252,11 +252,8 @@ def test_sizes_are_asked_only_of_guests_with_a_volume_that_counts_by_gib(sized: 
 
 
 def test_a_size_that_cannot_be_had_leaves_its_disk_as_it_is(sized: Cloud) -> None:
-    def refuse() -> None:
-        raise Rejected("QEMU says no")
-
     sized.node.disk(1, "vdb").size = 100 * GIB
-    sized.node.hypervisor.before["sizes"] = refuse
+    sized.node.hypervisor.before["sizes"] = raising(Rejected("QEMU says no"))
     report = sized.node.run()
     assert codes(report).count(Code.SIZE_UNKNOWN) == 1
     assert sized.node.hypervisor.writes == []

@@ -34,7 +34,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeHypervisor, hangs
+from tests.fakes import FakeHypervisor, hangs, raising
 from tests.unit.node import DEFAULT, a_volume, guest
 from tests.unit.values import NOON
 
@@ -355,11 +355,7 @@ def test_after_three_guests_that_read_back_other_limits_no_fourth_is_tried() -> 
 
 def test_a_disk_that_is_detached_between_write_and_look_says_nothing_about_the_versions() -> None:
     bench = Upgraded()
-
-    def detached() -> None:
-        raise Rejected("disk 'vda' was not found in the domain config")
-
-    bench.hypervisor.before["actual"] = detached
+    bench.hypervisor.before["actual"] = raising(Rejected("disk 'vda' was not found in the domain config"))
     assert sorted(kind for kind, _ in bench.results()) == [Kind.CHANGED] * 3 + [Kind.UNKNOWN]
     assert bench.node_store.versions == bench.hypervisor.known_versions
     assert bench.notes == []
@@ -468,19 +464,12 @@ def test_a_cut_is_tried_before_a_raise() -> None:
 
 def test_where_libvirt_does_not_tell_its_version_each_pass_tries_one_disk_first() -> None:
     bench = Upgraded()
-
-    def silent() -> Versions:
-        raise hangs()
-
-    bench.hypervisor.versions = silent  # type: ignore[method-assign]
+    bench.hypervisor.versions = raising(hangs())  # type: ignore[method-assign]
     bench.reads_back(Limits(total_iops_sec=1))
     assert Kind.CHANGED not in {kind for kind, _ in bench.results()}
     assert [note.facts["versions"] for note in bench.notes] == ["unknown versions of libvirt and QEMU"]
 
 
 def test_without_a_change_no_version_is_asked_for(bench: Bench) -> None:
-    def asked() -> Versions:
-        raise AssertionError("asked")
-
-    bench.hypervisor.versions = asked  # type: ignore[method-assign]
+    bench.hypervisor.versions = raising(AssertionError("asked"))  # type: ignore[method-assign]
     bench.apply(targets=())

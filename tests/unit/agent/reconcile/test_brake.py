@@ -29,7 +29,7 @@ from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import Given
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeDisk, FakeGuest, hangs
+from tests.fakes import FakeDisk, FakeGuest, hangs, raising
 from tests.unit import told
 from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
@@ -201,12 +201,9 @@ def test_an_approval_outlives_a_pass_that_is_not_the_one_it_was_given_for(
 
 
 def test_an_approval_outlives_a_pass_that_was_interrupted(node: Node) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
     node.rules = rules(SLIP, of=BBB)
     node.approve(BBB)
-    node.hypervisor.before["set_limits"] = interrupt
+    node.hypervisor.before["set_limits"] = raising(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         node.run()
     assert node.state.load_approvals()
@@ -839,13 +836,10 @@ def test_a_killed_pass_in_between_neither_releases_the_brake_nor_puts_it_on(node
     class Killed(BaseException):
         pass
 
-    def kill() -> None:
-        raise Killed
-
     def killed(write: int) -> None:
         """kill -9 at a write of the next pass: neither results nor memory are saved."""
         saved = node.state.memory.read_bytes()
-        at: Callable[[], None] = kill
+        at: Callable[[], None] = raising(Killed)
         for _ in range(write):
             at = (lambda after: lambda: node.hypervisor.before.update(set_limits=after))(at)
         node.hypervisor.before["set_limits"] = at

@@ -26,7 +26,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeGuest, FakeHypervisor, hangs
+from tests.fakes import FakeGuest, FakeHypervisor, hangs, raising
 from tests.unit.node import (
     DEFAULT,
     TIGHTER,
@@ -248,11 +248,7 @@ def test_a_hypervisor_that_cannot_tell_leaves_holds_as_they_are(
     nodes.migrate(there(a), a, b)
     a.run()
     nodes.later(timedelta(hours=1))
-
-    def knows(_uuid: str) -> bool:
-        raise hangs()
-
-    monkeypatch.setattr(a.hypervisor, "knows", knows)
+    monkeypatch.setattr(a.hypervisor, "knows", raising(hangs()))
     assert kinds(a.run()) == []
     assert held(a) == ["vda"]
 
@@ -527,13 +523,9 @@ def test_a_mark_that_was_refused_is_not_remembered_and_the_end_of_a_hold_is_reco
 ) -> None:
     nodes = nodes_with_a_hold(tmp_path)
     a = nodes.all[0]
-
-    def fails(*_words: object) -> None:
-        raise Unreachable("libvirt is gone")
-
     nodes.later(timedelta(hours=2))
     before = {key: remembered.mark for key, remembered in a.memory.items()}
-    monkeypatch.setattr(a.hypervisor, "set_marks", fails)
+    monkeypatch.setattr(a.hypervisor, "set_marks", raising(Unreachable("libvirt is gone")))
     a.run()
     assert events(a) == [("hold-ended", None)]
     assert {key: remembered.mark for key, remembered in a.memory.items()} == before

@@ -24,7 +24,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeDisk, domain_xml, hangs
+from tests.fakes import FakeDisk, domain_xml, hangs, raising
 from tests.unit.agent.reconcile.test_undo import Person
 from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.values import a_disk, a_guest
@@ -169,11 +169,8 @@ def test_a_member_that_plimsoll_does_not_manage_keeps_its_group(pair: Node) -> N
 
 
 def test_a_disk_of_which_it_is_unknown_what_it_may_do_may_be_a_member(pair: Node) -> None:
-    def refuses() -> None:
-        raise Rejected("no")
-
     pair.rules = everywhere(shared(90))
-    pair.hypervisor.before["actual"] = refuses  # of vda, when it is looked at
+    pair.hypervisor.before["actual"] = raising(Rejected("no"))  # of vda, when it is looked at
     assert became(pair.run()) == [("unknown", Code.REJECTED), WITHHELD]
     assert set(of(pair).values()) == {shared(100)}
     assert kinds(pair.run()) == ["changed"] * 2
@@ -401,11 +398,8 @@ def test_a_member_that_cannot_be_read_after_its_group_was_written_is_unknown(pai
 def test_without_a_record_a_disk_that_may_not_leave_keeps_its_group(
     pair: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise StateError("record: no space left on device")
-
     pair.rules = desiring(vda=shared(90), vdb=own(50))
-    monkeypatch.setattr(Record, "intend", full)
+    monkeypatch.setattr(Record, "intend", raising(StateError("record: no space left on device")))
     report = pair.run()
     assert became(report) == [WITHHELD, ("failed", Code.NO_RECORD)]
     assert set(of(pair).values()) == {shared(100)}
@@ -413,11 +407,8 @@ def test_without_a_record_a_disk_that_may_not_leave_keeps_its_group(
 
 
 def test_without_a_record_a_group_is_tightened_all_the_same(pair: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise StateError("record: no space left on device")
-
     pair.rules = everywhere(shared(90))
-    monkeypatch.setattr(Record, "intend", full)
+    monkeypatch.setattr(Record, "intend", raising(StateError("record: no space left on device")))
     assert kinds(pair.run()) == ["changed"] * 2
 
 

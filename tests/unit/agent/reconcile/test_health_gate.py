@@ -16,6 +16,7 @@ from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, Ask, BlockingCheck, ClusterHealth, Gate
 from plimsoll_agent.util.frozen import replace
 from tests import golden
+from tests.fakes import raising
 from tests.unit.values import a_disk
 
 FSID = "4b5c8c0a-ff60-454b-a1b4-9747aa737d19"
@@ -134,11 +135,7 @@ def test_a_cluster_that_does_not_say_keeps_what_loosens(change: Change, error: P
 
 def test_a_silent_cluster_without_an_fsid_is_called_by_its_file() -> None:
     nameless = a_cluster(1, None)
-
-    def ask(cluster: Cluster) -> ClusterHealth:
-        raise DeadlineExceeded("10 s")
-
-    (reason,) = Gate(Clusters((nameless,)), ask).keeps([RAISE]).values()
+    (reason,) = Gate(Clusters((nameless,)), raising(DeadlineExceeded("10 s"))).keeps([RAISE]).values()
     assert reason.facts["cluster"] == str(nameless.conf)
 
 

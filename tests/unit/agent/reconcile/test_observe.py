@@ -25,7 +25,7 @@ from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.reconcile.observe import Observation, guests_with, observe, reason_of, scope_of
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs, volume
+from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs, raising, volume
 from tests.unit.values import VOLUME
 
 UUIDS = [f"0000000{n}-0000-4000-8000-000000000000" for n in range(9)]
@@ -129,11 +129,7 @@ def test_the_only_server_of_a_name_is_found_by_it_and_of_several_all_are_named()
 
 def test_a_list_of_guests_that_cannot_be_had_is_raised() -> None:
     hypervisor = FakeHypervisor(guest(1))
-
-    def down() -> None:
-        raise Unreachable("libvirt is down")
-
-    hypervisor.before["guests"] = down
+    hypervisor.before["guests"] = raising(Unreachable("libvirt is down"))
     with pytest.raises(Unreachable):
         look(hypervisor)
 
@@ -186,11 +182,7 @@ def test_each_disk_has_its_own_size_and_one_that_is_not_told_is_unknown() -> Non
 @pytest.mark.parametrize("error", [hangs(), Rejected("no"), NotSent("not asked"), NotFound("gone")])
 def test_disks_whose_sizes_cannot_be_had_are_seen_all_the_same(error: PlimsollError) -> None:
     hypervisor = FakeHypervisor(guest(1))
-
-    def fail() -> None:
-        raise error
-
-    hypervisor.before["sizes"] = fail
+    hypervisor.before["sizes"] = raising(error)
     seen = look(hypervisor, sizes=True)
     assert [(disk.size, disk.actual) for disk in seen.disks] == [(None, LIMITS)] * 2
     assert (seen.unreachable, seen.hung) == ((), frozenset())
@@ -249,11 +241,7 @@ def test_a_disk_whose_limits_cannot_be_had_is_unknown_and_its_neighbour_is_asked
     error: PlimsollError, code: Code
 ) -> None:
     hypervisor = FakeHypervisor(guest(1))
-
-    def fail() -> None:
-        raise error
-
-    hypervisor.before["actual"] = fail
+    hypervisor.before["actual"] = raising(error)
     seen = look(hypervisor)
     assert codes(seen) == [code, None]
     assert isinstance(seen.disks[0].actual, Unknown)
@@ -277,11 +265,7 @@ def test_a_guest_that_cannot_be_looked_at_is_told_and_costs_nobody_else(
     error: Exception, code: Code, hung: bool
 ) -> None:
     hypervisor = FakeHypervisor(guest(1), guest(2))
-
-    def fail() -> None:
-        raise error
-
-    hypervisor.before["look"] = fail
+    hypervisor.before["look"] = raising(error)
     seen = look(hypervisor)
     assert unreachable(seen) == [(UUIDS[1], code)]
     assert images(seen) == ["vda-of-2", "vdb-of-2"]
@@ -302,11 +286,7 @@ def test_what_nobody_foresaw_costs_its_guest_only_and_is_logged_as_a_bug(
     call: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     hypervisor = FakeHypervisor(replace(guest(1), name="in\nstance"), guest(2))
-
-    def surprise() -> None:
-        raise ZeroDivisionError
-
-    hypervisor.before[call] = surprise
+    hypervisor.before[call] = raising(ZeroDivisionError)
     seen = look(hypervisor, sizes=True)
     assert unreachable(seen) == [(UUIDS[1], Code.NOT_READ)], "half a guest is not shown as a whole one"
     assert seen.unreachable[0].reason.facts == {"detail": "ZeroDivisionError()"}
@@ -326,11 +306,7 @@ def test_trouble_that_is_foreseen_is_not_logged_as_a_bug(caplog: pytest.LogCaptu
 
 def test_an_interrupt_is_not_one_guests_trouble() -> None:
     hypervisor = FakeHypervisor(guest(1), guest(2))
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    hypervisor.before["look"] = interrupt
+    hypervisor.before["look"] = raising(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         look(hypervisor)
 
@@ -420,11 +396,7 @@ def test_a_guest_on_the_move_is_not_asked_for_its_counters() -> None:
 def test_a_guest_that_hangs_over_its_counters_counts_as_one_that_hangs() -> None:
     """The next call to it, a write, would hold one more of libvirtd's workers."""
     hypervisor = FakeHypervisor(guest(1))
-
-    def hang() -> None:
-        raise DeadlineExceeded("QEMU: no answer within 5 s")
-
-    hypervisor.before["block_stats"] = hang
+    hypervisor.before["block_stats"] = raising(DeadlineExceeded("QEMU: no answer within 5 s"))
     seen = observe(hypervisor, EVERYTHING, clusters=Clusters(), clock=lambda: 1.0, at_once=1)
     assert (seen.readings, seen.hung) == ({}, {UUIDS[1]})
     assert [disk.actual for disk in seen.disks] == [LIMITS, LIMITS], "what was told before stays told"

@@ -22,7 +22,7 @@ from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeHypervisor, hangs
+from tests.fakes import FakeHypervisor, hangs, raising
 from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
 
 
@@ -93,10 +93,7 @@ def test_a_pass_over_some_guests_touches_no_other_and_forgets_nothing(node: Node
 
 
 def test_a_node_whose_guests_cannot_be_listed_has_no_report(node: Node) -> None:
-    def down() -> None:
-        raise Unreachable("libvirt is down")
-
-    node.hypervisor.before["guests"] = down
+    node.hypervisor.before["guests"] = raising(Unreachable("libvirt is down"))
     with pytest.raises(Unreachable):
         node.run()
     assert not node.state.memory.exists(), "a node that was not seen must not be taken for an empty one"
@@ -153,11 +150,7 @@ def test_a_refused_write_claims_no_limits_of_others(tmp_path: Path) -> None:
     gold = Limits(total_iops_sec=500)
     node = Node(tmp_path, guest(1, replace(a_volume(1), actual=gold, defined=gold)))
     node.rules = Rules(rules=(Rule(name="ours", match=Match(pool=("volumes",)), limits=DEFAULT, override=True),))
-
-    def refuse() -> None:
-        raise Rejected("QEMU says no")
-
-    node.hypervisor.before["set_limits"] = refuse
+    node.hypervisor.before["set_limits"] = raising(Rejected("QEMU says no"))
     assert kinds(node.run()) == ["failed"]
     node.rules = Rules(default=DEFAULT)
     assert codes(node.run()) == [Code.FOREIGN_LIMIT]
@@ -321,10 +314,7 @@ def test_a_guest_that_vanishes_before_the_write_is_left_alone(tmp_path: Path) ->
 
 
 def test_a_refusal_is_one_sentence_and_the_others_are_done(node: Node) -> None:
-    def refuse() -> None:
-        raise Rejected("QEMU says no")
-
-    node.hypervisor.before["set_limits"] = refuse
+    node.hypervisor.before["set_limits"] = raising(Rejected("QEMU says no"))
     report = node.run()
     assert kinds(report) == ["failed", "changed", "changed", "changed"]
     assert report.outcomes[0].result.reason.facts["detail"] == "QEMU says no"
@@ -332,10 +322,7 @@ def test_a_refusal_is_one_sentence_and_the_others_are_done(node: Node) -> None:
 
 
 def test_a_call_that_was_never_sent_is_not_called_unknown(node: Node) -> None:
-    def crowded() -> None:
-        raise NotSent("not asked: 4 calls hang already")
-
-    node.hypervisor.before["set_limits"] = crowded
+    node.hypervisor.before["set_limits"] = raising(NotSent("not asked: 4 calls hang already"))
     assert kinds(node.run())[0] == "failed"
     assert node.recorded("result")[0] == ("not-sent",)
 
@@ -470,12 +457,9 @@ def test_limits_of_a_pass_that_was_killed_are_still_ours(node: Node) -> None:
     class Killed(BaseException):
         pass
 
-    def kill() -> None:
-        raise Killed
-
     node.state.save_versions(node.hypervisor.known_versions)
     # After the first write, before its result.
-    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(set_limits=kill)
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(set_limits=raising(Killed))
     with pytest.raises(Killed):
         node.run()
     report = node.run()
@@ -575,11 +559,8 @@ def test_a_record_that_is_garbage_is_set_aside_and_the_pass_is_in_the_new_one(no
 
 @pytest.mark.parametrize(("call", "result"), [("conclude", "took"), ("note_external_changes", "done")])
 def test_results_that_cannot_be_recorded_are_noted(node: Node, call: str, result: str) -> None:
-    def full(*_: object) -> None:
-        raise StateError("record.sqlite: database or disk is full")
-
     node_store = NodeStore(node.state, "tests")
-    setattr(node_store, call, full)
+    setattr(node_store, call, raising(StateError("record.sqlite: database or disk is full")))
     assert notes(node.run(node_store=node_store)) == [Code.NO_RESULTS]
     node.run()
     assert [row[0] for row in node.recorded("result")] == [result] * 4
@@ -628,11 +609,7 @@ def test_a_pass_that_was_killed_before_its_write_claims_no_limits_of_others(tmp_
 @pytest.mark.parametrize("error", [NotSent("crowded"), Rejected("busy"), NotFound("gone"), KeyError("a bug")])
 def test_a_write_that_was_made_is_ours_whatever_became_of_reading_it_back(tmp_path: Path, error: Exception) -> None:
     node = Node(tmp_path, guest(1, a_volume(1)))
-
-    def fail() -> None:
-        raise error
-
-    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=fail)
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=raising(error))
     assert kinds(node.run()) == ["unknown"]
     node.rules = Rules(default=TIGHTER)
     assert kinds(node.run()) == ["changed"]
@@ -722,10 +699,7 @@ def test_a_default_that_comes_back_finds_its_old_limits_ours(node: Node) -> None
 
 
 def test_the_persistent_definition_is_a_best_effort_apart(node: Node) -> None:
-    def gone() -> None:
-        raise NotFound("no such disk in the persistent definition")
-
-    node.hypervisor.before["define_limits"] = gone
+    node.hypervisor.before["define_limits"] = raising(NotFound("no such disk in the persistent definition"))
     assert kinds(node.run()) == ["changed"] * 4
     assert node.hypervisor.by_uuid[UUIDS[2]].disks["vda"].persistent == DEFAULT
 
@@ -904,24 +878,16 @@ def test_a_disk_that_is_attached_anew_is_not_left_to_who_changed_it_before(node:
 
 def test_a_write_that_failed_is_no_round(node: Node) -> None:
     node.run()
-
-    def refuse() -> None:
-        raise Rejected("QEMU says no")
-
     for _ in range(5):
-        node.hypervisor.before["set_limits"] = refuse
+        node.hypervisor.before["set_limits"] = raising(Rejected("QEMU says no"))
         assert fight(node, 1) == ["failed"]
     assert fight(node, 4) == ["changed", "changed", "changed", "deferred"]
 
 
 def test_rounds_whose_answer_came_late_count_too(node: Node) -> None:
     node.run()
-
-    def late() -> None:
-        raise hangs()
-
     for _ in range(3):
-        node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=late)
+        node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=raising(hangs()))
         assert fight(node, 1) == ["unknown"]
         assert kinds(node.run())[0] == "in-sync"
     assert fight(node, 1) == ["deferred"]

@@ -33,7 +33,7 @@ from plimsoll_agent.store.record import CorruptRecord, Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeGuest, hangs
+from tests.fakes import FakeGuest, hangs, raising
 from tests.unit import told
 from tests.unit.node import FSID, Node, a_volume, codes, guest, set_by_hand, uuid_of
 from tests.unit.values import NOON, examples_of
@@ -567,21 +567,16 @@ def test_where_no_record_can_be_written_nothing_is_raised(scene: Scene, monkeypa
     scene.node.rules = rules(OLD)
     moment = scene.node.now + timedelta(seconds=1)
     scene.node.run()  # NEW → OLD: to undo it raises
-
-    def full(*_: object) -> list[int]:
-        raise StateError("record.sqlite: database or disk is full")
-
-    monkeypatch.setattr(Record, "intend", full)
+    monkeypatch.setattr(Record, "intend", raising(StateError("record.sqlite: database or disk is full")))
     report = scene.person.undo(moment)
     assert set(results(report).values()) == {("failed", "no-record")}
     assert limits_of(scene.node) == [OLD, OLD]
 
 
 def test_one_that_could_not_be_remembered_is_not_all_well(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise StateError("memory.json: cannot be written: No space left on device")
-
-    monkeypatch.setattr(NodeStore, "remember", full)
+    monkeypatch.setattr(
+        NodeStore, "remember", raising(StateError("memory.json: cannot be written: No space left on device"))
+    )
     report = scene.person.undo(scene.moment)
     assert limits_of(scene.node) == [OLD, OLD]
     assert [note.code for note in report.notes] == [Code.NOT_REMEMBERED]

@@ -14,7 +14,7 @@ from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.top.sampler import LOOK_AGAIN, Sampler
-from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs, volume
+from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, hangs, raising, volume
 
 LIMIT = Limits(total_iops_sec=100)
 A, B = "1ebc1454-0d31-4367-8c90-06e18daa66f9", "2ebc1454-0d31-4367-8c90-06e18daa66f9"
@@ -194,11 +194,7 @@ def test_nothing_is_known_while_libvirt_is_away() -> None:
     node = Node()
     node.round()
     node.round(node.a)
-
-    def away() -> None:
-        raise Unreachable("libvirt does not list its guests")
-
-    node.hypervisor.before["guests"] = away
+    node.hypervisor.before["guests"] = raising(Unreachable("libvirt does not list its guests"))
     with pytest.raises(Unreachable):
         node.round()
     assert [usage.rates for usage in node.sampler.sample().usages] == [None, None]

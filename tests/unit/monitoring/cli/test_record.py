@@ -17,6 +17,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import Unreachable
 from plimsoll_monitoring.cli.record import RegionRecord
 from plimsoll_monitoring.region.answers import Line, Series
+from tests.fakes import raising
 from tests.unit.monitoring.region.test_shipped import AT, SAYS, as_json, lines
 from tests.unit.person import Person
 from tests.unit.values import VOLUME
@@ -104,12 +105,9 @@ def test_metrics_add_what_no_log_has_and_the_nodes_without_one(tmp_path: Path) -
 
 
 def test_without_prometheus_the_logs_are_listed_all_the_same(tmp_path: Path) -> None:
-    def fails(*_: object) -> None:
-        raise Unreachable("http://p:9090: connection refused")
-
     file = tmp_path / "n1.json"
     file.write_text(as_json())
-    down = SimpleNamespace(query=fails)
+    down = SimpleNamespace(query=raising(Unreachable("http://p:9090: connection refused")))
     person, status = record("--from", str(file), prometheus=down)
     assert "root (ann)" in person.out
     assert ("http://p:9090: connection refused" in person.err, status) == (True, 1)

@@ -32,6 +32,7 @@ from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.result import ProbeResult
 from plimsoll_probes.schedule.targets import Planned
 from plimsoll_probes.store.history import History
+from tests.fakes import raising
 from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import BRONZE, UNTOUCHED, a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
@@ -410,10 +411,7 @@ def test_wrong_settings_are_named_with_file_and_line_and_all_of_them_below(state
 
 
 def test_a_fault_of_our_own_is_unknown_in_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
-        raise RuntimeError("first\nsecond|third=1")
-
-    monkeypatch.setattr(check, "measure", fails)
+    monkeypatch.setattr(check, "measure", raising(RuntimeError("first\nsecond|third=1")))
     ran = run("limits")
     assert ran.status == 3
     assert ran.out == "PLIMSOLL LIMITS UNKNOWN - unexpected RuntimeError: first?second?third=1; please report it\n"

@@ -16,6 +16,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.cli.qos import QosPlan
 from plimsoll_monitoring.region import volume_use
 from plimsoll_monitoring.region.answers import Series
+from tests.fakes import raising
 from tests.unit.person import Person
 
 IMPACT = Impact(seconds=3600.0, share=0.5, base="total_iops_sec", present=10.0)
@@ -34,11 +35,8 @@ def test_a_server_of_which_nodes_tell_two_names_has_one_and_no_query_that_promet
 def test_what_volumes_did_is_told_though_the_names_of_their_servers_are_unknown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def no_answer(*_: object) -> dict[str, str]:
-        raise DeadlineExceeded("no answer")
-
     monkeypatch.setattr(volume_use, "impacts", lambda *_: {"v1": IMPACT})
-    monkeypatch.setattr(volume_use, "guests_of", no_answer)
+    monkeypatch.setattr(volume_use, "guests_of", raising(DeadlineExceeded("no answer")))
     cut = Cut(AttachedVolume(id="v1", type="gold", gib=1), Limits(), Limits(total_iops_sec=25))
     seen: list[VolumeImpact] = []
 

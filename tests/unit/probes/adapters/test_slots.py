@@ -17,6 +17,7 @@ from plimsoll_agent.errors import ConfigError
 from plimsoll_probes.adapters import slots
 from plimsoll_probes.adapters.slots import Slot
 from plimsoll_probes.model.finding import Trouble, Why
+from tests.fakes import raising
 
 URL = "etcd3+http://127.0.0.1:2379"
 TTL = 60
@@ -136,10 +137,7 @@ def trouble(*words: str) -> Iterator[None]:
 
 
 def test_without_a_url_nobody_is_asked_and_nothing_runs_out() -> None:
-    def connect(*_: object) -> None:
-        raise AssertionError("asked")
-
-    with slots.acquire("", 1, node="n1", names=["pool:f/p"], ttl=1, connect=connect) as held:
+    with slots.acquire("", 1, node="n1", names=["pool:f/p"], ttl=1, connect=raising(AssertionError("asked"))) as held:
         held.ensure(10**9)
 
 
@@ -297,11 +295,8 @@ def test_an_error_of_the_driver_is_one_line_from_the_bottom_of_it(etcd: Etcd) ->
 
 @pytest.mark.parametrize("answer", [KeyError("lease"), ValueError("no JSON"), ConnectionRefusedError(111, "refused")])
 def test_whatever_goes_wrong_no_job_begins(etcd: Etcd, answer: Exception) -> None:
-    def fail(what: str) -> None:
-        raise answer
-
     with acquire(etcd) as held:
-        etcd.before = fail
+        etcd.before = raising(answer)
         with trouble("127.0.0.1"):
             held.ensure(1)
     with trouble("127.0.0.1"), acquire(etcd):

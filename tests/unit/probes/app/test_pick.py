@@ -12,7 +12,7 @@ from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.rules import loader
 from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.app.pick import Pick, pick
-from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, hangs
+from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, hangs, raising
 from tests.unit.node import guest, uuid_of
 from tests.unit.values import NOON
 
@@ -85,11 +85,7 @@ def test_what_nobody_foresaw_in_a_guest_costs_it_only_and_is_called_a_bug(caplog
 
 def test_without_a_list_of_guests_nobody_is_said_to_have_none() -> None:
     hypervisor = FakeHypervisor(guest(1))
-
-    def lost() -> None:
-        raise Unreachable("libvirt is gone")
-
-    hypervisor.before["guests"] = lost
+    hypervisor.before["guests"] = raising(Unreachable("libvirt is gone"))
     with pytest.raises(Unreachable):
         found(hypervisor)
 

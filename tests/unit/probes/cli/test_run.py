@@ -32,7 +32,7 @@ from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import ProbeResult
 from plimsoll_probes.store.history import LOCK, History
-from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, volume
+from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, raising, volume
 from tests.unit.nobody import as_nobody
 from tests.unit.node import uuid_of
 from tests.unit.person import Person
@@ -631,11 +631,8 @@ def test_the_status_says_whether_all_some_or_none_is_as_promised(
 def test_what_nobody_foresaw_costs_its_guest_only_and_is_called_a_bug(
     shell: Shell, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def unforeseen() -> None:
-        raise RuntimeError("nobody foresaw")
-
     shell.has(a_guest(1), a_guest(2, name=HOSTILE.replace("\n", "")), a_guest(3))
-    shell.guests[uuid_of(2)].meanwhile = unforeseen
+    shell.guests[uuid_of(2)].meanwhile = raising(RuntimeError("nobody foresaw"))
     assert shell.run() == 3
     assert [name for name, _ in shell.kept()] == ["instance-00000001", "instance-00000003"]
     (record,) = [record for record in caplog.records if "this is a bug in plimsoll" in record.getMessage()]

@@ -14,7 +14,6 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats, Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
-from plimsoll_agent.reconcile.health_gate import ClusterHealth
 from plimsoll_probes.adapters.slots import Slot
 from plimsoll_probes.execute.located import locate
 from plimsoll_probes.execute.runner import HereProbe, Phase, Stopped
@@ -24,7 +23,7 @@ from plimsoll_probes.model.finding import Trouble, Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.schedule.admission import Admission
 from tests.fakeagent import Program
-from tests.fakes import VOLUME, FakeDisk, FakeGuest, FakeHypervisor, volume
+from tests.fakes import VOLUME, FakeDisk, FakeGuest, FakeHypervisor, raising, volume
 from tests.unit.probed import IOPS, LIMIT, MIB, NOW, TARGET, UNWELL, UUID, WELL, Here, World
 
 
@@ -171,10 +170,7 @@ def test_nothing_is_asked_of_a_guest_whose_cluster_is_unwell(world: World) -> No
 
 
 def test_a_cluster_that_does_not_say_how_it_is_is_not_well(world: World) -> None:
-    def silent() -> ClusterHealth:
-        raise DeadlineExceeded("no answer from Ceph within 10 s")
-
-    world.health = silent
+    world.health = raising(DeadlineExceeded("no answer from Ceph within 10 s"))
     postponed = world.probe()
     assert postponed is not None
     assert postponed.why is Why.UNHEALTHY

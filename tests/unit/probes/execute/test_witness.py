@@ -17,7 +17,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.execute.witness import Look, Watch, Witness
 from plimsoll_probes.model.finding import Trouble, Why
 from plimsoll_probes.model.result import Circumstances, Counted, Health
-from tests.fakes import FakeDisk, FakeHypervisor, hangs, volume
+from tests.fakes import FakeDisk, FakeHypervisor, hangs, raising, volume
 from tests.unit.node import guest, uuid_of
 from tests.unit.values import NOON, a_disk, a_situation
 
@@ -244,11 +244,7 @@ def test_a_guest_on_the_move_at_either_end_has_moved(world: World, moves: Moveme
 )
 def test_a_guest_that_is_gone_is_told_from_a_libvirt_that_is(world: World, error: PlimsollError, why: Why) -> None:
     watch = world.watch()
-
-    def gone() -> None:
-        raise error
-
-    world.hypervisor.before["look"] = gone
+    world.hypervisor.before["look"] = raising(error)
     with pytest.raises(Trouble) as trouble:
         ended(watch)
     assert trouble.value.why is why
