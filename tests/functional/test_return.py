@@ -138,6 +138,10 @@ def test_a_return_starts_what_is_down_forbids_restarts_for_that_time_and_is_reco
     assert [entry["what"] for entry in status["entries"]] == [*["change"] * 2, "start", *["restored"] * 2, "end"]
 
 
+def test_a_machine_without_a_return_says_so(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:
+    assert "no return has run on this machine" in cluster.run(plimsoll, "status").out
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

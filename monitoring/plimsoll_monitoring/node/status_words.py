@@ -191,16 +191,18 @@ def _probes(probes: Probes, now: datetime) -> str:
     """By the last ``probe run``; the rules may have changed since."""
     guests = plural(len({target.guest_uuid for target in probes.chosen}), "guest")
     as_of = max((each.seen for each in probes.chosen), default=None)
-    never = "no guest to be probed, or no probe run --due yet (plimsoll probe timetable)"
-    parts = [never if as_of is None else f"{guests} to be probed as of {ago(as_of, now)}"]
+    parts = [] if as_of is None else [f"{guests} to be probed as of {ago(as_of, now)}"]
     late = next((figure.value for figure in probes.figures if figure.name == "probe_late"), None)
     parts += [f"{late:.0f} overdue"] if late else []
     parts += [f"{len(probes.postponed)} postponed"] if probes.postponed else []
     verdicts = probes.verdicts
     numbers = ", ".join(f"{verdicts[each]} {each.value}" for each in Verdict if verdicts[each])
     newest = max((each.ended for each in probes.results), default=None)
-    parts += ["no result yet"] if newest is None else [f"newest: {numbers} ({ago(newest, now)})"]
-    return "; ".join(parts)
+    if newest is not None:
+        parts.append(f"newest: {numbers} ({ago(newest, now)})")
+    elif parts:
+        parts.append("no result yet")
+    return "; ".join(parts) or "none has run yet (plimsoll probe timetable)"
 
 
 def type_table(last: LastPass) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
