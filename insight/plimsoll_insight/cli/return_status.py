@@ -67,7 +67,8 @@ class ReturnStatus(LocalCommand, Page):
                 people["last hold"] = f"{second(says[-1].at)}: {printable(str(says[-1].facts['text']))}"
             if last[-1].what == "end":
                 people["ended"] = f"{second(last[-1].at)}: {printable(str(last[-1].facts['text']))}"
-            people["not restored"] = ", ".join(messages.target_words(change.target) for change in changes) or "nothing"
+            targets = (messages.target_words(change.target) for change in changes)
+            people["not restored"] = ", ".join(targets) or "nothing"
         else:
             people["state"] = "no return has run on this machine; plimsoll return plan shows what one would do"
         if self.status:
