@@ -76,7 +76,12 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/catalogue/orders.py": ("agent/catalogue/test_orders",),
     "agent/plimsoll_agent/catalogue/orders_file.py": ("agent/catalogue/test_orders_file",),
     "agent/plimsoll_agent/catalogue/planner.py": ("agent/catalogue/test_planner",),
+    "agent/plimsoll_agent/catalogue/publication.py": ("agent/catalogue/test_publication",),
     "agent/plimsoll_agent/catalogue/signed_file.py": ("agent/catalogue/test_signed_file", "agent/passes/test_region"),
+    "agent/plimsoll_agent/catalogue/stages.py": (
+        "agent/catalogue/test_stages",
+        "agent/catalogue/test_publication",
+    ),
     "agent/plimsoll_agent/reconcile/limit_writer.py": (
         "agent/reconcile/test_limit_writer",
         "agent/reconcile/test_groups",
@@ -94,6 +99,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     ),
     "agent/plimsoll_agent/reconcile/undo.py": ("agent/reconcile/test_undo",),
     "agent/plimsoll_agent/reconcile/trial.py": ("agent/reconcile/test_apply",),
+    "agent/plimsoll_agent/reconcile/withdrawal.py": ("agent/reconcile/test_withdrawal",),
     "agent/plimsoll_agent/app/fetched.py": ("agent/app/test_fetched", "agent/passes/test_region"),
     "agent/plimsoll_agent/daemon/catalogue_watch.py": ("agent/daemon/test_catalogue_watch",),
     "agent/plimsoll_agent/daemon/connections.py": ("agent/daemon/test_connections",),
@@ -105,6 +111,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/daemon/workers.py": ("agent/daemon/test_workers",),
     "ansible/plugins/filter/batches.py": ("collection/test_batches",),
     "ansible/plugins/filter/batch_result.py": ("collection/test_batches",),
+    "monitoring/plimsoll_monitoring/region/stages.py": ("monitoring/region/test_stages",),
     "probes/plimsoll_probes/evaluate/verdict.py": ("probes/evaluate/test_verdict",),
 }
 """The safety code, and the unit tests that are to find its mutants."""

@@ -43,7 +43,9 @@ def advanced(
         if one.stages is None or due is None or now < due:
             results.append(one)
             continue
-        against = [each for each in _judged(one, orders, read, removals, judge, now) if each.holds is not True]
+        conditions = [each for each in Condition if each not in one.stages.without - ALWAYS]
+        findings = _judged(one, conditions, orders, read, removals, judge, now)
+        against = [each for each in findings if each.holds is not True]
         stops += against
         stages = one.stages if against else one.stages.at(one.stages.reached + 1, now)
         results.append(replace(one, stages=stages))
@@ -60,7 +62,13 @@ def _continued(one: RegionApproval, last: Orders, now: datetime) -> RegionApprov
 
 
 def _judged(
-    one: RegionApproval, orders: Orders, read: str, removals: frozenset[str], judge: Judge, now: datetime
+    one: RegionApproval,
+    conditions: Iterable[Condition],
+    orders: Orders,
+    read: str,
+    removals: frozenset[str],
+    judge: Judge,
+    now: datetime,
 ) -> list[Finding]:
     """The findings of all conditions that an operator wants judged; a condition without one is unknown."""
     findings: list[Finding] = []
@@ -79,9 +87,11 @@ def _judged(
     if findings:
         return findings
     by_condition = {each.condition: each for each in judge(one)}
-    without = frozenset[Condition]() if one.stages is None else one.stages.without - ALWAYS
-    conditions = [each for each in Condition if each not in without | {Condition.APPROVED, Condition.RUNNING}]
-    return [by_condition.get(each, Finding(each, None, "was not judged")) for each in conditions]
+    return [
+        by_condition.get(each, Finding(each, None, "was not judged"))
+        for each in conditions
+        if each not in {Condition.APPROVED, Condition.RUNNING}
+    ]
 
 
 @frozen(kw_only=True)

@@ -120,7 +120,7 @@ class Stages:
         """
         if earlier.entered is None:
             return self.at(0, now)
-        every = replace(self, percent=tuple(sorted({*self.percent, earlier.share})), reached=0)
+        every = replace(self, percent=tuple(sorted({*self.percent, earlier.share})))
         return every.at(every.percent.index(earlier.share), now if renewed else earlier.entered)
 
     def due(self) -> datetime | None:

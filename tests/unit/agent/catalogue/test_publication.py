@@ -63,6 +63,19 @@ def test_a_stage_lasts_its_wait_from_its_publication() -> None:
     assert step(at(2, 61), 600) == (2, [])
 
 
+def test_a_stage_is_entered_when_it_is_published_and_is_judged_as_it_was() -> None:
+    judged: list[RegionApproval] = []
+
+    def judge(one: RegionApproval) -> Iterable[Finding]:
+        judged.append(one)
+        return good(one)
+
+    first = advanced(Orders(staged=(APPROVAL,)), Orders(), AFTER.digest, judge, NOON).orders
+    assert (first, judged) == (at(0), [])
+    next_ = advanced(Orders(staged=(APPROVAL,)), first, AFTER.digest, judge, NOON + WAIT).orders
+    assert (next_, judged) == (at(1, 30), list(first.staged))
+
+
 def test_a_publisher_that_was_down_for_days_goes_on_by_one_stage() -> None:
     assert step(at(0), 6000) == (1, [])
 
@@ -91,6 +104,16 @@ def test_a_condition_that_nothing_was_said_about_stops_the_next_stage(condition:
         return [each for each in good(one) if each.condition is not condition]
 
     assert step(at(0), 31, judge) == (0, [condition])
+    (stop,) = advanced(at(0), at(0), AFTER.digest, judge, NOON + WAIT).stops
+    assert (stop.holds, stop.detail) == (None, "was not judged")
+
+
+def test_two_that_are_stopped_are_both_told() -> None:
+    """Of rules and of specs, as an older plimsoll may have approved them."""
+    rules = replace(APPROVAL, of=Of.RULES)
+    both = Orders(staged=(*at(0).staged, *at(0, one=rules).staged))
+    result = advanced(both, both, AFTER.digest, lambda _: (), NOON + WAIT)
+    assert len(result.stops) == 2 * len(JUDGED)
 
 
 def test_what_an_operator_does_not_want_judged_stops_nothing_but_for_what_always_counts() -> None:
@@ -107,19 +130,34 @@ def test_what_an_operator_does_not_want_judged_stops_nothing_but_for_what_always
     assert Condition.ARRIVED in ALWAYS
 
 
+def stops(read: Lists = AFTER, removals: frozenset[str] = frozenset(), **orders: object) -> list[tuple[object, ...]]:
+    """What stops the next stage after 31 minutes, in words."""
+    result = advanced(
+        replace(Orders(staged=(APPROVAL,)), **orders),
+        at(0),
+        read.digest,
+        good,
+        NOON + timedelta(minutes=31),
+        removals,
+    )
+    return [(each.condition, each.holds, each.detail) for each in result.stops]
+
+
 def test_other_specs_in_cinder_and_a_pause_stop_the_next_stage() -> None:
-    assert step(at(0), 31, read=THIRD) == (0, [Condition.APPROVED])
-    pause = RegionPause(since=NOON, until=None, by="ann", why="Ceph moves")
-    assert step(at(0), 31, orders=Orders(staged=(APPROVAL,), pause=pause)) == (0, [Condition.RUNNING])
+    words = f"Cinder has other QoS specs and types now ({THIRD.digest[:16]})"
+    assert stops(THIRD) == [(Condition.APPROVED, False, words)]
+    pause = RegionPause(since=NOON, until=NOON + timedelta(minutes=32), by="ann", why="Ceph moves")
+    assert stops(pause=pause) == [(Condition.RUNNING, False, "the region is paused")]
+    assert stops(pause=replace(pause, until=NOON + timedelta(minutes=31))) == []
+    two = (APPROVAL, replace(APPROVAL, digest=lists(8).digest))
+    assert len(stops(THIRD, staged=two)) == 1, "what was never published has its wait before it"
 
 
 def test_volumes_of_more_types_that_lose_their_limits_than_were_named_stop_the_next_stage() -> None:
     """They were attached since. In the last stage the region's brake would take the specs from all nodes again."""
-    now = NOON + timedelta(minutes=31)
-    for remove, conditions in ((frozenset({"t"}), []), (frozenset[str](), [Condition.APPROVED])):
-        orders = Orders(staged=(replace(APPROVAL, remove=remove),))
-        result = advanced(orders, at(0), AFTER.digest, good, now, frozenset({"t"}))
-        assert [each.condition for each in result.stops] == conditions
+    assert stops(removals=frozenset("t"), staged=(replace(APPROVAL, remove=frozenset("t")),)) == []
+    words = "volumes of 2 more volume types lose their limits: approve it with --remove"
+    assert stops(removals=frozenset("tu")) == [(Condition.APPROVED, False, words)]
 
 
 def test_rules_are_not_compared_with_what_cinder_has() -> None:
@@ -135,6 +173,7 @@ def test_the_file_has_both_states_while_stages_last_and_those_of_before_at_their
     assert other_of(at(2), States(read=AFTER, main=BEFORE, other=AFTER), AFTER) == BEFORE
     assert other_of(at(2), States(read=AFTER, main=AFTER, other=BEFORE), AFTER) == BEFORE
     assert other_of(Orders(), early, BEFORE) is None
+    assert other_of(at(1), States(read=THIRD, main=BEFORE, other=None), BEFORE) is None, "nothing has it any more"
 
 
 BACK = Withdrawal(
@@ -158,6 +197,8 @@ def test_a_withdrawal_brings_back_the_state_of_before_in_the_middle_and_after_th
     assert states.before(again, Orders(), NOON + WAIT) == main, "approved again"
     assert other_of(orders, states, BEFORE) is None
     approved = with_returns(orders, Orders(), BEFORE.digest, lambda *_: frozenset({"t"}), NOON + WAIT)
+    (one,) = approved.approvals
+    assert (one.by, one.why) == ("ann", "withdrawn at 2026-11-20 12:30 UTC: slow")
     assert approved.approve(Of.SPECS, BEFORE.digest, NOON + WAIT, removing="t")
     assert not approved.approve(Of.SPECS, AFTER.digest, NOON + WAIT)
 
@@ -171,7 +212,14 @@ def test_a_withdrawal_after_the_last_stage_brings_back_the_state_of_before_a_sma
 def test_what_a_return_removes_is_known_from_its_first_publication_on() -> None:
     """Later the withdrawn specs may be in no file any more, so nothing tells what they did."""
     orders = Orders(withdrawals=(BACK,))
-    first = with_returns(orders, Orders(), BEFORE.digest, lambda *_: frozenset({"t"}), NOON + WAIT)
+    asked: list[tuple[Withdrawal, str]] = []
+
+    def removals(withdrawal: Withdrawal, to: str) -> frozenset[str]:
+        asked.append((withdrawal, to))
+        return frozenset({"t"})
+
+    first = with_returns(orders, Orders(), BEFORE.digest, removals, NOON + WAIT)
+    assert asked == [(BACK, BEFORE.digest)]
     later = with_returns(orders, first, BEFORE.digest, lambda *_: frozenset(), NOON + 2 * WAIT)
     assert later.approvals == first.approvals
     lost = with_returns(later, later, BEFORE.digest, lambda *_: frozenset(), NOON + 2 * WAIT)

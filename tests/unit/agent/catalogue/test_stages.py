@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from plimsoll_agent.catalogue.stages import LAST, Stages, position
+from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON
 
 NAMES = [f"compute-{number}.example.com" for number in range(5000)]
@@ -35,6 +36,8 @@ def test_each_stage_has_the_nodes_of_those_before_and_the_last_has_all() -> None
         assert here.index(True) == STAGES.of(position(name))
     assert STAGES.at(2, NOON).reach(LAST)
     assert not STAGES.at(1, NOON).reach(LAST)
+    assert not STAGES.at(0, NOON).reach(1.0), "1 % are those below"
+    assert STAGES.of(1.0) == 1
 
 
 @pytest.mark.parametrize(
@@ -43,6 +46,12 @@ def test_each_stage_has_the_nodes_of_those_before_and_the_last_has_all() -> None
 def test_stages_that_do_not_grow_to_all_nodes_cannot_be_built(percent: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="are no stages"):
         Stages(percent=percent, wait=WAIT)
+
+
+@pytest.mark.parametrize("reached", [-1, 3])
+def test_a_stage_that_there_is_not_cannot_be_reached(reached: int) -> None:
+    with pytest.raises(ValueError, match="are no stages"):
+        replace(STAGES, reached=reached)
 
 
 def test_the_next_stage_is_due_after_the_wait_from_its_publication_and_none_follows_the_last() -> None:
