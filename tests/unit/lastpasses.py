@@ -103,6 +103,8 @@ def a_varied_pass(**other: Any) -> LastPass:
         corrected=1,
         actual=replace(BRONZE, size_iops_sec=16384),
         desired=replace(BRONZE, size_iops_sec=16384),
+        unreduced=replace(BRONZE, size_iops_sec=16384),
+        device_class="ssd",
         reading=Reading(7200.5, BlockStats(7, 28672, 0, 0)),
     )
     own = a_last_disk(

@@ -159,6 +159,9 @@ LIGHT_LATENCY_SECONDS_TOTAL = Metric(
 LIGHT_REQUESTS_TOTAL = Metric(
     "plimsoll_light_requests_total", "Requests of light disks whose time is in the sum", "cluster", "pool"
 )
+DISKS_REDUCED = Metric(
+    "plimsoll_disks_reduced", "Disks whose limits are reduced under congestion", "cluster", "device_class"
+)
 
 # --- guests and disks
 

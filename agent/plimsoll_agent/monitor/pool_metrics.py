@@ -8,7 +8,7 @@ nothing to the sum.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from plimsoll_agent.congestion.signal import PoolKey, Wait
@@ -51,6 +51,12 @@ def of_pools(disks: Sequence[LastDisk]) -> Iterator[Family]:
 def of_light(sums: Mapping[PoolKey, Wait]) -> Iterator[Family]:
     yield counter(metrics.LIGHT_LATENCY_SECONDS_TOTAL, [(pool, wait.seconds) for pool, wait in sums.items()])
     yield counter(metrics.LIGHT_REQUESTS_TOTAL, [(pool, wait.requests) for pool, wait in sums.items()])
+
+
+def of_reduced(disks: Sequence[LastDisk]) -> Iterator[Family]:
+    """A series of each class with such a disk."""
+    counts = Counter((disk.cluster or "", disk.device_class) for disk in disks if disk.device_class is not None)
+    yield gauge(metrics.DISKS_REDUCED, sorted(counts.items()))
 
 
 def _unlimited(disks: Sequence[LastDisk], unit: Unit) -> int:

@@ -91,8 +91,8 @@ def _line(factor: Factor) -> str:
 class RegionCongestion(RegionCommand, Listing):
     """List clusters with their congestion.
 
-    A row is a device class of a cluster: the factor x of its disks, the latency of light disks, its target, and the
-    lowest x of each hour of the last day. x is 1 unless a cluster is congested.
+    A row is a device class of a cluster: the factor x of its disks, the latency of light disks, its target, how many
+    disks are reduced, and the lowest x of each hour of the last day. x is 1 unless a cluster is congested.
 
     Exit status:
         0   done
@@ -135,6 +135,7 @@ _TRAITS: dict[str, dict[str, Any]] = {
     "target": {"right": True},
     "action": {"head": "STATE", "wraps": True},
     "why": {"long": True},
+    "reduced": {"right": True, "drop": 3},
     "day": {"drop": 1},
     "published": {"long": True},
 }
@@ -153,6 +154,7 @@ def _cells(row: CongestedClass) -> list[object]:
         "latency": milliseconds(row.latency),
         "target": milliseconds(row.target),
         "action": state_words(row.action, row.why),
+        "reduced": "" if row.reduced is None else str(row.reduced),
         "day": congestion.sparkline(row.day),
     }
     pairs = zip(serialize.CONGESTION_COLUMNS, serialize.congestion_cells(row), strict=True)

@@ -283,6 +283,8 @@ class CongestedClass:
     why: str
     published: float
     """Seconds since 1970."""
+    reduced: int | None = None
+    """Disks whose limits are reduced; None where no node has any, or tells of them."""
     day: tuple[float | None, ...] = ()
     """The lowest x of each hour of the last day; None is unknown."""
 
@@ -303,6 +305,8 @@ def list_questions(selection: Selection) -> dict[str, str]:
         "latency": last(metrics.CONGESTION_LATENCY_SECONDS),
         "target": last(metrics.CONGESTION_TARGET_SECONDS),
         "state": f"max by ({_CLASS}, action, why) ({metrics.CONGESTION_STATE}{nodes})",
+        "reduced": "sum by (cluster, device_class) ("
+        f"max by (region, instance, cluster, device_class) ({metrics.DISKS_REDUCED}{nodes}))",
         "published": f"max by (region, instance) ({metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS}{nodes})",
     }
 
@@ -339,6 +343,8 @@ def _row(series: Series, answers: Answers, at: float, hours: Mapping[float, floa
 
     latency, target, state = same("latency"), same("target"), same("state")
     cluster, device_class = _class_of(series)
+    numbers = (one.known for one in answers["reduced"] if _class_of(one) == _class_of(series))
+    number = next(numbers, None)
     return CongestedClass(
         region=label(series, "region"),
         cluster=cluster,
@@ -349,6 +355,7 @@ def _row(series: Series, answers: Answers, at: float, hours: Mapping[float, floa
         action="" if state is None else label(state, "action"),
         why="" if state is None else label(state, "why"),
         published=at,
+        reduced=None if number is None else int(number),
         day=tuple(hours.get(float(int(now) - 3600 * back)) for back in reversed(range(_HOURS))),
     )
 

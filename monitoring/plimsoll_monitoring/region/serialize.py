@@ -157,9 +157,31 @@ def promised_cells(row: promised.PromiseRow) -> tuple[object, ...]:
     return (*row.labels.values(), row.unit, *counts, row.ratio, row.use, row.p99, moment(row.since))
 
 
-CONGESTION_COLUMNS = ("region", "cluster", "class", "x", "latency", "target", "action", "why", "day", "published")
+CONGESTION_COLUMNS = (
+    "region",
+    "cluster",
+    "class",
+    "x",
+    "latency",
+    "target",
+    "action",
+    "why",
+    "reduced",
+    "day",
+    "published",
+)
 
 
 def congestion_cells(row: CongestedClass) -> tuple[object, ...]:
     names = (row.region, row.cluster, row.device_class)
-    return (*names, row.x, row.latency, row.target, row.action, row.why, list(row.day), moment(row.published))
+    return (
+        *names,
+        row.x,
+        row.latency,
+        row.target,
+        row.action,
+        row.why,
+        row.reduced,
+        list(row.day),
+        moment(row.published),
+    )
