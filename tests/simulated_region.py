@@ -10,7 +10,7 @@ node4     an older version; it publishes the factors of congestion
 node5     its catalogue is five hours old
 node6     its disk of type gold is unlimited, since QEMU refuses the limit
 node7     its disk without a type is unlimited, likewise; its guest, of type gold, got less than promised twice
-node8     its guest, of type standard, is slow
+node8     its guest, of type standard, is slow; its disks and those of node 13 are reduced
 node9     node_exporter, and no plimsoll
 node10    no pass for two hours
 node11    down for three and a half hours
@@ -158,6 +158,8 @@ def _disks(node: int, step: int) -> Iterator[LastDisk]:
             given |= {"kind": Kind.FAILED, "reason": REFUSED, "actual": Limits()}
         if node == 14 and gold:
             given |= {"kind": Kind.DEFERRED, "reason": because(Code.CLUSTER_UNHEALTHY), "desired": SLOW}
+        if node in (8, 13):
+            given |= {"unreduced": limits, "device_class": "ssd"}
         if node == 7 and gold:
             given["saved"] = {"total_iops_sec": 0.25}
         if node == 15 and gold:

@@ -359,6 +359,7 @@ REGION = {
     "Congestion: latency of light disks, and its target": Panel(
         {"A": [s(0.0091, device_class="ssd", cluster=FSID)], "B": [s(0.006, device_class="ssd", cluster=FSID)]}
     ),
+    "Congestion: disks reduced": Panel({"A": [s(4, region="north", cluster=FSID, device_class="ssd")]}),
     "CephFS: requests of each MDS": lines("ceph_daemon", {"mds.a": 100, "mds.b": 50}),
     "CephFS: requests that ranks forward to each other": figure(0.2),
     "CephFS: inodes that each MDS exports": lines("ceph_daemon", {"mds.a": 5, "mds.b": 0}),

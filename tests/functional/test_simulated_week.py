@@ -576,6 +576,23 @@ def congested_for_hours(there: Nodes, begin: int, end: int) -> None:
     publishing(there[0]).is_("plimsoll_congestion_factor", lambda step: 0.6 + step % 3 / 10, begin, end, **C1)
 
 
+def futile(node: Node, begin: int, end: int) -> None:
+    node.is_("plimsoll_congestion_state", lambda _: None, begin, end, action="full", why="", **C1)
+    node.is_("plimsoll_congestion_state", 1, begin, end, action="ineffective", why="", **C1)
+
+
+@fault(("PlimsollCongestionIneffective", "warning", C1), hours=1.5, after=1)
+def load_of_others(there: Nodes, begin: int, end: int) -> None:
+    futile(publishing(there[0]), begin, end)
+    there[1].is_("plimsoll_disks_reduced", 4, begin - 2, begin, **C1)
+    there[1].is_("plimsoll_disks_reduced", 1, begin, end, **C1)
+
+
+@fault()
+def load_of_others_where_no_limit_is_written_for_it(there: Nodes, begin: int, end: int) -> None:
+    futile(publishing(there[0]), begin, end)
+
+
 @fault(hours=30)
 def congested_again_and_again(there: Nodes, begin: int, end: int) -> None:
     publishing(there[0]).is_("plimsoll_congestion_factor", lambda step: 0.6 if step % 10 else 1, begin, end, **C1)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from textwrap import indent
 from typing import Protocol
 
+from plimsoll_agent.congestion.law import Action
 from plimsoll_agent.congestion.published import Gap
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.definition import Alert, number
 from plimsoll_monitoring.alerts.region import example
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import matching
+from plimsoll_monitoring.promql import equal, matching
 
 SILENT = 300
 """Seconds without a new file: nodes have returned to x = 1 after 90, and on their way."""
@@ -40,6 +41,7 @@ def of_congestion(site: Site) -> Iterator[Alert]:
     where = f"{{{{ $labels.device_class }}}} of cluster {{{{ $labels.{cluster} }}}}{site.in_words}"
     yield _of_signal(site, cluster)
     yield _of_nodes(site)
+    yield _ineffective(site, cluster, where)
     yield Alert(
         name="PlimsollCongested",
         severity="warning",
@@ -93,6 +95,24 @@ Light disks on c{its_class} are slow, and Ceph does not tell the publisher its h
 For two days c{its_class} has had no target: Prometheus has less than a day of the recorded latency of light disks.
 Load the rules of `plimsoll monitoring rules`, or name its volume types in targets of [congestion].
 {{{{- end }}}} x is not lowered, and returns to 1 where it was. Read the journal of `plimsoll congestion publish`.""",
+    )
+
+
+def _ineffective(site: Site, cluster: str, where: str) -> Alert:
+    its_class = site.in_region(cluster, "device_class")
+    state = recent(site, metrics.CONGESTION_STATE, equal("action", Action.INEFFECTIVE))
+    return Alert(
+        name="PlimsollCongestionIneffective",
+        severity="warning",
+        expr=f"max by {its_class} (max_over_time((\n{indent(state, '  ')}\n)[30m:1m]))\n"
+        f"and on {its_class} sum by {its_class} (max_over_time({site(metrics.DISKS_REDUCED, over='1h')})) > 0",
+        hold="1m",
+        of_node=False,
+        why="Where no disk is reduced, as in mode observe, x cannot have an effect.",
+        summary=f"Lower limits did not help class {where}",
+        description=f"Disks of class {where} were reduced by 30 % or more, and the latency of light disks fell by"
+        " less than 5 %: the load is not theirs. Limits return. Run `plimsoll slow` for an OSD that fails, and look"
+        " for clients that plimsoll does not limit.",
     )
 
 

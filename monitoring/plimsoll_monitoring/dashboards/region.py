@@ -501,7 +501,7 @@ class Region:
             " observed, no limit is written for it.",
             [Query(by_class(metrics.CONGESTION_FACTOR), legend)],
             Unit.AS_IT_IS,
-            size=HALF,
+            size=THIRD,
         ).max(1)
         latency = graph(
             "Congestion: latency of light disks, and its target",
@@ -512,11 +512,20 @@ class Region:
                 Query(by_class(metrics.CONGESTION_TARGET_SECONDS), f"{legend}, target"),
             ],
             Unit.SECONDS,
-            size=HALF,
+            size=THIRD,
             log=True,
         )
+        number = f"sum by {its.region(cluster, 'device_class')} ({its(metrics.DISKS_REDUCED)})"
+        disks = graph(
+            "Congestion: disks reduced",
+            "Disks with lower limits than desired, by the last pass of each node. None where congestion is only"
+            " observed, and of disks to which no rule gives a floor.",
+            [Query(number, legend)],
+            size=THIRD,
+            stacked=True,
+        ).no_value("no disk is reduced")
         panels = (factor.min(0), dash(latency, ".*, target"))
-        return PanelRow("Congestion", [each.no_value("nothing is published") for each in panels])
+        return PanelRow("Congestion", [*(each.no_value("nothing is published") for each in panels), disks])
 
     def stages(self) -> PanelRow:
         """By the machine that makes the region file, and by the nodes that have an approval."""

@@ -36,6 +36,7 @@ SUMMARIES: Mapping[str, str] = {
     "PlimsollHealthGateShut": "health gate of cluster {cluster} shut for hours",
     "PlimsollCongestionNoSignal": "no signal of congestion of cluster {cluster}: {why}",
     "PlimsollCongestionStale": "factors of congestion are stale",
+    "PlimsollCongestionIneffective": "lower limits did not help class {device_class} of cluster {cluster}",
     "PlimsollCongested": "class {device_class} of cluster {cluster} congested for hours",
     "PlimsollGuestsStalled": "guests of several projects stalled at once",
     "PlimsollMdsThrashing": "ranks of a CephFS forward many requests",

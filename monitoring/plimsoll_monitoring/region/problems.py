@@ -351,6 +351,8 @@ class _Writer:
             return "ceph health detail"
         if alert.name == "PlimsollMdsThrashing":
             return "plimsoll mds watch"
+        if alert.name == "PlimsollCongestionIneffective":
+            return "plimsoll slow"
         if alert.name in ("PlimsollCongested", "PlimsollCongestionNoSignal"):
             return self.here("region", "congestion", *self.arguments, *(("--region", region) if region else ()))
         volume_type = alert.labels.get("volume_type")
