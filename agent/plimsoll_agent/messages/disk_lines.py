@@ -27,7 +27,7 @@ from plimsoll_agent.model.limits import Limits, Unit, of_unit
 from plimsoll_agent.model.reason import Code, Reason
 from plimsoll_agent.policy.diff import EXTERNAL, Change
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
 
 DONE_IN = "; done in "
@@ -154,7 +154,10 @@ def undone_line(
     """The line of a disk in ``undo``; None for one that has these limits already."""
     names = (printable(disk.guest_name), printable(server or ""), printable(disk.target))
     if change is not None:
-        return _change_line(names, change, result, manner)
+        line = _change_line(names, change, result, manner)
+        # Of a plan the sum says since when; each line of what is done may be read alone in a log.
+        rest = line.why.removeprefix(words(result.reason)).strip()
+        return replace(line, why=rest) if result.kind is Kind.PLANNED else line
     if result.kind is Kind.IN_SYNC:
         return None
     if result.kind is Kind.UNKNOWN:

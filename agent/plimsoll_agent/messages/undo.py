@@ -48,7 +48,8 @@ def undo_lines(report: UndoReport, *, planned: bool, enforcing: bool, last: date
 def _sum(report: UndoReport, *, planned: bool) -> str:
     number = Counter(kind_of(one.change, one.result) for one in report.undone)
     parts = ", ".join(parts_of(number, planned=planned, in_sync="already restored"))
-    return f"Undo: {parts}." if planned else f"Undone: {parts}, in {report.seconds:.1f} s."
+    since = f"(changes since {second(report.since)})"
+    return f"Undo: {parts} {since}." if planned else f"Undone: {parts}, in {report.seconds:.1f} s."
 
 
 def undo_data(report: UndoReport, *, dry_run: bool, mode: str) -> dict[str, object]:

@@ -260,7 +260,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(shell: Shell) -> None:
     assert dry[-1] == "Dry run: nothing is written."
     shell.undo("--yes")
     # Guests are changed side by side, so their lines come in any order.
-    assert sorted(line.rpartition("; done")[0] for line in shell.out.splitlines()[:4]) == sorted(dry[:4])
+    assert sorted(line.partition("  undo of")[0] for line in shell.out.splitlines()[:4]) == sorted(dry[:4])
 
 
 def test_a_second_one_at_once_does_nothing(

@@ -448,7 +448,7 @@ def test_a_dry_run_writes_nowhere_and_says_what_the_real_one_then_says(scene: Sc
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == before
     assert limits_of(scene.node) == [NEW, NEW]
     scene.person.undo(scene.moment)
-    assert [line.rpartition("; done")[0] for line in told.undone(scene.person.told)] == dry
+    assert [line.partition("  undo of")[0] for line in told.undone(scene.person.told)] == dry
 
 
 def test_only_the_guest_that_is_meant_is_put_back_by_its_name_or_uuid(tmp_path: Path) -> None:
