@@ -13,17 +13,20 @@ import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.congestion.published import LASTS
+from plimsoll_agent.congestion.published import LASTS, encode
 from plimsoll_agent.store.refresh_state import AGAIN
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.main import Plimsoll
 from tests.functional.conftest import Ran
 from tests.functional.webserver import key_pair
+from tests.unit.agent.congestion.values import a_factor_file
+from tests.unit.regionfile import a_key, keep_public
 
 ROOT = Path(__file__).parents[2]
 UNITS = ROOT / "systemd"
@@ -625,6 +628,21 @@ def node(machine: Machine, test_node: str) -> Machine:
     if run(*as_user(*machine.users["plimsoll"]), "test", "-r", config.__file__).status != 0:
         pytest.skip("other users cannot enter this checkout")
     return machine
+
+
+@as_root
+def test_what_one_user_fetches_of_congestion_passes_of_another_read(node: Machine) -> None:
+    now = datetime.now(UTC)
+    file = a_factor_file(issued=now, valid_until=now + LASTS)
+    (node.root / "congestion.json").write_bytes(a_key().seal(encode(file)))
+    key = keep_public(node.root / "congestion.pub", a_key())
+    with (node.root / "etc/plimsoll.conf").open("a") as settings:
+        settings.write(f"[congestion]\nfiles = {node.root}/congestion.json\nkey = {key}\n")
+    assert node.plimsoll("plimsoll-catalogue", "congestion", "fetch") == Ran(0, "", "")
+    assert node.owners(node.catalogue)["congestion-0.json"] == "plimsoll-catalogue"
+    node.plimsoll("plimsoll", "enforce")
+    told = json.loads(node.plimsoll("plimsoll", "status", "-f", "json").out)
+    assert told["sources"]["congestion"], told["pass"]["notes"]
 
 
 @as_root
