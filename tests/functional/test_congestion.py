@@ -258,55 +258,79 @@ def test_a_file_over_https_is_fetched_once_and_told_when_it_has_expired_though_i
 # --- several machines
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real one, as ``coordination`` in ``[probe]`` has it."""
-    directory = tmp_path_factory.mktemp("etcd")
-    with socket.socket() as clients, socket.socket() as peers:
-        for each in (clients, peers):
-            each.bind(("127.0.0.1", 0))
-        client, peer = (f"127.0.0.1:{each.getsockname()[1]}" for each in (clients, peers))
-    command = ["etcd", f"--data-dir={directory}/data", "--log-level=warn", "--logger=zap", "--name=e"]
-    command += [f"--listen-client-urls=http://{client}", f"--advertise-client-urls=http://{client}"]
-    command += [f"--listen-peer-urls=http://{peer}", f"--initial-advertise-peer-urls=http://{peer}"]
-    with (directory / "log").open("wb") as log:
-        process = subprocess.Popen([*command, f"--initial-cluster=e=http://{peer}"], stdout=log, stderr=log)
-    try:
-        until = time.monotonic() + 30
-        while not serves(client):
-            assert time.monotonic() < until, (directory / "log").read_text()[-2000:]
+class Etcd:
+    """A real one; its locks outlive a kill."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        with socket.socket() as clients, socket.socket() as peers:
+            for each in (clients, peers):
+                each.bind(("127.0.0.1", 0))
+            self._client, peer = (f"127.0.0.1:{each.getsockname()[1]}" for each in (clients, peers))
+        self._command = [
+            *("etcd", "--name=e", f"--data-dir={directory}/data", "--log-level=warn", "--logger=zap"),
+            *(f"--{what}-client-urls=http://{self._client}" for what in ("listen", "advertise")),
+            *(f"--{what}-peer-urls=http://{peer}" for what in ("listen", "initial-advertise")),
+            f"--initial-cluster=e=http://{peer}",
+        ]
+
+    @property
+    def url(self) -> str:
+        """As ``coordination`` in ``[probe]`` has it."""
+        return f"etcd3+http://{self._client}"
+
+    def start(self) -> None:
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        until = time.monotonic() + 60
+        while not self._serves():
+            assert time.monotonic() < until, (self._directory / "log").read_text()[-2000:]
             time.sleep(0.1)
-        yield f"etcd3+http://{client}"
-    finally:
-        process.kill()
-        process.wait()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def end_leases(self) -> None:
+        """As they end where a machine is killed, or sleeps."""
+        host, _, port = self._client.partition(":")
+        client = etcd3gw.client(host, int(port))
+        for lease in client.post(client.get_url("/lease/leases"), json={})["leases"]:
+            Lease(int(lease["ID"]), client).revoke()
+
+    def _serves(self) -> bool:
+        try:
+            return get(f"http://{self._client}/health", timeout=5).json() == {"health": "true"}
+        except RequestException:
+            return False
 
 
-def serves(address: str) -> bool:
-    try:
-        return get(f"http://{address}/health", timeout=5).json() == {"health": "true"}
-    except RequestException:
-        return False
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[Etcd]:
+    etcd = Etcd(tmp_path)
+    etcd.start()
+    yield etcd
+    etcd.kill()
 
 
 def test_of_two_machines_one_publishes_and_the_other_goes_on_once_its_lock_has_ended(
-    site: Site, etcd: str, caplog: pytest.LogCaptureFixture
+    site: Site, etcd: Etcd, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = replace(site.settings, probe=replace(site.settings.probe, coordination=etcd))
+    settings = replace(site.settings, probe=replace(site.settings.probe, coordination=etcd.url))
     first, second = site.publisher(settings), site.publisher(settings)
-    moments = (datetime.fromtimestamp(END, UTC) + PERIOD * number for number in range(9))
+    moments = (datetime.fromtimestamp(END, UTC) + PERIOD * number for number in range(10))
 
     def publishes(publisher: Publisher) -> bool:
         return publisher.period(next(moments), 0.0) is not None
 
     assert [publishes(each) for each in (first, second, first, second)] == [True, False, True, False]
     assert f"another node of the region holds congestion:{FSID}" in caplog.text
-    host, _, port = etcd.rpartition("/")[2].partition(":")
-    client = etcd3gw.client(host, int(port))
-    for lease in client.post(client.get_url("/lease/leases"), json={})["leases"]:
-        Lease(int(lease["ID"]), client).revoke()  # as it ends where a machine is killed, or sleeps
+    etcd.kill()
+    assert not publishes(first)
+    etcd.start()
+    assert publishes(first), "its lock is not kept from itself"
+    etcd.end_leases()
     assert [publishes(each) for each in (second, first, second)] == [True, False, True]
-    assert f"congestion:{FSID} was lost" in caplog.text
 
 
 def test_where_etcd_does_not_answer_nothing_is_published(site: Site, caplog: pytest.LogCaptureFixture) -> None:

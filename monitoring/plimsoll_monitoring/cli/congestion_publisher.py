@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from functools import partial
 from math import inf
@@ -41,17 +41,22 @@ class _Lock:
         self._slot: slots.Slot | None = None
 
     def hold(self) -> None:
-        """Raises ``Trouble`` where another machine has it, or etcd does not answer; ``ConfigError``."""
-        try:
-            if self._slot is None:
-                ttl, node = slots.lease_for(TUNING.period), socket.gethostname()
-                lock = slots.acquire(self._url, 0, node=node, names=[self._name], ttl=ttl)
-                self._slot = self._stack.enter_context(lock)
-            self._slot.ensure(TUNING.period)
-        except Trouble:
-            self._slot = None
+        """Raises ``Trouble`` where another machine has it, or etcd does not answer; ``ConfigError``.
+
+        A lock that cannot be renewed now is kept until another one is taken: once etcd answers again, it may still be
+        this machine's, and would keep it from a new one until its lease ends.
+        """
+        if self._slot is not None:
+            with suppress(Trouble):
+                self._slot.ensure(TUNING.period)
+                return
+        ttl, node = slots.lease_for(TUNING.period), socket.gethostname()
+        with ExitStack() as stack:
+            lock = slots.acquire(self._url, 0, node=node, names=[self._name], ttl=ttl)
+            slot = stack.enter_context(lock)
+            slot.ensure(TUNING.period)
             self._stack.close()
-            raise
+            self._slot, self._stack = slot, stack.pop_all()
 
 
 class Publisher:
