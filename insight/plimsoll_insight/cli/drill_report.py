@@ -206,7 +206,8 @@ def _sentences(results: Results) -> Iterator[str]:
         )
         yield from (_stall(stall, results) for stall in results.stalls[:_STALLS_TOLD])
         if len(results.stalls) > _STALLS_TOLD:
-            yield f"{len(results.stalls) - _STALLS_TOLD} more stalls; -f json has all."
+            rest = results.stalls[_STALLS_TOLD:]
+            yield f"{plural(len(rest), 'more stall')}, the longest {rest[0].seconds} s."
     elif results.busy:
         yield f"None of {plural(results.busy, 'busy disk')} stalled."
     if results.unknown >= 1 and results.recording.statuses:

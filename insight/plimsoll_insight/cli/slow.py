@@ -27,7 +27,7 @@ from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.answers import SlowAnswer, answer_of, is_some
 from plimsoll_insight.slow.counts import MINUTE, Counts, OsdCount, together
-from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, SlowRequest
+from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, SlowRequest, osd_name
 from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settle
 from plimsoll_insight.slow.reading import LogReading, read
@@ -474,7 +474,7 @@ def _total(count: OsdCount) -> Shown:
 
 
 def _name(path: Sequence[tuple[str, str]], osd: int | None) -> Shown:
-    words = path[-1][1] if osd is None else _osd_name(osd)
+    words = path[-1][1] if osd is None else osd_name(osd)
     depth = len(path) if osd is not None else len(path) - 1
     return Shown(
         "/".join([*(name for _, name in path), *([words] if osd is not None else [])]), f"{'· ' * depth}{words}"
@@ -564,7 +564,7 @@ def _by_time(counts: Counts, tree: Tree | None) -> tuple[Sequence[Column], list[
             _moment(each.begin + over.width, over.width),
             each.requests,
             *([_most(each.hosts)] if tree else []),
-            _most({_osd_name(osd): number for osd, number in each.osds.items()}),
+            _most({osd_name(osd): number for osd, number in each.osds.items()}),
         )
         for each in over.intervals
     ]
@@ -626,7 +626,7 @@ def _most_of(counts: Counts, tree: Tree | None) -> Iterator[str]:
     if 2 * have[worst] > all_:
         least = "at least " if counts.osds[worst].most is None else ""
         what = f"all {more}{all_}" if have[worst] == all_ else f"{least}{have[worst]} of {more}{all_}"
-        yield f"{_osd_name(worst)}{osds} has {what} slow requests, whatever they wait for."
+        yield f"{osd_name(worst)}{osds} has {what} slow requests, whatever they wait for."
         return
     for bucket, inside in reversed((tree.buckets() if tree else {}).items()):
         number = sum(have.get(osd, 0) for osd in inside)
@@ -704,12 +704,8 @@ def _next(reading: LogReading, *, live: bool) -> str:
     return "give ceph.log, or ceph-osd.N.log of the OSDs, of the time in question."
 
 
-def _osd_name(osd: int) -> str:
-    return "osd.?" if osd == UNKNOWN_OSD else f"osd.{osd}"
-
-
 def _osds(osds: Iterable[int]) -> str:
-    names = [_osd_name(osd) for osd in sorted(osds)]
+    names = [osd_name(osd) for osd in sorted(osds)]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more}"
 

@@ -25,6 +25,10 @@ UNKNOWN_OSD: OSD = -1
 """An OSD that no line and no file's name tells."""
 
 
+def osd_name(osd: OSD) -> str:
+    return "osd.?" if osd == UNKNOWN_OSD else f"osd.{osd}"
+
+
 @frozen
 class Operation:
     """One request: ``client.4140.0:39903``. ``image`` is of RBD, ``pool`` the number in its placement group."""

@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.figures.page import page
+from plimsoll_insight.slow.events import osd_name
 from plimsoll_insight.slow.over_time import OverTime, width_words
 from plimsoll_insight.slow.tree import Tree
 from plimsoll_probes.output.report.drawing import COLOURS, HEAT, WIDTH, Axes, instead, png, themed_svg
@@ -93,7 +94,7 @@ def chart_of(over: OverTime, tree: Tree | None) -> SlowChart:
         over.width * longer,
         requests,
         [(words, hosts[host]) for host, words in short.items() if host in most],
-        [(f"{short[of_host[osd]] if osd in of_host else ''} osd.{osd}", osds[osd]) for osd in order],
+        [(f"{short[of_host[osd]] if osd in of_host else ''} {osd_name(osd)}", osds[osd]) for osd in order],
         frozenset(what for what, rows in (("host", hosts), ("OSD", osds)) if len(rows) > _MOST_ROWS),
     )
 

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from plimsoll_insight.slow import plots
+from plimsoll_insight.slow.events import UNKNOWN_OSD
 from plimsoll_insight.slow.over_time import OverTime, SlowInterval
 from plimsoll_insight.slow.plots import chart_of, render
 from plimsoll_insight.slow.tree import Bucket, Tree
@@ -31,6 +32,11 @@ def test_intervals_without_requests_are_drawn_too_and_rows_are_in_the_order_of_t
         ("host-b osd.0", [0, 0, 0, 1]), ("host-b osd.1", [1, 0, 0, 2]), ("host-a osd.2", [3, 0, 0, 0]),
     ]  # fmt: skip
     assert dict(chart.hosts) == {"host-b": [1, 0, 0, 3], "host-a": [3, 0, 0, 0]}
+
+
+def test_an_osd_that_is_unknown_is_no_number() -> None:
+    chart = chart_of(over(SlowInterval(0, 5, {UNKNOWN_OSD: 3, 1: 1}, {})), None)
+    assert [words.strip() for words, _ in chart.osds] == ["osd.?", "osd.1"]
 
 
 def test_hosts_with_one_osd_each_are_not_drawn_twice() -> None:
