@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from plimsoll_agent.cli.approve import PauseNode
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.congestion.following import Followed, Following
+from plimsoll_agent.congestion.reduction import is_reduction
 from plimsoll_agent.messages.record import actual_lines, entry_line
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
@@ -339,3 +341,42 @@ def test_the_limit_of_a_disk_at_any_time_is_in_the_record(node: Node) -> None:
     (line, *_) = actual_lines(actual(record, expected[0][0], volume, None)[0])
     assert "2190 IOPS" in line
     assert "x 0.73 × 3000 IOPS" in line
+
+
+def test_whatever_happens_limits_stay_between_floor_and_what_they_are_without_congestion(tmp_path: Path) -> None:
+    """Two nodes with the same history, one of them under congestion: it has the limits of the other, or less of them
+    down to the floor, and the same memory and record. With a factor of 1 both are alike.
+    """
+    rng, reductions = random.Random(37), 0
+    choices = [GOLD, Limits(total_iops_sec=2500), Limits(read_iops_sec=900, write_iops_sec=400), GROUP, Limits()]
+    choices += [Limits(total_iops_sec=60), Limits(total_iops_sec=3500, total_bytes_sec=2**26)]
+    for round_ in range(4):
+        directories = [made(tmp_path / f"{round_}-{name}") for name in ("without", "with")]
+        nodes = [
+            Node(each, guest(1, a_volume(1), a_volume(2)), guest(2, a_volume(3)), rules=rules())
+            for each in directories
+        ]
+        for step in range(15):
+            x = rng.choice([1, 1, 0.05, 0.3, 0.73, round(rng.uniform(0.05, 1), 4)])
+            changed, unwell = rng.random() < 0.3, rng.random() < 0.4
+            desired, held, number = rng.choice(choices), rng.random() < 0.15, rng.choice([1, 2])
+            for node in nodes:
+                node.following = at(x) if node is nodes[1] else Following()
+                if changed:
+                    node.rules = rules(desired, revision=f"{round_} {step}")
+                node.ceph.raised = ("SLOW_OPS",) if unwell else ()
+                if held:
+                    node.hold(number, "vda", Limits(total_iops_sec=700), timedelta(minutes=12))
+                node.run()
+            without, under = ([*node.disks()] for node in nodes)
+            for one, other in zip(without, under, strict=True):
+                full, less = one.actual, other.actual
+                assert less == full or (is_reduction(less, full) and x < 1)
+                assert all(min(getattr(full, base), 100) <= getattr(less, base) for base in full.rates())
+                reductions += less != full
+            pairs = zip(*(sorted(node.memory.items()) for node in nodes), strict=True)
+            assert all(
+                (a.desired, a.applied, a.enforced) == (b.desired, b.applied, b.enforced) for (_, a), (_, b) in pairs
+            )
+            assert nodes[0].recorded("disk", "before", "after") == nodes[1].recorded("disk", "before", "after")
+    assert reductions > 20
