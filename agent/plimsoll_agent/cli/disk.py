@@ -255,10 +255,11 @@ class OneDisk(_DiskCommand):
 
     writes = False
     """It changes something, so it asks where a server name was given: tenants choose these."""
+    guest_nargs: str | None = None
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", help=GUEST_HELP)
+        parser.add_argument("guest", nargs=self.guest_nargs, help=GUEST_HELP)
         parser.add_argument(
             "disk", nargs="?", help="the disk, by its target (vda) or volume ID; optional if there is only one"
         )
@@ -304,11 +305,10 @@ class OneDisk(_DiskCommand):
 class OneOrMany(OneDisk):
     """A command about one disk, or about all that options choose."""
 
+    guest_nargs = "?"
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        for action in parser._actions:
-            if action.dest == "guest":
-                action.nargs, action.required = "?", False
         add_many(parser)
         return parser
 
