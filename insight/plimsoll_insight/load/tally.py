@@ -184,9 +184,9 @@ def heaviest(
 
 
 def size_words(size: float) -> str:
-    """``4k``, ``1.5k``, ``512``: bytes as fio writes them, in powers of two."""
-    for unit, factor in (("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)):
+    """``4 KiB``, ``1.5 KiB``, ``512 B``."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             value = size / factor
-            return f"{value:.0f}{unit}" if value >= 9.95 or value == int(value) else f"{value:.1f}{unit}"
-    return f"{size:.0f}"
+            return f"{value:.0f} {unit}" if value >= 9.95 or value == int(value) else f"{value:.1f} {unit}"
+    return f"{size:.0f} B"

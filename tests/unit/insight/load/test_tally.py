@@ -161,13 +161,13 @@ def test_a_share_of_nothing_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("size", "words"),
     [
-        (512, "512"),
-        (4096, "4k"),
-        (1536, "1.5k"),
-        (65536, "64k"),
-        (1 << 20, "1M"),
-        (3.25 * 2**20, "3.2M"),
-        (2**30, "1G"),
+        (512, "512 B"),
+        (4096, "4 KiB"),
+        (1536, "1.5 KiB"),
+        (65536, "64 KiB"),
+        (1 << 20, "1 MiB"),
+        (3.25 * 2**20, "3.2 MiB"),
+        (2**30, "1 GiB"),
     ],
 )
 def test_sizes_in_words(size: float, words: str) -> None:
