@@ -131,7 +131,7 @@ def _keeps_ours(outcome: Outcome) -> bool:
 
 def _reduced(disk: Disk, answer: Desired, limits: Limits, situation: Situation) -> Limits:
     x = situation.following.x(disk.cluster, disk.pool)
-    if x >= 1 or limits.unlimited or origin_of(answer.reason.code).aside or situation.hold(disk) is not None:
+    if x >= 1 or limits.unlimited or origin_of(answer.reason.code).aside:
         return limits
     bounds = bounds_of(disk, situation)
     if not isinstance(bounds, tuple):

@@ -115,6 +115,7 @@ def test_a_new_desired_limit_is_recorded_and_remembered_whole(reduced: Node) -> 
     reduced.run()
     assert reduced.disk(1).actual == Limits(total_iops_sec=1460)
     assert entry(reduced) == (silver, silver, Limits(total_iops_sec=1460))
+    assert reduced.disk(1).persistent == silver
     assert reduced.recorded("before", "after")[-1] == (
         '{"total_iops_sec": 3000, "total_iops_sec_max": 6000}',
         '{"total_iops_sec": 2000}',
