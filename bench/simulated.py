@@ -14,7 +14,7 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.store.refresh_state import Notes
+from plimsoll_agent.store.refresh_state import RefreshNotes
 from plimsoll_agent.util.frozen import replace
 
 
@@ -50,7 +50,7 @@ class Node:
         met, complaint = load_attachments(self.settings)
         try:
             before = catalogue.load(self.home)
-            fetched = fetch(self.settings.catalogue, before, met, Notes(), now, at_once=False)
+            fetched = fetch(self.settings.catalogue, before, met, RefreshNotes(), now, at_once=False)
             catalogue.save(self.home, fetched.catalogue)
         except PlimsollError as error:
             return str(error)

@@ -18,7 +18,7 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.cli.record import RecordList
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store.record import Record
-from plimsoll_agent.store.refresh_state import Notes, RefreshDir
+from plimsoll_agent.store.refresh_state import RefreshDir, RefreshNotes
 from plimsoll_monitoring.nagios.measure import Only, measure
 from plimsoll_probes.store.history import History
 from tests.unit.enforcing import Shell
@@ -171,7 +171,7 @@ def test_a_reader_who_locks_what_he_can_stops_no_refresh(home: Path) -> None:
     shutil.chown(directory.directory, group=NOBODY)
     directory.directory.chmod(0o2755)
     with directory.locked():
-        directory.save_notes(Notes())
+        directory.save_notes(RefreshNotes())
     with hostile(directory.directory) as locked:
         assert str(directory.directory) in locked
         with directory.locked():

@@ -32,7 +32,7 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, Volume, VolumeType
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
-from plimsoll_agent.store.refresh_state import Notes, RefreshDir
+from plimsoll_agent.store.refresh_state import RefreshDir, RefreshNotes
 from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
@@ -317,7 +317,7 @@ def refreshed(node: Node) -> None:
     types = {"t1": VolumeType("t1", "gold", qos_spec=None)}
     found = Catalogue(generation=1, issued=now, source="lab", types=types, volumes=volumes)
     catalogue.save(node.catalogue, found)
-    RefreshDir(node.catalogue).save_notes(Notes().asked({"cinder": 2}).succeeded())
+    RefreshDir(node.catalogue).save_notes(RefreshNotes().asked({"cinder": 2}).succeeded())
 
 
 def postponed(node: Node, guest: Guest) -> None:

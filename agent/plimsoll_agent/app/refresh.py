@@ -20,7 +20,7 @@ from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.config.settings import CatalogueSettings, Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.messages import catalogue as catalogue_messages
-from plimsoll_agent.store.refresh_state import LastRegion, Notes
+from plimsoll_agent.store.refresh_state import LastRegion, RefreshNotes
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
@@ -81,7 +81,7 @@ def fetch(
     settings: CatalogueSettings,
     before: Catalogue | None,
     attachments: Attachments | None,
-    notes: Notes,
+    notes: RefreshNotes,
     now: datetime,
     *,
     at_once: bool,

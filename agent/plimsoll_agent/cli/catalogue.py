@@ -23,7 +23,7 @@ from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, 
 from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.messages.catalogue import keys_words, spec_name, type_name
 from plimsoll_agent.monitor import textfile
-from plimsoll_agent.store.refresh_state import Notes, RefreshDir
+from plimsoll_agent.store.refresh_state import RefreshDir, RefreshNotes
 from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Shown
@@ -243,11 +243,11 @@ def _is_outage(error: PlimsollError, settings: Settings) -> bool:
     return not isinstance(error, ConfigError | CatalogueError)
 
 
-def _failed(notes: Notes, now: datetime, trouble: str) -> Notes:
+def _failed(notes: RefreshNotes, now: datetime, trouble: str) -> RefreshNotes:
     return notes.failed(now, trouble, random.random())  # noqa: S311  # need not be unpredictable
 
 
-def _noted(notes: Notes, result: Fetched, now: datetime) -> Notes:
+def _noted(notes: RefreshNotes, result: Fetched, now: datetime) -> RefreshNotes:
     notes = notes.asked(result.calls)
     if result.trouble is not None:
         return _failed(notes, now, str(result.trouble))

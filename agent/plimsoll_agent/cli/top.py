@@ -39,7 +39,7 @@ from plimsoll_agent.top import keys as key_map
 from plimsoll_agent.top import live as live_view
 from plimsoll_agent.top import rewind
 from plimsoll_agent.top.keys import About, Explained, Pane, View
-from plimsoll_agent.top.live import Shown
+from plimsoll_agent.top.live import Contents
 from plimsoll_agent.top.rewind import PastMoment
 from plimsoll_agent.top.rows import SORTS, Planned, rows
 from plimsoll_agent.top.sampler import LOOK_AGAIN, Sample, Sampler
@@ -185,13 +185,13 @@ class Rounds:
         self._thread = Thread(target=self._run, name="rounds", daemon=True)
         self._thread.start()
 
-    def shown(self) -> Shown:
+    def shown(self) -> Contents:
         """The present sample. Raises an unexpected error of the thread."""
         if self._bug is not None:
             raise self._bug
         began = self._began
         took = max(self._took, time.monotonic() - began if began is not None else 0.0)
-        return Shown(
+        return Contents(
             sample=self._sampler.sample(),
             at=datetime.now(UTC),
             node=socket.gethostname(),
@@ -286,7 +286,7 @@ class Rewind:
         self._moments: Sequence[PastMoment] | None = None
         self._trouble = ""
 
-    def of(self, view: View, now: Shown) -> tuple[View, Shown]:
+    def of(self, view: View, now: Contents) -> tuple[View, Contents]:
         """The view, no further back than passes are known, and what it shows."""
         if not view.back:
             self._moments = None

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util import decoding, durations, files
-from plimsoll_agent.util.decoding import as_json, data_of, value_of
+from plimsoll_agent.util.decoding import Moment, as_json, data_of, value_of
 from plimsoll_agent.util.frozen import frozen
 
 VERSION = 1
@@ -35,10 +35,10 @@ _STA_UNSYNC = 0x40
 
 
 @frozen
-class Moment:
+class TrustedTime:
     """A trusted time, with CLOCK_BOOTTIME and the boot id at that time."""
 
-    at: decoding.Moment
+    at: Moment
     boot: str
     uptime: Annotated[float, Meta(ge=0, lt=_LONGEST_RUN)]
 
@@ -60,13 +60,13 @@ class Now:
 
     at: datetime
     doubt: str | None
-    trusted: Moment
+    trusted: TrustedTime
     """To be stored for the next pass."""
 
 
-def reckon(last: Moment | None, clocks: Clocks) -> Now:
+def reckon(last: TrustedTime | None, clocks: Clocks) -> Now:
     """The time now; ``last`` is the last trusted time, None if there is none."""
-    fresh = Moment(clocks.wall, clocks.boot, clocks.uptime)
+    fresh = TrustedTime(clocks.wall, clocks.boot, clocks.uptime)
     if last is None:
         return Now(clocks.wall, None, fresh)
     same_run = clocks.boot == last.boot and clocks.uptime >= last.uptime
@@ -76,7 +76,7 @@ def reckon(last: Moment | None, clocks: Clocks) -> Now:
         return Now(clocks.wall, None, fresh)
     way = "ahead of" if off > timedelta(0) else "behind"
     doubt = f"it is {durations.words(abs(off))} {way} the time since the last pass, and not synchronised"
-    return Now(at, doubt, Moment(at, clocks.boot, clocks.uptime))
+    return Now(at, doubt, TrustedTime(at, clocks.boot, clocks.uptime))
 
 
 def read(boot: str) -> Clocks:
@@ -113,17 +113,17 @@ class UnreadableClock(PlimsollError):
     """The file cannot be read, or no pass wrote it."""
 
 
-def load(path: Path) -> Moment | None:
+def load(path: Path) -> TrustedTime | None:
     """The last trusted time; None if there is no file. Raises ``UnreadableClock``."""
 
-    def of(data: Any) -> Moment:
+    def of(data: Any) -> TrustedTime:
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']!r}")
-        return value_of(Moment, data)
+        return value_of(TrustedTime, data)
 
     return decoding.load(path, MOST_BYTES, of, UnreadableClock)
 
 
-def save(path: Path, moment: Moment) -> None:
+def save(path: Path, moment: TrustedTime) -> None:
     """Raises ``OSError``."""
     files.write_whole(path, as_json({"version": VERSION} | data_of(moment)) + "\n")

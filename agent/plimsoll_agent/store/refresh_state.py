@@ -53,7 +53,7 @@ class Calls:
 
 
 @frozen(kw_only=True)
-class Notes:
+class RefreshNotes:
     """Notes of one refresh for the next; ``failures`` counts those in a row."""
 
     failures: Count = 0
@@ -77,18 +77,18 @@ class Notes:
             return False
         return timedelta() < self.until - now <= timedelta(seconds=LONGEST_PAUSE)
 
-    def failed(self, now: datetime, trouble: str, chance: float) -> Notes:
+    def failed(self, now: datetime, trouble: str, chance: float) -> RefreshNotes:
         """After one more failure; a random ``chance`` from 0 to 1 spreads the nodes' next calls."""
         seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures, 20)) * (0.5 + chance / 2)
         until = now + timedelta(seconds=seconds)
         calls = replace(self.calls, failed=self.calls.failed + 1)
         return replace(self, failures=self.failures + 1, until=until, trouble=trouble, calls=calls)
 
-    def succeeded(self) -> Notes:
+    def succeeded(self) -> RefreshNotes:
         calls = replace(self.calls, good=self.calls.good + 1)
         return replace(self, failures=0, until=None, trouble="", calls=calls)
 
-    def asked(self, calls: Mapping[str, int]) -> Notes:
+    def asked(self, calls: Mapping[str, int]) -> RefreshNotes:
         """After so many calls to each service."""
         both = Counter(self.calls.of_service) + Counter(calls)
         return replace(self, calls=replace(self.calls, of_service=dict(both)))
@@ -116,14 +116,14 @@ class RefreshDir:
         with suppress(OSError):
             (self.directory / AGAIN).touch()
 
-    def load_notes(self) -> Notes:
+    def load_notes(self) -> RefreshNotes:
         """Empty if the file is missing or cannot be read: no limit depends on them."""
         try:
-            return decoding.load(self.directory / NAME, MOST_BYTES, _notes, CatalogueError) or Notes()
+            return decoding.load(self.directory / NAME, MOST_BYTES, _notes, CatalogueError) or RefreshNotes()
         except CatalogueError:
-            return Notes()
+            return RefreshNotes()
 
-    def save_notes(self, notes: Notes) -> None:
+    def save_notes(self, notes: RefreshNotes) -> None:
         """Raises ``CatalogueError``."""
         data = {"version": VERSION, **data_of(notes)}
         path = self.directory / NAME
@@ -155,7 +155,7 @@ def locked(path: Path) -> AbstractContextManager[None]:
     return locks.held(path, busy, CatalogueError, "; nothing was refreshed", former=True)
 
 
-def _notes(value: Any) -> Notes:
+def _notes(value: Any) -> RefreshNotes:
     if value["version"] != VERSION:
-        return Notes()
-    return value_of(Notes, value, "calls", "begun")  # which early releases did not write
+        return RefreshNotes()
+    return value_of(RefreshNotes, value, "calls", "begun")  # which early releases did not write

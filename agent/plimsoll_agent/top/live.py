@@ -30,7 +30,7 @@ _LEAST_ROWS = 3
 
 
 @frozen(kw_only=True)
-class Shown:
+class Contents:
     """A sample with its time and node, what a pass would decide on it, and what is wrong with the sampling."""
 
     sample: Sample
@@ -46,7 +46,7 @@ class Shown:
 
 
 @frozen
-class Screen:
+class Frame:
     """All lines of the terminal, and the view that they show: settled on the rows that there are now."""
 
     lines: Sequence[Text]
@@ -54,7 +54,7 @@ class Screen:
     shape: Shape
 
 
-def screen(contents: Shown, view: View, width: int, height: int) -> Screen:
+def screen(contents: Contents, view: View, width: int, height: int) -> Frame:
     every = rows(contents.sample, contents.planned, view.sort, reverse=view.reverse)
     matches = [row for row in every if row.means(view.needle)]
     top = list(_head(contents, every, view, width))
@@ -79,13 +79,13 @@ def screen(contents: Shown, view: View, width: int, height: int) -> Screen:
         lines = [*top, *body, _foot(view, page, len(matches), width)]
     for line in lines:
         line.truncate(width)
-    return Screen(lines[:height], view, shape)
+    return Frame(lines[:height], view, shape)
 
 
 # --- the head: what is wrong, in few words
 
 
-def _head(contents: Shown, every: Sequence[DiskRow], view: View, width: int) -> Iterator[Text]:
+def _head(contents: Contents, every: Sequence[DiskRow], view: View, width: int) -> Iterator[Text]:
     """A line about the node, and one about errors, if any."""
     sample = contents.sample
     wrongs = [row.wrong for row in every]
@@ -133,7 +133,7 @@ def _fitting(parts: Sequence[tuple[str, str, int]], width: int) -> Sequence[tupl
     return parts
 
 
-def _wrong(contents: Shown, width: int) -> Iterator[str]:
+def _wrong(contents: Contents, width: int) -> Iterator[str]:
     if contents.late is not None:
         yield f"a reading takes {contents.late:.1f} s, longer than the interval"
     if contents.trouble:
@@ -236,7 +236,7 @@ class LiveColumn:
 
 
 @frozen
-class Fitted:
+class FittedColumn:
     """A column with its width."""
 
     column: LiveColumn
@@ -368,7 +368,7 @@ _LAYOUTS = (
 _WITHOUT_BURSTS = [layout.without(_SAVED) for layout in _LAYOUTS]
 
 
-def _fitted(matches: Sequence[DiskRow], width: int) -> list[Fitted]:
+def _fitted(matches: Sequence[DiskRow], width: int) -> list[FittedColumn]:
     """The columns for a terminal, from all rows, so that nothing moves when the list is scrolled."""
     natural: dict[LiveColumn, int] = {}
     brief = max((cell_len(row.limits_brief) for row in matches if row.wrong), default=0)
@@ -390,7 +390,7 @@ def _fitted(matches: Sequence[DiskRow], width: int) -> list[Fitted]:
                 spare += gives
         if spare >= 0:
             break
-    return [Fitted(column, wide) for column, wide in widths.items()]
+    return [FittedColumn(column, wide) for column, wide in widths.items()]
 
 
 def _natural(column: LiveColumn, matches: Sequence[DiskRow]) -> int:
@@ -416,7 +416,7 @@ def table(
         yield line
 
 
-def _cells(row: DiskRow, columns: Sequence[Fitted], width: int) -> Iterator[Text]:
+def _cells(row: DiskRow, columns: Sequence[FittedColumn], width: int) -> Iterator[Text]:
     """The cells of a row; a sentence takes the place of those that have nothing to say."""
     names = sum(place.column in _NAMES for place in columns)
     if row.usage is None or (row.rates is None and row.wrong is Wrong.NOT):
@@ -437,7 +437,7 @@ def _cells(row: DiskRow, columns: Sequence[Fitted], width: int) -> Iterator[Text
     yield from _each(row, columns[use[-1] + 1 :])
 
 
-def _each(row: DiskRow, columns: Iterable[Fitted]) -> Iterator[Text]:
+def _each(row: DiskRow, columns: Iterable[FittedColumn]) -> Iterator[Text]:
     for place in columns:
         text, style = place.cell(row)
         yield _styled(text, style)

@@ -12,7 +12,7 @@ from plimsoll_agent.catalogue.attachments import Attachment, Attachments
 from plimsoll_agent.catalogue.model import Catalogue, Lists, VolumeType
 from plimsoll_agent.catalogue.planner import agenda, next_catalogue
 from plimsoll_agent.catalogue.reader import gather
-from plimsoll_agent.store.refresh_state import Notes
+from plimsoll_agent.store.refresh_state import RefreshNotes
 from tests.unit.agent.catalogue.test_reader import FakeApi
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -52,7 +52,7 @@ class Woken:
         self.api = FakeApi()
         types = {"t1": VolumeType("t1", "gold", None)}
         self.catalogue = Catalogue(1, NOON, "fake", {}, types, {}, {})
-        self.notes = Notes()
+        self.notes = RefreshNotes()
         self.calls: list[datetime] = []
         self.late: list[timedelta] = []
 
@@ -60,7 +60,7 @@ class Woken:
         left = list(arrivals)
         while left:
             now = left[0] + timedelta(seconds=self.notes.wait(left[0], SPACING))
-            self.notes = Notes(begun=now)
+            self.notes = RefreshNotes(begun=now)
             here = [at for at in arrivals if at <= now]
             ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(len(here))]
             self.api._there = tuple(ids)

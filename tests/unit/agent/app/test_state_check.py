@@ -27,7 +27,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import daemon_status, pass_summary_file, usage_history
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store import clock, refresh_state
-from plimsoll_agent.store.refresh_state import Notes, RefreshDir
+from plimsoll_agent.store.refresh_state import RefreshDir, RefreshNotes
 from plimsoll_agent.store.state import (
     APPROVAL,
     DAEMON_LOCK,
@@ -98,7 +98,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state.save_approvals([Given(Approval("04d2ab" * 3), "ann", NOON)])
     state.keep_rules("default: {limits: {total_iops_sec: 250}}\n")
     state.note_busy()
-    clock.save(state.clock, clock.Moment(NOON, "a boot", 7.5))
+    clock.save(state.clock, clock.TrustedTime(NOON, "a boot", 7.5))
     state.save_accounts({"a": Account(at=1.5)})
     state.save_factors({(FSID, "volumes"): FOLLOWED})
     pass_summary_file.save(state, a_varied_pass())
@@ -115,7 +115,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         os.close(locks.take(directory / lock.name))
     RefreshDir(fetched).prepare()
     catalogue.save(fetched, node.catalogue)
-    RefreshDir(fetched).save_notes(Notes(failures=2))
+    RefreshDir(fetched).save_notes(RefreshNotes(failures=2))
     public = keep_region_file(fetched)
     chosen = settings(fetched, source="region-file", region_key=public)
     assert region_orders(chosen, state, keep=True).unknown is None

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.store import clock
-from plimsoll_agent.store.clock import Clocks, Moment, UnreadableClock, reckon
+from plimsoll_agent.store.clock import Clocks, TrustedTime, UnreadableClock, reckon
 from tests import depth
 from tests.unit.values import NOON
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-LAST = Moment(NOON, "first", 1000.0)
+LAST = TrustedTime(NOON, "first", 1000.0)
 
 
 def clocks(
@@ -32,7 +32,7 @@ def never() -> bool:
 def test_a_clock_that_runs_as_the_boot_clock_does_counts(off: timedelta) -> None:
     now = reckon(LAST, clocks(NOON + 40 * DAY + off, 40 * DAY, synchronised=never))
     assert (now.at, now.doubt) == (NOON + 40 * DAY + off, None)
-    assert now.trusted == Moment(now.at, "first", 1000.0 + 40 * 86400)
+    assert now.trusted == TrustedTime(now.at, "first", 1000.0 + 40 * 86400)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_whatever_an_unsynchronised_clock_says_time_never_runs_ahead_by_more_tha
             timedelta(0),
             0,
             timedelta(0),
-            Moment(NOON, "0", 1000.0),
+            TrustedTime(NOON, "0", 1000.0),
             timedelta(0),
         )
         for _ in range(20):

@@ -18,8 +18,8 @@ from plimsoll_agent.store.refresh_state import (
     NAME,
     Calls,
     LastRegion,
-    Notes,
     RefreshDir,
+    RefreshNotes,
     locked,
 )
 from plimsoll_agent.store.state import Busy
@@ -27,13 +27,13 @@ from plimsoll_agent.store.state import Busy
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-def pause(notes: Notes) -> float:
+def pause(notes: RefreshNotes) -> float:
     assert notes.until is not None
     return (notes.until - NOW).total_seconds()
 
 
 def test_each_failure_doubles_the_pause_up_to_an_hour() -> None:
-    notes, pauses = Notes(), []
+    notes, pauses = RefreshNotes(), []
     for _ in range(1100):
         notes = notes.failed(NOW, "down", chance=1)
         pauses.append(pause(notes))
@@ -42,27 +42,30 @@ def test_each_failure_doubles_the_pause_up_to_an_hour() -> None:
 
 
 def test_chance_keeps_nodes_apart_and_never_takes_more_than_half_of_the_pause() -> None:
-    assert pause(Notes(failures=3).failed(NOW, "down", 0)) == pause(Notes(failures=3).failed(NOW, "down", 1)) / 2
+    assert (
+        pause(RefreshNotes(failures=3).failed(NOW, "down", 0))
+        == pause(RefreshNotes(failures=3).failed(NOW, "down", 1)) / 2
+    )
 
 
 def test_nobody_is_asked_during_the_pause_and_somebody_after_it() -> None:
-    notes = Notes().failed(NOW, "down", 1)
+    notes = RefreshNotes().failed(NOW, "down", 1)
     assert notes.pausing(NOW)
     assert not notes.pausing(NOW + timedelta(seconds=FIRST_PAUSE))
     assert not notes.succeeded().pausing(NOW)
-    assert notes.succeeded() == Notes(calls=Calls(good=1, failed=1))
+    assert notes.succeeded() == RefreshNotes(calls=Calls(good=1, failed=1))
 
 
 def test_calls_add_up_over_refreshes_that_failed_and_those_that_did_not(tmp_path: Path) -> None:
     directory = RefreshDir(tmp_path)
-    directory.save_notes(Notes().asked({"block-storage": 2}).failed(NOW, "down", 1))
+    directory.save_notes(RefreshNotes().asked({"block-storage": 2}).failed(NOW, "down", 1))
     directory.save_notes(directory.load_notes().asked({"block-storage": 3, "compute": 1}).succeeded())
     assert directory.load_notes().calls == Calls(good=1, failed=1, of_service={"block-storage": 5, "compute": 1})
 
 
 def test_notes_of_a_plimsoll_that_did_not_count_are_kept(tmp_path: Path) -> None:
     directory = RefreshDir(tmp_path)
-    directory.save_notes(Notes().failed(NOW, "down", 1))
+    directory.save_notes(RefreshNotes().failed(NOW, "down", 1))
     path = tmp_path / "refresh.json"
     old = json.loads(path.read_text())
     del old["calls"]
@@ -72,12 +75,12 @@ def test_notes_of_a_plimsoll_that_did_not_count_are_kept(tmp_path: Path) -> None
 
 
 def test_a_clock_that_is_set_back_by_a_day_makes_no_pause_of_a_day() -> None:
-    assert not Notes().failed(NOW, "down", 1).pausing(NOW - timedelta(days=1))
+    assert not RefreshNotes().failed(NOW, "down", 1).pausing(NOW - timedelta(days=1))
 
 
 def test_notes_are_kept(tmp_path: Path) -> None:
     region = LastRegion(where="https://x/y", generation=5, digest="ab", etag='"e"', modified=None, asked=NOW)
-    notes = Notes(failures=2, until=NOW, trouble="down", region=region)
+    notes = RefreshNotes(failures=2, until=NOW, trouble="down", region=region)
     directory = RefreshDir(tmp_path)
     directory.save_notes(notes)
     assert directory.load_notes() == notes
@@ -86,7 +89,7 @@ def test_notes_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{}", '{"version": 2}', '{"version": 1, "failures": -1}', "[" * 50_000])
 def test_notes_that_cannot_be_read_keep_nobody_from_asking(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
-    assert RefreshDir(tmp_path).load_notes() == Notes()
+    assert RefreshDir(tmp_path).load_notes() == RefreshNotes()
 
 
 def test_one_refreshes_at_a_time(tmp_path: Path) -> None:
@@ -120,16 +123,16 @@ def test_a_directory_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
 )
 def test_woken_refreshes_begin_ten_seconds_apart(since: float, wait: float) -> None:
     """A start in the future is of a clock that was set back: nobody waits for it."""
-    assert Notes(begun=NOW - timedelta(seconds=since)).wait(NOW, 10) == wait
+    assert RefreshNotes(begun=NOW - timedelta(seconds=since)).wait(NOW, 10) == wait
 
 
 def test_without_a_woken_refresh_before_there_is_nothing_to_wait_for() -> None:
-    assert Notes().wait(NOW, 10) == 0
+    assert RefreshNotes().wait(NOW, 10) == 0
 
 
 def test_the_start_of_a_woken_refresh_is_kept_over_others(tmp_path: Path) -> None:
     directory = RefreshDir(tmp_path)
-    directory.save_notes(Notes(begun=NOW).failed(NOW, "down", 1).asked({"a": 1}))
+    directory.save_notes(RefreshNotes(begun=NOW).failed(NOW, "down", 1).asked({"a": 1}))
     assert directory.load_notes().begun == NOW
     assert directory.load_notes().succeeded().begun == NOW
 

@@ -19,7 +19,7 @@ from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.terminal.cells import bar, cut_words, steady
 from plimsoll_agent.top import keys
 from plimsoll_agent.top.keys import Explained, Pane, View
-from plimsoll_agent.top.live import Shown, screen
+from plimsoll_agent.top.live import Contents, screen
 from plimsoll_agent.top.rows import Planned
 from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import replace
@@ -42,12 +42,12 @@ HUNDREDTH = Limits(total_iops_sec=2, total_bytes_sec=2**20)
 WIDTHS = (80, 120, 160, 200)
 
 
-def shown(*usages: Usage, unreachable: tuple[UnreachableGuest, ...] = (), **other: object) -> Shown:
+def shown(*usages: Usage, unreachable: tuple[UnreachableGuest, ...] = (), **other: object) -> Contents:
     sample = Sample(usages, unreachable, len({usage.disk.guest.uuid for usage in usages}) + len(unreachable))
-    return Shown(**{"sample": sample, "at": NOON, "node": "compute-17", "interval": 2.0, **other})  # type: ignore[arg-type]
+    return Contents(**{"sample": sample, "at": NOON, "node": "compute-17", "interval": 2.0, **other})  # type: ignore[arg-type]
 
 
-def crowd(number: int) -> Shown:
+def crowd(number: int) -> Contents:
     """Disks of all kinds of names; the 4th is wrongly unlimited, the 6th has a hundredth of what is desired."""
     limits = [NODE_LIMITS] * number
     limits[3:4], limits[5:6] = [Limits()] * (number > 3), [HUNDREDTH] * (number > 5)
@@ -63,7 +63,7 @@ def painted(lines: Sequence[object], width: int, height: int) -> list[str]:
     return console.file.getvalue().split("\n")[:height]  # type: ignore[attr-defined]
 
 
-def drawn(what: Shown, view: View, width: int, height: int) -> list[str]:
+def drawn(what: Contents, view: View, width: int, height: int) -> list[str]:
     return painted(screen(what, view, width, height).lines, width, height)
 
 
@@ -219,7 +219,7 @@ def test_what_is_desired_is_not_cut_on_a_busy_node_with_long_names(width: int) -
     assert cell_len(line) == width
 
 
-def styles(what: Shown, number: int) -> set[object]:
+def styles(what: Contents, number: int) -> set[object]:
     return {span.style for span in screen(what, View(), 80, 10).lines[number].spans}
 
 

@@ -13,7 +13,7 @@ from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.top.keys import About, Pane, View
-from plimsoll_agent.top.live import Shown, screen
+from plimsoll_agent.top.live import Contents, screen
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.cli.test_many import ONE, TWO, Shell
@@ -48,7 +48,7 @@ class Node(Shell):
         usage_history.append(self.state, a_last_pass(*disks, looked=at, hung_guests=frozenset()))
 
     def screen(self, back: int, width: int = 120) -> tuple[View, list[str]]:
-        live = Shown(sample=self.sample, at=self.now, node="compute-17", interval=2.0)
+        live = Contents(sample=self.sample, at=self.now, node="compute-17", interval=2.0)
         view, contents = self.past.of(View(back=back), live)
         lines = screen(contents, view, width, 20).lines
         return view, [line.plain.rstrip() for line in lines]
@@ -131,7 +131,7 @@ def test_the_past_fits_every_terminal(node: Node, width: int) -> None:
 
 def test_h_shows_the_command_that_holds_the_disk_at_its_closest_limit(node: Node) -> None:
     node.passed(5, 100)
-    live = Shown(sample=node.sample, at=node.now, node="compute-17", interval=2.0)
+    live = Contents(sample=node.sample, at=node.now, node="compute-17", interval=2.0)
     view, contents = node.past.of(View(back=1), live)
     view = replace(view, pane=Pane(node.sample.usages[0].disk.key, about=About.HOLD))
     lines = "\n".join(line.plain for line in screen(contents, view, 120, 20).lines)
