@@ -20,7 +20,7 @@ from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.entries import Ending
 from plimsoll_agent.qos import file as qos_file
-from plimsoll_agent.qos.lint import Fault, LintCode
+from plimsoll_agent.qos.lint import LintCode, SpecFault
 from plimsoll_agent.qos.review import LooseEnd
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store.state import State
@@ -619,7 +619,7 @@ def test_every_condition_of_a_state_file_is_told() -> None:
 
 def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:
     found = re.findall(r"\* - ``(.+)``\n +- (error|warning)\n", (REFERENCE / "plimsoll-qos.rst").read_text())
-    known = {code.value: Fault(spec="", key=None, code=code).severity for code in LintCode}
+    known = {code.value: SpecFault(spec="", key=None, code=code).severity for code in LintCode}
     assert dict(found) == known | {code.value: "warning" for code in LooseEnd}
 
 

@@ -17,7 +17,7 @@ from openstack.block_storage.v3 import _proxy, qos_spec, volume
 from openstack.block_storage.v3 import type as volume_type
 from openstack.connection import Connection
 
-from plimsoll_agent.adapters.listing import Listing
+from plimsoll_agent.adapters.listing import PagedList
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE
 
 # Stands for the endpoint, which is found at the first request.
@@ -92,7 +92,7 @@ class _Session(session.Session):
     def __init__(self, service: Requests) -> None:
         super().__init__()
         self._service = service
-        self._lists: dict[str, Listing] = {}
+        self._lists: dict[str, PagedList] = {}
 
     def get_project_id(self, *_: Any, **__: Any) -> None:
         return None
@@ -122,7 +122,7 @@ class _Session(session.Session):
     def _page(self, path: str, query: dict[str, Any]) -> dict[str, Any]:
         key = _LISTS[path]
         if "marker" not in query:
-            self._lists[path] = Listing(
+            self._lists[path] = PagedList(
                 f"Cinder: {path}", key, lambda more: self._service.get(BLOCK_STORAGE, path, {**query, **more})
             )
         listing = self._lists[path]

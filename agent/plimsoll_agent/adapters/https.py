@@ -13,7 +13,7 @@ _MOST_REDIRECTS = 5
 
 
 @frozen
-class Page:
+class WebFile:
     """A file, and what to send with the next request for it."""
 
     content: bytes
@@ -27,7 +27,9 @@ class Web:
     def __init__(self, deadline: float) -> None:
         self._http = Http(deadline)
 
-    def fetch(self, url: str, most: int, *, etag: str | None = None, last_modified: str | None = None) -> Page | None:
+    def fetch(
+        self, url: str, most: int, *, etag: str | None = None, last_modified: str | None = None
+    ) -> WebFile | None:
         """The file; None when it has not changed since that etag or time.
 
         Raises ``ConfigError`` for an address without https, ``Unreachable``, ``DeadlineExceeded``, ``Rejected``.
@@ -53,7 +55,7 @@ class Web:
                 raise Rejected(f"{name}: request refused ({answer.status})")
             if answer.content is None:
                 raise Rejected(f"{name}: is longer than {most} bytes")
-            return Page(answer.content, answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
+            return WebFile(answer.content, answer.headers.get("ETag"), answer.headers.get("Last-Modified"))
         raise Rejected(f"{name}: redirects more than {_MOST_REDIRECTS} times")
 
 

@@ -11,7 +11,7 @@ from plimsoll_agent.errors import Rejected
 _MOST_PAGES = 10_000
 
 
-class Listing:
+class PagedList:
     """The next page is asked for by the id of the last entry, never by the address in a link."""
 
     def __init__(self, name: str, key: str, get: Callable[[Mapping[str, str]], Any]) -> None:

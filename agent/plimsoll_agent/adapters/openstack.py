@@ -25,7 +25,7 @@ from plimsoll_agent.adapters import credentials
 from plimsoll_agent.adapters.credentials import Login
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.adapters.http import Session, bounded
-from plimsoll_agent.adapters.listing import Listing
+from plimsoll_agent.adapters.listing import PagedList
 from plimsoll_agent.adapters.network import chained, plain_url, why
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE, COMPUTE, Refused
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Rejected, Unreachable
@@ -136,7 +136,7 @@ class OpenStack:
         microversion: str | None = None,
     ) -> Iterator[list[Any]]:
         """The entries below ``key``, page after page; an entry may come twice. Raises as ``get``."""
-        listing = Listing(
+        listing = PagedList(
             f"{_NAMES[service]}: {path}",
             key,
             lambda more: self.get(service, path, {**(params or {}), **more}, microversion=microversion),

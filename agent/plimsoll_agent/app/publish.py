@@ -15,7 +15,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.messages.sentences import note_words
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import pass_summary, pass_summary_file, textfile, usage_history
-from plimsoll_agent.monitor.pass_summary import LastPass, Setting
+from plimsoll_agent.monitor.pass_summary import LastPass, PassSetting
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport
 from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
@@ -84,9 +84,9 @@ class Publisher:
         if settings.textfile_dir is not None:
             textfile.remove(settings.textfile_dir, "console")
 
-    def _setting(self, between: tuple[Outcome, ...] = ()) -> Setting:
+    def _setting(self, between: tuple[Outcome, ...] = ()) -> PassSetting:
         refreshes = RefreshDir(self._settings.catalogue.directory).load_notes()
-        return Setting(
+        return PassSetting(
             version=version("plimsoll-agent"),
             boot=self._state.boot,
             ended=datetime.now(UTC),

@@ -21,7 +21,7 @@ from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
 from plimsoll_agent.catalogue.planner import TypeOf
 from plimsoll_agent.catalogue.publication import Judge, States, advanced, in_stages, other_of, with_returns
 from plimsoll_agent.catalogue.reader import VolumeReader, lists, server_pages
-from plimsoll_agent.catalogue.region_brake import Judgement, judge
+from plimsoll_agent.catalogue.region_brake import RegionJudgement, judge
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.catalogue.stages import Finding
 from plimsoll_agent.config.settings import CatalogueSettings
@@ -46,7 +46,7 @@ class Written:
     complaints: tuple[str, ...] = ()
     status: int = 0
     """The exit status."""
-    stopped: Judgement | None = None
+    stopped: RegionJudgement | None = None
     """What the brake does not let publish."""
     compared: bool = True
     """Whether there was an earlier state to compare with."""
@@ -114,7 +114,7 @@ def write_region(
         states = States(read=cloud, main=earlier, other=None if before is None else before.other)
         digest = cloud.digest
         orders = orders.standing(now)
-        earlier, judgement = states.before(orders, last_orders, now), Judgement()
+        earlier, judgement = states.before(orders, last_orders, now), RegionJudgement()
         if earlier is not None:
             judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
         step = advanced(orders, last_orders, digest, judge_stage, now, judgement.removals)
@@ -140,7 +140,7 @@ def write_region(
             and not orders.on_all.approve(Of.SPECS, digest, now)
         ):
             # Without the earlier file there is nothing to compare with: the brake stops any other state.
-            stop = Judgement(brake=brake, factor=node.factor, lowest=node.lowest)
+            stop = RegionJudgement(brake=brake, factor=node.factor, lowest=node.lowest)
         orders = with_returns(orders, last_orders, publication.digest, lost, now)
         reading = LastReading(
             at=now,

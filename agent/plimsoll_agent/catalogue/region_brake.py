@@ -58,7 +58,7 @@ LARGEST = (Effect.REMOVED, Effect.TENFOLD, Effect.LOW, Effect.MANIFOLD)
 
 
 @frozen
-class Edit:
+class RegionEdit:
     """One difference between two states: a key of a spec, its consumer, or the spec of a type. None: not set."""
 
     of: str
@@ -73,7 +73,7 @@ class TypeEffects:
     """The attached volumes of one type that get other limits by the same edits."""
 
     type: VolumeType
-    edits: tuple[Edit, ...]
+    edits: tuple[RegionEdit, ...]
     counts: Mapping[Effect, int]
 
     @property
@@ -82,7 +82,7 @@ class TypeEffects:
 
 
 @frozen(kw_only=True)
-class Judgement:
+class RegionJudgement:
     """What changed specs and types would do; ``of`` is the number of attached volumes in the region."""
 
     rows: tuple[TypeEffects, ...] = ()
@@ -115,7 +115,7 @@ def judge(
     brake: RegionBrake,
     factor: int = TENFOLD,
     lowest: Mapping[Unit, int] = LOWEST,
-) -> Judgement:
+) -> RegionJudgement:
     """Compare the limits that both states give to the volumes by their present type and size.
 
     So a retyped or extended volume is not counted, nor is one of a new type. ``qosspec.evaluate`` gives the limits.
@@ -139,10 +139,10 @@ def judge(
             counts.setdefault(volume.type, Counter())[effect] += 1
     rows = [TypeEffects(after.types[type], edits(before, after, type), dict(count)) for type, count in counts.items()]
     rows.sort(key=lambda row: (-row.number, row.type.name, row.type.id))
-    return Judgement(rows=tuple(rows), of=len(in_use), brake=brake, factor=factor, lowest=lowest)
+    return RegionJudgement(rows=tuple(rows), of=len(in_use), brake=brake, factor=factor, lowest=lowest)
 
 
-def stopped(judgement: Judgement, orders: Orders, digest: str, now: datetime) -> bool:
+def stopped(judgement: RegionJudgement, orders: Orders, digest: str, now: datetime) -> bool:
     """Whether the state with this digest must not be published without a further approval.
 
     An approval covers removals only for the types that it names.
@@ -153,17 +153,17 @@ def stopped(judgement: Judgement, orders: Orders, digest: str, now: datetime) ->
     return not all(orders.approve(Of.SPECS, digest, now, removing=type) for type in removals)
 
 
-def edits(before: Lists, after: Lists, type: str) -> tuple[Edit, ...]:
+def edits(before: Lists, after: Lists, type: str) -> tuple[RegionEdit, ...]:
     """What differs for the volumes of a type that both states have."""
     old, new = _spec(before, type), _spec(after, type)
     if old is None or new is None or old.id != new.id:
         of = after.types[type].name
         names = [None if spec is None else spec.name for spec in (old, new)]
-        return (Edit(of, "QoS spec", *names),)
+        return (RegionEdit(of, "QoS spec", *names),)
     parts = [("consumer", old.consumer, new.consumer)]
     keys = sorted(old.keys.keys() | new.keys.keys())
     return tuple(
-        Edit(new.name, key, one, other)
+        RegionEdit(new.name, key, one, other)
         for key, one, other in [*parts, *((key, old.keys.get(key), new.keys.get(key)) for key in keys)]
         if one != other
     )

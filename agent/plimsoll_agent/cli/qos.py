@@ -24,9 +24,9 @@ from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos import review, serialize
 from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.cinder import Cinder, Live
-from plimsoll_agent.qos.effects import Cut, Effect, VolumeImpact
+from plimsoll_agent.qos.effects import Cut, TypeEffect, VolumeImpact
 from plimsoll_agent.qos.file import Declaration, QosFile
-from plimsoll_agent.qos.lint import Fault
+from plimsoll_agent.qos.lint import SpecFault
 from plimsoll_agent.qos.plan import Step
 from plimsoll_agent.qos.review import QosFinding
 from plimsoll_agent.terminal.base import YES, LocalCommand, add_format, add_verbose, text_of
@@ -93,7 +93,7 @@ class _Planned:
     file: QosFile
     live: Live
     steps: tuple[Step, ...]
-    effects: tuple[Effect, ...] | None
+    effects: tuple[TypeEffect, ...] | None
     """None where Cinder does not show all volumes."""
     lowest: Mapping[Unit, int]
     impacts: tuple[VolumeImpact, ...] = ()
@@ -109,13 +109,15 @@ class _Planned:
         """Faults of the QoS specs that the steps create, change or give to a type."""
         specs = {name: self.file.declared.specs[name] for name in qos_plan.touched(self.steps)}
         return tuple(
-            finding for finding in review.review(Declaration(specs), self.lowest) if isinstance(finding.what, Fault)
+            finding
+            for finding in review.review(Declaration(specs), self.lowest)
+            if isinstance(finding.what, SpecFault)
         )
 
     @property
-    def errors(self) -> tuple[Fault, ...]:
+    def errors(self) -> tuple[SpecFault, ...]:
         faults = (finding.what for finding in self.findings if finding.severity == "error")
-        return tuple(fault for fault in faults if isinstance(fault, Fault))
+        return tuple(fault for fault in faults if isinstance(fault, SpecFault))
 
     @property
     def weight(self) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from plimsoll_agent.rules import loader
-from plimsoll_agent.rules.loader import Checked
+from plimsoll_agent.rules.loader import CheckedRules
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.terminal.base import LocalCommand, add_format, text_of
 from plimsoll_agent.util import schema
@@ -87,7 +87,7 @@ def _words(origin: str, remark: Remark) -> str:
     return f"{remark.at(origin)}{' (warning)' if remark.severity is Severity.WARNING else ''}"
 
 
-def _sum(result: Checked, rules: Rules) -> str:
+def _sum(result: CheckedRules, rules: Rules) -> str:
     """``7 rules and a default, no faults``."""
     default = "a default" if rules.default is not None else "no default"
     warnings = f", {plural(result.warnings, 'warning')}" if result.warnings else ""

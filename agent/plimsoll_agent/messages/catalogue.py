@@ -11,7 +11,7 @@ from typing import TypeVar
 from plimsoll_agent.catalogue.model import Catalogue, VolumeType
 from plimsoll_agent.catalogue.planner import Agenda, Answers
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.region_brake import Effect, Judgement, TypeEffects
+from plimsoll_agent.catalogue.region_brake import Effect, RegionJudgement, TypeEffects
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.catalogue.stages import Finding, Stages
 from plimsoll_agent.messages.limits import lowest_words
@@ -85,7 +85,7 @@ def written_line(region: Region, digest: str, calls: int, seconds: float, where:
     )
 
 
-def stop_lines(result: Judgement, digest: str, *, compared: bool) -> tuple[str, ...]:
+def stop_lines(result: RegionJudgement, digest: str, *, compared: bool) -> tuple[str, ...]:
     """What the region's brake deferred, the edits behind it, and what to type; ``compared``: with the file before."""
     if not compared:
         return (

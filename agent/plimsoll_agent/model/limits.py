@@ -21,7 +21,7 @@ UNITS: tuple[Unit, ...] = ("bytes", "iops")
 
 
 @frozen
-class Problem:
+class LimitsProblem:
     """Why a set of limits is impossible; ``names`` are the parameters that clash, first the one to change."""
 
     names: tuple[str, ...]
@@ -31,7 +31,7 @@ class Problem:
 class LimitsError(ValueError):
     """QEMU or libvirt would refuse the limits; ``problems`` has every reason."""
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, problems: tuple[LimitsProblem, ...]) -> None:
         super().__init__("; ".join(problem.text for problem in problems))
         self.problems = problems
 
@@ -151,7 +151,9 @@ class Limits:
         """Limits by libvirt's names; absent ones are unlimited. An unknown name is a problem too."""
         fields = names(cls)
         unknown = tuple(
-            Problem((name,), f"{name} is not a limit that libvirt knows") for name in mapping if name not in fields
+            LimitsProblem((name,), f"{name} is not a limit that libvirt knows")
+            for name in mapping
+            if name not in fields
         )
         if unknown:
             raise LimitsError(unknown)
@@ -267,7 +269,7 @@ def limits_requests(limits: Limits) -> bool:
     return any(getattr(limits, base) for base in BASES if "_iops_" in base)
 
 
-def _problems(limits: Limits) -> Iterator[Problem]:
+def _problems(limits: Limits) -> Iterator[LimitsProblem]:
     """What QEMU's ``throttle_is_valid`` or libvirt's driver would refuse."""
     not_numbers = tuple(_not_numbers(limits))
     yield from not_numbers
@@ -277,52 +279,54 @@ def _problems(limits: Limits) -> Iterator[Problem]:
     for base in BASES:
         yield from _bad_burst(limits, base)
     if limits.size_iops_sec and not limits_requests(limits):
-        yield Problem(
+        yield LimitsProblem(
             ("size_iops_sec",),
             "size_iops_sec needs one of total_iops_sec, read_iops_sec and write_iops_sec:"
             " it is the size from which a request counts as several",
         )
     if limits.group_name is not None and not any(getattr(limits, base) for base in BASES):
-        yield Problem(("group_name",), "group_name needs a limit to share")
+        yield LimitsProblem(("group_name",), "group_name needs a limit to share")
 
 
-def _not_numbers(limits: Limits) -> Iterator[Problem]:
+def _not_numbers(limits: Limits) -> Iterator[LimitsProblem]:
     for parameter in PARAMETERS:
         value = getattr(limits, parameter.name)
         if not isinstance(value, int) or isinstance(value, bool):
-            yield Problem((parameter.name,), f"{parameter.name} must be a whole number, not {value!r}")
+            yield LimitsProblem((parameter.name,), f"{parameter.name} must be a whole number, not {value!r}")
         elif not 0 <= value <= VALUE_MAX:
-            yield Problem((parameter.name,), f"{parameter.name} must be between 0 and 10^15, not {value}")
+            yield LimitsProblem((parameter.name,), f"{parameter.name} must be between 0 and 10^15, not {value}")
     group = limits.group_name
     if group is None:
         return
     if not (isinstance(group, str) and group.isprintable() and 0 < len(group) < 256):
-        yield Problem(("group_name",), "group_name must be a printable name of 1 to 255 characters")
+        yield LimitsProblem(("group_name",), "group_name must be a printable name of 1 to 255 characters")
     elif shared_group(group) is None:
-        yield Problem(("group_name",), f"group_name {group} is a name that QEMU or plimsoll gives; choose another")
+        yield LimitsProblem(
+            ("group_name",), f"group_name {group} is a name that QEMU or plimsoll gives; choose another"
+        )
 
 
-def _exclusive(limits: Limits) -> Iterator[Problem]:
+def _exclusive(limits: Limits) -> Iterator[LimitsProblem]:
     for unit in UNITS:
         for ending in ("", "_max"):
             total = f"total_{unit}_sec{ending}"
             for scope in ("read", "write"):
                 part = f"{scope}_{unit}_sec{ending}"
                 if getattr(limits, total) and getattr(limits, part):
-                    yield Problem((total, part), f"{total} and {part} exclude each other; remove one")
+                    yield LimitsProblem((total, part), f"{total} and {part} exclude each other; remove one")
 
 
-def _bad_burst(limits: Limits, base: str) -> Iterator[Problem]:
+def _bad_burst(limits: Limits, base: str) -> Iterator[LimitsProblem]:
     burst, length = f"{base}_max", f"{base}_max_length"
     rate, peak, seconds = getattr(limits, base), getattr(limits, burst), getattr(limits, length)
     if peak and not rate:
-        yield Problem((burst, base), f"{burst} needs {base}: a burst rises above a limit")
+        yield LimitsProblem((burst, base), f"{burst} needs {base}: a burst rises above a limit")
     elif peak and peak < rate:
-        yield Problem((burst, base), f"{burst} ({peak}) is below {base} ({rate}); raise it or remove it")
+        yield LimitsProblem((burst, base), f"{burst} ({peak}) is below {base} ({rate}); raise it or remove it")
     if seconds > 1 and not peak:
-        yield Problem((length, burst), f"{length} needs {burst}: it is how long that burst may last")
+        yield LimitsProblem((length, burst), f"{length} needs {burst}: it is how long that burst may last")
     elif peak * seconds > VALUE_MAX:
-        yield Problem((length, burst), f"{length} × {burst} must not exceed 10^15, and is {peak * seconds}")
+        yield LimitsProblem((length, burst), f"{length} × {burst} must not exceed 10^15, and is {peak * seconds}")
 
 
 def of_unit(limits: Limits, unit: Unit) -> Limits:

@@ -211,7 +211,7 @@ class LastPass:
 
 
 @frozen(kw_only=True)
-class Setting:
+class PassSetting:
     """What the summary needs beside the report of the pass."""
 
     version: str
@@ -241,7 +241,7 @@ def _median(seconds: Iterable[float]) -> float:
     return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
 
 
-def fold(before: LastPass | None, report: PassReport, setting: Setting) -> LastPass:
+def fold(before: LastPass | None, report: PassReport, setting: PassSetting) -> LastPass:
     """The summary after a pass over the whole node."""
     readings = _readings(before, setting)
     usages = _usages(readings, report)
@@ -354,7 +354,9 @@ def uncounted(before: LastPass | None, last: LastPass) -> LastPass:
     )
 
 
-def failed(before: LastPass | None, mode: Mode, why: str, source: str, start: datetime, setting: Setting) -> LastPass:
+def failed(
+    before: LastPass | None, mode: Mode, why: str, source: str, start: datetime, setting: PassSetting
+) -> LastPass:
     """The summary after a pass that failed because ``source`` did not answer."""
     if before is None:
         before = LastPass(
@@ -457,7 +459,7 @@ def _reverts(outcome: Outcome) -> bool:
 
 
 def _disks(
-    before: LastPass | None, report: PassReport, setting: Setting, usages: Mapping[str, Usage]
+    before: LastPass | None, report: PassReport, setting: PassSetting, usages: Mapping[str, Usage]
 ) -> tuple[LastDisk, ...]:
     last_disks = {} if before is None else {disk.named.key: disk for disk in before.disks}
     reverts = Counter(_corrected(before))
@@ -515,7 +517,7 @@ def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, sinc
     )
 
 
-def _readings(before: LastPass | None, setting: Setting) -> dict[str, tuple[str, Reading]]:
+def _readings(before: LastPass | None, setting: PassSetting) -> dict[str, tuple[str, Reading]]:
     """``attachment`` and the last reading, by ``Disk.key``; the clock of readings starts with the node."""
     if before is None or before.boot != setting.boot:
         return {}

@@ -18,7 +18,7 @@ Given = Limits | Unknown | None
 
 
 @frozen
-class Change:
+class VolumeChange:
     """The limits of a volume of this size before and after."""
 
     gib: int
@@ -27,13 +27,13 @@ class Change:
 
 
 @frozen(kw_only=True)
-class Effect:
+class TypeEffect:
     """The effect on the attached volumes of one type."""
 
     type: str
     changed: int
     unchanged: int
-    median: Change | None
+    median: VolumeChange | None
     """The change of the volume of median size among those that change."""
     refused: int = 0
     """How many of those that change keep their limits, because no volume can be attached with the new ones."""
@@ -60,7 +60,7 @@ class VolumeImpact:
 
 def effects(
     declaration: Declaration, live: Live, volumes: Iterable[AttachedVolume], *, deletions: Collection[str] = ()
-) -> tuple[Effect, ...]:
+) -> tuple[TypeEffect, ...]:
     """The effect on each type whose spec changes, in the order of their names.
 
     ``deletions`` are specs that are deleted even if types have them.
@@ -120,12 +120,12 @@ def _nova_keys(spec: QosSpec | None) -> Mapping[str, str | None] | None:
     return spec.keys if spec is not None and spec.for_nova else None
 
 
-def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Counter[int]) -> Effect:
-    changes = {gib: Change(gib, _limits(before, gib), _limits(after, gib)) for gib in sizes}
+def _effect(type: str, before: QosSpec | None, after: QosSpec | None, sizes: Counter[int]) -> TypeEffect:
+    changes = {gib: VolumeChange(gib, _limits(before, gib), _limits(after, gib)) for gib in sizes}
     differing = sorted(gib for gib, change in changes.items() if not _same(change))
     number = sum(sizes[gib] for gib in differing)
     in_order = [gib for gib in differing for _ in range(sizes[gib])]
-    return Effect(
+    return TypeEffect(
         type=type,
         changed=number,
         unchanged=sum(sizes.values()) - number,
@@ -141,6 +141,6 @@ def _limits(spec: QosSpec | None, gib: int) -> Given:
     return result.limits if isinstance(result, Evaluation) else result
 
 
-def _same(change: Change) -> bool:
+def _same(change: VolumeChange) -> bool:
     # Two reasons why no volume can be attached are no change.
     return change.before == change.after or (isinstance(change.before, Unknown) and isinstance(change.after, Unknown))

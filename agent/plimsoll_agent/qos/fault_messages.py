@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plimsoll_agent.messages.limits import lowest_words
-from plimsoll_agent.qos.lint import Fault, LintCode
+from plimsoll_agent.qos.lint import LintCode, SpecFault
 from plimsoll_agent.util.text import printable
 
 _SENTENCES: Mapping[LintCode, str | Callable[[Mapping[str, Any]], str]] = {
@@ -87,7 +87,7 @@ _SENTENCES: Mapping[LintCode, str | Callable[[Mapping[str, Any]], str]] = {
 }
 
 
-def fault_words(fault: Fault) -> str:
+def fault_words(fault: SpecFault) -> str:
     """One line, without its severity; control characters are replaced."""
     sentence = _SENTENCES[fault.code]
     facts = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in fault.facts.items()}

@@ -85,7 +85,7 @@ _NOT_COMPARABLE = (LintCode.NOT_A_NUMBER, LintCode.NEGATIVE, LintCode.TOO_LARGE)
 
 
 @frozen(kw_only=True)
-class Fault:
+class SpecFault:
     """One fault of a spec or of its key, with the facts for its sentence."""
 
     spec: str
@@ -99,12 +99,14 @@ class Fault:
         return "warning" if self.code in WARNINGS else "error"
 
 
-def lint(spec: QosSpec, lowest: Mapping[Unit, int] = LOWEST) -> tuple[Fault, ...]:
+def lint(spec: QosSpec, lowest: Mapping[Unit, int] = LOWEST) -> tuple[SpecFault, ...]:
     """The faults of one spec for volumes on RBD; limits below ``lowest`` are one.
 
     A spec that no volume can be attached with has at least one error, unless only some sizes of volumes are refused.
     """
-    return tuple(Fault(spec=spec.name, key=key, code=code, facts=facts) for key, code, facts in _faults(spec, lowest))
+    return tuple(
+        SpecFault(spec=spec.name, key=key, code=code, facts=facts) for key, code, facts in _faults(spec, lowest)
+    )
 
 
 _Found = tuple[str | None, LintCode, dict[str, object]]

@@ -11,10 +11,10 @@ from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.apply import How, StepResult
-from plimsoll_agent.qos.effects import Change, Effect, Given, VolumeImpact
+from plimsoll_agent.qos.effects import Given, TypeEffect, VolumeChange, VolumeImpact
 from plimsoll_agent.qos.fault_messages import fault_words
 from plimsoll_agent.qos.file import NO_SPEC, Declaration
-from plimsoll_agent.qos.lint import Fault
+from plimsoll_agent.qos.lint import SpecFault
 from plimsoll_agent.qos.plan import (
     Associate,
     ChangeExtraSpecs,
@@ -116,7 +116,7 @@ def undeclared_line(types: Sequence[str], specs: Sequence[str], default: str | N
     return f"Kept: {' and '.join(parts)}; {why}."
 
 
-def effect_lines(effects: Sequence[Effect], manner: Manner) -> Iterator[TextLine]:
+def effect_lines(effects: Sequence[TypeEffect], manner: Manner) -> Iterator[TextLine]:
     """A line for each type with attached volumes, the worst first."""
     present = [effect for effect in effects if effect.changed or effect.unchanged]
     lines = [TextLine(_effect_words(effect, manner), _effect_severity(effect)) for effect in present]
@@ -155,17 +155,17 @@ def _share(volume: VolumeImpact) -> float:
 _WORST = (Severity.CUT, Severity.LOWERED, Severity.PLAIN, Severity.SET)
 
 
-def _effect_severity(effect: Effect) -> Severity:
+def _effect_severity(effect: TypeEffect) -> Severity:
     match effect.median:
-        case Change(before=Limits() as before, after=Limits() as after):
+        case VolumeChange(before=Limits() as before, after=Limits() as after):
             return severity_of(before, after)
-        case Change(before=Limits()):
+        case VolumeChange(before=Limits()):
             return Severity.LOWERED  # no longer limited by Cinder, or invalid
         case _:
             return Severity.PLAIN
 
 
-def _effect_words(effect: Effect, manner: Manner) -> str:
+def _effect_words(effect: TypeEffect, manner: Manner) -> str:
     """``gold: 812 attached volumes change, 12 do not; one of 100 GiB: 3000 → 30 IOPS (to 1 %)``."""
     name, median = printable(effect.type), effect.median
     if median is None:
@@ -206,7 +206,7 @@ def _keys_words(keys: Texts) -> str:
     return ", ".join(f"{printable(key)} {_value(value)}" for key, value in keys.items())
 
 
-def weight_words(steps: Sequence[Step], effects: Sequence[Effect] | None) -> str:
+def weight_words(steps: Sequence[Step], effects: Sequence[TypeEffect] | None) -> str:
     """What an operator must confirm; empty if nothing."""
     parts: list[str] = []
     if effects is None:
@@ -228,7 +228,7 @@ def question(steps: Sequence[Step], weight: str) -> str:
     return f"{weight[:1].upper()}{weight[1:]}. Apply {plural(len(steps), 'step')}? [y/N] "
 
 
-def refusal_line(impossible: Sequence[Unknown], errors: Sequence[Fault]) -> str | None:
+def refusal_line(impossible: Sequence[Unknown], errors: Sequence[SpecFault]) -> str | None:
     """Why a plan is not applied; None if it is."""
     if impossible:
         return f"Nothing applied: {plural(len(impossible), 'invalid QoS spec')}; volumes could not be attached."
@@ -237,17 +237,17 @@ def refusal_line(impossible: Sequence[Unknown], errors: Sequence[Fault]) -> str 
     return None
 
 
-def will_refuse_line(errors: Sequence[Fault]) -> str:
+def will_refuse_line(errors: Sequence[SpecFault]) -> str:
     return f"plimsoll qos apply refuses this: {_errors(errors)}. {_force(errors)}."
 
 
-def _errors(errors: Sequence[Fault]) -> str:
+def _errors(errors: Sequence[SpecFault]) -> str:
     """``2 errors (unknown key, total and part)``."""
     codes = dict.fromkeys(fault.code.value.replace("-", " ") for fault in errors)
     return f"{plural(len(errors), 'error')} ({', '.join(codes)})"
 
 
-def _force(errors: Sequence[Fault]) -> str:
+def _force(errors: Sequence[SpecFault]) -> str:
     return f"--force applies {'it' if len(errors) == 1 else 'them'} anyway"
 
 
@@ -297,7 +297,7 @@ def _value(value: str | None) -> str:
     return "null" if value is None else printable(value) if value else '""'
 
 
-def _change(change: Change, manner: Manner) -> str:
+def _change(change: VolumeChange, manner: Manner) -> str:
     if isinstance(change.before, Limits) and isinstance(change.after, Limits):
         return change_words(change.before, change.after, manner)
     return f"{_limits_words(change.before, manner)} → {_limits_words(change.after, manner)}"

@@ -9,7 +9,7 @@ from typing import Literal
 from plimsoll_agent.model.direction import LOWEST
 from plimsoll_agent.model.limits import Unit
 from plimsoll_agent.qos.file import Declaration, QosFile
-from plimsoll_agent.qos.lint import Fault, Severity, lint
+from plimsoll_agent.qos.lint import Severity, SpecFault, lint
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -36,13 +36,13 @@ class QosFinding:
     """One error, warning or note; ``path`` is its place in the file."""
 
     path: tuple[str, ...]
-    what: Fault | LooseEnd | Exact
+    what: SpecFault | LooseEnd | Exact
 
     @property
     def severity(self) -> Severity | Literal["note"]:
         if isinstance(self.what, Exact):
             return "note"
-        return self.what.severity if isinstance(self.what, Fault) else "warning"
+        return self.what.severity if isinstance(self.what, SpecFault) else "warning"
 
 
 def numbers(file: QosFile) -> Iterator[QosFinding]:

@@ -8,8 +8,8 @@ from plimsoll_agent.messages.serialize import impact_data
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.apply import StepResult
-from plimsoll_agent.qos.effects import Effect, Given, VolumeImpact
-from plimsoll_agent.qos.lint import Fault
+from plimsoll_agent.qos.effects import Given, TypeEffect, VolumeImpact
+from plimsoll_agent.qos.lint import SpecFault
 from plimsoll_agent.qos.messages import finding_words
 from plimsoll_agent.qos.plan import (
     Associate,
@@ -30,7 +30,7 @@ FORMAT_VERSION = 1
 
 def plan_data(
     steps: Sequence[Step],
-    effects: Sequence[Effect] | None,
+    effects: Sequence[TypeEffect] | None,
     extras: tuple[Sequence[str], Sequence[str]],
     impacts: Sequence[VolumeImpact],
 ) -> dict[str, object]:
@@ -84,14 +84,14 @@ def finding_data(finding: QosFinding, origin: str | None, line: int | None) -> d
         "line": line,
         "qos_spec": finding.path[1] if of_spec else None,
         "volume_type": finding.path[1] if finding.path[0] == "volume_types" else None,
-        "key": what.key if isinstance(what, Fault) else finding.path[-1] if isinstance(what, Exact) else None,
+        "key": what.key if isinstance(what, SpecFault) else finding.path[-1] if isinstance(what, Exact) else None,
         "code": what if isinstance(what, LooseEnd) else what.code,
         "text": finding_words(finding),
         "severity": finding.severity,
     }
 
 
-def _effect_data(effect: Effect) -> dict[str, object]:
+def _effect_data(effect: TypeEffect) -> dict[str, object]:
     median = effect.median
     return {
         "type": effect.type,

@@ -31,7 +31,7 @@ _QUANTITIES = {parameter.name: parameter.quantity for parameter in PARAMETERS}
 
 
 @frozen
-class Checked:
+class CheckedRules:
     """The rules in a text, None if there are faults, and every remark in the order of the lines."""
 
     rules: Rules | None
@@ -69,14 +69,14 @@ def parse(text: str, origin: str) -> Rules:
     return replace(schema.check(text, rules_of).good(origin), revision=revision_of(text))
 
 
-def check(text: str, now: datetime, lowest: Mapping[Unit, int] = LOWEST) -> Checked:
+def check(text: str, now: datetime, lowest: Mapping[Unit, int] = LOWEST) -> CheckedRules:
     """The faults in the text, or if there are none, warnings, and the numbers that were written with a unit.
 
     Limits below ``lowest`` are warnings.
     """
     result = schema.check(text, rules_of)
     if result.value is None:
-        return Checked(None, result.faults)
+        return CheckedRules(None, result.faults)
     document, rules = result.document, result.value
     entries = [(Severity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
     entries += [(Severity.WARNING, RemarkCode.TOO_LOW, *warning) for warning in _low(rules, lowest)]
@@ -85,7 +85,7 @@ def check(text: str, now: datetime, lowest: Mapping[Unit, int] = LOWEST) -> Chec
         Remark(line=document.line_of(path), key=schema.key_of(path), text=words, code=code, severity=severity)
         for severity, code, path, words in entries
     )
-    return Checked(replace(rules, revision=revision_of(text)), schema.in_order(remarks))
+    return CheckedRules(replace(rules, revision=revision_of(text)), schema.in_order(remarks))
 
 
 def revision_of(text: str) -> str:

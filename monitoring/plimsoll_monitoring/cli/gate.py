@@ -18,7 +18,7 @@ from plimsoll_agent.util.text import ago, printable
 from plimsoll_monitoring.cli.status import look
 from plimsoll_monitoring.node import gate, status_words
 from plimsoll_monitoring.node.status import NodeStatus
-from plimsoll_monitoring.node.until_healthy import Gate, World, after_passes
+from plimsoll_monitoring.node.until_healthy import GateResult, World, after_passes
 from plimsoll_probes.cli.base import HistoryCommand, now
 
 
@@ -99,7 +99,7 @@ class GateCommand(HistoryCommand, Page):
             )
         else:
             here = look_here()
-            result = Gate(here, gate.faults(here, requirements))
+            result = GateResult(here, gate.faults(here, requirements))
         self.status = 3 if result.faults else 0
         self.opening = [Line(fault.level, fault.words, fault.do) for fault in result.faults]
         last = result.status.last

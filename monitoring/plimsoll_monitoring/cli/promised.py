@@ -16,7 +16,7 @@ from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region import messages, promised, serialize
 from plimsoll_monitoring.region.device_classes import PoolKey, classes_of
-from plimsoll_monitoring.region.promised import By, Over
+from plimsoll_monitoring.region.promised import Over, PromisedBy
 
 _MOST_BYTES = 2**30
 """Of a report: that of a cluster with 100,000 placement groups has some 300 MB."""
@@ -49,8 +49,8 @@ class RegionPromised(RegionCommand, Listing):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--by",
-            choices=[by.value for by in By],
-            default=By.TYPE.value,
+            choices=[by.value for by in PromisedBy],
+            default=PromisedBy.TYPE.value,
             help="one row per volume type, pool or device class; default: type",
         )
         parser.add_argument(
@@ -70,7 +70,7 @@ class RegionPromised(RegionCommand, Listing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        by, over = By(parsed_args.by), Over(parsed_args.over)
+        by, over = PromisedBy(parsed_args.by), Over(parsed_args.over)
         classes = _classes(by, parsed_args.ceph_report)
         settings, selection, window = (
             self.settings(parsed_args),
@@ -103,9 +103,9 @@ class RegionPromised(RegionCommand, Listing):
         return _columns(by, several), [_cells(row, by) for row in rows]
 
 
-def _classes(by: By, paths: Sequence[Path]) -> Mapping[PoolKey, str]:
+def _classes(by: PromisedBy, paths: Sequence[Path]) -> Mapping[PoolKey, str]:
     """Raises ``UsageError``, ``ConfigError``."""
-    if by is not By.CLASS:
+    if by is not PromisedBy.CLASS:
         if paths:
             raise UsageError("--ceph-report is for --by class; add that, or leave the file out")
         return {}
@@ -142,12 +142,12 @@ _TRAITS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _columns(by: By, several: bool) -> list[Column]:
+def _columns(by: PromisedBy, several: bool) -> list[Column]:
     traits = {**_TRAITS, "region": {"drop": 4, "long": not several}}
     return [Column(name, **traits.get(name, {})) for name in serialize.promised_columns(by)]
 
 
-def _cells(row: promised.PromiseRow, by: By) -> list[object]:
+def _cells(row: promised.PromiseRow, by: PromisedBy) -> list[object]:
     people = {
         name: "(unknown)" if value is None else messages.name_or_no(messages.noun_of(name), value)
         for name, value in row.labels.items()

@@ -24,7 +24,7 @@ from plimsoll_monitoring import promql
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region import shipped
 from plimsoll_monitoring.region.answers import Line
-from plimsoll_monitoring.region.shipped import Logs, Origin, Row, Selection
+from plimsoll_monitoring.region.shipped import Logs, Origin, ShippedRow, ShippedSelection
 
 _LISTED = 50
 _DAY = 86_400
@@ -90,7 +90,7 @@ class RegionRecord(RegionCommand, Listing):
             raise UsageError("--last must be 0 or more")
         settings, now = self.settings(parsed_args), datetime.now(UTC)
         since, until = ends(parsed_args, now)
-        choice = Selection(
+        choice = ShippedSelection(
             volume=parsed_args.volume,
             server=parsed_args.server,
             project=parsed_args.project,
@@ -104,7 +104,7 @@ class RegionRecord(RegionCommand, Listing):
         logs = Logs(now)
         for path in parsed_args.files:
             self._read(path, logs)
-        changes: list[Row] = []
+        changes: list[ShippedRow] = []
         nodes: list[str] = []
         if has_prometheus:
             try:
@@ -127,7 +127,7 @@ class RegionRecord(RegionCommand, Listing):
         self.status = 1
 
     def _remarks(
-        self, logs: Logs, choice: Selection, unsure: int, nodes: Sequence[str], now: datetime
+        self, logs: Logs, choice: ShippedSelection, unsure: int, nodes: Sequence[str], now: datetime
     ) -> Iterator[str]:
         """What the sources do not have."""
         if logs.zoneless:
@@ -173,8 +173,8 @@ class RegionRecord(RegionCommand, Listing):
     # --- metrics
 
     def _metrics(
-        self, parsed_args: argparse.Namespace, settings: Any, choice: Selection
-    ) -> tuple[list[Row], list[str]]:
+        self, parsed_args: argparse.Namespace, settings: Any, choice: ShippedSelection
+    ) -> tuple[list[ShippedRow], list[str]]:
         """Changes of limits over time, and the nodes that Prometheus has now. Raises ``PlimsollError``."""
         prometheus = self.connect(parsed_args, settings)
         selection = self.selection(parsed_args)
@@ -207,7 +207,7 @@ class RegionRecord(RegionCommand, Listing):
         return shipped.changes_of(infos, lines), nodes
 
 
-def _disks(choice: Selection) -> Iterator[list[str]]:
+def _disks(choice: ShippedSelection) -> Iterator[list[str]]:
     """Matchers of the disks in question; several where a name may be one of two things."""
     common = [promql.equal("volume", choice.volume)] if choice.volume else []
     common += [promql.equal("project", choice.project)] if choice.project else []
@@ -242,7 +242,7 @@ COLUMNS = (
 )
 
 
-def _cells(row: Row) -> list[object]:
+def _cells(row: ShippedRow) -> list[object]:
     at = None if row.at is None else row.at.isoformat()
     when = "unknown" if row.at is None else time_words(row.at)
     guest = row.guest or ("this node" if row.origin is not Origin.METRICS else NOTHING)

@@ -25,7 +25,7 @@ from plimsoll_monitoring.region import problems as fleet_problems
 from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import key_of
 from plimsoll_monitoring.region.disks import RegionDisk
-from plimsoll_monitoring.region.probes import QUANTILES, By, ProbeRow
+from plimsoll_monitoring.region.probes import QUANTILES, ProbeRow, ProbesBy
 
 _LISTED = 50
 _SINCE = "1d"
@@ -254,15 +254,15 @@ class RegionProbes(_RegionList):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             "--by",
-            choices=[by.value for by in By],
-            default=By.TYPE.value,
+            choices=[by.value for by in ProbesBy],
+            default=ProbesBy.TYPE.value,
             help="one row per type, project, node or guest; default: type",
         )
         add_window(parser, "runs that ended", _SINCE)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), By(parsed_args.by)
+        settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), ProbesBy(parsed_args.by)
         prometheus = self.connect(parsed_args, settings)
         window = self.window(parsed_args, prometheus, _SINCE, least="1m", most="366d")
         answers = self.ask(prometheus, fleet_probes.questions(selection, by, f"{window.seconds}s"))
@@ -270,7 +270,7 @@ class RegionProbes(_RegionList):
             raise self.nothing(selection)
         rows = fleet_probes.rows(answers, by, selection, prometheus.now())
         aggregates = fleet_probes.aggregates(answers)
-        if not answers["known"] and aggregates and (by in (By.PROJECT, By.GUEST) or selection.projects):
+        if not answers["known"] and aggregates and (by in (ProbesBy.PROJECT, ProbesBy.GUEST) or selection.projects):
             raise self.no_detail("guests")
         self.warn(prometheus)
         top = rows[: parsed_args.top or None]
@@ -281,7 +281,7 @@ class RegionProbes(_RegionList):
         return _probe_columns(by, several), [_probe_cells(row, by) for row in top]
 
 
-def _probe_columns(by: By, several: bool) -> list[Column]:
+def _probe_columns(by: ProbesBy, several: bool) -> list[Column]:
     traits: dict[str, Mapping[str, Any]] = {
         "region": {"drop": 5, "long": not several},
         "volume_type": {"head": "TYPE", "most": 24},
@@ -289,7 +289,7 @@ def _probe_columns(by: By, several: bool) -> list[Column]:
         "node": {"most": 24},
         "guest_uuid": {"long": True},
         "project": {"most": 36},
-        "guests": {"right": True, "drop": 3, "long": by is By.GUEST},
+        "guests": {"right": True, "drop": 3, "long": by is ProbesBy.GUEST},
         "postponed": {"right": True, "drop": 2},
         "p50": {"right": True, "drop": 1},
         "p999": {"right": True, "drop": 4, "head": "P99.9"},
@@ -299,7 +299,7 @@ def _probe_columns(by: By, several: bool) -> list[Column]:
     return [Column(name, **traits.get(name, {})) for name in serialize.row_columns(by)]
 
 
-def _probe_cells(row: ProbeRow, by: By) -> list[object]:
+def _probe_cells(row: ProbeRow, by: ProbesBy) -> list[object]:
     names = serialize.row_columns(by)
     count = messages.count_words
     people = dict[str, str]()

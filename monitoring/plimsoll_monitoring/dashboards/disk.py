@@ -38,7 +38,7 @@ from plimsoll_monitoring.promql import quantile
 STATES = ("in-sync", "changed", "planned", "deferred", "left-alone", "unknown", "failed")
 
 
-class Disk:
+class DiskPanels:
     """The panels of one site."""
 
     def __init__(self, site: Site) -> None:
@@ -247,7 +247,7 @@ class Disk:
 
 
 def make(site: Site) -> Dashboard:
-    view = Disk(site)
+    view = DiskPanels(site)
     every = of_region(site)
     here = f"max by {site.node()} ({view.its(metrics.DISK_INFO)})"
     no_guest = every.and_('uuid=""')

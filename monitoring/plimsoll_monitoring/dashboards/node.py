@@ -44,7 +44,7 @@ DETAILS = {
 MODES = {"0": "observing", "1": "enforcing", "2": "paused", "3": "paused"}
 
 
-class Node:
+class NodePanels:
     """The panels of one site."""
 
     def __init__(self, site: Site) -> None:
@@ -308,7 +308,7 @@ class Node:
 
 
 def make(site: Site) -> Dashboard:
-    view = Node(site)
+    view = NodePanels(site)
     head = Head(
         links.NODE,
         "Plimsoll / Node",

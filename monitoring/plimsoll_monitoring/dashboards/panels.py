@@ -16,7 +16,7 @@ from grafana_foundation_sdk.models.heatmap import HeatmapColorMode, HeatmapColor
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from plimsoll_agent.monitor import metrics
-from plimsoll_monitoring.dashboards.series import Series
+from plimsoll_monitoring.dashboards.series import SiteNames
 from plimsoll_monitoring.dashboards.steps import NEUTRAL, PLAIN, Steps
 from plimsoll_monitoring.dashboards.variables import SOURCE
 
@@ -110,7 +110,7 @@ def dash(panel: timeseries.Panel, pattern: str) -> timeseries.Panel:
 HEAT = "The stronger the colour, the more requests."
 
 
-def heat(title: str, about: str, series: Series, size: Size = WHOLE) -> heatmap.Panel:
+def heat(title: str, about: str, series: SiteNames, size: Size = WHOLE) -> heatmap.Panel:
     """A heat map of latencies, from the buckets of the probes that are chosen."""
     panel = _dress(heatmap.Panel(), title, about, Unit.SECONDS, size, NEUTRAL)
     buckets = f"sum by (le) (increase({series(metrics.PROBE_LATENCY_SECONDS_BUCKET, over='$__rate_interval')}))"

@@ -33,7 +33,7 @@ from plimsoll_monitoring.dashboards.panels import (
     heat,
     listing,
 )
-from plimsoll_monitoring.dashboards.series import Series, name_type, of_region
+from plimsoll_monitoring.dashboards.series import SiteNames, name_type, of_region
 from plimsoll_monitoring.dashboards.variables import datasource, region, volume_type
 from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, equal, quantile
 
@@ -52,7 +52,7 @@ DETAILS = {
 OUT_OF_SYNC = 'state=~"planned|deferred|unknown|failed"'
 
 
-class Region:
+class RegionPanels:
     """The panels of one site."""
 
     def __init__(self, site: Site) -> None:
@@ -371,7 +371,7 @@ class Region:
         """Where the site says which targets are compute nodes."""
         if not self.site.compute_nodes:
             return []
-        others = Series(self.site, self.its.matchers)
+        others = SiteNames(self.site, self.its.matchers)
         up = f"max by {others.node()} (up{{{', '.join((self.site.compute_nodes, *self.its.matchers))}}}) == 1"
         build_info = self.its(metrics.BUILD_INFO, over="1d")
         return [
@@ -630,7 +630,7 @@ class Region:
         return PanelRow("CephFS", [each.no_value(shared.NO_CEPH) for each in panels])
 
 
-def overdue_targets(its: Series) -> str:
+def overdue_targets(its: SiteNames) -> str:
     """1 for each guest and directory that missed two probes since its newest run, or since it was chosen; else 0."""
     last, choice = metrics.PROBE_LAST_TIMESTAMP_SECONDS, metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS
     since = f"max by {its.target} ({its(last)}) or max by {its.target} ({its(choice)})"
@@ -638,7 +638,7 @@ def overdue_targets(its: Series) -> str:
 
 
 def make(site: Site) -> Dashboard:
-    view = Region(site)
+    view = RegionPanels(site)
     head = Head(
         links.REGION,
         "Plimsoll / Region",

@@ -11,7 +11,7 @@ from plimsoll_monitoring.promql import equal, label_list, selector
 
 
 @dataclass(frozen=True)
-class Series:
+class SiteNames:
     """The site's names, and matchers made of the variables."""
 
     site: Site
@@ -22,17 +22,17 @@ class Series:
         its = "" if ":" in metric or metric.startswith("ALERTS") else self.site.selector
         return selector(metric, its, *self.matchers, *more, over=over)
 
-    def and_(self, *matchers: str) -> Series:
+    def and_(self, *matchers: str) -> SiteNames:
         return replace(self, matchers=(*self.matchers, *matchers))
 
     @property
-    def of_type(self) -> Series:
+    def of_type(self) -> SiteNames:
         return self.and_('volume_type=~"$volume_type"')
 
     @property
-    def or_without_region(self) -> Series:
+    def or_without_region(self) -> SiteNames:
         """Series of targets that may not have the label: Ceph's."""
-        return Series(self.site, (f'{self.site.region[0]}=~"$region|"',))
+        return SiteNames(self.site, (f'{self.site.region[0]}=~"$region|"',))
 
     # --- labels to group by
 
@@ -73,21 +73,21 @@ class Series:
         return f"({expr}) unless on {self.node('uuid', 'directory')} {others}"
 
 
-def of_region(site: Site) -> Series:
-    return Series(site, (f'{site.region[0]}=~"$region"',))
+def of_region(site: Site) -> SiteNames:
+    return SiteNames(site, (f'{site.region[0]}=~"$region"',))
 
 
-def of_node(site: Site) -> Series:
+def of_node(site: Site) -> SiteNames:
     # Compared with =, because the brackets of an IPv6 instance have a meaning in a pattern.
     return of_region(site).and_(f'{site.instance}="$instance"')
 
 
-def of_guest(site: Site) -> Series:
+def of_guest(site: Site) -> SiteNames:
     # With the uuid: each Nova cell may have a guest named instance-0000002a. Without the node: guests migrate.
     return of_region(site).and_('domain="$domain"', 'uuid="$uuid"')
 
 
-def of_disk(site: Site) -> Series:
+def of_disk(site: Site) -> SiteNames:
     return of_guest(site).and_('target_device="$target_device"')
 
 
@@ -99,7 +99,7 @@ def name_type(expr: str) -> str:
 VERDICTS = ("kept", "no-limit", "short", "slow", "over-limit", "inconclusive", "failed")
 
 
-def verdict_number(series: Series, *labels: str) -> str:
+def verdict_number(series: SiteNames, *labels: str) -> str:
     """The place in ``VERDICTS`` of each probe's newest verdict, for a row a probe."""
     by = label_list(*labels)
     return "\nor\n".join(

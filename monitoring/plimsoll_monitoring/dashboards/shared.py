@@ -23,7 +23,7 @@ from plimsoll_monitoring.dashboards.panels import (
     listing,
     states,
 )
-from plimsoll_monitoring.dashboards.series import Series, name_type
+from plimsoll_monitoring.dashboards.series import SiteNames, name_type
 
 ONLY_PER_DISK = "Needs [metrics] detail = disk; empty with detail = aggregate."
 BETWEEN_PASSES = "(average between passes)"
@@ -37,11 +37,11 @@ _ALERT = ("volume_type", "source", "domain", "cluster", "uuid")
 # --- alerts
 
 
-def _firing(series: Series, *matchers: str) -> str:
+def _firing(series: SiteNames, *matchers: str) -> str:
     return series("ALERTS", 'component="plimsoll"', 'alertstate="firing"', *matchers)
 
 
-def firing_number(series: Series, severity: str) -> stat.Panel:
+def firing_number(series: SiteNames, severity: str) -> stat.Panel:
     """How many alerts of this severity fire."""
     grade = {"critical": steps.CRITICAL_FROM_ONE, "warning": steps.WARN_FROM_ONE}[severity]
     matcher = f'severity="{severity}"'
@@ -49,7 +49,7 @@ def firing_number(series: Series, severity: str) -> stat.Panel:
     return figure(f"Alerts, {severity}", f"Alerts of plimsoll that fire, of severity {severity}.", expr, steps=grade)
 
 
-def firing(title: str, series: Series, size: Size) -> table.Panel:
+def firing(title: str, series: SiteNames, size: Size) -> table.Panel:
     """``series`` are the alerts' own labels."""
     labels = [series.site.own(label) for label in _ALERT]
     by = series.node("alertname", *labels)
@@ -76,7 +76,7 @@ def firing(title: str, series: Series, size: Size) -> table.Panel:
     )
 
 
-def alerts(series: Series) -> str:
+def alerts(series: SiteNames) -> str:
     """Marks in graphs."""
     return _firing(series)
 
@@ -84,13 +84,13 @@ def alerts(series: Series) -> str:
 # --- disks
 
 
-def unlimited_disks(series: Series) -> stat.Panel:
+def unlimited_disks(series: SiteNames) -> stat.Panel:
     about = "Disks without a limit although one is desired."
     expr = f"sum({series(metrics.DISKS_UNLIMITED)})"
     return figure("Disks unlimited", about, expr, steps=steps.measure(series.site, "unlimited"))
 
 
-def list_unlimited(series: Series, size: Size) -> table.Panel:
+def list_unlimited(series: SiteNames, size: Size) -> table.Panel:
     """``series`` without a volume type."""
     by, labels = series.disk, metrics.DISK
     on = series.node("target_device", "uuid")
@@ -141,13 +141,13 @@ def disks_by_state(expr: str, size: Size = THIRD) -> timeseries.Panel:
     return colour_by(panel, steps.OF_STATE)
 
 
-def at_limit(series: Series, size: Size = THIRD) -> timeseries.Panel:
+def at_limit(series: SiteNames, size: Size = THIRD) -> timeseries.Panel:
     expr = name_type(f"sum by (volume_type) ({series(metrics.DISKS_AT_LIMIT)})")
     title = "Disks at limit, by volume type"
     return graph(title, AT_LIMIT, [Query(expr, "{{volume_type}}")], size=size, stacked=True)
 
 
-def reverts(series: Series) -> timeseries.Panel:
+def reverts(series: SiteNames) -> timeseries.Panel:
     about = (
         "External changes to limits that plimsoll reverted, in the hour before each point. A steady count means that "
         "another program writes limits."
@@ -158,7 +158,7 @@ def reverts(series: Series) -> timeseries.Panel:
     return graph(title, about, [Query(expr, "{{volume_type}}")], size=THIRD)
 
 
-def throughput(what: str, unit: Unit, series: Series, size: Size) -> timeseries.Panel:
+def throughput(what: str, unit: Unit, series: SiteNames, size: Size) -> timeseries.Panel:
     """``what``: operations or bytes."""
     metric = series(metrics.AVERAGE[what])
     expr = name_type(f"sum by (volume_type, direction) ({metric})")
@@ -169,7 +169,7 @@ def throughput(what: str, unit: Unit, series: Series, size: Size) -> timeseries.
 # --- probes
 
 
-def runs_by_verdict(series: Series, size: Size = HALF) -> timeseries.Panel:
+def runs_by_verdict(series: SiteNames, size: Size = HALF) -> timeseries.Panel:
     about = (
         "kept: as promised. short: the cluster gave less. over-limit: the limit did not hold. slow: the latency "
         "objective was missed. inconclusive and failed: no verdict."
@@ -184,13 +184,13 @@ def verdicts(title: str, about: str, expr: str, legend: str, size: Size) -> stat
     return states(title, about, Query(expr, legend), steps.VERDICT_WORDS, size)
 
 
-def objective(series: Series, quantile: str, *labels: str, legend: str) -> Query:
+def objective(series: SiteNames, quantile: str, *labels: str, legend: str) -> Query:
     """The strictest latency objective."""
     metric = series(metrics.PROBE_OBJECTIVE_SECONDS, f'objective="{quantile}"')
     return Query(name_type(f"min by ({', '.join(labels)}) ({metric})"), legend)
 
 
-def median_node(series: Series) -> str:
+def median_node(series: SiteNames) -> str:
     """p99 of the median node of each region and volume type."""
     return f"quantile by {series.region('volume_type')} (0.5, {series(metrics.NODE_P99)})"
 
@@ -203,7 +203,7 @@ def latencies(title: str, about: str, queries: list[Query], size: Size = THIRD) 
 # --- Ceph
 
 
-def ceph(series: Series) -> list[stat.Panel]:
+def ceph(series: SiteNames) -> list[stat.Panel]:
     """As Ceph's mgr tells Prometheus, where the site scrapes it."""
     site, its = series.site, ceph_series(series)
     by = site.in_region("cluster")
@@ -235,11 +235,11 @@ def ceph(series: Series) -> list[stat.Panel]:
     return panels
 
 
-def _link_hint(series: Series) -> str:
+def _link_hint(series: SiteNames) -> str:
     return "; click for Ceph's dashboard" if series.site.ceph_url else ""
 
 
-def ceph_series(series: Series) -> Series:
+def ceph_series(series: SiteNames) -> SiteNames:
     """Ceph's targets are others, and need not have the label of a region."""
     return replace(series.or_without_region, site=replace(series.site, selector=series.site.ceph))
 
@@ -248,6 +248,6 @@ def ceph_legend(site: Site) -> str:
     return site.legend if "cluster" in site.region else f"{site.legend} {{{{cluster}}}}"
 
 
-def availability(series: Series) -> str:
+def availability(series: SiteNames) -> str:
     its, by = ceph_series(series), series.site.in_region("cluster")
     return f"sum by {by} ({its('ceph_pg_active')})\n/\nsum by {by} ({its('ceph_pg_total')})"

@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models import dashboard as model
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.dashboards.series import Series, of_region
+from plimsoll_monitoring.dashboards.series import SiteNames, of_region
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
 ALL = model.VariableOption(selected=True, text="All", value="$__all")
@@ -44,7 +44,7 @@ def instance(site: Site) -> build.QueryVariable:
     return _query_variable("instance", "Node", of_region(site)(metrics.BUILD_INFO), site.instance)
 
 
-def volume_type(series: Series) -> build.QueryVariable:
+def volume_type(series: SiteNames) -> build.QueryVariable:
     """The volume types of the selected series; "All" includes disks without one."""
     return _several("volume_type", "Volume type", series(metrics.DISKS))
 

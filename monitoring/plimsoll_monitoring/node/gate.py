@@ -51,7 +51,7 @@ class Requirements:
 
 
 @frozen(kw_only=True)
-class Fault:
+class NodeFault:
     """Why a node is not healthy. ``figure`` is "" for a pass or a file."""
 
     level: Level
@@ -65,32 +65,36 @@ class Fault:
         return f"{self.figure}: {self.text}" if self.figure else self.text
 
 
-def faults(status: NodeStatus, needs: Requirements) -> tuple[Fault, ...]:
+def faults(status: NodeStatus, needs: Requirements) -> tuple[NodeFault, ...]:
     """Empty for a healthy node; else the faults of the pass, then those of figures, the worst first."""
-    wrong = [Fault(level=Level.UNKNOWN, figure="", text=each.text) for each in status.trouble]
+    wrong = [NodeFault(level=Level.UNKNOWN, figure="", text=each.text) for each in status.trouble]
     last = status.last
     if last is None:
-        none = Fault(level=Level.UNKNOWN, figure="", text=NEVER_PASSED, do=status.setup.no_pass())
+        none = NodeFault(level=Level.UNKNOWN, figure="", text=NEVER_PASSED, do=status.setup.no_pass())
         return tuple(wrong) if "pass" in status.complaints else (*wrong, none)
     if needs.since is not None and last.started < needs.since:
         when = f"{time_data(last.started)}, before {time_data(needs.since)}"
-        wrong.append(Fault(level=Level.UNKNOWN, figure="", text=f"there was no pass: the last one started at {when}"))
+        wrong.append(
+            NodeFault(level=Level.UNKNOWN, figure="", text=f"there was no pass: the last one started at {when}")
+        )
     elif last.version != needs.version:
         by = f"the last pass was made by plimsoll {printable(last.version)}, not by {needs.version}"
-        wrong.append(Fault(level=Level.UNKNOWN, figure="", text=by))
+        wrong.append(NodeFault(level=Level.UNKNOWN, figure="", text=by))
     # Not those of status.problems(): there a disk of two figures stands with one, which may be tolerated.
     out = [each for each in status.judgement.wrong if not needs.tolerance.passes(each, observing=not last.enforcing)]
     if last.trouble:
         # Without a pass other figures are out of their ranges too, so only the cause is told.
-        wrong.append(Fault(level=Level.CRITICAL, figure="", text=printable(last.trouble), do=status.setup.no_pass()))
+        wrong.append(
+            NodeFault(level=Level.CRITICAL, figure="", text=printable(last.trouble), do=status.setup.no_pass())
+        )
         out = [each for each in out if each.measure.name in LASTING]
     return (
         *wrong,
-        *(Fault(level=each.level, figure=each.measure.name, text=words(each), do=each.figure.do) for each in out),
+        *(NodeFault(level=each.level, figure=each.measure.name, text=words(each), do=each.figure.do) for each in out),
     )
 
 
-def data(status: NodeStatus, wrong: Sequence[Fault], passes: int) -> dict[str, object]:
+def data(status: NodeStatus, wrong: Sequence[NodeFault], passes: int) -> dict[str, object]:
     """``passes``: how many were made for it. Times are in UTC."""
     last = status.last
     return {

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
-from plimsoll_monitoring.node.gate import LASTING, Fault, Requirements, faults
+from plimsoll_monitoring.node.gate import LASTING, NodeFault, Requirements, faults
 from plimsoll_monitoring.node.status import NodeStatus
 
 BETWEEN = timedelta(seconds=10)
@@ -27,11 +27,11 @@ class Units(Protocol):
 
 
 @frozen
-class Gate:
+class GateResult:
     """How the node is, why it is not healthy, and how many passes were made."""
 
     status: NodeStatus
-    faults: tuple[Fault, ...]
+    faults: tuple[NodeFault, ...]
     passes: int = 0
 
 
@@ -47,7 +47,7 @@ class World:
     """Has the daemon make a pass where it is process 1 and no systemd is: ``adapters.container``."""
 
 
-def after_passes(world: World, needs: Requirements, wait: timedelta) -> Gate:
+def after_passes(world: World, needs: Requirements, wait: timedelta) -> GateResult:
     """At least one pass, and another every ten seconds while the node is unhealthy, for as long as ``wait``.
 
     An approval or the end of a pause is not waited for. Raises ``Unreachable``, ``DeadlineExceeded`` of systemd.
@@ -67,7 +67,7 @@ def after_passes(world: World, needs: Requirements, wait: timedelta) -> Gate:
         first = next(fault for fault in wrong if not fault.figure)
         more = replace(first, text=f"{first.text}; {printable(trouble)}")
         wrong = tuple(more if fault is first else fault for fault in wrong)
-    return Gate(status, wrong, passes)
+    return GateResult(status, wrong, passes)
 
 
 def _one_pass(world: World) -> tuple[NodeStatus, str]:

@@ -23,7 +23,7 @@ _RUNS = metrics.PROBE_RUNS_TOTAL
 _INFO = metrics.PROBE_INFO
 
 
-class By(StrEnum):
+class ProbesBy(StrEnum):
     """What results are summed by."""
 
     TYPE = "type"
@@ -32,11 +32,11 @@ class By(StrEnum):
     GUEST = "guest"
 
 
-LABELS: Mapping[By, tuple[str, ...]] = {
-    By.TYPE: ("region", "volume_type"),
-    By.PROJECT: ("region", "project"),
-    By.NODE: ("region", "instance"),
-    By.GUEST: ("region", "instance", "uuid", "domain"),
+LABELS: Mapping[ProbesBy, tuple[str, ...]] = {
+    ProbesBy.TYPE: ("region", "volume_type"),
+    ProbesBy.PROJECT: ("region", "project"),
+    ProbesBy.NODE: ("region", "instance"),
+    ProbesBy.GUEST: ("region", "instance", "uuid", "domain"),
 }
 Group = tuple[str | None, ...]
 """The values of a row's labels; None is unknown."""
@@ -54,7 +54,7 @@ def probe_questions(matchers: str) -> dict[str, str]:
     }
 
 
-def questions(selection: Selection, by: By, window: str = WINDOW) -> dict[str, str]:
+def questions(selection: Selection, by: ProbesBy, window: str = WINDOW) -> dict[str, str]:
     """The queries of ``plimsoll region probes``: PromQL by name."""
     labels = LABELS[by]
     queries = {
@@ -70,10 +70,10 @@ def questions(selection: Selection, by: By, window: str = WINDOW) -> dict[str, s
     return queries
 
 
-def _increase(metric: str, selection: Selection, by: By, window: str) -> str:
+def _increase(metric: str, selection: Selection, by: ProbesBy, window: str) -> str:
     """The increase of a counter in the window, with the labels to sum it by."""
     grew = increase(metric, selection.matchers(types=True), window)
-    if by is not By.PROJECT and not selection.projects:
+    if by is not ProbesBy.PROJECT and not selection.projects:
         return grew
     # Guests that are gone since count too. One project each, else Prometheus refuses the whole query.
     info = f"last_over_time({_INFO}{selection.matchers(projects=True)}[{window}])"
@@ -156,7 +156,7 @@ class ProbeRow:
         return kept_ratio(self.runs)
 
 
-def rows(answers: Answers, by: By, selection: Selection, now: float) -> list[ProbeRow]:
+def rows(answers: Answers, by: ProbesBy, selection: Selection, now: float) -> list[ProbeRow]:
     """The rows from the answers to ``questions``, the worst first."""
     runs: dict[Group, dict[str, float]] = defaultdict(dict)
     for series in answers["runs"]:
@@ -178,7 +178,7 @@ def rows(answers: Answers, by: By, selection: Selection, now: float) -> list[Pro
     )
 
 
-def _members(answers: Answers, by: By, *, everything: bool) -> dict[Group, list[ProbeTarget]]:
+def _members(answers: Answers, by: ProbesBy, *, everything: bool) -> dict[Group, list[ProbeTarget]]:
     """The guests of each row. Those of unknown type and project are left out unless ``everything``."""
     info = {
         _target_key(series): {name: label(series, name) for name in ("volume_type", "project")}
@@ -200,7 +200,7 @@ def aggregates(answers: Answers) -> set[NodeKey]:
     return {key_of(series) for series in answers["aggregates"]}
 
 
-def _group(series: Series, by: By) -> Group:
+def _group(series: Series, by: ProbesBy) -> Group:
     return tuple(label(series, name) for name in LABELS[by])
 
 

@@ -19,7 +19,7 @@ from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of,
 from plimsoll_monitoring.region.device_classes import PoolKey
 
 
-class By(StrEnum):
+class PromisedBy(StrEnum):
     """What is summed up."""
 
     TYPE = "type"
@@ -37,10 +37,10 @@ class Over(StrEnum):
 
 WINDOWS: Mapping[Over, int] = {Over.DAY: 86400, Over.WEEK: 7 * 86400, Over.MONTH: 30 * 86400}
 """Seconds."""
-LABELS: Mapping[By, tuple[str, ...]] = {
-    By.TYPE: ("region", "volume_type"),
-    By.POOL: ("region", "cluster", "pool"),
-    By.CLASS: ("region", "class"),
+LABELS: Mapping[PromisedBy, tuple[str, ...]] = {
+    PromisedBy.TYPE: ("region", "volume_type"),
+    PromisedBy.POOL: ("region", "cluster", "pool"),
+    PromisedBy.CLASS: ("region", "class"),
 }
 UNITS = ("operations", "bytes")
 _STEP = 60
@@ -126,11 +126,11 @@ Groups = Mapping[tuple[str | None, ...], Sequence[Place]]
 """The places of each row, by the values of its labels."""
 
 
-def group_places(there: Iterable[Place], by: By, classes: Mapping[PoolKey, str]) -> Groups:
+def group_places(there: Iterable[Place], by: PromisedBy, classes: Mapping[PoolKey, str]) -> Groups:
     groups: dict[tuple[str | None, ...], list[Place]] = {}
     for place in there:
         key: tuple[str | None, ...]
-        if by is By.CLASS:
+        if by is PromisedBy.CLASS:
             key = place.region, _class_of(place, classes)
         else:
             key = tuple(getattr(place, name) for name in LABELS[by])
@@ -170,7 +170,7 @@ def _by_row(parts: Iterable[tuple[int, str]]) -> str:
     return "\nor\n".join(f'label_replace({expr}, "{_ROW}", "{number}", "", "")' for number, expr in parts)
 
 
-def row_questions(groups: Groups, by: By, window: int) -> dict[str, str]:
+def row_questions(groups: Groups, by: PromisedBy, window: int) -> dict[str, str]:
     """The sums of now and of the time, a series a row."""
     pairs = [*enumerate(groups.items())]
     queries = {
@@ -194,7 +194,7 @@ def row_questions(groups: Groups, by: By, window: int) -> dict[str, str]:
     return queries
 
 
-def hour_questions(groups: Groups, by: By, answers: Answers, window: int) -> dict[str, str]:
+def hour_questions(groups: Groups, by: PromisedBy, answers: Answers, window: int) -> dict[str, str]:
     """The end of the latest hour in which the most was taken: to look at each moment of a month takes a minute."""
     queries = {}
     for unit in UNITS:
@@ -207,7 +207,7 @@ def hour_questions(groups: Groups, by: By, answers: Answers, window: int) -> dic
     return queries
 
 
-def peak_questions(groups: Groups, by: By, answers: Answers, hours: Answers, now: float) -> dict[str, str]:
+def peak_questions(groups: Groups, by: PromisedBy, answers: Answers, hours: Answers, now: float) -> dict[str, str]:
     """When in that hour it was."""
     queries = {}
     for unit, answer in hours.items():
@@ -222,7 +222,7 @@ def peak_questions(groups: Groups, by: By, answers: Answers, hours: Answers, now
     return queries
 
 
-def _with_most(groups: Groups, by: By, answers: Answers, unit: str) -> Iterator[tuple[int, str, float]]:
+def _with_most(groups: Groups, by: PromisedBy, answers: Answers, unit: str) -> Iterator[tuple[int, str, float]]:
     """The rows from which something was taken: their number, what they took, and the most of it."""
     most = _values(answers[f"most_{unit}"])
     for n, (key, group) in enumerate(groups.items()):
@@ -235,29 +235,33 @@ def _offset(seconds: float) -> str:
     return f" offset {round(seconds)}s" if round(seconds) > 0 else ""
 
 
-def _usage(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
-    return _of_pools(metrics.POOL_AVERAGE[unit], group) if by is By.CLASS else _rule_sum(by, key, metrics.TAKEN, unit)
+def _usage(by: PromisedBy, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
+    return (
+        _of_pools(metrics.POOL_AVERAGE[unit], group)
+        if by is PromisedBy.CLASS
+        else _rule_sum(by, key, metrics.TAKEN, unit)
+    )
 
 
-def _share(by: By, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
-    if by is By.CLASS:
+def _share(by: PromisedBy, key: Sequence[str | None], group: Sequence[Place], unit: str) -> str:
+    if by is PromisedBy.CLASS:
         usage, promises = (_of_pools(of[unit], group) for of in (metrics.POOL_AVERAGE, metrics.POOL_PROMISED))
         return f"{usage} / ({promises} > 0)"
     return _rule_sum(by, key, metrics.USED, unit)
 
 
-def _rule_sum(by: By, key: Sequence[str | None], of: Mapping[str, Mapping[str, str]], unit: str) -> str:
+def _rule_sum(by: PromisedBy, key: Sequence[str | None], of: Mapping[str, Mapping[str, str]], unit: str) -> str:
     """The one series that a rule makes of the row."""
-    level = "volume_type" if by is By.TYPE else "pool"
+    level = "volume_type" if by is PromisedBy.TYPE else "pool"
     return selector(of[level][unit], *(equal(name, value or "") for name, value in zip(LABELS[by], key, strict=True)))
 
 
-def _over(by: By, expr: str, seconds: int) -> str:
+def _over(by: PromisedBy, expr: str, seconds: int) -> str:
     """All of its values in that time; no rule knows the class of a pool."""
-    return f"({expr})[{seconds}s:{_STEP}s]" if by is By.CLASS else f"{expr}[{seconds}s]"
+    return f"({expr})[{seconds}s:{_STEP}s]" if by is PromisedBy.CLASS else f"{expr}[{seconds}s]"
 
 
-def latency_questions(groups: Groups, by: By, peaks: Answers, now: float) -> dict[str, str]:
+def latency_questions(groups: Groups, by: PromisedBy, peaks: Answers, now: float) -> dict[str, str]:
     """p99 of the probes within half an hour of each peak."""
     queries = {}
     for unit, answer in peaks.items():
@@ -272,7 +276,7 @@ def latency_questions(groups: Groups, by: By, peaks: Answers, now: float) -> dic
     return queries
 
 
-def _increase(group: Sequence[Place], by: By, at: float, now: float) -> str:
+def _increase(group: Sequence[Place], by: PromisedBy, at: float, now: float) -> str:
     """What the histograms of a row's probes counted in the hour around a time."""
     over, back = f"{2 * _NEAR}s", _offset(now - min(at + _NEAR, now))
     parts = []
@@ -280,7 +284,7 @@ def _increase(group: Sequence[Place], by: By, at: float, now: float) -> str:
         region, pool = equal("region", place.region), equal("pool", place.pool)
         buckets = selector(_BUCKETS, region, equal("volume_type", place.volume_type), over=over)
         grew = f"max without (job) (increase({buckets}{back}))"
-        if by is not By.TYPE:
+        if by is not PromisedBy.TYPE:
             # Only guests with a disk there: histograms have no label of a pool.
             targets = selector(metrics.PROBE_INFO, region, pool, over=over) + back
             disks = selector(metrics.DISK_INFO, region, pool, equal("cluster", place.cluster), over=over) + back
@@ -291,7 +295,7 @@ def _increase(group: Sequence[Place], by: By, at: float, now: float) -> str:
     return " or ".join(dict.fromkeys(parts))
 
 
-def rows(groups: Groups, by: By, answers: Answers, peaks: Answers, latencies: Answers) -> list[PromiseRow]:
+def rows(groups: Groups, by: PromisedBy, answers: Answers, peaks: Answers, latencies: Answers) -> list[PromiseRow]:
     """The rows, the highest ratio first; both units of one stay together."""
     pairs: list[list[PromiseRow]] = []
     values = {name: _values(answer) for name, answer in answers.items()}

@@ -9,7 +9,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_monitoring.region import promised
 from plimsoll_monitoring.region.congestion import CongestedClass
 from plimsoll_monitoring.region.disks import FACTS, RegionDisk
-from plimsoll_monitoring.region.probes import LABELS, QUANTILES, By, ProbeRow, kept_ratio
+from plimsoll_monitoring.region.probes import LABELS, QUANTILES, ProbeRow, ProbesBy, kept_ratio
 from plimsoll_monitoring.region.problems import RegionProblem
 from plimsoll_monitoring.region.status import Node, RegionSnapshot
 
@@ -134,7 +134,7 @@ def disk_cells(disk: RegionDisk) -> tuple[object, ...]:
     )
 
 
-def row_columns(by: By) -> tuple[str, ...]:
+def row_columns(by: ProbesBy) -> tuple[str, ...]:
     names = {"instance": "node", "domain": "guest", "uuid": "guest_uuid"}
     labels = (names.get(label, label) for label in LABELS[by])
     return (*labels, "runs", "kept", *QUANTILES, "guests", "broken", "late", "postponed")
@@ -146,7 +146,7 @@ def row_cells(row: ProbeRow) -> tuple[object, ...]:
     return (*row.labels.values(), _whole(row.runs), row.kept, *(row.quantiles[name] for name in QUANTILES), *numbers)
 
 
-def promised_columns(by: promised.By) -> tuple[str, ...]:
+def promised_columns(by: promised.PromisedBy) -> tuple[str, ...]:
     counts = ("disks", "unlimited", "unknown", "promised", "at_least", "most", "most_at")
     return (*promised.LABELS[by], "unit", *counts, "ratio", "peak_use", "p99", "since")
 

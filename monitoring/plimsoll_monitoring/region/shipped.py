@@ -52,7 +52,7 @@ class Origin(StrEnum):
 
 
 @frozen(kw_only=True)
-class Row:
+class ShippedRow:
     """An entry of a node's record, or a change of limits in metrics; None is unknown."""
 
     at: datetime | None
@@ -83,7 +83,7 @@ class Row:
 
 
 @frozen(kw_only=True)
-class Selection:
+class ShippedSelection:
     """What to show; an empty field selects everything."""
 
     volume: str | None = None
@@ -100,7 +100,7 @@ class Logs:
     """Reads lines, one after the other. ``now`` gives syslog's times without a year theirs."""
 
     now: datetime
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ShippedRow] = field(default_factory=list)
     spans: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
     """The first and the last line of each node, of any program."""
     lines: int = 0
@@ -155,7 +155,7 @@ class Logs:
         here = parts["subject"] == "this node"
         change, why, is_change = _words(message)
         self._add(
-            Row(
+            ShippedRow(
                 at=at,
                 node=node,
                 guest=None if here else guest,
@@ -169,7 +169,7 @@ class Logs:
             )
         )
 
-    def _add(self, row: Row | None) -> None:
+    def _add(self, row: ShippedRow | None) -> None:
         if row is not None:
             self.rows.append(row)
 
@@ -192,7 +192,7 @@ class Logs:
         return None
 
 
-def _row_of(fields: Mapping[str, Any], at: datetime | None, node: str | None) -> Row | None:
+def _row_of(fields: Mapping[str, Any], at: datetime | None, node: str | None) -> ShippedRow | None:
     """None for what plimsoll did not log."""
     message = _text_of(fields, "MESSAGE") or ""
     if _text_of(fields, "PLIMSOLL_WHO") is None:
@@ -200,7 +200,7 @@ def _row_of(fields: Mapping[str, Any], at: datetime | None, node: str | None) ->
     change, why, is_change = _words(message)
     what = _text_of(fields, "PLIMSOLL_WHAT")
     number = _text_of(fields, "PLIMSOLL_RECORD_ID") or ""
-    return Row(
+    return ShippedRow(
         at=at,
         node=node,
         guest=_text_of(fields, "PLIMSOLL_GUEST"),
@@ -273,7 +273,7 @@ def _micros(value: object) -> datetime | None:
 # --- limits over time
 
 
-def changes_of(infos: Iterable[Line], limits: Iterable[Line]) -> list[Row]:
+def changes_of(infos: Iterable[Line], limits: Iterable[Line]) -> list[ShippedRow]:
     """Changes of limits of the disks in ``infos`` (``plimsoll_disk_info``), between two values of the same node."""
     values: dict[tuple[str, ...], dict[float, dict[str, int]]] = {}
     for line in limits:
@@ -297,12 +297,12 @@ def _disk_of(line: Line) -> tuple[str, ...]:
 
 def _metrics_row(
     info: Line, before: Mapping[str, int], after: Mapping[str, int], earlier: float | None, at: float
-) -> Row:
+) -> ShippedRow:
     try:
         change = short_change(*(Limits(**numbers) for numbers in (dict[str, Any](before), dict[str, Any](after))))
     except (TypeError, ValueError):  # a parameter of another version
         change = f"{listed(before) or 'unlimited'} → {listed(after) or 'unlimited'}"
-    return Row(
+    return ShippedRow(
         at=datetime.fromtimestamp(at, UTC),
         not_before=None if earlier is None else datetime.fromtimestamp(earlier, UTC),
         node=label(info, "instance"),
@@ -321,9 +321,9 @@ def _metrics_row(
 # --- which rows
 
 
-def once(rows: Iterable[Row]) -> list[Row]:
+def once(rows: Iterable[ShippedRow]) -> list[ShippedRow]:
     """Each entry once, sorted by time, those without a time first; of several sources the one that proves most."""
-    entries: dict[tuple[object, ...], Row] = {}
+    entries: dict[tuple[object, ...], ShippedRow] = {}
     fields: set[tuple[object, ...]] = set()
     rows = list(rows)
     for row in (row for row in rows if row.origin is Origin.FIELDS):
@@ -338,13 +338,13 @@ def once(rows: Iterable[Row]) -> list[Row]:
     return sorted(entries.values(), key=lambda row: row.at or oldest)
 
 
-def _second(row: Row) -> tuple[object, ...]:
+def _second(row: ShippedRow) -> tuple[object, ...]:
     """As a log by text has it; a node's name with or without its domain."""
     at = None if row.at is None else row.at.replace(microsecond=0)
     return (row.node or "").partition(".")[0], at, row.message
 
 
-def _same(row: Row, entry: Row) -> bool:
+def _same(row: ShippedRow, entry: ShippedRow) -> bool:
     """Whether an entry of a log is the change that metrics have."""
     if entry.at is None or row.at is None or row.not_before is None or entry.what is not None:
         return False
@@ -353,7 +353,7 @@ def _same(row: Row, entry: Row) -> bool:
     return entry.after == row.after if entry.after is not None else entry.change == row.change
 
 
-def selected(rows: Iterable[Row], selection: Selection) -> tuple[list[Row], int]:
+def selected(rows: Iterable[ShippedRow], selection: ShippedSelection) -> tuple[list[ShippedRow], int]:
     """The rows of the selection, and how many may belong to it: they do not say so."""
     sure, unsure = [], 0
     for row in rows:
@@ -367,7 +367,7 @@ def selected(rows: Iterable[Row], selection: Selection) -> tuple[list[Row], int]
     return sure, unsure
 
 
-def _answers(row: Row, selection: Selection) -> Sequence[bool | None]:
+def _answers(row: ShippedRow, selection: ShippedSelection) -> Sequence[bool | None]:
     """By what the selection has; None where the row does not have it."""
     node_wide = row.guest is None
     pairs = ((selection.volume, row.volume), (selection.project, row.project))
@@ -403,7 +403,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def gaps(
-    spans: Mapping[str, tuple[datetime, datetime]], nodes: Iterable[str], selection: Selection, now: datetime
+    spans: Mapping[str, tuple[datetime, datetime]], nodes: Iterable[str], selection: ShippedSelection, now: datetime
 ) -> list[str]:
     """Of which nodes no log has lines, or none of a part of the time that was asked for.
 

@@ -13,7 +13,7 @@ from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionBrake
 from plimsoll_agent.catalogue.planner import TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.region_brake import Edit, Effect, Judgement, judge, stopped
+from plimsoll_agent.catalogue.region_brake import Effect, RegionEdit, RegionJudgement, judge, stopped
 from plimsoll_agent.util.frozen import replace
 from tests import golden
 from tests.unit.values import NOON
@@ -35,7 +35,7 @@ def volumes(number: int, type: str | None = "t-gold", gib: int | None = 10) -> d
     return {f"{type}-{one}": TypeOf(type=type, gib=gib) for one in range(number)}
 
 
-def judged(after: Lists, number: int = 1, before: Lists = BEFORE, gib: int | None = 10) -> Judgement:
+def judged(after: Lists, number: int = 1, before: Lists = BEFORE, gib: int | None = 10) -> RegionJudgement:
     return judge(before, after, volumes(number, gib=gib), RegionBrake())
 
 
@@ -48,7 +48,7 @@ def test_a_slip_in_one_spec_is_counted_over_the_region_with_the_edit_behind_it()
     region = volumes(7, None) | volumes(9000, "t-bronze") | volumes(3412)
     found = judge(BEFORE, edited(total_iops_sec="30"), region, RegionBrake())
     (row,) = found.rows
-    assert (row.type, row.edits) == (GOLD, (Edit("gold-iops", "total_iops_sec", "3000", "30"),))
+    assert (row.type, row.edits) == (GOLD, (RegionEdit("gold-iops", "total_iops_sec", "3000", "30"),))
     assert row.counts == {Effect.TENFOLD: 3412}
     assert (found.number, found.of, found.stops) == (3412, 3412 + 9000 + 7, True)
 
@@ -66,15 +66,17 @@ def test_edits_are_the_keys_that_differ() -> None:
     before = edited(total_iops_sec="3000", total_iops_sec_max="9000", x="1", same="5")
     found = judged(edited(total_iops_sec="30", read_bytes_sec="7", x=None, same="5"), before=before)
     assert found.rows[0].edits == (
-        Edit("gold-iops", "read_bytes_sec", None, "7"),
-        Edit("gold-iops", "total_iops_sec", "3000", "30"),
-        Edit("gold-iops", "total_iops_sec_max", "9000", None),
-        Edit("gold-iops", "x", "1", None),
+        RegionEdit("gold-iops", "read_bytes_sec", None, "7"),
+        RegionEdit("gold-iops", "total_iops_sec", "3000", "30"),
+        RegionEdit("gold-iops", "total_iops_sec_max", "9000", None),
+        RegionEdit("gold-iops", "x", "1", None),
     )
 
 
 def test_a_stop_is_ended_by_an_approval_of_just_this_state_and_of_each_type_that_loses_its_limits() -> None:
-    def stops(found: Judgement, *remove: str, digest: str = "d", of: Of = Of.SPECS, now: datetime = NOON) -> bool:
+    def stops(
+        found: RegionJudgement, *remove: str, digest: str = "d", of: Of = Of.SPECS, now: datetime = NOON
+    ) -> bool:
         approval = RegionApproval(of, digest, NOON, NOON + timedelta(days=7), "ann", "meant", frozenset(remove))
         return stopped(found, Orders((approval,)), "d", now)
 
@@ -92,17 +94,17 @@ def test_a_stop_is_ended_by_an_approval_of_just_this_state_and_of_each_type_that
 
 def test_a_spec_that_is_no_longer_for_nova_or_no_longer_associated_is_a_removal() -> None:
     found = judged(edited(consumer="back-end", total_iops_sec="3000"))
-    assert found.rows[0].edits == (Edit("gold-iops", "consumer", "front-end", "back-end"),)
+    assert found.rows[0].edits == (RegionEdit("gold-iops", "consumer", "front-end", "back-end"),)
     assert found.rows[0].counts == {Effect.REMOVED: 1}
     alone = replace(BEFORE, types=BEFORE.types | {"t-gold": replace(GOLD, qos_spec=None)})
     found = judged(alone)
-    assert found.rows[0].edits == (Edit("gold", "QoS spec", "gold-iops", None),)
+    assert found.rows[0].edits == (RegionEdit("gold", "QoS spec", "gold-iops", None),)
     assert (found.removals, found.stops) == ({"t-gold"}, True)
 
 
 def test_another_spec_for_a_type_is_an_edit_by_the_names_of_both() -> None:
     found = judged(replace(BEFORE, types=BEFORE.types | {"t-gold": replace(GOLD, qos_spec="s-bronze")}))
-    assert found.rows[0].edits == (Edit("gold", "QoS spec", "gold-iops", "bronze-iops"),)
+    assert found.rows[0].edits == (RegionEdit("gold", "QoS spec", "gold-iops", "bronze-iops"),)
     assert found.rows[0].counts == {Effect.CUT: 1}
 
 

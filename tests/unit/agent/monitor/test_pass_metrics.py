@@ -19,7 +19,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading
 from plimsoll_agent.monitor import pass_metrics, prometheus_text
-from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Setting, failed
+from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, PassSetting, failed
 from plimsoll_agent.monitor.pool_metrics import PER_POOL
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
@@ -61,7 +61,7 @@ def used(**other: object) -> LastDisk:
 
 def down(last: LastPass | None) -> LastPass:
     """After it, libvirt did not answer."""
-    setting = Setting(version="1.2.3", boot="b1", ended=NOON)
+    setting = PassSetting(version="1.2.3", boot="b1", ended=NOON)
     return failed(last, Mode.ENFORCE, "libvirt does not answer", "libvirt", NOON, setting)
 
 

@@ -15,7 +15,7 @@ from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.monitor import pass_summary
-from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDisk, LastPass, Setting
+from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDisk, LastPass, PassSetting
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode
 from plimsoll_agent.rules.model import Match, Probing, Rule, Rules
@@ -62,9 +62,9 @@ class Watched:
         )
         return self.last
 
-    def setting(self, **other: Any) -> Setting:
+    def setting(self, **other: Any) -> PassSetting:
         ended = self.node.now + timedelta(seconds=2)
-        return Setting(**{"version": "1.2.3", "boot": self.boot, "ended": ended} | other)
+        return PassSetting(**{"version": "1.2.3", "boot": self.boot, "ended": ended} | other)
 
     def disk(self, number: int = 1, target: str = "vda") -> LastDisk:
         assert self.last is not None

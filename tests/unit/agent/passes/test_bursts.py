@@ -13,7 +13,7 @@ from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import pass_summary
-from plimsoll_agent.monitor.pass_summary import Setting
+from plimsoll_agent.monitor.pass_summary import PassSetting
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
@@ -26,7 +26,7 @@ from tests.unit.values import NOON
 BURST = Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
 HIGHER = Limits(total_iops_sec=150, total_iops_sec_max=1000, total_iops_sec_max_length=60)
 OTHER = Limits(total_iops_sec=777)
-SETTING = Setting(version="1.2.3", boot="b1", ended=NOON)
+SETTING = PassSetting(version="1.2.3", boot="b1", ended=NOON)
 
 
 class Clock:

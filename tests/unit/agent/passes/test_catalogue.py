@@ -19,7 +19,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.monitor import pass_summary
-from plimsoll_agent.monitor.pass_summary import Setting
+from plimsoll_agent.monitor.pass_summary import PassSetting
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.grade import Grade, grade
@@ -292,7 +292,7 @@ def test_a_volume_that_is_made_unlimited_while_no_catalogue_counts_is_known_to_m
     row, second = rows(sample, Planned({each.disk.key: each for each in report.outcomes}))
     assert (row.wrong, second.wrong) == (Wrong.UNLIMITED, Wrong.NOT)
     assert row.limits_words == "unlimited, 3000 IOPS desired last"
-    summary = pass_summary.fold(None, report, Setting(version="1", boot="b1", ended=node.now))
+    summary = pass_summary.fold(None, report, PassSetting(version="1", boot="b1", ended=node.now))
     assert [disk.astray for disk in summary.disks] == [True, False]
     node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)], Limits())
     assert node.run().outcomes[0].missed is None, "another attachment may have another type"

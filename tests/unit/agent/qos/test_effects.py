@@ -7,7 +7,7 @@ from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos import cinder as qos_cinder
 from plimsoll_agent.qos import serialize
 from plimsoll_agent.qos.cinder import AttachedVolume
-from plimsoll_agent.qos.effects import Change, Effect, effects
+from plimsoll_agent.qos.effects import TypeEffect, VolumeChange, effects
 from plimsoll_agent.qos.file import Declaration, Spec, Type
 from tests.fakecinder import FakeCinder
 
@@ -18,7 +18,7 @@ def gold(keys: dict[str, str | None], consumer: str = "front-end") -> Declaratio
     return Declaration({"gold": Spec("gold", consumer, keys)}, {"gold": Type("gold", "gold")})
 
 
-def found(there: FakeCinder, desired: Declaration) -> tuple[Effect, ...]:
+def found(there: FakeCinder, desired: Declaration) -> tuple[TypeEffect, ...]:
     return effects(desired, qos_cinder.read(there), qos_cinder.attached_volumes(there))
 
 
@@ -35,11 +35,11 @@ def test_volumes_that_change_are_counted_by_what_comes_of_their_size() -> None:
     # 100 at least: three are below that before and after, at 2, 5 and 10 GiB the ceiling cuts.
     there = cinder(1, 1, 1, 2, 5, 10, keys={"total_iops_sec_per_gb": "60", "total_iops_sec_per_gb_min": "100"})
     assert found(there, gold(PER_GB)) == (
-        Effect(
+        TypeEffect(
             type="gold",
             changed=3,
             unchanged=3,
-            median=Change(5, Limits(total_iops_sec=300), Limits(total_iops_sec=150)),
+            median=VolumeChange(5, Limits(total_iops_sec=300), Limits(total_iops_sec=150)),
         ),
     )
 
@@ -67,7 +67,7 @@ def test_a_type_that_loses_its_spec_or_its_place_at_nova_is_a_change() -> None:
     there = cinder(1, keys={"total_iops_sec": "5"})
     for desired in (gold({"total_iops_sec": "5"}, "back-end"), Declaration({}, {"gold": Type("gold", None)})):
         (effect,) = found(there, desired)
-        assert effect.median == Change(1, Limits(total_iops_sec=5), None)
+        assert effect.median == VolumeChange(1, Limits(total_iops_sec=5), None)
 
 
 def test_a_volume_that_could_not_be_attached_again_is_counted_as_such() -> None:

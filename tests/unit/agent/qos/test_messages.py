@@ -14,7 +14,7 @@ from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos import serialize
 from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.cinder import Live, LiveType
-from plimsoll_agent.qos.effects import Change, Effect
+from plimsoll_agent.qos.effects import TypeEffect, VolumeChange
 from plimsoll_agent.qos.file import Declaration, Spec, Type, parse
 from plimsoll_agent.qos.plan import DeleteSpec, DeleteType, Step
 from plimsoll_agent.qos.review import review
@@ -102,9 +102,9 @@ def test_what_became_of_a_step_stands_behind_it(how: How, detail: str, expected:
 def test_the_type_that_loses_most_comes_first_and_bytes_are_exact_on_request() -> None:
     half, all_of_it, tenth = (Limits(total_bytes_sec=number * 2**20) for number in (45, 100, 10))
     effects = [
-        Effect(type="raised", changed=1, unchanged=0, median=Change(1, half, all_of_it)),
-        Effect(type="halved", changed=1, unchanged=0, median=Change(1, all_of_it, half)),
-        Effect(type="cut", changed=1, unchanged=0, median=Change(1, all_of_it, tenth)),
+        TypeEffect(type="raised", changed=1, unchanged=0, median=VolumeChange(1, half, all_of_it)),
+        TypeEffect(type="halved", changed=1, unchanged=0, median=VolumeChange(1, all_of_it, half)),
+        TypeEffect(type="cut", changed=1, unchanged=0, median=VolumeChange(1, all_of_it, tenth)),
     ]
     told = list(words.effect_lines(effects, Manner()))
     assert [(line.text.split(":")[0], line.severity) for line in told] == [
@@ -117,13 +117,19 @@ def test_the_type_that_loses_most_comes_first_and_bytes_are_exact_on_request() -
     assert exact.text.endswith("total_bytes_sec 104857600 → 10485760 (to 10 %)")
 
 
-IDLE = Effect(type="idle", changed=0, unchanged=0, median=None)
+IDLE = TypeEffect(type="idle", changed=0, unchanged=0, median=None)
 
 
 def effect(changed: int, unchanged: int, before: Limits | Unknown | None, after: Limits | Unknown | None) -> str:
     refused = changed if isinstance(after, Unknown) else 0
     effects = [
-        Effect(type="gold", changed=changed, unchanged=unchanged, median=Change(100, before, after), refused=refused),
+        TypeEffect(
+            type="gold",
+            changed=changed,
+            unchanged=unchanged,
+            median=VolumeChange(100, before, after),
+            refused=refused,
+        ),
         IDLE,
     ]
     (line,) = words.effect_lines(effects, Manner())
@@ -140,7 +146,7 @@ def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
         effect(2, 0, few, unusable),
         *(
             line.text
-            for line in words.effect_lines([Effect(type="gold", changed=0, unchanged=3, median=None)], Manner())
+            for line in words.effect_lines([TypeEffect(type="gold", changed=0, unchanged=3, median=None)], Manner())
         ),
         *(line.text for line in words.effect_lines([IDLE], Manner())),
         *words.effect_lines([], Manner()),

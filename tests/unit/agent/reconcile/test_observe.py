@@ -20,7 +20,7 @@ from plimsoll_agent.errors import (
 from plimsoll_agent.model.clusters import Cluster, Clusters
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Movement, Sighting
-from plimsoll_agent.model.limits import Limits, LimitsError, Problem
+from plimsoll_agent.model.limits import Limits, LimitsError, LimitsProblem
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.reconcile.observe import Observation, guests_with, observe, reason_of, scope_of
 from plimsoll_agent.reconcile.outcome import Scope
@@ -234,7 +234,7 @@ def test_what_was_known_before_a_guest_hung_stays_known() -> None:
         (Rejected("QEMU says no"), Code.REJECTED),
         (NotFound("gone"), Code.NOT_FOUND),
         (NotSent("the guest is busy"), Code.NOT_SENT),
-        (LimitsError((Problem(("total_iops_sec",), "QEMU's own rules broken"),)), Code.IMPOSSIBLE),
+        (LimitsError((LimitsProblem(("total_iops_sec",), "QEMU's own rules broken"),)), Code.IMPOSSIBLE),
     ],
 )
 def test_a_disk_whose_limits_cannot_be_had_is_unknown_and_its_neighbour_is_asked(
@@ -338,7 +338,7 @@ def test_disks_of_a_guest_on_the_move_are_seen_and_its_qemu_is_not_asked(movemen
         (NotSent("x"), Code.NOT_SENT),
         (NotFound("x"), Code.NOT_FOUND),
         (Rejected("x"), Code.REJECTED),
-        (LimitsError((Problem((), "x"),)), Code.IMPOSSIBLE),
+        (LimitsError((LimitsProblem((), "x"),)), Code.IMPOSSIBLE),
         (UnreadableXML("x"), Code.UNREADABLE_XML),
         (Unreachable("x"), Code.NOT_READ),
         (OSError("x"), Code.NOT_READ),

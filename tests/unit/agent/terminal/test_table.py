@@ -32,7 +32,7 @@ from plimsoll_insight.load.region import LoadBy
 from plimsoll_insight.replay.summary import ReplayBy
 from plimsoll_monitoring.cli import orders, region
 from plimsoll_monitoring.cli import record as region_record
-from plimsoll_monitoring.region.probes import By
+from plimsoll_monitoring.region.probes import ProbesBy
 from plimsoll_probes.cli import looking, timetable
 from tests.unit.widths import WIDTHS
 
@@ -108,7 +108,7 @@ LISTS: dict[str, Sequence[Column]] = {
     "region hold list": orders._HOLD_COLUMNS,
     "region record": region_record.COLUMNS,
     "region disks": region._disk_columns(several=True),
-    **{f"region probes --by {by}": region._probe_columns(by, several=True) for by in By},
+    **{f"region probes --by {by}": region._probe_columns(by, several=True) for by in ProbesBy},
 }
 
 

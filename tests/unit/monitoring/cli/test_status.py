@@ -22,7 +22,7 @@ from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.monitor import daemon_status, pass_summary_file
-from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDisk, LastPass, Setting, failed
+from plimsoll_agent.monitor.pass_summary import TO_PROBE, LastCatalogue, LastDisk, LastPass, PassSetting, failed
 from plimsoll_agent.monitor.thresholds import Thresholds
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, UnreachableGuest
@@ -225,7 +225,7 @@ def probe_due_twice_and_postponed(here: Here) -> None:
 def failed_pass(here: Here) -> None:
     last = here.passed(good(), ago=timedelta(minutes=6))
     ended = here.now - timedelta(minutes=1)
-    setting = Setting(version="1.2.3", boot="b1", ended=ended)
+    setting = PassSetting(version="1.2.3", boot="b1", ended=ended)
     why = "qemu:///system: no such socket"
     pass_summary_file.save(here.state, failed(last, Mode.ENFORCE, why, "libvirt", ended, setting))
 

@@ -23,7 +23,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.monitor import daemon_metrics, daemon_status, pass_metrics, pass_summary_file
 from plimsoll_agent.monitor.daemon_status import DaemonStatus
-from plimsoll_agent.monitor.pass_summary import LastPass, Setting, failed, fold
+from plimsoll_agent.monitor.pass_summary import LastPass, PassSetting, failed, fold
 from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, SHIPPED, Level, alarms
 from plimsoll_agent.reconcile.grade import Grade, exit_status
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport
@@ -177,7 +177,7 @@ class Seen:
         self.planned = self._pass(Mode.PLAN)
         self.node.now -= timedelta(minutes=5)
         self.report = self._pass(self.mode)
-        setting = Setting(version="1.2.3", boot="b1", ended=self.node.now, stale_after=7200)
+        setting = PassSetting(version="1.2.3", boot="b1", ended=self.node.now, stale_after=7200)
         self.tell(fold(None, self.report, setting))
 
     def tell(self, last: LastPass) -> None:
@@ -632,7 +632,7 @@ def test_after_a_pass_that_failed_they_tell_the_same_too(whole: Whole, first: bo
     with tempfile.TemporaryDirectory() as directory:
         seen = Seen(whole, Path(directory))
         now = seen.node.now + timedelta(minutes=5)
-        setting = Setting(version="1.2.3", boot="b1", ended=now, stale_after=7200)
+        setting = PassSetting(version="1.2.3", boot="b1", ended=now, stale_after=7200)
         before = None if first else seen.last
         seen.node.now = now
         seen.tell(failed(before, seen.mode, "libvirt: no answer", "libvirt", now - timedelta(seconds=2), setting))

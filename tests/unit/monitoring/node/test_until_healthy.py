@@ -15,7 +15,7 @@ from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.node.gate import Requirements
 from plimsoll_monitoring.node.status import NodeStatus
-from plimsoll_monitoring.node.until_healthy import Gate, World, after_passes
+from plimsoll_monitoring.node.until_healthy import GateResult, World, after_passes
 from tests.unit.lastpasses import UNTOUCHED, a_last_disk, a_last_pass
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON
@@ -83,12 +83,12 @@ class Node:
         )
 
 
-def gate(node: Node, wait: int = 25) -> Gate:
+def gate(node: Node, wait: int = 25) -> GateResult:
     world = World(units=node, look=node.look, now=node.now, sleep=node.sleep)
     return after_passes(world, Requirements("0.1.1"), timedelta(seconds=wait))
 
 
-def words(found: Gate) -> list[str]:
+def words(found: GateResult) -> list[str]:
     return [fault.words for fault in found.faults]
 
 

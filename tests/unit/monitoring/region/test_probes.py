@@ -7,7 +7,7 @@ import pytest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.promql import Selection
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.probes import By, ProbeTarget, kept_ratio, proving, questions, rows
+from plimsoll_monitoring.region.probes import ProbesBy, ProbeTarget, kept_ratio, proving, questions, rows
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
@@ -51,11 +51,11 @@ def series(value: float, uuid: str, **labels: str) -> Series:
     return Series(guest | labels, value)
 
 
-def answers(by: By, **told: list[Series]) -> dict[str, list[Series]]:
+def answers(by: ProbesBy, **told: list[Series]) -> dict[str, list[Series]]:
     return {name: told.get(name, []) for name in questions(Selection(), by)}
 
 
-def two_guests(by: By) -> dict[str, list[Series]]:
+def two_guests(by: ProbesBy) -> dict[str, list[Series]]:
     """u1 (gold, of p1) broke a promise in one of two directories; of u2, which was never probed, nothing is told."""
     return answers(
         by,
@@ -77,27 +77,29 @@ def two_guests(by: By) -> dict[str, list[Series]]:
 @pytest.mark.parametrize(
     ("by", "name", "groups"),
     [
-        (By.TYPE, "volume_type", {"gold": (1, 1, 0, 0), None: (1, 0, 1, 1)}),
-        (By.PROJECT, "project", {"p1": (1, 1, 0, 0), None: (1, 0, 1, 1)}),
-        (By.NODE, "instance", {"n1": (2, 1, 1, 1)}),
-        (By.GUEST, "uuid", {"u1": (1, 1, 0, 0), "u2": (1, 0, 1, 1)}),
+        (ProbesBy.TYPE, "volume_type", {"gold": (1, 1, 0, 0), None: (1, 0, 1, 1)}),
+        (ProbesBy.PROJECT, "project", {"p1": (1, 1, 0, 0), None: (1, 0, 1, 1)}),
+        (ProbesBy.NODE, "instance", {"n1": (2, 1, 1, 1)}),
+        (ProbesBy.GUEST, "uuid", {"u1": (1, 1, 0, 0), "u2": (1, 0, 1, 1)}),
     ],
 )
 def test_a_guest_counts_once_in_its_row_and_one_without_a_type_is_not_lost(
-    by: By, name: str, groups: dict[str | None, tuple[int, ...]]
+    by: ProbesBy, name: str, groups: dict[str | None, tuple[int, ...]]
 ) -> None:
     found = rows(two_guests(by), by, Selection(), NOW)
     assert {row.labels[name]: (row.guests, row.broken, row.late, row.postponed) for row in found} == groups
 
 
 def test_guests_whose_type_nobody_told_are_not_of_the_type_that_is_asked_for() -> None:
-    found = rows(two_guests(By.GUEST), By.GUEST, Selection(types=("gold",)), NOW)
+    found = rows(two_guests(ProbesBy.GUEST), ProbesBy.GUEST, Selection(types=("gold",)), NOW)
     assert [row.labels["uuid"] for row in found] == ["u1"]
 
 
 def test_where_nodes_keep_sums_only_the_number_of_guests_is_unknown_and_not_zero() -> None:
     of = {"region": "r1", "volume_type": "gold"}
-    (row,) = rows(answers(By.TYPE, runs=[Series({**of, "verdict": "kept"}, 2.0)]), By.TYPE, Selection(), NOW)
+    (row,) = rows(
+        answers(ProbesBy.TYPE, runs=[Series({**of, "verdict": "kept"}, 2.0)]), ProbesBy.TYPE, Selection(), NOW
+    )
     assert (row.guests, row.broken, row.late, row.postponed) == (None,) * 4
     assert row.kept == 1.0
 
@@ -107,7 +109,7 @@ def test_rows_come_by_the_promises_they_broke_then_by_their_slowest() -> None:
         return Series({"region": "r1", "volume_type": name, **labels}, value)
 
     told = answers(
-        By.TYPE,
+        ProbesBy.TYPE,
         runs=[
             of("good", 9.0, verdict="kept"),
             of("slower", 9.0, verdict="kept"),
@@ -116,5 +118,5 @@ def test_rows_come_by_the_promises_they_broke_then_by_their_slowest() -> None:
         ],
         p99=[of("good", 0.1), of("slower", 0.9)],
     )
-    found = [row.labels["volume_type"] for row in rows(told, By.TYPE, Selection(), NOW)]
+    found = [row.labels["volume_type"] for row in rows(told, ProbesBy.TYPE, Selection(), NOW)]
     assert found == ["bad", "slower", "good", "nothing"]

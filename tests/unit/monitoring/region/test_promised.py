@@ -7,7 +7,16 @@ import pytest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.promised import UNITS, By, Over, Place, PromiseRow, group_places, row_questions, rows
+from plimsoll_monitoring.region.promised import (
+    UNITS,
+    Over,
+    Place,
+    PromisedBy,
+    PromiseRow,
+    group_places,
+    row_questions,
+    rows,
+)
 
 NOW = 1_800_000_000.0
 GOLD = PromiseRow(
@@ -112,9 +121,9 @@ CLASSES = {("c1", "fast"): "ssd", ("c1", "slow"): "hdd"}
 @pytest.mark.parametrize(
     ("by", "keys"),
     [
-        (By.TYPE, {("north", "gold"): 2, ("north", "bronze"): 1, ("north", ""): 1}),
+        (PromisedBy.TYPE, {("north", "gold"): 2, ("north", "bronze"): 1, ("north", ""): 1}),
         (
-            By.POOL,
+            PromisedBy.POOL,
             {
                 ("north", "c1", "fast"): 1,
                 ("north", "c1", "slow"): 1,
@@ -123,21 +132,21 @@ CLASSES = {("c1", "fast"): "ssd", ("c1", "slow"): "hdd"}
             },
         ),
         # A pool of another cluster is in no report; a node without its cluster's name has a pool of only one.
-        (By.CLASS, {("north", "ssd"): 1, ("north", "hdd"): 2, ("north", None): 1}),
+        (PromisedBy.CLASS, {("north", "ssd"): 1, ("north", "hdd"): 2, ("north", None): 1}),
     ],
 )
-def test_places_are_of_the_row_of_their_labels(by: By, keys: dict[tuple[str | None, ...], int]) -> None:
+def test_places_are_of_the_row_of_their_labels(by: PromisedBy, keys: dict[tuple[str | None, ...], int]) -> None:
     groups = group_places([SSD, HDD, UNKNOWN, NO_CLUSTER], by, CLASSES)
     assert {key: len(of) for key, of in groups.items()} == keys
 
 
 def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() -> None:
-    groups = group_places([SSD, UNKNOWN, NO_CLUSTER], By.TYPE, {})
+    groups = group_places([SSD, UNKNOWN, NO_CLUSTER], PromisedBy.TYPE, {})
 
     def told(*values: float | None) -> list[Series]:
         return [Series({"row": str(n)}, value) for n, value in enumerate(values) if value is not None]
 
-    answers = {name: told() for name in row_questions(groups, By.TYPE, 60)} | {
+    answers = {name: told() for name in row_questions(groups, PromisedBy.TYPE, 60)} | {
         "disks": told(2, 2, 3),
         "disks_unknown": told(0, 0, 1),
         "unlimited_operations": told(0, 1, 2),
@@ -146,7 +155,7 @@ def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() 
         "promised_bytes": told(0, 0, 0),
         "most_operations": told(500, 100, 70),
     }
-    found = rows(groups, By.TYPE, answers, {}, {})
+    found = rows(groups, PromisedBy.TYPE, answers, {}, {})
     assert [(row.labels["volume_type"], row.unit) for row in found[::2]] == [
         ("bronze", "operations"),
         ("gold", "operations"),
@@ -164,10 +173,13 @@ def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() 
 
 
 def test_values_of_labels_are_quoted_in_queries() -> None:
-    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
-    asked = row_questions(groups, By.CLASS, 60)
+    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], PromisedBy.TYPE, {})
+    asked = row_questions(groups, PromisedBy.CLASS, 60)
     assert '{region="n\\"", cluster="c\\\\", pool=~"p' in asked["most_bytes"]
     for question in (asked["disks"], asked["promised_bytes"]):
         assert '{region="n\\"", cluster="c\\\\", pool="p\\n", volume_type="g\\"} or vector(1)"' in question
-    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], By.TYPE, {})
-    assert '{region="n\\"", volume_type="g\\"} or vector(1)"}' in row_questions(groups, By.TYPE, 60)["most_bytes"]
+    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], PromisedBy.TYPE, {})
+    assert (
+        '{region="n\\"", volume_type="g\\"} or vector(1)"}'
+        in row_questions(groups, PromisedBy.TYPE, 60)["most_bytes"]
+    )

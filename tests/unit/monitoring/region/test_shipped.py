@@ -17,7 +17,7 @@ from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.region import shipped
 from plimsoll_monitoring.region.answers import Line
-from plimsoll_monitoring.region.shipped import Logs, Origin, Row, Selection
+from plimsoll_monitoring.region.shipped import Logs, Origin, ShippedRow, ShippedSelection
 from tests.unit.values import GUEST, PROJECT, VOLUME, a_disk
 
 AT = datetime(2026, 11, 20, 14, 2, 11, tzinfo=UTC)
@@ -63,8 +63,8 @@ def read(*lines: str) -> Logs:
     return logs
 
 
-def rows(*lines: str, **wanted: Any) -> list[Row]:
-    return shipped.selected(shipped.once(read(*lines).rows), Selection(**wanted))[0]
+def rows(*lines: str, **wanted: Any) -> list[ShippedRow]:
+    return shipped.selected(shipped.once(read(*lines).rows), ShippedSelection(**wanted))[0]
 
 
 def test_all_fields_of_a_change_come_from_the_journal() -> None:
@@ -150,13 +150,13 @@ def test_what_is_no_entry_is_left_out_and_shows_from_when_on_there_are_lines() -
     assert not logs.rows
     assert list(logs.spans) == ["n7"]
     since = AT.replace(hour=9)
-    assert shipped.gaps(logs.spans, ["n7.example.net:9100", "n9:9100"], Selection(since=since), NOW) == [
+    assert shipped.gaps(logs.spans, ["n7.example.net:9100", "n9:9100"], ShippedSelection(since=since), NOW) == [
         "no log has lines of n7 before 2026-11-20 10:22:00 UTC",
         "no log has lines of n7 after 2026-11-20 13:00:00 UTC",
         "no log has lines of n9",
     ]
-    assert shipped.gaps(logs.spans, [], Selection(nodes=("n5",)), NOW) == ["no log has lines of n5"]
-    many = shipped.gaps({}, [f"n{number}" for number in range(30)], Selection(), NOW)
+    assert shipped.gaps(logs.spans, [], ShippedSelection(nodes=("n5",)), NOW) == ["no log has lines of n5"]
+    many = shipped.gaps({}, [f"n{number}" for number in range(30)], ShippedSelection(), NOW)
     assert many[-1] == "and 20 more such gaps"
 
 
@@ -185,7 +185,7 @@ def test_a_time_without_a_year_is_the_last_one_and_without_a_zone_is_counted() -
 )
 def test_what_a_line_does_not_say_is_no_answer(wanted: dict[str, Any], sure: int, unsure: int) -> None:
     logs = read(as_json(), as_json(PAUSED), f"2026-11-20T14:02:11Z n2 plimsoll: {SAYS}")
-    found, left_out = shipped.selected(shipped.once(logs.rows), Selection(**wanted))
+    found, left_out = shipped.selected(shipped.once(logs.rows), ShippedSelection(**wanted))
     assert (len(found), left_out) == (sure, unsure)
 
 
