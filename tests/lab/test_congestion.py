@@ -1,5 +1,5 @@
 """The signal of congestion on a real Ceph: what passes count of a light disk and of one at its limit, from QEMU's
-counters, held against fio in the guest; and the device classes of Ceph's pools.
+counters, held against fio in the guest; the device classes of Ceph's pools; and limits that follow a signed file.
 """
 
 from __future__ import annotations
@@ -7,24 +7,27 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.cloud import Cloud, Guest
-from lab.looking import put
+from lab.daemon import daemon_on
+from lab.looking import actual, put
 from lab.node import Node
+from lab.waiting import PATIENT
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.congestion.published import Factor, FactorFile, encode
 from plimsoll_agent.model import clusters
 from plimsoll_agent.model.limits import Limits
 from plimsoll_monitoring.region.congestion import elements
 from plimsoll_monitoring.region.device_classes import classes_of
-
-pytestmark = pytest.mark.quiet
+from tests.unit.regionfile import a_key, keep_public
 
 SECONDS, LIGHT, HEAVY, DEPTH = 20, 20, 25, 8
 BETWEEN = 6
@@ -90,6 +93,7 @@ def at_work(hypervisor: Libvirt, guest: Guest) -> bool:
     return all(after - then > 5 for then, after in zip(before, reads(), strict=True))
 
 
+@pytest.mark.quiet
 def test_a_light_disk_tells_the_latency_of_ceph_and_one_at_its_limit_is_not_asked(
     guest: Guest, cloud: Cloud, hypervisor: Libvirt, tmp_path: Path
 ) -> None:
@@ -116,6 +120,7 @@ def test_a_light_disk_tells_the_latency_of_ceph_and_one_at_its_limit_is_not_aske
     assert saw["heavy"] > DEPTH / HEAVY * 0.7, "it waited at its limit"
 
 
+@pytest.mark.quiet
 def test_ceph_tells_the_device_class_of_each_pool(cloud: Cloud, tmp_path: Path) -> None:
     (cluster,) = clusters.read([cloud.ceph.conf]).known
     command = shutil.which("ceph", path=Node(tmp_path, cloud).environment["PATH"])
@@ -124,3 +129,80 @@ def test_ceph_tells_the_device_class_of_each_pool(cloud: Cloud, tmp_path: Path) 
     assert {fsid for fsid, _ in pools} == {cluster.fsid}
     assert {"vms", "volumes"} <= {pool for _, pool in pools}
     assert all(pools.values())
+
+
+# --- enforced
+
+RULES = """
+default: {limits: {total_iops_sec: 1000}}
+rules:
+  - name: all
+    match: {pool: "*"}
+    congestion: {floor: {total_iops_sec: 100}}
+"""
+FULL = Limits(total_iops_sec=1000)
+
+
+class Congested:
+    """A node whose daemon follows a file of factors, signed by the test."""
+
+    def __init__(self, directory: Path, cloud: Cloud) -> None:
+        self.node = Node(directory, cloud, RULES)
+        self.node.use_catalogue(source="none")
+        (self.cluster,) = clusters.read([cloud.ceph.conf]).known
+        key = keep_public(directory / "congestion.pub", a_key())
+        settings = {"files": "https://nowhere.example/congestion.json", "key": key, "mode": "enforce"}
+        self.node._set_section("congestion", settings)
+        self.generation = 0
+
+    def publish(self, x: float, lasts: float = 90) -> None:
+        now, fsid, self.generation = datetime.now(UTC), self.cluster.fsid or "", self.generation + 1
+        file = FactorFile(
+            generation=self.generation,
+            issued=now,
+            valid_until=now + timedelta(seconds=lasts),
+            factors=(Factor(cluster=fsid, device_class="ssd", x=x, action="lowered", latency=0.009, target=0.006),),
+            pools={(fsid, pool): ("ssd",) for pool in ("vms", "volumes")},
+        )
+        path = self.node.catalogue / "congestion-0.json"
+        path.with_suffix(".new").write_bytes(a_key().seal(encode(file)))
+        path.with_suffix(".new").replace(path)
+
+
+@pytest.mark.shared
+def test_a_disk_follows_a_signed_file_and_is_restored_whatever_ends_that(
+    guests: Callable[..., list[Guest]], cloud: Cloud, hypervisor: Libvirt, tmp_path: Path
+) -> None:
+    """The file expires; the daemon is killed, and the timer's pass runs; an operator pauses the node."""
+    (guest,) = guests()
+
+    def has(limits: Limits) -> None:
+        end = time.monotonic() + PATIENT
+        while actual(hypervisor, guest.uuid, "vdb") != limits:
+            assert time.monotonic() < end, actual(hypervisor, guest.uuid, "vdb")
+            time.sleep(0.2)
+
+    there = Congested(tmp_path, cloud)
+    with daemon_on(there.node):
+        has(FULL)
+        there.publish(0.8, lasts=3)
+        has(Limits(total_iops_sec=800))
+        has(FULL)
+        there.publish(0.5)
+        has(Limits(total_iops_sec=500))
+    assert there.node.run("enforce", "--unless-daemon").status == 0
+    has(FULL)
+    with daemon_on(there.node) as daemon:
+        there.publish(0.6)
+        has(Limits(total_iops_sec=600))
+        daemon.process.kill()
+        daemon.process.wait(PATIENT)
+    assert there.node.run("enforce", "--unless-daemon").status == 0
+    has(FULL)
+    with daemon_on(there.node):
+        there.publish(0.7)
+        has(Limits(total_iops_sec=700))
+        ran = there.node.run("pause", "--reason", "test", "--restore")
+        assert (ran.status, "restored" in ran.out) == (0, True), ran
+        has(FULL)
+    put(hypervisor, guest.uuid, "vdb", Limits())
