@@ -131,7 +131,7 @@ def test_the_deb_has_all_units_pages_and_samples_of_the_tree(members: list[tarfi
         f"{examples}/systemd/network.conf"
     }
     guides = {f"./usr/share/doc/plimsoll/{name[5:]}" for name in tree if name.startswith("docs/guide/")}
-    assert len(units) == 8
+    assert len(units) == 10
     assert units | samples | guides <= inside
     assert {name for name in inside if "/man/" in name and "opt" not in name} == {
         f"./usr/share/man/{page}.gz" for page in MAN
