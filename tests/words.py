@@ -79,7 +79,7 @@ STYLES = (
     Word("× 1.00", "1.00×", r"×\s\d+\.\d"),
     Word("3.3 ×", "3.3×", r"\d ×(?! ?\d)"),
     Word("58k, 1.5M", "58 KiB, 1500 IOPS", r"(?<![-=\w.:\[])(?<!: )\d+(?:\.\d+)?(?-i:[kKMG])(?![\w/])"),
-    Word("iops, io/s", "IOPS", r"(?<![-_\w/?])(?-i:iops|io/s|IO/s)(?![-_\w])"),
+    Word("iops, io/s", "IOPS", r"(?<![-_\w/?'])(?-i:iops|io/s|IO/s)(?![-_\w])"),
     Word("late (a probe)", "overdue", r"(?-i:\bLATE\b)"),
 )
 _PRINTED = re.compile(

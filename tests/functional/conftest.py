@@ -14,6 +14,7 @@ import pytest
 
 from lab.command import Forked, Installed
 from tests.measuring import measure_beginnings, unmeasured
+from tests.words import in_output
 
 DATA = Path(__file__).parents[1] / "unit" / "data"
 
@@ -92,11 +93,20 @@ def plimsoll(tmp_path: Path) -> Callable[..., Ran]:
     return run
 
 
+AS_IN_FILES = ("settings", "monitoring")
+"""Commands that print values and definitions as files have them, and so not in the style of what people read."""
+
+
 def ended(process: Forked | Installed, told: str | None = None) -> Ran:
-    """How it ends when it is told this on its standard input; it is killed after a minute."""
+    """How it ends when it is told this on its standard input; it is killed after a minute.
+
+    What it printed is in the words and the style of ``tests.words``.
+    """
     try:
         out, err = process.communicate(told, timeout=60)
     except BaseException:
         process.kill()
         raise
+    if not any(word in AS_IN_FILES for word in map(str, process.args)):  # type: ignore[union-attr]
+        assert [*in_output(out or ""), *in_output(err or "")] == []
     return Ran(process.returncode, out or "", err or "")

@@ -128,13 +128,13 @@ def test_the_plan_is_data_too(plimsoll: Plimsoll, test_node: str, tmp_path: Path
 @pytest.mark.parametrize(
     "words",
     [
-        ["plan", "--guest", "nobody"],
-        ["enforce", "--guest", "nobody"],
-        ["undo", "--last", "--dry-run", "--guest", "nobody"],
-        ["disk", "list", "--guest", "nobody"],
-        ["disk", "show", "nobody"],
-        ["disk", "explain", "nobody"],
-        ["probe", "run", "--guest", "nobody"],
+        ["plan", "--guest", "no-guest"],
+        ["enforce", "--guest", "no-guest"],
+        ["undo", "--last", "--dry-run", "--guest", "no-guest"],
+        ["disk", "list", "--guest", "no-guest"],
+        ["disk", "show", "no-guest"],
+        ["disk", "explain", "no-guest"],
+        ["probe", "run", "--guest", "no-guest"],
     ],
     ids=" ".join,
 )

@@ -107,7 +107,7 @@ def test_a_person_is_told_who_makes_a_quarter(plimsoll: Callable[..., Ran], test
             ("--for", "1s", "--interval", "2s"),
             "--interval must be 0.5 seconds or more, and --for from there to an hour",
         ),
-        (("--guest", "nobody"), "nobody"),
+        (("--guest", "no-guest"), "no-guest"),
         (("--top", "0"), "--top must be 1 or more"),
         (("--latency",), "--latency needs --guest GUEST or --top N: it is for few disks"),
         (("--latency", "--top", "21"), "--latency is for 20 disks or fewer; lower --top"),

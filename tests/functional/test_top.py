@@ -247,6 +247,6 @@ def test_what_cannot_be_meant_is_said_in_a_line(
 
 
 def test_a_guest_that_does_not_run_is_no_empty_list(plimsoll: Callable[..., Ran], test_node: str) -> None:
-    ran = plimsoll("top", "--uri", test_node, "--once", "--guest", "nobody")
+    ran = plimsoll("top", "--uri", test_node, "--once", "--guest", "no-guest")
     assert (ran.status, ran.out) == (64, "")
-    assert "nobody" in ran.err
+    assert "no-guest" in ran.err
