@@ -97,12 +97,16 @@ class Prometheus:
         _ask(urllib.request.Request(url, method="POST"))
 
     @contextmanager
-    def scraping(self, address: str) -> Iterator[None]:
-        """Also the metrics that are served there."""
+    def scraping(self, address: str, paths: Mapping[str, Mapping[str, str]] | None = None) -> Iterator[None]:
+        """Also the metrics that are served there; those of several ``paths`` with the labels of each."""
+        each = paths or {"/metrics": {"instance": address}}
+        targets = [{"targets": [address], "labels": {"__metrics_path__": path, **its}} for path, its in each.items()]
         more = self._home / "more.json"
-        more.write_text(json.dumps([{"targets": [address]}]))
+        more.write_text(json.dumps(targets))
         try:
-            self.wait_for(f'up{{instance="{address}"}} == 1', len, 60)
+            for labels in each.values():
+                matchers = ",".join(f'{name}="{value}"' for name, value in labels.items())
+                self.wait_for(f"up{{{matchers}}} == 1", len, 60)
             yield
         finally:
             more.write_text("[]")
