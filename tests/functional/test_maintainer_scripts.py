@@ -70,11 +70,13 @@ def node(tmp_path: Path) -> Node:
 
 
 def test_a_removal_lists_limits_in_a_file_that_only_root_may_read_and_a_purge_keeps_it(node: Node) -> None:
+    for name in ("plimsoll-catalogue", "plimsoll-publish"):
+        node.state.with_name(name).mkdir()
     assert LIST in node.runs("prerm", "remove")
     assert (node.left.read_text(), node.left.stat().st_mode & 0o777) == (f"{LIST}\n", 0o600)
     assert LIST in node.runs("postrm", "purge")
     assert node.left.read_text() == f"{LIST}\n"
-    assert not node.state.exists()
+    assert [*node.state.parent.glob("plimsoll*")] == []
 
 
 def test_a_list_of_limits_that_fails_leaves_no_file_and_does_not_stop_the_removal(node: Node) -> None:
@@ -93,7 +95,7 @@ def test_the_owner_of_the_state_directory_leads_root_to_no_other_file(node: Node
 
 
 def test_a_removal_leaves_no_metrics_not_even_of_a_daemon_that_was_killed(node: Node) -> None:
-    for kind in ("pass", "console", "probe", "daemon"):
+    for kind in ("pass", "console", "probe", "daemon", "congestion"):
         (node.metrics / f"plimsoll-{kind}.prom").touch()
     (node.metrics / "apt.prom").touch()
     node.runs("prerm", "remove")

@@ -149,7 +149,7 @@ ELSEWHERE = {
 NOT_RUN = {
     r"/etc/\S+\.conf|Metrics: .*": "no command: the first line of a file",
     r"echo \$\?|cd .*|ls .*|mkdir .*|mv .*|rm .*|editor .*|vi .*": "the shell's own, or a person's",
-    r"install .*|chown .*|usermod .*|useradd .*|setfacl .*|for name in .*": "changes users and files of a machine",
+    r"install .*|ch(own|mod) .*|usermod .*|useradd .*|setfacl .*|for name in .*": "changes users and files of a node",
     r"openstack .*": "an operator's own client, against the cloud of a site",
     r"openstack-ansible .*|ansible-vault .*": "OpenStack-Ansible's and Ansible's own",
     r"pip install 'plimsoll-agent\[dashboards\]'": "from an index of the site",

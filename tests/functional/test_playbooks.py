@@ -388,6 +388,7 @@ def written(unit: str, changed: bool = True) -> dict[str, Any]:
     return {"results": [{"changed": changed, "item": {"path": DROP_IN.format(unit)}}]}
 
 
+KEY = {"results": [{"changed": True, "item": {"path": "/etc/plimsoll/congestion.key"}}]}
 REMOVED = {"results": [{"changed": True, "item": DROP_IN.format("daemon.service")}]}
 # By the name of a node: the units that are enabled on it, and what is set.
 WITH_DAEMON = [ENABLED, DAEMON], {"plimsoll_daemon": True}
@@ -400,6 +401,7 @@ NODES: Mapping[str, tuple[list[str], dict[str, Any]]] = {
     "region_file": (["plimsoll-catalogue.path"], {"plimsoll_catalogue_source": "region-file"}),
     "fetches": ([ENABLED], {"plimsoll_congestion_files": ["https://r/c.json"]}),
     "published": ([ENABLED, PUBLISH, FETCH], {}),
+    "another_key": ([ENABLED, PUBLISH], {"__agent_credentials_written": KEY}),
     "as_it_was": WITH_DAEMON,
     "rules": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_rules_written": {"changed": True}}),
     "rights_of_passes": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_drop_ins_written": written("enforce.timer")}),
@@ -427,8 +429,8 @@ def decided(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     )
     task = {
         "ansible.builtin.copy": {
-            "content": "{{ {'units': __agent_changed_timers | dict2items, 'restarts': __agent_daemon_restarts}"
-            " | to_json }}",
+            "content": "{{ {'units': __agent_changed_timers | dict2items, 'restarts': __agent_daemon_restarts,"
+            " 'congestion': __agent_congestion_restarts} | to_json }}",
             "dest": f"{ansible.home}/{{{{ inventory_hostname }}}}.json",
             "mode": "0600",
         }
@@ -467,6 +469,30 @@ def test_attachments_wake_the_refresher_only_where_it_asks_cinder(
 def test_congestion_is_fetched_where_it_has_files_and_published_where_there_is_a_key(decided: dict[str, Any]) -> None:
     assert units(decided, "fetches") == {ENABLED: True, FETCH: True}
     assert units(decided, "published") == {ENABLED: True, PUBLISH: False, FETCH: False}
+
+
+@pytest.mark.parametrize(
+    ("node", "restarts"), [("as_it_was", []), ("rules", [PUBLISH, FETCH]), ("another_key", [PUBLISH])]
+)
+def test_what_reads_settings_or_its_key_only_when_it_starts_is_restarted(
+    decided: dict[str, Any], node: str, restarts: list[str]
+) -> None:
+    """With the old key nodes refuse every file, and x returns to 1."""
+    assert decided[node]["congestion"] == restarts
+
+
+def test_a_retired_host_keeps_no_secret_that_the_role_wrote() -> None:
+    """Without plimsoll_retire_state its settings stay; a key that nodes trust must not."""
+    role = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
+    [task] = [
+        task
+        for play in yaml.safe_load((PLAYBOOKS / "retire.yml").read_text(encoding="utf-8"))
+        for task in play["tasks"]
+        if "credentials" in task["name"]
+    ]
+    names = [Path(each["path"]).name for each in role["__agent_secret_files"] if "__agent_etc" in each["path"]]
+    assert len(names) > 1
+    assert [name for name in names if f"'/etc/plimsoll/{name}'" not in task["loop"]] == []
 
 
 @pytest.mark.parametrize(
