@@ -140,14 +140,14 @@ class Circumstances:
     """The limits that QEMU reported when the run began; None where unknown."""
     after: Limits | None = None
     """The limits that QEMU reported after the run."""
-    reduced: bool = False
-    """plimsoll had reduced the limits under congestion: those ``before``, not the promised ones."""
     health_before: Health | None = None
     health_after: Health | None = None
     frozen: bool = False
     """The guest's file systems were frozen during the run."""
     moved: bool = False
     """The guest was migrated during the run."""
+    reduced: bool = False
+    """plimsoll had reduced the limits under congestion: those ``before``, not the promised ones."""
 
 
 @frozen(kw_only=True)

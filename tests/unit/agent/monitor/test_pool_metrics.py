@@ -11,7 +11,7 @@ from plimsoll_agent.monitor import prometheus_text
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.monitor.pool_metrics import PER_POOL, of_pools, promise
 from tests.unit.lastpasses import a_last_disk, a_name
-from tests.unit.node import FSID
+from tests.unit.node import FSID, uuid_of
 
 UNLIMITED = Limits()
 
@@ -47,7 +47,7 @@ def told(*disks: LastDisk) -> dict[tuple[str, ...], float]:
 
 
 def a_disk(number: int, actual: Limits | None, pool: str = "volumes", **other: object) -> LastDisk:
-    return a_last_disk(a_name(number, key=f"{number}/{pool}", pool=pool), actual=actual, **other)
+    return a_last_disk(a_name(number, key=f"{uuid_of(number)}/{pool}", pool=pool), actual=actual, **other)
 
 
 def test_an_unlimited_disk_and_an_unknown_one_are_counted_apart_and_never_as_zero() -> None:
@@ -81,9 +81,9 @@ def test_what_is_taken_is_of_reads_and_writes_of_all_disks_whose_rates_are_known
 def test_disks_that_share_a_limit_have_one_promise() -> None:
     shared = Limits(total_iops_sec=500, group_name="web")
     found = told(
-        a_last_disk(a_name(1, "vdb", key="1/b"), actual=shared),
-        a_last_disk(a_name(1, "vdc", key="1/c"), actual=shared),
-        a_last_disk(a_name(2, "vdb", key="2/b"), actual=shared),  # of another guest: another QEMU
+        a_last_disk(a_name(1, "vdb", key=f"{uuid_of(1)}/b"), actual=shared),
+        a_last_disk(a_name(1, "vdc", key=f"{uuid_of(1)}/c"), actual=shared),
+        a_last_disk(a_name(2, "vdb", key=f"{uuid_of(2)}/b"), actual=shared),  # of another guest: another QEMU
     )
     assert found["promised_operations_per_second", "volumes", "gold"] == 1000
     assert found["disks", "volumes", "gold"] == 3

@@ -297,7 +297,7 @@ def test_a_report_of_ceph_that_cannot_be_read_is_an_error_of_one_line(
     (tmp_path / "empty").touch()
     assert ran(RegionPromised, fake, *words, str(tmp_path / "empty"))[:2] == (1, "")
     assert [message.removeprefix(str(tmp_path))[:45] for message in caplog.messages] == [
-        "/none: cannot be read: No such file or direct",
+        "/none: cannot be read: no such file",
         ": cannot be read: Is a directory",
         "/empty: not a JSON object; write the output o",
     ]
