@@ -148,7 +148,7 @@ def test_a_session_measures_every_job_and_leaves_nothing(tmp_path: Path, shell: 
         assert [direction for direction, _ in measured.flows] == list(job(name).shares)
         assert measured.operations > 0
         assert measured.bytes == measured.operations * 16384
-        assert 0.9 < measured.seconds < 3
+        assert 0.9 < measured.seconds < 60  # no milliseconds
         assert measured.cpu_busy is not None
         assert measured.fio.startswith("fio-")
         assert not frozen
