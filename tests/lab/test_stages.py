@@ -227,20 +227,22 @@ def test_a_good_edit_arrives_in_one_region_and_in_the_other_it_is_as_before_to_t
     assert south.written() == before
 
 
+def said(guest: Guest, words: str) -> None:
+    done = guest.exec(["sh", "-c", words], timeout=300)
+    assert done.exit_code == 0, done.err
+
+
 @contextmanager
 def loaded(guest: Guest, iops: int) -> Iterator[None]:
     """Reads of its volume, so many a second where its limit lets them through."""
-    words = ["fio", "--name=load", f"--filename={FILE}", "--size=8M", "--bs=4k", "--direct=1", "--ioengine=libaio"]
-    fill = [*words, "--rw=write"]
-    assert guest.exec(fill, timeout=300).exit_code == 0
-    reads = [*words, "--rw=randread", "--iodepth=8", f"--rate_iops={iops}", "--time_based", "--runtime=1200"]
-    with ThreadPoolExecutor() as pool:
-        run = pool.submit(guest.exec, reads, timeout=1800)
-        try:
-            yield
-        finally:
-            guest.exec(["pkill", "fio"])
-            run.result()
+    words = f"fio --name=load --filename={FILE} --size=8M --bs=4k --direct=1 --ioengine=libaio --iodepth=8"
+    said(guest, f"{words} --rw=write")
+    reads = f"{words} --rw=randread --rate_iops={iops} --time_based --runtime=3600"
+    said(guest, f"{reads} >/dev/null 2>&1 & echo $! >/run/stages.pid")
+    try:
+        yield
+    finally:
+        said(guest, "kill $(cat /run/stages.pid); rm -f /run/stages.pid; true")
 
 
 @pytest.mark.quiet
