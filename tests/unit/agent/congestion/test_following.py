@@ -80,6 +80,16 @@ def test_an_expiry_far_in_the_future_is_a_wrong_clock_and_does_not_count() -> No
     assert follow(one(0.5), Factors(), NOON - timedelta(days=1), always)[POOL].x == 1
 
 
+def test_a_clock_that_was_set_back_over_the_last_move_lowers_nothing() -> None:
+    until = NOON + LASTS
+    pools = follow(one(0.5), Factors(), until + 10 * PERIOD, always)
+    xs = []
+    for period in range(4, 8):  # before that move, then on
+        pools = follow(pools, Factors(), until + period * PERIOD, always)
+        xs.append(pools[POOL].x)
+    assert xs == [0.6, 0.7, 0.8, 0.9]
+
+
 def test_whatever_is_published_there_are_few_moves_an_hour_and_the_way_back_takes_minutes() -> None:
     """Of random factors and losses: the moves of any hour, and the time until 1 after the last signal."""
     rng = random.Random(37)
