@@ -89,11 +89,11 @@ class _Aim:
     limits: Limits
 
 
-def with_reductions(outcomes: Sequence[Outcome], situation: Situation) -> list[Outcome]:
+def with_reductions(outcomes: Sequence[Outcome], situation: Situation, *, others: bool = True) -> list[Outcome]:
     """The outcomes, with the changes that lead to reduced limits, or back.
 
     A disk that is not reduced, and is not to be, keeps its outcome as it is. One whose own change is deferred, or
-    that is left alone or unknown now, follows or is restored in place of that.
+    that is left alone or unknown now, follows or is restored in place of that; without ``others`` it stays as it is.
     """
     following = situation.following
     pools = {pool for pool, each in following.pools.items() if each.x < 1}
@@ -104,8 +104,9 @@ def with_reductions(outcomes: Sequence[Outcome], situation: Situation) -> list[O
         guests.setdefault(outcome.disk.guest.uuid, []).append(outcome)
     aims: dict[str, _Aim] = {}
     for guest in guests.values():
+        meant = [o for o in guest if others or (o.change is not None and o.result.kind is Kind.PLANNED)]
         aims |= _as_groups(
-            guest, {o.disk.key: aim for o in guest if (aim := _aim(o, situation)) is not None}, situation
+            guest, {o.disk.key: aim for o in meant if (aim := _aim(o, situation)) is not None}, situation
         )
     return [_aimed(each, aims[each.disk.key], situation) if each.disk.key in aims else each for each in outcomes]
 

@@ -58,8 +58,8 @@ class Decider:
     """Of each observed disk, in their order."""
     lasting: bool = True
     """Its decisions last: the brake checks them, and they are remembered. Else they are only written."""
-    reduces: bool = True
-    """Other disks than those that it changes follow congestion, or are restored."""
+    restores: bool = True
+    """Disks whose own limits it does not change follow congestion, or are restored, too."""
 
 
 def by_sources(sources: tuple[Source, ...]) -> Decider:
@@ -117,7 +117,7 @@ def run_pass(
         stopwatch.ended("decide")
         healthy = frozenset[str]()
         if mode is not Mode.OBSERVE:  # in mode observe nothing is written, so no cluster is asked
-            outcomes = gated(caution.gate, outcomes, situation if plan.reduces else None)
+            outcomes = gated(caution.gate, outcomes, situation if plan.reduces else None, others=decider.restores)
             healthy = _healthy(caution.gate, outcomes)
             if mode is Mode.ENFORCE:
                 outcomes = _locked(outcomes, node_store, notes)
@@ -144,7 +144,7 @@ def run_pass(
                 pause=caution.paused,
                 retries_trial=not caution.on_event,
             )
-            if situation.following.saves and scope.everything and plan.reduces:
+            if situation.following.saves and scope.everything and plan.reduces and decider.restores:
                 applier.follow(situation.following.pools)
             try:
                 outcomes = applier.apply(outcomes, tell)
@@ -269,8 +269,11 @@ def _considered(
         stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
     of = len(outcomes)
     observation, outcomes = _in_scope(scope, observation, outcomes)
-    reduces = decider.reduces and mode is not Mode.OBSERVE and pause is None
-    outcomes = _some_deferred(outcomes, situation, caution, pause, stop, reduces=reduces)
+    reduces = mode is not Mode.OBSERVE and pause is None
+    outcomes = _some_deferred(outcomes, situation, caution, pause, stop)
+    if reduces:
+        outcomes = with_reductions(outcomes, situation, others=decider.restores)
+    outcomes = withheld(judged(outcomes))
     return Considered(
         situation=situation,
         seen=observation,
@@ -383,19 +386,15 @@ def _some_deferred(
     caution: Caution,
     pause: Reason | None,
     stop: Braked | None,
-    *,
-    reduces: bool,
 ) -> list[Outcome]:
-    """The outcomes, with planned changes deferred by the brake, a pause, unknown orders, an external change, or in
-    the same group; with what congestion makes of the others, if the pass ``reduces``.
-    """
+    """The outcomes, with planned changes deferred by the brake, a pause, unknown orders or an external change."""
     if stop is not None:
         outcomes = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in outcomes]
         outcomes = _as_saved(outcomes, situation)
     results = [_deferred(o, _reason_to_defer(o, situation, caution, pause)) for o in outcomes]
     if situation.orders_unknown is not None:
         results = [_not_raised(o, situation.orders_unknown) for o in judged(results)]
-    return withheld(judged(with_reductions(results, situation) if reduces else results))
+    return results
 
 
 def _as_saved(outcomes: Sequence[Outcome], situation: Situation) -> list[Outcome]:
@@ -441,15 +440,20 @@ def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
     return as_before if withdrawal is not None or as_before.change.direction is Direction.LOWER else deferral
 
 
-def gated(gate: Gate, outcomes: Sequence[Outcome], situation: Situation | None = None) -> list[Outcome]:
+def gated(
+    gate: Gate, outcomes: Sequence[Outcome], situation: Situation | None = None, *, others: bool = True
+) -> list[Outcome]:
     """The outcomes, with planned changes deferred by the health gate, which asks their clusters.
 
-    With a ``situation`` these disks' limits of before are reduced under congestion in place of the new ones.
+    With a ``situation`` these disks' limits of before are reduced under congestion in place of the new ones, if
+    ``others`` than those that change follow it.
     """
     changes = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
     reasons = gate.keeps(changes)
     results = [_deferred(o, reasons.get(o.disk.key)) for o in outcomes]
-    return withheld(judged(with_reductions(results, situation)) if situation is not None and reasons else results)
+    if situation is not None and reasons:
+        results = judged(with_reductions(results, situation, others=others))
+    return withheld(results)
 
 
 def _healthy(gate: Gate, outcomes: Iterable[Outcome]) -> frozenset[str]:

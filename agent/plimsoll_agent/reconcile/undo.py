@@ -36,7 +36,10 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.util.frozen import frozen, replace
 
 Agreed = Mapping[str, tuple[Limits, Limits]]
-"""What an operator was shown and agreed to, by ``Disk.key``: the actual limits, and those to restore."""
+"""What an operator was shown and agreed to, by ``Disk.key``: the actual limits, and those to restore.
+
+Of a disk that is reduced under congestion, the actual limits are those without that.
+"""
 
 
 @frozen
@@ -93,9 +96,9 @@ class UndoReport:
     def agreement(self) -> Agreed:
         """What an operator agrees to who was shown this report."""
         return {
-            undone.disk.key: (undone.change.before, undone.target)
+            undone.disk.key: (undone.actual, undone.target)
             for undone in self.undone
-            if undone.change is not None and undone.target is not None and undone.result.kind is Kind.PLANNED
+            if isinstance(undone.actual, Limits) and undone.target is not None and undone.result.kind is Kind.PLANNED
         }
 
 
@@ -144,7 +147,7 @@ def run_undo(
             situation,
             Mode.PLAN if read_only else Mode.ENFORCE,
             hypervisor=hypervisor,
-            decider=Decider(undo.outcomes, lasting=False),
+            decider=Decider(undo.outcomes, lasting=False, restores=False),
             node_store=node_store,
             notes=notes,
             bounds=bounds,

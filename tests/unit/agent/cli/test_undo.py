@@ -19,12 +19,14 @@ from plimsoll_agent.cli import undo as cli
 from plimsoll_agent.cli.undo import Undo
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
+from plimsoll_agent.congestion.following import Followed, Following
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.outcome import Kind, Result, Scope
 from plimsoll_agent.reconcile.undo import Undone
+from plimsoll_agent.rules.model import Match, Rule, UnderCongestion
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.util.frozen import replace
@@ -32,7 +34,7 @@ from tests.fakes import hangs, raising
 from tests.unit import told
 from tests.unit.agent.reconcile.test_undo import NEW, OLD, OTHERS, rules
 from tests.unit.daemonstatus import FULL
-from tests.unit.node import Node, guest, set_by_hand, uuid_of
+from tests.unit.node import FSID, Node, guest, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.values import a_disk, golden
 
@@ -101,6 +103,25 @@ def test_with_yes_all_is_put_back_at_once(shell: Shell) -> None:
     assert shell.undo("--yes") == 0
     assert shell.actual == [OLD] * 4
     assert "Undone: 4 lowered, in " in shell.out
+
+
+def test_of_disks_reduced_under_congestion_it_does_what_was_agreed_to_and_nothing_else(shell: Shell) -> None:
+    floor = Rule(name="all", match=Match(), congestion=UnderCongestion(Limits(total_iops_sec=10)))
+    shell.node.rules = replace(shell.node.rules, rules=(floor,))
+    shell.node.following = Following(
+        {
+            (FSID, pool): Followed(x=0.5, device_class="ssd", published=0.5, until=shell.node.now, generation=1)
+            for pool in ("volumes", "vms")
+        }
+    )
+    shell.node.run()
+    reduced = Limits(total_iops_sec=450)
+    assert shell.actual == [reduced] * 4
+    assert shell.undo("--guest", "instance-00000001", answer="y\n") == 0
+    assert "450 → 250 IOPS" in shell.out
+    assert shell.actual == [OLD, OLD, reduced, reduced]
+    assert shell.undo("--yes", since=datetime.now(UTC).isoformat()) == 0
+    assert shell.actual == [OLD, OLD, reduced, reduced]
 
 
 def test_beside_a_daemon_that_enforces_it_refuses_and_says_how_to_stop_it(
