@@ -72,6 +72,7 @@ leave() {
         done
         systemctl stop $timers $services || true
     fi
+    restore_reduced
     if [ -n "${PLIMSOLL_UNDO_SINCE:-}" ] &&
         ! $base/current/bin/plimsoll undo --since "$PLIMSOLL_UNDO_SINCE" --yes --all; then
         [ -z "$active" ] || systemctl start $active
@@ -87,6 +88,16 @@ leave() {
     for command in plimsoll check_plimsoll; do
         if [ "$(readlink /usr/local/bin/$command)" = $base/current/bin/$command ]; then rm -f /usr/local/bin/$command; fi
     done
+}
+
+# Nothing would do it later: only the daemon and passes restore what is reduced under congestion.
+restore_reduced() {
+    [ -e $state/factors.json ] || return 0
+    status=0
+    $base/current/bin/plimsoll pause --restore --reason 'plimsoll is removed' >&2 || status=$?
+    # It was paused by this. Otherwise it was paused before, and stays so.
+    case $status in 0 | 3) $base/current/bin/plimsoll resume --reason 'plimsoll is removed' > /dev/null || true ;; esac
+    [ $status = 0 ] || say "limits that are reduced under congestion may stay so, see above"
 }
 
 list_limits() {

@@ -27,12 +27,12 @@ class Node:
         self.programs = root / "programs"
         for directory in (self.state, self.metrics, self.programs):
             directory.mkdir(parents=True)
-        self._program(
+        self.program(
             root / "opt/plimsoll/current/bin/plimsoll",
             f'case "$*" in settings*) echo {self.metrics} ;; disk*) echo {LIST} ;; *) exit 1 ;; esac',
         )
 
-    def _program(self, path: Path, text: str) -> None:
+    def program(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
@@ -40,7 +40,7 @@ class Node:
     def owner_is_faster(self) -> None:
         """What root makes in the state directory by a name is a link before root writes to it."""
         real = shutil.which("mktemp")
-        self._program(
+        self.program(
             self.programs / "mktemp", f'made=$({real} "$@") && ln -sf {self.secret} "$made" && printf "%s" "$made"'
         )
 
@@ -77,6 +77,30 @@ def test_a_removal_lists_limits_in_a_file_that_only_root_may_read_and_a_purge_ke
     assert LIST in node.runs("postrm", "purge")
     assert node.left.read_text() == f"{LIST}\n"
     assert [*node.state.parent.glob("plimsoll*")] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "calls"), [(0, ["pause", "resume"]), (3, ["pause", "resume"]), (64, ["pause"]), (None, [])]
+)
+def test_a_removal_restores_what_is_reduced_under_congestion_and_ends_no_pause_of_an_operator(
+    node: Node, status: int | None, calls: list[str]
+) -> None:
+    """Without the daemon and its timer it would stay reduced until the guest is restarted. 64: already paused."""
+    if status is not None:
+        (node.state / "factors.json").touch()
+    log = node.root / "calls"
+    log.touch()
+    node.program(
+        node.root / "opt/plimsoll/current/bin/plimsoll",
+        f'case "$*" in pause*|resume*) echo "$*" >> {log} ;; disk*) echo {LIST} ;; esac\n'
+        f'case "$*" in pause*) exit {status} ;; esac',
+    )
+    said = node.runs("prerm", "remove")
+    called = [line.split() for line in log.read_text().splitlines()]
+    assert [words[0] for words in called] == calls
+    assert all("--restore" in words for words in called if words[0] == "pause")
+    assert ("may stay so" in said) is (status in (3, 64))
+    assert LIST in said
 
 
 def test_a_list_of_limits_that_fails_leaves_no_file_and_does_not_stop_the_removal(node: Node) -> None:
