@@ -384,7 +384,7 @@ def _lasting_bound(raw: object) -> Limits:
 
 def _congestion(raw: object) -> UnderCongestion:
     keys = _Keys(raw, {"share": _share_of_cluster, "floor": _lasting_bound})
-    keys.need("floor", ": without one these disks are never reduced, such as floor: {total_iops_sec: 50}")
+    keys.need("floor", ", such as floor: {total_iops_sec: 50}: without one these disks are never reduced")
     return UnderCongestion(**keys.done())
 
 
@@ -425,7 +425,9 @@ def _rule(raw: object) -> Rule:
         and keys.lacks("limits", "credits", "ceiling", "floor", "probe", "objective")
     ):
         switches = "".join(f"{name}: true, " for name in _SWITCHES)
-        keys.fault(f"has none of limits, credits, ceiling, floor, manage: false, {switches}probe and objective")
+        keys.fault(
+            f"has none of limits, credits, ceiling, floor, manage: false, {switches}probe, objective and congestion"
+        )
     match = values.get("match")
     # A guest's agent that runs one program can run any; and tenants choose what the other keys match.
     if "probe" in keys.given and match is not None and not (match.project or match.guest or match.volume):
@@ -455,7 +457,8 @@ def _above(floor: Limits | None, ceiling: Limits | None) -> Iterator[tuple[str, 
             (total, _sum(floor, [total]), " and ".join(parts), _sum(ceiling, parts)),
         ):
             if low > high > 0:
-                yield above.split()[0], f"{above} ({low}) are above the ceiling's {under} ({high})"
+                verb = "is" if above == total else "are"
+                yield above.split()[0], f"{above} ({low}) {verb} above the ceiling's {under} ({high})"
 
 
 def _sum(limits: Limits, names: list[str]) -> int:
