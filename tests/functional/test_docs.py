@@ -23,6 +23,7 @@ from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos.lint import LintCode, SpecFault
 from plimsoll_agent.qos.review import LooseEnd
 from plimsoll_agent.rules import loader
+from plimsoll_agent.store.record import SCHEMA_VERSION
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.main import Plimsoll
 from plimsoll_agent.util import locks
@@ -609,6 +610,12 @@ def test_every_verdict_of_a_probe_and_every_reason_stands_in_its_table_and_no_ot
     reasons = text.partition("\n.. _probe-codes:\n")[2].partition("\nWhat the limits allow\n")[0]
     told = re.findall(r"\* - ``(.+)``\n", text) + re.findall(r"^``(.+)``\n {4}\S", reasons, re.MULTILINE)
     assert sorted(told) == sorted([*probes.Verdict, *probes.Why])
+
+
+def test_the_page_of_state_files_has_the_version_of_the_record() -> None:
+    text, newest = (REFERENCE / "state.rst").read_text(), SCHEMA_VERSION
+    assert f"The schema, version {newest} (``PRAGMA user_version``): changes" in text
+    assert f"A file of version 2 (0.1.0) to {newest - 1} becomes one of version {newest} " in text
 
 
 def test_every_condition_of_a_state_file_is_told() -> None:
