@@ -104,9 +104,9 @@ def with_reductions(outcomes: Sequence[Outcome], situation: Situation, *, others
         guests.setdefault(outcome.disk.guest.uuid, []).append(outcome)
     aims: dict[str, _Aim] = {}
     for guest in guests.values():
-        meant = [o for o in guest if others or (o.change is not None and o.result.kind is Kind.PLANNED)]
+        members = [o for o in guest if others or (o.change is not None and o.result.kind is Kind.PLANNED)]
         aims |= _as_groups(
-            guest, {o.disk.key: aim for o in meant if (aim := _aim(o, situation)) is not None}, situation
+            guest, {o.disk.key: aim for o in members if (aim := _aim(o, situation)) is not None}, situation
         )
     return [_aimed(each, aims[each.disk.key], situation) if each.disk.key in aims else each for each in outcomes]
 
