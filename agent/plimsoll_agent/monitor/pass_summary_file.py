@@ -9,14 +9,14 @@ from typing import Any
 from plimsoll_agent.congestion.signal import Wait
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.reason import Reason
-from plimsoll_agent.model.usage import Reading
+from plimsoll_agent.model.usage import Rates, Reading
 from plimsoll_agent.monitor.pass_summary import LastDisk, LastPass, Totals
 from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.store.state import LAST_PASS, CorruptState, State, StateError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import as_json, count, data_of, maybe, number, several, value_of
-from plimsoll_agent.util.frozen import astuple
+from plimsoll_agent.util.frozen import astuple, names
 
 # A thousand disks are some 2 MiB.
 MOST_BYTES = 8 * 2**20
@@ -34,9 +34,19 @@ def load(state: State) -> LastPass | None:
             raise StateError(f"{path}: written by an older version; the next pass replaces it")
         if version < 5:
             value = {**value, "missing": []}
-        return _last_pass({**value, "servers": {}} if version == 3 else value)
+        return _last_pass(_from_3(value) if version == 3 else value)
 
     return decoding.load(path, MOST_BYTES, of, StateError, corrupt=CorruptState)
+
+
+def _from_3(value: Mapping[str, Any]) -> dict[str, Any]:
+    """It told neither the times of requests nor guests' servers, and the next pass does."""
+
+    def longer(numbers: list[object] | None) -> list[object] | None:
+        return None if numbers is None else [*numbers, None]
+
+    new = [disk | {"reading": longer(disk["reading"]), "rates": longer(disk["rates"])} for disk in value["disks"]]
+    return {**value, "servers": {}, "disks": new}
 
 
 def save(state: State, last: LastPass) -> None:
@@ -73,7 +83,7 @@ _OPTIONAL = "unread", "paused_guests", "hung_guests", "healthy", "guests_to_prob
 
 
 def _last_pass(value: Mapping[str, Any]) -> LastPass:
-    light = {(cluster, pool): Wait(*map(number, wait)) for cluster, pool, *wait in value["totals"].get("light", [])}
+    light = dict(several(_light, value["totals"].get("light", [])))
     of_other_form = {
         "version": value["plimsoll"],
         "disks": several(_disk, value["disks"]),
@@ -94,10 +104,24 @@ def _disk(value: Mapping[str, Any]) -> LastDisk:
     of_other_form = {
         "reason": Reason.from_record(value["reason"]),
         "reading": maybe(_reading, value["reading"]),
+        "rates": maybe(_rates, value["rates"]),
         "acknowledged": maybe(Reason.from_record, value["acknowledged"]),
     }
     return value_of(LastDisk, {**value, **of_other_form}, "saved", "unreduced", "device_class")
 
 
+def _light(value: Any) -> tuple[object, Wait]:
+    cluster, pool, seconds, requests = value
+    return (cluster, pool), Wait(number(seconds), number(requests))
+
+
 def _reading(value: Any) -> Reading:
+    if len(value) not in (6, 7):  # version 5 has no flushes
+        raise ValueError(f"{len(value)} counters")
     return value_of(Reading, {"at": value[0], "stats": value[1:]})
+
+
+def _rates(value: Any) -> Rates:
+    if len(value) != len(names(Rates)):
+        raise ValueError(f"{len(value)} rates")
+    return value_of(Rates, value)

@@ -6,14 +6,17 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from plimsoll_agent.model.acknowledged import Acknowledgement
+from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.holds import Hold
+from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.util import decoding
-from plimsoll_agent.util.decoding import as_json, data_of, value_of
+from plimsoll_agent.util.decoding import as_json, data_of, several, value_of
 from plimsoll_agent.util.frozen import frozen
 
 LOG = logging.getLogger(__name__)
@@ -69,8 +72,7 @@ def decoded(envelope: dict[str, Any], boot: str, path: Path) -> Memory:
     disks: dict[str, Remembered] = {}
     for key, value in {**envelope["disks"]}.items():
         try:
-            own = value if same_run else {**value, "attachment": None}
-            disks[key] = value_of(Remembered, own, *_LATER_PARTS)
+            disks[key] = _remembered(value, same_run)
         except decoding.UNREADABLE as error:  # plimsoll does not change a disk whose limits it does not remember
             why = decoding.complaint(error)
             LOG.warning("%s: the entry of disk %r cannot be read (%s) and is dropped", path, key, why)
@@ -84,8 +86,16 @@ def decoded(envelope: dict[str, Any], boot: str, path: Path) -> Memory:
         except decoding.UNREADABLE as error:  # then its disk is counted again
             why = decoding.complaint(error)
             LOG.warning("%s: the acknowledgement of disk %r cannot be read (%s) and is dropped", path, key, why)
-    brake = value_of(BrakeMemory, envelope, "let_through", "approved_rules", "stopped")
+    let_through = several(partial(value_of, Approval), envelope.get("let_through", []))
+    brake = value_of(BrakeMemory, {**envelope, "let_through": let_through}, "approved_rules", "stopped")
     return Memory(disks=disks, holds=holds, brake=brake, acknowledged=acknowledgements)
+
+
+def _remembered(value: Mapping[str, Any], same_run: bool) -> Remembered:
+    own = {**value} if same_run else {**value, "attachment": None}
+    if own.get("later"):
+        own["later"] = several(partial(value_of, Later), own["later"])
+    return value_of(Remembered, own, *_LATER_PARTS)
 
 
 def _lines(values: Iterable[tuple[str, str]]) -> str:

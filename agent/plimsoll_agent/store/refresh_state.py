@@ -158,4 +158,6 @@ def locked(path: Path) -> AbstractContextManager[None]:
 def _notes(value: Any) -> RefreshNotes:
     if value["version"] != VERSION:
         return RefreshNotes()
-    return value_of(RefreshNotes, value, "calls", "begun")  # which early releases did not write
+    # Early releases wrote neither ``calls`` nor ``begun``.
+    calls = value_of(Calls, value["calls"]) if "calls" in value else Calls()
+    return value_of(RefreshNotes, {**value, "calls": calls}, "begun")

@@ -77,7 +77,10 @@ def complaint(error: Exception) -> str:
 
 
 def value_of(kind: type[Value], data: object, *optional: str) -> Value:
-    """Of a class of ``frozen``; of its fields only the ``optional`` ones may be missing. Raises ``ValueError``."""
+    """Of a class of ``frozen``; of its fields only the ``optional`` ones may be missing. Raises ``ValueError``.
+
+    Of a class in it, any field with a default may be missing: read such a part by itself before.
+    """
     if isinstance(data, dict):
         for name in names(kind):
             if name not in data and name not in optional:

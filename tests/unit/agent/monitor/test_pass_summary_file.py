@@ -294,3 +294,17 @@ def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: Sta
     for name in whole:
         without = json.dumps({key: whole[key] for key in whole if key != name}).encode()
         assert (read(state, without) is None) == (name not in later)
+
+
+@pytest.mark.parametrize("part", ["rates", "reading", "light"])
+def test_numbers_that_are_too_few_or_too_many_are_not_taken_for_others(
+    state: State, whole: dict[str, Any], part: str
+) -> None:
+    rows: dict[str, list[Any]] = {"rates": [1.0] * 6, "reading": [1] * 7, "light": ["c", "p", 1.5, 2.0]}
+    for row in (rows[part][:-2], [*rows[part], 1]):
+        content = json.loads(json.dumps(whole))
+        if part == "light":
+            content["totals"]["light"] = [row]
+        else:
+            content["disks"][0][part] = row
+        assert read(state, json.dumps(content).encode()) is None

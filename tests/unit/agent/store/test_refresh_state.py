@@ -86,6 +86,17 @@ def test_notes_are_kept(tmp_path: Path) -> None:
     assert directory.load_notes() == notes
 
 
+def test_counts_of_calls_are_all_there_or_not_read(tmp_path: Path) -> None:
+    """A missing one is not zero."""
+    directory = RefreshDir(tmp_path)
+    directory.save_notes(RefreshNotes(calls=Calls(good=3, failed=2, of_service={})))
+    path = tmp_path / NAME
+    notes = json.loads(path.read_text())
+    del notes["calls"]["failed"]
+    path.write_text(json.dumps(notes))
+    assert directory.load_notes() == RefreshNotes()
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"version": 2}', '{"version": 1, "failures": -1}', "[" * 50_000])
 def test_notes_that_cannot_be_read_keep_nobody_from_asking(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)

@@ -325,6 +325,16 @@ def test_a_disk_whose_memory_is_damaged_is_forgotten_and_the_rest_is_not(
         assert KEY in caplog.text
 
 
+@pytest.mark.parametrize("part", ["at", "limits", "by_type", "source"])
+def test_what_is_desired_later_is_known_in_every_part_or_not_at_all(state: State, part: str) -> None:
+    """Without its volume type it would be taken for what no QoS spec gives."""
+    later = Later(at=SOON, limits=TIGHT, by_type="gold", source=Code.QOS_SPEC)
+    state.save_memory(replace(MEMORY, disks={KEY: replace(OLD, later=(later,))}))
+    envelope = json.loads(state.memory.read_text())
+    del envelope["disks"][KEY]["later"][0][part]
+    assert loaded(state, json.dumps(envelope)) == replace(MEMORY, disks={})
+
+
 @pytest.mark.parametrize(
     ("part", "value"),
     [
@@ -423,6 +433,7 @@ def test_a_memory_of_version_4_is_read_by_the_names_that_it_has(state: State, ol
         {"stopped": 7},
         {"approved_rules": 7},
         {"let_through": [{"digest": "0", "remove": 1}]},
+        {"let_through": [{"digest": "a" * 64}]},  # whether removals are approved is unknown
     ],
 )
 def test_a_memory_that_does_not_tell_what_was_judged_is_corrupt(state: State, damage: dict[str, object]) -> None:
