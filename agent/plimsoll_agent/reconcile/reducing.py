@@ -9,7 +9,8 @@ never leads above limits that were written before, or that the same pass may wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 
 from plimsoll_agent.congestion.reduction import is_reduction, written
 from plimsoll_agent.model.direction import Direction, direction, most_permissive
@@ -41,14 +42,19 @@ _OWN_LIMITS_STAY = (
 
 
 def recognised(
-    disks: Iterable[Disk], situation: Situation, lookup: Callable[[], Mapping[str, Intended]]
+    disks: Iterable[Disk],
+    situation: Situation,
+    lookup: Callable[[], Mapping[str, Intended]],
+    open_changes: Callable[[], Collection[str]] = tuple,
 ) -> tuple[Disk, ...]:
     """The disks; those that plimsoll has reduced as if they were not, with ``reduced``.
 
     ``lookup`` reads what the record has last of each disk, by ``Disk.key``: a pass that was killed may have
-    remembered nothing. It is called once, and only if a disk has limits that may be from such a pass.
+    remembered nothing. It is called once, and only if a disk has limits that may be from such a pass: less than those
+    that are remembered, or any others where its own change is one of the ``open_changes`` (``Disk.key``).
     """
     entries: list[Mapping[str, Intended]] = []
+    open_ones = cache(open_changes)
 
     def of_record(disk: Disk) -> Limits | None:
         if not entries:
@@ -57,10 +63,18 @@ def recognised(
         same = last is not None and (last.attachment, last.limits) == (disk.attachment, disk.actual)
         return last.of if last is not None and same else None
 
-    return tuple(_recognised(disk, situation.memory.get(disk.key), of_record) for disk in disks)
+    return tuple(
+        _recognised(disk, situation.memory.get(disk.key), of_record, lambda disk: disk.key in open_ones())
+        for disk in disks
+    )
 
 
-def _recognised(disk: Disk, entry: Remembered | None, of_record: Callable[[Disk], Limits | None]) -> Disk:
+def _recognised(
+    disk: Disk,
+    entry: Remembered | None,
+    of_record: Callable[[Disk], Limits | None],
+    is_unsettled: Callable[[Disk], bool],
+) -> Disk:
     actual = disk.actual
     if not isinstance(actual, Limits) or actual.unlimited or disk.drifted or disk.filters:
         return disk
@@ -68,7 +82,9 @@ def _recognised(disk: Disk, entry: Remembered | None, of_record: Callable[[Disk]
     if entry is not None and entry.attachment == disk.attachment:
         if entry.reduced == actual:
             of = entry.unreduced
-        elif any(last is not None and is_reduction(actual, last) for last in (entry.applied, entry.desired)):
+        elif actual not in (last_ones := (entry.applied, entry.desired)) and (
+            any(last is not None and is_reduction(actual, last) for last in last_ones) or is_unsettled(disk)
+        ):
             of = of_record(disk)
     elif (mark := disk.mark) is not None and mark.reduced:
         last = mark.applied or mark.desired

@@ -229,8 +229,7 @@ def _recalled(
     guests' marks have of them.
     """
     read_only = mode is Mode.PLAN
-    disks = recognised(observation.disks, situation, lambda: node_store.intended(situation.now))
-    observation = replace(observation, disks=disks)
+    observation = replace(observation, disks=_recognised(observation, situation, node_store))
     with notes.taking(Code.NOT_SETTLED):
         everything = looked_at.everything and not observation.unreachable
         ours = node_store.settle(observation.disks, situation, everything=everything, read_only=read_only)
@@ -238,6 +237,10 @@ def _recalled(
         situation = with_limits_of_before(situation, node_store)
     now = with_what_came(situation, observation.disks, node_store, notes, read_only=read_only)
     return observation, replace(now, accounts=with_arrivals(situation, now, observation.disks))
+
+
+def _recognised(observation: Observation, situation: Situation, node_store: NodeStore) -> tuple[Disk, ...]:
+    return recognised(observation.disks, situation, lambda: node_store.intended(situation.now), node_store.unsettled)
 
 
 def _considered(
@@ -312,6 +315,7 @@ def save_attachments(
     """
     scope = Scope()
     observation = observe(hypervisor, scope, clusters=caution.gate.clusters, at_once=at_once)
+    observation = replace(observation, disks=_recognised(observation, situation, node_store))
     ours = node_store.settle(observation.disks, situation, everything=False, read_only=True)
     situation = replace(situation, memory={**situation.memory, **ours})
     attachments = node_store.attachments(observation.disks, situation, unseen(observation, scope, situation))

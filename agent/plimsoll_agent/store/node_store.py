@@ -321,6 +321,13 @@ class NodeStore:
         except StateError:  # the pass reports it where it matters
             return {}
 
+    def unsettled(self) -> frozenset[str]:
+        """The disks, by ``Disk.key``, with a change whose result is unknown; none without a record."""
+        try:
+            return frozenset(change.disk.key for change in self._record.unsettled())
+        except StateError:  # the pass reports it where it matters
+            return frozenset()
+
     def save_factors(self, pools: Pools) -> None:
         with suppress(CorruptState):
             if self._state.load_factors() == pools:

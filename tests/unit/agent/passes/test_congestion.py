@@ -15,8 +15,10 @@ from plimsoll_agent.congestion.reduction import is_reduction
 from plimsoll_agent.messages.record import actual_lines, entry_line
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.outcome import Mode
+from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.actual import actual
@@ -228,6 +230,35 @@ def test_a_pass_that_is_killed_after_its_write_is_no_external_change(
     node.following = at(1)
     (change,) = changes(node.run())
     assert (change.direction, change.cause) == (Direction.RESTORE, Code.CONGESTION)
+
+
+def test_a_pass_that_is_killed_after_it_raised_reduced_limits_has_raised_them(
+    reduced: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    higher = Limits(total_iops_sec=5000)
+    reduced.rules = rules(higher, revision="2")
+    with monkeypatch.context() as patch:
+        for name in ("remember", "conclude"):
+            patch.setattr(NodeStore, name, lambda *_: (_ for _ in ()).throw(StateError("killed")))
+        reduced.run()
+    assert (reduced.disk(1).actual, entry(reduced)[1]) == (Limits(total_iops_sec=3650), GOLD)
+    assert kinds(reduced.run()) == ["in-sync"]
+    assert entry(reduced) == (higher, higher, Limits(total_iops_sec=3650))
+    assert reduced.recorded("result")[1:] == [("took",)]
+
+
+def test_what_a_refresh_finds_attached_is_not_reduced(node: Node) -> None:
+    node.catalogue = Unknown(because(Code.CATALOGUE_STALE))
+    node.run(Mode.OBSERVE)
+    node.catalogue, node.following = None, at(0.73)
+    node.run()
+    store, attachments = NodeStore(node.state, "tests"), node.state.load_attachments()
+    memory = store.recall(node.now, read_only=True).disks
+    unknown = Unknown(because(Code.CATALOGUE_STALE))
+    situation = Situation(now=node.now, rules=node.rules, memory=memory, catalogue=unknown, attachments=attachments)
+    save_attachments(situation, node.hypervisor, store, node.caution(store), 1)
+    assert node.state.load_attachments() == attachments
+    assert attachments.volumes
 
 
 def test_without_its_memory_the_record_tells_what_is_reduced(reduced: Node) -> None:
