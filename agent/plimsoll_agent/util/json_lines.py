@@ -18,10 +18,14 @@ from plimsoll_agent.util.decoding import UNREADABLE, complaint
 
 
 class JsonLines:
-    """``most`` are bytes; ``when`` says when a larger file may be moved away: ``while no return is under way``."""
+    """``most`` are bytes; ``when`` says when a larger file may be moved away: ``while no return is under way``.
 
-    def __init__(self, path: Path, most: int, error: type[PlimsollError], when: str) -> None:
+    ``parts`` of lines are left out in the middle too: releases before gave those of a return an end of line.
+    """
+
+    def __init__(self, path: Path, most: int, error: type[PlimsollError], when: str, *, parts: bool = False) -> None:
         self._path, self._most, self._error, self._when = path, most, error, when
+        self._parts = parts
 
     def read(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Each object with the number of its line, from 1. Raises the error for any other line, as it may count."""
@@ -29,8 +33,7 @@ class JsonLines:
         *lines, _ = whole.split(b"\n")
         for number, line in enumerate(lines, 1):
             content = line.strip(b"\0")  # which a failure of power may leave
-            # Returns of before gave such a part an end of line.
-            if not content or (content.startswith(b"{") and not content.endswith(b"}")):
+            if self._parts and (not content or (content.startswith(b"{") and not content.endswith(b"}"))):
                 continue
             try:
                 yield number, dict(json.loads(content))

@@ -83,7 +83,7 @@ def _named(target: Target) -> dict[str, object]:
 
 
 def _lines(path: Path) -> JsonLines:
-    return JsonLines(path, _LARGEST, JournalError, "while no return is under way")
+    return JsonLines(path, _LARGEST, JournalError, "while no return is under way", parts=True)
 
 
 def read(path: Path) -> list[Entry]:

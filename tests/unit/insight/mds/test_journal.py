@@ -44,6 +44,17 @@ def test_a_line_that_was_cut_off_is_of_nothing_done_and_the_next_one_is_whole(tm
         assert [each.step for each in journal.open_steps()] == [OFF, PIN]
 
 
+def test_a_line_in_the_middle_that_lost_its_end_is_refused_since_it_may_be_open(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    journal = Journal(path, "fsid", "one")
+    for step in (OFF, PIN):
+        journal.begin(step, NOW, "root")
+    first, rest = path.read_bytes().split(b"\n", 1)
+    path.write_bytes(first[:-5] + b"\n" + rest)
+    with pytest.raises(JournalError, match=r"record:1: is corrupt"):
+        journal.open_steps()
+
+
 def test_a_record_that_is_too_long_is_refused_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
