@@ -149,7 +149,7 @@ class DiskList(_DiskCommand, Listing):
             self.empty = self.closing[0]
         texts = [cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)]
         if any(_SPLITS.search(text) for text in texts):
-            self.closing = ("300/100: of reads and of writes; --wide names them.", *self.closing)
+            self.closing = ("n/m: n of reads, m of writes; --wide names them.", *self.closing)
         if any(BURST in text for text in texts):
             self.closing = (_BURSTS, *self.closing)
         return LIST_COLUMNS, rows

@@ -391,7 +391,7 @@ def test_a_disk_with_a_burst_is_one_line_on_a_narrow_terminal_and_whole_where_it
         assert plain(page)[51].startswith(("Hidden: ", "[1]")), "50 rows and their heads"
         assert len(rows) == 50
         assert "+: more in bursts; --wide shows them." in plain(page)
-        assert "300/100: of reads and of writes; --wide names them." in plain(page)
+        assert "n/m: n of reads, m of writes; --wide names them." in plain(page)
 
 
 def test_room_goes_where_it_makes_most_rows_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
