@@ -9,7 +9,7 @@ from rich.cells import cell_len
 WIDTHS = (80, 100, 120, 160, 200)
 _OF_TERMINALS = re.compile(
     r"\[\d+\]|…|\\|Hidden:|A|wider|terminal,?|or|-c|--wide|shows|them\.|all:|nodes:|[\d.]+\+|\+:|more|in|bursts;"
-    r"|[\d.]+\+?/[\d.]+\+?:?|of|reads|and|writes;|names"
+    r"|[\d.]+\+?/[\d.]+\+?|n/m:|[nm]|of|reads,|writes;|names"
 )
 """Words that a pipe does not get."""
 _APART = re.compile(r"^ *(IOPS|[KMGT]iB(/s)?|%|→)|→$")
