@@ -110,7 +110,11 @@ BROKEN: dict[str, tuple[str, object]] = {
     ),
     "state_files": (
         "plimsoll_agent.monitor.pass_summary_file.value_of",
-        lambda kind, data, *optional: kind(**{name: data[name] for name in names(kind) if name in data}),
+        lambda kind, data, *optional: (
+            kind(**{name: data[name] for name in names(kind) if name in data})
+            if isinstance(data, dict)
+            else value_of(kind, data, *optional)
+        ),
     ),
 }
 """For each target a part of its parser that sound input reaches, and what makes it read wrongly or fail."""
