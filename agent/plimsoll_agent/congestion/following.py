@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
+from typing import Annotated
+
+from msgspec import Meta
 
 from plimsoll_agent.congestion.law import TUNING, returned
 from plimsoll_agent.congestion.published import LASTS, Factors
 from plimsoll_agent.congestion.signal import PoolKey
+from plimsoll_agent.util.decoding import Count, Moment
 from plimsoll_agent.util.frozen import frozen, replace
 
 MOST_MOVES = 20
@@ -21,22 +25,23 @@ WITHIN = timedelta(hours=1)
 HYSTERESIS = 0.03
 """A factor that differs by less than this share of the present one is not applied, unless it is 1."""
 PERIOD = timedelta(seconds=TUNING.period)
+Ratio = Annotated[float, Meta(gt=0, le=1)]
 
 
 @frozen(kw_only=True)
 class Followed:
     """The factor of a pool on this node."""
 
-    x: float
+    x: Ratio
     """The one that is applied."""
     device_class: str
-    published: float
+    published: Ratio
     """The one that was published last,"""
-    until: datetime
+    until: Moment
     """which counts so long,"""
-    generation: int
+    generation: Count
     """in this generation of its file. An earlier one is refused."""
-    moves: tuple[datetime, ...] = ()
+    moves: tuple[Moment, ...] = ()
     """When ``x`` has changed in the last hour."""
 
 

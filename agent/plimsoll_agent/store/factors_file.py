@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from plimsoll_agent.congestion import law
 from plimsoll_agent.congestion.following import Followed, Pools
 from plimsoll_agent.congestion.signal import PoolKey
-from plimsoll_agent.util.decoding import count, several, text, time
+from plimsoll_agent.util.decoding import as_json, data_of, several, text, value_of
 
 VERSION = 1
 
 
 def encoded(pools: Pools) -> str:
     """The file's text, a pool a line."""
-    lines = ",".join(f"\n {json.dumps(_data(pool, each))}" for pool, each in sorted(pools.items()))
+    lines = ",".join(f"\n {as_json(_data(pool, each))}" for pool, each in sorted(pools.items()))
     return f'{{"version": {VERSION},\n"pools": [{lines}]}}\n'
 
 
@@ -26,24 +24,10 @@ def decoded(envelope: dict[str, Any]) -> dict[PoolKey, Followed]:
 
 def _data(pool: PoolKey, each: Followed) -> dict[str, object]:
     cluster, name = pool
-    return {
-        "cluster": cluster,
-        "pool": name,
-        "class": each.device_class,
-        "x": each.x,
-        "published": each.published,
-        "until": each.until.isoformat(),
-        "generation": each.generation,
-        "moves": [at.isoformat() for at in each.moves],
-    }
+    data = data_of(each)
+    return {"cluster": cluster, "pool": name, "class": data.pop("device_class"), **data}
 
 
 def _pool(value: Any) -> tuple[PoolKey, Followed]:
-    return (text(value["cluster"]), text(value["pool"])), Followed(
-        x=law.factor(value["x"]),
-        device_class=text(value["class"]),
-        published=law.factor(value["published"]),
-        until=time(value["until"]),
-        generation=count(value["generation"]),
-        moves=several(time, value["moves"]),
-    )
+    key = text(value["cluster"]), text(value["pool"])
+    return key, value_of(Followed, {**value, "device_class": value["class"]})
