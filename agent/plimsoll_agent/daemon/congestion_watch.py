@@ -23,7 +23,10 @@ class CongestionWatch:
         if settings.mode != "enforce":
             return False
         state = state_of(settings)
-        before, at = applied(state), now_of(state)
+        before = applied(state)
+        if not before and not settings.congestion.files:
+            return False
+        at = now_of(state)
         factors = congestion_actual(settings.congestion, settings.catalogue.directory, at)
         after = follow(before, factors, at, settings.congestion.enforces)
         targets = {
