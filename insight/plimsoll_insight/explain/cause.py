@@ -374,6 +374,8 @@ class _Around:
 
     def may_stand_still(self, intervals: Sequence[Interval], late: float) -> bool:
         """Whether no requests end any more, for the first time, and whether Ceph is well is unknown."""
+        if not intervals or intervals[-1].operations != 0 or intervals[-1].raised is not None:
+            return False
         runs = self._in_runs(intervals, late)
         before = _before(runs[:-1], late)
         return bool(
@@ -382,8 +384,6 @@ class _Around:
             and not _few(before)
             and [kind for kind, _ in runs].count(_Run.STOPPED) == 1
             and runs[-1][0] is _Run.STOPPED
-            and intervals[-1].operations == 0
-            and intervals[-1].raised is None
         )
 
     def without_overdue(self, intervals: Sequence[Interval], seconds: float) -> list[Interval]:
