@@ -26,6 +26,11 @@ class Direction(StrEnum):
     RAISE = "raise"
     REMOVE = "remove"
 
+    @property
+    def allows_more(self) -> bool:
+        """Whether a guest may get more than plimsoll let it have before: a restore only ends a reduction."""
+        return self in (Direction.RAISE, Direction.REMOVE)
+
     @classmethod
     def _missing_(cls, value: object) -> Direction | None:
         """The names in the record of 0.1.0."""

@@ -277,7 +277,7 @@ def without_record(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def _needs_record(change: Change) -> bool:
     """Whether it is not made without a record. A limit is restored then, but not reduced."""
-    return change.direction in (Direction.RAISE, Direction.REMOVE) or _only_reduces(change)
+    return change.direction.allows_more or _only_reduces(change)
 
 
 def _only_reduces(change: Change) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from plimsoll_agent.errors import PlimsollError, Rejected
 from plimsoll_agent.model.clusters import Cluster, Clusters
-from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.util.concurrency import side_by_side
@@ -107,7 +106,6 @@ BLOCKING_CHECKS = tuple(
 )
 
 
-_ASKED_FOR = (Direction.RAISE, Direction.REMOVE)
 Ask = Callable[[Cluster], ClusterHealth]
 """Raises ``PlimsollError`` where the health is unknown."""
 
@@ -137,7 +135,7 @@ class Gate:
 
     def asks_for(self, change: Change) -> bool:
         """Whether a cluster is asked before the change is made."""
-        return bool(self.blocking) and change.direction in _ASKED_FOR and not _ignores_health(change)
+        return bool(self.blocking) and change.direction.allows_more and not _ignores_health(change)
 
     def health(self, cluster: Cluster) -> ClusterHealth:
         """Raises ``PlimsollError`` where the health is unknown, or another cluster answers."""
