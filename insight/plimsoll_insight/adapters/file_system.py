@@ -45,15 +45,15 @@ class LiveFileSystems:
         """Of the daemons that are up, by their names. Raises ``PlimsollError``."""
         return answers.hosts(self.cluster.ask("mds", "metadata"))
 
-    def reading(self, name: str) -> Reading:
-        """Raises ``PlimsollError`` where no rank answers."""
+    def reading(self, name: str, *, loads: bool = False) -> Reading:
+        """``loads``: with those of directories. Raises ``PlimsollError`` where no rank answers."""
         file_system = named(self.all(), name)
         ranks: dict[int, RankReading] = {}
         errors = dict.fromkeys(file_system.inactive, "is not active")
 
         def ask(rank: int) -> RankReading | PlimsollError:
             try:
-                return self._rank(file_system.ranks[rank])
+                return self._rank(file_system.ranks[rank], loads=loads)
             except PlimsollError as error:
                 return error
 
@@ -66,9 +66,17 @@ class LiveFileSystems:
             raise Unreachable(f"no rank of {name} answered: {'; '.join(errors.values()) or 'none is active'}")
         return Reading(time.time(), dict(sorted(ranks.items())), errors)
 
-    def _rank(self, daemon: str) -> RankReading:
+    def _rank(self, daemon: str, *, loads: bool) -> RankReading:
         counters = answers.counters(self.tell(daemon, "perf", "dump"), daemon)
-        return RankReading(daemon, counters, answers.subtrees(self.tell(daemon, "get", "subtrees"), daemon))
+        subtrees = answers.subtrees(self.tell(daemon, "get", "subtrees"), daemon)
+        return RankReading(daemon, counters, subtrees, self._loads(daemon) if loads else None)
+
+    def _loads(self, daemon: str) -> dict[str, float] | None:
+        """None where it does not answer that: moves are known all the same."""
+        try:
+            return answers.loads(self.tell(daemon, "dump", "loads"), daemon)
+        except PlimsollError:
+            return None
 
     def in_force(self, daemon: str, name: str) -> str:
         """The value of an option that a daemon has. Raises ``PlimsollError``."""

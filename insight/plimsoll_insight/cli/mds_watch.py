@@ -6,12 +6,12 @@ import argparse
 import shlex
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count, islice
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plimsoll_agent.errors import CannotTell, PlimsollError, UsageError
 from plimsoll_agent.messages.tones import Tone
@@ -30,18 +30,17 @@ from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.mds import exports
 from plimsoll_insight.mds.moves import Move, most_within
 from plimsoll_insight.mds.verdict import WITHIN, MdsAnswer, MdsVerdict, judge, judge_moves, pins
-from plimsoll_insight.mds.watch import RankDid, Reading, Span, fragmented, ranks_of, spans, together
+from plimsoll_insight.mds.watch import RankDid, Reading, Span, fragmented, load_shares, ranks_of, spans, together
 from plimsoll_insight.slow.events import LogClock
 from plimsoll_monitoring.region.messages import seconds_words
-
-if TYPE_CHECKING:
-    from plimsoll_insight.adapters.file_system import LiveFileSystems
 
 _BY = ("rank", "directory", "time")
 _LEAST, _MOST = 1.0, 600.0
 _DEADLINE = 30.0
 _NAMED = 3
 """Directories in a sentence."""
+_LISTED = 0.01
+"""Directories that did not move are listed from this share of the load on."""
 _LEVEL = (
     "ceph config set mds debug_mds 4/5 has each export logged from then on; without logs, mds watch asks the ranks"
 )
@@ -66,9 +65,9 @@ class _View:
 class MdsWatch(LocalCommand, Listing):
     """List what the ranks of a CephFS do, and say whether its balancer is thrashing.
 
-    It watches all ranks for some time: requests, forwards, latency, sessions, cache, and which directories move from
-    rank to rank. Each --interval asks each rank for its counters and subtrees; at the end it names the directories
-    and says what to pin. It changes nothing: mds settle does.
+    It watches all ranks for some time: requests, forwards, latency, sessions, cache, which directories move from rank
+    to rank, and with --by directory which have the load. Each --interval asks each rank for its counters and
+    subtrees; at the end it names the directories and says what to pin. It changes nothing: mds settle does.
 
     Thrashing is a directory that moved 4 times within 10 minutes, or a tenth of the requests forwarded in the second
     half of the time. Uneven is one rank with nine tenths of the requests while another is idle.
@@ -135,7 +134,11 @@ class MdsWatch(LocalCommand, Listing):
         file_system = file_system_of(live.all(), parsed_args.fs)
         readings: list[Reading] = []
         with ended_early() as stop:
-            for reading in _readings(live, file_system.name, length, interval, stop):
+
+            def look() -> Reading:
+                return live.reading(file_system.name, loads=parsed_args.by == "directory")
+
+            for reading in _readings(look, length, interval, stop):
                 readings.append(reading)
                 self._say(
                     f"{file_system.name}: {durations.words(timedelta(seconds=reading.time - readings[0].time))}"
@@ -156,7 +159,7 @@ class MdsWatch(LocalCommand, Listing):
             stderr.flush()
 
 
-def _readings(live: LiveFileSystems, name: str, length: float, interval: float, stop: Event) -> Iterator[Reading]:
+def _readings(look: Callable[[], Reading], length: float, interval: float, stop: Event) -> Iterator[Reading]:
     """Raises ``PlimsollError`` where the first one fails; later what was read before counts."""
     end = time.monotonic() + length
     due = time.monotonic()
@@ -164,7 +167,7 @@ def _readings(live: LiveFileSystems, name: str, length: float, interval: float, 
     ranks: set[int] = set()
     for number in count(1):
         try:
-            reading = live.reading(name)
+            reading = look()
         except PlimsollError as error:
             if number == 1:
                 raise
@@ -247,7 +250,10 @@ def _next(view: _View) -> Iterator[str]:
 
 
 def _share(part: int, whole: int) -> Shown:
-    share = part / whole if whole else None
+    return _known_share(part / whole if whole else None)
+
+
+def _known_share(share: float | None) -> Shown:
     return Shown(None if share is None else round(share, 4), NOTHING if share is None else percent(share))
 
 
@@ -337,6 +343,7 @@ def _moment(time: float) -> Shown:
 
 DIRECTORY_COLUMNS = (
     Column("directory", most=60, least=20),
+    Column("load", right=True),
     Column("moves", right=True),
     Column("most_in_10_minutes", head="IN 10 MIN", right=True),
     Column("last", wraps=True),
@@ -346,20 +353,31 @@ DIRECTORY_COLUMNS = (
 
 
 def _directory_rows(view: _View) -> Iterator[Sequence[object]]:
-    """``moves`` are of all fragments of the directory, and ``most_in_10_minutes`` of that which moved most."""
+    """Those that moved, then others with much of the load. ``moves`` are of all fragments of the directory, and
+    ``most_in_10_minutes`` of that which moved most.
+    """
     last: dict[str, Move] = {}
     number: Counter[str] = Counter()
     for move in view.moves:
         last[move.directory.path] = move
         number[move.directory.path] += 1
-    owners = (view.last.owners or {}) if view.last else {}
-    now = ranks_of(last, owners)
-    for path, most in most_within(view.moves, WITHIN).items():
-        move, tone = last[path], Tone.WARNING if path in view.verdict.repeated else None
-        moment = datetime.fromtimestamp(move.time, UTC)
+    shares = load_shares(view.readings)
+    most = most_within(view.moves, WITHIN)
+    paths = dict.fromkeys((*most, *(path for path, share in shares.items() if share >= _LISTED)))
+    now = ranks_of(paths, (view.last.owners or {}) if view.last else {})
+    for path in paths:
+        share = shares.get(path, 0.0) if shares else None
+        tone = Tone.WARNING if path in view.verdict.repeated else None
         yield (
-            printable(path), number[path], Shown(most, str(most), tone),
-            Shown({"time": moment.isoformat(timespec="milliseconds"), "from": move.source, "to": move.target},
-                  f"{second(moment)} from {move.source} to {move.target}"),
+            printable(path), _known_share(share), number[path],
+            Shown(most.get(path, 0), str(most.get(path, 0)), tone), _last_move(last.get(path)),
             Shown(now[path] or None, ", ".join(map(str, now[path])) or NOTHING), view.verdict.answer.value,
         )  # fmt: skip
+
+
+def _last_move(move: Move | None) -> Shown:
+    if move is None:
+        return Shown(None, NOTHING)
+    moment = datetime.fromtimestamp(move.time, UTC)
+    return Shown({"time": moment.isoformat(timespec="milliseconds"), "from": move.source, "to": move.target},
+                 f"{second(moment)} from {move.source} to {move.target}")  # fmt: skip

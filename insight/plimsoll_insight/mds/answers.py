@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeVar
@@ -16,6 +17,11 @@ Value = TypeVar("Value")
 _OWN = "~"
 """What a path begins with that is a rank's own, as ``~mds0``: it never moves."""
 _INODE = re.compile(r"^0x([0-9a-f]+)\.?")
+_NO_NUMBER = re.compile(r'("halflife"|"meta_load"): -?(?:inf|nan)\b')
+"""``dump loads`` has the rate of an empty counter as ``-inf`` (16.2.15), which is no JSON."""
+_WEIGHTS = (1, 2, 1, 2, 4)
+"""What the balancer takes a read and a write of an inode, a listing, a fetch and a store of a directory for
+(``meta_load`` in Ceph's src/mds/mdstypes.h, the same from Jewel to Tentacle)."""
 
 
 class UnreadableAnswer(Rejected):
@@ -122,6 +128,22 @@ def _subtrees(roots: Sequence[Mapping[str, Any]]) -> Subtrees:
             at = directory(each["dir"]["path"], each["dir"]["dirfrag"])
             (own if flag(each["is_auth"]) else others)[at] = count(each["auth_first"])
     return Subtrees(own, others)
+
+
+def loads(answer: str, daemon: str) -> dict[str, float]:
+    """By path, how much of its work a rank had in the directory itself, by ``dump loads``: a sum of counters that
+    decay, of which only the share is of use. Raises ``UnreadableAnswer``.
+    """
+    return _read(_NO_NUMBER.sub(r"\1: null", answer), f"dump loads of mds.{daemon}", _loads)
+
+
+def _loads(dump: Mapping[str, Any]) -> dict[str, float]:
+    by_path: defaultdict[str, float] = defaultdict(float)
+    for each in dump["dirfrags"]:
+        counters = [number(one["value"]) for one in each["pop_me"]["Decay Counters"]]
+        path = directory(each["path"], each["dirfrag"]).path
+        by_path[path] += sum(weight * value for weight, value in zip(_WEIGHTS, counters, strict=True))
+    return dict(by_path)
 
 
 def directory(path: str, dirfrag: str) -> Directory:

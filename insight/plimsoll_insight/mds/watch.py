@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.mds.answers import Directory, Owners, RankCounters, Subtrees
-from plimsoll_insight.mds.moves import Move, moves
+from plimsoll_insight.mds.moves import Authority, Move, moves
 
 
 @frozen
 class RankReading:
-    """What a rank answered."""
+    """What a rank answered. ``loads`` are by path; None where it was not asked, or cannot tell."""
 
     daemon: str
     counters: RankCounters
     subtrees: Subtrees
+    loads: Mapping[str, float] | None = None
 
 
 @frozen
@@ -132,6 +134,32 @@ def _sum(first: RankDid, second: RankDid) -> RankDid:
     return RankDid(first.rank, *(getattr(first, name) + getattr(second, name) for name in names))
 
 
+def load_shares(readings: Sequence[Reading]) -> dict[str, float]:
+    """By path, the share of all ranks' load that the directory itself had, the mean of all readings that know it, the
+    most first. Empty where none knows it, or nothing was done.
+    """
+    every = [loads for reading in readings if (loads := _loads(reading)) is not None]
+    shares: defaultdict[str, float] = defaultdict(float)
+    for loads in every:
+        whole = sum(loads.values())
+        for path, load in loads.items():
+            shares[path] += load / whole / len(every) if whole else 0.0
+    return {path: share for path, share in sorted(shares.items(), key=lambda pair: -pair[1]) if share > 0}
+
+
+def _loads(reading: Reading) -> Mapping[str, float] | None:
+    """Of all ranks; None where one is unknown, and the shares of all others would be too large."""
+    if reading.errors:
+        return None
+    whole: defaultdict[str, float] = defaultdict(float)
+    for rank in reading.ranks.values():
+        if rank.loads is None:
+            return None
+        for path, load in rank.loads.items():
+            whole[path] += load
+    return whole
+
+
 def fragmented(owners: Owners) -> dict[str, list[int]]:
     """Directories of which several ranks have fragments, with these ranks."""
     ranks: dict[str, set[int]] = {}
@@ -141,5 +169,10 @@ def fragmented(owners: Owners) -> dict[str, list[int]]:
 
 
 def ranks_of(directories: Iterable[str], owners: Owners) -> dict[str, list[int]]:
-    """Which ranks have a root of each."""
-    return {path: sorted({rank for each, rank in owners.items() if each.path == path}) for path in directories}
+    """Which ranks have a root of each; where there is none, the one that has what is around it."""
+    authority = Authority(owners)
+    roots: defaultdict[str, set[int]] = defaultdict(set)
+    for each, rank in owners.items():
+        roots[each.path].add(rank)
+    around = {path: authority.of(Directory(path)) for path in directories}
+    return {path: sorted(roots[path]) or ([] if rank is None else [rank]) for path, rank in around.items()}

@@ -60,3 +60,21 @@ def test_a_value_of_another_section_or_for_some_daemons_is_not_that_of_all() -> 
     assert answers.stored(json.dumps(entries), "mds", "mds_bal_interval") is None
     entries.append({"section": "mds", "name": "mds_bal_interval", "value": "5", "mask": ""})
     assert answers.stored(json.dumps(entries), "mds", "mds_bal_interval") == "5"
+
+
+def test_the_load_of_a_directory_is_what_the_balancer_counts_in_all_its_fragments_and_not_below_it() -> None:
+    """As 16.2.15 prints them: rates of empty counters are no JSON."""
+
+    def entry(path: str, dirfrag: str, *own: float) -> str:
+        counters = ", ".join(f'{{"value": {value}, "halflife": -inf}}' for value in own)
+        below = '{"Decay Counters": [{"value": 900, "halflife": 2}]}'
+        return (f'{{"path": "{path}", "dirfrag": "{dirfrag}", "pop_me": {{"Decay Counters": [{counters}]}},'
+                f' "pop_nested": {below}}}')  # fmt: skip
+
+    each = (
+        entry("", "0x1", 0, 0, 0, 0, 0),
+        entry("/a", "0x10.0*", 1, 10, 100, 1000, 1e4),
+        entry("/a", "0x10.1*", 0, 1, 0, 0, 0),
+    )
+    loads = answers.loads(f'{{"dirfrags": [{", ".join(each)}], "mds_load": {{"meta_load": -inf}}}}', "a")
+    assert loads == {"/": 0, "/a": 1 + 20 + 100 + 2000 + 4e4 + 2}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.mds.answers import Subtrees
-from plimsoll_insight.mds.watch import fragmented, spans, together
+from plimsoll_insight.mds.watch import Reading, fragmented, load_shares, ranks_of, spans, together
 from tests.unit.insight.mds.ranks import counted, owned, reading
 
 OWNERS = owned({"/": 0, "/a": 1})
@@ -47,3 +51,24 @@ def test_a_directory_on_its_way_when_ranks_answered_has_not_gone_to_the_rank_aro
 def test_a_directory_is_in_pieces_where_several_ranks_have_it_and_not_where_they_have_what_is_below() -> None:
     owners = owned({"/": 0, "/a.0*": 1, "/a.1*": 2, "/b.0*": 1, "/b.1*": 1, "/c/d": 1, "/c": 2})
     assert fragmented(owners) == {"/a": [1, 2]}
+
+
+def loaded(*loads: Mapping[str, float] | None) -> Reading:
+    """Of as many ranks."""
+    whole = reading(0, OWNERS, {rank: counted() for rank, _ in enumerate(loads)})
+    return replace(whole, ranks={rank: replace(whole.ranks[rank], loads=each) for rank, each in enumerate(loads)})
+
+
+def test_shares_of_the_load_are_of_all_ranks_and_of_readings_that_know_each() -> None:
+    lost = replace(loaded({"/a": 1000}), errors={1: "no answer"})
+    readings = [loaded({"/a": 30, "/b": 0}, {"/a": 30, "/c": 40}), loaded({"/a": 5}, {"/c": 5}), lost,
+                loaded({"/a": 1000}, None)]  # fmt: skip
+    assert load_shares(readings) == pytest.approx({"/a": 0.55, "/c": 0.45})
+    assert load_shares([lost]) == {}
+    assert load_shares([loaded({"/a": 0})]) == {}
+
+
+def test_a_directory_is_on_the_ranks_that_have_a_part_of_it_else_on_that_of_what_is_around_it() -> None:
+    owners = owned({"/": 0, "/a.0*": 1, "/a.1*": 2, "/b": 1})
+    assert ranks_of(["/a", "/b/below", "/c"], owners) == {"/a": [1, 2], "/b/below": [1], "/c": [0]}
+    assert ranks_of(["/c"], {}) == {"/c": []}

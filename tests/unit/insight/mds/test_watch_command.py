@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.terminal.formats import Shown
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.cli import mds_watch
 from plimsoll_insight.cli.mds_watch import MdsWatch
 from plimsoll_insight.mds.moves import Move
@@ -30,14 +31,14 @@ def readings(monkeypatch: pytest.MonkeyPatch, *answers: object, hours: Iterable[
     monkeypatch.setattr(clock, "time", lambda: 3600.0 * next(jumps))
     monkeypatch.setattr(mds_watch, "time", clock)
 
-    def answer(_: str) -> object:
+    def answer() -> Any:
         one = next(rest)
         if isinstance(one, Exception):
             raise one
         return one
 
-    live: Any = SimpleNamespace(reading=answer)
-    seen: Iterator[Reading] = mds_watch._readings(live, "cephfs", len(answers) - 1.0, 1.0, clock)
+    stop: Any = clock
+    seen = mds_watch._readings(answer, len(answers) - 1.0, 1.0, stop)
     return [one for one, _ in zip(seen, answers, strict=False)]
 
 
@@ -88,3 +89,19 @@ def test_requests_of_a_time_in_which_no_rank_is_known_are_unknown_and_not_none()
     verdict = MdsVerdict(MdsAnswer.CANNOT_TELL, {}, None, None)
     [row] = mds_watch._time_rows(mds_watch._View(verdict, (), spans([whole, lost]), (whole, lost), ()))
     assert dict(zip(mds_watch.TIME_COLUMNS, row, strict=True))["requests_sec"] == mds_watch._rate(0, 0.0)
+
+
+def test_a_directory_with_much_of_the_load_is_listed_though_it_never_moved_and_an_unknown_load_is_not_none() -> None:
+    whole = reading(0, OWNERS, {0: counted()})
+    busy = replace(whole, ranks={0: replace(whole.ranks[0], loads={"/hot": 99.5, "/cold": 0.5})})
+    move = Move(3.0, next(iter(owned({"/moved": 0}))), 1, 0)
+    verdict = MdsVerdict(MdsAnswer.CALM, {}, None, None)
+
+    def rows(last: Reading) -> list[tuple[object, ...]]:
+        view = mds_watch._View(verdict, [move], (), (last,), ())
+        return [tuple(cell.machine_readable() if isinstance(cell, Shown) else cell for cell in row)
+                for row in mds_watch._directory_rows(view)]  # fmt: skip
+
+    last = {"time": "1970-01-01T00:00:03.000+00:00", "from": 1, "to": 0}
+    assert rows(busy) == [("/moved", 0, 1, 1, last, [0], "calm"), ("/hot", 0.995, 0, 0, None, [0], "calm")]
+    assert rows(whole) == [("/moved", None, 1, 1, last, [0], "calm")]
