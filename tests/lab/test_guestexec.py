@@ -50,10 +50,12 @@ class RealAgent:
         return GuestShell(self.ask, self.sleep, self.clock)
 
     def afterwards(self, script: str) -> None:
-        """Run it in the guest, out of the agent's own control group, once the agent has said so."""
+        """Run it in the guest, out of the agent's own control group, once the agent has said so and more."""
         unit = f"plimsoll-lab-{time.monotonic_ns()}"
-        done = self.guest.exec(["systemd-run", "--collect", f"--unit={unit}", "sh", "-c", f"sleep 0.3; {script}"])
+        waits = f"until [ -e /run/{unit} ]; do sleep 0.1; done; sleep 0.3"
+        done = self.guest.exec(["systemd-run", "--collect", f"--unit={unit}", "sh", "-c", f"{waits}; {script}"])
         assert done.exit_code == 0, done.err
+        self.guest.agent("guest-file-open", {"path": f"/run/{unit}", "mode": "w"})
 
 
 @pytest.fixture
