@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 _OWN = "~"
 """What a path begins with that is a rank's own, as ``~mds0``: it never moves."""
 _INODE = re.compile(r"^0x([0-9a-f]+)\.?")
-_NO_NUMBER = re.compile(r'("halflife"|"meta_load"): -?(?:inf|nan)\b')
+_NO_NUMBER = re.compile(r'("halflife"|"meta_load"): ?-?(?:inf|nan)\b')
 """``dump loads`` has the rate of an empty counter as ``-inf`` (16.2.15), which is no JSON."""
 _WEIGHTS = (1, 2, 1, 2, 4)
 """What the balancer takes a read and a write of an inode, a listing, a fetch and a store of a directory for

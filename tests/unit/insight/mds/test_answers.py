@@ -66,7 +66,7 @@ def test_the_load_of_a_directory_is_what_the_balancer_counts_in_all_its_fragment
     """As 16.2.15 prints them: rates of empty counters are no JSON."""
 
     def entry(path: str, dirfrag: str, *own: float) -> str:
-        counters = ", ".join(f'{{"value": {value}, "halflife": -inf}}' for value in own)
+        counters = ", ".join(f'{{"value": {value}, "halflife":-inf}}' for value in own)
         below = '{"Decay Counters": [{"value": 900, "halflife": 2}]}'
         return (f'{{"path": "{path}", "dirfrag": "{dirfrag}", "pop_me": {{"Decay Counters": [{counters}]}},'
                 f' "pop_nested": {below}}}')  # fmt: skip
@@ -76,5 +76,5 @@ def test_the_load_of_a_directory_is_what_the_balancer_counts_in_all_its_fragment
         entry("/a", "0x10.0*", 1, 10, 100, 1000, 1e4),
         entry("/a", "0x10.1*", 0, 1, 0, 0, 0),
     )
-    loads = answers.loads(f'{{"dirfrags": [{", ".join(each)}], "mds_load": {{"meta_load": -inf}}}}', "a")
+    loads = answers.loads(f'{{"dirfrags": [{", ".join(each)}], "mds_load": {{"meta_load":-inf}}}}', "a")
     assert loads == {"/": 0, "/a": 1 + 20 + 100 + 2000 + 4e4 + 2}
