@@ -102,8 +102,9 @@ def test_good_and_bad_balancing_are_told_apart(cloud: Cloud, ranks: FileSystem, 
     for run in range(RUNS):
         for load, period in (("own", 0.0), ("shared", 12.0)):
             with ranks.creating(f"/{load}-{run}", 4, WATCHED + 20, rate=RATE, period=period):
-                answer = watched(node, cloud, WATCHED)[0]["answer"]
-            print(load, run, answer)
+                rows = watched(node, cloud, WATCHED)
+            answer = rows[0]["answer"]
+            print(load, run, answer, [(row["requests_sec"], row["forwarded"]) for row in rows])
             if (answer == "thrashing") is (load == "own"):
                 wrong.append((load, run, answer))
     assert len(wrong) <= MOST_WRONG, wrong
