@@ -14,7 +14,7 @@ from plimsoll_agent.app.restoring import restore
 from plimsoll_agent.cli.hold import next_words
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
-from plimsoll_agent.messages.sentences import disk_name, unreachable_words, words
+from plimsoll_agent.messages.sentences import disk_name, note_words, unreachable_words, words
 from plimsoll_agent.model.approvals import LEAST_DIGITS, Approval, digest_of_change
 from plimsoll_agent.model.entries import Event, Happening
 from plimsoll_agent.model.limits import Limits
@@ -272,7 +272,11 @@ class PauseNode(_NodeDecision, NodeCommand):
             self.app.stdout.write(f"{disk_name(outcome.disk)} stays reduced: {words(outcome.result.reason)}\n")
         for guest in report.unreachable_guests:
             self.app.stdout.write(f"{unreachable_words(guest)}\n")
-        return 3 if rest or report.unreachable_guests else 0
+        for note in report.notes:
+            self.warn_of(note_words(note))
+        # Then only the guests' marks say what is reduced.
+        is_unknown = {Code.MEMORY_SET_ASIDE, Code.RECORD_SET_ASIDE} <= {note.code for note in report.notes}
+        return 3 if rest or report.unreachable_guests or is_unknown else 0
 
 
 class ResumeNode(_NodeDecision):

@@ -44,22 +44,20 @@ _OWN_LIMITS_STAY = (
 def recognised(
     disks: Iterable[Disk],
     situation: Situation,
-    lookup: Callable[[], Mapping[str, Intended]],
+    lookup: Callable[[Disk], Intended | None],
     open_changes: Callable[[], Collection[str]] = tuple,
 ) -> tuple[Disk, ...]:
     """The disks; those that plimsoll has reduced as if they were not, with ``reduced``.
 
-    ``lookup`` reads what the record has last of each disk, by ``Disk.key``: a pass that was killed may have
-    remembered nothing. It is called once, and only if a disk has limits that may be from such a pass: less than those
-    that are remembered, or any others where its own change is one of the ``open_changes`` (``Disk.key``).
+    ``lookup`` reads what the record has last of a disk: a pass that was killed may have remembered nothing, and the
+    memory may be lost. It is called only if the disk has limits that may be from such a pass: less than those that
+    are remembered, or any others of an attachment that is not remembered, or where its own change is one of the
+    ``open_changes`` (``Disk.key``).
     """
-    entries: list[Mapping[str, Intended]] = []
     open_ones = cache(open_changes)
 
     def of_record(disk: Disk) -> Limits | None:
-        if not entries:
-            entries.append(lookup())
-        last = entries[0].get(disk.key)
+        last = lookup(disk)
         same = last is not None and (last.attachment, last.limits) == (disk.attachment, disk.actual)
         return last.of if last is not None and same else None
 
@@ -79,17 +77,17 @@ def _recognised(
     if not isinstance(actual, Limits) or actual.unlimited or disk.drifted or disk.filters:
         return disk
     of: Limits | None = None
-    if entry is not None and entry.attachment == disk.attachment:
-        if entry.reduced == actual:
-            of = entry.unreduced
-        elif actual not in (last_ones := (entry.applied, entry.desired)) and (
-            any(last is not None and is_reduction(actual, last) for last in last_ones) or is_unsettled(disk)
-        ):
-            of = of_record(disk)
-    elif (mark := disk.mark) is not None and mark.reduced:
-        last = mark.applied or mark.desired
+    here = entry is not None and entry.attachment == disk.attachment
+    if entry is not None and here and entry.reduced == actual:
+        of = entry.unreduced
+    elif not here and disk.mark is not None and disk.mark.reduced:
+        last = disk.mark.applied or disk.mark.desired
         of = last if last is not None and is_reduction(actual, last) else None
-    elif entry is None:
+    elif entry is None or (
+        actual not in (last_ones := (entry.applied, entry.desired))
+        # A memory that was rebuilt from the record is of no attachment.
+        and (not here or any(each and is_reduction(actual, each) for each in last_ones) or is_unsettled(disk))
+    ):
         of = of_record(disk)
     return disk if of is None or of == actual else replace(disk, actual=of, defined=of, reduced=actual)
 

@@ -111,6 +111,9 @@ def run_pass(
         observation, situation = _recalled(observation, look_at, situation, mode, node_store, notes)
         if scope.everything and mode is not Mode.PLAN:
             situation = without_what_left(situation, hypervisor, node_store)
+        if situation.following.pools and mode is not Mode.PLAN:
+            with notes.taking(Code.NO_RESULTS):
+                node_store.take_back_reductions(observation.disks, situation)
         attachments = situation.attachments
         plan = _considered(observation, look_at, scope, situation, mode, decider, node_store, caution)
         situation, observation, outcomes, stop = plan.situation, plan.seen, plan.outcomes, plan.stop
@@ -240,7 +243,7 @@ def _recalled(
 
 
 def _recognised(observation: Observation, situation: Situation, node_store: NodeStore) -> tuple[Disk, ...]:
-    return recognised(observation.disks, situation, lambda: node_store.intended(situation.now), node_store.unsettled)
+    return recognised(observation.disks, situation, node_store.intended, node_store.unsettled)
 
 
 def _considered(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 
 from plimsoll_agent.model.disk import DiskName
@@ -16,7 +16,6 @@ from plimsoll_agent.store.reductions import Intended
 from plimsoll_agent.util.frozen import frozen, replace
 
 _WITHOUT_EFFECT = (Ending.REFUSED, Ending.NOT_SENT, Ending.DID_NOT_TAKE)
-_EVER = datetime.min.replace(tzinfo=UTC)
 _NAMED = """
 SELECT * FROM change WHERE disk IN
 (SELECT disk FROM change WHERE ? IN (volume_id, guest_name, guest_uuid) OR lower(?) = guest_uuid) ORDER BY id
@@ -56,7 +55,7 @@ def actual(record: Record, moment: datetime, guest: str, disk: str | None) -> li
         changes = [attempt for row in rows for attempt in change_of(row).attempts]
     reductions = {
         key: each
-        for key, each in record_query.intended(record, _EVER, moment, guest).items()
+        for key, each in record_query.reduced_at(record, moment, guest).items()
         if _is_meant(each.disk, guest, disk)
     }
     changes = [change for change in changes if _is_meant(change.disk, guest, disk)]

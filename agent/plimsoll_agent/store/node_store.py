@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
@@ -46,7 +46,6 @@ LOG = logging.getLogger(__name__)
 _TRIAL = "trial"
 """The name of its lock, among those of guests."""
 _AS_WHOLE = "what was spent of bursts is unknown, they count as whole"
-_REDUCED_WITHIN = timedelta(days=1)
 _LONGEST_TRIAL = 60.0
 """Seconds; each of its few calls has a deadline."""
 
@@ -314,12 +313,35 @@ class NodeStore:
         """Record what these changes do under congestion, or what stays where they ``failed``."""
         self._record.note(reductions.events(changes, now, self._by, failed=failed))
 
-    def intended(self, now: datetime) -> Mapping[str, Intended]:
-        """What the record has last of each disk that was reduced lately, by ``Disk.key``; nothing without one."""
+    def take_back_reductions(self, disks: Iterable[Disk], situation: Situation) -> None:
+        """Record which of the reductions that a killed pass had intended had no effect.
+
+        What that pass intended is newer than what is remembered. Guests that something else changes now are left out.
+        """
+        seen = [(disk, entry.seen) for disk in disks if (entry := situation.memory.get(disk.key)) is not None]
+        if not seen:
+            return
+        last = record_query.reductions_since(self._record, min(at for _, at in seen))
+        pairs = [
+            (disk, its)
+            for disk, at in seen
+            if (its := last.get(disk.key)) is not None
+            and its.at > at
+            and its.attachment == disk.attachment
+            and isinstance(disk.in_force, Limits)
+            and its.limits != disk.in_force
+        ]
+        if pairs:
+            conflicts = self.lock({disk.guest.uuid for disk, _ in pairs})
+            ours = [(disk, its) for disk, its in pairs if disk.guest.uuid not in conflicts]
+            self._record.note(reductions.without_effect(ours, situation.now, self._by))
+
+    def intended(self, disk: Disk) -> Intended | None:
+        """What the record has last of a disk that was reduced; None without one."""
         try:
-            return record_query.intended(self._record, now - _REDUCED_WITHIN)
+            return record_query.last_reduction(self._record, disk.named)
         except StateError:  # the pass reports it where it matters
-            return {}
+            return None
 
     def unsettled(self) -> frozenset[str]:
         """The disks, by ``Disk.key``, with a change whose result is unknown; none without a record."""

@@ -9,7 +9,9 @@ import heapq
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
+from itertools import takewhile
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.entries import TAKEN, Entry, RecordedChange, RecordedEvent
@@ -221,7 +223,7 @@ SELECT * FROM event AS ended WHERE what = 'hold-ended' AND at < ? AND NOT EXISTS
 """
 
 _REDUCTIONS = """
-SELECT * FROM event WHERE what = 'congestion' AND at >= ? AND at <= ? AND instr(reason, ?) > 0 ORDER BY id
+SELECT * FROM event WHERE what = 'congestion' AND instr(lower(reason), lower(?)) > 0 ORDER BY id DESC
 """
 
 
@@ -268,10 +270,36 @@ def begun(record: Record) -> RecordedEvent | None:
     return next(iter(_events(record, _BEGUN)), None)
 
 
-def intended(record: Record, since: datetime, until: datetime | None = None, word: str = "") -> dict[str, Intended]:
+def reduced_at(record: Record, moment: datetime, word: str = "") -> dict[str, Intended]:
     """What was written last under congestion of each disk, by ``Disk.key``; ``word`` is in each of the entries."""
-    events = _events(record, _REDUCTIONS, stamp(since), "~" if until is None else stamp(until), word)
-    return {each.disk.key: each for event in events for each in reductions.intended(event)}
+    last: dict[str, Intended] = {}
+    with _reductions(record, word) as newest_first:
+        for each in newest_first:
+            if each.at <= moment:
+                last.setdefault(each.disk.key, each)
+    return last
+
+
+def last_reduction(record: Record, disk: DiskName) -> Intended | None:
+    """What was written last of a disk under congestion."""
+    with _reductions(record, disk.guest_uuid) as newest_first:
+        return next((each for each in newest_first if each.disk.key == disk.key), None)
+
+
+def reductions_since(record: Record, since: datetime) -> dict[str, Intended]:
+    """What was written since then under congestion of each disk, the last by ``Disk.key``."""
+    last: dict[str, Intended] = {}
+    with _reductions(record, "") as newest_first:
+        for each in takewhile(lambda each: each.at > since, newest_first):
+            last.setdefault(each.disk.key, each)
+    return last
+
+
+@contextmanager
+def _reductions(record: Record, word: str) -> Iterator[Iterator[Intended]]:
+    with record.look() as database:
+        rows = iter(()) if database is None else database.execute(_REDUCTIONS, (word,))
+        yield reductions.standing(map(event_of, rows))
 
 
 def holds_over(record: Record, before: datetime) -> dict[str, datetime]:

@@ -1,7 +1,8 @@
 """What was written under congestion, as entries of the record: one for each pass and device class.
 
 An entry has the limits of each disk that it changed, with and without the reduction; the newest one of a disk counts.
-It is written before the limits are. For changes that failed there is another one with the limits that stayed.
+It is written before the limits are. For changes without an effect there is another one with the limits that stayed,
+which takes back the one before.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from plimsoll_agent.model.disk import DiskName
+from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.entries import Event, Happening, RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
@@ -34,6 +35,8 @@ class Intended:
     x: float
     cluster: str
     device_class: str
+    failed: bool = False
+    """It had no effect, and these limits stayed."""
 
     @property
     def is_reduced(self) -> bool:
@@ -42,20 +45,42 @@ class Intended:
 
 def events(changes: Iterable[Change], now: datetime, by: str, *, failed: bool = False) -> list[Event]:
     """An entry for each class and factor; of changes that ``failed`` with the limits of before."""
-    rows: dict[tuple[str, str, float], list[dict[str, object]]] = {}
+    rows: list[tuple[_Key, _Row]] = []
     for change in changes:
-        reduction = change.reduction
+        reduction, limits = change.reduction, change.before if failed else change.after
         if reduction is not None:
-            key = (reduction.cluster, reduction.device_class, reduction.x)
-            limits = change.before if failed else change.after
-            rows.setdefault(key, []).append(
-                {
-                    "disk": asdict(change.disk.named),
-                    "attachment": change.disk.attachment,
-                    "limits": limits.in_effect(),
-                    "of": reduction.of.in_effect(),
-                }
-            )
+            of = reduction.own.before if failed and reduction.own is not None else reduction.of
+            rows.append(((reduction.cluster, reduction.device_class, reduction.x), _row(change.disk, limits, of)))
+    return _entries(rows, now, by, failed=failed)
+
+
+def without_effect(pairs: Iterable[tuple[Disk, Intended]], now: datetime, by: str) -> list[Event]:
+    """As ``events`` of changes that failed, of disks that have other limits than was intended."""
+    rows = [
+        ((last.cluster, last.device_class, last.x), _row(disk, disk.in_force, disk.actual))
+        for disk, last in pairs
+        if isinstance(disk.in_force, Limits) and isinstance(disk.actual, Limits)
+    ]
+    return _entries(rows, now, by, failed=True)
+
+
+_Key = tuple[str, str, float]
+_Row = Mapping[str, object]
+
+
+def _row(disk: Disk, limits: Limits, of: Limits) -> _Row:
+    return {
+        "disk": asdict(disk.named),
+        "attachment": disk.attachment,
+        "limits": limits.in_effect(),
+        "of": of.in_effect(),
+    }
+
+
+def _entries(rows: Iterable[tuple[_Key, _Row]], now: datetime, by: str, *, failed: bool) -> list[Event]:
+    by_key: dict[_Key, list[_Row]] = {}
+    for key, row in rows:
+        by_key.setdefault(key, []).append(row)
     return [
         Event(
             at=now,
@@ -68,12 +93,26 @@ def events(changes: Iterable[Change], now: datetime, by: str, *, failed: bool = 
                 **{"class": name, DISKS: disks} | ({"failed": True} if failed else {}),
             ),
         )
-        for (cluster, name, x), disks in sorted(rows.items(), key=lambda row: row[0])
+        for (cluster, name, x), disks in sorted(by_key.items(), key=lambda row: row[0])
     ]
 
 
-def intended(event: RecordedEvent) -> Iterator[Intended]:
-    """The disks of an entry. Raises what ``decoding.UNREADABLE`` names."""
+def standing(newest_first: Iterable[RecordedEvent]) -> Iterator[Intended]:
+    """What was written, the newest first, without that which had no effect.
+
+    Raises what ``decoding.UNREADABLE`` names.
+    """
+    taken_back: set[str] = set()
+    for each in (each for event in newest_first for each in _intended(event)):
+        if each.failed:
+            taken_back.add(each.disk.key)
+        elif each.disk.key in taken_back:
+            taken_back.remove(each.disk.key)
+        else:
+            yield each
+
+
+def _intended(event: RecordedEvent) -> Iterator[Intended]:
     facts: Mapping[str, Any] = {} if event.reason is None else event.reason.facts
     rows: Sequence[Mapping[str, Any]] = facts.get(DISKS) or ()
     for row in rows:
@@ -87,4 +126,5 @@ def intended(event: RecordedEvent) -> Iterator[Intended]:
             x=float(facts["x"]),
             cluster=text(facts["cluster"]),
             device_class=text(facts["class"]),
+            failed=facts.get("failed") is True,
         )

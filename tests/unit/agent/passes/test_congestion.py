@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,13 @@ from plimsoll_agent.cli.approve import PauseNode
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.congestion.following import Followed, Following
 from plimsoll_agent.congestion.reduction import is_reduction
+from plimsoll_agent.errors import Rejected
 from plimsoll_agent.messages.record import actual_lines, entry_line
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.reconcile.limit_writer import Writer
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
@@ -26,7 +29,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
-from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON
 
@@ -135,7 +138,7 @@ def test_the_record_has_one_entry_a_pass_and_class_and_no_change(tmp_path: Path)
     record = Record(node.state.record)
     (entry,) = record_query.entries(record, record_query.Selection(reason="congestion"))
     assert "4 disks, ssd of cluster bcebd1ee: reduced, x is 0.73" in entry_line(entry)
-    intended = record_query.intended(record, NOON)
+    intended = record_query.reduced_at(record, node.now)
     assert {each.limits for each in intended.values()} == {LOWER}
     assert len(intended) == 4
 
@@ -178,6 +181,40 @@ def test_a_pause_restores_only_where_it_is_asked_to_and_writes_nothing_else(
     assert person.types(PauseNode, *words, settings=settings, hypervisor=reduced.hypervisor, stdin=Terminal("")) == 0
     assert (reduced.disk(1).actual, reduced.disk(2).actual) == (after, Limits(total_iops_sec=7))
     assert ("1 disk restored" in person.out) == bool(restores)
+
+
+@pytest.mark.parametrize("attached_with", [None, GOLD])
+def test_without_memory_and_marks_a_pause_restores_what_the_record_has(
+    tmp_path: Path, attached_with: Limits | None
+) -> None:
+    """Also a disk that had its limits when it was attached: the record has no change of it."""
+    always = rules(GOLD, Rule(name="gold", match=Match(), limits=GOLD, override=True))
+    node = Node(made(tmp_path / "state"), guest(1, a_volume(1, attached_with)), rules=always)
+    node.run()
+    node.following = at(0.73)
+    node.run()
+    assert node.disk(1).actual == LOWER
+    node.state.memory.unlink()
+    node.hypervisor.lose_marks()
+    person = Person()
+    settings = replace(config.load([], []), state_dir=node.state.directory, pause_file=tmp_path / "paused")
+    assert person.types(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=node.hypervisor) == 0
+    assert (node.disk(1).actual, person.out.splitlines()[-1]) == (GOLD, "1 disk restored.")
+    node.following, node.ceph.raised = at(1), ("SLOW_OPS",)
+    assert kinds(node.run()) == ["in-sync"]
+
+
+def test_a_pause_that_can_read_neither_memory_nor_record_does_not_say_that_all_is_restored(
+    reduced: Node, tmp_path: Path
+) -> None:
+    for path in (reduced.state.memory, reduced.state.record):
+        path.write_bytes(b"damaged")
+    person = Person()
+    settings = replace(config.load([], []), state_dir=reduced.state.directory, pause_file=tmp_path / "paused")
+    reduced.hypervisor.lose_marks()
+    assert person.types(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=reduced.hypervisor) == 3
+    assert "memory.json" in person.err
+    assert "record.sqlite" in person.err
 
 
 @pytest.mark.parametrize("limits", [None, Limits(total_iops_sec=900)])
@@ -230,6 +267,52 @@ def test_a_pass_that_is_killed_after_its_write_is_no_external_change(
     node.following = at(1)
     (change,) = changes(node.run())
     assert (change.direction, change.cause) == (Direction.RESTORE, Code.CONGESTION)
+
+
+def limits_at(node: Node, moment: datetime) -> tuple[Limits | None, Limits | None]:
+    """Those of the disk by the record, and those without a reduction."""
+    (state,) = actual(Record(node.state.record), moment, uuid_of(1).upper(), "vda")
+    return state.limits, None if state.reduction is None else state.reduction.of
+
+
+def test_what_a_killed_pass_intended_and_did_not_write_was_never_in_force(
+    reduced: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reduced.following = at(0.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(Writer, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        for name in ("remember", "conclude"):
+            patch.setattr(NodeStore, name, lambda *_: (_ for _ in ()).throw(StateError("killed")))
+        with pytest.raises(KeyboardInterrupt):
+            reduced.run()
+    killed = reduced.now
+    reduced.following = at(0.73)
+    assert kinds(reduced.run()) == ["in-sync"]
+    for moment in (killed, reduced.now):
+        assert limits_at(reduced, moment) == (LOWER, GOLD)
+
+
+def test_a_change_that_fails_while_reduced_leaves_the_limits_and_the_factor_of_before(reduced: Node) -> None:
+    silver = Limits(total_iops_sec=2000)
+    reduced.rules, reduced.following = rules(silver, revision="2"), at(0.5)
+    fail = Rejected("no")
+
+    def refuse() -> None:
+        raise fail
+
+    reduced.hypervisor.before["set_limits"] = refuse
+    assert kinds(reduced.run()) == ["failed"]
+    assert limits_at(reduced, reduced.now + timedelta(minutes=1)) == (LOWER, GOLD)
+    entries = record_query.entries(Record(reduced.state.record), record_query.Selection(reason="congestion"))
+    *_, last = (event.reason for event in entries)
+    assert last is not None
+    facts: dict[str, Any] = {**last.facts}
+    (row,) = facts["members"]
+    assert facts["failed"] is True
+    assert (Limits.from_mapping(row["limits"]), Limits.from_mapping(row["of"])) == (LOWER, GOLD)
+    assert kinds(reduced.run()) == ["changed"]
+    moment = reduced.now + timedelta(minutes=1)
+    assert limits_at(reduced, moment) == (Limits(total_iops_sec=1000), silver)
 
 
 def test_a_pass_that_is_killed_after_it_raised_reduced_limits_has_raised_them(
