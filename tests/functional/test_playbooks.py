@@ -390,12 +390,17 @@ def written(unit: str, changed: bool = True) -> dict[str, Any]:
 
 KEY = {"results": [{"changed": True, "item": {"path": "/etc/plimsoll/congestion.key"}}]}
 REMOVED = {"results": [{"changed": True, "item": DROP_IN.format("daemon.service")}]}
+CHANGED = {"changed": True}
 # By the name of a node: the units that are enabled on it, and what is set.
 WITH_DAEMON = [ENABLED, DAEMON], {"plimsoll_daemon": True}
 NODES: Mapping[str, tuple[list[str], dict[str, Any]]] = {
     "to_daemon": ([ENABLED], {"plimsoll_daemon": True}),
     "from_daemon": ([ENABLED, DAEMON], {}),
     "stopped": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
+    "never_reduced": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
+    "stopped_before": ([], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
+    "enforces": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_mode": "enforce", "__agent_settings_written": CHANGED}),
+    "observes": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_settings_written": CHANGED}),
     "kept": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "kept"}),
     "openstack": (["plimsoll-catalogue.path"], {"plimsoll_catalogue_source": "openstack"}),
     "region_file": (["plimsoll-catalogue.path"], {"plimsoll_catalogue_source": "region-file"}),
@@ -420,7 +425,14 @@ def decided(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     ansible = Ansible(collections, tmp_path_factory.mktemp("units"))
     defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text(encoding="utf-8"))
     hosts = {
-        name: defaults | variables | {"__agent_node": {"plimsoll": {"current": "1.0.0", "timers": enabled}}}
+        name: defaults
+        | variables
+        | {
+            "__agent_node": {
+                "plimsoll": {"current": "1.0.0", "timers": enabled},
+                "paths": [] if name == "never_reduced" else ["/var/lib/plimsoll/factors.json"],
+            }
+        }
         for name, (enabled, variables) in NODES.items()
     }
     connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
@@ -430,7 +442,7 @@ def decided(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     task = {
         "ansible.builtin.copy": {
             "content": "{{ {'units': __agent_changed_timers | dict2items, 'restarts': __agent_daemon_restarts,"
-            " 'congestion': __agent_congestion_restarts} | to_json }}",
+            " 'congestion': __agent_congestion_restarts, 'restores': __agent_restores} | to_json }}",
             "dest": f"{ansible.home}/{{{{ inventory_hostname }}}}.json",
             "mode": "0600",
         }
@@ -508,6 +520,25 @@ def test_a_retired_host_keeps_no_secret_that_the_role_wrote() -> None:
 )
 def test_a_daemon_is_restarted_for_other_rights_only(decided: dict[str, Any], node: str, restarts: bool) -> None:
     assert decided[node]["restarts"] is restarts
+
+
+@pytest.mark.parametrize(
+    ("node", "restores"),
+    [
+        ("stopped", True),
+        ("stopped_before", False),
+        ("never_reduced", False),
+        ("observes", True),
+        ("enforces", False),
+        ("as_it_was", False),
+        ("from_daemon", False),
+        ("kept", False),
+    ],
+)
+def test_limits_are_restored_before_no_pass_does_so_any_more(
+    decided: dict[str, Any], node: str, restores: bool
+) -> None:
+    assert decided[node]["restores"] is restores
 
 
 # --- the rehearsal

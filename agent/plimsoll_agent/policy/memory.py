@@ -239,8 +239,8 @@ def remembered_after(change: Change, entry: Remembered, now: datetime) -> Rememb
     own, reduction = change.own, change.reduction
     if own is not None:
         entry = _after_own(own, entry, now)
-    elif entry.applied is not None and change.after == change.unreduced:
-        entry = replace(entry, applied=change.after)  # with as much of its bursts as is saved now
+    elif entry.applied is not None:
+        entry = replace(entry, applied=change.unreduced)  # with as much of its bursts as is saved now
     if reduction is None or change.after == reduction.of:
         return replace(entry, reduced=None, unreduced=None)
     return replace(entry, reduced=change.after, unreduced=reduction.of)

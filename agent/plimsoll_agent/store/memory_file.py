@@ -21,11 +21,11 @@ from plimsoll_agent.util.frozen import frozen
 
 LOG = logging.getLogger(__name__)
 
-VERSION = 6
+VERSION = 7
 Entry = TypeVar("Entry", Hold, Acknowledgement)
 MOST_REMEMBERED = 6 * 2**20
 """The most bytes for disks, enough for some 8,000: tenants could create any number of guests."""
-_LATER_PARTS = "later", "mark", "source", "released", "taken_over", "pending", "reduced", "unreduced"
+_LATER_PARTS = "later", "mark", "source", "released", "taken_over"
 """Not in files of earlier releases."""
 
 
@@ -87,7 +87,7 @@ def decoded(envelope: dict[str, Any], boot: str, path: Path) -> Memory:
             why = decoding.complaint(error)
             LOG.warning("%s: the acknowledgement of disk %r cannot be read (%s) and is dropped", path, key, why)
     let_through = several(partial(value_of, Approval), envelope.get("let_through", []))
-    brake = value_of(BrakeMemory, {**envelope, "let_through": let_through}, "approved_rules", "stopped")
+    brake = value_of(BrakeMemory, {**envelope, "let_through": let_through}, "stopped")
     return Memory(disks=disks, holds=holds, brake=brake, acknowledged=acknowledgements)
 
 
@@ -137,7 +137,14 @@ def _memory_from_5(envelope: dict[str, Any]) -> dict[str, Any]:
     return envelope | {"version": 6, "acknowledged": {}}
 
 
-MIGRATIONS = {3: _memory_from_3, 4: _memory_from_4, 5: _memory_from_5}
+def _memory_from_6(envelope: dict[str, Any]) -> dict[str, Any]:
+    """Version 6 knew of no reduction, no change that is not in force yet, and no rules that an operator approved."""
+    added = dict.fromkeys(("pending", "reduced", "unreduced"))
+    disks = {key: added | old if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()}
+    return {"approved_rules": None} | envelope | {"version": 7, "disks": disks}
+
+
+MIGRATIONS = {3: _memory_from_3, 4: _memory_from_4, 5: _memory_from_5, 6: _memory_from_6}
 """By the version from which each migrates."""
 
 

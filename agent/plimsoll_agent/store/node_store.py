@@ -318,13 +318,13 @@ class NodeStore:
 
         What that pass intended is newer than what is remembered. Guests that something else changes now are left out.
         """
-        seen = [(disk, entry.seen) for disk in disks if (entry := situation.memory.get(disk.key)) is not None]
-        if not seen:
+        sights = [(disk, entry.seen) for disk in disks if (entry := situation.memory.get(disk.key)) is not None]
+        if not sights:
             return
-        last = record_query.reductions_since(self._record, min(at for _, at in seen))
+        last = record_query.reductions_since(self._record, min(at for _, at in sights))
         pairs = [
             (disk, its)
-            for disk, at in seen
+            for disk, at in sights
             if (its := last.get(disk.key)) is not None
             and its.at > at
             and its.attachment == disk.attachment

@@ -230,10 +230,10 @@ def test_a_pass_goes_on_where_one_of_0_1_0_ended(of_0_1_0: Path) -> None:
 
 def test_a_downgrade_is_refused_and_its_pass_stops_with_every_hold_kept(of_0_1_0: Path) -> None:
     path = of_0_1_0 / "state" / MEMORY.name
-    set_version(path, 7)
+    set_version(path, 8)
     before, node = path.read_bytes(), Node(of_0_1_0 / "state", guest(1))
     assert found(of_0_1_0)[MEMORY.name].bad
-    with pytest.raises(StateError, match=r"written by a newer plimsoll \(version 7, known up to 6\)"):
+    with pytest.raises(StateError, match=r"written by a newer plimsoll \(version 8, known up to 7\)"):
         node.run()
     assert path.read_bytes() == before
     assert node.hypervisor.writes == []

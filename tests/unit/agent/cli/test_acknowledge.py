@@ -169,4 +169,4 @@ def test_a_memory_without_acknowledgements_is_that_of_the_version_before(shell: 
     assert memory is not None
     assert memory.acknowledged == {}
     assert shell.add() == 0
-    assert json.loads(shell.state.memory.read_text())["version"] == 6
+    assert json.loads(shell.state.memory.read_text())["version"] == 7

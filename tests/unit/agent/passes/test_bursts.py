@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.congestion.following import Followed, Following
 from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.messages import explain
 from plimsoll_agent.messages.sentences import words as words_of
@@ -15,12 +17,12 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.monitor import pass_summary
 from plimsoll_agent.monitor.pass_summary import PassSetting
 from plimsoll_agent.reconcile.outcome import Mode, PassReport
-from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
-from tests.unit.node import FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+from tests.unit.node import FSID, FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
 from tests.unit.values import NOON
 
 BURST = Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
@@ -104,6 +106,22 @@ def test_the_burst_grows_again_with_what_is_saved_and_nothing_calls_that_externa
     assert lengths == sorted(lengths)
     assert len(set(lengths)) <= 6  # 30, 38, 48, 60 by a quarter more, and the last to the whole
     assert bursting.node.memory[next(iter(bursting.node.memory))].desired == BURST
+
+
+def test_what_is_saved_while_the_disk_is_reduced_is_no_external_change(bursting: Bursting) -> None:
+    """Half of the burst is spent, and comes back while there is none."""
+    node = bursting.node
+    reduced = Rule(name="all", match=Match(), congestion=UnderCongestion(Limits(total_iops_sec=10)))
+    node.rules = Rules(default=BURST, rules=(reduced,))
+    factor = Followed(x=0.5, device_class="ssd", published=0.5, until=NOON + timedelta(days=1), generation=1)
+    causes = set()
+    for x in (0.5, 0.4, 0.3, 0.3, 1.0):
+        node.following = Following({(FSID, "volumes"): replace(factor, x=x)})
+        bursting.spend(0, 20)
+        causes |= {each.cause for each in changes(bursting.run())}
+    assert causes == {Code.CONGESTION}
+    assert {entry.reverts for entry in node.memory.values()} == {0}
+    assert 30 < bursting.length() < 60
 
 
 def test_an_unhealthy_cluster_gets_no_longer_burst(bursting: Bursting) -> None:

@@ -211,8 +211,9 @@ def test_a_pause_that_can_read_neither_memory_nor_record_does_not_say_that_all_i
         path.write_bytes(b"damaged")
     person = Person()
     settings = replace(config.load([], []), state_dir=reduced.state.directory, pause_file=tmp_path / "paused")
-    reduced.hypervisor.lose_marks()
-    assert person.types(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=reduced.hypervisor) == 3
+    here = reduced.hypervisor
+    here.lose_marks()
+    assert person.types(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=here) == 3
     assert "memory.json" in person.err
     assert "record.sqlite" in person.err
 

@@ -405,7 +405,7 @@ def test_a_memory_of_0_1_0_is_read_whole_and_written_as_one_of_today(state: Stat
         (DB_VDB, None, year, "root", "as it is"),
     ]
     state.save_memory(memory)
-    assert json.loads(state.memory.read_text())["version"] == state_module.MEMORY.version == 6
+    assert json.loads(state.memory.read_text())["version"] == state_module.MEMORY.version == 7
     assert state.load_memory() == memory
 
 
@@ -421,6 +421,22 @@ def test_a_memory_of_version_4_is_read_by_the_names_that_it_has(state: State, ol
     assert (memory.disks[WEB_VDB].restore_to, memory.brake.judged) == (Limits(total_iops_sec=250), "a1b2")
     for disk in memory.disks.values():
         assert (disk.by_rules, disk.revision, disk.source) == (("night",), "a1b2", Code.CHANGED_OVER_QMP)
+
+
+def test_a_memory_of_version_6_has_nothing_reduced_and_nothing_pending(state: State) -> None:
+    """One of version 7 that lacks such a part was damaged: a reduced disk would count as changed externally."""
+    state.save_memory(MEMORY)
+    parts = {"pending", "reduced", "unreduced"}
+    whole = json.loads(state.memory.read_text())
+    disks = {key: {name: its[name] for name in its.keys() - parts} for key, its in whole["disks"].items()}
+    older = {name: whole[name] for name in whole.keys() - {"approved_rules"}} | {"disks": disks}
+    memory = loaded(state, json.dumps(older | {"version": 6}))
+    assert memory.disks.keys() == MEMORY.disks.keys()
+    assert {(disk.pending, disk.reduced, disk.unreduced) for disk in memory.disks.values()} == {(None, None, None)}
+    assert memory.brake.approved_rules is None
+    assert loaded(state, json.dumps(whole | {"disks": disks})).disks == {}
+    with pytest.raises(CorruptState, match="approved_rules is missing"):
+        loaded(state, json.dumps({**older, "version": 7}))
 
 
 @pytest.mark.parametrize(
