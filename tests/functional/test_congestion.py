@@ -8,6 +8,7 @@ Another machine published hdd at 0.6 until now, and for a second cluster 0.5 in 
 from __future__ import annotations
 
 import json
+import logging
 import socket
 import subprocess
 import time
@@ -316,6 +317,7 @@ def etcd(tmp_path: Path) -> Iterator[Etcd]:
 def test_of_two_machines_one_publishes_and_the_other_goes_on_once_its_lock_has_ended(
     site: Site, etcd: Etcd, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     settings = replace(site.settings, probe=replace(site.settings.probe, coordination=etcd.url))
     first, second = site.publisher(settings), site.publisher(settings)
     moments = (datetime.fromtimestamp(END, UTC) + PERIOD * number for number in range(10))
@@ -324,7 +326,9 @@ def test_of_two_machines_one_publishes_and_the_other_goes_on_once_its_lock_has_e
         return publisher.period(next(moments), 0.0) is not None
 
     assert [publishes(each) for each in (first, second, first, second)] == [True, False, True, False]
-    assert f"another node of the region holds congestion:{FSID}" in caplog.text
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("INFO", f"cluster {FSID} is not published here: another node of the region holds congestion:{FSID}")
+    ]
     etcd.kill()
     assert not publishes(first)
     etcd.start()

@@ -57,16 +57,17 @@ def write_for_ever(path: Path, told: int) -> None:
         record.conclude([Conclusion(id_, Ending.DONE) for id_ in ids[1:]], NOON + timedelta(seconds=1))
 
 
-def killed_writer(path: Path, after: float) -> list[int]:
-    """The ids that a writer knew of when it was killed, in the middle of whatever it did."""
+def killed_writer(path: Path, passes: int, after: float) -> list[int]:
+    """The ids that a writer knew of when it was killed, so many seconds after it told those of so many passes."""
     read, told = os.pipe()
     writer = in_child(lambda: write_for_ever(path, told))
     os.close(told)
     with os.fdopen(read, "rb") as output:
         assert output.readline() == b"ready\n"
+        first = [output.readline() for _ in range(passes)]
         time.sleep(after)
         os.kill(writer, signal.SIGKILL)
-        *whole, _ = output.read().split(b"\n")
+        *whole, _ = b"".join([*first, output.read()]).split(b"\n")
     _, status = os.waitpid(writer, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL, "it ended before"
     return [int(id_) for line in whole for id_ in line.split()]
@@ -75,8 +76,8 @@ def killed_writer(path: Path, after: float) -> list[int]:
 def test_a_killed_writer_leaves_no_gap_and_no_intent_that_was_promised_is_lost(tmp_path: Path) -> None:
     path, promised, chance = tmp_path / "record.sqlite", 0, random.Random(20261120)
     kills = depth.count(quick=5, landing=25, soak=200)
-    for _ in range(kills):
-        ids = killed_writer(path, chance.uniform(0, 0.15))
+    for number in range(kills):
+        ids = killed_writer(path, number % 3, chance.uniform(0, 0.15))
         record = Record(path)
         if not path.exists():
             assert not ids, "an intent was promised before there was a file"
@@ -93,9 +94,9 @@ def test_a_killed_writer_leaves_no_gap_and_no_intent_that_was_promised_is_lost(t
 def test_a_migration_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
     path, chance = tmp_path / "record.sqlite", random.Random(20261121)
     versions = set()
-    for _ in range(depth.count(quick=3, landing=10, soak=100)):
+    for number in range(depth.count(quick=3, landing=10, soak=100)):
         shutil.copyfile(OF_0_1_0 / "record.sqlite", path)
-        ids = killed_writer(path, chance.uniform(0, 0.12))
+        ids = killed_writer(path, number % 2, chance.uniform(0, 0.12))
         assert record_query.verify(Record(path)).faults == ()
         with closing(sqlite3.connect(path)) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()

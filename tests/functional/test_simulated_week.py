@@ -18,6 +18,7 @@ from tests.week import (
     STEP,
     At,
     Fired,
+    Labels,
     Node,
     ago,
     fired,
@@ -514,13 +515,19 @@ def ranks_forward_few_requests_or_of_few(there: Nodes, begin: int, end: int) -> 
 
 
 C1 = {"cluster": "c1", "device_class": "ssd"}
+C2 = {"cluster": "c2", "device_class": "ssd"}
 
 
-def publishing(node: Node, last: At = ago(15), begin: int = 0) -> Node:  # noqa: B008  # a value
-    """It publishes the factors of c1, of which ssd is not congested."""
+def publishing(
+    node: Node,
+    last: At = ago(15),  # noqa: B008  # a value
+    begin: int = 0,
+    of: Labels = C1,
+) -> Node:
+    """It publishes the factors of a cluster, of which ssd is not congested."""
     node.is_("plimsoll_congestion_published_timestamp_seconds", last, begin)
-    node.is_("plimsoll_congestion_factor", 1, begin, **C1)
-    node.is_("plimsoll_congestion_state", 1, begin, action="full", why="", **C1)
+    node.is_("plimsoll_congestion_factor", 1, begin, **of)
+    node.is_("plimsoll_congestion_state", 1, begin, action="full", why="", **of)
     return node
 
 
@@ -576,21 +583,22 @@ def congested_for_hours(there: Nodes, begin: int, end: int) -> None:
     publishing(there[0]).is_("plimsoll_congestion_factor", lambda step: 0.6 + step % 3 / 10, begin, end, **C1)
 
 
-def futile(node: Node, begin: int, end: int) -> None:
-    node.is_("plimsoll_congestion_state", lambda _: None, begin, end, action="full", why="", **C1)
-    node.is_("plimsoll_congestion_state", 1, begin, end, action="ineffective", why="", **C1)
+def futile(node: Node, begin: int, end: int, of: Labels = C1) -> None:
+    node.is_("plimsoll_congestion_state", lambda _: None, begin, end, action="full", why="", **of)
+    node.is_("plimsoll_congestion_state", 1, begin, end, action="ineffective", why="", **of)
 
 
 @fault(("PlimsollCongestionIneffective", "warning", C1), hours=1.5, after=1)
 def load_of_others(there: Nodes, begin: int, end: int) -> None:
+    """On nodes of another region, which shares the cluster."""
     futile(publishing(there[0]), begin, end)
-    there[1].is_("plimsoll_disks_reduced", 4, begin - 2, begin, **C1)
-    there[1].is_("plimsoll_disks_reduced", 1, begin, end, **C1)
+    there[1].is_("plimsoll_disks_reduced", 4, begin - 2, begin, region="another", **C1)
+    there[1].is_("plimsoll_disks_reduced", 1, begin, end, region="another", **C1)
 
 
 @fault()
 def load_of_others_where_no_limit_is_written_for_it(there: Nodes, begin: int, end: int) -> None:
-    futile(publishing(there[0]), begin, end)
+    futile(publishing(there[0], of=C2), begin, end, of=C2)
 
 
 @fault(hours=30)

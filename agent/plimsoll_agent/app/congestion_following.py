@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 from enum import Enum
+from pathlib import Path
 
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion.following import Following, Pools, ended, follow
@@ -14,6 +15,8 @@ from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.store.state import State, StateError
 
 LOG = logging.getLogger(__name__)
+_FAULTS: dict[Path, str] = {}
+"""The last fault of the factors in a state directory, which was logged; "" for none."""
 
 
 class Follow(Enum):
@@ -41,12 +44,17 @@ def following(
 
 
 def applied(state: State) -> Pools:
-    """The factors that are applied now; where that cannot be read, all are 1."""
+    """The factors that are applied now; where that cannot be read, all are 1. The daemon asks each second."""
+    fault = ""
     try:
         return state.load_factors()
     except StateError as error:
-        LOG.warning("%s; every factor of congestion counts as 1", error)
+        fault = str(error)
+        if fault != _FAULTS.get(state.directory):
+            LOG.warning("%s; every factor of congestion counts as 1", error)
         return {}
+    finally:
+        _FAULTS[state.directory] = fault
 
 
 def _daemon_follows(state: State, now: datetime) -> bool:

@@ -44,6 +44,10 @@ class Followed:
     moves: tuple[Moment, ...] = ()
     """When ``x`` has changed in the last hour."""
 
+    def counts(self, now: datetime) -> bool:
+        """Else it is only there for its moves."""
+        return self.x < 1 or now < self.until
+
 
 Pools = Mapping[PoolKey, Followed]
 
@@ -77,7 +81,7 @@ def follow(
         last, file = before.get(pool), files.get(pool[0])
         if not enforces(pool[0]):
             if last is not None:
-                after[pool] = _moved(last, 1.0, now, always=True)
+                after[pool] = _ended(last, now)
             continue
         factor = None if file is None else file.of(pool)
         if file is not None and factor is not None and (last is None or file.generation >= last.generation):
@@ -97,8 +101,12 @@ def follow(
 
 def ended(before: Pools, now: datetime) -> dict[PoolKey, Followed]:
     """All of them at 1: nothing is reduced any more."""
-    after = {pool: _moved(each, 1.0, now, always=True) for pool, each in before.items()}
+    after = {pool: _ended(each, now) for pool, each in before.items()}
     return {pool: each for pool, each in after.items() if each.moves}
+
+
+def _ended(each: Followed, now: datetime) -> Followed:
+    return replace(_moved(each, 1.0, now, always=True), until=min(each.until, now))
 
 
 def _without_signal(last: Followed, now: datetime) -> float:

@@ -81,5 +81,13 @@ def of_keys(keys: Mapping[str, str | None]) -> Credits | None:
         raise ValueError(
             f"credits are {KEYS[-1]} and one rate of a burst, such as {KEYS[3]}; there is {', '.join(own)}"
         )
-    numbers = [_PARAMETERS[peaks[0]].read(keys[key] or "") for key in (peaks[0], KEYS[-1])]
+    numbers: list[int] = []
+    for key in (peaks[0], KEYS[-1]):
+        value = keys[key]
+        try:
+            if value is None:
+                raise ValueError("has no value (null); state a number, or remove the key")
+            numbers.append(_PARAMETERS[peaks[0]].read(value))
+        except ValueError as error:
+            raise ValueError(f"{key} {error}") from None
     return Credits(peaks[0].removeprefix("plimsoll:").removesuffix("_max"), *numbers)

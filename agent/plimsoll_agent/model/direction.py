@@ -98,7 +98,8 @@ def times_more(before: Limits, after: Limits) -> float:
 
 def _together(limits: Limits, reach: Callable[[Limits, str], float]) -> Iterator[float]:
     """How many requests and bytes reads, writes and both may do, by the limits of both units."""
-    largest = limits.size_iops_sec or _LARGE
+    # QEMU counts a request as its size over size_iops_sec if it is larger, else as one (throttle_compute_units).
+    largest = min(limits.size_iops_sec or _LARGE, _LARGE)
     for requests, of_bytes in zip(_reaches(limits, "iops", reach), _reaches(limits, "bytes", reach), strict=True):
         yield min(requests, of_bytes / _SECTOR)
         yield min(of_bytes, requests * largest)

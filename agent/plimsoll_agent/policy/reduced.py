@@ -42,6 +42,7 @@ def reduced(disk: Disk, decision: Decision, situation: Situation) -> Reduced | N
         return bounds
     pool = disk.cluster or "", disk.pool
     file, own = factors.clusters.get(disk.cluster or ""), situation.following.pools.get(pool)
+    own = own if own is not None and own.counts(situation.now) else None
     factor, at = (None, situation.now) if file is None else (file.of(pool), file.issued)
     if own is not None:
         factor = factor or Factor(

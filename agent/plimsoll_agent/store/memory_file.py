@@ -139,8 +139,8 @@ def _memory_from_5(envelope: dict[str, Any]) -> dict[str, Any]:
 
 def _memory_from_6(envelope: dict[str, Any]) -> dict[str, Any]:
     """Version 6 knew of no reduction, no change that is not in force yet, and no rules that an operator approved."""
-    added = dict.fromkeys(("pending", "reduced", "unreduced"))
-    disks = {key: added | old if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()}
+    parts = dict.fromkeys(("pending", "reduced", "unreduced"))
+    disks = {key: parts | old if isinstance(old, dict) else old for key, old in {**envelope["disks"]}.items()}
     return {"approved_rules": None} | envelope | {"version": 7, "disks": disks}
 
 

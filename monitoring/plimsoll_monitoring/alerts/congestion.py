@@ -12,7 +12,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.definition import Alert, number
 from plimsoll_monitoring.alerts.region import example
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import equal, matching
+from plimsoll_monitoring.promql import equal, label_list, matching
 
 SILENT = 300
 """Seconds without a new file: nodes have returned to x = 1 after 90, and on their way."""
@@ -99,12 +99,13 @@ Load the rules of `plimsoll monitoring rules`, or name its volume types in targe
 
 
 def _ineffective(site: Site, cluster: str, where: str) -> Alert:
-    its_class = site.in_region(cluster, "device_class")
+    its_class, here = label_list(cluster, "device_class"), site.in_region(cluster, "device_class")
     state = recent(site, metrics.CONGESTION_STATE, equal("action", Action.INEFFECTIVE))
     return Alert(
         name="PlimsollCongestionIneffective",
         severity="warning",
-        expr=f"max by {its_class} (max_over_time((\n{indent(state, '  ')}\n)[30m:1m]))\n"
+        # Its disks may be in other regions than its publisher.
+        expr=f"max by {here} (max_over_time((\n{indent(state, '  ')}\n)[30m:1m]))\n"
         f"and on {its_class} sum by {its_class} (max_over_time({site(metrics.DISKS_REDUCED, over='1h')})) > 0",
         hold="1m",
         of_node=False,

@@ -103,7 +103,9 @@ class Publisher:
         try:
             self._locks[fsid].hold()
         except Trouble as trouble:
-            self._tell(f"lock of {fsid}", f"cluster {fsid} is not published here: {trouble.facts.get('detail')}")
+            level = logging.INFO if isinstance(trouble, slots.Held) else logging.ERROR  # standing by is no fault
+            why = f"cluster {fsid} is not published here: {trouble.facts.get('detail')}"
+            self._tell(f"lock of {fsid}", why, level)
             return False
         self._tell(f"lock of {fsid}", "")
         return True
@@ -193,11 +195,11 @@ class Publisher:
         self._tell(what, "")
         return True
 
-    def _tell(self, what: str, fault: str) -> None:
+    def _tell(self, what: str, fault: str, level: int = logging.ERROR) -> None:
         """Once, when it begins, and when it ends."""
         before = self._faults.get(what, "")
         if fault and fault != before:
-            LOG.error("%s", fault)
+            LOG.log(level, "%s", fault)
         elif before and not fault:
             LOG.warning("%s: well again", what)
         self._faults[what] = fault

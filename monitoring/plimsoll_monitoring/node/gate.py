@@ -17,6 +17,8 @@ LASTING = frozenset(("braked", "paused"))
 """Figures that no further pass corrects: they need an operator."""
 BY_NAME = frozenset(("failed", "probe_broken", "sources_down", "unlimited"))
 """What a bad version or bad settings would cause: these warnings are tolerated only by their names."""
+CONGESTION = "congestion"
+"""A source that gives no limit: without it nothing is reduced. Its publisher is that of all nodes."""
 OF_OBSERVING = frozenset(("behind", "unlimited"))
 """In mode observe nothing is written, so these are expected."""
 
@@ -34,6 +36,8 @@ class Tolerance:
         name, level = finding.measure.name, finding.level
         if level in (Level.OK, Level.CRITICAL):
             return level is Level.OK
+        if name == "sources_down" and finding.figure.about == CONGESTION:
+            return True
         if name in self.figures or (observing and name in OF_OBSERVING):
             return True
         return level is Level.WARNING and self.warnings and name not in BY_NAME

@@ -46,6 +46,10 @@ def lease_for(seconds: float, deadline: float = DEADLINE, margin: float = MARGIN
     return math.ceil(seconds + margin + deadline)
 
 
+class Held(Trouble):
+    """Another node has what was asked for by name."""
+
+
 class Slot:
     """A slot, and the names that were taken with it. Without etcd there is nothing to renew."""
 
@@ -165,7 +169,7 @@ class _Region:
             # In a fixed order, so that of two nodes that need the same names one gets them all.
             for name in sorted(set(names)):
                 if not self._try(name, leases):
-                    raise Trouble(Why.NO_SLOT, detail=f"another node of the region holds {name}")
+                    raise Held(Why.NO_SLOT, detail=f"another node of the region holds {name}")
             first = zlib.crc32(node.encode())
             if count and not any(self._try(f"slot-{(first + step) % count}", leases) for step in range(count)):
                 all_of_them = f"all {count} slots of the region are" if count > 1 else "the one slot of the region is"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.orders_file import RegionState
+from plimsoll_agent.congestion.following import follow
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.monitor import pass_metrics, pass_summary_file, prometheus_text
-from plimsoll_agent.store import clock
+from plimsoll_agent.store import clock, factors_file
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State
 from plimsoll_insight.load import latency
@@ -26,6 +28,14 @@ def _summary(state: State) -> None:
             prometheus_text.text(pass_metrics.families(last, detail=detail)).encode()
 
 
+def _factors(state: State) -> None:
+    """Whatever is read can be gone on from, and written."""
+    for enforces in (True, False):
+        pools = follow(state.load_factors(), None, NOON, lambda _, enforces=enforces: enforces)
+        assert all(0 < each.x <= 1 and (enforces or each.x == 1) for each in pools.values())
+        assert factors_file.decoded(json.loads(factors_file.encoded(pools))) == pools
+
+
 def target(data: bytes) -> None:
     directory = scratch.directory()
     state, region = State(directory), RegionState(directory / "region.json")
@@ -35,6 +45,7 @@ def target(data: bytes) -> None:
         (state.orders, state.load_orders),
         (state.consoles, lambda: consoles_file.load(state)),
         (state.histograms, lambda: latency.load(state)),
+        (state.factors, lambda: _factors(state)),
         (state.clock, lambda: clock.load(state.clock)),
         (directory / "refresh.json", lambda: RefreshDir(directory).load_notes().pausing(NOON)),
         (region.orders_file, region.orders),

@@ -77,3 +77,13 @@ def test_a_file_that_cannot_be_read_is_a_factor_of_one(state: State) -> None:
     runs(state)
     state.factors.write_text("{")
     assert x(state, Follow.KEEP) == 1
+
+
+def test_a_fault_of_the_file_is_logged_once_until_it_changes(state: State, caplog: pytest.LogCaptureFixture) -> None:
+    path = state.directory / "factors.json"
+    whole = path.read_bytes()
+    for content in (b"damaged", b"damaged", b'{"version": 9}', whole, b"damaged"):
+        path.write_bytes(content)
+        congestion_following.applied(state)
+    assert [each.message.count("every factor of congestion counts as 1") for each in caplog.records] == [1, 1, 1]
+    assert "known up to" in caplog.records[1].message

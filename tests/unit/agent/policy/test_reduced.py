@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from plimsoll_agent.congestion.following import Followed, Following, ended, follow
 from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.messages import congestion
 from plimsoll_agent.model.limits import Limits
@@ -33,8 +34,11 @@ def answer(
     *rules: Rule,
     factors: Factors | None = Factors({FSID: a_factor_file()}),  # noqa: B008
     pool: str = "volumes",
+    following: Following = Following(),  # noqa: B008
 ) -> Reduced | NoOpinion | Unknown | None:
-    situation = Situation(now=NOON, rules=Rules(rules=rules or (a_rule(),)), congestion=lambda: factors)
+    situation = Situation(
+        now=NOON, rules=Rules(rules=rules or (a_rule(),)), congestion=lambda: factors, following=following
+    )
     return reduced(a_disk(cluster=FSID, pool=pool), Decision(desired=desired, trail=()), situation)
 
 
@@ -59,6 +63,20 @@ def test_the_limits_with_a_floor_are_reduced_and_the_sentence_has_the_arithmetic
         {"total_iops_sec": 2190, "total_bytes_sec": 104857600},
         "all",
     )
+
+
+@pytest.mark.parametrize("by", ["mode", "end"])
+def test_a_factor_that_is_only_there_for_its_moves_is_not_enforced(by: str) -> None:
+    pool = FSID, "volumes"
+    until = NOON + timedelta(seconds=60)
+    before = {pool: Followed(x=0.5, device_class="ssd", published=0.5, until=until, generation=1)}
+    factors = Factors({FSID: a_factor_file()})
+    after = ended(before, NOON) if by == "end" else follow(before, factors, NOON, lambda _: False)
+    assert after[pool].moves
+    for pools, enforced in ((before, True), (after, False)):
+        its = answer(factors=factors, following=Following(pools))
+        assert isinstance(its, Reduced)
+        assert (its.factor.x, its.enforced) == ((0.5, True) if enforced else (0.73, False))
 
 
 def test_the_first_rule_that_matches_gives_share_and_floor_whole() -> None:

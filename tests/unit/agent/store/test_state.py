@@ -265,7 +265,7 @@ def test_a_file_that_cannot_be_set_aside_is_a_state_error_and_stays(sealed: Stat
         files.set_aside(sealed.approval, StateError)
 
 
-@pytest.mark.parametrize("version", ["7", '"7"', "1" + "0" * 300])
+@pytest.mark.parametrize("version", ["8", '"8"', "1" + "0" * 300])
 @pytest.mark.parametrize("name", ["memory", "approval"])
 def test_a_file_of_a_newer_plimsoll_is_refused_and_is_not_corrupt(state: State, name: str, version: str) -> None:
     text = '{"version": %s, "disks": {"what": "ever"}, "approvals": 7}' % version  # noqa: UP031

@@ -108,6 +108,12 @@ def test_what_a_bad_version_would_cause_passes_only_by_its_name(figure: str, las
     assert found(last, by_name(figure)) == []
 
 
+def test_a_missing_file_of_congestion_is_no_fault_and_hides_no_other_source() -> None:
+    """Without it nothing is reduced; and its publisher may be down for all nodes at once."""
+    assert figures(sources={"libvirt": True, "congestion": False}) == []
+    assert figures(sources={"libvirt": False, "congestion": False}) == ["sources_down"]
+
+
 def test_unknown_is_not_a_warning() -> None:
     (said,) = found(passed(looked=None), LENIENT)
     assert said.startswith("UNKNOWN observed_age: ")
