@@ -541,6 +541,48 @@ def test_limits_are_restored_before_no_pass_does_so_any_more(
     assert decided[node]["restores"] is restores
 
 
+def test_containers_fetch_and_publish_congestion_with_the_key_for_that_and_passes_check_what_came(
+    collections: Path, tmp_path: Path
+) -> None:
+    """The words are those of the units of packages; the key that signs is in no other container."""
+    ansible, role, files = (
+        Ansible(collections, tmp_path / "home"),
+        CHECKOUT / "ansible/roles/kolla",
+        tmp_path / "files",
+    )
+    files.mkdir()
+    ansible.home.mkdir()
+    for name in ("plimsoll.conf", "rules.yaml", "ceph.conf", "congestion.pub", "congestion.key"):
+        (files / name).write_text("")
+    variables = yaml.safe_load((role / "defaults/main.yml").read_text(encoding="utf-8"))
+    variables |= {"ansible_python_interpreter": sys.executable}
+    variables |= {"plimsoll_kolla_files": str(files), "plimsoll_kolla_image": "x", "plimsoll_kolla_engine": "podman"}
+    variables |= {"plimsoll_kolla_congestion_fetch": True, "plimsoll_kolla_congestion_publish": True}
+    task = {
+        "ansible.builtin.template": {
+            "src": str(role / "templates/config.json.j2"),
+            "dest": f"{tmp_path}/{{{{ item }}}}",
+        },
+        "loop": "{{ __kolla_containers }}",
+    }
+    play = {"hosts": "localhost", "gather_facts": False, "connection": "local", "vars": variables}
+    play |= {"vars_files": [str(role / "vars/main.yml")], "tasks": [task]}
+    (ansible.home / "config.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    ran = ansible("ansible-playbook", "-i", "localhost,", "config.yml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    read = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("plimsoll*")}
+    paths = {
+        name: {Path(each["source"]).name: each["perm"] for each in its["config_files"]} for name, its in read.items()
+    }
+    assert {name for name, its in paths.items() if "congestion.pub" in its} == {"plimsoll", FETCH.partition(".")[0]}
+    assert {name: its["congestion.key"] for name, its in paths.items() if "congestion.key" in its} == {
+        PUBLISH.partition(".")[0]: "0600"
+    }
+    for unit in (FETCH, PUBLISH):
+        text = (CHECKOUT / "systemd" / unit).read_text(encoding="utf-8")
+        assert f"ExecStart=/opt/plimsoll/current/bin/{read[unit.partition('.')[0]]['command']}\n" in text
+
+
 # --- the rehearsal
 
 
