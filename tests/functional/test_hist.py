@@ -25,7 +25,23 @@ def test_the_stall_of_a_stopped_osd_is_in_the_table_and_below_it(plimsoll: Calla
     assert " ".join(lines[0].split()) == "BEGIN DIRECTION REQUESTS IOPS P50 P95 P99 P99.9 SLOWEST WAITING STATE"
     stalled = [line.split()[0] for line in lines if line.endswith("  stalled") and " all " in line]
     assert stalled == ["25", "35"]
-    assert "Stalled: no request completed from 25 s to 30 s; up to 8 waited." in lines
+    numbers = {cells[0]: int(cells[3]) for line in lines if (cells := line.split())[2:3] == ["all"]}
+    assert (numbers["25"], numbers["35"]) == (0, 0)
+    assert 0 < numbers["20"] < numbers["15"] / 20
+    few = sum(numbers[begin] for begin in ("20", "25", "30", "35"))
+    assert f"Stalled: only {few} requests completed from 20 s to 40 s; up to 8 waited." in lines
+
+
+def test_a_longer_interval_does_not_hide_that_stall(plimsoll: Callable[..., Ran]) -> None:
+    lines = plimsoll("hist", str(SAMPLES), "--interval", "10s").out.splitlines()
+    states = {line.split()[0]: line.split()[-2:] for line in lines if " all " in line}
+    assert [begin for begin, words in states.items() if words == ["nearly", "stalled"]] == ["20", "30"]
+    (sentence,) = (line for line in lines if "tall" in line and "completed from" in line)
+    assert re.fullmatch(r"Nearly stalled: only \d+ requests completed from 20 s to 40 s; up to 8 waited\.", sentence)
+
+
+def test_counts_are_those_of_the_logs(plimsoll: Callable[..., Ran]) -> None:
+    lines = plimsoll("hist", str(SAMPLES)).out.splitlines()
     # awk counts as many in the four logs.
     assert any(line.startswith("52613 requests in 4 logs; percentiles are within 0.78 %") for line in lines)
     assert any(line.startswith("fio never logs its last interval: up to 5 s") for line in lines)
@@ -115,7 +131,7 @@ def test_percentiles_and_a_heat_map_are_drawn(
     if kind == ".svg":
         assert path.read_text().count("IOPS; grey: stalled") == 2, "of reads and of writes"
     if kind == ".html":
-        stalled = "<h1>Stalled for 10 s in 2 stalls: no request completed</h1>"
+        stalled = "<h1>Stalled for 20 s in 1 stall: only 53 requests completed</h1>"
         assert f'{stalled}\n<p class="subject">Latency over time, 4 logs</p>' in path.read_text()
         assert path.read_text().count("latency and IOPS over time, and a heat map") >= 2, "reads and writes"
 

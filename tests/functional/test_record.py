@@ -176,7 +176,7 @@ def test_nothing_recorded_yet_is_no_failure_and_makes_no_file(plimsoll: Plimsoll
 def test_the_list_and_its_data_have_the_same_entries(plimsoll: Plimsoll, record: Record) -> None:
     lines = plimsoll("record").out.splitlines()
     assert len(lines) == 1 + 4
-    assert lines[0].split() == ["AT", "(UTC)", "GUEST", "DISK", "CHANGE", "RESULT", "REASON", "BY"]
+    assert lines[0].split() == ["AT", "(UTC)", "SERVER", "GUEST", "DISK", "CHANGE", "RESULT", "REASON", "BY"]
     assert re.search(r'vdb +unlimited → 3000 IOPS +done +rule "bronze" +root$', lines[-1])
     for limit in ("0", "4"):
         entries = json.loads(plimsoll("record", "-f", "json", "--last", limit).out)
@@ -184,7 +184,7 @@ def test_the_list_and_its_data_have_the_same_entries(plimsoll: Plimsoll, record:
     with closing(sqlite3.connect(record.path)) as database:
         for entry in (entries[0], entries[-1]):
             columns = {row[1] for row in database.execute(f"PRAGMA table_info({entry['kind']})")}
-            assert set(entry) == {AS_JSON.get(column, column) for column in columns} | {"kind"}
+            assert set(entry) == {AS_JSON.get(column, column) for column in columns} | {"kind", "server"}
     done = plimsoll("record", "--result", "done", "--guest", "instance-00000001").out.splitlines()
     assert [line.split() for line in done] == [lines[0].split(), lines[-1].split()]
     assert plimsoll("record", "--guest", "nobody").out == "No such entries; plimsoll record lists the last ones.\n"

@@ -150,6 +150,21 @@ def test_keys_change_what_is_shown(top: Terminal) -> None:
     top.see("no pass of the last hour measured the disks")
 
 
+def test_a_prometheus_that_cannot_be_reached_is_told_at_the_first_step_back(
+    plimsoll: object, test_node: str, tmp_path: Path
+) -> None:
+    words = ("--config-file", str(tmp_path / "plimsoll.conf"), "top", "--uri", test_node)
+    top = Terminal(Forked, *words, "--prometheus", "http://127.0.0.1:9", columns=120)
+    try:
+        top.see("q quit")
+        top.type("<")
+        top.see("http://127.0.0.1:9: ")
+        top.type("q")
+        assert top.end() == 0
+    finally:
+        top.close()
+
+
 def test_enter_explains_a_disk_as_disk_explain_does(
     top: Terminal, plimsoll: Callable[..., Ran], test_node: str
 ) -> None:
@@ -232,6 +247,7 @@ def test_without_a_terminal_it_is_a_list(plimsoll: Callable[..., Ran], test_node
         (["-f", "text"], "text"),
         (["-c", "luck"], "luck"),
         (["--once", "--interval", "0"], "--interval"),
+        (["--once", "--prometheus"], "--prometheus: a list has no past"),
         (["--once", "--interval", "nan"], "--interval"),
         (["--once", "--sort", "luck"], "luck"),
     ],

@@ -333,7 +333,8 @@ class HoldEnd(LocalCommand):
 
 
 _COLUMNS = (
-    GUEST,
+    Column("server", most=17),
+    Column("guest", most=GUEST.most, least=GUEST.least, drop=4),
     Column("disk", most=12),
     Column("volume", drop=1),
     Column("limits", wraps=True),
@@ -363,11 +364,12 @@ class HoldList(LocalCommand, Listing):
         now, node_store = now_of(state), NodeStore(state, who())
         memory = node_store.recall(now, read_only=True)
         tell_notes(node_store, self)
-        self.status = int(bool(node_store.notes))
+        self.status, names = int(bool(node_store.notes)), server_names.names_of(state, self)
         holds = sorted(active_holds(memory.holds, now).values(), key=lambda hold: hold.until)
         self.empty = "" if self.status else "No holds on this node; to add one: plimsoll disk hold add"
         return _COLUMNS, [
             (
+                server_names.cell(names, hold.disk),
                 hold.disk.guest_name,
                 hold.disk.target,
                 Shown(hold.disk.volume_id, hold.disk.volume_id or "(own disk)"),

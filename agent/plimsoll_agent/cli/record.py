@@ -7,7 +7,7 @@ import json
 import os
 import select
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -100,7 +100,7 @@ class RecordList(LocalCommand, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         state = state_of(self.settings(parsed_args))
-        now, record = now_of(state), Record(state.record)
+        now, record, self._state = now_of(state), Record(state.record), state
         self._exact, self._left_out = self.wants_exact(parsed_args), False
         parsed_args.guest = self._guest(state, parsed_args.guest)
         parsed_args.named[:1] = [self._guest(state, word) for word in parsed_args.named[:1]]
@@ -144,12 +144,14 @@ class RecordList(LocalCommand, Listing):
     ) -> int:
         if not self._is_list:
             return 0
+        names = server_names.names_of(self._state, self)
         try:
             if parsed_args.formatter in ("json", "yaml"):
                 say = self._list_json if parsed_args.formatter == "json" else self._list_yaml
-                say(_data(data, self._exact, parsed_args))
+                say(_data(data, names, self._exact, parsed_args))
             else:
-                super().produce_output(parsed_args, column_names, (_cells(entry, self._exact) for entry in data))
+                rows = (_cells(entry, names, self._exact) for entry in data)
+                super().produce_output(parsed_args, column_names, rows)
             self.app.stdout.flush()
         except KeyboardInterrupt:
             pass
@@ -222,16 +224,21 @@ class RecordList(LocalCommand, Listing):
         limit = _BEFORE_FOLLOWING if parsed_args.last is None else parsed_args.last
         following = Following(record, selection)
         complaint = None
-        entries = following.start(limit)
+        entries, names = following.start(limit), server_names.names_of(self._state, self)
         while True:
             try:
                 for entry, is_result in entries:
+                    if entry.disk is not None and entry.disk.guest_uuid not in names:  # a guest that came since
+                        names = server_names.names_of(self._state, self)
+                    data = _named(entry, names)
                     if parsed_args.format == "text":
-                        self._say_entry(entry_line(entry, concluded=is_result, exact=self._exact))
+                        server = None if data["server"] is None else str(data["server"])
+                        line = entry_line(entry, server=server, concluded=is_result, exact=self._exact)
+                        self._say_entry(line)
                     elif parsed_args.format == "json":
-                        self._say(json.dumps(entry_data(entry)))
+                        self._say(json.dumps(data))
                     else:
-                        self._say(text_of([entry_data(entry)], "yaml"))
+                        self._say(text_of([data], "yaml"))
                 complaint = None
             except CorruptRecord as error:  # the next pass moves it aside, and starts a new one
                 if complaint is None:
@@ -266,7 +273,8 @@ class RecordList(LocalCommand, Listing):
 _PEOPLE = ("at", "guest", "after", "result", "reason")
 COLUMNS = (
     Column("at", head="AT (UTC)"),
-    GUEST,
+    Column("server", most=17),
+    Column("guest", most=GUEST.most, least=GUEST.least, drop=2),
     Column("disk", most=12),
     Column("after", head="CHANGE", wraps=True),
     Column("result", wraps=True),
@@ -283,9 +291,15 @@ COLUMNS = (
 )
 
 
-def _cells(entry: Entry, exact: bool) -> Sequence[object]:
+def _named(entry: Entry, names: Mapping[str, str | None]) -> dict[str, object]:
+    """An entry's data with the name of its server."""
+    return entry_data(entry) | {"server": entry.disk and names.get(entry.disk.guest_uuid)}
+
+
+def _cells(entry: Entry, names: Mapping[str, str | None], exact: bool) -> Sequence[object]:
     """In the order of ``COLUMNS``; ``at`` is when a change was intended."""
     data, people = entry_data(entry), entry_cells(entry, exact=exact)
+    data["server"] = server_names.cell(names, entry.disk)
     data["at"] = data.get("intended_at", data.get("at"))
     tones = {"result": TONES.get(str(data.get("result")))}
     return [
@@ -294,15 +308,17 @@ def _cells(entry: Entry, exact: bool) -> Sequence[object]:
     ]
 
 
-def _data(entries: Iterable[Entry], exact: bool, parsed_args: argparse.Namespace) -> Iterator[dict[str, object]]:
+def _data(
+    entries: Iterable[Entry], names: Mapping[str, str | None], exact: bool, parsed_args: argparse.Namespace
+) -> Iterator[dict[str, object]]:
     """Entries with the keys of their kind, of which the columns that were chosen."""
     keys = {str(COLUMNS[number]) for number in chosen_of(COLUMNS, parsed_args)}
     keys |= {"intended_at"} if "at" in keys else set()
     if parsed_args.sort_columns:
-        rows = ordered([(*_cells(entry, exact), entry) for entry in entries], COLUMNS, parsed_args)
+        rows = ordered([(*_cells(entry, names, exact), entry) for entry in entries], COLUMNS, parsed_args)
         entries = (row[-1] for row in rows)
     for entry in entries:
-        yield {name: value for name, value in entry_data(entry).items() if not keys or name in keys}
+        yield {name: value for name, value in _named(entry, names).items() if not keys or name in keys}
 
 
 def selected(parsed_args: argparse.Namespace, now: datetime) -> Selection:

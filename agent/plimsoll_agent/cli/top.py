@@ -27,6 +27,7 @@ from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.usage import WINDOW
 from plimsoll_agent.monitor import usage_history
+from plimsoll_agent.monitor.usage_history import PastPass
 from plimsoll_agent.reconcile.observe import scope_of
 from plimsoll_agent.store import clock, record_query
 from plimsoll_agent.store.record import Record
@@ -49,6 +50,8 @@ from plimsoll_agent.util.frozen import replace
 LOG = logging.getLogger(__name__)
 LEAST_INTERVAL = 0.5
 _REWIND = timedelta(hours=1)
+Earlier = Callable[[Sequence[Disk], datetime], Sequence[PastPass]]
+"""What these disks did before a time, by Prometheus. Raises ``PlimsollError``."""
 _REDRAW = 0.5
 """Seconds between redraws when no key is pressed."""
 
@@ -98,7 +101,7 @@ class Top(NodeCommand, Listing):
         parsed_args.interval = time_of("--interval", parsed_args.interval)
         if not LEAST_INTERVAL <= parsed_args.interval <= WINDOW:
             raise UsageError(f"--interval must be between {LEAST_INTERVAL:g} and {WINDOW:g} seconds")
-        self._is_live = _is_live(parsed_args)
+        self._is_live = is_live(parsed_args)
         settings = self.settings(parsed_args)
         with self.libvirt(settings) as hypervisor:
             scope, at_once = scope_of(hypervisor, parsed_args.guest), settings.bounds.at_once
@@ -135,6 +138,10 @@ class Top(NodeCommand, Listing):
         self.status = 1 if sample.incomplete or decisions.complaint else 0
         return [once.cells(row) for row in selection if row.usage is not None]
 
+    def earlier(self, parsed_args: argparse.Namespace, settings: Settings) -> Earlier | None:
+        """What the screen shows of the time before the last hour; None where nothing is asked."""
+        return None
+
     def sentence(self, settings: Settings, disk: Disk) -> Explained:
         """For the tenant: whether the disk was slow in the last hour, and why. Raises ``PlimsollError``."""
         return no_sentence(disk)
@@ -148,11 +155,12 @@ class Top(NodeCommand, Listing):
         settings: Settings,
     ) -> None:
         view = View(sort=parsed_args.sort, reverse=parsed_args.reverse, needle=parsed_args.filter)
+        past = Rewind(state_of(settings), self.earlier(parsed_args, settings))
         rounds = Rounds(sampler, plan, parsed_args.interval)
         try:
             with _quiet_logging(), Screen(sys.stdin, sys.stdout, self.colour) as screen:
                 explaining = Explaining(plan, hypervisor, partial(self.sentence, settings))
-                _show(rounds, explaining, Rewind(state_of(settings)), screen, view)
+                _show(rounds, explaining, past, screen, view)
         except KeyboardInterrupt:
             return
         finally:
@@ -160,7 +168,7 @@ class Top(NodeCommand, Listing):
             rounds.stop(0.5)
 
 
-def _is_live(parsed_args: argparse.Namespace) -> bool:
+def is_live(parsed_args: argparse.Namespace) -> bool:
     """Whether it fills a terminal: there is one, and no list was asked for."""
     wants_list = parsed_args.once or parsed_args.formatter != "table"
     wants_list = wants_list or parsed_args.columns or parsed_args.sort_columns or parsed_args.wide
@@ -279,41 +287,82 @@ class Explaining:
 
 
 class Rewind:
-    """What a screen shows before now. Read from files at the first step back, and kept until it is live again."""
+    """What a screen shows before now. Read from files at the first step back, and kept until it is live again.
 
-    def __init__(self, state: State) -> None:
+    ``earlier`` is asked in a thread then, for what was before these passes.
+    """
+
+    def __init__(self, state: State, earlier: Earlier | None = None) -> None:
         self._state = state
+        self._earlier = earlier
+        self._asked: _Asked | None = None
         self._moments: Sequence[PastMoment] | None = None
         self._trouble = ""
 
     def of(self, view: View, now: Contents) -> tuple[View, Contents]:
         """The view, no further back than passes are known, and what it shows."""
         if not view.back:
-            self._moments = None
+            self._moments = self._asked = None
             return view, now
         if self._moments is None:
             self._moments = self._known(now.at)
+        if self._earlier is not None and self._asked is None and now.sample.usages:
+            until = self._moments[0].of.at if self._moments else now.at
+            disks = [usage.disk for usage in now.sample.usages]
+            self._asked = _Asked(partial(self._before, self._earlier, disks, until))
+        trouble = None
+        if self._asked is not None:
+            self._moments, trouble = [*self._asked.taken(), *self._moments], self._asked.trouble
         view = replace(view, back=min(view.back, len(self._moments) or 1))
         if not self._moments:
-            return view, replace(now, trouble=self._trouble)
+            return view, replace(now, trouble=trouble or self._trouble)
         sample, past = rewind.rewound(self._moments, view.back, now.sample)
-        return view, replace(now, sample=sample, at=past.moment.of.at, planned=Planned(), past=past)
+        at = past.moment.of.at
+        return view, replace(now, sample=sample, at=at, planned=Planned(), past=past, trouble=trouble or now.trouble)
 
     def _known(self, now: datetime) -> Sequence[PastMoment]:
         self._trouble = "no pass of the last hour measured the disks; > goes back to now"
+        since = now - _REWIND
         try:
-            return self._read(now)
+            return rewind.moments(usage_history.recent(self._state, since), self._changes(since))
         except StateError as error:
             self._trouble = str(error)
             return ()
 
-    def _read(self, now: datetime) -> Sequence[PastMoment]:
+    def _before(self, earlier: Earlier, disks: Sequence[Disk], until: datetime) -> Sequence[PastMoment]:
+        """Raises ``PlimsollError``."""
+        passes = earlier(disks, until)
+        return rewind.moments(passes, self._changes(passes[0].at, until)) if passes else ()
+
+    def _changes(self, since: datetime, until: datetime | None = None) -> Iterator[RecordedChange]:
         """Raises ``StateError``."""
-        since = now - _REWIND
-        changes = record_query.entries(Record(self._state.record), Selection(since=since))
-        return rewind.moments(
-            usage_history.recent(self._state, since), [each for each in changes if isinstance(each, RecordedChange)]
-        )
+        entries = record_query.entries(Record(self._state.record), Selection(since=since, until=until))
+        return (each for each in entries if isinstance(each, RecordedChange))
+
+
+class _Asked:
+    """What Prometheus has of the time before, once it has answered; until then, and if it fails, ``trouble``."""
+
+    def __init__(self, ask: Callable[[], Sequence[PastMoment]]) -> None:
+        self.trouble: str | None = "Prometheus is asked for the week before"
+        self._ask = ask
+        self._moments: Sequence[PastMoment] = ()
+        Thread(target=self._find, name="earlier", daemon=True).start()
+
+    def taken(self) -> Sequence[PastMoment]:
+        """What came since the last call."""
+        moments, self._moments = self._moments, ()
+        return moments
+
+    def _find(self) -> None:
+        try:
+            self._moments = self._ask()
+            self.trouble = None if self._moments else "Prometheus has no sample of these disks in the week before"
+        except PlimsollError as error:
+            self.trouble = str(error)
+        except Exception as error:
+            LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
+            self.trouble = f"this is a bug in plimsoll: {error!r}"
 
 
 @contextmanager

@@ -43,8 +43,8 @@ def time_words(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def entry_line(entry: Entry, *, concluded: bool = False, exact: bool = False) -> str:
-    """``2026-11-20 14:02:11 UTC  instance-00000412 vdb  500 → 3000 IOPS   rule "gold"; done   by root``.
+def entry_line(entry: Entry, *, server: str | None = None, concluded: bool = False, exact: bool = False) -> str:
+    """``2026-11-20 14:02:11 UTC  instance-00000412 web-1 vdb  500 → 3000 IOPS   rule "gold"; done   by root``.
 
     ``concluded``: a change that was printed without its result before; the time is that of the result. ``exact``:
     libvirt's parameters, and bytes.
@@ -52,16 +52,16 @@ def entry_line(entry: Entry, *, concluded: bool = False, exact: bool = False) ->
     at = entry.at
     if concluded and isinstance(entry, RecordedChange) and entry.result_at:
         at = entry.result_at
-    return f"{second(at)}  {entry_words(entry, exact=exact)}"
+    return f"{second(at)}  {entry_words(entry, server=server, exact=exact)}"
 
 
-def entry_words(entry: Entry, *, exact: bool = False) -> str:
+def entry_words(entry: Entry, *, server: str | None = None, exact: bool = False) -> str:
     """The line without its time."""
-    by = f"by {printable(entry.by)}"
+    by, subject = f"by {printable(entry.by)}", _subject(entry.disk, server)
     if isinstance(entry, RecordedEvent):
         why = event_reason_words(entry)
-        return f"{_subject(entry.disk)}  {event_words(entry)}{why and ': '}{why}   {by}"
-    return f"{_subject(entry.disk)}  {limits_words(entry, exact=exact)}   {_how(entry)}   {by}"
+        return f"{subject}  {event_words(entry)}{why and ': '}{why}   {by}"
+    return f"{subject}  {limits_words(entry, exact=exact)}   {_how(entry)}   {by}"
 
 
 def entry_cells(entry: Entry, *, exact: bool = False) -> dict[str, str]:
@@ -82,8 +82,10 @@ def _how(change: RecordedChange) -> str:
     return f"{_why(change)}; {_RESULTS[change.result]}{_more_words(change)}"
 
 
-def _subject(disk: DiskName | None) -> str:
-    return "this node" if disk is None else f"{printable(disk.guest_name)} {printable(disk.target)}"
+def _subject(disk: DiskName | None, server: str | None = None) -> str:
+    if disk is None:
+        return "this node"
+    return " ".join(printable(word) for word in (disk.guest_name, server, disk.target) if word)
 
 
 def event_words(event: RecordedEvent) -> str:

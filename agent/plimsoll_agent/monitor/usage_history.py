@@ -54,6 +54,8 @@ class PastPass:
     """The UUIDs of guests that were asked and did not answer."""
     paused: frozenset[str] = frozenset()
     """The UUIDs of guests that a person had paused."""
+    step: int | None = None
+    """Seconds that the averages are of, where Prometheus has them; None for a pass of this node."""
 
 
 def append(state: State, last: LastPass) -> None:

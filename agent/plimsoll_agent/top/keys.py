@@ -24,7 +24,8 @@ r              reverse the order
 /              filter: guest, server, project, type, disk, volume, image
 Esc            clear the filter
 p              pause the screen; measuring goes on
-<  >           a pass back, up to an hour; a pass on; > at the end is now
+<  >           a pass back, up to an hour; a pass on; > at the end is now;
+               with --prometheus a week, in steps of 10 min, 1 h and 4 h
 h              the command that holds this disk; Esc or q closes it
 t              copy a sentence for the tenant: was this disk slow, and why
 ?              this page; any key closes it

@@ -6,7 +6,7 @@ import io
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -20,6 +20,7 @@ from plimsoll_agent.top.keys import HELP, About, Explained, Pane, Shape, View, s
 from plimsoll_agent.top.rewind import Rewound, change_words
 from plimsoll_agent.top.rows import DiskRow, Planned, Wrong, rows, why
 from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import plural, printable
 
@@ -90,7 +91,7 @@ def _head(contents: Contents, every: Sequence[DiskRow], view: View, width: int) 
     sample = contents.sample
     wrongs = [row.wrong for row in every]
     at_limit = sum((usage.share or 0) >= AT_LIMIT_RATIO for usage in sample.usages)
-    parts = [(f"{steady(contents.node)} {contents.at:%H:%M:%S}Z", "", 0)]
+    parts = [(f"{steady(contents.node)} {_time(contents)}", "", 0)]
     parts += [(f"{n} {wrong.words}", rich_style(wrong.code), 0) for wrong in _WRONGS if (n := wrongs.count(wrong))]
     if unknown := sum(row.unknown for row in every):
         parts.append((f"{unknown} unknown", rich_style("unknown"), 0))
@@ -99,7 +100,7 @@ def _head(contents: Contents, every: Sequence[DiskRow], view: View, width: int) 
         parts.insert(1, (mode, "" if mode == "enforce" else "bold", 2 if mode == "enforce" else 0))
     parts.append((f"{plural(len(sample.usages), 'disk')} on {plural(sample.guests, 'guest')}", "", 2))
     if contents.past is not None:
-        parts.append((f"PAST: {plural(contents.past.back, 'pass', 'passes')} back, > forward", "bold", 0))
+        parts.append((_back_words(contents.past), "bold", 0))
     else:
         parts.append(("PAUSED", "bold", 0) if view.paused else (f"every {contents.interval:g} s", "", 3))
     line = Text()
@@ -116,10 +117,25 @@ def _head(contents: Contents, every: Sequence[DiskRow], view: View, width: int) 
         yield _styled(text, "bold")
 
 
+def _time(contents: Contents) -> str:
+    """With the date where Prometheus has it: it may be days ago."""
+    from_prometheus = contents.past is not None and contents.past.moment.of.step is not None
+    return f"{contents.at:%Y-%m-%d %H:%M}Z" if from_prometheus else f"{contents.at:%H:%M:%S}Z"
+
+
+def _back_words(past: Rewound) -> str:
+    """How far back it is, and where its figures come from."""
+    step = past.moment.of.step
+    if step is None:
+        return f"PAST: {plural(past.back, 'pass', 'passes')} back, > forward"
+    return f"PAST: {past.back} back, Prometheus: averages of {durations.words(timedelta(seconds=step))}"
+
+
 def _past_words(past: Rewound, sample: Sample, width: int) -> str:
     """The passes that are known as a strip, and what was changed before the one that is shown."""
     first, last = past.moments[0].of.at, past.moments[-1].of.at
-    strip = f"{first:%H:%M}Z {past.strip(width // 3)} {last:%H:%M}Z"
+    date = "%Y-%m-%d " if last - first >= timedelta(hours=23) else ""
+    strip = f"{first:{date}%H:%M}Z {past.strip(width // 3)} {last:%H:%M}Z"
     changes = change_words(past.moment, sample)
     losses = f"; {plural(past.gone, 'disk')} of then not here now" if past.gone else ""
     return f"{strip}   {f'changed: {steady(changes)}' if changes else 'no limit changed'}{losses}"

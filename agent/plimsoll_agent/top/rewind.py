@@ -10,13 +10,14 @@ from plimsoll_agent.messages.limits import short_change
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import TAKEN, RecordedChange
 from plimsoll_agent.model.limits import Limits, LimitsError
-from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.monitor.usage_history import PastDisk, PastPass
 from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import frozen, replace
 
 NOT_MEASURED = because(Code.NOT_SENT, detail="not measured in this pass")
+NO_SAMPLE = because(Code.NOT_SENT, detail="Prometheus has no sample of it")
 _UNKNOWN = Unknown(because(Code.NOT_SENT, detail="the history has the closest limit only, and none of this disk"))
 
 
@@ -69,7 +70,8 @@ def moments(passes: Sequence[PastPass], changes: Iterable[RecordedChange]) -> li
 def rewound(moments: Sequence[PastMoment], back: int, now: Sample) -> tuple[Sample, Rewound]:
     """What the disks that are here ``now`` did in that pass."""
     past = moments[-back].of
-    usages = tuple(_usage(each.disk, past.disks) for each in now.usages)
+    unknown = NOT_MEASURED if past.step is None else NO_SAMPLE
+    usages = tuple(_usage(each.disk, past.disks, unknown) for each in now.usages)
     here = {each.disk.key for each in now.usages}
     hung = tuple(each for each in now.unreachable if each.guest.uuid in past.unanswered)
     sample = replace(now, usages=usages, unreachable=hung)
@@ -86,10 +88,10 @@ def change_words(moment: PastMoment, now: Sample) -> str:
     )
 
 
-def _usage(disk: Disk, past: Mapping[str, PastDisk]) -> Usage:
+def _usage(disk: Disk, past: Mapping[str, PastDisk], unknown: Reason) -> Usage:
     then = past.get(disk.key)
     if then is None:
-        return Usage(disk=replace(disk, actual=Unknown(NOT_MEASURED)), reason=NOT_MEASURED)
+        return Usage(disk=replace(disk, actual=Unknown(unknown)), reason=unknown)
     shares = {} if then.limit is None or then.share is None else {then.limit: then.share}
     return Usage(disk=replace(disk, actual=_limits(then)), rates=then.rates, shares=shares)
 

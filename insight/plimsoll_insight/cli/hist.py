@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -26,7 +26,7 @@ from plimsoll_probes.output.messages import iops_words, latency_words
 if TYPE_CHECKING:
     from plimsoll_insight.hist.flows import Extent
     from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
-    from plimsoll_insight.hist.study import IntervalRow, Part, Rows, Study, Whole
+    from plimsoll_insight.hist.study import IntervalRow, Part, Rows, Study, Usual, Whole
     from plimsoll_insight.hist.timeline import Timeline
 
 _PERCENTILES = "50,95,99,99.9"
@@ -46,7 +46,7 @@ class Hist(LocalCommand, Listing):
     A FILE is a log that fio wrote (write_hist_log), its JSON+ output, or either in gzip or zstd. Of a DIRECTORY,
     all logs in it; the guest is the directory below it, else the name before _clat_hist. Logs without times of the
     Unix epoch begin together. WAITING is the mean number of requests that were waiting; an interval in which some
-    waited and none completed is stalled.
+    waited and none completed is stalled, one in which next to none did is nearly stalled.
 
     Exit status:
         0   done
@@ -119,7 +119,8 @@ class Hist(LocalCommand, Listing):
             rows = _plot(parsed_args.plot, study, _key(by), unread, whole)
             self.closing = (*_closing(study, rows, whole), *unread, f"Drawn: {parsed_args.plot}")
         spans = study.spans(_key(by))
-        return _columns(fractions, by), (_cells(row, study, by, spans[row.whose]) for row in rows)
+        usual = studies.usual_of(rows)
+        return _columns(fractions, by), (_cells(row, study, by, spans[row.whose], usual) for row in rows)
 
     def _progress(self, count: int, whole: int) -> None:
         stderr = self.app.stderr
@@ -240,7 +241,13 @@ def _columns(fractions: Sequence[Fraction], by: str) -> Sequence[Column]:
     )
 
 
-def _cells(row: IntervalRow, study: Study, by: str, span: tuple[float, float]) -> tuple[object, ...]:
+def _cells(
+    row: IntervalRow,
+    study: Study,
+    by: str,
+    span: tuple[float, float],
+    usual: Mapping[tuple[str | None, str], Usual],
+) -> tuple[object, ...]:
     from plimsoll_insight.hist.study import seconds_of
 
     interval = row.interval
@@ -256,7 +263,7 @@ def _cells(row: IntervalRow, study: Study, by: str, span: tuple[float, float]) -
         _latency(interval.slowest),
         Shown(round(interval.saturated, 3), f"{interval.saturated:.0f}"),
         Shown(round(interval.waiting, 3), f"{interval.waiting:.1f}"),
-        _state(interval),
+        _state(interval, usual.get((row.whose, interval.direction))),
     )
 
 
@@ -275,9 +282,11 @@ def _latency(latency: Latency | None) -> Shown:
     return Shown(latency.middle / 1e9, words)
 
 
-def _state(interval: PercentileInterval) -> Shown:
+def _state(interval: PercentileInterval, usual: Usual | None) -> Shown:
     if interval.is_stalled:
         return Shown("stalled", "stalled", Tone.CRITICAL)
+    if usual is not None and usual.is_nearly_stalled(interval):
+        return Shown("nearly-stalled", "nearly stalled", Tone.CRITICAL)
     if not interval.completed:
         return Shown("idle", "idle", Tone.FAINT)
     if interval.is_saturated:
@@ -315,7 +324,8 @@ def _answer(study: Study, rows: Iterable[IntervalRow], run: Whole) -> str:
     runs = stalls(rows)
     if runs:
         seconds = sum(each[-1].end_ms - each[0].begin_ms for each in runs) / 1000
-        return f"Stalled for {seconds:.3g} s in {plural(len(runs), 'stall')}: no request completed"
+        stalled = _stalled([interval for each in runs for interval in each])
+        return f"{stalled[0]} for {seconds:.3g} s in {plural(len(runs), 'stall')}: {stalled[1]} completed"
     intervals = [each for each in run.intervals() if each.completed]
     if not intervals:
         return "No request completed"
@@ -346,7 +356,15 @@ def _of_whole_run(run: Whole, study: Study) -> Iterable[str]:
 def _stall(run: Sequence[PercentileInterval], study: Study) -> str:
     begin, end = (_time(each, study).human_readable() for each in (run[0].begin_ms, run[-1].end_ms))
     most = max(interval.waiting for interval in run)
-    return f"Stalled: no request completed from {begin} to {end}; up to {most:.0f} waited."
+    how, number = _stalled(run)
+    return f"{how}: {number} completed from {begin} to {end}; up to {most:.0f} waited."
+
+
+def _stalled(intervals: Sequence[PercentileInterval]) -> tuple[str, str]:
+    """``Stalled``, or nearly so where each interval had completions; and how many there were."""
+    completed = sum(each.completed for each in intervals)
+    how = "Stalled" if any(each.is_stalled for each in intervals) else "Nearly stalled"
+    return how, f"only {plural(max(1, round(completed)), 'request')}" if completed else "no request"
 
 
 def _of_servers(study: Study) -> Iterable[str]:

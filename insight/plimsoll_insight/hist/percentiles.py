@@ -17,7 +17,7 @@ _ROUNDING = 1e-9
 """Shares of counts add up to whole ones but for this part of them."""
 _NEGLIGIBLE = 1e-6
 """Of a request: less is no share of one, but rounding."""
-_WAITED = 0.1
+WAITED = 0.1
 """Mean number of requests from which an interval without completions is a stall."""
 
 
@@ -52,7 +52,7 @@ class PercentileInterval:
     @property
     def is_stalled(self) -> bool:
         """Requests waited and none completed."""
-        return self.completed == 0 and self.waiting >= _WAITED
+        return self.completed == 0 and self.waiting >= WAITED
 
     @property
     def is_saturated(self) -> bool:

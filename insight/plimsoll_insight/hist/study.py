@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
+from statistics import median
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.hist.flows import Extent, FlowWindows
 from plimsoll_insight.hist.percentiles import ALL as TOGETHER
-from plimsoll_insight.hist.percentiles import PercentileInterval, bucket_from, intervals
+from plimsoll_insight.hist.percentiles import WAITED, PercentileInterval, bucket_from, intervals
 from plimsoll_insight.hist.records import DIRECTIONS, LATEST_MS
 from plimsoll_insight.hist.scale import Scale, common
 from plimsoll_insight.hist.timeline import Clock, Timeline
@@ -22,6 +23,8 @@ ALL = None
 """Whose rows those of all parts together are: no name, as a guest may have any."""
 MOST_INTERVALS = 100_000
 MOST_ROWS = 500_000
+_FEW, _MOST = 0.05, 0.5
+"""Of what is usual in a study: completions of an interval that is nearly stalled, and requests that wait in it."""
 _NAMES = (*DIRECTIONS, TOGETHER)
 _USUAL_INTERVALS = 60
 _NICE_MS = tuple(
@@ -223,8 +226,40 @@ def seconds_of(interval: PercentileInterval, span: tuple[float, float]) -> float
     return (inside if inside > 0 else interval.end_ms - interval.begin_ms) / 1000
 
 
+@frozen
+class Usual:
+    """What an interval of a direction has in a study: the median of completions, where there were any, and the most
+    requests that waited."""
+
+    completed: float
+    waiting: float
+
+    def is_nearly_stalled(self, interval: PercentileInterval) -> bool:
+        """Most of what ever waited did, and next to nothing completed: a stall that ends within the interval."""
+        few, most = _FEW * self.completed, _MOST * self.waiting
+        return 0 < interval.completed <= few and interval.waiting >= max(most, WAITED)
+
+
+def usual_of(rows: Iterable[IntervalRow]) -> Mapping[tuple[str | None, str], Usual]:
+    """By whose the rows are, and their direction."""
+    completions: dict[tuple[str | None, str], list[float]] = defaultdict(list)
+    waiting: dict[tuple[str | None, str], float] = defaultdict(float)
+    for row in rows:
+        key = row.whose, row.interval.direction
+        waiting[key] = max(waiting[key], row.interval.waiting)
+        if row.interval.completed:
+            completions[key].append(row.interval.completed)
+    return {key: Usual(median(each), waiting[key]) for key, each in completions.items()}
+
+
 def stalls(rows: Iterable[IntervalRow]) -> list[list[PercentileInterval]]:
-    """Of all requests together: consecutive intervals in which some waited and none completed."""
+    """Of all requests together: consecutive intervals that are stalled, or nearly so."""
+    usual = usual_of(rows)
+
+    def belongs(interval: PercentileInterval) -> bool:
+        its = usual.get((ALL, interval.direction))
+        return interval.is_stalled or (its is not None and its.is_nearly_stalled(interval))
+
     groups = groupby((row.interval for row in rows if row.whose == ALL), key=lambda each: each.begin_ms)
     together = (deque(directions, maxlen=1)[0] for _, directions in groups)
-    return [list(run) for is_stall, run in groupby(together, key=lambda each: each.is_stalled) if is_stall]
+    return [list(run) for is_stall, run in groupby(together, key=belongs) if is_stall]

@@ -40,7 +40,7 @@ class PrometheusCommand(LocalCommand):
 
     def connect(self, parsed_args: argparse.Namespace, settings: Settings) -> Prometheus:
         """It connects at the first query. Raises ``ConfigError``."""
-        target = _prometheus(settings.prometheus, parsed_args.prometheus)
+        target = chosen(settings.prometheus, parsed_args.prometheus)
         self._name = target.url
         self._labels = target.labels
         return prometheus_of(target)
@@ -155,7 +155,7 @@ def prometheus_of(settings: PrometheusSettings) -> Prometheus:
     )
 
 
-def _prometheus(settings: PrometheusSettings, url: str | None) -> PrometheusSettings:
+def chosen(settings: PrometheusSettings, url: str | None) -> PrometheusSettings:
     """Which Prometheus to query, and how. Raises ``ConfigError``."""
     if not url:
         if not settings.url:

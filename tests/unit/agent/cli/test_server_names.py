@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from plimsoll_agent.cli.acknowledge import AcknowledgeAdd, AcknowledgeEnd
-from plimsoll_agent.cli.hold import HoldAdd, HoldEnd
+from plimsoll_agent.cli.hold import HoldAdd, HoldEnd, HoldList
 from plimsoll_agent.cli.passes import Enforce, Plan
 from plimsoll_agent.cli.record import RecordList
 from plimsoll_agent.cli.undo import Undo
+from plimsoll_agent.model.entries import Event, Happening
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.store.record import Record
 from tests.unit.agent.cli.test_many import LONG, ONE, TWO, UNSURE
 from tests.unit.agent.cli.test_many import Shell as ManyShell
+from tests.unit.values import NOON
 
 LIMITED = Limits(total_iops_sec=250)
 MEANING = f"web-1 is {ONE} of project "
@@ -88,6 +92,22 @@ def test_the_record_of_a_server_is_that_of_its_guest(shell: Shell) -> None:
         assert shell.run(RecordList, *words) == 0
         assert TWO in shell.out
         assert ONE not in shell.out
+
+
+def test_lists_name_the_servers_of_the_last_pass_and_others_by_their_guests(shell: Shell) -> None:
+    for guest in (ONE, TWO):
+        assert shell.run(HoldAdd, guest, "vda", *LONG) == 0
+    shell.run(Enforce)
+    del shell.hypervisor.by_uuid[shell.guests[1].uuid]
+    shell.run(Enforce)
+    Record(shell.state.record).note([Event(at=NOON, by="ann", what=Happening.PAUSED, reason=None)])
+    for command, others in ((RecordList, {("this node", "this node")}), (HoldList, set())):
+        assert shell.run(command, "-c", "server", "-c", "guest") == 0
+        rows = {tuple(line.split("  ")) for line in shell.out.splitlines()[1:]}
+        assert {tuple(filter(None, map(str.strip, row))) for row in rows} == {("web-1", ONE), (TWO, TWO)} | others
+        assert shell.run(command, "-f", "json") == 0
+        data = {(row["server"], row["guest"]) for row in json.loads(shell.out)}
+        assert data - {(None, None)} == {("web-1", ONE), (None, TWO)}
 
 
 @pytest.mark.parametrize(

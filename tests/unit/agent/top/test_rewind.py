@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from plimsoll_agent.cli.passes import Enforce
 from plimsoll_agent.cli.top import Rewind
+from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import usage_history
+from plimsoll_agent.monitor.usage_history import PastDisk, PastPass
 from plimsoll_agent.reconcile.outcome import Scope
 from plimsoll_agent.top.keys import About, Pane, View
 from plimsoll_agent.top.live import Contents, screen
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util.frozen import replace
+from tests.fakes import raising
 from tests.unit.agent.cli.test_many import ONE, TWO, Shell
 from tests.unit.lastpasses import a_last_disk, a_last_pass
 
@@ -136,3 +143,98 @@ def test_h_shows_the_command_that_holds_the_disk_at_its_closest_limit(node: Node
     view = replace(view, pane=Pane(node.sample.usages[0].disk.key, about=About.HOLD))
     lines = "\n".join(line.plain for line in screen(contents, view, 120, 20).lines)
     assert f"plimsoll disk hold add {ONE} vda --for 2h --set total_iops_sec=200 --reason TEXT" in lines
+
+
+# --- the time before the last hour
+
+
+def before(node: Node, *hours: float, iops: float = 300) -> list[PastPass]:
+    """What Prometheus has of the first disk, so long ago, the oldest first."""
+    rates = Rates(iops, 0.0, 4096 * iops, 0.0, 3600.0)
+    past = PastDisk(
+        operations=iops, bytes=4096 * iops, latency=None, limit="total_iops_sec", share=1.0, allowed=300, rates=rates
+    )
+    key = node.sample.usages[0].disk.key
+    return [PastPass(at=node.now - timedelta(hours=ago), disks={key: past}, step=3600) for ago in hours]
+
+
+def answered(node: Node, back: int, word: str) -> list[str]:
+    """The screen once the time before has come."""
+    end = time.monotonic() + 20
+    while word not in "\n".join(lines := node.screen(back)[1]):
+        assert time.monotonic() < end, lines
+        time.sleep(0.01)
+    return lines
+
+
+def test_beyond_the_passes_of_the_hour_is_what_prometheus_has_and_the_screen_says_so(node: Node) -> None:
+    node.passed(5, 100)
+    asked: list[datetime] = []
+
+    def earlier(_: Sequence[Disk], until: datetime) -> list[PastPass]:
+        asked.append(until)
+        return before(node, 30, 3)
+
+    node.past = Rewind(node.state, earlier)
+    lines = answered(node, 2, "averages")
+    at = node.now - timedelta(hours=3)
+    assert f"{at:%Y-%m-%d %H:%M}Z" in lines[0]
+    assert "PAST: 2 back, Prometheus: averages of 1 h" in lines[0]
+    assert f"{node.now - timedelta(hours=30):%Y-%m-%d %H:%M}Z ·▲· " in lines[1]
+    (row,) = (line for line in lines if line.startswith("web-1") and " vda " in line)
+    assert ("300" in row.split(), "100 % IOPS" in row) == (True, True)
+    others = [line for line in lines if line.startswith("db-1")]
+    assert all("unknown: Prometheus has no sample of it" in line for line in others)
+    assert len(others) == 2
+    assert node.screen(9)[0].back == 3
+    assert "PAST: 1 pass back" in node.screen(1)[1][0]
+    assert [abs(until - (node.now - timedelta(minutes=5))) < timedelta(seconds=1) for until in asked] == [True]
+
+
+def test_a_change_of_days_ago_is_a_mark_in_its_step(node: Node) -> None:
+    assert node.run(Enforce, "--guest", ONE) == 0
+    node.now += timedelta(days=2)
+    node.passed(5, 100)
+    node.past = Rewind(node.state, lambda *_: before(node, 60, 47, 30))
+    lines = answered(node, 3, "averages")
+    assert "changed: web-1 vda unlimited → 250 IOPS" in lines[1]
+    assert "·▲··" in lines[1]
+    assert "no limit changed" in node.screen(2)[1][1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (raising(Unreachable("http://p:9090: cannot be reached")), "http://p:9090: cannot be reached"),
+        (lambda *_: [], "Prometheus has no sample of these disks"),
+    ],
+)
+def test_without_an_answer_the_passes_stay_and_the_screen_says_why(
+    node: Node, answer: Callable[..., list[PastPass]], words: str
+) -> None:
+    node.passed(5, 100)
+    node.past = Rewind(node.state, answer)
+    lines = answered(node, 2, words)
+    assert "PAST: 1 pass back" in lines[0]
+    assert words not in "".join(node.screen(0)[1])
+
+
+def test_prometheus_is_asked_of_the_disks_once_they_are_known(node: Node) -> None:
+    asked: list[int] = []
+    node.past = Rewind(node.state, lambda disks, _: asked.append(len(disks)) or before(node, 3))
+    whole, node.sample = node.sample, replace(node.sample, usages=())
+    assert "no pass of the last hour measured the disks" in node.screen(1)[1][1]
+    node.sample = whole
+    answered(node, 1, "averages")
+    assert asked == [len(whole.usages)]
+
+
+def test_while_prometheus_is_asked_the_hour_can_be_seen_and_the_screen_says_that_more_comes(node: Node) -> None:
+    node.passed(5, 100)
+    waits = Event()
+    node.past = Rewind(node.state, lambda *_: before(node, 3) if waits.wait(20) else [])
+    _, lines = node.screen(2)
+    assert "PAST: 1 pass back" in lines[0]
+    assert "Prometheus is asked for the week before" in "".join(lines)
+    waits.set()
+    assert "is asked for" not in "".join(answered(node, 2, "averages"))

@@ -76,6 +76,26 @@ def test_a_stall_is_told_once_from_its_begin_to_its_end(stalled: list[Percentile
     assert (run[0].begin_ms, run[-1].end_ms) == (21_000, 32_000)
 
 
+def test_a_stall_that_fills_no_interval_is_told_as_nearly_one(tmp_path: Path) -> None:
+    (tmp_path / "a_clat_hist.1.log").write_text(fio_log(a_stall(20.2, 32.5, 60), 5000))
+    found = [IntervalRow(None, each) for each in looked(tmp_path, 10_000)]
+    assert not any(row.interval.is_stalled for row in found)
+    [run] = stalls(found)
+    assert [(each.begin_ms, each.end_ms) for each in run] == [(20_000, 30_000)]
+    assert 0 < run[0].completed < 0.05 * 4000
+    assert run[0].waiting > DEPTH / 2
+
+
+def test_few_requests_that_nobody_waits_for_are_no_stall(tmp_path: Path) -> None:
+    requests = [Request(each * 10 * MS, MS) for each in range(2000)]
+    requests += [Request((20_000 + each * 2000) * MS, MS) for each in range(5)]
+    requests += [Request((30_000 + each * 10) * MS, MS) for each in range(1000)]
+    (tmp_path / "a_clat_hist.1.log").write_text(fio_log(requests, 1000))
+    found = [IntervalRow(None, each) for each in looked(tmp_path, 5000)]
+    assert [round(row.interval.completed) for row in found][4:6] < [10, 10]
+    assert stalls(found) == []
+
+
 def test_a_time_without_requests_is_idle_and_no_stall(tmp_path: Path) -> None:
     requests = [Request(each * 10 * MS, MS) for each in [*range(500), *range(1500, 2500)]]
     (tmp_path / "a_clat_hist.1.log").write_text(fio_log(requests, 1000))
