@@ -9,7 +9,7 @@ from pathlib import Path
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import CheckedRules
 from plimsoll_agent.rules.model import Rules
-from plimsoll_agent.terminal.base import LocalCommand, add_format, text_of
+from plimsoll_agent.terminal.base import LocalCommand, add_format, add_verbose, text_of
 from plimsoll_agent.util import schema
 from plimsoll_agent.util.schema import Remark, Severity
 from plimsoll_agent.util.text import plural
@@ -24,7 +24,7 @@ class RulesCheck(LocalCommand):
 
     Warnings are for what is valid but probably not intended, such as a rule that has ended, or one that an earlier
     rule makes ineffective, or one that leaves out what the default limits, or a limit below the lowest in [brake].
-    The exact value of each number with a unit is listed too.
+    With -v the exact value of each number with a unit is listed too.
 
     Exit status:
         0   no faults
@@ -47,6 +47,7 @@ class RulesCheck(LocalCommand):
         )
         parser.add_argument("--strict", action="store_true", help="end with status 1 for warnings too")
         add_format(parser)
+        add_verbose(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -58,7 +59,8 @@ class RulesCheck(LocalCommand):
             self.app.stdout.write(f"{text_of(data, parsed_args.format)}\n")
         else:
             for remark in result.remarks:
-                self.app.stdout.write(f"{_words(origin, remark)}\n")
+                if remark.severity is not Severity.NOTE or self.wants_exact(parsed_args):
+                    self.app.stdout.write(f"{_words(origin, remark)}\n")
             if result.rules is not None:
                 self.app.stdout.write(f"{origin}: {_sum(result, result.rules)}\n")
         return int(result.rules is None or (parsed_args.strict and result.warnings > 0))

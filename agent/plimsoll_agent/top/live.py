@@ -128,7 +128,7 @@ def _back_words(past: Rewound) -> str:
     step = past.moment.of.step
     if step is None:
         return f"PAST: {plural(past.back, 'pass', 'passes')} back, > forward"
-    return f"PAST: {past.back} back, Prometheus: averages of {durations.words(timedelta(seconds=step))}"
+    return f"PAST: {past.back} back, Prometheus, mean of {durations.words(timedelta(seconds=step))}"
 
 
 def _past_words(past: Rewound, sample: Sample, width: int) -> str:

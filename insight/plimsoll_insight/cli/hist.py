@@ -324,8 +324,8 @@ def _answer(study: Study, rows: Iterable[IntervalRow], run: Whole) -> str:
     runs = stalls(rows)
     if runs:
         seconds = sum(each[-1].end_ms - each[0].begin_ms for each in runs) / 1000
-        stalled = _stalled([interval for each in runs for interval in each])
-        return f"{stalled[0]} for {seconds:.3g} s in {plural(len(runs), 'stall')}: {stalled[1]} completed"
+        how, number = _stalled([interval for each in runs for interval in each])
+        return f"{how} for {seconds:.3g} s in {plural(len(runs), 'stall')}: {number} completed"
     intervals = [each for each in run.intervals() if each.completed]
     if not intervals:
         return "No request completed"
@@ -362,9 +362,9 @@ def _stall(run: Sequence[PercentileInterval], study: Study) -> str:
 
 def _stalled(intervals: Sequence[PercentileInterval]) -> tuple[str, str]:
     """``Stalled``, or nearly so where each interval had completions; and how many there were."""
-    completed = sum(each.completed for each in intervals)
+    number = sum(each.completed for each in intervals)
     how = "Stalled" if any(each.is_stalled for each in intervals) else "Nearly stalled"
-    return how, f"only {plural(max(1, round(completed)), 'request')}" if completed else "no request"
+    return how, f"only {plural(max(1, round(number)), 'request')}" if number else "no request"
 
 
 def _of_servers(study: Study) -> Iterable[str]:

@@ -253,7 +253,7 @@ def usual_of(rows: Iterable[IntervalRow]) -> Mapping[tuple[str | None, str], Usu
 
 
 def stalls(rows: Iterable[IntervalRow]) -> list[list[PercentileInterval]]:
-    """Of all requests together: consecutive intervals that are stalled, or nearly so."""
+    """Of all requests together: consecutive intervals that are stalled, or nearly so. The rows are read twice."""
     usual = usual_of(rows)
 
     def belongs(interval: PercentileInterval) -> bool:

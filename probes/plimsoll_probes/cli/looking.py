@@ -31,16 +31,16 @@ _Key = tuple[str, str]
 """Of a guest and a directory."""
 COLUMNS = (
     Column("id", right=True),
-    Column("server", drop=6, most=20),
-    GUEST,
+    Column("server", most=17),
+    Column("guest", most=GUEST.most, least=GUEST.least, drop=1),
     Column("disk"),
     Column("directory", drop=4, most=24),
     Column("job"),
     Column("iops", right=True),
-    Column("p50", right=True, drop=1),
-    Column("p99", right=True, drop=5),
-    Column("max", right=True, drop=2),
-    Column("limit", wraps=True, drop=3),
+    Column("p50", right=True, drop=2),
+    Column("p99", right=True, drop=6),
+    Column("max", right=True, drop=3),
+    Column("limit", wraps=True, drop=5),
     Column("when", head="WHEN (UTC)"),
     Column("verdict"),
     Column("why", wraps=True, note=True),
@@ -188,7 +188,7 @@ def _cells(result: ProbeResult, when: Shown, streak: Streak | None = None) -> tu
     subject, measurement, limits = result.subject, result.measured, result.circumstances.before
     return (
         result.id,
-        subject.display_name,
+        Shown(subject.display_name, subject.display_name or subject.guest_name),
         subject.guest_name,
         subject.target or None,
         subject.directory,

@@ -176,11 +176,12 @@ def test_beyond_the_passes_of_the_hour_is_what_prometheus_has_and_the_screen_say
         return before(node, 30, 3)
 
     node.past = Rewind(node.state, earlier)
-    lines = answered(node, 2, "averages")
+    lines = answered(node, 2, "mean of")
     at = node.now - timedelta(hours=3)
     assert f"{at:%Y-%m-%d %H:%M}Z" in lines[0]
-    assert "PAST: 2 back, Prometheus: averages of 1 h" in lines[0]
+    assert "PAST: 2 back, Prometheus, mean of 1 h" in lines[0]
     assert f"{node.now - timedelta(hours=30):%Y-%m-%d %H:%M}Z ·▲· " in lines[1]
+    assert "Prometheus, mean of 1 h" in node.screen(2, width=80)[1][0]
     (row,) = (line for line in lines if line.startswith("web-1") and " vda " in line)
     assert ("300" in row.split(), "100 % IOPS" in row) == (True, True)
     others = [line for line in lines if line.startswith("db-1")]
@@ -196,7 +197,7 @@ def test_a_change_of_days_ago_is_a_mark_in_its_step(node: Node) -> None:
     node.now += timedelta(days=2)
     node.passed(5, 100)
     node.past = Rewind(node.state, lambda *_: before(node, 60, 47, 30))
-    lines = answered(node, 3, "averages")
+    lines = answered(node, 3, "mean of")
     assert "changed: web-1 vda unlimited → 250 IOPS" in lines[1]
     assert "·▲··" in lines[1]
     assert "no limit changed" in node.screen(2)[1][1]
@@ -225,7 +226,7 @@ def test_prometheus_is_asked_of_the_disks_once_they_are_known(node: Node) -> Non
     whole, node.sample = node.sample, replace(node.sample, usages=())
     assert "no pass of the last hour measured the disks" in node.screen(1)[1][1]
     node.sample = whole
-    answered(node, 1, "averages")
+    answered(node, 1, "mean of")
     assert asked == [len(whole.usages)]
 
 
@@ -237,4 +238,4 @@ def test_while_prometheus_is_asked_the_hour_can_be_seen_and_the_screen_says_that
     assert "PAST: 1 pass back" in lines[0]
     assert "Prometheus is asked for the week before" in "".join(lines)
     waits.set()
-    assert "is asked for" not in "".join(answered(node, 2, "averages"))
+    assert "is asked for" not in "".join(answered(node, 2, "mean of"))

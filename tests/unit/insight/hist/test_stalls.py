@@ -72,7 +72,7 @@ def test_who_waited_through_the_stall_completed_at_its_end(stalled: list[Percent
 
 
 def test_a_stall_is_told_once_from_its_begin_to_its_end(stalled: list[PercentileInterval]) -> None:
-    [run] = stalls(IntervalRow(None, each) for each in stalled)
+    [run] = stalls([IntervalRow(None, each) for each in stalled])
     assert (run[0].begin_ms, run[-1].end_ms) == (21_000, 32_000)
 
 
