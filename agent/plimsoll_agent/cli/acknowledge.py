@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of, who
-from plimsoll_agent.cli import server_names
+from plimsoll_agent.cli import server_column
 from plimsoll_agent.cli.disk import OneOrMany
 from plimsoll_agent.cli.hold import add_choice, all_chosen, duration, name_of, save, server_of, tell_notes
 from plimsoll_agent.cli.many import agree
@@ -182,7 +182,7 @@ class AcknowledgeEnd(LocalCommand):
 
 
 _COLUMNS = (
-    Column("server", most=17),
+    server_column.SERVER,
     Column("guest", most=GUEST.most, least=GUEST.least, drop=4),
     Column("disk", most=12),
     Column("volume", drop=1),
@@ -212,7 +212,7 @@ class AcknowledgeList(LocalCommand, Listing):
         now, node_store = now_of(state), NodeStore(state, who())
         memory = node_store.recall(now, read_only=True)
         tell_notes(node_store, self)
-        self.status, names = int(bool(node_store.notes)), server_names.names_of(state, self)
+        self.status, names = int(bool(node_store.notes)), server_column.names_of(state, self)
         self.empty = (
             ""
             if self.status
@@ -221,7 +221,7 @@ class AcknowledgeList(LocalCommand, Listing):
         active = [each for each in memory.acknowledged.values() if not each.ended(now)]
         return _COLUMNS, [
             (
-                server_names.cell(names, each.disk),
+                server_column.cell(names, each.disk),
                 each.disk.guest_name,
                 each.disk.target,
                 Shown(each.disk.volume_id, each.disk.volume_id or "(own disk)"),

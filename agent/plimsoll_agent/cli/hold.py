@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
 from plimsoll_agent.app.guest_pass import guests_locked
-from plimsoll_agent.cli import server_names
+from plimsoll_agent.cli import server_column, server_names
 from plimsoll_agent.cli.disk import GUEST_HELP, OneOrMany
 from plimsoll_agent.cli.many import add_many, agree, one_or_many
 from plimsoll_agent.cli.server_names import Server
@@ -333,7 +333,7 @@ class HoldEnd(LocalCommand):
 
 
 _COLUMNS = (
-    Column("server", most=17),
+    server_column.SERVER,
     Column("guest", most=GUEST.most, least=GUEST.least, drop=4),
     Column("disk", most=12),
     Column("volume", drop=1),
@@ -364,12 +364,12 @@ class HoldList(LocalCommand, Listing):
         now, node_store = now_of(state), NodeStore(state, who())
         memory = node_store.recall(now, read_only=True)
         tell_notes(node_store, self)
-        self.status, names = int(bool(node_store.notes)), server_names.names_of(state, self)
+        self.status, names = int(bool(node_store.notes)), server_column.names_of(state, self)
         holds = sorted(active_holds(memory.holds, now).values(), key=lambda hold: hold.until)
         self.empty = "" if self.status else "No holds on this node; to add one: plimsoll disk hold add"
         return _COLUMNS, [
             (
-                server_names.cell(names, hold.disk),
+                server_column.cell(names, hold.disk),
                 hold.disk.guest_name,
                 hold.disk.target,
                 Shown(hold.disk.volume_id, hold.disk.volume_id or "(own disk)"),

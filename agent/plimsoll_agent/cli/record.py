@@ -13,7 +13,7 @@ from typing import Any
 
 from plimsoll_agent.app.context import now_of, state_of
 from plimsoll_agent.app.record_follow import Following
-from plimsoll_agent.cli import server_names
+from plimsoll_agent.cli import server_column, server_names
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import (
     actual_data,
@@ -144,7 +144,7 @@ class RecordList(LocalCommand, Listing):
     ) -> int:
         if not self._is_list:
             return 0
-        names = server_names.names_of(self._state, self)
+        names = server_column.names_of(self._state, self)
         try:
             if parsed_args.formatter in ("json", "yaml"):
                 say = self._list_json if parsed_args.formatter == "json" else self._list_yaml
@@ -224,12 +224,12 @@ class RecordList(LocalCommand, Listing):
         limit = _BEFORE_FOLLOWING if parsed_args.last is None else parsed_args.last
         following = Following(record, selection)
         complaint = None
-        entries, names = following.start(limit), server_names.names_of(self._state, self)
+        entries, names = following.start(limit), server_column.names_of(self._state, self)
         while True:
             try:
                 for entry, is_result in entries:
                     if entry.disk is not None and entry.disk.guest_uuid not in names:  # a guest that came since
-                        names = server_names.names_of(self._state, self)
+                        names = server_column.names_of(self._state, self)
                     data = _named(entry, names)
                     if parsed_args.format == "text":
                         server = None if data["server"] is None else str(data["server"])
@@ -273,7 +273,7 @@ class RecordList(LocalCommand, Listing):
 _PEOPLE = ("at", "guest", "after", "result", "reason")
 COLUMNS = (
     Column("at", head="AT (UTC)"),
-    Column("server", most=17),
+    server_column.SERVER,
     Column("guest", most=GUEST.most, least=GUEST.least, drop=2),
     Column("disk", most=12),
     Column("after", head="CHANGE", wraps=True),
@@ -299,7 +299,7 @@ def _named(entry: Entry, names: Mapping[str, str | None]) -> dict[str, object]:
 def _cells(entry: Entry, names: Mapping[str, str | None], exact: bool) -> Sequence[object]:
     """In the order of ``COLUMNS``; ``at`` is when a change was intended."""
     data, people = entry_data(entry), entry_cells(entry, exact=exact)
-    data["server"] = server_names.cell(names, entry.disk)
+    data["server"] = server_column.cell(names, entry.disk)
     data["at"] = data.get("intended_at", data.get("at"))
     tones = {"result": TONES.get(str(data.get("result")))}
     return [

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.model.disk import DiskName, Guest
+from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.reconcile.observe import servers_of
-from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.base import YES, OneLineErrors
-from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable, several_servers
 
@@ -72,24 +71,6 @@ def of_last_pass(state: State, word: str) -> Server | None:
     if len(guests) > 1:
         raise UsageError(several_servers(word, [disk.named.guest_name for disk in guests.values()]))
     return next((_of_disk(word, disk) for disk in guests.values()), None)
-
-
-def names_of(state: State, command: OneLineErrors) -> Mapping[str, str | None]:
-    """The servers' names in the last pass, by the guests' uuids; ``command`` warns where it cannot be read."""
-    try:
-        last = pass_summary_file.load(state)
-    except StateError as error:
-        command.warn_of(f"{error}; names of servers are unknown")
-        return {}
-    return {} if last is None else {disk.named.guest_uuid: disk.server for disk in last.disks}
-
-
-def cell(names: Mapping[str, str | None], disk: DiskName | None) -> Shown:
-    """The server of a disk in a list; for people its guest where the name is unknown, since lists may hide guests."""
-    if disk is None:
-        return Shown(None, "this node")
-    name = names.get(disk.guest_uuid)
-    return Shown(name, printable(name or disk.guest_name))
 
 
 def _of_disk(word: str, disk: LastDisk) -> Server:
