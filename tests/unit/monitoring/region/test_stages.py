@@ -64,7 +64,7 @@ WELL: dict[str, list[Series]] = {
     "at_limit_before": [Series(A, 1), Series(B, 0)],
     "samples": each(20),
     "samples_before": each(10),
-    "probed": [Series({"verdict": "kept"}, 3)],
+    "probed": [Series({"verdict": "kept"}, 1)],
     "broken": each(0),
     "reverts": each(0),
     "failed": each(0),
