@@ -100,9 +100,9 @@ def of_node(node: int, second_hour: bool, at: int) -> list[str]:
     return lines
 
 
-def all_lines(now: int) -> dict[str, list[str]]:
+def all_lines(now: int, first: int = 0) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for step in range(LAST):
+    for step in range(first, LAST):
         at = now - (LAST - 1 - step) * STEP
         for node in (1, 2):
             # node2 is served as it was at the end of the first hour.
@@ -123,10 +123,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def replay(plimsoll: Run, prometheus: Served, tmp_path: Path) -> Run:
-    (tmp_path / "rules.yaml").write_text("{}\n")
-    (tmp_path / "qos.yaml").write_text(QOS)
-    files = ("--rules", str(tmp_path / "rules.yaml"), "--qos", str(tmp_path / "qos.yaml"))
-    return lambda *words: plimsoll("simulate", "--from-prometheus", prometheus.url, "--since", "119m", *files, *words)
+    return replay_of(plimsoll, prometheus, tmp_path)
+
+
+def replay_of(plimsoll: Run, served: Served, home: Path) -> Run:
+    (home / "rules.yaml").write_text("{}\n")
+    (home / "qos.yaml").write_text(QOS)
+    files = ("--rules", str(home / "rules.yaml"), "--qos", str(home / "qos.yaml"))
+    return lambda *words: plimsoll("simulate", "--from-prometheus", served.url, "--since", "119m", *files, *words)
 
 
 def by_server(ran: Ran) -> dict[str, dict[str, Any]]:
@@ -204,6 +208,14 @@ def test_gaps_and_metrics_that_nobody_renews_are_unknown_not_idle(
     assert row["share_known"] == pytest.approx(0.5, abs=0.05)
     if server != "web-6":
         assert row["at_limit_after"]["low"] == near(1), "of the time that is known"
+
+
+def test_of_a_region_that_is_younger_than_an_hour_the_time_before_is_unknown(plimsoll: Run, tmp_path: Path) -> None:
+    minutes = 20
+    with prometheus_of(all_lines(int(time.time()), LAST - minutes), tmp_path) as young:
+        rows = by_server(replay_of(plimsoll, young, tmp_path)("--by", "disk", "-f", "json"))
+    for server in ("web-1", "web-2"):  # left out by its highest rate, and replayed step by step
+        assert rows[server]["share_known"] == pytest.approx(minutes / 119, rel=0.15), server
 
 
 def test_rows_of_projects_and_types_add_up_with_untouched_disks(replay: Run) -> None:

@@ -19,6 +19,9 @@ _BY = "region, uuid, target_device"
 _SPARE, _USUAL = 120, 300
 """Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
 
+_MINUTES = 10
+"""The time in which samples are counted."""
+
 
 @frozen
 class Node:
@@ -47,7 +50,10 @@ def nodes(ask: Ask, selection: Selection, seconds: int) -> Nodes:
     disks = ask(f"sum by (region, instance) ({each(metrics.DISKS, matchers, 'volume_type', 'state')})")
     aggregates = {key_of(series) for series in ask(without_disks(matchers))}
     interval = ask(f"max (quantile_over_time(0.5, {metrics.PASS_INTERVAL_SECONDS}{matchers}[{seconds}s]))")
-    samples = ask(f"max (count_over_time({metrics.PASS_LAST_TIMESTAMP_SECONDS}{matchers}[1h]))")
+    # Of the last hour, in which metrics may have begun, or missed a while, the minutes that have most of them.
+    samples = ask(
+        f"max (max_over_time(count_over_time({metrics.PASS_LAST_TIMESTAMP_SECONDS}{matchers}[{_MINUTES}m])[1h:1m]))"
+    )
     most = samples[0].known if samples else None
     return Nodes(
         nodes=tuple(
@@ -57,7 +63,7 @@ def nodes(ask: Ask, selection: Selection, seconds: int) -> Nodes:
         ),
         aggregates=frozenset(aggregates),
         pass_seconds=interval[0].known if interval else None,
-        scrape_seconds=3600 / most if most else None,
+        scrape_seconds=60 * _MINUTES / most if most else None,
     )
 
 
