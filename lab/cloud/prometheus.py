@@ -101,15 +101,15 @@ class Prometheus:
         """Also the metrics that are served there; those of several ``paths`` with the labels of each."""
         each = paths or {"/metrics": {"instance": address}}
         targets = [{"targets": [address], "labels": {"__metrics_path__": path, **its}} for path, its in each.items()]
-        more = self._home / "more.json"
-        more.write_text(json.dumps(targets))
+        more = self._home / f"more-{address.rpartition(':')[2]}.json"
+        _replace(more, json.dumps(targets))
         try:
             for labels in each.values():
                 matchers = ",".join(f'{name}="{value}"' for name, value in labels.items())
                 self.wait_for(f"up{{{matchers}}} == 1", len, 60)
             yield
         finally:
-            more.write_text("[]")
+            _replace(more, "[]")
 
     def use_rules(self, rewrite: Callable[[str], str] = hurried) -> None:
         """Those of etc/prometheus as they stand, each file's text through ``rewrite``."""
@@ -266,7 +266,7 @@ def _configuration(home: Path) -> dict[str, Any]:
         },
         "scrape_configs": [
             {"job_name": "node", "static_configs": targets},
-            {"job_name": "more", "file_sd_configs": [{"files": [f"{home}/more.json"]}]},
+            {"job_name": "more", "file_sd_configs": [{"files": [f"{home}/more-*.json"]}]},
         ],
     }
 
@@ -279,6 +279,13 @@ def _routes() -> dict[str, Any]:
         "route": {"receiver": "webhook"} | at_once,
         "receivers": [{"name": "webhook", "webhook_configs": [hook]}],
     }
+
+
+def _replace(file: Path, text: str) -> None:
+    """At once: Prometheus reads it as soon as it is changed."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
 
 
 def _answers(url: str) -> bool:
