@@ -252,6 +252,27 @@ def test_a_row_of_an_earlier_version_counts_under_the_present_catalogue(
     assert bronze(node) == {after}
 
 
+def test_a_disk_whose_change_was_by_a_spec_stays_and_the_others_are_restored(tmp_path: Path) -> None:
+    node = with_a_catalogue(tmp_path)
+    approve(node)
+    other, *rest = bronze_disks(node)
+    with closing(sqlite3.connect(node.state.record)) as database, database:
+        words = "UPDATE change SET reason = json_set(reason, '$.code', ?) WHERE disk = ?"
+        assert database.execute(words, (Code.QOS_SPEC.value, node.seen(0, "vda").key)).rowcount == 2
+    withdraw(node)
+    assert other.actual == SLIP
+    assert {disk.actual for disk in rest} == {BRONZE}
+
+
+def test_limits_of_before_are_restored_also_where_the_record_has_nothing_older(tmp_path: Path) -> None:
+    node = with_a_catalogue(tmp_path)
+    with closing(sqlite3.connect(node.state.record)) as database, database:
+        database.execute("DELETE FROM change")
+    approve(node)
+    withdraw(node)
+    assert bronze(node) == {BRONZE}
+
+
 def test_rules_that_an_operator_of_the_node_approved_stay_also_after_an_edit_of_specs(tmp_path: Path) -> None:
     node = with_a_catalogue(tmp_path)
     stop = node.run().braked
