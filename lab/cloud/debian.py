@@ -14,7 +14,8 @@ from .command import LabError, run
 
 MIRROR = "http://deb.debian.org/debian"
 BUILD_SPACE = 2 * 1024**3
-
+LONGEST = 3600
+"""Seconds for a program that makes a tree: with a load of 40, apt was not done after 20 minutes."""
 
 # What the administrator of this machine has set so that it reaches its mirrors.
 SET_BY_ADMINISTRATORS = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "etc/ssl/certs/ca-certificates.crt")
@@ -29,7 +30,7 @@ def make(tree: Path, suite: str, packages: Collection[str], log: Path) -> None:
     include = [f"--include={','.join(packages)}"] if packages else []
     run(
         ["debootstrap", "--variant=minbase", *include, suite, tree, mirror],
-        timeout=1200,
+        timeout=LONGEST,
         boxed=True,
         log=log,
     )
@@ -57,7 +58,7 @@ def add(tree: Path, packages: Collection[str], log: Path) -> None:
     )
     enter = 'mount -t proc proc "$0/proc" && DEBIAN_FRONTEND=noninteractive exec chroot "$0" apt-get -qq -y "$@"'
     for words in (["update"], ["install", "--no-install-recommends", *packages]):
-        run(["sh", "-c", enter, tree, *words], timeout=1200, boxed=True, log=log)
+        run(["sh", "-c", enter, tree, *words], timeout=LONGEST, boxed=True, log=log)
 
 
 @dataclass(frozen=True)
