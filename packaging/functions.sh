@@ -90,14 +90,14 @@ leave() {
     done
 }
 
-# Nothing would do it later: only the daemon and passes restore what is reduced under congestion.
+# Nothing would do it later: only the daemon and passes restore what is reduced.
 restore_reduced() {
-    [ -e $state/factors.json ] || return 0
+    [ -e $state/factors.json ] || [ -e $state/ceilings.json ] || return 0
     status=0
     $base/current/bin/plimsoll pause --restore --reason 'plimsoll is removed' >&2 || status=$?
     # It was paused by this. Otherwise it was paused before, and stays so.
     case $status in 0 | 3) $base/current/bin/plimsoll resume --reason 'plimsoll is removed' > /dev/null || true ;; esac
-    [ $status = 0 ] || say "limits that are reduced under congestion may stay so, see above"
+    [ $status = 0 ] || say "limits that are reduced may stay so, see above"
 }
 
 list_limits() {

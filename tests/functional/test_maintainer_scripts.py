@@ -82,12 +82,13 @@ def test_a_removal_lists_limits_in_a_file_that_only_root_may_read_and_a_purge_ke
 @pytest.mark.parametrize(
     ("status", "calls"), [(0, ["pause", "resume"]), (3, ["pause", "resume"]), (64, ["pause"]), (None, [])]
 )
-def test_a_removal_restores_what_is_reduced_under_congestion_and_ends_no_pause_of_an_operator(
-    node: Node, status: int | None, calls: list[str]
+@pytest.mark.parametrize("file", ["factors.json", "ceilings.json"])
+def test_a_removal_restores_what_is_reduced_and_ends_no_pause_of_an_operator(
+    node: Node, status: int | None, calls: list[str], file: str
 ) -> None:
     """Without the daemon and its timer it would stay reduced until the guest is restarted. 64: already paused."""
     if status is not None:
-        (node.state / "factors.json").touch()
+        (node.state / file).touch()
     log = node.root / "calls"
     log.touch()
     node.program(

@@ -11,7 +11,7 @@ from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading
-from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass, Totals
+from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastCeiling, LastDisk, LastPass, Totals
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
@@ -146,6 +146,24 @@ def a_varied_pass(**other: Any) -> LastPass:
         "position": 12.5,
         "stage": "0a1b" * 16,
         "guests_to_probe": 2,
+        "ceilings": (
+            LastCeiling(
+                whose="guest",
+                owner=uuid_of(1),
+                rule="small",
+                ceiling={"total_iops_sec": 3000},
+                allowed={"total_iops_sec": 2500},
+                used={"total_iops_sec": None},
+            ),
+            LastCeiling(
+                whose="project",
+                owner=PROJECT,
+                rule='data "bases"',
+                ceiling={"total_iops_sec": 10000, "total_bytes_sec": 104857600},
+                allowed={"total_iops_sec": 10000, "total_bytes_sec": 104857600},
+                used={"total_iops_sec": 412.5, "total_bytes_sec": 0.0},
+            ),
+        ),
         "holds": 1,
         "sources": {
             "libvirt": True,

@@ -12,6 +12,7 @@ from pathlib import Path
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Orders
+from plimsoll_agent.ceilings.buckets import Ceilings, Split
 from plimsoll_agent.congestion.following import Following
 from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.errors import PlimsollError
@@ -106,6 +107,8 @@ class Node:
         """What disks used lately, by ``Disk.key``."""
         self.following = Following()
         """The factors of congestion that passes apply."""
+        self.split = Split.STAY
+        """How passes split ceilings."""
         self.rounds = 3
         self.now = NOON
         self.told: list[Outcome] = []
@@ -130,6 +133,7 @@ class Node:
         read_only = mode is Mode.PLAN
         memory = node_store.recall(self.now, read_only=read_only)
         known = self.catalogue
+        splits, looks = self.state.load_ceilings()
         return run_pass(
             scope,
             Situation(
@@ -146,6 +150,7 @@ class Node:
                 used=lambda: self.used,
                 congestion=lambda: self.factors,
                 following=self.following,
+                ceilings=Ceilings(how=self.split, shared=splits, looks=looks),
             ),
             mode,
             hypervisor=self.hypervisor,

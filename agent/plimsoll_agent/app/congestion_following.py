@@ -1,4 +1,6 @@
-"""What a pass does about congestion: only the daemon's reduce limits, and one of the timer restores what it left."""
+"""What a pass does about congestion and ceilings: the daemon's passes follow the cluster, and what disks need. One of
+the timer restores what was reduced under congestion, and splits ceilings equally.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from datetime import datetime
 from enum import Enum
 from pathlib import Path
 
+from plimsoll_agent.ceilings.buckets import Ceilings, Split
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion.following import Following, Pools, ended, follow
 from plimsoll_agent.congestion.published import Factors
@@ -41,6 +44,20 @@ def following(
     if what is Follow.STAY or (what is Follow.KEEP and before and _daemon_follows(state, now)):
         return Following(before)
     return Following(ended(before, now), saves=True)
+
+
+def ceilings(state: State, what: Follow, now: datetime) -> Ceilings:
+    try:
+        splits, looks = state.load_ceilings()
+    except StateError as error:
+        LOG.warning("%s; how ceilings are split is unknown", error)
+        splits, looks = {}, {}
+    if what is Follow.END:
+        return Ceilings(before=splits, is_split=True)
+    how = {Follow.MOVE: Split.BY_NEED, Follow.STAY: Split.STAY}.get(what)
+    if how is None:
+        how = Split.STAY if splits and _daemon_follows(state, now) else Split.EQUALLY
+    return Ceilings(how=how, shared=splits, looks=looks)
 
 
 def applied(state: State) -> Pools:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.app.audit import to_journal
-from plimsoll_agent.app.congestion_following import Follow, following
+from plimsoll_agent.app.congestion_following import Follow, ceilings, following
 from plimsoll_agent.app.fetched import catalogue_actual, congestion_actual, region_orders
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.orders import Orders
@@ -113,7 +113,7 @@ def pass_context(
     ``read`` reads the rules file.
 
     ``without_rules``: a missing rules file is a complaint and no error, for commands that only show something.
-    ``follow`` is what the pass may do about congestion.
+    ``follow`` is what the pass may do about congestion and ceilings.
     Raises ``ConfigError`` if the rules are invalid and there are no last good ones, ``StateError`` if the memory
     cannot be read.
     """
@@ -162,6 +162,7 @@ def pass_context(
             used=partial(_used, state),
             congestion=factors,
             following=following(settings, state, follow, factors, now),
+            ceilings=ceilings(state, follow, now),
         ),
         node_store=node_store,
         notes=notes,

@@ -1,4 +1,4 @@
-"""Restores what is reduced under congestion, and changes nothing else: before a node is left to itself."""
+"""Restores what is reduced, and changes nothing else: before a node is left to itself."""
 
 from __future__ import annotations
 

@@ -135,6 +135,7 @@ def _kinds(node_state: State, catalogue_dir: Path) -> Iterator[_Kind]:
     yield kind(state.CLOCK, _of_json(clock.MOST_BYTES), lambda: clock.load(node_state.clock))
     yield kind(state.CREDITS, _of_json(state.MOST_BYTES), node_state.load_accounts)
     yield kind(state.FACTORS, _of_json(state.MOST_BYTES), node_state.load_factors)
+    yield kind(state.CEILINGS, _of_json(state.MOST_BYTES), node_state.load_ceilings)
     yield kind(state.VERSIONS, _of_json(state.MOST_BYTES), node_state.load_versions)
     for file in (
         state.USAGE,

@@ -218,7 +218,7 @@ class PauseNode(_NodeDecision, NodeCommand):
     It lasts for a time, or until plimsoll resume.
 
     Passes still read and report; a running pass stops writing too. Actual limits stay as they are. With --restore
-    those that are reduced under congestion are restored.
+    those that are reduced, under congestion or by a ceiling, are restored.
 
     Exit status:
         0   paused
@@ -239,7 +239,7 @@ class PauseNode(_NodeDecision, NodeCommand):
         parser.add_argument(
             "--restore",
             action="store_true",
-            help="restore limits that are reduced under congestion, and write nothing else",
+            help="restore limits that are reduced, and write nothing else",
         )
         return parser
 
@@ -264,7 +264,7 @@ class PauseNode(_NodeDecision, NodeCommand):
             with self.libvirt(settings) as hypervisor:
                 report = restore(settings, hypervisor)
         except PlimsollError as error:
-            LOG.error("limits that are reduced under congestion are not restored: %s", error)
+            LOG.error("limits that are reduced are not restored: %s", error)
             return 3
         rest = [outcome for outcome in report.outcomes if outcome.after.reduced is not None]
         self.app.stdout.write(f"{plural(report.count(Kind.CHANGED), 'disk')} restored.\n")

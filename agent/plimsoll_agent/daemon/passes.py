@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 
 from plimsoll_agent.app.congestion_following import Follow
@@ -18,6 +19,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.observe import MOVING
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport
 from plimsoll_agent.rules.loader import Read
+from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.state import Busy
 from plimsoll_agent.util import schema
 
@@ -54,11 +56,17 @@ def guest_pass(
     progress: Progress,
     *,
     read: Read = schema.read,
+    on_change: Callable[[Rules], None] = lambda _: None,
 ) -> PassResult:
-    """A pass over one guest; it raises nothing. ``read`` reads the rules file."""
+    """A pass over one guest; it raises nothing. ``read`` reads the rules file; ``on_change`` gets the rules by which
+    limits were changed.
+    """
     try:
         hypervisor = connections.get(progress)
-        return result_of(pass_over(settings, hypervisor, [uuid], on_event=True, tell=between.note, read=read))
+        report = pass_over(settings, hypervisor, [uuid], on_event=True, tell=between.note, read=read)
+        if report.count(Kind.CHANGED):
+            on_change(report.situation.rules)
+        return result_of(report)
     except NoSuchGuest:
         return PassResult.GONE
     except Busy:

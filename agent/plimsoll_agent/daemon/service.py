@@ -21,6 +21,7 @@ from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.app.context import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
+from plimsoll_agent.daemon.ceiling_watch import CeilingWatch
 from plimsoll_agent.daemon.congestion_watch import CongestionWatch
 from plimsoll_agent.daemon.connections import MOST_CALLS, Connection, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
@@ -116,10 +117,17 @@ class Service:
         of_guests, of_node = self._connections
         between = Between()
         self._rules = RulesWatch(settings.rules_file)
+        self._ceilings = CeilingWatch()
         self._workers = Workers(
             settings.bounds.at_once,
             lambda uuid, progress: guest_pass(
-                self._settings, of_guests, between, uuid, progress, read=self._rules.text
+                self._settings,
+                of_guests,
+                between,
+                uuid,
+                progress,
+                read=self._rules.text,
+                on_change=self._ceilings.changed,
             ),
             lambda progress: full_pass(self._settings, of_node, between, progress, read=self._rules.text),
             self._inbox.put,
@@ -171,7 +179,7 @@ class Service:
             self._look_at_settings(now)
             self._rules.look(self._settings.rules_file)
             self._look_at_catalogue(now)
-            if self._congestion.changed(self._settings, now):
+            if self._congestion.changed(self._settings, now) or self._ceilings.due(self._settings, now):
                 self._schedule.full_pass_due(now)
         self._begin_due(now)
         if now >= self._beat:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from plimsoll_agent.catalogue.orders import Orders, RegionApproval
 from plimsoll_agent.catalogue.stages import Stages
 from plimsoll_agent.credits.ledger import Account, bursts
-from plimsoll_agent.messages import congestion, sentences, serialize
+from plimsoll_agent.messages import ceilings, congestion, sentences, serialize
 from plimsoll_agent.messages.catalogue import SHOWN, stages_words
 from plimsoll_agent.messages.record import entry_data, reason_words
 from plimsoll_agent.messages.savings import saved_data, saved_words
@@ -52,6 +52,7 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
     lines.append(("desired", f"{sentences.desired_words(desired, exact=exact)}, {sentences.words(desired.reason)}"))
     if (words := congestion.words(reduced(disk, outcome.decision, situation))) is not None:
         lines.append(("congestion", words))
+    lines += [("ceiling", words) for words in ceilings.lines(outcome, situation)]
     lines.append(("actual", sentences.actual_words(disk.in_force, exact=exact) + _history(disk, record)))
     if (account := account_of(outcome, situation.accounts)) is not None and _has_burst(disk, account):
         lines.append(("saved", saved_words(*account)))
@@ -103,6 +104,7 @@ def data(outcome: Outcome, situation: Situation, past: RecordedChange | None, re
         "sources": [{"source": step.asked} | _answer_data(step.answer) for step in outcome.decision.trail],
         "desired": _answer_data(outcome.decision.desired),
         "congestion": congestion.data(reduced(disk, outcome.decision, situation)),
+        "ceilings": ceilings.data(outcome, situation),
         "actual": serialize.limits_data(disk.in_force),
         "defined": serialize.limits_data(disk.found.defined),
         "saved": {} if account is None else saved_data(*account),

@@ -16,6 +16,7 @@ from plimsoll_agent.policy.diff import EXTERNAL
 from plimsoll_agent.store.actual import LimitsAt
 from plimsoll_agent.store.node_store import Move
 from plimsoll_agent.store.reductions import Intended
+from plimsoll_agent.util.decoding import data_of
 from plimsoll_agent.util.text import plural, printable, second
 
 if TYPE_CHECKING:
@@ -200,8 +201,7 @@ def actual_lines(past: LimitsAt, *, exact: bool = False) -> Iterator[str]:
         yield f"{name}  unknown: no change recorded up to then"
     elif past.reduction is not None:
         one = past.reduction
-        place = f"{one.device_class or 'unknown class'} of cluster {short_fsid(one.cluster)}"
-        why = f"x {one.x:.2g} × {show(one.of)} ({place})" if one.is_reduced else f"no longer reduced ({place})"
+        why = _reduction_words(one, show(one.of))
         yield f"{name}  {show(past.limits)}   since {second(one.at)}: {printable(why)}   by {printable(one.by)}"
     elif change is not None:
         when = f"since {second(change.result_at or change.at)}: {_why(change)}   by {printable(change.by)}"
@@ -218,6 +218,16 @@ def actual_lines(past: LimitsAt, *, exact: bool = False) -> Iterator[str]:
         yield f"  {what} {show(later.before)} before {second(later.at)} (change {later.id})"
 
 
+def _reduction_words(one: Intended, of: str) -> str:
+    place = f"{one.device_class or 'unknown class'} of cluster {short_fsid(one.cluster)}"
+    if not one.ceilings:
+        return f"x {one.x:.2g} × {of} ({place})" if one.is_reduced else f"no longer reduced ({place})"
+    names = ", ".join(f'{each.whose.word} of rule "{each.rule}"' for each in one.ceilings)
+    if not one.is_reduced:
+        return f"no longer reduced ({names})"
+    return f"of {of}, {names}" + (f", and x {one.x:.2g} ({place})" if one.x < 1 else "")
+
+
 def _reduction_data(reduction: Intended | None) -> dict[str, object] | None:
     if reduction is None:
         return None
@@ -228,6 +238,7 @@ def _reduction_data(reduction: Intended | None) -> dict[str, object] | None:
         "cluster": reduction.cluster,
         "class": reduction.device_class,
         "of": reduction.of.in_effect(),
+        "ceilings": [data_of(each) for each in reduction.ceilings],
     }
 
 

@@ -25,6 +25,14 @@ from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, 
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Outcome, PassReport, UnreachableGuest
 from plimsoll_agent.util.text import ago, minute, plural, printable, second
 
+_BOUNDS: Mapping[str, str] = {
+    "credits": "with credits",
+    "floor": "raised",
+    "ceiling": "capped",
+    "guest_ceiling": "capped with its guest",
+    "project_ceiling": "capped with its project",
+}
+"""What the rule of each of ``BOUNDS`` does."""
 _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.COMMAND_LINE: "given on the command line",
     Code.RULE: 'rule "{rule}"',
@@ -104,6 +112,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NO_CONGESTION_FLOOR: "never reduced: no rule with congestion matches",
     Code.CONGESTION_UNKNOWN: "congestion unknown: {detail}",
     Code.CONGESTION: lambda facts: _congestion(facts),
+    Code.CEILING: lambda facts: _ceiling(facts),
     Code.ORPHANED: lambda facts: f"orphaned limits: they came from {_origin(facts)}",
     Code.FOREIGN_LIMIT: "attach-time limits, and no rule has override: true",
     Code.MIGRATING: "the guest is migrating out; the destination sets its limits",
@@ -191,7 +200,7 @@ def words(reason: Reason) -> str:
     text = sentence(facts) if callable(sentence) else sentence.format_map(facts)
     if reason.code in (Code.RULE, Code.RULE_UNMANAGES) and facts.get("why"):
         text += f" ({facts['why']})"
-    for word, does in (("credits", "with credits"), ("floor", "raised"), ("ceiling", "capped")):
+    for word, does in _BOUNDS.items():
         if word in facts:
             text += f', {does} by rule "{facts[word]}"'
     return f"{text}, the burst as long as what is saved of it" if FULL in facts else text
@@ -409,7 +418,7 @@ def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
     elif state_word(outcome) not in ("in sync", "no limits"):
         parts.append(words(reason) if outcome.missed is None else missed_words(outcome.missed, reason))
     if outcome.after.reduced is not None:
-        parts.append("reduced under congestion")
+        parts.append(_reduced_by(outcome))
     if drift and kind is Kind.IN_SYNC:
         parts.insert(0, "libvirt's definition differs")
     elif drift and kind is Kind.LEFT_ALONE:
@@ -417,6 +426,26 @@ def state_reason(outcome: Outcome, past: RecordedChange | None = None) -> str:
     if outcome.acknowledged is not None:
         parts.append(words(outcome.acknowledged))
     return "; ".join(parts)
+
+
+def _reduced_by(outcome: Outcome) -> str:
+    if outcome.reduced_by is None:
+        return "reduced under congestion or by a ceiling"
+    return "reduced under congestion" if outcome.reduced_by.code is Code.CONGESTION else words(outcome.reduced_by)
+
+
+def _ceiling(facts: Mapping[str, Any]) -> str:
+    """``4 disks, project_ceiling of rule "databases": reduced``."""
+    disks = facts.get("members")
+    number = "" if disks is None else f"{plural(len(disks), 'disk')}, "
+    rules = dict.fromkeys((printable(each["whose"]), printable(each["rule"])) for each in facts["ceilings"])
+    names = ", ".join(f'{whose}_ceiling of rule "{rule}"' for whose, rule in rules)
+    if facts.get("failed"):
+        return f"{number}{names}: not changed, as before"
+    if facts["ends"]:
+        return f"{number}{names}: not reduced any more"
+    x = f", and x is {facts['x']:.2g}" if facts["x"] < 1 else ""
+    return f"{number}{names}: reduced{x}"
 
 
 def _congestion(facts: Mapping[str, Any]) -> str:
@@ -461,7 +490,7 @@ def state_words(outcome: Outcome) -> str:
 def step_lines(step: Step, situation: Situation, *, exact: bool = False) -> Iterator[tuple[str, str]]:
     """A source and its answer: one line, or more where it was calculated. ``exact`` as in ``limits_words``."""
     source, answer = printable(step.asked), step.answer
-    bounds = {"floor", "ceiling"} & answer.reason.facts.keys()  # clamped by a rule: not what Cinder gives
+    bounds = (_BOUNDS.keys() - {"credits"}) & answer.reason.facts.keys()  # clamped by a rule: not what Cinder gives
     if not isinstance(answer, Desired) or answer.reason.code is not Code.QOS_SPEC or bounds:
         yield source, answer_words(answer, exact=exact)
         return

@@ -52,6 +52,8 @@ class Happening(StrEnum):
     """Something else changed a disk whose desired limits are unknown, so nothing is reverted."""
     CONGESTION = "congestion"
     """Limits were reduced under congestion, or restored: those of several disks of a device class."""
+    CEILING = "ceiling"
+    """The same, by ceilings that disks share."""
 
 
 @frozen(kw_only=True)

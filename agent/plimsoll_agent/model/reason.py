@@ -63,6 +63,7 @@ class Code(StrEnum):
     NO_CONGESTION_FLOOR = "no-congestion-floor"
     CONGESTION_UNKNOWN = "congestion-unknown"
     CONGESTION = "congestion"
+    CEILING = "ceiling"
     FOREIGN_LIMIT = "foreign-limit"
     ORPHANED = "orphaned"
     MIGRATING = "migrating"
@@ -164,6 +165,10 @@ _RENAMED = {
 _RENAMED_FACTS = {"edition": "revision", "in_force": "actual", "theirs": "foreign"}
 
 
+BOUNDS = ("credits", "floor", "ceiling", "guest_ceiling", "project_ceiling")
+"""Facts of a reason: the rules that change what a source gives."""
+
+
 @frozen
 class Reason:
     """A code, and the facts for its sentence (plain values only: they go into records)."""
@@ -176,15 +181,15 @@ class Reason:
 
     @property
     def of_type(self) -> str | None:
-        """The volume type whose QoS spec gives exactly these limits, without credits, floor or ceiling; else None."""
-        if self.code is not Code.QOS_SPEC or {"credits", "floor", "ceiling"} & self.facts.keys():
+        """The volume type whose QoS spec gives exactly these limits, without a rule of ``BOUNDS``; else None."""
+        if self.code is not Code.QOS_SPEC or set(BOUNDS) & self.facts.keys():
             return None
         return str(self.facts.get("type"))
 
     @property
     def rules(self) -> tuple[str, ...]:
         """The names of the rules in it."""
-        return tuple(str(self.facts[word]) for word in ("rule", "credits", "floor", "ceiling") if word in self.facts)
+        return tuple(str(self.facts[word]) for word in ("rule", *BOUNDS) if word in self.facts)
 
     def as_record(self) -> dict[str, object]:
         return {"code": self.code.value, **self.facts}

@@ -176,7 +176,7 @@ def _read_again(last: Usage | None, disk: Disk, reading: Reading | None) -> Usag
         return Usage(disk=disk, stretches=stretches, reason=BUSY)
     if last is None or last.reading is None:
         return Usage(disk=disk, reading=reading, stretches=stretches)
-    rates = _rates(last.reading, reading)
+    rates = rates_between(last.reading, reading)
     return (
         Usage(disk=disk, reading=reading)
         if rates is None
@@ -184,7 +184,7 @@ def _read_again(last: Usage | None, disk: Disk, reading: Reading | None) -> Usag
     )
 
 
-def _rates(before: Reading, after: Reading) -> Rates | None:
+def rates_between(before: Reading, after: Reading) -> Rates | None:
     """None if the counters are not of one run of the guest."""
     seconds, did = after.at - before.at, after.stats.since(before.stats)
     if seconds <= 0 or did is None:

@@ -163,6 +163,14 @@ DISKS_REDUCED = Metric(
     "plimsoll_disks_reduced", "Disks whose limits are reduced under congestion", "cluster", "device_class"
 )
 
+CEILING = Metric(
+    "plimsoll_ceiling",
+    "Ceiling of all disks of a guest, or of a project on this node, together: requests or bytes a second",
+    *(_CEILING := ("whose", "owner", "rule", "limit")),
+)
+CEILING_ALLOWED = Metric("plimsoll_ceiling_allowed", "What the limits of these disks allow together", *_CEILING)
+CEILING_USED = Metric("plimsoll_ceiling_used", "What these disks did since the pass before", *_CEILING)
+
 # --- guests and disks
 
 GUESTS = Metric("plimsoll_guests", "Running guests, reachable and unreachable", "state")

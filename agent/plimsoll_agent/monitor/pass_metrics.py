@@ -17,11 +17,12 @@ from datetime import datetime
 
 from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import Finding
+from plimsoll_agent.ceilings.buckets import Whose
 from plimsoll_agent.model.limits import BASES, PARAMETERS, Limits, Parameter
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.pass_summary import LastCatalogue, LastDisk, LastPass
-from plimsoll_agent.monitor.pool_metrics import of_light, of_pools, of_reduced
+from plimsoll_agent.monitor.pool_metrics import of_ceilings, of_light, of_pools, of_reduced
 from plimsoll_agent.monitor.prometheus_text import Family, Row, counter, gauge, label, single
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
@@ -42,6 +43,7 @@ def families(last: LastPass, *, detail: str) -> Iterator[Family]:
     """The families with series; ``detail`` is ``disk``, or ``aggregate`` for no series of single disks."""
     every = [*_of_passes(last), *_of_sources(last), *_of_clusters(last), *_of_types(last)]
     every += [*of_pools(last.disks), *of_light(last.totals.light), *of_reduced(last.disks)]
+    every += of_ceilings([each for each in last.ceilings if detail == "disk" or each.whose == Whose.PROJECT])
     if detail == "disk":
         every += _of_disks(last)
     yield from (family for family in every if family.samples)

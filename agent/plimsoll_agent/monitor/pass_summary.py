@@ -125,6 +125,20 @@ class LastCatalogue:
     """Seconds."""
 
 
+@frozen(kw_only=True)
+class LastCeiling:
+    """A ceiling of a guest or project, by its rates under libvirt's names."""
+
+    whose: str
+    owner: str
+    rule: str
+    ceiling: Mapping[str, Count]
+    allowed: Mapping[str, Count]
+    """What the limits of its disks allow together."""
+    used: Mapping[str, Amount | None]
+    """What these did since the pass before; None is unknown."""
+
+
 @frozen
 class Totals:
     """Sums over all passes of this node over all its guests."""
@@ -201,6 +215,7 @@ class LastPass:
     """The digest of the approval with stages whose specs and types, or rules, it used."""
     guests_to_probe: Count = 0
     """How many a rule with ``probe`` chooses."""
+    ceilings: tuple[LastCeiling, ...] = ()
     servers: Mapping[str, str] = field(default_factory=dict)
     """The names of servers whose guests (by uuid) are unreachable, from passes in which they were not."""
 
@@ -308,6 +323,17 @@ def fold(before: LastPass | None, report: PassReport, setting: PassSetting) -> L
         paused_guests=report.paused_guests,
         hung_guests=report.hung_guests.union(
             each.guest.uuid for each in unreachable if each.reason.code is Code.TIMED_OUT
+        ),
+        ceilings=tuple(
+            LastCeiling(
+                whose=bucket.whose.value,
+                owner=bucket.owner,
+                rule=bucket.rule,
+                ceiling={rate: getattr(each.ceiling, rate) for rate in each.ceiling.rates()},
+                allowed=each.allowed,
+                used=each.used,
+            )
+            for bucket, each in report.situation.ceilings.shared.items()
         ),
         guests_to_probe=len(to_probe),
         position=report.situation.orders.position,
@@ -496,7 +522,7 @@ def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, sinc
         reason=outcome.result.reason,
         actual=disk.in_force if isinstance(disk.in_force, Limits) else None,
         unreduced=disk.actual if disk.reduced is not None and isinstance(disk.actual, Limits) else None,
-        device_class=following.device_class(disk.cluster, disk.pool) if disk.reduced is not None else None,
+        device_class=following.device_class(disk.cluster, disk.pool) if _is_congested(outcome) else None,
         desired=desired.limits if isinstance(desired, Desired) else outcome.missed,
         drifted=disk.drifted,
         corrected=reverts + _reverts(outcome),
@@ -515,6 +541,13 @@ def _disk(report: PassReport, outcome: Outcome, reverts: int, usage: Usage, sinc
         held_until=None if hold is None else hold.until,
         since=since,
     )
+
+
+def _is_congested(outcome: Outcome) -> bool:
+    """Whether congestion is why it is reduced; a ceiling may be that alone."""
+    reason = outcome.reduced_by
+    of_ceiling = reason is not None and reason.code is Code.CEILING and reason.facts["x"] == 1
+    return outcome.after.reduced is not None and not of_ceiling
 
 
 def _readings(before: LastPass | None, setting: PassSetting) -> dict[str, tuple[str, Reading]]:

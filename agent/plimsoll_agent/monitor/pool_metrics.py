@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from plimsoll_agent.congestion.signal import PoolKey, Wait
 from plimsoll_agent.model.limits import Limits, Unit
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.monitor.pass_summary import LastDisk
+from plimsoll_agent.monitor.pass_summary import LastCeiling, LastDisk
 from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge, label
 
 PER_POOL, PER_LIGHT = 8, 2
@@ -51,6 +51,17 @@ def of_pools(disks: Sequence[LastDisk]) -> Iterator[Family]:
 def of_light(sums: Mapping[PoolKey, Wait]) -> Iterator[Family]:
     yield counter(metrics.LIGHT_LATENCY_SECONDS_TOTAL, [(pool, wait.seconds) for pool, wait in sums.items()])
     yield counter(metrics.LIGHT_REQUESTS_TOTAL, [(pool, wait.requests) for pool, wait in sums.items()])
+
+
+def of_ceilings(ceilings: Sequence[LastCeiling]) -> Iterator[Family]:
+    """Three series of each rate of a ceiling: the ceiling, what limits allow of it, and its use if that is known."""
+    names = [(label(one.whose), label(one.owner), label(one.rule)) for one in ceilings]
+    words = {"ceiling": metrics.CEILING, "allowed": metrics.CEILING_ALLOWED, "used": metrics.CEILING_USED}
+    for word, metric in words.items():
+        rows = [(name, getattr(one, word)) for name, one in zip(names, ceilings, strict=True)]
+        yield gauge(
+            metric, [((*name, rate), value) for name, of in rows for rate, value in of.items() if value is not None]
+        )
 
 
 def of_reduced(disks: Sequence[LastDisk]) -> Iterator[Family]:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of, Orders, Withdrawal
+from plimsoll_agent.ceilings.buckets import NO_CEILINGS, Bucket, Ceilings, Whose, group_of
 from plimsoll_agent.congestion.following import Following
 from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.credits import ledger
@@ -70,6 +71,8 @@ class Situation:
     """Reads the factors of congestion; None where that is switched off."""
     following: Following = field(default_factory=Following)
     """The factors that are applied."""
+    ceilings: Ceilings = NO_CEILINGS
+    """How the ceilings of guests and projects are split."""
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.
@@ -297,7 +300,72 @@ def _shape(disk: Disk, situation: Situation, decision: Decision) -> Decision:
                 )
                 if no_opinion is None:
                     break
+    return _under_shared(disk, situation, decision)
+
+
+def _under_shared(disk: Disk, situation: Situation, decision: Decision) -> Decision:
+    """With the ceilings of all disks of its guest, and of its project, on one disk.
+
+    Where no source limits the disk, it gets them as a limit of the group that its guest's other such disks are in.
+    """
+    if not situation.rules.share_ceilings or not _may_be_shared(decision.desired):
+        return decision
+    rules = {bucket.whose: rule for bucket, rule in buckets_of(disk, situation)}
+    name = group_of(rule.name for rule in rules.values())
+    for whose in Whose:
+        for rule in situation.rules.rules:
+            ceiling: Limits | None = getattr(rule, whose.word)
+            if ceiling is None:
+                continue
+            no_opinion = shared_opinion(rule, whose, disk, situation)
+            answer = no_opinion or _shared(decision.desired, ceiling, name, whose, rule)
+            decision = decision.and_then(f'{whose.word} of rule "{rule.name}"', answer)
+            if isinstance(answer, Unknown):
+                return decision
+            if no_opinion is None:
+                break
     return decision
+
+
+def _may_be_shared(answer: Desired | Unmanaged | Unknown) -> bool:
+    if isinstance(answer, Desired):
+        return not origin_of(answer.reason.code).aside
+    return isinstance(answer, Unmanaged) and answer.reason.code is Code.NO_LIMIT
+
+
+def _shared(answer: Desired | Unmanaged | Unknown, ceiling: Limits, group: str, whose: Whose, rule: Rule) -> Answer:
+    desired = answer if isinstance(answer, Desired) else Desired(Limits(), rule.reason)
+    limits = desired.limits
+    if not limits.unlimited and limits.group_name != group:
+        return _bounded(desired, at_most(limits, ceiling), whose.word, rule)
+    alone = at_most(replace(limits, group_name=None), ceiling)
+    return _bounded(desired, replace(alone, group_name=group), whose.word, rule)
+
+
+def buckets_of(disk: Disk, situation: Situation) -> list[tuple[Bucket, Rule]]:
+    """The ceilings that it shares, each of the first rule that matches and has one."""
+    pairs: list[tuple[Bucket, Rule]] = []
+    for whose in Whose if situation.rules.share_ceilings else ():
+        owner = _owner(disk, whose)
+        for rule in situation.rules.rules if owner is not None else ():
+            if getattr(rule, whose.word) is None:
+                continue
+            no_opinion = no_opinion_of(rule, disk, situation)
+            if no_opinion is None and owner is not None:
+                pairs.append((Bucket(whose, owner, rule.name), rule))
+            if not isinstance(no_opinion, NoOpinion):
+                break
+    return pairs
+
+
+def shared_opinion(rule: Rule, whose: Whose, disk: Disk, situation: Situation) -> NoOpinion | Unknown | None:
+    if _owner(disk, whose) is None:
+        return NoOpinion(because(Code.NOT_BY_NOVA))
+    return no_opinion_of(rule, disk, situation)
+
+
+def _owner(disk: Disk, whose: Whose) -> str | None:
+    return disk.guest.uuid if whose is Whose.GUEST else disk.guest.project
 
 
 def _with_credits(disk: Disk, situation: Situation, decision: Decision) -> Decision:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from plimsoll_agent.ceilings.buckets import Bucket
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
-from plimsoll_agent.model.reason import Code, Reason, Unknown
+from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired
+from plimsoll_agent.util.decoding import data_of
 from plimsoll_agent.util.frozen import frozen
 
 EXTERNAL = (Code.CHANGED_OVER_QMP, Code.EXTERNAL_CHANGE)
@@ -18,7 +20,7 @@ EXTERNAL = (Code.CHANGED_OVER_QMP, Code.EXTERNAL_CHANGE)
 
 @frozen(kw_only=True)
 class Reduction:
-    """Of a change under congestion, or of one that ends it."""
+    """Of a change under congestion or by ceilings that disks share, or of one that ends it."""
 
     of: Limits
     """What the disk has after it without the reduction: the same as ``after``, if it is none any more."""
@@ -27,6 +29,18 @@ class Reduction:
     x: float
     cluster: str
     device_class: str
+    ceilings: tuple[Bucket, ...] = ()
+    """Those of a guest or project that leave it less, or did."""
+    ends: bool = False
+    """It is none any more."""
+
+    @property
+    def reason(self) -> Reason:
+        """With the facts from which the limits can be computed again."""
+        congestion = {"x": self.x, "cluster": self.cluster, "class": self.device_class}
+        if not self.ceilings:
+            return because(Code.CONGESTION, **congestion)
+        return because(Code.CEILING, **congestion, ends=self.ends, ceilings=[data_of(each) for each in self.ceilings])
 
 
 @frozen

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
@@ -108,10 +107,14 @@ class Applier:
                 tell(outcome if own is None else own.outcome())
         if guests:
             self._try(guests, tell)
-        batches = [[each for each in of_guest if each.result is None] for of_guest in guests.values()]
-        for batch, _ in side_by_side(self._one_guest, list(filter(None, batches)), self._bounds.at_once):
-            for errand in batch:
-                tell(errand.outcome())
+        # What disks share is lowered on all guests before it is raised on any.
+        for is_first in (_only_reduces, lambda _: True):
+            batches = [
+                [e for e in of_guest if e.result is None and is_first(e.change)] for of_guest in guests.values()
+            ]
+            for batch, _ in side_by_side(self._one_guest, list(filter(None, batches)), self._bounds.at_once):
+                for errand in batch:
+                    tell(errand.outcome())
         return [outcome if own is None else own.outcome() for outcome, own in pairs]
 
     def _try(self, guests: Mapping[str, list[_Errand]], tell: Callable[[Outcome], None]) -> None:
@@ -202,10 +205,15 @@ class Applier:
             errand.id = id_
         return True
 
-    def follow(self, pools: Pools) -> None:
-        """Save the factors that this pass applies. If that fails, nothing is reduced further."""
+    def follow(self, situation: Situation) -> None:
+        """Save the factors that this pass applies, and how it splits ceilings. If that fails, nothing is reduced
+        further.
+        """
         try:
-            self._node_store.save_factors(pools)
+            if situation.following.saves:
+                self._node_store.save_factors(situation.following.pools)
+            if situation.ceilings.is_split:
+                self._node_store.save_ceilings(situation.ceilings)
         except StateError as error:
             self._notes.add(Code.NO_RECORD, error)
             self._follows = False

@@ -82,6 +82,8 @@ class Outcome:
     result: Result
     acknowledgement: Reason | None = None
     """An operator's, should the disk be unknown."""
+    reduced_by: Reason | None = None
+    """What reduces its limits; None if nothing does, or the pass neither reduces nor restores."""
 
     @property
     def after(self) -> Disk:

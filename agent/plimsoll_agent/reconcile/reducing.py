@@ -1,4 +1,5 @@
-"""Limits are lower while their cluster is congested, and grow back: the last step of a decision. Pure.
+"""Limits are lower while their cluster is congested, or others share a ceiling with them, and grow back: the last
+step of a decision. Pure.
 
 Everything before it knows disks as if nothing was reduced (``recognised``): sources, memory, brake, undo and the
 record of changes. Here a disk gets the limits that are really written, and the change that leads to them.
@@ -12,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 
+from plimsoll_agent.ceilings.buckets import Bucket, within
 from plimsoll_agent.congestion.reduction import is_reduction, written
+from plimsoll_agent.credits.ledger import account_key
 from plimsoll_agent.model.direction import Direction, direction, most_permissive
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.origin import origin_of
-from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.policy.decide import Desired, Situation
+from plimsoll_agent.model.reason import Code
+from plimsoll_agent.policy.decide import Desired, Situation, buckets_of
 from plimsoll_agent.policy.diff import Change, Reduction
 from plimsoll_agent.policy.reduced import bounds_of
 from plimsoll_agent.reconcile.groups import may_be_in
@@ -96,11 +99,28 @@ def _recognised(
 
 
 @frozen
+class Own:
+    """What a disk has without a reduction."""
+
+    limits: Limits
+    answer: Desired | None
+    """Where they are from; None of a disk that is not reduced."""
+
+
+@frozen
 class _Aim:
     """What a disk has without a reduction, and what it gets."""
 
     of: Limits
     limits: Limits
+    x: float = 1.0
+    """The factor of congestion in that,"""
+    ceilings: tuple[Bucket, ...] = ()
+    """and the ceilings."""
+
+    @property
+    def is_reduced(self) -> bool:
+        return self.limits != self.of
 
 
 def with_reductions(outcomes: Sequence[Outcome], situation: Situation, *, others: bool = True) -> list[Outcome]:
@@ -111,7 +131,8 @@ def with_reductions(outcomes: Sequence[Outcome], situation: Situation, *, others
     """
     following = situation.following
     pools = {pool for pool, each in following.pools.items() if each.x < 1}
-    if not any(each.disk.reduced is not None or (each.disk.cluster, each.disk.pool) in pools for each in outcomes):
+    on_disks = (each.disk.reduced is not None or (each.disk.cluster, each.disk.pool) in pools for each in outcomes)
+    if not situation.ceilings.shared and not any(on_disks):
         return list(outcomes)
     guests: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
@@ -125,18 +146,25 @@ def with_reductions(outcomes: Sequence[Outcome], situation: Situation, *, others
     return [_aimed(each, aims[each.disk.key], situation) if each.disk.key in aims else each for each in outcomes]
 
 
-def _aim(outcome: Outcome, situation: Situation) -> _Aim | None:
+def own_of(outcome: Outcome) -> Own | None:
+    """What the disk has without a reduction; None where plimsoll neither reduces nor restores it."""
     disk, target, kind = outcome.disk, outcome.decision.written, outcome.result.kind
     if disk.filters or not isinstance(disk.actual, Limits):
         return None
-    if outcome.change is not None and outcome.change.reduction is not None and kind is Kind.PLANNED:
-        return _Aim(outcome.change.unreduced, outcome.change.after)
     if kind in (Kind.PLANNED, Kind.IN_SYNC) and isinstance(target, Desired):
-        return _Aim(target.limits, _reduced(disk, target, target.limits, situation))
+        return Own(target.limits, target)
     desired = outcome.decision.desired
     if kind is Kind.DEFERRED and isinstance(desired, Desired) and (disk.reduced is not None or _keeps_ours(outcome)):
-        return _Aim(disk.actual, _reduced(disk, desired, disk.actual, situation))
-    return None if disk.reduced is None else _Aim(disk.actual, disk.actual)
+        return Own(disk.actual, desired)
+    return None if disk.reduced is None else Own(disk.actual, None)
+
+
+def _aim(outcome: Outcome, situation: Situation, *, congested: bool = True) -> _Aim | None:
+    change = outcome.change
+    if change is not None and change.reduction is not None and outcome.result.kind is Kind.PLANNED:
+        return _Aim(change.unreduced, change.after, change.reduction.x, change.reduction.ceilings)
+    own = own_of(outcome)
+    return None if own is None else _reduced(outcome.disk, own, situation, congested=congested)
 
 
 def _keeps_ours(outcome: Outcome) -> bool:
@@ -144,10 +172,27 @@ def _keeps_ours(outcome: Outcome) -> bool:
     return outcome.result.reason.code in _OWN_LIMITS_STAY and ours is not None and ours.applied == outcome.disk.actual
 
 
-def _reduced(disk: Disk, answer: Desired, limits: Limits, situation: Situation) -> Limits:
-    x = situation.following.x(disk.cluster, disk.pool)
-    if x >= 1 or limits.unlimited or origin_of(answer.reason.code).aside:
-        return limits
+def is_reducible(own: Own) -> bool:
+    """Whether they may be lower for a while: no hold and no command line gives them, and there are some."""
+    return own.answer is not None and not own.limits.unlimited and not origin_of(own.answer.reason.code).aside
+
+
+def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> _Aim:
+    limits = own.limits
+    if not is_reducible(own):
+        return _Aim(limits, limits)
+    x = situation.following.x(disk.cluster, disk.pool) if congested else 1.0
+    less = _under_congestion(disk, limits, x, situation) if x < 1 else limits
+    x = x if less != limits else 1.0
+    ceilings: list[Bucket] = []
+    for bucket, _ in buckets_of(disk, situation) if situation.ceilings.shared else ():
+        before, less = less, within(less, situation.ceilings.parts(bucket, account_key(disk.key, limits), limits))
+        if less != before:
+            ceilings.append(bucket)
+    return _Aim(limits, less, x, tuple(ceilings))
+
+
+def _under_congestion(disk: Disk, limits: Limits, x: float, situation: Situation) -> Limits:
     bounds = bounds_of(disk, situation)
     if not isinstance(bounds, tuple):
         return limits
@@ -158,14 +203,17 @@ def _reduced(disk: Disk, answer: Desired, limits: Limits, situation: Situation) 
 def _as_groups(guest: Sequence[Outcome], aims: Mapping[str, _Aim], situation: Situation) -> dict[str, _Aim]:
     """A group has one set of limits: all its members are reduced alike, by one factor, or none is."""
     after = dict(aims)
-    names = {aim.of.group_name for aim in aims.values() if aim.limits != aim.of} - {None}
+    names = {aim.of.group_name for aim in aims.values() if aim.is_reduced} - {None}
     for name in filter(None, names):
-        members = [o.disk for o in guest if may_be_in(name, o.disk.found) or _joins(name, aims.get(o.disk.key))]
-        classes = {(disk.cluster, situation.following.device_class(disk.cluster, disk.pool)) for disk in members}
-        targets = {aims[disk.key].limits if disk.key in aims else None for disk in members}
-        foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in members)
-        if len(classes) > 1 or len(targets) > 1 or foreign:
-            after |= {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in members if d.key in aims}
+        members = [o for o in guest if may_be_in(name, o.disk.found) or _joins(name, aims.get(o.disk.key))]
+        disks = [member.disk for member in members]
+        if len({(disk.cluster, situation.following.device_class(disk.cluster, disk.pool)) for disk in disks}) > 1:
+            fewer = {o.disk.key: _aim(o, situation, congested=False) for o in members if o.disk.key in aims}
+            after |= {key: aim for key, aim in fewer.items() if aim is not None}
+        targets = {after[disk.key].limits if disk.key in after else None for disk in disks}
+        foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in disks)
+        if len(targets) > 1 or foreign:
+            after |= {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in disks if d.key in aims}
     return after
 
 
@@ -177,10 +225,12 @@ def _aimed(outcome: Outcome, aim: _Aim, situation: Situation) -> Outcome:
     disk, change = outcome.disk, outcome.change
     is_planned = change is not None and outcome.result.kind is Kind.PLANNED
     in_force = disk.in_force
-    if not isinstance(in_force, Limits) or (aim.limits == aim.of and disk.reduced is None):
+    if not isinstance(in_force, Limits) or (not aim.is_reduced and disk.reduced is None):
         return outcome
     if change is not None and change.reduction is not None and is_planned and change.after == aim.limits:
         return outcome
+    reduction = _reduction(disk, aim, situation)
+    outcome = replace(outcome, reduced_by=reduction.reason if aim.is_reduced else None)
     # Bursts are written as long as what is saved with the next write that there is; while reduced there are none.
     own = change.own if change is not None and is_planned and change.cause is not Code.BURST_SAVED else None
     if own is None and in_force == aim.limits:
@@ -190,19 +240,30 @@ def _aimed(outcome: Outcome, aim: _Aim, situation: Situation) -> Outcome:
             else outcome
         )
     how = Direction.LOWER if direction(in_force, aim.limits) is Direction.LOWER else Direction.RESTORE
-    following, cluster = situation.following, disk.cluster or ""
-    x = following.x(cluster, disk.pool) if aim.limits != aim.of else 1.0
-    reduction = Reduction(
-        of=aim.of, own=own, x=x, cluster=cluster, device_class=following.device_class(cluster, disk.pool)
-    )
-    why = because(Code.CONGESTION, x=x, cluster=cluster, **{"class": reduction.device_class})
+    reduction, why = replace(reduction, own=own), reduction.reason
     after = Change(
         disk.found,
         in_force,
         aim.limits,
         how if own is None else most_permissive([own.direction, how]),
         why if own is None else own.reason,
-        Code.CONGESTION if own is None else own.cause,
+        why.code if own is None else own.cause,
         reduction=reduction,
     )
     return replace(outcome, change=after, result=Result(Kind.PLANNED, after.reason))
+
+
+def _reduction(disk: Disk, aim: _Aim, situation: Situation) -> Reduction:
+    cluster = disk.cluster or ""
+    ceilings = aim.ceilings
+    if not aim.is_reduced:  # those that it had
+        ceilings = situation.ceilings.of(account_key(disk.key, aim.of))
+    return Reduction(
+        of=aim.of,
+        own=None,
+        x=aim.x,
+        cluster=cluster,
+        device_class=situation.following.device_class(cluster, disk.pool),
+        ceilings=ceilings,
+        ends=not aim.is_reduced,
+    )

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from plimsoll_agent.catalogue.model import VolumeType
+from plimsoll_agent.ceilings.buckets import Split
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
@@ -37,6 +38,7 @@ from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, obs
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reconcile.reducing import recognised, with_reductions
 from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst, with_arrivals
+from plimsoll_agent.reconcile.sharing import is_counted, split_now
 from plimsoll_agent.reconcile.withdrawal import with_limits_of_before
 from plimsoll_agent.store.clock import uptime
 from plimsoll_agent.store.node_store import NodeStore
@@ -103,7 +105,9 @@ def run_pass(
             needs_size=lambda disk: (
                 (sizes and GuestRef(disk.guest.uuid, disk.guest.name) in scope) or per_gib(disk, situation.catalogue)
             ),
-            needs_counters=lambda disk: clock is not None or may_burst(disk, situation),
+            needs_counters=lambda disk: (
+                clock is not None or may_burst(disk, situation) or is_counted(disk, situation)
+            ),
             clock=clock or uptime,
             at_once=bounds.at_once,
         )
@@ -147,8 +151,8 @@ def run_pass(
                 pause=caution.paused,
                 retries_trial=not caution.on_event,
             )
-            if situation.following.saves and scope.everything and plan.reduces and decider.restores:
-                applier.follow(situation.following.pools)
+            if scope.everything and plan.reduces and decider.restores:
+                applier.follow(situation)
             try:
                 outcomes = applier.apply(outcomes, tell)
                 stopwatch.ended("apply")
@@ -278,6 +282,10 @@ def _considered(
     reduces = mode is not Mode.OBSERVE and pause is None
     outcomes = _some_deferred(outcomes, situation, caution, pause, stop)
     if reduces:
+        if scope.everything and decider.lasting and situation.ceilings.how is not Split.STAY:
+            unreachable = {each.guest.uuid for each in observation.unreachable}
+            ceilings = split_now(outcomes, situation, observation.readings, unreachable)
+            situation = replace(situation, ceilings=ceilings)
         outcomes = with_reductions(outcomes, situation, others=decider.restores)
     outcomes = withheld(judged(outcomes))
     return Considered(

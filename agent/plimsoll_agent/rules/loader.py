@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from plimsoll_agent.ceilings.buckets import Whose
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.direction import LOWEST, too_low
 from plimsoll_agent.model.limits import BASES, PARAMETERS, UNITS, Limits, Unit, filter_group
@@ -27,6 +28,7 @@ class NoRules(ConfigError):
     """The rules file is missing or empty."""
 
 
+_SHARED = tuple(whose.word for whose in Whose)
 _QUANTITIES = {parameter.name: parameter.quantity for parameter in PARAMETERS}
 
 
@@ -99,7 +101,7 @@ def _limit_sets(document: Any) -> Iterator[tuple[Steps, Mapping[str, object]]]:
     parts: list[tuple[Steps, Mapping[str, object]]] = [(("default",), content.get("default") or {})]
     parts += [(("rules", index), rule) for index, rule in enumerate(content.get("rules") or ())]
     for path, part in parts:
-        for name in ("limits", "ceiling", "floor"):
+        for name in ("limits", "ceiling", "floor", *_SHARED):
             limits = part.get(name)
             if isinstance(limits, Mapping):
                 yield (*path, name), limits
@@ -120,7 +122,7 @@ def _low(rules: Rules, lowest: Mapping[Unit, int]) -> Iterator[tuple[Steps, str]
     """Limits and ceilings that are lower than any that is meant."""
     sets: list[tuple[Steps, Limits | None]] = [(("default", "limits"), rules.default)]
     for index, rule in enumerate(rules.rules):
-        sets += [(("rules", index, word), getattr(rule, word)) for word in ("limits", "ceiling")]
+        sets += [(("rules", index, word), getattr(rule, word)) for word in ("limits", "ceiling", *_SHARED)]
     for path, limits in sets:
         for unit in () if limits is None else too_low(Limits(), limits, lowest):
             bound = quantities.written(lowest[unit], _QUANTITIES[f"total_{unit}_sec"])
@@ -180,6 +182,7 @@ def _effects(rule: Rule) -> list[str]:
         "credits": rule.credits is not None,
         "ceiling": rule.ceiling is not None,
         "floor": rule.floor is not None,
+        **{word: getattr(rule, word) is not None for word in _SHARED},
         "boot_volume_by_flavor": rule.boot_volume_by_flavor,
         "probe": rule.probe is not None,
         "objective": rule.objective is not None,

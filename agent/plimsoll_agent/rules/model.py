@@ -127,6 +127,10 @@ class Rule:
     """The upper bound, whatever source the limits come from."""
     floor: Limits | None = None
     """The lower bound, whatever source the limits come from."""
+    guest_ceiling: Limits | None = None
+    """The upper bound of all disks of a guest together."""
+    project_ceiling: Limits | None = None
+    """The upper bound of all disks of a project on this node together."""
     credits: Credits | None = None
     """The burst on top of the limits, whatever source they come from."""
     boot_volume_by_flavor: bool = False
@@ -164,6 +168,11 @@ class Rules:
 
     def with_command_line(self, limits: Limits) -> Rules:
         return replace(self, command_line=limits)
+
+    @property
+    def share_ceilings(self) -> bool:
+        """Whether a rule has a ceiling for several disks together."""
+        return any(rule.guest_ceiling is not None or rule.project_ceiling is not None for rule in self.rules)
 
     def guests_to_probe(self, disks: Iterable[Disk], now: datetime) -> frozenset[str]:
         """The uuids of the guests that a rule with ``probe`` chooses, as far as that is known."""

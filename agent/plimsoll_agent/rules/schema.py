@@ -12,6 +12,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from plimsoll_agent.ceilings.buckets import Whose
 from plimsoll_agent.credits.model import PEAKS, Credits
 from plimsoll_agent.model.limits import PARAMETERS, UNITS, Limits, LimitsError, Parameter
 from plimsoll_agent.rules.model import (
@@ -57,7 +58,9 @@ _REMOVED = {
     " see Orphaned limits in the guide; take it out"
 }
 """Keys of former releases, and what replaces them."""
-_EFFECTS = ("limits", "credits", "ceiling", "floor", "manage", *_SWITCHES, "probe", "objective", "congestion")
+_SHARED = tuple(whose.word for whose in Whose)
+_BOUNDS = ("ceiling", "floor", *_SHARED)
+_EFFECTS = ("limits", "credits", *_BOUNDS, "manage", *_SWITCHES, "probe", "objective", "congestion")
 _LIMITS_KEYS = (*(parameter.name for parameter in PARAMETERS), "group_name")
 _CREDITS_KEYS = (*PEAKS, "capacity")
 _PROBE_KEYS = ("every", "jobs", "directory")
@@ -382,6 +385,14 @@ def _lasting_bound(raw: object) -> Limits:
     return limits
 
 
+def _shared_bound(raw: object) -> Limits:
+    """A ceiling for several disks together: without bursts, which are no rate to share."""
+    limits = _bound(raw)
+    if bursts := [name for name in limits.in_effect() if "_max" in name]:
+        raise Invalid(f"{bursts[0]} is a burst, and several disks share rates only; remove it")
+    return limits
+
+
 def _congestion(raw: object) -> UnderCongestion:
     keys = _Keys(raw, {"share": _share_of_cluster, "floor": _lasting_bound})
     keys.need("floor", ", such as floor: {total_iops_sec: 50}: without one these disks are never reduced")
@@ -396,6 +407,7 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "credits": _credits,
     "ceiling": _bound,
     "floor": _bound,
+    **dict.fromkeys(_SHARED, _shared_bound),
     "manage": boolean,
     "boot_volume_by_flavor": boolean,
     "probe": _probe,
@@ -412,7 +424,7 @@ def _rule(raw: object) -> Rule:
         keys.need(name)
     values = keys.values
     if values.get("manage") is False:
-        for name in ("limits", "override", "credits", "ceiling", "floor", "congestion", *_SWITCHES):
+        for name in ("limits", "override", "credits", *_BOUNDS, "congestion", *_SWITCHES):
             if name in keys.given and values.get(name) is not False:
                 keys.fault(f"{name} has no effect beside manage: false; remove one of them", name)
     elif values.get("override") and keys.lacks("limits"):
@@ -422,11 +434,12 @@ def _rule(raw: object) -> Rule:
     if (
         not effects
         and not _REMOVED.keys() & keys.given.keys()
-        and keys.lacks("limits", "credits", "ceiling", "floor", "probe", "objective")
+        and keys.lacks("limits", "credits", *_BOUNDS, "probe", "objective")
     ):
         switches = "".join(f"{name}: true, " for name in _SWITCHES)
         keys.fault(
-            f"has none of limits, credits, ceiling, floor, manage: false, {switches}probe, objective and congestion"
+            f"has none of limits, credits, ceiling, floor, {', '.join(_SHARED)}, manage: false, {switches}probe,"
+            " objective and congestion"
         )
     match = values.get("match")
     # A guest's agent that runs one program can run any; and tenants choose what the other keys match.

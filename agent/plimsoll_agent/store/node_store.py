@@ -13,6 +13,7 @@ from typing import TypeVar
 from plimsoll_agent.catalogue.attachments import Attachments, sight
 from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import Stages
+from plimsoll_agent.ceilings.buckets import Ceilings
 from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.credits.ledger import Account, newest, whole
 from plimsoll_agent.model.acknowledged import Acknowledgement
@@ -356,6 +357,13 @@ class NodeStore:
                 return
         with self._state.changing():
             self._state.save_factors(pools)
+
+    def save_ceilings(self, ceilings: Ceilings) -> None:
+        with suppress(CorruptState):
+            if self._state.load_ceilings() == (ceilings.shared, ceilings.looks):
+                return
+        with self._state.changing():
+            self._state.save_ceilings(ceilings.shared, ceilings.looks)
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Record how changes ended, those of earlier passes too.

@@ -223,7 +223,8 @@ SELECT * FROM event AS ended WHERE what = 'hold-ended' AND at < ? AND NOT EXISTS
 """
 
 _REDUCTIONS = """
-SELECT * FROM event WHERE what = 'congestion' AND instr(lower(reason), lower(?)) > 0 ORDER BY id DESC
+SELECT * FROM event WHERE what IN ('congestion', 'ceiling') AND instr(lower(reason), lower(?)) > 0
+ORDER BY id DESC
 """
 
 

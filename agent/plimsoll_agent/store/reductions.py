@@ -1,4 +1,5 @@
-"""What was written under congestion, as entries of the record: one for each pass and device class.
+"""What was written under congestion and by ceilings that disks share, as entries of the record: one for each pass and
+device class, or those ceilings.
 
 An entry has the limits of each disk that it changed, with and without the reduction; the newest one of a disk counts.
 It is written before the limits are. For changes without an effect there is another one with the limits that stayed,
@@ -11,13 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from plimsoll_agent.ceilings.buckets import Bucket
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.entries import Event, Happening, RecordedEvent
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.policy.diff import Change
-from plimsoll_agent.util.decoding import text, value_of
-from plimsoll_agent.util.frozen import asdict, frozen
+from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.policy.diff import Change, Reduction
+from plimsoll_agent.util.decoding import as_json, text, value_of
+from plimsoll_agent.util.frozen import asdict, frozen, replace
 
 DISKS = "members"
 
@@ -37,6 +39,19 @@ class Intended:
     device_class: str
     failed: bool = False
     """It had no effect, and these limits stayed."""
+    ceilings: tuple[Bucket, ...] = ()
+
+    @property
+    def reason(self) -> Reason:
+        return Reduction(
+            of=self.of,
+            own=None,
+            x=self.x,
+            cluster=self.cluster,
+            device_class=self.device_class,
+            ceilings=self.ceilings,
+            ends=not self.is_reduced,
+        ).reason
 
     @property
     def is_reduced(self) -> bool:
@@ -44,27 +59,26 @@ class Intended:
 
 
 def events(changes: Iterable[Change], now: datetime, by: str, *, failed: bool = False) -> list[Event]:
-    """An entry for each class and factor; of changes that ``failed`` with the limits of before."""
-    rows: list[tuple[_Key, _Row]] = []
+    """An entry for each reason, as class and factor; of changes that ``failed`` with the limits of before."""
+    rows: list[tuple[Reason, _Row]] = []
     for change in changes:
         reduction, limits = change.reduction, change.before if failed else change.after
         if reduction is not None:
             of = reduction.own.before if failed and reduction.own is not None else reduction.of
-            rows.append(((reduction.cluster, reduction.device_class, reduction.x), _row(change.disk, limits, of)))
+            rows.append((reduction.reason, _row(change.disk, limits, of)))
     return _entries(rows, now, by, failed=failed)
 
 
 def without_effect(pairs: Iterable[tuple[Disk, Intended]], now: datetime, by: str) -> list[Event]:
     """As ``events`` of changes that failed, of disks that have other limits than was intended."""
     rows = [
-        ((last.cluster, last.device_class, last.x), _row(disk, disk.in_force, disk.actual))
+        (last.reason, _row(disk, disk.in_force, disk.actual))
         for disk, last in pairs
         if isinstance(disk.in_force, Limits) and isinstance(disk.actual, Limits)
     ]
     return _entries(rows, now, by, failed=True)
 
 
-_Key = tuple[str, str, float]
 _Row = Mapping[str, object]
 
 
@@ -77,23 +91,18 @@ def _row(disk: Disk, limits: Limits, of: Limits) -> _Row:
     }
 
 
-def _entries(rows: Iterable[tuple[_Key, _Row]], now: datetime, by: str, *, failed: bool) -> list[Event]:
-    by_key: dict[_Key, list[_Row]] = {}
-    for key, row in rows:
-        by_key.setdefault(key, []).append(row)
+def _entries(rows: Iterable[tuple[Reason, _Row]], now: datetime, by: str, *, failed: bool) -> list[Event]:
+    by_reason: dict[str, tuple[Reason, list[_Row]]] = {}
+    for reason, row in rows:
+        by_reason.setdefault(as_json(reason.as_record()), (reason, []))[1].append(row)
     return [
         Event(
             at=now,
             by=by,
-            what=Happening.CONGESTION,
-            reason=because(
-                Code.CONGESTION,
-                x=x,
-                cluster=cluster,
-                **{"class": name, DISKS: disks} | ({"failed": True} if failed else {}),
-            ),
+            what=Happening.CEILING if reason.code is Code.CEILING else Happening.CONGESTION,
+            reason=replace(reason, facts={**reason.facts, DISKS: disks} | ({"failed": True} if failed else {})),
         )
-        for (cluster, name, x), disks in sorted(by_key.items(), key=lambda row: row[0])
+        for _, (reason, disks) in sorted(by_reason.items(), key=lambda row: row[0])
     ]
 
 
@@ -127,4 +136,5 @@ def _intended(event: RecordedEvent) -> Iterator[Intended]:
             cluster=text(facts["cluster"]),
             device_class=text(facts["class"]),
             failed=facts.get("failed") is True,
+            ceilings=tuple(value_of(Bucket, each) for each in facts.get("ceilings") or ()),
         )

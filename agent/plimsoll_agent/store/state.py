@@ -16,12 +16,13 @@ from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import CatalogueError, orders_data, read_orders
 from plimsoll_agent.catalogue.signed_file import SignedOrders
+from plimsoll_agent.ceilings.buckets import Bucket, Look, Shared
 from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Versions
-from plimsoll_agent.store import accounts_file, clock, factors_file, memory_file
+from plimsoll_agent.store import accounts_file, ceilings_file, clock, factors_file, memory_file
 from plimsoll_agent.store.memory_file import Memory as Memory  # exported: ``load_memory`` returns it
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.cached import Cached
@@ -37,6 +38,7 @@ _MEMORIES: Cached[Memory | None] = Cached()
 _LINES: dict[Path, memory_file.Lines] = {}
 _ATTACHMENTS: Cached[Attachments | None] = Cached()
 _ACCOUNTS: Cached[Mapping[str, Account] | None] = Cached()
+_CEILINGS: Cached[tuple[Mapping[Bucket, Shared], Mapping[str, Look]] | None] = Cached()
 _FACTORS: Cached[Pools | None] = Cached()
 _ORDERS: Cached[SignedOrders | None] = Cached()
 
@@ -243,6 +245,14 @@ FACTORS = StateFile(
     corrupt="every factor counts as 1, so the next pass restores the disks that are reduced, and writes a new one",
     missing="the same",
 )
+CEILINGS = StateFile(
+    name="ceilings.json",
+    owner="passes over the whole node, if a rule has ``guest_ceiling`` or ``project_ceiling``",
+    version=ceilings_file.VERSION,
+    what="how each such ceiling is split among its disks, when that changed in the last hour, and their counters",
+    corrupt="the next pass splits all of them again, equally, and writes a new one",
+    missing="the same",
+)
 DAEMON = StateFile(
     name="daemon.json",
     owner="``daemon``",
@@ -331,6 +341,7 @@ FILES = (
     CLOCK,
     CREDITS,
     FACTORS,
+    CEILINGS,
     DAEMON,
     DAEMON_LOCK,
     VERSIONS,
@@ -423,6 +434,10 @@ class State:
     @property
     def factors(self) -> Path:
         return self.directory / FACTORS.name
+
+    @property
+    def ceilings(self) -> Path:
+        return self.directory / CEILINGS.name
 
     @property
     def daemon(self) -> Path:
@@ -564,6 +579,22 @@ class State:
         """Raises ``StateError``."""
         stamp = files.save(self.factors, factors_file.encoded(pools), StateError)
         _FACTORS.put(self.factors, stamp, pools)
+
+    def load_ceilings(self) -> tuple[Mapping[Bucket, Shared], Mapping[str, Look]]:
+        """How ceilings are split, and the counters of their disks; empty if there is no file.
+
+        Raises ``CorruptState``, ``StateError``.
+        """
+
+        def load() -> tuple[Mapping[Bucket, Shared], Mapping[str, Look]] | None:
+            return _load(self.ceilings, CEILINGS, {}, lambda data: ceilings_file.decoded(data, self.boot))
+
+        return _CEILINGS.get(self.ceilings, load, self.boot) or ({}, {})
+
+    def save_ceilings(self, splits: Mapping[Bucket, Shared], looks: Mapping[str, Look]) -> None:
+        """Raises ``StateError``."""
+        stamp = files.save(self.ceilings, ceilings_file.encoded(splits, looks, self.boot), StateError)
+        _CEILINGS.put(self.ceilings, stamp, (splits, looks), self.boot)
 
     def load_versions(self) -> Versions | None:
         """None if there is no file. Raises ``CorruptState``, ``StateError``."""

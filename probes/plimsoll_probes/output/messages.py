@@ -53,7 +53,7 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
         f"unknown: {_limits_unknown(facts['detail'])}; see plimsoll disk show, or set --limits with probe run --here"
     ),
     Why.REDUCED: lambda facts: (
-        f"reduced under congestion, {_set(facts['promised'])} → {_set(facts['actual'])}: the guest gets the reduced"
+        f"reduced for now, {_set(facts['promised'])} → {_set(facts['actual'])}: the guest gets the reduced"
         " limits; see plimsoll disk explain"
     ),
     Why.GUEST_BUSY: lambda facts: (

@@ -18,12 +18,15 @@ from plimsoll_agent.app.fetched import region_orders
 from plimsoll_agent.app.state_check import CheckedFile, Condition, check, readable
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
+from plimsoll_agent.ceilings.buckets import Bucket, Look, Shared, Whose
 from plimsoll_agent.congestion.following import Followed
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.model.approvals import Approval
+from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.monitor import daemon_status, pass_summary_file, usage_history
 from plimsoll_agent.rules import loader
 from plimsoll_agent.store import clock, refresh_state
@@ -59,6 +62,15 @@ from tests.unit.results import a_probe
 from tests.unit.values import NOON, OF_0_1_0
 
 FOLLOWED = Followed(x=0.73, device_class="ssd", published=0.73, until=NOON, generation=7, moves=(NOON,))
+SHARED = Shared(
+    ceiling=Limits(total_iops_sec=500),
+    disks=2,
+    allowed={"total_iops_sec": 500},
+    used={"total_iops_sec": None},
+    parts={"a": {"total_iops_sec": 250}},
+    moves=(NOON,),
+)
+LOOK = Look("a1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))
 DATABASES = ("record.sqlite", "probes.sqlite", "probes-latest.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
 PASSING = (
@@ -70,6 +82,7 @@ PASSING = (
     "clock.json",
     "credits.json",
     "factors.json",
+    "ceilings.json",
     "versions.json",
     "probes-latest.sqlite",
     "region-file.json",
@@ -101,6 +114,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clock.save(state.clock, clock.TrustedTime(NOON, "a boot", 7.5))
     state.save_accounts({"a": Account(at=1.5)})
     state.save_factors({(FSID, "volumes"): FOLLOWED})
+    state.save_ceilings({Bucket(Whose.GUEST, uuid_of(1), "small"): SHARED}, {uuid_of(1): LOOK})
     pass_summary_file.save(state, a_varied_pass())
     usage_history.append(state, a_varied_pass())
     state.usage_before.touch()
@@ -265,6 +279,7 @@ INSIDE = {
     "clock.json": '{"version": 1, "at": "soon"}',
     "credits.json": '{"version": 1, "boot": "", "accounts": {"a": {"at": -1}}}',
     "factors.json": '{"version": 1, "pools": [{"x": 2}]}',
+    "ceilings.json": '{"version": 1, "boot": "b", "ceilings": [{"whose": "node"}], "looks": {}}',
     "versions.json": '{"version": 1, "libvirt": "9.0.0", "qemu": 7002022}',
     "catalogue.json": '{"kind": "plimsoll catalogue", "version": 1}',
 }

@@ -296,6 +296,8 @@ def noted() -> list[str]:
 FACTS: Mapping[str, object] = {
     "class": "ssd",
     "x": 0.73,
+    "ceilings": [{"whose": "project", "owner": "p", "rule": "databases"}],
+    "ends": False,
     "arithmetic": [TOTAL],
     "because": {"code": "no-limit"},
     "by": "ann",

@@ -269,7 +269,14 @@ def test_a_guest_takes_one_more_series_while_a_person_has_paused_it_or_it_does_n
 
 def test_a_node_and_a_type_take_no_more_series_than_the_budget_allows() -> None:
     node = len(
-        samples(replace(a_varied_pass(), disks=(), totals=replace(a_varied_pass().totals, corrected={}, light={})))
+        samples(
+            replace(
+                a_varied_pass(),
+                disks=(),
+                ceilings=(),
+                totals=replace(a_varied_pass().totals, corrected={}, light={}),
+            )
+        )
     )
     of_type = len(samples(a_last_pass(used()), "aggregate")) - len(samples(a_last_pass(), "aggregate"))
     budget = pass_metrics.PER_TYPE + PER_POOL + pass_metrics.PER_CLUSTER

@@ -290,7 +290,7 @@ def test_each_part_damaged_in_each_way(state: State, whole: dict[str, Any]) -> N
 def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: State, whole: dict[str, Any]) -> None:
     # Without them the first reading after a gap has no averages, no guest is known to be paused or to hang, and none
     # is to be probed.
-    later = {"unread", "paused_guests", "hung_guests", "guests_to_probe", "healthy", "position", "stage"}
+    later = {"unread", "paused_guests", "hung_guests", "guests_to_probe", "healthy", "position", "stage", "ceilings"}
     for name in whole:
         without = json.dumps({key: whole[key] for key in whole if key != name}).encode()
         assert (read(state, without) is None) == (name not in later)

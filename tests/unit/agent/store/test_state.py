@@ -917,6 +917,7 @@ def test_the_table_of_files_has_every_file_that_a_node_keeps(state: State) -> No
     state.save_versions(Versions(9_000_000, 7_002_022))
     state.save_accounts({})
     state.save_factors({})
+    state.save_ceilings({}, {})
     hold(state)
     with state.guest_locks() as locks:
         locks.take([GUEST])

@@ -1,0 +1,285 @@
+"""The disks that share a ceiling, and what each of them may have of it. Pure: time is an argument.
+
+Disks with a ``group_name`` share as one: QEMU gives them one limit. Who shares a ceiling alone has all of it, always:
+its limits are not above it. Else the ceiling is split again only if a disk that is at its limit would get clearly
+more, or if what is split does not hold any more: each split costs writes of limits, which fill QEMU's buckets. There
+are at most ``MOST_MOVES`` an hour; the last of them splits equally, whatever the disks need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
+from datetime import datetime, timedelta
+from enum import Enum, StrEnum
+from hashlib import sha256
+
+from plimsoll_agent.ceilings.split import Need, floor, split
+from plimsoll_agent.model.disk import guest_of
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.usage import Reading
+from plimsoll_agent.util.decoding import Amount, Count, Moment
+from plimsoll_agent.util.frozen import frozen
+
+MOST_MOVES = 20
+WITHIN = timedelta(hours=1)
+PERIOD = timedelta(seconds=30)
+_WORTH = 1.1
+"""A disk at its limit must get so many times what it has."""
+
+
+class Whose(StrEnum):
+    """Whose disks share a ceiling. The rules' keys begin with these words."""
+
+    GUEST = "guest"
+    PROJECT = "project"
+
+    @property
+    def word(self) -> str:
+        """The rules' key."""
+        return f"{self.value}_ceiling"
+
+
+@frozen
+class Bucket:
+    """A ceiling of one guest or project."""
+
+    whose: Whose
+    owner: str
+    """The guest's uuid, or the project's id."""
+    rule: str
+
+
+@frozen(kw_only=True)
+class Sharer:
+    """A disk, or the disks of a group, and what its limits are without the ceiling."""
+
+    key: str
+    """As ``credits.ledger.account_key``."""
+    limits: Limits
+    rates: Mapping[str, float | None] = field(hash=False)
+    """By the ceiling's rates what it did lately, as ``Need.rate``."""
+
+
+@frozen(kw_only=True)
+class Sharing:
+    """Who shares a ceiling now."""
+
+    ceiling: Limits
+    disks: int
+    sharers: tuple[Sharer, ...]
+    kept: tuple[Limits, ...] = ()
+    """Limits of disks that stay as they are: held, left alone, or of a change that is deferred."""
+    used: Mapping[str, float | None] = field(default_factory=dict, hash=False)
+    """What all of the disks did lately, by the ceiling's rates; None where that is unknown."""
+
+
+def group_of(rules: Iterable[str]) -> str:
+    """The throttle group of a guest's disks that have no limits but the ceilings of these rules."""
+    return f"plimsoll-ceiling:{sha256('/'.join(rules).encode()).hexdigest()[:8]}"
+
+
+Parts = Mapping[str, Mapping[str, int]]
+"""By ``Sharer.key``, and by the ceiling's rates."""
+
+
+@frozen(kw_only=True)
+class Shared:
+    """How a ceiling is split."""
+
+    ceiling: Limits
+    disks: Count
+    allowed: Mapping[str, Count]
+    """What the limits of all these disks allow together."""
+    used: Mapping[str, Amount | None]
+    parts: Mapping[str, Mapping[str, Count]] = field(default_factory=dict, hash=False)
+    """Of those who must share. Empty where what their limits allow together is within the ceiling."""
+    moves: tuple[Moment, ...] = ()
+    """When it was split again in the last hour."""
+
+
+@frozen
+class Look:
+    """A disk's counters at the last look."""
+
+    attachment: str
+    reading: Reading
+
+
+class Split(Enum):
+    """How a pass splits ceilings."""
+
+    BY_NEED = "by-need"
+    EQUALLY = "equally"
+    """As if each disk needed all that it can get."""
+    STAY = "stay"
+    """The last split."""
+
+
+@frozen(kw_only=True)
+class Ceilings:
+    """What a pass does about them."""
+
+    how: Split = Split.STAY
+    shared: Mapping[Bucket, Shared] = field(default_factory=dict, hash=False)
+    """The last split; after the pass has split them, as they are."""
+    looks: Mapping[str, Look] = field(default_factory=dict, hash=False)
+    """By ``Disk.key``."""
+    is_split: bool = False
+    """By this pass."""
+    before: Mapping[Bucket, Shared] = field(default_factory=dict, hash=False)
+    """The split before it."""
+
+    def of(self, key: str) -> tuple[Bucket, ...]:
+        """Those of which a sharer had a part."""
+        last = self.before if self.is_split else self.shared
+        return tuple(bucket for bucket, each in last.items() if key in each.parts)
+
+    def parts(self, bucket: Bucket, key: str, limits: Limits) -> Mapping[str, int]:
+        """What a sharer gets, by the ceiling's rates; nothing where its own limits count."""
+        its_split = self.shared.get(bucket)
+        if its_split is None:
+            return {}
+        return its_split.parts.get(key, {}) if self.is_split else part_of(its_split, key, limits)
+
+
+NO_CEILINGS = Ceilings()
+
+
+def step(
+    before: Mapping[Bucket, Shared], now_shared: Mapping[Bucket, Sharing], now: datetime, unseen: Collection[str] = ()
+) -> dict[Bucket, Shared]:
+    """How each ceiling is split now. Guests that are ``unseen`` (by uuid) keep what they have."""
+    after = {bucket: each for bucket, each in before.items() if bucket not in now_shared and _has_any(each, unseen)}
+    for bucket, sharing in now_shared.items():
+        after[bucket] = _split_again(before.get(bucket), sharing, now, unseen)
+    return after
+
+
+def within(limits: Limits, parts: Mapping[str, int]) -> Limits:
+    """The limits, lowered to the parts of ceilings; of these rates none has a burst.
+
+    Reads and writes under a ceiling for both are lowered alike. The reverse, a limit for both under a ceiling for
+    reads, is lowered to that.
+    """
+    values = limits.full_set()
+    for rate, part in parts.items():
+        bases = bounding(limits, rate)
+        own = {base: int(values[base]) for base in bases}
+        whole = sum(own.values())
+        for base in bases:
+            lower = own[base] if part >= whole else max(1, own[base] * part // whole)
+            values |= {base: lower, f"{base}_max": 0, f"{base}_max_length": 0}
+    return Limits.from_mapping(values)
+
+
+def bounding(limits: Limits, rate: str) -> tuple[str, ...]:
+    """Those of the limits that bound this rate; none if it is not pairs."""
+    scope, rest = rate.split("_", 1)
+    if getattr(limits, rate):
+        return (rate,)
+    parts = (f"read_{rest}", f"write_{rest}") if scope == "total" else (f"total_{rest}",)
+    return parts if all(getattr(limits, part) for part in parts) else ()
+
+
+def most(limits: Limits, rate: str, *, burst: bool = False) -> int | None:
+    """What the limits allow of this rate; None is without bound."""
+    bases = bounding(limits, rate)
+    return sum(getattr(limits, f"{base}_max" if burst else base) or getattr(limits, base) for base in bases) or None
+
+
+def part_of(its_split: Shared, key: str, limits: Limits) -> Mapping[str, int]:
+    """What this one gets until the ceiling is split again; one that is new what is left, at least a floor."""
+    if key in its_split.parts:
+        return its_split.parts[key]
+    new: dict[str, int] = {}
+    for rate in its_split.ceiling.rates():
+        ceiling, total = getattr(its_split.ceiling, rate), its_split.allowed.get(rate, 0)
+        peak, own = most(limits, rate, burst=True), most(limits, rate)
+        if peak is not None and own is not None and total + peak > ceiling and total:
+            new[rate] = min(own, max(ceiling - total, floor(ceiling, its_split.disks + 1)))
+    return new
+
+
+def _split_again(before: Shared | None, sharing: Sharing, now: datetime, unseen: Collection[str]) -> Shared:
+    absent = {} if before is None else {key: its for key, its in before.parts.items() if guest_of(key) in unseen}
+    moves = () if before is None else tuple(min(at, now) for at in before.moves if now - at < WITHIN)
+    scarce = [rate for rate in sharing.ceiling.rates() if _is_scarce(sharing, rate, absent)]
+    last = {} if before is None else {key: its for key, its in before.parts.items() if key not in absent}
+    parts: Parts = {}
+    if scarce:
+        equally = len(moves) >= MOST_MOVES - 1
+        parts = _parts(sharing, scarce, absent, equally=equally)
+        if not equally and _holds(last, parts, sharing, scarce, absent) and not _is_worth(last, parts, sharing):
+            parts = last
+        elif last and parts != last:
+            moves = (*moves, now)
+    return Shared(
+        ceiling=sharing.ceiling,
+        disks=sharing.disks,
+        allowed={rate: _allowed(sharing, rate, parts, absent) for rate in sharing.ceiling.rates()},
+        used=sharing.used,
+        parts={**absent, **parts},
+        moves=moves[-MOST_MOVES:],
+    )
+
+
+def _is_scarce(sharing: Sharing, rate: str, absent: Parts) -> bool:
+    peaks = [most(each.limits, rate, burst=True) or 0 for each in sharing.sharers]
+    return sum(peaks) + _taken(sharing, rate, absent) > getattr(sharing.ceiling, rate) and bool(peaks)
+
+
+def _taken(sharing: Sharing, rate: str, absent: Parts) -> int:
+    """A limit that stays and does not bound this rate cannot be counted."""
+    own = sum(most(limits, rate, burst=True) or 0 for limits in sharing.kept)
+    return own + sum(its.get(rate, 0) for its in absent.values())
+
+
+def _parts(sharing: Sharing, scarce: Sequence[str], absent: Parts, *, equally: bool) -> dict[str, dict[str, int]]:
+    parts: dict[str, dict[str, int]] = {each.key: {} for each in sharing.sharers}
+    for rate in scarce:
+        pairs = [(each, limit) for each in sharing.sharers if (limit := most(each.limits, rate)) is not None]
+        needs = [Need(limit, None if equally else each.rates.get(rate)) for each, limit in pairs]
+        others_have, others = _taken(sharing, rate, absent), len(sharing.kept) + len(absent)
+        shares = split(getattr(sharing.ceiling, rate), needs, others_have=others_have, others=others)
+        for (each, _), share in zip(pairs, shares, strict=True):
+            parts[each.key][rate] = share
+    return parts
+
+
+def _holds(last: Parts, new: Parts, sharing: Sharing, scarce: Sequence[str], absent: Parts) -> bool:
+    """Whether the last split is one for these sharers and this ceiling."""
+    if {key: its.keys() for key, its in last.items()} != {key: its.keys() for key, its in new.items()}:
+        return False
+    for rate in scarce:
+        shares = [(its[rate], new[key][rate]) for key, its in last.items() if rate in its]
+        ceiling = getattr(sharing.ceiling, rate) - _taken(sharing, rate, absent)
+        if sum(share for share, _ in shares) > max(ceiling, sum(share for _, share in shares)):
+            return False
+        least = floor(getattr(sharing.ceiling, rate), len(shares) + len(sharing.kept) + len(absent))
+        for each in sharing.sharers:
+            limit, share = most(each.limits, rate), last[each.key].get(rate)
+            if limit is not None and share is not None and not min(limit, least) <= share <= limit:
+                return False
+    return True
+
+
+def _is_worth(last: Parts, new: Parts, sharing: Sharing) -> bool:
+    return any(
+        new[each.key][rate] > share * _WORTH
+        for each in sharing.sharers
+        for rate, share in last[each.key].items()
+        if each.rates.get(rate) is None
+    )
+
+
+def _allowed(sharing: Sharing, rate: str, parts: Parts, absent: Parts) -> int:
+    own = (
+        parts[each.key][rate] if rate in parts.get(each.key, {}) else most(each.limits, rate, burst=True) or 0
+        for each in sharing.sharers
+    )
+    return sum(own) + _taken(sharing, rate, absent)
+
+
+def _has_any(its_split: Shared, guests: Collection[str]) -> bool:
+    return any(guest_of(key) in guests for key in its_split.parts)

@@ -1,0 +1,385 @@
+"""Disks share the ceiling of their guest or project: what is written, and what stays as it would be without."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from copy import copy
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from plimsoll_agent.ceilings.buckets import MOST_MOVES, Split
+from plimsoll_agent.cli.approve import PauseNode
+from plimsoll_agent.config import settings as config
+from plimsoll_agent.messages import explain
+from plimsoll_agent.messages.record import actual_lines, entry_line
+from plimsoll_agent.messages.sentences import state_reason, words
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.reason import Code, because
+from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
+from plimsoll_agent.rules.model import Match, Rule, Rules
+from plimsoll_agent.store import record_query
+from plimsoll_agent.store.actual import actual
+from plimsoll_agent.store.node_store import NodeStore
+from plimsoll_agent.store.record import Record
+from plimsoll_agent.store.state import StateError
+from plimsoll_agent.util.frozen import replace
+from tests.fakes import FakeGuest
+from tests.unit.agent.passes.test_congestion import at, made
+from tests.unit.agent.passes.test_congestion import rules as congested
+from tests.unit.node import Node, a_volume, changes, guest, kinds, own_disk, uuid_of
+from tests.unit.person import Person, Terminal
+
+GOLD = Limits(total_iops_sec=1000)
+CEILING = Limits(total_iops_sec=1500)
+SECONDS = 30
+
+
+def rules(desired: Limits | None = GOLD, *others: Rule, ceiling: Limits = CEILING, whose: str = "project") -> Rules:
+    shared = Rule(name="team", match=Match(), **{f"{whose}_ceiling": ceiling})
+    return Rules(default=desired, rules=(*others, shared), revision=f"{desired} {ceiling} {whose} {others}")
+
+
+class Daemon(Node):
+    """Each pass comes a period after the one before, and sees what disks did in it."""
+
+    def __init__(self, directory: Path, *guests: FakeGuest, rules: Rules) -> None:
+        super().__init__(directory, *guests, rules=rules)
+        self.split = Split.BY_NEED
+        self.uptime = 1000.0
+
+    def period(self, **iops: float) -> PassReport:
+        """A pass after disks did so many reads a second: ``g1_vda=200``."""
+        self.uptime += SECONDS
+        self.now += timedelta(seconds=SECONDS) - timedelta(minutes=5)
+        for name, rate in iops.items():
+            number, target = name.removeprefix("g").split("_")
+            disk = self.disk(int(number), target)
+            reads, read, writes, written = disk.done
+            disk.done = (reads + round(rate * SECONDS), read + round(rate * SECONDS) * 4096, writes, written)
+        return self.run(clock=lambda: self.uptime)
+
+    def iops(self) -> list[int]:
+        return [disk.actual.total_iops_sec for disk in self.disks()]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Daemon:
+    """Two guests of a project, each with a disk of 1000 IOPS, after two passes."""
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=rules())
+    node.period()
+    return node
+
+
+# --- a guest's disks without limits of their own
+
+
+def test_disks_without_limits_share_one_group(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, guest(1), guest(2), rules=rules(None, whose="guest"))
+    node.period()
+    (limits,) = {disk.actual for disk in node.disks()}
+    assert (limits.total_iops_sec, limits.in_effect().keys()) == (1500, {"total_iops_sec", "group_name"})
+    assert kinds(node.period(g1_vda=700, g1_vdb=800)) == ["in-sync"] * 4
+
+
+def test_they_keep_what_an_unlimited_source_says_otherwise(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, guest(1), rules=rules(Limits(), whose="guest"))
+    node.period()
+    assert {disk.actual.total_iops_sec for disk in node.disks()} == {1500}
+    node.rules = Rules(default=Limits(), revision="without")
+    node.period()
+    report = node.run(yes=True)
+    assert {disk.actual for disk in node.disks()} == {Limits()}, [words(o.result.reason) for o in report.outcomes]
+
+
+def test_a_ceiling_of_bytes_beside_a_limit_of_requests_is_an_own_limit(tmp_path: Path) -> None:
+    node = Daemon(
+        tmp_path, guest(1, a_volume(1)), rules=rules(ceiling=Limits(total_bytes_sec=2**20 * 50), whose="guest")
+    )
+    node.period()
+    assert node.disk(1).actual == Limits(total_iops_sec=1000, total_bytes_sec=2**20 * 50)
+
+
+def test_a_group_shares_with_disks_that_have_limits_of_their_own(tmp_path: Path) -> None:
+    limited = Rule(name="small", match=Match(kind=("volume",)), limits=Limits(total_iops_sec=600), override=True)
+    node = Daemon(
+        tmp_path, guest(1, own_disk(1), own_disk(1), a_volume(1)), rules=rules(None, limited, whose="guest")
+    )
+    node.disk(1, "vdb").image = "another"
+    node.period()
+    first, second, third = (disk.actual for disk in node.disks())
+    assert first == second
+    assert (first.total_iops_sec, third.total_iops_sec) == (900, 600)
+
+
+# --- shared by need
+
+
+def test_two_guests_share_by_need_and_an_idle_one_gets_its_part_in_two_periods(node: Daemon) -> None:
+    assert node.iops() == [750, 750]
+    node.period(g1_vda=750, g2_vda=0)
+    # A tenth of an equal part for the idle one; the other gets what it may have.
+    assert node.iops() == [1000, 500]
+    node.period(g1_vda=1000, g2_vda=500)
+    assert node.iops() == [750, 750]
+
+
+def test_nothing_is_written_while_nobody_at_its_limit_would_get_more(node: Daemon) -> None:
+    for rate in (100, 300, 50, 700):
+        assert kinds(node.period(g1_vda=rate, g2_vda=rate / 2)) == ["in-sync"] * 2
+
+
+def test_what_is_split_is_never_more_than_the_ceiling_not_even_between_two_writes(node: Daemon) -> None:
+    sums: list[int] = []
+    write = node.hypervisor.set_limits
+
+    def watched(*words: object, **more: bool) -> None:
+        write(*words, **more)  # type: ignore[arg-type]
+        sums.append(sum(node.iops()))
+
+    node.hypervisor.set_limits = watched  # type: ignore[method-assign]
+    for first, second in ((750, 0), (1000, 500), (0, 750), (500, 1000)):
+        node.period(g1_vda=first, g2_vda=second)
+    assert len(sums) == 8
+    assert max(sums) == 1500
+
+
+def test_there_are_at_most_twenty_writes_an_hour_and_the_last_splits_equally(node: Daemon) -> None:
+    written = 0
+    for number in range(100):
+        first, second = node.iops()
+        busy = (first, 0) if number % 2 else (0, second)
+        written += bool(changes(node.period(g1_vda=busy[0], g2_vda=busy[1])))
+    assert written == MOST_MOVES
+    assert node.iops() == [750, 750]
+
+
+def test_the_timer_splits_equally(node: Daemon) -> None:
+    node.period(g1_vda=750)
+    assert node.iops() == [1000, 500]
+    node.split = Split.EQUALLY
+    node.run()
+    assert node.iops() == [750, 750]
+
+
+def test_what_cannot_be_read_needs_all(node: Daemon) -> None:
+    node.period(g1_vda=750)
+    node.hypervisor.by_uuid[uuid_of(2)].disks["vda"].node += 1  # another attachment: its counters are from 0
+    node.period(g1_vda=1000)
+    assert node.iops() == [750, 750]
+
+
+# --- what is left alone
+
+
+def held(node: Daemon) -> None:
+    node.hold(2, "vda", Limits(total_iops_sec=900))
+
+
+def unmanaged(node: Daemon) -> None:
+    own = Rule(name="off", match=Match(volume=(node.seen(2, "vda").volume_id or "",)), manage=False)
+    node.rules = rules(GOLD, own)
+
+
+@pytest.mark.parametrize(
+    ("happens", "first", "second"),
+    [
+        # A held disk has what it has, and the other the rest.
+        (held, 600, 900),
+        (unmanaged, 500, 1000),
+    ],
+)
+def test_a_disk_that_is_left_alone_is_counted_as_it_is(
+    node: Daemon, happens: Callable[[Daemon], None], first: int, second: int
+) -> None:
+    happens(node)
+    node.period()
+    assert node.iops() == [first, second]
+
+
+@pytest.mark.parametrize("without", ["rule", "guest", "project"])
+def test_what_ends_it_restores(node: Daemon, without: str) -> None:
+    match without:
+        case "rule":
+            node.rules = Rules(default=GOLD, revision="without")
+        case "guest":
+            del node.hypervisor.by_uuid[uuid_of(2)]
+        case "project":
+            node.hypervisor.by_uuid[uuid_of(2)].project = "another"
+    node.ceph.raised, node.ceph.asked = ("SLOW_OPS",), 0
+    report = node.period()
+    assert {each.direction for each in changes(report)} == {Direction.RESTORE}
+    assert set(node.iops()) == {1000}
+    assert node.ceph.asked == 0
+    assert {entry.reduced for entry in node.memory.values() if entry.attachment} == {None}
+
+
+def test_an_unreachable_guest_keeps_its_part(node: Daemon) -> None:
+    node.period(g1_vda=750)
+    assert node.iops() == [1000, 500]
+    node.hypervisor.by_uuid[uuid_of(2)].trouble = StateError("hangs")
+    node.period(g1_vda=1000)
+    assert node.iops() == [1000, 500]
+
+
+def test_a_new_guest_begins_with_what_is_left(node: Daemon) -> None:
+    new = guest(3, a_volume(3))
+    node.hypervisor.by_uuid[new.uuid] = new
+    node.split = Split.STAY
+    node.run(scope=Scope(frozenset({new.uuid})))
+    assert node.iops() == [750, 750, 50]
+    node.split = Split.BY_NEED
+    node.period(g1_vda=750, g2_vda=750, g3_vda=0)
+    assert node.iops() == [500, 500, 500]
+
+
+def test_a_pause_and_mode_observe_write_nothing(node: Daemon) -> None:
+    node.rules = Rules(default=GOLD, revision="without")
+    node.paused = lambda: because(Code.PAUSED, file="paused", why="")
+    node.period()
+    node.paused = lambda: None
+    node.run(Mode.OBSERVE)
+    node.run(Mode.PLAN)
+    assert node.iops() == [750, 750]
+
+
+def test_a_pause_that_restores_ends_the_split(node: Daemon, tmp_path: Path) -> None:
+    whole = config.load([], [])
+    settings = replace(whole, state_dir=node.state.directory, pause_file=tmp_path / "paused", mode="enforce")
+    options = ("--reason", "x", "--restore")
+    person = Person()
+    assert person.types(PauseNode, *options, settings=settings, hypervisor=node.hypervisor, stdin=Terminal("")) == 0
+    assert node.iops() == [1000, 1000]
+    assert node.state.load_ceilings() == ({}, {})
+
+
+def test_a_ceiling_whose_disks_the_brake_stops_is_not_split(node: Daemon) -> None:
+    node.rules = rules(ceiling=Limits(total_iops_sec=15))
+    node.period()
+    assert node.iops() == [750, 750]
+
+
+# --- beside others
+
+
+def test_under_congestion_the_lower_of_both_counts(tmp_path: Path) -> None:
+    both = replace(congested(GOLD), rules=(*congested(GOLD).rules, *rules().rules), revision="both")
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=both)
+    node.period()
+    node.following = at(0.5)
+    node.period()
+    assert node.iops() == [500, 500]
+    node.following = at(0.9)
+    node.period()
+    assert node.iops() == [750, 750]
+
+
+def test_no_burst_is_written_while_disks_share(tmp_path: Path) -> None:
+    burst = Limits(total_iops_sec=700, total_iops_sec_max=1400, total_iops_sec_max_length=10)
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=rules(burst))
+    node.period()
+    assert {disk.actual for disk in node.disks()} == {Limits(total_iops_sec=700)}
+    node.rules = Rules(default=burst, revision="without")
+    node.period()
+    assert {disk.actual.total_iops_sec_max for disk in node.disks()} == {1400}
+
+
+def test_reads_and_writes_are_lowered_alike(tmp_path: Path) -> None:
+    parts = Limits(read_iops_sec=800, write_iops_sec=400)
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=rules(parts))
+    node.period()
+    assert {disk.actual for disk in node.disks()} == {Limits(read_iops_sec=500, write_iops_sec=250)}
+
+
+def test_memory_and_the_record_of_changes_know_what_is_desired(node: Daemon) -> None:
+    for entry in node.memory.values():
+        assert (entry.desired, entry.applied, entry.reduced) == (GOLD, GOLD, Limits(total_iops_sec=750))
+    assert node.recorded("after") == [('{"total_iops_sec": 1000}',)] * 2
+
+
+def test_the_record_has_one_entry_a_pass_and_ceiling_with_the_limits_of_each_time(node: Daemon) -> None:
+    expected = [(node.now, 750)]
+    for rate in (750, 1000):
+        node.period(g1_vda=rate, g2_vda=0 if rate == 750 else 500)
+        expected.append((node.now, node.iops()[0]))
+    record = Record(node.state.record)
+    entries = record_query.entries(record, record_query.Selection(reason="ceiling"))
+    assert [entry_line(each).partition("project_ceiling")[2].partition("   ")[0] for each in entries] == [
+        ' of rule "team": reduced',
+        ' of rule "team": reduced',
+        ' of rule "team": not reduced any more',
+        ' of rule "team": reduced',
+    ]
+    volume = node.seen(1, "vda").volume_id or ""
+    for moment, iops in expected:
+        (state,) = actual(record, moment + timedelta(seconds=1), volume, None)
+        assert state.limits == Limits(total_iops_sec=iops)
+    (line, *_) = actual_lines(actual(record, node.now, volume, None)[0])
+    assert "750 IOPS" in line
+    assert 'of 1000 IOPS, project_ceiling of rule "team"' in line
+
+
+def test_explain_tells_what_is_used_of_the_ceiling_and_the_part_of_the_disk(node: Daemon) -> None:
+    report = node.period(g1_vda=400, g2_vda=12)
+    outcome, record = report.outcomes[0], Record(node.state.record)
+    (text,) = [text for name, text in explain.rows(outcome, report.situation, record) if name == "ceiling"]
+    assert text.partition(": ")[2] == '412 of 1500 IOPS on this node, its part 750 IOPS (rule "team"; 2 disks)'
+    assert explain.data(outcome, report.situation, None, record)["ceilings"] == [
+        {
+            "whose": "project",
+            "owner": outcome.disk.guest.project,
+            "rule": "team",
+            "ceiling": {"total_iops_sec": 1500},
+            "disks": 2,
+            "used": {"total_iops_sec": 412},
+            "allowed": {"total_iops_sec": 1500},
+            "part": {"total_iops_sec": 750},
+        }
+    ]
+
+
+def test_a_list_says_why_a_disk_is_lower(node: Daemon) -> None:
+    report = node.period()
+    assert {state_reason(each) for each in report.outcomes} == {'project_ceiling of rule "team": reduced'}
+
+
+def test_without_a_record_nothing_is_reduced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=Rules(default=GOLD))
+    node.period()
+    node.rules = rules()
+    monkeypatch.setattr(Record, "note", lambda *_: (_ for _ in ()).throw(StateError("disk full")))
+    assert kinds(node.period()) == ["failed"] * 2
+    assert node.iops() == [1000, 1000]
+
+
+def test_a_pass_that_is_killed_after_its_writes_is_no_external_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=Rules(default=GOLD))
+    node.period()
+    node.rules = rules()
+    with monkeypatch.context() as patch:
+        for name in ("remember", "conclude"):
+            patch.setattr(NodeStore, name, lambda *_: (_ for _ in ()).throw(StateError("killed")))
+        node.period()
+    assert node.iops() == [750, 750]
+    assert kinds(node.period()) == ["in-sync"] * 2
+
+
+def test_without_such_a_rule_no_limit_and_no_outcome_differs(tmp_path: Path) -> None:
+    rng = random.Random(37)
+    for number in range(6):
+        disks = [a_volume(n, rng.choice([None, Limits(total_iops_sec=7), GOLD])) for n in range(4)]
+        plain = Rules(default=rng.choice([None, GOLD, Limits()]), revision="1")
+        results = []
+        for split in Split:
+            guests = [guest(n, *(copy(each) for each in disks[2 * n : 2 * n + 2])) for n in range(2)]
+            node = Daemon(made(tmp_path / f"{number}-{split.value}"), *guests, rules=plain)
+            node.split = split
+            report = node.period()
+            results.append((kinds(report), changes(report), [disk.actual for disk in node.disks()]))
+            assert not node.state.load_ceilings()[0]
+        assert all(each == results[0] for each in results)
