@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.fluid import NIGHT, Course, Region, curve, run
-from plimsoll_agent.congestion.law import TUNING, Signal, State, Tuning, step
+from plimsoll_agent.congestion.law import TUNING, ClassState, Signal, Tuning, step
 from plimsoll_agent.util import frozen
 from plimsoll_insight.simulate.arms import ARMS
 
@@ -125,7 +125,7 @@ def reductions_in_a_healthy_week(servers: int, noise: float, seed: int) -> int:
     load = 0.5 - 0.2 * np.cos(2 * np.pi * hours)
     signals = np.interp(load, loads, latencies) * np.exp(noise * random.standard_normal(WEEK))
     objective = 3 * float(np.interp(NIGHT, loads, latencies))
-    state, reduced = State(), 0
+    state, reduced = ClassState(), 0
     for latency, chance in zip(signals, random.random_sample(WEEK), strict=True):
         state = step(state, None if chance < 0.05 else Signal(latency=float(latency)), objective)
         reduced += state.x < 1

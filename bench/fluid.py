@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll_agent.congestion.law import TUNING, Action, Signal, State, Tuning
+from plimsoll_agent.congestion.law import TUNING, Action, ClassState, Signal, Tuning
 from plimsoll_agent.congestion.reduction import written
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen
@@ -163,7 +163,7 @@ class _Run:
         self.writes = self.reduced = self.outside = 0
 
     def run(self) -> Course:
-        region, state = self.region, State()
+        region, state = self.region, ClassState()
         x, latencies, throughput, jain, actions = [], [], [], [], []
         heavy_rates: list[float] = []
         for number in range(region.periods):

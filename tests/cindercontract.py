@@ -15,7 +15,7 @@ from plimsoll_agent.qos import cinder as qos_cinder
 from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos.apply import How
 from plimsoll_agent.qos.cinder import Cinder
-from plimsoll_agent.qos.file import Declaration, Spec, Type
+from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec
 
 NOBODY = "00000000-0000-4000-8000-00000000abcd"
 Texts = Mapping[str, str | None]
@@ -173,27 +173,36 @@ class CinderContract:
     def test_one_declaration_after_the_other_is_applied_and_nothing_is_left_to_do(
         self, cinder: Cinder, name: Callable[[str], str]
     ) -> None:
-        states: list[tuple[dict[str, tuple[str, Texts]], dict[str, Type]]] = [
-            ({"a": ("front-end", {"total_iops_sec": "3000", "total_iops_sec_max": "5000"})}, {"t": Type("t", "a")}),
-            ({"a": ("both", {"read_iops_sec": "5", "typo": ""})}, {"t": Type("t", None, "slow", False, {"k": "v"})}),
+        states: list[tuple[dict[str, tuple[str, Texts]], dict[str, DeclaredType]]] = [
+            (
+                {"a": ("front-end", {"total_iops_sec": "3000", "total_iops_sec_max": "5000"})},
+                {"t": DeclaredType("t", "a")},
+            ),
+            (
+                {"a": ("both", {"read_iops_sec": "5", "typo": ""})},
+                {"t": DeclaredType("t", None, "slow", False, {"k": "v"})},
+            ),
             (
                 {"a": ("front-end", {"total_iops_sec_per_gb": "30", "name": "x"}), "b": ("back-end", {"null": None})},
-                {"t": Type("t", "b", "", True, {}), "u": Type("u", "a", None, None, {"a": "1", "b": "2"})},
+                {
+                    "t": DeclaredType("t", "b", "", True, {}),
+                    "u": DeclaredType("u", "a", None, None, {"a": "1", "b": "2"}),
+                },
             ),
             (
                 {"a": ("front-end", {"total_iops_sec": "1"}), "b": ("both", {})},
-                {"t": Type("t", "a"), "u": Type("u", "b")},
+                {"t": DeclaredType("t", "a"), "u": DeclaredType("u", "b")},
             ),
             (
                 {"a": ("both", {}), "b": ("both", {})},
-                {"t": Type("t", "b"), "u": Type("u", "a", "u", None, {"b": None})},
+                {"t": DeclaredType("t", "b"), "u": DeclaredType("u", "a", "u", None, {"b": None})},
             ),
         ]
         for specs, types in states:
             desired = Declaration(
                 {name(one): Spec(name(one), consumer, keys) for one, (consumer, keys) in specs.items()},
                 {
-                    name(one): Type(
+                    name(one): DeclaredType(
                         name(one),
                         type.qos_spec and name(type.qos_spec),
                         type.description,

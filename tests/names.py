@@ -1,8 +1,12 @@
-"""Finds variables and parameters that are lone participles: ``python -m tests.names``, in ``script/test lint`` too.
+"""Finds variables and parameters that are lone participles, and public classes of one name:
+``python -m tests.names``, in ``script/test lint`` too.
 
 A value is a noun: ``told`` may be anything, ``status`` is one thing. A parameter that is a ``bool`` may be one
 (``paused``), and so may a field, which stands beside its owner (``last.paused``). ``desired`` is the glossary's word
 for desired limits.
+
+Two public classes of one name meet in one traceback, or in one file of imports. A class that extends
+one of its name in a lower package (``class DiskExplain(disk.DiskExplain)``) is the same thing.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,9 +35,10 @@ class Found(NamedTuple):
     path: str
     line: int
     name: str
+    fault: str = "is a participle: name the value with a noun"
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.name} is a participle: name the value with a noun"
+        return f"{self.path}:{self.line}: {self.name} {self.fault}"
 
 
 def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -54,10 +59,26 @@ def in_python(path: str, source: str) -> Iterator[Found]:
             yield Found(path, line, name)
 
 
+def twins(sources: Mapping[str, str]) -> Iterator[Found]:
+    """Of sources by path: each public class whose name an earlier path has."""
+    first: dict[str, str] = {}
+    for path, source in sources.items():
+        for node in ast.parse(source).body:
+            if not isinstance(node, ast.ClassDef) or node.name.startswith("_"):
+                continue
+            if any(isinstance(base, ast.Attribute) and base.attr == node.name for base in node.bases):
+                continue
+            if first.setdefault(node.name, path) != path:
+                fault = f"is a class of {first[node.name]} too: name it by what tells the two apart"
+                yield Found(path, node.lineno, node.name, fault)
+
+
 def found(root: Path = ROOT) -> Iterator[Found]:
-    for package in PACKAGES:
-        for file in sorted((root / package).rglob("*.py")):
-            yield from in_python(file.relative_to(root).as_posix(), file.read_text(encoding="utf-8"))
+    files = [file for package in PACKAGES for file in sorted((root / package).rglob("*.py"))]
+    sources = {file.relative_to(root).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    for path, source in sources.items():
+        yield from in_python(path, source)
+    yield from twins(sources)
 
 
 if __name__ == "__main__":

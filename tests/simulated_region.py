@@ -52,10 +52,10 @@ import requests
 import yaml
 
 from plimsoll_agent.catalogue.orders import Of, RegionApproval
-from plimsoll_agent.catalogue.stages import Condition, Finding, Stages
+from plimsoll_agent.catalogue.stages import ConditionFinding, StageCheck, Stages
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
-from plimsoll_agent.consoles.position import Position
+from plimsoll_agent.consoles.position import ConsolePosition
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
@@ -115,7 +115,7 @@ STAGED = RegionApproval(
     why="ticket 4711",
     stages=Stages(percent=(1, 10, 100), wait=timedelta(minutes=30), entered=at(LAST - 20)),
 )
-STOPS = (Finding(Condition.AT_LIMIT, False, "?"), Finding(Condition.VERDICTS, None, "?"))
+STOPS = (ConditionFinding(StageCheck.AT_LIMIT, False, "?"), ConditionFinding(StageCheck.VERDICTS, None, "?"))
 
 
 def region_of(node: int) -> str:
@@ -268,7 +268,7 @@ class _Probes:
 
 def _consoles(node: int, step: int) -> Iterator[Family]:
     if node in (16, 17):
-        position = Position(device=1, inode=node, offset=4096, tail="0123456789abcdef")
+        position = ConsolePosition(device=1, inode=node, offset=4096, tail="0123456789abcdef")
         hung = {StallKind.HUNG_TASK: Stalls(3, at(step, 300))} if node == 16 and step == LAST else {}
         console = GuestConsole(
             name=guest(node),

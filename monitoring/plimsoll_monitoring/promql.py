@@ -1,6 +1,6 @@
 """PromQL as text: what commands, alerts, rules and dashboards build their queries of.
 
-Labels are in plimsoll's own names in commands (``Selection``), elsewhere in the site's (``alerts.site``).
+Labels are in plimsoll's own names in commands (``SeriesSelection``), elsewhere in the site's (``alerts.site``).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def quote(text: str) -> str:
 
 
 @frozen(kw_only=True)
-class Selection:
+class SeriesSelection:
     """What to show; an empty field selects everything. ``nodes`` may be host names without the port."""
 
     region: str | None = None

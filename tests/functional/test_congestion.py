@@ -34,8 +34,8 @@ from plimsoll_agent.monitor import textfile
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.cli.congestion import CongestionPublish, RegionCongestion
-from plimsoll_monitoring.cli.congestion_publisher import Publisher
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.cli.congestion_publisher import CongestionPublisher
+from plimsoll_monitoring.promql import SeriesSelection
 from tests import schemas
 from tests.functional.webserver import Web, web_server
 from tests.simulated_region import Served, prometheus_of
@@ -139,9 +139,11 @@ class Site:
     def settings(self) -> Settings:
         return config.load([self.path / "plimsoll.conf"], [])
 
-    def publisher(self, settings: Settings | None = None) -> Publisher:
+    def publisher(self, settings: Settings | None = None) -> CongestionPublisher:
         file = CongestionFile(self.out, self.path / "congestion.key")
-        return Publisher(settings or self.settings, file, Selection(region="r1"), lambda: connect(self.url))
+        return CongestionPublisher(
+            settings or self.settings, file, SeriesSelection(region="r1"), lambda: connect(self.url)
+        )
 
     def periods(self, number: int, settings: Settings | None = None) -> dict[str, Factor]:
         publisher = self.publisher(settings)
@@ -322,7 +324,7 @@ def test_of_two_machines_one_publishes_and_the_other_goes_on_once_its_lock_has_e
     first, second = site.publisher(settings), site.publisher(settings)
     moments = (datetime.fromtimestamp(END, UTC) + PERIOD * number for number in range(10))
 
-    def publishes(publisher: Publisher) -> bool:
+    def publishes(publisher: CongestionPublisher) -> bool:
         return publisher.period(next(moments), 0.0) is not None
 
     assert [publishes(each) for each in (first, second, first, second)] == [True, False, True, False]

@@ -31,7 +31,7 @@ from plimsoll_agent.daemon.connections import MOST_CALLS, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.rules_watch import RulesWatch
 from plimsoll_agent.daemon.schedule import PassResult
-from plimsoll_agent.daemon.service import Service, Signal, World
+from plimsoll_agent.daemon.service import DaemonSignal, Dependencies, Service
 from plimsoll_agent.daemon.vitals import Vitals, may_have_another_thread, vitals
 from plimsoll_agent.daemon.workers import FullPassResult
 from plimsoll_agent.model.guest_events import Connected, EventKind, GuestEvent, LinkEvent
@@ -269,7 +269,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
         daemon=DaemonSettings(3600, 5),
     )
     service = Service(
-        World(
+        Dependencies(
             load=lambda: settings,
             stamp=lambda: None,
             connect=lambda chosen, writes, shared: Libvirt(
@@ -283,7 +283,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     thread.start()
     until(lambda: service._counted.full_passes["done"] and service._counted.connected_since)
     yield service
-    service.signal(Signal.STOP)
+    service.signal(DaemonSignal.STOP)
     thread.join(PATIENT)
     assert not thread.is_alive()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from lab.command import NO_BRAKE
-from plimsoll_agent.app.state_check import Condition
+from plimsoll_agent.app.state_check import FileCondition
 from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.entries import Ending
@@ -621,7 +621,7 @@ def test_the_page_of_state_files_has_the_version_of_the_record() -> None:
 def test_every_condition_of_a_state_file_is_told() -> None:
     text = (REFERENCE / "state.rst").read_text()
     section = text[text.index(".. _state-check:") :]
-    assert [condition for condition in Condition if f"``{condition.value}``" not in section] == []
+    assert [condition for condition in FileCondition if f"``{condition.value}``" not in section] == []
 
 
 def test_every_fault_of_a_spec_stands_in_its_table_with_its_severity() -> None:

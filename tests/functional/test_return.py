@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.util import locks
-from plimsoll_insight.ordered_return.journal import Change, Journal, Kind, Target
+from plimsoll_insight.ordered_return.journal import ChangeTarget, ClusterChange, ReturnJournal, TargetKind
 from tests.functional.conftest import Ran
 from tests.functional.test_drill import STATUS
 from tests.functional.test_forecast import COUNTERS, OSD, shown
@@ -214,11 +214,11 @@ def statuses(cluster: Cluster, plimsoll: Callable[..., Ran], state: Path) -> Ite
     os.close(lock)
     (cluster.home / "dead").touch()
     yield of("run", *FAST, "--start-within", "0", "--patience", "1s")
-    journal = Journal(state / "return/return.jsonl", "killed", "root", lambda: datetime.now(UTC))
+    journal = ReturnJournal(state / "return/return.jsonl", "killed", "root", lambda: datetime.now(UTC))
     journal.write(
         "begin", fsid=FSID, osds=[1], pid=1, recording="-", unit="ceph-osd@{osd}.service", on_host=["false"]
     )
-    journal.intend(Change(Target(Kind.FLAG, "noout"), None, "set"))
+    journal.intend(ClusterChange(ChangeTarget(TargetKind.FLAG, "noout"), None, "set"))
     (cluster.home / "flags").write_text(",noout")
     (cluster.home / "refused").touch()
     yield of("status")

@@ -14,7 +14,7 @@ from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.orders import Of, RegionApproval
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.stages import Condition, Stages, position
+from plimsoll_agent.catalogue.stages import StageCheck, Stages, position
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS
@@ -27,7 +27,7 @@ from tests.simulated_region import Served, prometheus_of
 __all__ = ["cloud", "node"]
 BEFORE = 1000
 """Seconds that Prometheus has before the stage began."""
-JUDGED = tuple(one for one in Condition if one not in {Condition.APPROVED, Condition.RUNNING})
+JUDGED = tuple(one for one in StageCheck if one not in {StageCheck.APPROVED, StageCheck.RUNNING})
 Values = Callable[[int], float | None]
 """A value by the seconds since the stage began (before it: negative); None is a gap."""
 Region = dict[str, Values]
@@ -101,58 +101,58 @@ REVERTS = f"{metrics.EXTERNAL_CHANGES_REVERTED_TOTAL}{{{N1}"
 OSDS: Region = {f'ceph_osd_up{{cluster="c",ceph_daemon="osd.{number}"': always(1) for number in range(200)}
 ONE_OSD = 'ceph_osd_up{cluster="c",ceph_daemon="osd.7"'
 NO, UNKNOWN = False, None
-CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[Condition, bool | None]]] = {
+CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[StageCheck, bool | None]]] = {
     "all-is-well": (lambda region: region, {}),
     "a-disk-more-at-its-limit": (but(AT_LIMIT, since(2, 1)), {}),
-    "disks-at-their-limits": (but(AT_LIMIT, since(5, 1)), {Condition.AT_LIMIT: NO}),
+    "disks-at-their-limits": (but(AT_LIMIT, since(5, 1)), {StageCheck.AT_LIMIT: NO}),
     "at-their-limits-before-too": (but(AT_LIMIT, always(5)), {}),
-    "no-averages": (but(AT_LIMIT, None), {Condition.AT_LIMIT: UNKNOWN}),
-    "averages-that-are-no-numbers": (but(AT_LIMIT, always(NAN)), {Condition.AT_LIMIT: UNKNOWN}),
-    "no-averages-before": (but(AT_LIMIT, lambda second: 1 if second >= 0 else None), {Condition.AT_LIMIT: UNKNOWN}),
+    "no-averages": (but(AT_LIMIT, None), {StageCheck.AT_LIMIT: UNKNOWN}),
+    "averages-that-are-no-numbers": (but(AT_LIMIT, always(NAN)), {StageCheck.AT_LIMIT: UNKNOWN}),
+    "no-averages-before": (but(AT_LIMIT, lambda second: 1 if second >= 0 else None), {StageCheck.AT_LIMIT: UNKNOWN}),
     "hardly-any-averages-now": (
         but(AT_LIMIT, lambda second: 1 if second < 0 or second > 500 else None),
-        {Condition.AT_LIMIT: UNKNOWN},
+        {StageCheck.AT_LIMIT: UNKNOWN},
     ),
-    "a-broken-promise": (but(SHORT, since(3, 2, at=60)), {Condition.VERDICTS: NO}),
+    "a-broken-promise": (but(SHORT, since(3, 2, at=60)), {StageCheck.VERDICTS: NO}),
     "the-first-broken-promise-ever": (
         but(SHORT, lambda second: 1 if second > 120 else None),
-        {Condition.VERDICTS: NO},
+        {StageCheck.VERDICTS: NO},
     ),
-    "no-probe-ended": (but('verdict="kept"', always(5)), {Condition.VERDICTS: UNKNOWN}),
+    "no-probe-ended": (but('verdict="kept"', always(5)), {StageCheck.VERDICTS: UNKNOWN}),
     "no-probe-ended-and-none-scraped-as-the-stage-began": (
         but('verdict="kept"', lambda second: None if -400 < second < 60 else 5),
-        {Condition.VERDICTS: UNKNOWN},
+        {StageCheck.VERDICTS: UNKNOWN},
     ),
-    "no-probes": (but(metrics.PROBE_RUNS_TOTAL, None), {Condition.VERDICTS: UNKNOWN}),
-    "probes-that-are-no-numbers": (but(SHORT, always(NAN)), {Condition.VERDICTS: UNKNOWN}),
-    "a-revert": (but(REVERTS, since(8, 7, at=60)), {Condition.REVERTS: NO}),
-    "no-count-of-reverts": (but(REVERTS, None), {Condition.REVERTS: UNKNOWN}),
+    "no-probes": (but(metrics.PROBE_RUNS_TOTAL, None), {StageCheck.VERDICTS: UNKNOWN}),
+    "probes-that-are-no-numbers": (but(SHORT, always(NAN)), {StageCheck.VERDICTS: UNKNOWN}),
+    "a-revert": (but(REVERTS, since(8, 7, at=60)), {StageCheck.REVERTS: NO}),
+    "no-count-of-reverts": (but(REVERTS, None), {StageCheck.REVERTS: UNKNOWN}),
     "a-write-that-failed-and-was-mended": (
         but(FAILED, lambda second: 1 if 60 <= second < 120 else 0),
-        {Condition.WRITES: NO},
+        {StageCheck.WRITES: NO},
     ),
-    "no-count-of-failures": (but(FAILED, None), {Condition.WRITES: UNKNOWN}),
-    "slow-requests": (but('name="SLOW_OPS"', since(1, at=120)), {Condition.HEALTH: NO}),
+    "no-count-of-failures": (but(FAILED, None), {StageCheck.WRITES: UNKNOWN}),
+    "slow-requests": (but('name="SLOW_OPS"', since(1, at=120)), {StageCheck.HEALTH: NO}),
     "one-osd-of-200-down": (
         lambda region: but('name="OSD_DOWN"', always(1))(region) | OSDS | {ONE_OSD: always(0)},
         {},
     ),
     "osds-down-and-not-counted": (
         but('name="OSD_DOWN"', always(1)),
-        {Condition.HEALTH: NO},
+        {StageCheck.HEALTH: NO},
     ),
-    "no-ceph": (but("ceph_health_status", None), {Condition.HEALTH: UNKNOWN}),
-    "a-gate-is-shut": (but(f"{metrics.HEALTH_GATE_SHUT}{{{N1}", since(1)), {Condition.HEALTH: NO}),
-    "a-node-without-it": (but(f"{metrics.STAGE_IN_EFFECT}{{{N1}", None), {Condition.ARRIVED: NO}),
+    "no-ceph": (but("ceph_health_status", None), {StageCheck.HEALTH: UNKNOWN}),
+    "a-gate-is-shut": (but(f"{metrics.HEALTH_GATE_SHUT}{{{N1}", since(1)), {StageCheck.HEALTH: NO}),
+    "a-node-without-it": (but(f"{metrics.STAGE_IN_EFFECT}{{{N1}", None), {StageCheck.ARRIVED: NO}),
     "a-node-that-is-down": (but(N1, lambda second: 1 if second < -600 else None), {}),
     "a-node-without-passes": (but(f"{metrics.PASS_OBSERVED_TIMESTAMP_SECONDS}{{{N1}", always(5)),
-                              {Condition.ARRIVED: NO}),
-    "a-node-that-observes": (but(f"{metrics.PASS_ENFORCING}{{{N1}", always(0)), {Condition.ARRIVED: NO}),
-    "a-node-that-is-paused": (but(f"{metrics.PASS_PAUSED}{{{N1}", always(1)), {Condition.ARRIVED: NO}),
+                              {StageCheck.ARRIVED: NO}),
+    "a-node-that-observes": (but(f"{metrics.PASS_ENFORCING}{{{N1}", always(0)), {StageCheck.ARRIVED: NO}),
+    "a-node-that-is-paused": (but(f"{metrics.PASS_PAUSED}{{{N1}", always(1)), {StageCheck.ARRIVED: NO}),
     "no-node-has-it": (but(metrics.STAGE_IN_EFFECT, None), dict.fromkeys(JUDGED, UNKNOWN)),
     "no-touched-disk": (
         but('volume_type="gold"', None),
-        dict.fromkeys((Condition.AT_LIMIT, Condition.VERDICTS, Condition.REVERTS, Condition.WRITES), UNKNOWN),
+        dict.fromkeys((StageCheck.AT_LIMIT, StageCheck.VERDICTS, StageCheck.REVERTS, StageCheck.WRITES), UNKNOWN),
     ),
 }  # fmt: skip
 
@@ -205,7 +205,7 @@ def test_a_condition_holds_only_where_prometheus_proves_it(judging: Served, case
     told = {one.condition: one.holds for one in result}
     expected = dict.fromkeys(JUDGED, True) | dict(CASES[case][1])
     if case == "no-node-has-it":
-        expected[Condition.HEALTH] = told[Condition.HEALTH]  # Ceph's is not by node
+        expected[StageCheck.HEALTH] = told[StageCheck.HEALTH]  # Ceph's is not by node
     assert told == expected, [one.detail for one in result]
 
 

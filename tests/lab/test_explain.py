@@ -32,8 +32,8 @@ from plimsoll_insight.explain import cause, messages, questions
 from plimsoll_insight.explain.cause import Cause, Diagnosis
 from plimsoll_insight.explain.questions import ExplainedDisk, StepSpan
 from plimsoll_monitoring.adapters.prometheus import Prometheus as Client
-from plimsoll_monitoring.promql import Selection
-from plimsoll_monitoring.region.answers import Line
+from plimsoll_monitoring.promql import SeriesSelection
+from plimsoll_monitoring.region.answers import TimeSeries
 from tests import depth
 
 pytestmark = pytest.mark.hurt
@@ -121,11 +121,11 @@ def explained(prometheus: Prometheus, guest: Guest, seconds: int) -> tuple[Expla
     """The guest's volume, as ``plimsoll region explain`` has it, in shorter intervals."""
     client, span = Client(prometheus.url, token_file=None, ca_file=None, deadline=10), StepSpan(seconds, STEP)
 
-    def over(promql: str) -> Sequence[Line]:
+    def over(promql: str) -> Sequence[TimeSeries]:
         return client.over(promql, span.seconds, span.step)
 
-    (found,) = questions.guests(client.query, Selection(), guest.uuid, span.seconds)
-    disks, _ = questions.disks(client.query, over, Selection(), found, None, client.now(), span)
+    (found,) = questions.guests(client.query, SeriesSelection(), guest.uuid, span.seconds)
+    disks, _ = questions.disks(client.query, over, SeriesSelection(), found, None, client.now(), span)
     (vdb,) = (disk for disk in disks if disk.disk == "vdb")
     return vdb, cause.find(vdb.evidence)
 

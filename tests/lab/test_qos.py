@@ -15,7 +15,7 @@ from plimsoll_agent.adapters.openstack import OpenStack as Adapter
 from plimsoll_agent.adapters.openstack import connect
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.qos import file as qos_file
-from plimsoll_agent.qos.file import Declaration, Spec, Type
+from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec
 from tests.cindercontract import CinderContract
 
 pytestmark = pytest.mark.shared
@@ -62,7 +62,9 @@ def test_an_apply_that_is_killed_again_and_again_is_finished_by_the_next(node: N
         names = [f"s{one}-{word}" for one in range(number)]
         keys = {"total_iops_sec": str(100 + shift), f"{'read' if shift else 'write'}_bytes_sec": "5"}
         specs = {name: Spec(name, "front-end", keys) for name in names}
-        types = {f"t{name}": Type(f"t{name}", names[(place + shift) % number]) for place, name in enumerate(names)}
+        types = {
+            f"t{name}": DeclaredType(f"t{name}", names[(place + shift) % number]) for place, name in enumerate(names)
+        }
         return Declaration(specs, types)
 
     file = node.home / "qos.yaml"
@@ -101,7 +103,9 @@ def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
     name = f"gold-{word}"
     keys = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100"}
     file = node.home / "qos.yaml"
-    file.write_text(qos_file.text_of(Declaration({name: Spec(name, "front-end", keys)}, {name: Type(name, name)})))
+    file.write_text(
+        qos_file.text_of(Declaration({name: Spec(name, "front-end", keys)}, {name: DeclaredType(name, name)}))
+    )
     planned = node.run("qos", "plan", str(file))
     assert planned.status == 2, planned.err
     (effect,) = (line for line in planned.out.splitlines() if line.startswith(f"{name}:"))

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
-from plimsoll_agent.consoles.position import Position
+from plimsoll_agent.consoles.position import ConsolePosition
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON, PROJECT
 
@@ -18,7 +18,7 @@ def some_consoles() -> Consoles:
 
     def guest(number: int, **other: object) -> GuestConsole:
         values = {"name": f"instance-{number:08}", "server": f"web{number}", "project": PROJECT, "tried": NOON}
-        position = Position(device=64768, inode=1000 + number, offset=4096, tail="0123456789abcdef")
+        position = ConsolePosition(device=64768, inode=1000 + number, offset=4096, tail="0123456789abcdef")
         files = {"files": {f"/var/lib/nova/instances/{uuid_of(number)}/console.log": position}}
         return GuestConsole(**values | files | other)  # type: ignore[arg-type]
 

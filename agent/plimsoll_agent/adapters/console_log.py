@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from plimsoll_agent.consoles import position
-from plimsoll_agent.consoles.position import TAIL, Position
+from plimsoll_agent.consoles.position import TAIL, ConsolePosition
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
 
@@ -22,13 +22,13 @@ class NewText:
     """What was added, hostile; ``position`` is where the next pass reads on."""
 
     text: bytes
-    position: Position
+    position: ConsolePosition
     skipped: int
     written: datetime
     """The file's mtime."""
 
 
-def read(path: str, last: Position | None, most: int) -> NewText:
+def read(path: str, last: ConsolePosition | None, most: int) -> NewText:
     """At most ``most`` bytes. A log that was never read before is only remembered: how old it is, is unknown.
 
     Raises ``OSError``.
@@ -49,7 +49,9 @@ def read(path: str, last: Position | None, most: int) -> NewText:
         tail = _read(log, max(0, offset - TAIL), min(TAIL, offset))
     return NewText(
         text=before + text[:length],
-        position=Position(device=status.st_dev, inode=status.st_ino, offset=offset, tail=position.digest(tail)),
+        position=ConsolePosition(
+            device=status.st_dev, inode=status.st_ino, offset=offset, tail=position.digest(tail)
+        ),
         skipped=skipped_bytes + span.skipped,
         written=datetime.fromtimestamp(status.st_mtime, UTC),
     )
@@ -65,7 +67,7 @@ def _opened(path: str) -> Iterator[int]:
         os.close(log)
 
 
-def _continues(log: int, last: Position) -> bool:
+def _continues(log: int, last: ConsolePosition) -> bool:
     """Whether the file is the known one, and has only grown."""
     status = os.fstat(log)
     if not position.same_file(last, status.st_dev, status.st_ino, status.st_size):
@@ -73,7 +75,7 @@ def _continues(log: int, last: Position) -> bool:
     return position.digest(_read(log, max(0, last.offset - TAIL), min(TAIL, last.offset))) == last.tail
 
 
-def _rest_of_rotated(path: str, last: Position, most: int) -> tuple[bytes, int]:
+def _rest_of_rotated(path: str, last: ConsolePosition, most: int) -> tuple[bytes, int]:
     """What the log before this one got after it was last read, and how many bytes of it were skipped."""
     with suppress(OSError), _opened(path + _ROTATED) as log:
         if _continues(log, last):

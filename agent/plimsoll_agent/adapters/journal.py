@@ -19,7 +19,7 @@ LOG.setLevel(logging.WARNING)  # commands print what they do; the daemon, which 
 SOCKET = Path("/run/systemd/journal/socket")
 
 
-class Journal:
+class SystemJournal:
     def __init__(self, path: Path = SOCKET) -> None:
         self._path = path
 

@@ -273,7 +273,7 @@ class OpenStack:
         where = f" in region {region}" if region else ""
         return Rejected(
             f"Keystone at {self.name} has no {service} endpoint{where} of version"
-            f" {'v3' if service == BLOCK_STORAGE else 'v2.1'}; check its catalog, region_name and interface"
+            f" {'v3' if service == BLOCK_STORAGE else 'v2.1'}; check its service catalog, region_name and interface"
         )
 
     def _read(self, answer: requests.Response, method: str, service: str, path: str) -> Any:
@@ -342,7 +342,7 @@ def _refused(whom: str, answer: requests.Response, method: str, service: str, pa
         where = plain_url(answer.headers.get("Location", ""))
         return Refused(
             f"{whom}: redirects ({status}{f', {printable(where)}' if where else ''}), and a token is not sent there;"
-            " correct the endpoint in the catalog",
+            " correct the endpoint in Keystone's service catalog",
             status,
         )
     if status == 401:

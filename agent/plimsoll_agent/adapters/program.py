@@ -32,7 +32,7 @@ class Ended:
 
 
 @frozen
-class Account:
+class ProgramUser:
     """The user that a program runs as, with its groups."""
 
     user: int
@@ -49,7 +49,7 @@ def run(
     seconds: float,
     *,
     environment: Mapping[str, str],
-    account: Account | None = None,
+    account: ProgramUser | None = None,
     directory: str | None = None,
     content: bytes = b"",
     longest: int = _LONGEST_ANSWER,

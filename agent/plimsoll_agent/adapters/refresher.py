@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from plimsoll_agent.adapters import program
-from plimsoll_agent.adapters.program import Account
+from plimsoll_agent.adapters.program import ProgramUser
 from plimsoll_agent.config.options import OPTIONS
 from plimsoll_agent.errors import ConfigError, Rejected
 
@@ -53,7 +53,7 @@ def refresh(options: Sequence[str], directory: Path, deadline: float) -> str:
     return result.out.decode("utf-8", "replace").strip()
 
 
-def _owner(directory: Path) -> Account | None:
+def _owner(directory: Path) -> ProgramUser | None:
     """The refresher's user, with the groups that may read the attachments file; None to stay the user of the pass."""
     if os.geteuid() != 0:
         return None
@@ -68,10 +68,10 @@ def _owner(directory: Path) -> Account | None:
         raise ConfigError(f"{directory}: its owner, uid {owner.st_uid}, has no account here; chown it") from error
     if owner.st_uid == 0:
         return None
-    return Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
+    return ProgramUser(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
 
 
-def _environment(account: Account | None) -> dict[str, str]:
+def _environment(account: ProgramUser | None) -> dict[str, str]:
     """The variables that the refresher uses, and no others: they may hold secrets that its user must not read.
 
     ``HOME`` is that of its user, since clouds.yaml may be there.

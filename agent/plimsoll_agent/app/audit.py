@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from functools import partial
 
-from plimsoll_agent.adapters.journal import Journal
+from plimsoll_agent.adapters.journal import SystemJournal
 from plimsoll_agent.messages.record import entry_words, reason_words
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.entries import Entry, RecordedEvent
@@ -58,12 +58,12 @@ def _named(disk: DiskName | None) -> dict[str, str]:
     return {f"PLIMSOLL_{name}": value for name, value in values.items() if value}
 
 
-def tell(journal: Journal, entries: Iterable[Entry]) -> None:
+def tell(journal: SystemJournal, entries: Iterable[Entry]) -> None:
     """Send them, each with the ``MESSAGE_ID`` of its kind."""
     journal.send(
         *({"MESSAGE_ID": EVENT if isinstance(entry, RecordedEvent) else CHANGE} | fields(entry) for entry in entries)
     )
 
 
-to_journal = partial(tell, Journal())
+to_journal = partial(tell, SystemJournal())
 """For those who write the record of this node."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from plimsoll_agent.adapters.ed25519 import unsealed
 from plimsoll_agent.app import signed_source
-from plimsoll_agent.app.signed_source import Source, shown, signed
+from plimsoll_agent.app.signed_source import SignedSource, shown, signed
 from plimsoll_agent.catalogue.model import CatalogueError
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion import published
@@ -46,7 +46,7 @@ class Fetcher:
         return faults
 
     def _fetch(self, index: int, name: str, now: datetime) -> None:
-        source = Source(where=name, key=self._key, deadline=_DEADLINE, most=published.MOST_BYTES)
+        source = SignedSource(where=name, key=self._key, deadline=_DEADLINE, most=published.MOST_BYTES)
         path = self._directory / published.NAME.format(index)
         last = self._on_disk(path)
         page = signed(source, *((None, None) if last is None else self._last.get(index, (None, None))))

@@ -15,7 +15,7 @@ from plimsoll_agent.adapters.deadline import Deadlines, SharedCalls, StillHangs
 from plimsoll_agent.consoles import file
 from plimsoll_agent.consoles.model import TIMED_OUT, ConsoleReading, Consoles, GuestConsole
 from plimsoll_agent.consoles.patterns import StallKind, count
-from plimsoll_agent.consoles.position import MOST_BYTES, Position
+from plimsoll_agent.consoles.position import MOST_BYTES, ConsolePosition
 from plimsoll_agent.errors import DeadlineExceeded
 from plimsoll_agent.reconcile.outcome import PassReport
 from plimsoll_agent.store.state import State, StateError
@@ -33,7 +33,7 @@ MOST_HANGING = 4
 _CALLS = SharedCalls(MOST_HANGING)
 """Of this process: a daemon would have another thread that hangs after each pass."""
 
-Read = Callable[[str, Position | None, int], NewText]
+Read = Callable[[str, ConsolePosition | None, int], NewText]
 
 
 @frozen
@@ -104,7 +104,7 @@ def _turns(before: Consoles, report: PassReport) -> Iterator[_Turn]:
 def _read(turn: _Turn, now: datetime, read: Read, most: int) -> tuple[ConsoleReading, int]:
     """What is new in its logs, and how many bytes that were."""
     lines: dict[StallKind, int] = {}
-    files: dict[str, Position] = {}
+    files: dict[str, ConsolePosition] = {}
     at, size, skipped_bytes, trouble = now, 0, 0, None
     for path in turn.paths:
         last = turn.console.files.get(path)

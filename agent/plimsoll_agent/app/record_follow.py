@@ -11,7 +11,7 @@ from plimsoll_agent.store.record_query import START, UNDER_WAY, Position, Select
 from plimsoll_agent.util.frozen import replace
 
 
-class Following:
+class FollowedRecord:
     """A reader's position in a growing record, and the changes that it returned without a result."""
 
     def __init__(self, record: Record, selection: Selection) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plimsoll_agent.app import signed_source
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.app.signed_source import Source, shown, signed
+from plimsoll_agent.app.signed_source import SignedSource, shown, signed
 from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue.attachments import Attachments, UnreadableAttachments
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Lists
@@ -151,7 +151,9 @@ def _from_region(
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
         line = catalogue_messages.undue_line(before, due_at(last.asked, _every(settings, last)))
         return Fetched(catalogue=before, said=line, region=last)
-    place = Source(where=where, key=settings.region_key, deadline=settings.deadline, most=signed_file.MOST_BYTES)
+    place = SignedSource(
+        where=where, key=settings.region_key, deadline=settings.deadline, most=signed_file.MOST_BYTES
+    )
     file = signed(place, last.etag, last.modified) if enough and last is not None else signed(place)
     if file is None:
         if before is None or last is None:  # only a request with the data of an earlier file may get 304

@@ -23,7 +23,7 @@ from plimsoll_agent.catalogue.publication import Judge, States, advanced, in_sta
 from plimsoll_agent.catalogue.reader import VolumeReader, lists, server_pages
 from plimsoll_agent.catalogue.region_brake import RegionJudgement, judge
 from plimsoll_agent.catalogue.signed_file import Region
-from plimsoll_agent.catalogue.stages import Finding
+from plimsoll_agent.catalogue.stages import ConditionFinding
 from plimsoll_agent.config.settings import CatalogueSettings
 from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.reconcile.brake import Brake
@@ -52,7 +52,7 @@ class Written:
     """Whether there was an earlier state to compare with."""
     staged: tuple[RegionApproval, ...] = ()
     """The published approvals with stages."""
-    stops: tuple[Finding, ...] = ()
+    stops: tuple[ConditionFinding, ...] = ()
     """What stops the next stage."""
 
 

@@ -19,7 +19,7 @@ _BETWEEN = 0.5
 
 
 @frozen(kw_only=True)
-class Source:
+class SignedSource:
     """Where the file is, and how it is read."""
 
     where: str
@@ -51,7 +51,7 @@ def check(where: str, setting: str) -> None:
         raise ConfigError(f"{setting}: {where}: must be an absolute path or an https URL")
 
 
-def signed(source: Source, etag: str | None = None, last_modified: str | None = None) -> Signed | None:
+def signed(source: SignedSource, etag: str | None = None, last_modified: str | None = None) -> Signed | None:
     """The file, if its signature is valid; None if the web server has no other one than that of ``etag`` or
     ``last_modified``. Raises ``PlimsollError``.
     """
@@ -99,7 +99,7 @@ class _Page:
 
 
 class _Local:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SignedSource) -> None:
         self._path, self._most = Path(source.where), source.most
 
     def file(self, _: str | None, __: str | None) -> _Page | None:
@@ -120,7 +120,7 @@ class _Local:
 
 
 class _Remote:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SignedSource) -> None:
         from plimsoll_agent.adapters.https import Web, check_address
 
         check_address(source.where)

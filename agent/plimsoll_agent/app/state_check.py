@@ -30,7 +30,7 @@ _PATIENCE = 10.0
 """Seconds to wait for a locked database."""
 
 
-class Condition(StrEnum):
+class FileCondition(StrEnum):
     """Whether this version can use a file."""
 
     OK = "ok"
@@ -44,7 +44,7 @@ class Condition(StrEnum):
     UNREADABLE = "unreadable"
 
 
-_BAD = (Condition.NEWER, Condition.CORRUPT, Condition.UNREADABLE)
+_BAD = (FileCondition.NEWER, FileCondition.CORRUPT, FileCondition.UNREADABLE)
 
 
 @frozen(kw_only=True)
@@ -55,7 +55,7 @@ class CheckedFile:
     """
 
     path: Path
-    condition: Condition
+    condition: FileCondition
     version: int | None
     oldest: int | None
     newest: int | None
@@ -66,7 +66,7 @@ class CheckedFile:
     @property
     def bad(self) -> bool:
         """Whether this version cannot use it."""
-        return self.condition in _BAD and not (self.others and self.condition is Condition.UNREADABLE)
+        return self.condition in _BAD and not (self.others and self.condition is FileCondition.UNREADABLE)
 
 
 @frozen(kw_only=True)
@@ -169,7 +169,7 @@ def _kinds(node_state: State, catalogue_dir: Path) -> Iterator[_Kind]:
 
 
 def _checked(kind: _Kind) -> CheckedFile:
-    def found(condition: Condition, version: int | None = None, detail: str | None = None) -> CheckedFile:
+    def found(condition: FileCondition, version: int | None = None, detail: str | None = None) -> CheckedFile:
         text = None if detail is None else printable(detail[:_LONGEST_COMPLAINT])
         return CheckedFile(
             path=kind.path,
@@ -184,29 +184,31 @@ def _checked(kind: _Kind) -> CheckedFile:
     try:
         version = kind.version(kind.path)
     except FileNotFoundError:
-        return found(Condition.MISSING)
+        return found(FileCondition.MISSING)
     except (OSError, sqlite3.Error) as error:
-        return found(Condition.UNREADABLE, detail=getattr(error, "strerror", None) or str(error))
+        return found(FileCondition.UNREADABLE, detail=getattr(error, "strerror", None) or str(error))
     except _Corrupt as error:
-        return found(Condition.CORRUPT, detail=str(error))
+        return found(FileCondition.CORRUPT, detail=str(error))
     except _OfNoUse as error:
-        return found(Condition.REPLACED, detail=str(error))
+        return found(FileCondition.REPLACED, detail=str(error))
     if version is None:
-        return found(Condition.OK)
+        return found(FileCondition.OK)
     newest, oldest = kind.newest or 0, kind.oldest or 0
     if not oldest <= version <= newest:
         if not kind.lasting:
-            return found(Condition.REPLACED, version, "of another version; a new one replaces it")
+            return found(FileCondition.REPLACED, version, "of another version; a new one replaces it")
         if version > newest:
-            return found(Condition.NEWER, version, "from a newer version: install that again, or move the file away")
-        return found(Condition.CORRUPT, version, f"unknown version {version}")
+            return found(
+                FileCondition.NEWER, version, "from a newer version: install that again, or move the file away"
+            )
+        return found(FileCondition.CORRUPT, version, f"unknown version {version}")
     try:
         kind.read()
     except (PlimsollError, OSError, *decoding.UNREADABLE) as error:
-        return found(Condition.CORRUPT, version, str(error).removeprefix(f"{kind.path}: "))
+        return found(FileCondition.CORRUPT, version, str(error).removeprefix(f"{kind.path}: "))
     if version < newest:
-        return found(Condition.OLDER, version, f"converted to version {newest} with the next write")
-    return found(Condition.OK, version)
+        return found(FileCondition.OLDER, version, f"converted to version {newest} with the next write")
+    return found(FileCondition.OK, version)
 
 
 def _of_json(most: int) -> Callable[[Path], int]:

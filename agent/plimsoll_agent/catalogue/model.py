@@ -16,7 +16,7 @@ from typing import Any
 
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause, Withdrawal
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.stages import Condition, Stages
+from plimsoll_agent.catalogue.stages import StageCheck, Stages
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util import decoding, files
 from plimsoll_agent.util.decoding import Moment, as_json, count, data_of, mapping, maybe, several, value_of
@@ -286,7 +286,7 @@ def _approval(one: Any, stages: Stages | None) -> RegionApproval:
 def _stages(value: Any) -> Stages:
     wait = timedelta(seconds=count(value["wait"]))
     # What a newer plimsoll judges besides concerns its publisher only.
-    without = [one for one in several(decoding.text, value["without"]) if one in list(Condition)]
+    without = [one for one in several(decoding.text, value["without"]) if one in list(StageCheck)]
     return value_of(Stages, {**value, "wait": wait, "without": without})
 
 

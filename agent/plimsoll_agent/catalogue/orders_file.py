@@ -19,7 +19,7 @@ from plimsoll_agent.catalogue.model import (
     read_orders,
 )
 from plimsoll_agent.catalogue.orders import Orders
-from plimsoll_agent.catalogue.stages import Finding
+from plimsoll_agent.catalogue.stages import ConditionFinding
 from plimsoll_agent.util import decoding, files, locks
 from plimsoll_agent.util.decoding import Moment, as_json, data_of, value_of
 from plimsoll_agent.util.frozen import frozen
@@ -50,7 +50,7 @@ class LastReading:
     """The orders that were published with it."""
     touched: frozenset[str] = frozenset()
     """Ids of types whose volumes get other limits by what was read."""
-    stops: tuple[Finding, ...] = ()
+    stops: tuple[ConditionFinding, ...] = ()
     """What stops the next stage of an approval."""
 
 

@@ -11,45 +11,45 @@ from datetime import datetime
 
 from plimsoll_agent.catalogue.model import Lists
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, Withdrawal
-from plimsoll_agent.catalogue.stages import ALWAYS, Condition, Finding
+from plimsoll_agent.catalogue.stages import ALWAYS, ConditionFinding, StageCheck
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import minute, plural
 
-Judge = Callable[[RegionApproval], Iterable[Finding]]
+Judge = Callable[[RegionApproval], Iterable[ConditionFinding]]
 """Judges the nodes that have the present stage; it raises nothing."""
 _SHOWN = 16
 
 
 @frozen(kw_only=True)
-class Step:
+class PublicationStep:
     """The orders to publish, and what stops the next stage of an approval whose time has come."""
 
     orders: Orders
-    stops: tuple[Finding, ...] = ()
+    stops: tuple[ConditionFinding, ...] = ()
 
 
 def advanced(
     orders: Orders, last: Orders, read: str, judge: Judge, now: datetime, removals: frozenset[str] = frozenset()
-) -> Step:
+) -> PublicationStep:
     """The orders with the progress of their stages.
 
     ``read`` is the digest of what Cinder has, ``removals`` are the types whose volumes lose their limits by that, and
     ``last`` are the orders that were published last.
     """
-    stops: list[Finding] = []
+    stops: list[ConditionFinding] = []
     results: list[RegionApproval] = []
     for one in (_continued(each, last, now) for each in orders.staged):
         due = None if one.stages is None else one.stages.due()
         if one.stages is None or due is None or now < due:
             results.append(one)
             continue
-        conditions = [each for each in Condition if each not in one.stages.without - ALWAYS]
+        conditions = [each for each in StageCheck if each not in one.stages.without - ALWAYS]
         findings = _judged(one, conditions, orders, read, removals, judge, now)
         against = [each for each in findings if each.holds is not True]
         stops += against
         stages = one.stages if against else one.stages.at(one.stages.reached + 1, now)
         results.append(replace(one, stages=stages))
-    return Step(orders=replace(orders, staged=tuple(results)), stops=tuple(stops))
+    return PublicationStep(orders=replace(orders, staged=tuple(results)), stops=tuple(stops))
 
 
 def _continued(one: RegionApproval, last: Orders, now: datetime) -> RegionApproval:
@@ -63,34 +63,38 @@ def _continued(one: RegionApproval, last: Orders, now: datetime) -> RegionApprov
 
 def _judged(
     one: RegionApproval,
-    conditions: Iterable[Condition],
+    conditions: Iterable[StageCheck],
     orders: Orders,
     read: str,
     removals: frozenset[str],
     judge: Judge,
     now: datetime,
-) -> list[Finding]:
+) -> list[ConditionFinding]:
     """The findings of all conditions that an operator wants judged; a condition without one is unknown."""
-    findings: list[Finding] = []
+    findings: list[ConditionFinding] = []
     if one.of is Of.SPECS and one.digest != read:
         findings.append(
-            Finding(Condition.APPROVED, False, f"Cinder has other QoS specs and types now ({read[:_SHOWN]})")
+            ConditionFinding(
+                StageCheck.APPROVED, False, f"Cinder has other QoS specs and types now ({read[:_SHOWN]})"
+            )
         )
     elif one.of is Of.SPECS and removals - one.remove:
         # In the last stage the region's brake would publish the specs of before for all nodes.
         number = plural(len(removals - one.remove), "more volume type")
         findings.append(
-            Finding(Condition.APPROVED, False, f"volumes of {number} lose their limits: approve it with --remove")
+            ConditionFinding(
+                StageCheck.APPROVED, False, f"volumes of {number} lose their limits: approve it with --remove"
+            )
         )
     if orders.paused(now) is not None:
-        findings.append(Finding(Condition.RUNNING, False, "the region is paused"))
+        findings.append(ConditionFinding(StageCheck.RUNNING, False, "the region is paused"))
     if findings:
         return findings
     by_condition = {each.condition: each for each in judge(one)}
     return [
-        by_condition.get(each, Finding(each, None, "was not judged"))
+        by_condition.get(each, ConditionFinding(each, None, "was not judged"))
         for each in conditions
-        if each not in {Condition.APPROVED, Condition.RUNNING}
+        if each not in {StageCheck.APPROVED, StageCheck.RUNNING}
     ]
 
 

@@ -25,7 +25,7 @@ _BYTES = 8
 _HASHES: int = 256**_BYTES
 
 
-class Condition(StrEnum):
+class StageCheck(StrEnum):
     """What is judged before the next stage begins, on the nodes that have the present one."""
 
     APPROVED = "approved"
@@ -46,15 +46,15 @@ class Condition(StrEnum):
     """Ceph reports none of the checks that block raises."""
 
 
-ALWAYS = frozenset({Condition.APPROVED, Condition.RUNNING, Condition.ARRIVED})
+ALWAYS = frozenset({StageCheck.APPROVED, StageCheck.RUNNING, StageCheck.ARRIVED})
 """These are judged whatever an operator says."""
 
 
 @frozen(array_like=True)
-class Finding:
+class ConditionFinding:
     """What was found of a condition. ``holds`` is None where that is unknown, which stops the next stage too."""
 
-    condition: Condition
+    condition: StageCheck
     holds: bool | None
     detail: str
 
@@ -79,7 +79,7 @@ class Stages:
     """The names of the volume types that it touches; empty: any."""
     at_limit: Percent = 5.0
     """How many points of per cent more of the time touched disks may be at their limits than before."""
-    without: frozenset[Condition] = frozenset()
+    without: frozenset[StageCheck] = frozenset()
     """What an operator does not want judged."""
     reached: Count = 0
     """The number of the present stage, from 0."""

@@ -17,7 +17,7 @@ from plimsoll_agent.app.region_file import Written, compared, write_region
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, CorruptCatalogue
 from plimsoll_agent.catalogue.orders import RegionApproval
-from plimsoll_agent.catalogue.stages import Finding
+from plimsoll_agent.catalogue.stages import ConditionFinding
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable, UsageError
 from plimsoll_agent.messages import catalogue as catalogue_messages
@@ -153,7 +153,7 @@ class CatalogueRefresh(_CatalogueCommand):
             directory.ask_again,
         )
 
-    def judged(self, settings: Settings, approval: RegionApproval) -> Iterable[Finding]:
+    def judged(self, settings: Settings, approval: RegionApproval) -> Iterable[ConditionFinding]:
         """The findings on the nodes that have the present stage of an approval; without Prometheus there are none."""
         return ()
 

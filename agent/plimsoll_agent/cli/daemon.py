@@ -13,7 +13,7 @@ from plimsoll_agent.adapters.libvirt.event_link import EventLink
 from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
-from plimsoll_agent.daemon.service import Service, World, Writes, heed_signals
+from plimsoll_agent.daemon.service import Dependencies, Service, Writes, heed_signals
 from plimsoll_agent.terminal.base import NodeCommand
 
 _OFTEN = (700, 10, 10)
@@ -53,7 +53,7 @@ class Daemon(NodeCommand):
             return config.stamp(self.app.options.config_file, self.app.options.config_dir)
 
         service = Service(
-            World(
+            Dependencies(
                 load=load,
                 stamp=stamp,
                 connect=_connect,

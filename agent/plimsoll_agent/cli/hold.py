@@ -13,7 +13,7 @@ from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.cli import server_column, server_names
 from plimsoll_agent.cli.disk import GUEST_HELP, OneOrMany
 from plimsoll_agent.cli.many import add_many, agree, one_or_many
-from plimsoll_agent.cli.server_names import Server
+from plimsoll_agent.cli.server_names import NamedServer
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
@@ -405,7 +405,7 @@ def add_choice(parser: argparse.ArgumentParser, what: str) -> None:
     add_many(parser)
 
 
-def server_of(parsed_args: argparse.Namespace, state: State) -> Server | None:
+def server_of(parsed_args: argparse.Namespace, state: State) -> NamedServer | None:
     """The server that the arguments name; they get the name of its guest. Raises ``UsageError``, ``StateError``."""
     server = None if parsed_args.guest is None else server_names.of_last_pass(state, parsed_args.guest)
     if server is not None:

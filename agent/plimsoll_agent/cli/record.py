@@ -222,7 +222,7 @@ class RecordList(LocalCommand, Listing):
 
     def _follow(self, record: Record, selection: Selection, parsed_args: argparse.Namespace) -> None:
         limit = _BEFORE_FOLLOWING if parsed_args.last is None else parsed_args.last
-        following = Following(record, selection)
+        following = FollowedRecord(record, selection)
         complaint = None
         entries, names = following.start(limit), server_column.names_of(self._state, self)
         while True:

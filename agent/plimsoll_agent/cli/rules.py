@@ -11,7 +11,7 @@ from plimsoll_agent.rules.loader import CheckedRules
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.terminal.base import LocalCommand, add_format, add_verbose, text_of
 from plimsoll_agent.util import schema
-from plimsoll_agent.util.schema import Remark, Severity
+from plimsoll_agent.util.schema import FaultSeverity, Remark
 from plimsoll_agent.util.text import plural
 
 _STDIN = "-"
@@ -86,7 +86,7 @@ def _data(origin: str, remark: Remark) -> dict[str, object]:
 
 
 def _words(origin: str, remark: Remark) -> str:
-    return f"{remark.at(origin)}{' (warning)' if remark.severity is Severity.WARNING else ''}"
+    return f"{remark.at(origin)}{' (warning)' if remark.severity is FaultSeverity.WARNING else ''}"
 
 
 def _sum(result: CheckedRules, rules: Rules) -> str:

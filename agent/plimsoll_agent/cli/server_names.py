@@ -17,7 +17,7 @@ from plimsoll_agent.util.text import printable, several_servers
 
 
 @frozen
-class Server:
+class NamedServer:
     """The only guest of this node whose server has the name ``word``."""
 
     word: str
@@ -44,21 +44,21 @@ class Server:
             raise UsageError(f"nothing is changed: {self}")
 
 
-def of_guest(word: str, guest: Guest) -> Server:
-    return Server(word, guest.uuid, guest.name, guest.project_name or guest.project)
+def of_guest(word: str, guest: Guest) -> NamedServer:
+    return NamedServer(word, guest.uuid, guest.name, guest.project_name or guest.project)
 
 
-def here(hypervisor: Hypervisor, words: Iterable[str]) -> list[Server]:
+def here(hypervisor: Hypervisor, words: Iterable[str]) -> list[NamedServer]:
     """The servers among the words; a guest's own name or uuid is none. Raises ``NoSuchGuest``, ``Unreachable``."""
     return [of_guest(word, guest) for word, guest in servers_of(hypervisor, words).items()]
 
 
-def words_for(words: Iterable[str], servers: Collection[Server]) -> frozenset[str]:
+def words_for(words: Iterable[str], servers: Collection[NamedServer]) -> frozenset[str]:
     """The words, with a guest's uuid for each server's name."""
     return frozenset(words) - {server.word for server in servers} | {server.uuid for server in servers}
 
 
-def of_last_pass(state: State, word: str) -> Server | None:
+def of_last_pass(state: State, word: str) -> NamedServer | None:
     """None where no server had this name in the last pass, or a guest has it.
 
     Raises ``UsageError`` for several servers, ``StateError`` where the last pass cannot be read.
@@ -73,5 +73,5 @@ def of_last_pass(state: State, word: str) -> Server | None:
     return next((_of_disk(word, disk) for disk in guests.values()), None)
 
 
-def _of_disk(word: str, disk: LastDisk) -> Server:
-    return Server(word, disk.named.guest_uuid, disk.named.guest_name, disk.project_name or disk.named.project)
+def _of_disk(word: str, disk: LastDisk) -> NamedServer:
+    return NamedServer(word, disk.named.guest_uuid, disk.named.guest_name, disk.project_name or disk.named.project)

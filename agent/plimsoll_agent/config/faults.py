@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.config.options import OPTIONS, Measured, Timeout
+from plimsoll_agent.config.options import OPTIONS, NumberWithUnit, Timeout
 from plimsoll_agent.config.oslo import iniparser, types
 from plimsoll_agent.util.files import reason
 from plimsoll_agent.util.schema import short
@@ -83,9 +83,11 @@ def _of_number(type: Any, value: str) -> str | None:
     if not value.strip():
         return "is empty; remove the line for the default"
     try:
-        number = type.read(value) if isinstance(type, Measured | Timeout) else int(value) if whole else float(value)
+        number = (
+            type.read(value) if isinstance(type, NumberWithUnit | Timeout) else int(value) if whole else float(value)
+        )
     except ValueError as error:
-        if isinstance(type, Measured | Timeout):
+        if isinstance(type, NumberWithUnit | Timeout):
             return str(error)
         return f"must be {'a whole number' if whole else 'a number'}, not {short(repr(value), 60)}"
     if number != number:  # neither below the minimum nor above the maximum

@@ -73,7 +73,7 @@ class FollowMode(types.String):
         return text
 
 
-class Measured(types.Integer):
+class NumberWithUnit(types.Integer):
     """A number that may have a unit of what it counts."""
 
     def __init__(self, quantity: Quantity, type_name: str, least: int, most: int | None) -> None:
@@ -109,12 +109,12 @@ def _timeout(*, default: float, min: float, max: float, help: str) -> Any:
 
 
 def _size(name: str, *, default: int, min: int, max: int | None = None, help: str) -> Any:
-    type = Measured(Quantity.SIZE, "bytes, also as 1GiB", min, max)
+    type = NumberWithUnit(Quantity.SIZE, "bytes, also as 1GiB", min, max)
     return cfg.Opt(name, type=type, default=default, help=help)
 
 
 def _seconds(name: str, *, default: int, min: int, max: int | None = None, help: str) -> Any:
-    type = Measured(Quantity.SECONDS, "seconds, also as 15m", min, max)
+    type = NumberWithUnit(Quantity.SECONDS, "seconds, also as 15m", min, max)
     return cfg.Opt(name, type=type, default=default, help=help)
 
 

@@ -135,7 +135,7 @@ class Start:
 
 
 @frozen(kw_only=True)
-class State:
+class ClassState:
     """Of one cluster and device class; the default is how each begins."""
 
     x: float = 1.0
@@ -178,7 +178,7 @@ class State:
     """Periods for which x stays at 1, or returns there, after an ineffective reduction."""
 
 
-def step(state: State, signal: Signal | None, objective: float | None, tuning: Tuning = TUNING) -> State:
+def step(state: ClassState, signal: Signal | None, objective: float | None, tuning: Tuning = TUNING) -> ClassState:
     """The state after one period; ``objective`` in seconds, None if it is unknown, which counts as no signal."""
     if signal is None or objective is None:
         return _without_signal(state, tuning)
@@ -195,7 +195,7 @@ def step(state: State, signal: Signal | None, objective: float | None, tuning: T
     state = _followed(state, log(signal.latency), tuning)
     if _is_futile(state, tuning):
         x = returned(state.x, 1, tuning)
-        return State(x=x, fine=x, rest=tuning.rest, level=state.level, action=Action.INEFFECTIVE)
+        return ClassState(x=x, fine=x, rest=tuning.rest, level=state.level, action=Action.INEFFECTIVE)
     return _judged(state, log(objective) - (state.level or 0.0), tuning)
 
 
@@ -204,17 +204,17 @@ def returned(x: float, periods: int, tuning: Tuning = TUNING) -> float:
     return min(1.0, _rounded(x + tuning.back * periods))
 
 
-def _without_signal(state: State, tuning: Tuning) -> State:
+def _without_signal(state: ClassState, tuning: Tuning) -> ClassState:
     missing = state.missing + 1
     if state.x >= 1:
         return replace(state, missing=missing, evidence=0.0, action=Action.NO_SIGNAL)
     if missing <= tuning.patience:
         return replace(state, missing=missing, wait=max(0, state.wait - 1), action=Action.NO_SIGNAL)
     x = returned(state.x, 1, tuning)
-    return State(x=x, fine=x, missing=missing, rest=state.rest, action=Action.RETURNING)
+    return ClassState(x=x, fine=x, missing=missing, rest=state.rest, action=Action.RETURNING)
 
 
-def _smoothed(state: State, signal: Signal) -> State:
+def _smoothed(state: ClassState, signal: Signal) -> ClassState:
     samples = state.samples + 1
     part = max(1 / samples, _SMOOTHING)
     return replace(
@@ -229,19 +229,19 @@ def _blend(before: float | None, new: float, part: float) -> float:
     return new if before is None else before + part * (new - before)
 
 
-def _resting(state: State, error: float, tuning: Tuning) -> State:
+def _resting(state: ClassState, error: float, tuning: Tuning) -> ClassState:
     calm = state.x >= 1 and error > -log(tuning.band)
     rest = 0 if calm else max(0, state.rest - (state.x >= 1))
     x = returned(state.x, 1, tuning)
     return replace(state, x=x, fine=x, rest=rest, action=Action.INEFFECTIVE)
 
 
-def _at_full(state: State, error: float, tuning: Tuning) -> State:
+def _at_full(state: ClassState, error: float, tuning: Tuning) -> ClassState:
     """A sum that excess raises and its absence lowers, as of E. S. Page, Biometrika 41, 1954 (CUSUM)."""
     excess = min(-error - log(tuning.band), tuning.evidence / 2)
     evidence = max(0.0, state.evidence + excess)
     if evidence < tuning.evidence:
-        return State(
+        return ClassState(
             evidence=evidence,
             samples=state.samples if evidence else 0,
             level=state.level,
@@ -251,7 +251,7 @@ def _at_full(state: State, error: float, tuning: Tuning) -> State:
     return _moved(replace(state, evidence=0.0), min(error, -log(tuning.band)), tuning)
 
 
-def _judged(state: State, error: float, tuning: Tuning) -> State:
+def _judged(state: ClassState, error: float, tuning: Tuning) -> ClassState:
     if state.pause:
         state = _paused(state)
     if abs(error) < log(tuning.band):
@@ -263,7 +263,7 @@ def _judged(state: State, error: float, tuning: Tuning) -> State:
     return _moved(state, error, tuning)
 
 
-def _paused(state: State) -> State:
+def _paused(state: ClassState) -> ClassState:
     """The load fell, or the cluster recovered, if the latency did without a move."""
     level, plateau = state.level or 0.0, state.plateau
     if plateau is not None and state.samples > _SURE and level < plateau + log(_DROP):
@@ -271,14 +271,14 @@ def _paused(state: State) -> State:
     return replace(state, plateau=_blend(plateau, level, 1 / state.samples))
 
 
-def _moved(state: State, error: float, tuning: Tuning) -> State:
+def _moved(state: ClassState, error: float, tuning: Tuning) -> ClassState:
     direction = 1 if error > 0 else -1
     state = _descent(state, direction, tuning)
     state = _geared(state, direction, tuning)
     return _raised(state, error, tuning) if direction > 0 else _lowered(state, error, tuning)
 
 
-def _lowered(state: State, error: float, tuning: Tuning) -> State:
+def _lowered(state: ClassState, error: float, tuning: Tuning) -> ClassState:
     plunges = state.gain == tuning.first_gain and error < -_FAR
     least = 1 - (tuning.most_plunge if plunges else tuning.most_down)
     fine = state.fine * max(exp((state.gain or 0.0) * error), least)
@@ -290,7 +290,7 @@ def _lowered(state: State, error: float, tuning: Tuning) -> State:
     return _published(state, max(tuning.lowest, fine), wait, tuning)
 
 
-def _over_the_cliff(state: State, before: float, tuning: Tuning) -> State:
+def _over_the_cliff(state: ClassState, before: float, tuning: Tuning) -> ClassState:
     """A short pause only, if the raise was large: then the cliff is somewhere in it."""
     is_near = state.x < before * (1 + 2 * tuning.quantum)
     long = min(tuning.longest_pause, tuning.pause * 2**state.pauses)
@@ -304,14 +304,14 @@ def _over_the_cliff(state: State, before: float, tuning: Tuning) -> State:
     )
 
 
-def _raised(state: State, error: float, tuning: Tuning) -> State:
+def _raised(state: ClassState, error: float, tuning: Tuning) -> ClassState:
     fine = state.fine * min(exp((state.gain or 0.0) * error), 1 + tuning.most_up)
     if state.knee is not None:
         fine = min(fine, max(state.fine * (1 + tuning.quantum), sqrt(state.fine * state.knee)))
     return _published(state, min(1.0, fine), tuning.delay + 1, tuning)
 
 
-def _published(state: State, fine: float, wait: int, tuning: Tuning) -> State:
+def _published(state: ClassState, fine: float, wait: int, tuning: Tuning) -> ClassState:
     state = replace(state, fine=fine, samples=0)
     x = _rounded(fine)
     if x == state.x or (abs(x - state.x) < tuning.quantum * state.x and tuning.lowest < x < 1):
@@ -328,7 +328,7 @@ def _published(state: State, fine: float, wait: int, tuning: Tuning) -> State:
     )
 
 
-def _geared(state: State, direction: int, tuning: Tuning) -> State:
+def _geared(state: ClassState, direction: int, tuning: Tuning) -> ClassState:
     gain = tuning.first_gain if state.gain is None else state.gain
     if direction == -state.direction:
         return replace(state, gain=max(tuning.least_gain, gain / 2), direction=direction, alike=1)
@@ -338,7 +338,7 @@ def _geared(state: State, direction: int, tuning: Tuning) -> State:
     return replace(state, gain=gain, direction=direction, alike=alike)
 
 
-def _descent(state: State, direction: int, tuning: Tuning) -> State:
+def _descent(state: ClassState, direction: int, tuning: Tuning) -> ClassState:
     """Where it began; a latency that rises far on the way, as when a failure grows, begins it again."""
     start, level = state.start, state.level
     if direction > 0 or level is None:
@@ -349,7 +349,7 @@ def _descent(state: State, direction: int, tuning: Tuning) -> State:
     return state
 
 
-def _followed(state: State, level: float, tuning: Tuning) -> State:
+def _followed(state: ClassState, level: float, tuning: Tuning) -> ClassState:
     """The latency since x is far below the start of the descent."""
     start = state.start
     if start is None or not (state.x <= start.x * (1 - tuning.futile_cut) or state.x <= tuning.lowest):
@@ -358,7 +358,7 @@ def _followed(state: State, level: float, tuning: Tuning) -> State:
     return replace(state, afters=afters, after=_blend(state.after, level, 1 / afters))
 
 
-def _is_futile(state: State, tuning: Tuning) -> bool:
+def _is_futile(state: ClassState, tuning: Tuning) -> bool:
     """Whether x fell far, the disks that it reduces felt it, and the latency stayed."""
     start, after = state.start, state.after
     if start is None or after is None or state.afters < tuning.futile_times:
@@ -374,13 +374,13 @@ def _rounded(x: float) -> float:
 # --- as JSON
 
 
-def as_data(state: State) -> dict[str, object]:
+def as_data(state: ClassState) -> dict[str, object]:
     return asdict(state)
 
 
-def read(data: Mapping[str, object]) -> State:
+def read(data: Mapping[str, object]) -> ClassState:
     """Raises ``ValueError`` or ``LookupError`` for what ``as_data`` did not write."""
-    return State(
+    return ClassState(
         x=factor(data["x"]),
         action=Action(decoding.text(data["action"])),
         fine=factor(data["fine"]),

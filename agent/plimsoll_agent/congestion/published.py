@@ -14,7 +14,7 @@ from typing import Any
 
 from plimsoll_agent.catalogue.model import CatalogueError, NewerCatalogue, check_envelope
 from plimsoll_agent.congestion import law
-from plimsoll_agent.congestion.law import State
+from plimsoll_agent.congestion.law import ClassState
 from plimsoll_agent.congestion.signal import PoolKey
 from plimsoll_agent.util import decoding
 from plimsoll_agent.util.decoding import count, maybe, number, several, text, time
@@ -79,7 +79,7 @@ class FactorFile:
     factors: tuple[Factor, ...] = ()
     pools: Mapping[PoolKey, tuple[str, ...]] = field(default_factory=dict, hash=False)
     """The device classes that a pool's CRUSH rule takes."""
-    states: Mapping[ClassKey, State] = field(default_factory=dict, hash=False)
+    states: Mapping[ClassKey, ClassState] = field(default_factory=dict, hash=False)
     """Where the law stands, for the next period."""
 
     def of(self, pool: PoolKey) -> Factor | None:
@@ -169,7 +169,7 @@ def _factor(value: Any) -> Factor:
     )
 
 
-def _state(value: Any) -> tuple[ClassKey, State]:
+def _state(value: Any) -> tuple[ClassKey, ClassState]:
     cluster, device_class, state = value
     return (text(cluster), text(device_class)), law.read(state)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from plimsoll_agent.consoles.patterns import StallKind
-from plimsoll_agent.consoles.position import Position
+from plimsoll_agent.consoles.position import ConsolePosition
 from plimsoll_agent.util.decoding import Count, Moment
 from plimsoll_agent.util.frozen import frozen, replace
 
@@ -39,7 +39,7 @@ class ConsoleReading:
     at: datetime
     """The log's mtime, or the time of the reading: never a time that the guest wrote."""
     lines: Mapping[StallKind, int]
-    files: Mapping[str, Position]
+    files: Mapping[str, ConsolePosition]
     skipped: int
     """Bytes that were more than a pass reads."""
     trouble: str | None = None
@@ -56,7 +56,7 @@ class GuestConsole:
     project: str | None
     tried: Moment
     stalls: Mapping[StallKind, Stalls] = field(default_factory=dict)
-    files: Mapping[str, Position] = field(default_factory=dict)
+    files: Mapping[str, ConsolePosition] = field(default_factory=dict)
     trouble: str | None = None
 
     @property

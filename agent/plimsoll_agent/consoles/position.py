@@ -18,7 +18,7 @@ TAIL = 64
 
 
 @frozen(kw_only=True)
-class Position:
+class ConsolePosition:
     """Where the next pass reads on; ``tail`` is ``digest`` of the bytes before."""
 
     device: Count
@@ -42,7 +42,7 @@ def digest(tail: bytes) -> str:
     return hashlib.sha256(tail).hexdigest()[:16]
 
 
-def same_file(before: Position, device: int, inode: int, size: int) -> bool:
+def same_file(before: ConsolePosition, device: int, inode: int, size: int) -> bool:
     """Whether it may be the file that was read; then its tail decides."""
     return (before.device, before.inode) == (device, inode) and size >= before.offset
 

@@ -46,7 +46,7 @@ _OTHER_DISKS = (
 )
 
 
-class Verdict(StrEnum):
+class EventEffect(StrEnum):
     """What an event leads to."""
 
     PASS = "pass"  # noqa: S105  # no password
@@ -175,7 +175,7 @@ class Schedule:
 
     # --- what happens
 
-    def event(self, event: GuestEvent, now: float) -> Verdict:
+    def event(self, event: GuestEvent, now: float) -> EventEffect:
         guest = self._guests.get(event.uuid)
         if event.kind in (EventKind.STOPPED, EventKind.STARTED) and guest is not None:
             guest.failures, guest.not_before = 0, 0.0  # another QEMU: what hung is gone
@@ -184,24 +184,24 @@ class Schedule:
             guest.waits_since = None
         echo = self._is_echo(event, now)
         if event.kind not in _LEADS_TO_A_PASS:
-            return Verdict.NONE
+            return EventEffect.NONE
         if echo:
-            return Verdict.ECHO
+            return EventEffect.ECHO
         if guest is None:
             if len(self._guests) >= MOST_GUESTS:
                 self._forget(now)
             if len(self._guests) >= MOST_GUESTS:
                 self.full_pass_due(now)
-                return Verdict.OVERFLOW
+                return EventEffect.OVERFLOW
             guest = self._guests[event.uuid] = _Guest(event.uuid)
         guest.name = event.name or guest.name
         guest.new_disks |= event.kind in _NEW_DISKS
         guest.hasten(now)
         if guest.waits_since is not None:
-            return Verdict.MERGED
+            return EventEffect.MERGED
         guest.waits_since = now
         self._guests.move_to_end(event.uuid)
-        return Verdict.PASS
+        return EventEffect.PASS
 
     def reconnected(self, now: float) -> None:
         """What happened in between is unknown, and guests may have been set aside since libvirt did not answer."""

@@ -26,7 +26,7 @@ from plimsoll_agent.daemon.congestion_watch import CongestionWatch
 from plimsoll_agent.daemon.connections import MOST_CALLS, Connection, Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.rules_watch import RulesWatch
-from plimsoll_agent.daemon.schedule import Schedule, Verdict, Waiting
+from plimsoll_agent.daemon.schedule import EventEffect, Schedule, Waiting
 from plimsoll_agent.daemon.vitals import may_have_another_thread, vitals
 from plimsoll_agent.daemon.workers import Ended, FullPassEnded, FullPassResult, GuestPassEnded, Workers
 from plimsoll_agent.errors import ConfigError, PlimsollError
@@ -59,7 +59,7 @@ BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Of the histogram of passes over single guests, in seconds."""
 
 
-class Signal(Enum):
+class DaemonSignal(Enum):
     STOP = "stop"
     RELOAD = "reload"
 
@@ -76,7 +76,7 @@ class Link(Protocol):
 
 
 @frozen(kw_only=True)
-class World:
+class Dependencies:
     """What the daemon stands on."""
 
     load: Callable[[], Settings]
@@ -96,13 +96,13 @@ class _Wrote:
     limits: Mapping[str, object]
 
 
-Message = LinkEvent | Ended | Signal
+Message = LinkEvent | Ended | DaemonSignal
 
 
 class Service:
     """Raises ``ConfigError`` if the settings cannot be read."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Dependencies) -> None:
         self._world = world
         self._version = version("plimsoll-agent")  # it reads a file, for which later no descriptor may be left
         self._stamp_read = self._stamp_seen = world.stamp()
@@ -145,7 +145,7 @@ class Service:
         self._unwritten: set[str] = set()
         """What could not be written last time, and was logged."""
 
-    def signal(self, what: Signal) -> None:
+    def signal(self, what: DaemonSignal) -> None:
         """May be called in a signal handler."""
         self._inbox.put(what)
 
@@ -254,7 +254,7 @@ class Service:
         match message:
             case GuestEvent():
                 self._counted.events[message.kind.value] += 1
-                self._counted.lost += self._schedule.event(message, now) is Verdict.OVERFLOW
+                self._counted.lost += self._schedule.event(message, now) is EventEffect.OVERFLOW
             case Connected():
                 self._connected(now)
             case Disconnected():
@@ -273,10 +273,10 @@ class Service:
                 if self._counted.failed_in_a_row >= MOST_FAILURES:
                     self._give_up(now, f"{MOST_FAILURES} passes over the node have failed in a row")
                 self._tell_soon(now)
-            case Signal.RELOAD:
+            case DaemonSignal.RELOAD:
                 self._reload(now)
                 self._rules.read(self._settings.rules_file)
-            case Signal.STOP:
+            case DaemonSignal.STOP:
                 self._stop(now)
         if self._lost > self._counted.dropped:
             self._counted.lost += self._lost - self._counted.dropped
@@ -486,8 +486,8 @@ def heed_signals(service: Service) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     for number, what in (
-        (signal.SIGTERM, Signal.STOP),
-        (signal.SIGINT, Signal.STOP),
-        (signal.SIGHUP, Signal.RELOAD),
+        (signal.SIGTERM, DaemonSignal.STOP),
+        (signal.SIGINT, DaemonSignal.STOP),
+        (signal.SIGHUP, DaemonSignal.RELOAD),
     ):
         signal.signal(number, lambda *_, what=what: service.signal(what))

@@ -13,7 +13,7 @@ from plimsoll_agent.catalogue.planner import Agenda, Answers
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.region_brake import Effect, RegionJudgement, TypeEffects
 from plimsoll_agent.catalogue.signed_file import Region
-from plimsoll_agent.catalogue.stages import Finding, Stages
+from plimsoll_agent.catalogue.stages import ConditionFinding, Stages
 from plimsoll_agent.messages.limits import lowest_words
 from plimsoll_agent.util.text import minute, plural, printable
 
@@ -108,7 +108,7 @@ def stop_lines(result: RegionJudgement, digest: str, *, compared: bool) -> tuple
     )
 
 
-def stage_lines(stops: Iterable[Finding]) -> Iterator[str]:
+def stage_lines(stops: Iterable[ConditionFinding]) -> Iterator[str]:
     """What stops the next stage of an approval: a line for conditions with the same cause."""
     causes: dict[str, list[str]] = {}
     for one in stops:

@@ -59,7 +59,7 @@ def of_region(read: datetime, *, deferred: bool, volumes: int | None) -> Iterato
         yield single(metrics.REGION_BRAKED_VOLUMES, volumes)
 
 
-def of_stages(approvals: Iterable[RegionApproval], stops: Iterable[Finding]) -> Iterator[Family]:
+def of_stages(approvals: Iterable[RegionApproval], stops: Iterable[ConditionFinding]) -> Iterator[Family]:
     """For the same machine: the stages of its approvals, and what stops the next one."""
     pairs = [(_digest(one.digest), one.stages) for one in approvals if one.stages is not None]
     if not pairs:

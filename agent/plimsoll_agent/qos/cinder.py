@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.errors import Rejected
-from plimsoll_agent.qos.file import Declaration, Spec, Type
+from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec
 from plimsoll_agent.util.decoding import UNREADABLE, count
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
@@ -60,7 +60,9 @@ class Live:
         return Declaration(
             specs={name: Spec(name, spec.consumer, dict(spec.keys)) for name, spec in self.specs.items()},
             types={
-                name: Type(name, type.qos_spec, type.description or None, type.public, type.extra_specs or None)
+                name: DeclaredType(
+                    name, type.qos_spec, type.description or None, type.public, type.extra_specs or None
+                )
                 for name, type in self.types.items()
             },
         )

@@ -47,7 +47,7 @@ class Spec:
 
 
 @frozen
-class Type:
+class DeclaredType:
     """A declared volume type; except for ``qos_spec``, None keeps what Cinder has."""
 
     name: str
@@ -64,7 +64,7 @@ class Declaration:
     """The specs and types of a file, by name."""
 
     specs: Mapping[str, Spec] = field(default_factory=dict)
-    types: Mapping[str, Type] = field(default_factory=dict)
+    types: Mapping[str, DeclaredType] = field(default_factory=dict)
 
 
 @frozen
@@ -183,7 +183,7 @@ def _digits(key: str, value: str | None) -> str | None:
     return str(parameter.read(value))
 
 
-def _type(name: str, raw: object, specs: tuple[str, ...]) -> Type:
+def _type(name: str, raw: object, specs: tuple[str, ...]) -> DeclaredType:
     keys = Keys(
         raw,
         {
@@ -194,7 +194,7 @@ def _type(name: str, raw: object, specs: tuple[str, ...]) -> Type:
         },
     )
     keys.need("qos_spec", f"; write qos_spec: {NO_SPEC} for a type without one")
-    return Type(name, **keys.done())
+    return DeclaredType(name, **keys.done())
 
 
 def _spec_of(specs: tuple[str, ...], raw: object) -> str | None:
@@ -239,7 +239,7 @@ def _spec_data(spec: Spec) -> dict[str, object]:
     return {"consumer": spec.consumer, "keys": keys}
 
 
-def _type_data(type: Type) -> dict[str, object]:
+def _type_data(type: DeclaredType) -> dict[str, object]:
     data: dict[str, object] = {"qos_spec": NO_SPEC if type.qos_spec is None else type.qos_spec}
     if type.description is not None:
         data["description"] = type.description

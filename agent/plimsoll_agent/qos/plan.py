@@ -11,7 +11,7 @@ from plimsoll_agent.catalogue.qosspec import Consumer, evaluate
 from plimsoll_agent.model.limits import BASES
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.cinder import Live, LiveType
-from plimsoll_agent.qos.file import Declaration, Spec, Type
+from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec
 from plimsoll_agent.util.frozen import frozen
 
 Texts = Mapping[str, str | None]
@@ -66,7 +66,7 @@ class ChangeSpec:
 class CreateType:
     """Create a volume type, without a spec."""
 
-    type: Type
+    type: DeclaredType
 
 
 @frozen

@@ -20,7 +20,7 @@ from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.rules.schema import rules_of
 from plimsoll_agent.util import quantities, schema
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_agent.util.schema import Remark, RemarkCode, Severity, Steps
+from plimsoll_agent.util.schema import FaultSeverity, Remark, RemarkCode, Steps
 from plimsoll_agent.util.text import minute
 
 
@@ -41,7 +41,7 @@ class CheckedRules:
 
     @property
     def warnings(self) -> int:
-        return sum(remark.severity is Severity.WARNING for remark in self.remarks)
+        return sum(remark.severity is FaultSeverity.WARNING for remark in self.remarks)
 
 
 Read = Callable[[Path], str | None]
@@ -80,9 +80,9 @@ def check(text: str, now: datetime, lowest: Mapping[Unit, int] = LOWEST) -> Chec
     if result.value is None:
         return CheckedRules(None, result.faults)
     document, rules = result.document, result.value
-    entries = [(Severity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
-    entries += [(Severity.WARNING, RemarkCode.TOO_LOW, *warning) for warning in _low(rules, lowest)]
-    entries += [(Severity.NOTE, RemarkCode.EXACT_NUMBER, *note) for note in _numbers(document.value)]
+    entries = [(FaultSeverity.WARNING, *warning) for warning in _warnings(rules, document.value, now)]
+    entries += [(FaultSeverity.WARNING, RemarkCode.TOO_LOW, *warning) for warning in _low(rules, lowest)]
+    entries += [(FaultSeverity.NOTE, RemarkCode.EXACT_NUMBER, *note) for note in _numbers(document.value)]
     remarks = (
         Remark(line=document.line_of(path), key=schema.key_of(path), text=words, code=code, severity=severity)
         for severity, code, path, words in entries

@@ -72,7 +72,7 @@ class InvalidParts(Invalid):
         self.parts = parts
 
 
-class Severity(StrEnum):
+class FaultSeverity(StrEnum):
     FAULT = "fault"
     """The whole file is refused."""
     WARNING = "warning"
@@ -89,7 +89,7 @@ class Remark:
     key: str
     text: str
     code: RemarkCode
-    severity: Severity = Severity.FAULT
+    severity: FaultSeverity = FaultSeverity.FAULT
 
     def at(self, origin: str) -> str:
         """``origin:line: key: what is wrong``; the key's last word is left out if the text begins with it."""

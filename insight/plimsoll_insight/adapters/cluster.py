@@ -100,7 +100,7 @@ class LiveCluster:
         words = () if epoch is None else (str(epoch),)
         return osds.osd_map(self._run("osd", "dump", *words).decode("utf-8", "replace"))
 
-    def groups(self) -> dict[str, osds.Group]:
+    def groups(self) -> dict[str, osds.ReturnGroup]:
         """The placement groups as they are. Raises as ``map`` does."""
         return osds.groups(self._run("pg", "dump", "pgs_brief").decode("utf-8", "replace"))
 
@@ -113,7 +113,7 @@ class LiveCluster:
             answer = self._run_program("osdmaptool", argv, self.deadline)
         return osds.full_placement(answer.decode("utf-8", "replace"))
 
-    def health(self) -> tuple[ClusterCounts, osds.Health]:
+    def health(self) -> tuple[ClusterCounts, osds.ReturnHealth]:
         """Both of one answer. Raises as ``map`` does."""
         words = self._run("status").decode("utf-8", "replace")
         return answers.status(words), osds.health(words)
@@ -122,7 +122,7 @@ class LiveCluster:
         """What is set for all OSDs. Raises as ``map`` does."""
         return osds.osd_section(self._run("config", "dump").decode("utf-8", "replace"))
 
-    def osd_settings(self, osd: int) -> settings.Osd:
+    def osd_settings(self, osd: int) -> settings.OsdSettings:
         """What it has in force. Raises as ``map`` does, and ``UnreadableSettings``."""
         values = self._run("config", "show-with-defaults", f"osd.{osd}").decode("utf-8", "replace")
         return settings.osd(values, self._run("osd", "metadata", str(osd)).decode("utf-8", "replace"), osd)

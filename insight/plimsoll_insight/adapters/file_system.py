@@ -18,8 +18,8 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.adapters.cluster import LiveCluster
 from plimsoll_insight.mds import answers
 from plimsoll_insight.mds.answers import FileSystem
-from plimsoll_insight.mds.settings import Name, Setting
-from plimsoll_insight.mds.watch import RankReading, Reading
+from plimsoll_insight.mds.settings import CephSetting, Name
+from plimsoll_insight.mds.watch import RankReading, RanksReading
 
 Answer = TypeVar("Answer")
 _AT_ONCE = 8
@@ -45,7 +45,7 @@ class LiveFileSystems:
         """Of the daemons that are up, by their names. Raises ``PlimsollError``."""
         return answers.hosts(self.cluster.ask("mds", "metadata"))
 
-    def reading(self, name: str, *, loads: bool = False) -> Reading:
+    def reading(self, name: str, *, loads: bool = False) -> RanksReading:
         """``loads``: with those of directories. Raises ``PlimsollError`` where no rank answers."""
         file_system = named(self.all(), name)
         ranks: dict[int, RankReading] = {}
@@ -64,7 +64,7 @@ class LiveFileSystems:
                 errors[rank] = str(answer)
         if not ranks:
             raise Unreachable(f"no rank of {name} answered: {'; '.join(errors.values()) or 'none is active'}")
-        return Reading(time.time(), dict(sorted(ranks.items())), errors)
+        return RanksReading(time.time(), dict(sorted(ranks.items())), errors)
 
     def _rank(self, daemon: str, *, loads: bool) -> RankReading:
         counters = answers.counters(self.tell(daemon, "perf", "dump"), daemon)
@@ -103,7 +103,7 @@ class LiveSettings:
         self._live, self._mount = live, mount
         self._calls = Deadlines(live.cluster.deadline, 1)
 
-    def read(self, setting: Setting) -> str | None:
+    def read(self, setting: CephSetting) -> str | None:
         """Raises ``PlimsollError``."""
         match setting.name:
             case Name.AUTOMATE:
@@ -113,7 +113,7 @@ class LiveSettings:
                 return answers.stored(self._live.cluster.ask("config", "dump"), setting.of, setting.name)
         return self._in_mount(setting, None)
 
-    def write(self, setting: Setting, value: str | None) -> None:
+    def write(self, setting: CephSetting, value: str | None) -> None:
         """None removes it. Raises ``PlimsollError``."""
         ask = self._live.cluster.ask
         match setting.name, value:
@@ -147,7 +147,7 @@ class LiveSettings:
             raise NotFound("pins are set through a mount of the file system's root: give --mount DIR")
         return self._mount
 
-    def _in_mount(self, setting: Setting, value: str | None) -> str:
+    def _in_mount(self, setting: CephSetting, value: str | None) -> str:
         """Reads a pin, after it was written where there is a value. Raises ``PlimsollError``."""
         mount, name = self._root(), str(setting.name)
 

@@ -13,9 +13,9 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.adapters.cluster_writer import ClusterWriter
 from plimsoll_insight.ordered_return import hosts
 from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS
-from plimsoll_insight.ordered_return.control import HostView, Observation
+from plimsoll_insight.ordered_return.control import HostView, ReturnObservation
 from plimsoll_insight.ordered_return.hosts import Ways, by_host
-from plimsoll_insight.ordered_return.journal import Kind, Target
+from plimsoll_insight.ordered_return.journal import ChangeTarget, TargetKind
 
 _AT_ONCE = 8
 """Hosts that are asked at once."""
@@ -97,7 +97,7 @@ class OsdHosts:
 
 
 class ReturnWorld:
-    """A ``World`` of ``ordered_return.runner``."""
+    """The ``ClusterAndHosts`` of ``ordered_return.runner``."""
 
     def __init__(
         self, cluster: ClusterWriter, osd_hosts: OsdHosts, watch: Sequence[str], exceptions: frozenset[str]
@@ -105,14 +105,14 @@ class ReturnWorld:
         """``watch``: the hosts whose memory counts."""
         self._cluster, self._hosts, self._watch, self._exceptions = cluster, osd_hosts, watch, exceptions
 
-    def observe(self) -> Observation:
+    def observe(self) -> ReturnObservation:
         views = self._hosts.views(self._watch)
         try:
             counts, health = self._cluster.health()
             osd_map, groups = self._cluster.osd_map(), self._cluster.groups()
         except PlimsollError as error:
-            return Observation(now=time.monotonic(), trouble=str(error), hosts=views)
-        return Observation(
+            return ReturnObservation(now=time.monotonic(), trouble=str(error), hosts=views)
+        return ReturnObservation(
             now=time.monotonic(),
             counts=counts,
             up=osd_map.up,
@@ -134,20 +134,20 @@ class ReturnWorld:
     def may_stop(self, osd: int) -> bool:
         return self._cluster.may_stop(osd)
 
-    def value(self, target: Target) -> str | None:
+    def value(self, target: ChangeTarget) -> str | None:
         match target.kind:
-            case Kind.FLAG:
+            case TargetKind.FLAG:
                 return "set" if target.name in self._cluster.osd_map().flags else None
-            case Kind.SETTING:
+            case TargetKind.SETTING:
                 return self._cluster.osd_section().get(target.name)
-            case Kind.RESTARTS:
+            case TargetKind.RESTARTS:
                 return None
 
-    def change(self, target: Target, value: str | None) -> None:
+    def change(self, target: ChangeTarget, value: str | None) -> None:
         match target.kind:
-            case Kind.FLAG:
+            case TargetKind.FLAG:
                 self._cluster.set_flag(target.name, value is not None)
-            case Kind.SETTING:
+            case TargetKind.SETTING:
                 self._cluster.set_for_osds(target.name, value)
-            case Kind.RESTARTS:
+            case TargetKind.RESTARTS:
                 self._hosts.forbid_restarts(target.name, value is not None)

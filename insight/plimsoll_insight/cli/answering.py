@@ -8,14 +8,14 @@ from typing import TextIO
 
 from plimsoll_agent.terminal.formats import terminal_for
 from plimsoll_insight.explain import answer
-from plimsoll_insight.explain.answer import Case
-from plimsoll_insight.explain.strip import Mark
+from plimsoll_insight.explain.answer import ExplainCase
+from plimsoll_insight.explain.strip import StripMark
 
 
-def answer_lines(case: Case, stdout: TextIO, parsed_args: argparse.Namespace) -> Iterator[str]:
+def answer_lines(case: ExplainCase, stdout: TextIO, parsed_args: argparse.Namespace) -> Iterator[str]:
     """In ASCII where the output cannot show blocks."""
     try:
-        "".join(mark.block for mark in Mark).encode(stdout.encoding or "utf-8")
+        "".join(mark.block for mark in StripMark).encode(stdout.encoding or "utf-8")
         blocks = True
     except UnicodeEncodeError:
         blocks = False

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plimsoll_agent.app.context import pass_context, state_of
-from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.app.record_follow import FollowedRecord
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError
 from plimsoll_agent.reconcile.outcome import Scope
@@ -128,7 +128,7 @@ class DrillRecord(NodeCommand):
                     sampler.check()
                 disks = GuestDisks(sampler, epoch, now, stalls)
                 each[GUESTS] = disks
-                each[CHANGES] = changes(Following(Record(state_of(settings).record), Selection()))
+                each[CHANGES] = changes(FollowedRecord(Record(state_of(settings).record), Selection()))
                 if parsed_args.probe:
                     probes = self._probes(parsed_args, settings, hypervisor, now, stack)
                     each |= {f"probe of {printable(name)}": probing(probe, name) for name, probe in probes}

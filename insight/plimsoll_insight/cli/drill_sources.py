@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.app.record_follow import FollowedRecord
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.messages.record import entry_words
 from plimsoll_agent.model.entries import RecordedChange
@@ -50,7 +50,7 @@ class ClusterLog:
                 yield fields.pop("time"), {"event": fields}
 
 
-def changes(following: Following) -> Source:
+def changes(following: FollowedRecord) -> Source:
     """plimsoll's own, since the first question."""
     is_begun = False
 

@@ -16,10 +16,10 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli.answering import answer_lines
 from plimsoll_insight.explain import cause, messages, questions, serialize
-from plimsoll_insight.explain.answer import Case
+from plimsoll_insight.explain.answer import ExplainCase
 from plimsoll_insight.explain.questions import FoundGuest, StepSpan
 from plimsoll_monitoring.cli.base import RegionCommand
-from plimsoll_monitoring.region.answers import Line
+from plimsoll_monitoring.region.answers import TimeSeries
 
 _SINCE = "24h"
 _LONGEST_NAME = 255
@@ -62,7 +62,7 @@ class RegionExplain(RegionCommand, Page):
         guest = self._one(servers, term, window)
         volume = term if term not in (guest.uuid, guest.server, guest.name) else None
 
-        def over(promql: str) -> Sequence[Line]:
+        def over(promql: str) -> Sequence[TimeSeries]:
             return prometheus.over(promql, span.seconds, span.step)
 
         disks, stays = questions.disks(
@@ -84,7 +84,7 @@ class RegionExplain(RegionCommand, Page):
         neighbours = (diagnosis.neighbour.uuid for _, diagnosis in diagnoses if diagnosis.neighbour)
         names = questions.names(prometheus.query, guest, neighbours, span.seconds)
         self.warn(prometheus)
-        self._case = Case(
+        self._case = ExplainCase(
             server=guest.server or guest.name,
             disks=tuple(diagnoses),
             window=window,

@@ -24,7 +24,7 @@ from plimsoll_probes.app.history import history_of
 from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
-    from plimsoll_insight.hist.flows import Extent
+    from plimsoll_insight.hist.flows import LogExtent
     from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
     from plimsoll_insight.hist.study import IntervalRow, Part, Rows, Study, Usual, Whole
     from plimsoll_insight.hist.timeline import Timeline
@@ -128,7 +128,7 @@ class Hist(LocalCommand, Listing):
             stderr.write(f"\r{count} of {plural(whole, 'log')} read" if count < whole else "\r\x1b[K")
             stderr.flush()
 
-    def _probe_parts(self, parsed_args: argparse.Namespace) -> list[Part]:
+    def _probe_parts(self, parsed_args: argparse.Namespace) -> list[StudyPart]:
         from plimsoll_insight.hist.probed import part_of
 
         since = moment_of("--probes", parsed_args.probes, datetime.now(UTC))
@@ -137,7 +137,9 @@ class Hist(LocalCommand, Listing):
         return [part for part in parts if part is not None]
 
 
-def _plot(path: Path, study: Study, key: Callable[[Part], str] | None, unread: Sequence[str], whole: Whole) -> Rows:
+def _plot(
+    path: Path, study: Study, key: Callable[[StudyPart], str] | None, unread: Sequence[str], whole: Whole
+) -> Rows:
     with plotting(path):
         from plimsoll_insight.hist import plots
         from plimsoll_insight.hist.heat import Heat
@@ -153,17 +155,17 @@ def _plot(path: Path, study: Study, key: Callable[[Part], str] | None, unread: S
     return rows
 
 
-def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]:
+def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[StudyPart]:
     """Logs that can be read; of the others a line is added to ``unread``. Raises ``UnreadableLog`` where none can."""
     from plimsoll_insight.files.packed import UnreadableLog
     from plimsoll_insight.hist.flows import Log, survey
-    from plimsoll_insight.hist.sources import FileChoice, Source, sources
-    from plimsoll_insight.hist.study import Part
+    from plimsoll_insight.hist.sources import FileChoice, LogSource, sources
+    from plimsoll_insight.hist.study import StudyPart
 
-    def part(source: Source) -> Part:
+    def part(source: LogSource) -> StudyPart:
         extent = survey(source)
         name = printable(str(source.path))
-        return Part(name, source.guest, source.group, extent, source.offset_ms, Log(source, extent).flows)
+        return StudyPart(name, source.guest, source.group, extent, source.offset_ms, Log(source, extent).flows)
 
     groups = dict(_pair("--group", text) for text in parsed_args.group)
     offsets = {
@@ -184,7 +186,7 @@ def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[Part]
     return parts
 
 
-def _damages(parts: Iterable[Part]) -> list[str]:
+def _damages(parts: Iterable[StudyPart]) -> list[str]:
     bad = [part for part in parts if part.extent.damaged]
     lines = [f"{part.name}: {part.extent.damaged}; what was before is counted." for part in bad[:_STALLS_TOLD]]
     return [*lines, *([f"{len(bad) - _STALLS_TOLD} more files are damaged."] if len(bad) > _STALLS_TOLD else [])]
@@ -213,8 +215,8 @@ def _fractions(text: str) -> list[Fraction]:
     return fractions
 
 
-def _key(by: str) -> Callable[[Part], str] | None:
-    keys: dict[str, Callable[[Part], str]] = {
+def _key(by: str) -> Callable[[StudyPart], str] | None:
+    keys: dict[str, Callable[[StudyPart], str]] = {
         "guest": lambda part: part.guest,
         "group": lambda part: part.group,
         "log": lambda part: part.name,
@@ -383,7 +385,7 @@ def _of_servers(study: Study) -> Iterable[str]:
         )
 
 
-def _losses(extents: Sequence[Extent], study: Study) -> Iterable[str]:
+def _losses(extents: Sequence[LogExtent], study: Study) -> Iterable[str]:
     interval = max((extent.interval_ms for extent in extents if sum(extent.rows) > 1), default=0)
     if interval:
         yield (

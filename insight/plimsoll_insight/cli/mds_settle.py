@@ -22,12 +22,12 @@ from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.adapters.file_system import LiveFileSystems, LiveSettings
 from plimsoll_insight.cli.cluster_options import add_file_system, cluster_of, file_system_of
 from plimsoll_insight.mds.answers import FileSystem, Owners
-from plimsoll_insight.mds.journal import Journal, OpenStep
+from plimsoll_insight.mds.journal import FileSystemJournal, OpenStep
 from plimsoll_insight.mds.settings import (
     PINS,
+    CephSetting,
     Name,
-    Setting,
-    Step,
+    SettingStep,
     balancing_off,
     gathered,
     is_same,
@@ -95,7 +95,7 @@ class _ChangesFileSystem(LocalCommand):
     def agrees(self, parsed_args: argparse.Namespace, question: str) -> bool:
         return parsed_args.yes or self.answer_to(f"{question} [y/N] ") in YES
 
-    def say_reach(self, changes: Sequence[Step], live: LiveFileSystems) -> None:
+    def say_reach(self, changes: Sequence[SettingStep], live: LiveFileSystems) -> None:
         """Raises ``PlimsollError``."""
         if any(step.setting.name is Name.INTERVAL for step in changes) and len(others := live.all()) > 1:
             self.say(f"  mds_bal_interval is of all {len(others)} file systems of this cluster")
@@ -165,7 +165,7 @@ class MdsSettle(_ChangesFileSystem):
         state = state_of(self.settings(parsed_args))
         with state.file_systems_locked():
             _check_as_shown(plan, settings)
-            journal = Journal(state.file_systems, place.fsid, file_system.name)
+            journal = FileSystemJournal(state.file_systems, place.fsid, file_system.name)
             number, is_whole = self._make(plan, settings, journal)
         if not is_whole:
             self.say(
@@ -175,7 +175,9 @@ class MdsSettle(_ChangesFileSystem):
         self.say(f"{plural(number, 'change')} made. plimsoll mds undo takes back what is recorded.")
         return self._wait(place, desired, patience)
 
-    def _make(self, plan: Sequence[Step], settings: LiveSettings, journal: Journal) -> tuple[int, bool]:
+    def _make(
+        self, plan: Sequence[SettingStep], settings: LiveSettings, journal: FileSystemJournal
+    ) -> tuple[int, bool]:
         """How many were made or may have been, and whether all were."""
         for number, step in enumerate(plan):
             try:
@@ -188,7 +190,7 @@ class MdsSettle(_ChangesFileSystem):
                 return number + _may_be_made(step, settings), False
         return len(plan), True
 
-    def _wait(self, place: _Place, desired: Sequence[tuple[Setting, str]], patience: float) -> int:
+    def _wait(self, place: _Place, desired: Sequence[tuple[CephSetting, str]], patience: float) -> int:
         """Until daemons have the settings and directories are where their pins say."""
         end = time.monotonic() + patience
         with ended_early() as stop:
@@ -236,7 +238,7 @@ class MdsUndo(_ChangesFileSystem):
         place = self.place(parsed_args)
         settings = LiveSettings(place.live, parsed_args.mount)
         state = state_of(self.settings(parsed_args))
-        journal = Journal(state.file_systems, place.fsid, place.file_system.name)
+        journal = FileSystemJournal(state.file_systems, place.fsid, place.file_system.name)
         open_steps = journal.open_steps()[::-1]
         if not open_steps:
             self.say(f"{place.words}: the record {state.file_systems} has nothing to take back.")
@@ -261,7 +263,7 @@ class MdsUndo(_ChangesFileSystem):
         self.say(f"{undone} of {plural(len(open_steps), 'change')} taken back.")
         return 0 if undone == len(open_steps) else 3 if undone else 1
 
-    def _undo(self, open_step: OpenStep, settings: LiveSettings, journal: Journal) -> bool:
+    def _undo(self, open_step: OpenStep, settings: LiveSettings, journal: FileSystemJournal) -> bool:
         step = open_step.step
         try:
             now = settings.read(step.setting)
@@ -297,7 +299,9 @@ def _owners(live: LiveFileSystems, name: str) -> Owners:
     return reading.owners
 
 
-def _desired(parsed_args: argparse.Namespace, file_system: FileSystem, owners: Owners) -> list[tuple[Setting, str]]:
+def _desired(
+    parsed_args: argparse.Namespace, file_system: FileSystem, owners: Owners
+) -> list[tuple[CephSetting, str]]:
     """Raises ``UsageError``."""
     ranks = sorted(file_system.ranks)
     values = {}
@@ -315,11 +319,11 @@ def _desired(parsed_args: argparse.Namespace, file_system: FileSystem, owners: O
         values = dict(pin_of(f"{path}={parsed_args.gather}", ranks) for path in gathered(owners, parsed_args.gather))
     values |= dict(pin_of(text, ranks) for text in parsed_args.pin)
     off = [] if parsed_args.keep_balancing else [balancing_off(file_system)]
-    return off + [(Setting(name, path), value) for path, pin in values.items() for name, value in pins_last(pin)]
+    return off + [(CephSetting(name, path), value) for path, pin in values.items() for name, value in pins_last(pin)]
 
 
 def _check_distributed(
-    live: LiveFileSystems, file_system: FileSystem, desired: Sequence[tuple[Setting, str]]
+    live: LiveFileSystems, file_system: FileSystem, desired: Sequence[tuple[CephSetting, str]]
 ) -> None:
     """Raises ``Rejected`` where ranks would ignore the pin."""
     options = {Name.DISTRIBUTED: "mds_export_ephemeral_distributed", Name.RANDOM: "mds_export_ephemeral_random"}
@@ -332,7 +336,7 @@ def _check_distributed(
                     )
 
 
-def _check_share(live: LiveFileSystems, file_system: FileSystem, desired: Sequence[tuple[Setting, str]]) -> None:
+def _check_share(live: LiveFileSystems, file_system: FileSystem, desired: Sequence[tuple[CephSetting, str]]) -> None:
     """Raises ``Rejected`` where Ceph would refuse the pin, when those of before are gone already."""
     share = max((float(value) for setting, value in desired if setting.name is Name.RANDOM), default=0.0)
     for daemon in file_system.ranks.values() if share else ():
@@ -343,7 +347,7 @@ def _check_share(live: LiveFileSystems, file_system: FileSystem, desired: Sequen
             )
 
 
-def _check_as_shown(plan: Sequence[Step], settings: LiveSettings) -> None:
+def _check_as_shown(plan: Sequence[SettingStep], settings: LiveSettings) -> None:
     """Raises ``Rejected`` where something else changed a value while a person read: the record would have another."""
     for step in plan:
         if not is_same(now := settings.read(step.setting), step.before):
@@ -353,7 +357,7 @@ def _check_as_shown(plan: Sequence[Step], settings: LiveSettings) -> None:
             )
 
 
-def _check_is(setting: Setting, value: str | None, settings: LiveSettings) -> None:
+def _check_is(setting: CephSetting, value: str | None, settings: LiveSettings) -> None:
     """Raises ``PlimsollError`` where it is not what was written: for a while a client has the pin of before."""
     end = time.monotonic() + _DEADLINE
     while not is_same(now := settings.read(setting), value):
@@ -362,14 +366,14 @@ def _check_is(setting: Setting, value: str | None, settings: LiveSettings) -> No
         time.sleep(_BETWEEN / 10)
 
 
-def _may_be_made(step: Step, settings: LiveSettings) -> bool:
+def _may_be_made(step: SettingStep, settings: LiveSettings) -> bool:
     try:
         return settings.read(step.setting) != step.before
     except PlimsollError:
         return True
 
 
-def _not_in_force(place: _Place, desired: Sequence[tuple[Setting, str]]) -> Iterator[str]:
+def _not_in_force(place: _Place, desired: Sequence[tuple[CephSetting, str]]) -> Iterator[str]:
     """Raises ``PlimsollError``."""
     for setting, value in desired:
         if setting.name is Name.INTERVAL:
@@ -378,15 +382,15 @@ def _not_in_force(place: _Place, desired: Sequence[tuple[Setting, str]]) -> Iter
                     yield f"mds.{daemon} has {setting.name} {now}, by a setting of its own"
 
 
-def _back(step: Step) -> Step:
-    return Step(step.setting, step.after, step.before)
+def _back(step: SettingStep) -> SettingStep:
+    return SettingStep(step.setting, step.after, step.before)
 
 
-def step_words(step: Step) -> str:
+def step_words(step: SettingStep) -> str:
     return f"{_name(step.setting)}: {_value(step.before)} → {_value(step.after)}"
 
 
-def _name(setting: Setting) -> str:
+def _name(setting: CephSetting) -> str:
     return printable(f"{setting.name} of {setting.of}")
 
 

@@ -28,9 +28,18 @@ from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.cluster_options import add_file_system, cluster_of, file_system_of
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.mds import exports
-from plimsoll_insight.mds.moves import Move, most_within
+from plimsoll_insight.mds.moves import DirectoryMove, most_within
 from plimsoll_insight.mds.verdict import WITHIN, MdsAnswer, MdsVerdict, judge, judge_moves, pins
-from plimsoll_insight.mds.watch import RankDid, Reading, Span, fragmented, load_shares, ranks_of, spans, together
+from plimsoll_insight.mds.watch import (
+    RankDid,
+    RanksPeriod,
+    RanksReading,
+    fragmented,
+    load_shares,
+    ranks_of,
+    spans,
+    together,
+)
 from plimsoll_insight.slow.events import LogClock
 from plimsoll_monitoring.region.messages import seconds_words
 
@@ -51,14 +60,14 @@ class _View:
     """What was found out; ``parts`` and ``readings`` are empty for logs."""
 
     verdict: MdsVerdict
-    moves: Sequence[Move]
-    parts: Sequence[Span]
-    readings: Sequence[Reading]
+    moves: Sequence[DirectoryMove]
+    parts: Sequence[RanksPeriod]
+    readings: Sequence[RanksReading]
     unknown: Sequence[str]
     next: str | None = None
 
     @property
-    def last(self) -> Reading | None:
+    def last(self) -> RanksReading | None:
         return self.readings[-1] if self.readings else None
 
 
@@ -132,10 +141,10 @@ class MdsWatch(LocalCommand, Listing):
 
         live = LiveFileSystems(cluster_of(parsed_args, lambda: self.settings(parsed_args).ceph, _DEADLINE))
         file_system = file_system_of(live.all(), parsed_args.fs)
-        readings: list[Reading] = []
+        readings: list[RanksReading] = []
         with ended_early() as stop:
 
-            def look() -> Reading:
+            def look() -> RanksReading:
                 return live.reading(file_system.name, loads=parsed_args.by == "directory")
 
             for reading in _readings(look, length, interval, stop):
@@ -159,7 +168,9 @@ class MdsWatch(LocalCommand, Listing):
             stderr.flush()
 
 
-def _readings(look: Callable[[], Reading], length: float, interval: float, stop: Event) -> Iterator[Reading]:
+def _readings(
+    look: Callable[[], RanksReading], length: float, interval: float, stop: Event
+) -> Iterator[RanksReading]:
     """Raises ``PlimsollError`` where the first one fails; later what was read before counts."""
     end = time.monotonic() + length
     due = time.monotonic()
@@ -171,7 +182,7 @@ def _readings(look: Callable[[], Reading], length: float, interval: float, stop:
         except PlimsollError as error:
             if number == 1:
                 raise
-            reading = Reading(0.0, {}, dict.fromkeys(ranks, str(error)))
+            reading = RanksReading(0.0, {}, dict.fromkeys(ranks, str(error)))
         ranks |= {*reading.ranks, *reading.errors}
         yield replace(reading, time=begin + time.monotonic())  # intervals must not follow a clock that is set
         due = max(due + interval, time.monotonic())
@@ -179,13 +190,13 @@ def _readings(look: Callable[[], Reading], length: float, interval: float, stop:
             return
 
 
-def _errors(readings: Sequence[Reading]) -> dict[int, str]:
+def _errors(readings: Sequence[RanksReading]) -> dict[int, str]:
     return {rank: printable(why) for reading in readings for rank, why in reading.errors.items()}
 
 
 def _of_logs(paths: Sequence[Path], clock: LogClock) -> _View:
     """Raises ``PlimsollError``."""
-    moves: set[Move] = set()
+    moves: set[DirectoryMove] = set()
     ranks: set[int] = set()
     unknown: list[str] = []
     for path in dict.fromkeys(paths):
@@ -356,7 +367,7 @@ def _directory_rows(view: _View) -> Iterator[Sequence[object]]:
     """Those that moved, then others with much of the load. ``moves`` are of all fragments of the directory, and
     ``most_in_10_minutes`` of that which moved most.
     """
-    last: dict[str, Move] = {}
+    last: dict[str, DirectoryMove] = {}
     number: Counter[str] = Counter()
     for move in view.moves:
         last[move.directory.path] = move
@@ -375,7 +386,7 @@ def _directory_rows(view: _View) -> Iterator[Sequence[object]]:
         )  # fmt: skip
 
 
-def _last_move(move: Move | None) -> Shown:
+def _last_move(move: DirectoryMove | None) -> Shown:
     if move is None:
         return Shown(None, NOTHING)
     moment = datetime.fromtimestamp(move.time, UTC)

@@ -25,10 +25,10 @@ from plimsoll_insight.forecast.failures import Placement
 from plimsoll_insight.forecast.forecast import Inputs
 from plimsoll_insight.forecast.ranges import Range, exactly, over
 from plimsoll_insight.ordered_return import hosts, messages
-from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS, Health, OsdMap
+from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS, OsdMap, ReturnHealth
 from plimsoll_insight.ordered_return.control import HostView
 from plimsoll_insight.ordered_return.hosts import Ways
-from plimsoll_insight.ordered_return.plan import Plan, Returning, fits, plan, wave_seconds
+from plimsoll_insight.ordered_return.plan import Returning, WavePlan, fits, plan, wave_seconds
 from plimsoll_insight.ordered_return.prediction import Away, in_peace, returning
 
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ COLUMNS = (
 
 
 @frozen
-class Look:
+class ClusterLook:
     """All that was seen before anything is started."""
 
     cluster: Away
     ways: Ways
-    plan: Plan
+    plan: WavePlan
     whole: dict[str, tuple[int, ...]]
     views: dict[str, HostView]
     refusals: tuple[str, ...]
@@ -174,13 +174,13 @@ def writer_of(command: LocalCommand, parsed_args: argparse.Namespace) -> Cluster
     return ClusterWriter(reader.conf, reader.client, reader.deadline)
 
 
-def hosts_of(look: Look) -> OsdHosts:
+def hosts_of(look: ClusterLook) -> OsdHosts:
     from plimsoll_insight.adapters.returning_osds import OsdHosts
 
     return OsdHosts(look.ways, look.cluster.host_of(), _DEADLINE)
 
 
-def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> Look | None:
+def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLook | None:
     """None where no OSD is down that could return. Raises ``PlimsollError``."""
     from plimsoll_insight.adapters.returning_osds import OsdHosts
 
@@ -219,7 +219,7 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> Look | No
         wave_seconds=wave_seconds(inputs.peering, steady),
     )
     refusals = tuple(_refusals(each, health, osd_map.flags, views, own, parsed_args.tolerate))
-    return Look(away, ways, order, whole, {host: views[host] for host in own}, refusals, has_mclock)
+    return ClusterLook(away, ways, order, whole, {host: views[host] for host in own}, refusals, has_mclock)
 
 
 def _times(cluster: ClusterWriter, osd_map: OsdMap, osds: Iterable[int]) -> dict[int, float]:
@@ -256,7 +256,7 @@ def _inputs(
     up: Iterable[int],
     views: dict[str, HostView],
     away: Away,
-    health: Health,
+    health: ReturnHealth,
 ) -> tuple[Inputs, bool | None]:
     """For the forecast, and whether OSDs have mClock. What cannot be had is unknown, and told."""
     order, placement = sorted(up), away.placement
@@ -288,7 +288,7 @@ def _inputs(
 
 
 def _refusals(
-    each: Sequence[Returning], health: Health, flags: frozenset[str], views: dict[str, HostView],
+    each: Sequence[Returning], health: ReturnHealth, flags: frozenset[str], views: dict[str, HostView],
     own: Sequence[str], exceptions: Sequence[str],
 ) -> Iterable[str]:  # fmt: skip
     if blocking := sorted(flags & BLOCKING_FLAGS):
@@ -302,7 +302,7 @@ def _refusals(
         yield f"the memory that {plural(len(unknown), 'OSD')} will take is unknown: give --osd-memory"
 
 
-def _rows(look: Look, reserve: float) -> Iterable[tuple[object, ...]]:
+def _rows(look: ClusterLook, reserve: float) -> Iterable[tuple[object, ...]]:
     room = {
         host: view.memory.available - reserve * view.memory.total if view.memory else None
         for host, view in look.views.items()

@@ -22,13 +22,19 @@ from plimsoll_agent.util import files, locks
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli.drill_sources import ClusterLog, ClusterStatus
-from plimsoll_insight.cli.return_plan import Look, add_options, hosts_of, look_at, reserve_of, writer_of
+from plimsoll_insight.cli.return_plan import ClusterLook, add_options, hosts_of, look_at, reserve_of, writer_of
 from plimsoll_insight.drill.recording import RecordingWriter, read
 from plimsoll_insight.drill.sources import Sources
 from plimsoll_insight.ordered_return import journal, messages
-from plimsoll_insight.ordered_return.control import Bounds
-from plimsoll_insight.ordered_return.journal import Change, Journal, JournalError, Kind, Target
-from plimsoll_insight.ordered_return.runner import Ending, Outcome, Runner
+from plimsoll_insight.ordered_return.control import ReturnBounds
+from plimsoll_insight.ordered_return.journal import (
+    ChangeTarget,
+    ClusterChange,
+    ReturnJournal,
+    ReturnJournalError,
+    TargetKind,
+)
+from plimsoll_insight.ordered_return.runner import ReturnEnding, ReturnOutcome, Runner
 
 FLAGS = ("noout", "nodown", "norebalance", "nobackfill", "norecover", "noscrub", "nodeep-scrub")
 _BY_MCLOCK = "osd_mclock_profile"
@@ -46,7 +52,7 @@ _LATE = 3.0
 LOCK = "return.lock"
 
 
-class Busy(PlimsollError):
+class ReturnBusy(PlimsollError):
     """Another return is under way."""
 
     exit_status = 75
@@ -118,9 +124,14 @@ class ReturnRun(LocalCommand):
             return self._of(parsed_args, desired, bounds, interval, home)
 
     def _of(
-        self, parsed_args: argparse.Namespace, desired: dict[Target, str], bounds: Bounds, interval: float, home: Path
+        self,
+        parsed_args: argparse.Namespace,
+        desired: dict[ChangeTarget, str],
+        bounds: ReturnBounds,
+        interval: float,
+        home: Path,
     ) -> int:
-        former = Left.of(journal.read(home / journal.NAME))
+        former = LeftChanges.of(journal.read(home / journal.NAME))
         look = look_at(self, parsed_args)
         if look is None:
             self._say("No OSD is down that could return.")
@@ -144,7 +155,7 @@ class ReturnRun(LocalCommand):
             return 1
         return self._run(parsed_args, look, desired, former, bounds, interval, home)
 
-    def _agrees(self, parsed_args: argparse.Namespace, look: Look) -> bool:
+    def _agrees(self, parsed_args: argparse.Namespace, look: ClusterLook) -> bool:
         """Raises ``UsageError`` without a terminal to ask on."""
         if parsed_args.yes:
             return True
@@ -154,15 +165,15 @@ class ReturnRun(LocalCommand):
         return self.answer_to(f"Start these OSDs of {on} in cluster {look.ways.fsid}? [y/N] ") in YES
 
     def _run(
-        self, parsed_args: argparse.Namespace, look: Look, desired: Mapping[Target, str], former: Left,
-        bounds: Bounds, interval: float, home: Path,
+        self, parsed_args: argparse.Namespace, look: ClusterLook, desired: Mapping[ChangeTarget, str],
+        former: LeftChanges, bounds: ReturnBounds, interval: float, home: Path,
     ) -> int:  # fmt: skip
         from plimsoll_insight.adapters.returning_osds import ReturnWorld
 
         now = datetime.now(UTC)
         run = f"{now:%Y%m%dT%H%M%SZ}"
         path = parsed_args.record or home / f"{run}.drill"
-        book = Journal(home / journal.NAME, run, who(), lambda: datetime.now(UTC))
+        book = ReturnJournal(home / journal.NAME, run, who(), lambda: datetime.now(UTC))
         world = ReturnWorld(writer_of(self, parsed_args), hosts_of(look), sorted(look.views), bounds.tolerated)
         writer = RecordingWriter.begin(path, time.time(), socket.gethostname(), interval)
         ways = look.ways
@@ -182,12 +193,12 @@ class ReturnRun(LocalCommand):
             outcome = runner.run(desired, former.changes)
         sources.stop()
         book.write("end", text=outcome.text, ending=outcome.ending.value)
-        writer.write(time.time(), {"end": "over" if outcome.ending is Ending.DONE else "stopped"})
+        writer.write(time.time(), {"end": "over" if outcome.ending is ReturnEnding.DONE else "stopped"})
         self._clear()
         return self._summary(outcome, look, path)
 
-    def _summary(self, outcome: Outcome, look: Look, path: Path) -> int:
-        if outcome.ending is not Ending.DONE:
+    def _summary(self, outcome: ReturnOutcome, look: ClusterLook, path: Path) -> int:
+        if outcome.ending is not ReturnEnding.DONE:
             self._say(f"Ended early: {outcome.text}. OSDs stay as they are; return run goes on with the rest.")
         starts = {one.osd for one in (*outcome.progress.finished, *outcome.progress.current)}
         number, osds = len(starts.intersection(look.plan.returning)), len(look.plan.returning)
@@ -201,7 +212,7 @@ class ReturnRun(LocalCommand):
         self._say(f"Recorded in {path}: plimsoll drill report {path}")
         for words in outcome.left:
             self.warn_of(f"{words}. Try again: plimsoll return stop")
-        return 0 if outcome.ending is Ending.DONE and not outcome.left else 3
+        return 0 if outcome.ending is ReturnEnding.DONE and not outcome.left else 3
 
     def _say(self, words: str) -> None:
         self.app.stdout.write(f"{words}\n")
@@ -218,9 +229,9 @@ class ReturnRun(LocalCommand):
             self.app.stderr.flush()
 
 
-def bounds_of(parsed_args: argparse.Namespace) -> Bounds:
+def bounds_of(parsed_args: argparse.Namespace) -> ReturnBounds:
     """Raises ``UsageError``."""
-    return Bounds(
+    return ReturnBounds(
         reserve=reserve_of(parsed_args),
         slow=parsed_args.slow,
         start_within=time_of("--start-within", parsed_args.start_within),
@@ -233,24 +244,24 @@ def bounds_of(parsed_args: argparse.Namespace) -> Bounds:
     )
 
 
-def desired_of(parsed_args: argparse.Namespace) -> dict[Target, str]:
+def desired_of(parsed_args: argparse.Namespace) -> dict[ChangeTarget, str]:
     """Raises ``UsageError``."""
-    desired = {Target(Kind.FLAG, flag): "set" for flag in parsed_args.flag}
+    desired = {ChangeTarget(TargetKind.FLAG, flag): "set" for flag in parsed_args.flag}
     for words in parsed_args.set:
         name, _, value = words.partition("=")
         if name not in SETTINGS:
             raise UsageError(f"--set {printable(words)}: only {', '.join(SETTINGS)} are set, as NAME=VALUE")
         if not _VALUES.get(name, _NUMBER).fullmatch(value):
             raise UsageError(f"--set {printable(words)}: needs a value, a plain number, true, false or a profile")
-        if desired.setdefault(Target(Kind.SETTING, name), value) != value:
+        if desired.setdefault(ChangeTarget(TargetKind.SETTING, name), value) != value:
             raise UsageError(f"--set {name} is given twice")
     # OSDs drop what they do not take yet, so what lets them take it is set first, and restored last.
     return dict(sorted(desired.items(), key=lambda each: each[0].name != _OVERRIDE))
 
 
-def _check_mclock(desired: Mapping[Target, str], has_mclock: bool | None) -> None:
+def _check_mclock(desired: Mapping[ChangeTarget, str], has_mclock: bool | None) -> None:
     """Since Quincy OSDs with mClock take no notice of some settings. Raises ``UsageError``."""
-    names = {target.name for target in desired if target.kind is Kind.SETTING}
+    names = {target.name for target in desired if target.kind is TargetKind.SETTING}
     of_no_use = names.intersection(_WITHOUT_MCLOCK)
     if has_mclock and _SLEEP in names:
         raise UsageError(f"--set {_SLEEP}: OSDs have mclock_scheduler, which never sleeps, so it has no effect")
@@ -263,10 +274,10 @@ def _check_mclock(desired: Mapping[Target, str], has_mclock: bool | None) -> Non
         raise UsageError(f"--set {_BY_MCLOCK}: OSDs have no mclock_scheduler (osd_op_queue), so it has no effect")
 
 
-def _no_restarts(parsed_args: argparse.Namespace, look: Look) -> dict[Target, str]:
+def _no_restarts(parsed_args: argparse.Namespace, look: ClusterLook) -> dict[ChangeTarget, str]:
     if parsed_args.keep_restarts or not look.ways.is_systemd:
         return {}
-    return {Target(Kind.RESTARTS, host): "no" for host in sorted(look.views)}
+    return {ChangeTarget(TargetKind.RESTARTS, host): "no" for host in sorted(look.views)}
 
 
 def _sources(
@@ -288,24 +299,26 @@ def impact_score(path: Path) -> tuple[float, float]:
 
 @contextmanager
 def alone(home: Path) -> Iterator[None]:
-    """In the directory of returns, while no other one is under way. Raises ``Busy``, ``JournalError``."""
-    files.prepare(home, 0o700, JournalError)
+    """In the directory of returns, while no other one is under way. Raises ``ReturnBusy``, ``ReturnJournalError``."""
+    files.prepare(home, 0o700, ReturnJournalError)
     lock = home / LOCK
-    with locks.held(lock, Busy(f"{lock}: another return is under way: plimsoll return status"), JournalError):
+    with locks.held(
+        lock, ReturnBusy(f"{lock}: another return is under way: plimsoll return status"), ReturnJournalError
+    ):
         yield
 
 
 @frozen
-class Left:
+class LeftChanges:
     """What an earlier return has changed and not restored, and in which cluster."""
 
-    changes: dict[Target, Change]
+    changes: dict[ChangeTarget, ClusterChange]
     fsid: str
     unit: str = ""
     """Of its OSDs, for those that systemd does not restart."""
 
     @classmethod
-    def of(cls, entries: Sequence[journal.Entry]) -> Left:
+    def of(cls, entries: Sequence[journal.ReturnEntry]) -> LeftChanges:
         begins = [entry.facts for entry in entries if entry.what == "begin"]
         last = begins[-1] if begins else {"fsid": "", "unit": ""}
         return cls(journal.open_changes(entries), str(last["fsid"]), str(last["unit"]))
@@ -323,7 +336,7 @@ class Left:
 
     def check_unit(self, unit: str) -> None:
         """Raises ``PlimsollError`` where restarts are forbidden of other units than would be allowed again."""
-        if unit != self.unit and any(target.kind is Kind.RESTARTS for target in self.changes):
+        if unit != self.unit and any(target.kind is TargetKind.RESTARTS for target in self.changes):
             raise PlimsollError(
                 f"{self.words}, of units {self.unit}, not {unit}: give that --unit, or restore it first: plimsoll"
                 " return stop"

@@ -20,10 +20,10 @@ from plimsoll_agent.util import locks
 from plimsoll_agent.util.text import printable, second
 from plimsoll_insight.cli.cluster_options import add_cluster
 from plimsoll_insight.cli.return_plan import SYSTEMD, writer_of
-from plimsoll_insight.cli.return_run import LOCK, Busy, Left, alone
+from plimsoll_insight.cli.return_run import LOCK, LeftChanges, ReturnBusy, alone
 from plimsoll_insight.ordered_return import journal, messages
 from plimsoll_insight.ordered_return.hosts import Ways
-from plimsoll_insight.ordered_return.journal import Entry, Journal
+from plimsoll_insight.ordered_return.journal import ReturnEntry, ReturnJournal
 from plimsoll_insight.ordered_return.runner import restore
 
 _UNTIL_STOPPED = 120.0
@@ -104,13 +104,15 @@ class ReturnStop(LocalCommand):
         _end(home)
         with alone(home):
             entries = journal.read(home / journal.NAME)
-            former = Left.of(entries)
+            former = LeftChanges.of(entries)
             if not former.changes:
                 self._say("Nothing is left to restore.")
                 return 0
             return self._restore(parsed_args, home, former, entries)
 
-    def _restore(self, parsed_args: argparse.Namespace, home: Path, former: Left, entries: Sequence[Entry]) -> int:
+    def _restore(
+        self, parsed_args: argparse.Namespace, home: Path, former: LeftChanges, entries: Sequence[ReturnEntry]
+    ) -> int:
         from plimsoll_insight.adapters.returning_osds import OsdHosts, ReturnWorld
 
         cluster = writer_of(self, parsed_args)
@@ -119,7 +121,7 @@ class ReturnStop(LocalCommand):
         ways = Ways(tuple(begin["on_host"]), str(begin["unit"]), SYSTEMD, SYSTEMD, former.fsid)
         tree = cluster.map().tree
         hosts = OsdHosts(ways, {osd: bucket.name for osd, bucket in tree.bucket_of.items()}, cluster.deadline)
-        book = Journal(home / journal.NAME, entries[-1].run, who(), lambda: datetime.now(UTC))
+        book = ReturnJournal(home / journal.NAME, entries[-1].run, who(), lambda: datetime.now(UTC))
         world = ReturnWorld(cluster, hosts, (), frozenset())
         trouble = restore(tuple(former.changes.values()), world, book, self._say)
         for words in trouble:
@@ -135,12 +137,12 @@ def home_of(command: LocalCommand, parsed_args: argparse.Namespace) -> Path:
     return command.settings(parsed_args).state_dir / "return"
 
 
-def last_run(entries: Sequence[Entry]) -> list[Entry]:
+def last_run(entries: Sequence[ReturnEntry]) -> list[ReturnEntry]:
     """From its beginning on."""
     return [entry for entry in entries if entry.run == entries[-1].run] if entries else []
 
 
-def state_of(home: Path, last: Sequence[Entry]) -> str:
+def state_of(home: Path, last: Sequence[ReturnEntry]) -> str:
     if not last:
         return "none yet"
     if last[-1].what == "end":
@@ -149,7 +151,7 @@ def state_of(home: Path, last: Sequence[Entry]) -> str:
 
 
 def _end(home: Path) -> None:
-    """End the run that is under way, which restores by itself. Raises ``Busy``."""
+    """End the run that is under way, which restores by itself. Raises ``ReturnBusy``."""
     last = last_run(journal.read(home / journal.NAME))
     if state_of(home, last) != "running":
         return
@@ -166,12 +168,12 @@ def _end(home: Path) -> None:
     end = time.monotonic() + _UNTIL_STOPPED
     while not locks.is_free(home / LOCK):
         if time.monotonic() > end:
-            raise Busy(f"process {pid} of the return has not ended for {_UNTIL_STOPPED:.0f} s: kill -9 {pid}, then"
-                       " plimsoll return stop")  # fmt: skip
+            raise ReturnBusy(f"process {pid} of the return has not ended for {_UNTIL_STOPPED:.0f} s: kill -9 {pid},"
+                             " then plimsoll return stop")  # fmt: skip
         time.sleep(0.2)
 
 
-def data(state: str, last: Sequence[Entry], changes: Sequence[journal.Change]) -> dict[str, object]:
+def data(state: str, last: Sequence[ReturnEntry], changes: Sequence[journal.ClusterChange]) -> dict[str, object]:
     """As ``docs/html/schemas/return-status.json`` has it."""
     begin = last[0] if last else None
     return {
@@ -192,7 +194,7 @@ def data(state: str, last: Sequence[Entry], changes: Sequence[journal.Change]) -
     }
 
 
-def _told(entry: Entry) -> dict[str, object]:
+def _told(entry: ReturnEntry) -> dict[str, object]:
     return {key: value for key, value in entry.facts.items() if key in _SHOWN}
 
 

@@ -18,7 +18,7 @@ from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.cli.simulate_replay import Replaying
 from plimsoll_insight.simulate import scenario as scenarios
 from plimsoll_insight.simulate.congestion import NEAR, Arm, arms
-from plimsoll_insight.simulate.engine import Outcome, Result, Slice, jain, run
+from plimsoll_insight.simulate.engine import SimulatedOutcome, SimulationResult, Slice, jain, run
 from plimsoll_insight.simulate.latency import percentile
 from plimsoll_insight.simulate.scenario import Congestion, Scenario
 from plimsoll_probes.output.messages import iops_words, latency_words
@@ -129,7 +129,7 @@ class Simulate(Replaying):
         rows = [(arm.name, *_cells(outcome, scenario)) for arm in each for outcome in arm.result.outcomes]
         return (Column("arm"), *COLUMNS), rows
 
-    def _draw(self, plot: Path, scenario: Scenario, result: Result, sentences: Sequence[str]) -> None:
+    def _draw(self, plot: Path, scenario: Scenario, result: SimulationResult, sentences: Sequence[str]) -> None:
         with plotting(plot):
             from plimsoll_insight.simulate import plots
         files.save(plot, plots.render(plot.suffix, scenario, result, sentences), PlimsollError)
@@ -160,7 +160,7 @@ def _samples() -> Iterator[tuple[str, str]]:
         yield file.stem, load(str(file)).title
 
 
-def _cells(outcome: Outcome, scenario: Scenario) -> tuple[object, ...]:
+def _cells(outcome: SimulatedOutcome, scenario: Scenario) -> tuple[object, ...]:
     disks, seconds = outcome.disks, scenario.seconds
     rate = sum(outcome.requests) / seconds
     fairness = jain(outcome.requests)
@@ -208,7 +208,7 @@ def _latency(seconds: float | None) -> Shown:
     return Shown(_round(seconds), NOTHING if seconds is None else latency_words(1e9 * seconds))
 
 
-def _answer(scenario: Scenario, result: Result) -> str:
+def _answer(scenario: Scenario, result: SimulationResult) -> str:
     """The headline of the page: what light disks get, or all where none is light."""
     outcomes = [outcome for outcome in result.outcomes if outcome.disks.light] or result.outcomes
     parts = [
@@ -219,7 +219,7 @@ def _answer(scenario: Scenario, result: Result) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _closing(scenario: Scenario, result: Result) -> Iterator[str]:
+def _closing(scenario: Scenario, result: SimulationResult) -> Iterator[str]:
     seconds = f"{scenario.seconds:g} s counted"
     yield f"{seconds}, {result.requests} requests in {result.events} events, seed {scenario.seed}."
     everything = [requests for outcome in result.outcomes for requests in outcome.requests]

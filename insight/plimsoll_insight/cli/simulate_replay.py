@@ -23,7 +23,7 @@ from plimsoll_insight.cli.plotting import NoNumbers, plotting
 from plimsoll_insight.replay import messages, questions
 from plimsoll_insight.replay.deciding import Deciding
 from plimsoll_insight.replay.summary import TURNS, ReplayBy, Row, rows, worst_first
-from plimsoll_insight.replay.values import Fate, Span, Verdict
+from plimsoll_insight.replay.values import Fate, FigureRange, ReplayVerdict
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region.answers import Series
@@ -44,7 +44,7 @@ _FIGURES = (
 _LIMITS = Column("limits", wraps=True, drop=6)
 _COUNTS = (
     Column("disks", right=True, drop=7),
-    Column(Verdict.WORSE.value, right=True),
+    Column(ReplayVerdict.WORSE.value, right=True),
     Column("maybe_worse", head="MAYBE", right=True),
     Column("better", right=True, drop=5),
     Column("same", right=True, long=True),
@@ -105,10 +105,12 @@ class Replaying(RegionCommand, Listing):
         self.status = self.status or _status(fates)
         columns = _columns(by, several=several)
         if by is ReplayBy.DISK:
-            changing = [fate for fate in worst_first(fates) if fate.verdict is not Verdict.UNTOUCHED]
+            changing = [fate for fate in worst_first(fates) if fate.verdict is not ReplayVerdict.UNTOUCHED]
             cells = [_disk_cells(fate) for fate in changing]
         else:
-            cells = [_group_cells(row, by) for row in rows(fates, by) if row.disks > row.verdicts[Verdict.UNTOUCHED]]
+            cells = [
+                _group_cells(row, by) for row in rows(fates, by) if row.disks > row.verdicts[ReplayVerdict.UNTOUCHED]
+            ]
         if parsed_args.plot is not None:
             self._plot(parsed_args.plot, fates, ReplayBy.PROJECT if by is ReplayBy.DISK else by, columns, cells)
         return columns, cells[: parsed_args.top]
@@ -191,7 +193,7 @@ class Replaying(RegionCommand, Listing):
         figures = [
             (_name_of(row, by, several=several), row)
             for row in rows(fates, by)
-            if row.disks > row.verdicts[Verdict.UNTOUCHED]
+            if row.disks > row.verdicts[ReplayVerdict.UNTOUCHED]
         ]
         content = plots.render(path.suffix, "Replay of other limits", sentences, figures, table)
         files.save(path, content, PlimsollError)
@@ -214,9 +216,9 @@ class _Asking:
 
 def _status(fates: Iterable[Fate]) -> int:
     verdicts = {fate.verdict for fate in fates}
-    if verdicts & {Verdict.WORSE, Verdict.MAYBE_WORSE}:
+    if verdicts & {ReplayVerdict.WORSE, ReplayVerdict.MAYBE_WORSE}:
         return 2
-    return 5 if Verdict.UNKNOWN in verdicts else 0
+    return 5 if ReplayVerdict.UNKNOWN in verdicts else 0
 
 
 # --- cells
@@ -284,7 +286,8 @@ def _group_cells(row: Row, by: ReplayBy) -> list[object]:
         *(
             row.verdicts.get(verdict, 0)
             for verdict in (
-                Verdict.WORSE, Verdict.MAYBE_WORSE, Verdict.BETTER, Verdict.SAME, Verdict.UNTOUCHED, Verdict.UNKNOWN
+                ReplayVerdict.WORSE, ReplayVerdict.MAYBE_WORSE, ReplayVerdict.BETTER,
+                ReplayVerdict.SAME, ReplayVerdict.UNTOUCHED, ReplayVerdict.UNKNOWN
             )
         ),
         Shown(turns[:TURNS], "; ".join(turns[:TURNS]) + more or NOTHING),
@@ -297,7 +300,7 @@ def _group_cells(row: Row, by: ReplayBy) -> list[object]:
 
 
 def _figures(of: Fate | Row) -> Iterator[Shown]:
-    yield _number(of.at_limit_before, lambda value: messages.share_words(Span(value, value)))
+    yield _number(of.at_limit_before, lambda value: messages.share_words(FigureRange(value, value)))
     yield _span(of.at_limit, messages.share_words)
     yield _span(of.waited, messages.count_words)
     yield _span(of.longest, messages.wait_words)
@@ -305,7 +308,7 @@ def _figures(of: Fate | Row) -> Iterator[Shown]:
     yield _number(of.share_known, lambda value: f"{100 * value:.0f} %")
 
 
-def _span(span: Span | None, words: Any) -> Shown:
+def _span(span: FigureRange | None, words: Any) -> Shown:
     if span is None:
         return Shown(None, "?")
     high = None if span.high is None else _round(span.high)

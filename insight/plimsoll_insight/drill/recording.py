@@ -82,7 +82,7 @@ class ProbeJob:
 
 
 @frozen
-class Gap:
+class RecordingGap:
     source: str
     since: float
     until: float
@@ -111,7 +111,7 @@ class Recording:
     events: list[LogLine] = field(default_factory=list)
     changes: list[Note] = field(default_factory=list)
     marks: list[Note] = field(default_factory=list)
-    gaps: list[Gap] = field(default_factory=list)
+    gaps: list[RecordingGap] = field(default_factory=list)
     probed: list[ProbeJob] = field(default_factory=list)
     stores: list[int] = field(default_factory=list)
     ended: str | None = None
@@ -288,7 +288,7 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
         case {"store": size}:
             recording.stores.append(int(size))
         case {"gap": source, "since": since, "why": why}:
-            recording.gaps.append(Gap(str(source), float(since), time, str(why)))
+            recording.gaps.append(RecordingGap(str(source), float(since), time, str(why)))
         case {"end": how}:
             recording.ended = str(how)
         case _:

@@ -43,7 +43,7 @@ _WORDS: Mapping[Cause, str] = {
 
 
 @frozen(kw_only=True)
-class Case:
+class ExplainCase:
     """A server's disks, or one of them, in a time."""
 
     server: str
@@ -81,7 +81,7 @@ def _rank(group: Sequence[Explained]) -> tuple[bool, int]:
     return group[0][1].cause is Cause.UNKNOWN, -sum(len(diagnosis.slow) for _, diagnosis in group)
 
 
-def lines(case: Case, terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:
+def lines(case: ExplainCase, terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:
     """The cause of each group, the time line, what to run next, and the tenant's sentences."""
     for group in case.guilty or case.groups[:1]:
         yield from _cause_lines(case, group, terminal)
@@ -101,7 +101,7 @@ def lines(case: Case, terminal: Terminal, *, blocks: bool = True) -> Iterator[st
 # --- the cause
 
 
-def _cause_lines(case: Case, group: Sequence[Explained], terminal: Terminal) -> Iterator[str]:
+def _cause_lines(case: ExplainCase, group: Sequence[Explained], terminal: Terminal) -> Iterator[str]:
     cause, when = group[0][1].cause, _when(case, group)
     text = printable(_cause_words(case, group))
     both = f"{text}   {when}" if when else text
@@ -116,7 +116,7 @@ def _cause_lines(case: Case, group: Sequence[Explained], terminal: Terminal) -> 
     yield from texts
 
 
-def _cause_words(case: Case, group: Sequence[Explained]) -> str:
+def _cause_words(case: ExplainCase, group: Sequence[Explained]) -> str:
     """``web-29 was slow because of a NEIGHBOUR on node7: web-28 did 94 % of the node's requests``."""
     diagnosis, who = group[0][1], case.server
     if len(group) < len(case.disks) or len(case.disks) == 1:
@@ -148,7 +148,7 @@ def _cause_words(case: Case, group: Sequence[Explained]) -> str:
             return f"{who}: whether it was slow is UNKNOWN: {why}{_little_words(group)}"
 
 
-def _neighbour_words(case: Case, group: Sequence[Explained]) -> str:
+def _neighbour_words(case: ExplainCase, group: Sequence[Explained]) -> str:
     (disk, diagnosis), *_ = group
     one = max((each.neighbour for _, each in group if each.neighbour), key=lambda each: each.share)
     unit = "requests" if one.unit == "operations" else "bytes"
@@ -174,7 +174,7 @@ def _little_words(group: Sequence[Explained]) -> str:
     return words
 
 
-def _when(case: Case, group: Sequence[Explained]) -> str:
+def _when(case: ExplainCase, group: Sequence[Explained]) -> str:
     """``18:56–22:16 UTC (3 h 20 min)``; with its day where that is not the last one of the time."""
     begins = [diagnosis.slow[0].at - disk.evidence.seconds for disk, diagnosis in group if diagnosis.slow]
     ends = [diagnosis.slow[-1].at for _, diagnosis in group if diagnosis.slow]
@@ -191,14 +191,14 @@ def _when(case: Case, group: Sequence[Explained]) -> str:
 # --- what to do
 
 
-def _next(case: Case) -> Iterator[str]:
+def _next(case: ExplainCase) -> Iterator[str]:
     """The commands to run next, as they can be pasted."""
     for group in case.guilty:
         for disk, diagnosis in group:
             yield from _commands(case, disk, diagnosis)
 
 
-def _commands(case: Case, disk: ExplainedDisk, diagnosis: Diagnosis) -> Iterator[str]:
+def _commands(case: ExplainCase, disk: ExplainedDisk, diagnosis: Diagnosis) -> Iterator[str]:
     match diagnosis.cause:
         case Cause.LIMIT:
             limit = next((each.limit for each in diagnosis.slow if each.limit), None)

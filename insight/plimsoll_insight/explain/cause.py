@@ -65,7 +65,7 @@ from statistics import median
 
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace, idle
+from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle
 
 FACTOR = 3.0
 FLOOR = 0.010
@@ -132,7 +132,7 @@ class Diagnosis:
 
     cause: Cause
     unexplained: Unexplained | None
-    slow: tuple[Interval, ...]
+    slow: tuple[PassInterval, ...]
     """The intervals that have this cause."""
     all_slow: int
     known: int
@@ -140,7 +140,7 @@ class Diagnosis:
     neighbour: Neighbour | None = None
     """The one that is named most often; for the operator."""
     raised: tuple[str, ...] = ()
-    unread: tuple[Interval, ...] = ()
+    unread: tuple[PassInterval, ...] = ()
     """Without a reading, while requests may have waited."""
     verdicts: tuple[bool | None, ...] = ()
     """Of each interval, whether it was slow; None is unknown."""
@@ -152,7 +152,7 @@ def find(evidence: Evidence) -> Diagnosis:
     return replace(diagnosis, verdicts=tuple(is_slow for _, is_slow in verdicts))
 
 
-def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool | None]]]:
+def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[PassInterval, bool | None]]]:
     intervals, usual = evidence.intervals, evidence.usual
     around = _Around([each for each in intervals if _by_latency(each, usual) is False], usual)
     readings = around.without_overdue(intervals, evidence.seconds)
@@ -181,7 +181,7 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool 
             why = Unexplained.NOT_READ
         cause = Cause.UNKNOWN if why else Cause.NOT_SLOW
         return Diagnosis(cause, why, (), len(slow), certain, total, unread=unread), verdicts
-    of_cause: dict[Cause | Unexplained, list[Interval]] = {}
+    of_cause: dict[Cause | Unexplained, list[PassInterval]] = {}
     for each in slow:
         of_cause.setdefault(around.cause(each), []).append(each)
     first: Sequence[Cause | Unexplained] = (*Cause, *Unexplained)
@@ -197,15 +197,15 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[Interval, bool 
     return diagnosis, verdicts
 
 
-def _stands_still(verdicts: Sequence[tuple[Interval, bool | None]], usual: float | None) -> bool:
+def _stands_still(verdicts: Sequence[tuple[PassInterval, bool | None]], usual: float | None) -> bool:
     return bool(verdicts and verdicts[-1][1] and not _by_latency(verdicts[-1][0], usual))
 
 
 def _with_checks_soon(
-    around: _Around, verdicts: list[tuple[Interval, bool | None]], late: float
-) -> list[tuple[Interval, bool | None]]:
+    around: _Around, verdicts: list[tuple[PassInterval, bool | None]], late: float
+) -> list[tuple[PassInterval, bool | None]]:
     """Slow intervals without a cause have the checks of the next one of those that follow it which has a check."""
-    soon: Interval | None = None
+    soon: PassInterval | None = None
     for number in reversed(range(len(verdicts))):
         each, is_slow = verdicts[number]
         if not is_slow:
@@ -224,7 +224,7 @@ def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float
     return None if latency is None or (few and latency >= USUAL_OF_FEW) else latency
 
 
-def _node_still_from(intervals: Sequence[Interval]) -> int:
+def _node_still_from(intervals: Sequence[PassInterval]) -> int:
     """The first of the last intervals in which no guest on the node has requests, if it always had some before; else
     the number of all.
     """
@@ -237,7 +237,7 @@ def _node_still_from(intervals: Sequence[Interval]) -> int:
     return first if is_still else len(intervals)
 
 
-def _none_on_node(interval: Interval) -> bool:
+def _none_on_node(interval: PassInterval) -> bool:
     return (
         interval.operations == 0
         and not interval.paused
@@ -245,22 +245,22 @@ def _none_on_node(interval: Interval) -> bool:
     )
 
 
-def _time(interval: Interval) -> float:
+def _time(interval: PassInterval) -> float:
     return interval.at if interval.observed is None else interval.observed
 
 
-def _passes(intervals: Sequence[Interval]) -> int:
+def _passes(intervals: Sequence[PassInterval]) -> int:
     return len({_time(each) for each in intervals})
 
 
-def _by_latency(interval: Interval, usual: float | None) -> bool | None:
+def _by_latency(interval: PassInterval, usual: float | None) -> bool | None:
     """Whether it was slow; None is unknown."""
     if interval.share is not None and interval.share >= AT_LIMIT_RATIO:
         return True
     return None if _few(interval) or interval.latency is None or usual is None else _slow(interval.latency, usual)
 
 
-def _few(interval: Interval) -> bool:
+def _few(interval: PassInterval) -> bool:
     return interval.operations is not None and interval.operations < LEAST_RATE
 
 
@@ -279,9 +279,9 @@ class _Run(Enum):
     """As ``STOPPED``, by a person."""
 
 
-def _runs(intervals: Sequence[Interval], usual: float | None, late: float) -> Iterator[_Run]:
+def _runs(intervals: Sequence[PassInterval], usual: float | None, late: float) -> Iterator[_Run]:
     """Of each interval, of which run it is."""
-    before: list[Interval] = []
+    before: list[PassInterval] = []
     for each in intervals:
         many = _many([one for one in before if each.at - one.at <= late]) or 0.0
         hardly = each.operations is not None and each.operations < HARDLY * many and not _by_latency(each, usual)
@@ -294,7 +294,7 @@ def _runs(intervals: Sequence[Interval], usual: float | None, late: float) -> It
             yield _Run.UNREAD
 
 
-def _with_gaps(intervals: Sequence[Interval], kinds: list[_Run]) -> list[_Run]:
+def _with_gaps(intervals: Sequence[PassInterval], kinds: list[_Run]) -> list[_Run]:
     """Where the first reading after a gap shows that no requests ended, none ended in the gap."""
     for number in reversed(range(len(kinds) - 1)):
         gap = kinds[number] is _Run.UNREAD and not intervals[number].unanswered
@@ -303,12 +303,12 @@ def _with_gaps(intervals: Sequence[Interval], kinds: list[_Run]) -> list[_Run]:
     return kinds
 
 
-def _many(intervals: Sequence[Interval]) -> float | None:
+def _many(intervals: Sequence[PassInterval]) -> float | None:
     """The most operations: a stall that begins within an interval leaves that one fewer."""
     return max((each.operations for each in intervals if each.operations is not None), default=None)
 
 
-def _before(runs: Sequence[tuple[_Run, Sequence[Interval]]], late: float) -> Interval | None:
+def _before(runs: Sequence[tuple[_Run, Sequence[PassInterval]]], late: float) -> PassInterval | None:
     """The last interval of these, with the most operations of those just before it; those before a pause, of one."""
     if not runs:
         return None
@@ -319,7 +319,7 @@ def _before(runs: Sequence[tuple[_Run, Sequence[Interval]]], late: float) -> Int
     return replace(last, operations=_many([each for each in run if run[-1].at - each.at <= late]))
 
 
-def _began(before: Interval, run: Sequence[Interval]) -> float:
+def _began(before: PassInterval, run: Sequence[PassInterval]) -> float:
     """Since when surely no requests have ended: a few of the first intervals may be of before the stall."""
     none = next((number for number, each in enumerate(run) if each.read and not each.operations), 0)
     return _time(run[none - 1] if none and run[none - 1].read else before)
@@ -328,7 +328,7 @@ def _began(before: Interval, run: Sequence[Interval]) -> float:
 class _Around:
     """What is there while requests are not slow, to compare with."""
 
-    def __init__(self, calm: Sequence[Interval], usual: float | None) -> None:
+    def __init__(self, calm: Sequence[PassInterval], usual: float | None) -> None:
         self._usual = usual
         checks = Counter(check for each in calm for check in each.raised or ())
         self._always = {
@@ -344,7 +344,7 @@ class _Around:
                 rates.setdefault(key, []).append(rate)
         self._rates = {key: median(values) for key, values in rates.items() if len(values) >= LEAST_KNOWN}
 
-    def judge(self, intervals: Sequence[Interval], late: float) -> Iterator[tuple[Interval, bool | None]]:
+    def judge(self, intervals: Sequence[PassInterval], late: float) -> Iterator[tuple[PassInterval, bool | None]]:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
         what was without requests until then has it too.
         """
@@ -368,11 +368,11 @@ class _Around:
                 verdicts = [(each, is_slow if each.read else is_slow or None) for each, is_slow in verdicts]
             yield from ((each, True if each.unanswered and self.new(each) else is_slow) for each, is_slow in verdicts)
 
-    def _in_runs(self, intervals: Sequence[Interval], late: float) -> list[tuple[_Run, list[Interval]]]:
+    def _in_runs(self, intervals: Sequence[PassInterval], late: float) -> list[tuple[_Run, list[PassInterval]]]:
         kinds = iter(_with_gaps(intervals, [*_runs(intervals, self._usual, late)]))
         return [(kind, list(run)) for kind, run in groupby(intervals, key=lambda _: next(kinds))]
 
-    def may_stand_still(self, intervals: Sequence[Interval], late: float) -> bool:
+    def may_stand_still(self, intervals: Sequence[PassInterval], late: float) -> bool:
         """Whether no requests end any more, for the first time, and whether Ceph is well is unknown."""
         if not intervals or intervals[-1].operations != 0 or intervals[-1].raised is not None:
             return False
@@ -386,22 +386,22 @@ class _Around:
             and runs[-1][0] is _Run.STOPPED
         )
 
-    def without_overdue(self, intervals: Sequence[Interval], seconds: float) -> list[Interval]:
+    def without_overdue(self, intervals: Sequence[PassInterval], seconds: float) -> list[PassInterval]:
         """While a check is raised the last reading tells nothing once the next one is overdue."""
         passes = sorted({each.observed for each in intervals if each.observed is not None})
         apart = median(later - one for one, later in pairwise(passes)) if len(passes) > 1 else seconds
         most = OVERDUE * max(apart, seconds)
         return [
-            Interval(each.at, each.node, raised=each.raised, observed=each.observed, unanswered=each.unanswered)
+            PassInterval(each.at, each.node, raised=each.raised, observed=each.observed, unanswered=each.unanswered)
             if each.observed is not None and each.at - each.observed > most and self.new(each)
             else each
             for each in intervals
         ]
 
-    def unread(self, verdicts: Sequence[tuple[Interval, bool | None]]) -> Iterator[Interval]:
+    def unread(self, verdicts: Sequence[tuple[PassInterval, bool | None]]) -> Iterator[PassInterval]:
         """Without a reading while requests may have waited."""
-        after: Interval | None = None
-        intervals = list[Interval]()
+        after: PassInterval | None = None
+        intervals = list[PassInterval]()
         for each, is_slow in reversed(verdicts):
             if each.read:
                 after = each
@@ -411,14 +411,14 @@ class _Around:
                 intervals.append(each)
         yield from reversed(intervals)
 
-    def _slow_by_others(self, one: Interval | None, floor: float = FLOOR) -> bool:
+    def _slow_by_others(self, one: PassInterval | None, floor: float = FLOOR) -> bool:
         """Its requests took long, and not by its limit."""
         at_limit = one is not None and one.share is not None and one.share >= AT_LIMIT_RATIO
         return one is not None and not at_limit and not _few(one) and _slow(one.latency, self._usual, floor)
 
     def _without_reading(
-        self, before: Interval | None, run: Sequence[Interval], after: Interval | None, late: float
-    ) -> Iterator[tuple[Interval, bool | None]]:
+        self, before: PassInterval | None, run: Sequence[PassInterval], after: PassInterval | None, late: float
+    ) -> Iterator[tuple[PassInterval, bool | None]]:
         """``before`` and ``after`` are next to it: ``after`` compares with the reading of ``before``."""
         with_checks = [each for each in (*run, after) if each is not None and self.new(each)]
         has_waits = bool(before is not None and before.operations and self._slow_by_others(after))
@@ -432,12 +432,12 @@ class _Around:
 
     def _without_requests(
         self,
-        before: Interval | None,
-        run: Sequence[Interval],
-        following: Sequence[Interval],
+        before: PassInterval | None,
+        run: Sequence[PassInterval],
+        following: Sequence[PassInterval],
         late: float,
         never_rests: bool,
-    ) -> Iterator[tuple[Interval, bool | None]]:
+    ) -> Iterator[tuple[PassInterval, bool | None]]:
         """``before`` is the interval next to it, ``following`` are all after it."""
         after = following[0] if following else None
         had_requests = before is not None and bool(before.operations)
@@ -464,7 +464,7 @@ class _Around:
                 yield each, None if each.raised is None else False
 
     def _has_waits(
-        self, before: Interval, run: Sequence[Interval], following: Sequence[Interval], late: float
+        self, before: PassInterval, run: Sequence[PassInterval], following: Sequence[PassInterval], late: float
     ) -> bool | None:
         """Whether there were requests that did not end in the ``run``, as the ``following`` show, in which they end:
         the first one, and where hardly any ended in it, the next ones until many do.
@@ -502,7 +502,7 @@ class _Around:
         longer = took - number * CATCHING_UP * self._usual
         return True if took >= number * WAITED * self._usual and longer >= without else None
 
-    def cause(self, slow: Interval) -> Cause | Unexplained:
+    def cause(self, slow: PassInterval) -> Cause | Unexplained:
         if slow.share is not None and slow.share >= AT_LIMIT_RATIO:
             return Cause.LIMIT
         if self.new(slow):
@@ -518,11 +518,11 @@ class _Around:
             return Cause.LIMIT
         return Unexplained.BURSTS if usage >= PERHAPS_IN_BURSTS else Unexplained.ALONE
 
-    def new(self, slow: Interval) -> set[str]:
+    def new(self, slow: PassInterval) -> set[str]:
         """The checks that are not raised always."""
         return set(slow.raised or ()) - self._always
 
-    def dominant(self, slow: Interval) -> Neighbour | None:
+    def dominant(self, slow: PassInterval) -> Neighbour | None:
         own = {"operations": slow.operations, "bytes": slow.bytes}
         candidates = [
             one

@@ -35,7 +35,7 @@ def idle(place: SharedPlace, unit: str) -> Neighbour:
 
 
 @frozen
-class Interval:
+class PassInterval:
     """The averages of the last pass before a time (seconds since 1970)."""
 
     at: float
@@ -89,7 +89,7 @@ class Evidence:
 
     seconds: float
     """The length of an interval."""
-    intervals: tuple[Interval, ...]
+    intervals: tuple[PassInterval, ...]
     """From its first to its last sign of life, without gaps: what is missing is an interval of nothing known."""
     usual: float | None = None
     """What a request of a disk of its volume type usually takes, in seconds."""

@@ -12,7 +12,7 @@ from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
-from plimsoll_insight.explain.evidence import Interval, SharedPlace
+from plimsoll_insight.explain.evidence import PassInterval, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 from plimsoll_monitoring.region.messages import percent, seconds_words
 
@@ -192,7 +192,7 @@ def _change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
         return f"{dict(before)} → {dict(after)}"
 
 
-def limit_words(slow: Sequence[Interval]) -> str:
+def limit_words(slow: Sequence[PassInterval]) -> str:
     """``its 3,000 IOPS``: the limit that was used up most often."""
     limits = Counter((each.limit, each.allowed) for each in slow if each.limit)
     if not limits:
@@ -206,12 +206,12 @@ def limit_words(slow: Sequence[Interval]) -> str:
     return f"its {short_limits(Limits.from_mapping({limit: round(amount)}))}"
 
 
-def idle(intervals: Sequence[Interval]) -> bool:
+def idle(intervals: Sequence[PassInterval]) -> bool:
     """Without a request wherever that is known."""
     return {bool(each.operations) for each in intervals if each.operations is not None} == {False}
 
 
-def _load_words(intervals: Sequence[Interval]) -> str:
+def _load_words(intervals: Sequence[PassInterval]) -> str:
     if idle(intervals):
         return "load: no requests"
     shares = [each.share for each in intervals if each.share is not None]
@@ -270,7 +270,7 @@ def _unread_lines(disk: ExplainedDisk, diagnosis: Diagnosis) -> Iterator[str]:
             yield f"{words}: {plural(len(intervals), 'interval')} {when}{more}"
 
 
-def _cluster_words(intervals: Sequence[Interval]) -> str:
+def _cluster_words(intervals: Sequence[PassInterval]) -> str:
     answers = [each for each in intervals if each.raised is not None]
     if not answers:
         return "cluster: health unknown"

@@ -20,9 +20,9 @@ from plimsoll_agent.monitor.usage_history import PastPass
 from plimsoll_agent.terminal.moments import Window
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
-from plimsoll_insight.explain.answer import Case
+from plimsoll_insight.explain.answer import ExplainCase
 from plimsoll_insight.explain.cause import LEAST_OF_NODE, Diagnosis, Unexplained, usual_of
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace, idle
+from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
 from plimsoll_insight.explain.questions import ExplainedDisk
 from plimsoll_insight.explain.serialize import disk_data
@@ -89,7 +89,7 @@ def evidence(
     What is usual is the lower quartile over all of these passes, as for the region: the median disk of its type here.
     """
     alike = {key for key, name in types.items() if name == disk.volume_type} | {disk.key}
-    medians, numbers, readings = list[float](), list[int](), list[Interval]()
+    medians, numbers, readings = list[float](), list[int](), list[PassInterval]()
     for one in past:
         waits = [each.latency for key, each in one.disks.items() if key in alike and each.latency is not None]
         if waits:
@@ -108,29 +108,29 @@ def evidence(
     for late in range(
         1, min(int((window.until.timestamp() - intervals[-1].at) / seconds), _MOST_MISSING) if intervals else 0
     ):
-        intervals.append(Interval(readings[-1].at + late * seconds))
+        intervals.append(PassInterval(readings[-1].at + late * seconds))
     return Evidence(seconds, tuple(intervals), usual_of(usual, numbers, LEAST_OF_NODE))
 
 
-def _without_gaps(readings: Sequence[Interval], seconds: float) -> Iterator[Interval]:
+def _without_gaps(readings: Sequence[PassInterval], seconds: float) -> Iterator[PassInterval]:
     """With intervals of which nothing is known where there was no pass."""
     for each, later in pairwise(readings):
         yield each
         for number in range(1, min(round((later.at - each.at) / seconds), _MOST_MISSING)):
-            yield Interval(each.at + number * seconds)
+            yield PassInterval(each.at + number * seconds)
     yield from readings[-1:]
 
 
-def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> Interval:
+def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> PassInterval:
     own, actual = one.disks.get(disk.key), disk.actual
     is_hung, is_paused = disk.guest.uuid in one.unanswered, disk.guest.uuid in one.paused
     if own is None:
-        return Interval(one.at.timestamp(), unanswered=is_hung, paused=is_paused)
+        return PassInterval(one.at.timestamp(), unanswered=is_hung, paused=is_paused)
     others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
     waits = [each.latency for each in others.values() if each.latency is not None]
     of_type = [each.latency for key, each in others.items() if key in alike and each.latency is not None]
     rates = {unit: {key: getattr(each, unit) for key, each in one.disks.items()} for unit in metrics.UNITS}
-    return Interval(
+    return PassInterval(
         one.at.timestamp(),
         operations=own.operations,
         bytes=own.bytes,
@@ -180,10 +180,10 @@ def lines(facts: NodeEvidence) -> Iterator[str]:
     yield f"With Ceph's health, the pool and other nodes: plimsoll region explain {guest} {facts.window.options}"
 
 
-def case_of(facts: NodeEvidence) -> Case:
+def case_of(facts: NodeEvidence) -> ExplainCase:
     """For the answer, which stands before ``lines``."""
     disk = facts.explained
-    return Case(
+    return ExplainCase(
         server=_names(facts).get(disk.guest_uuid) or facts.guest_name,
         disks=((disk, facts.diagnosis),),
         window=facts.window,

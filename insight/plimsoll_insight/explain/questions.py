@@ -13,11 +13,11 @@ from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
-from plimsoll_insight.explain.evidence import Evidence, Interval, LimitChange, Neighbour, SharedPlace, idle
-from plimsoll_monitoring.promql import Selection, any_of, braces, each, equal, increase, quote, selector
-from plimsoll_monitoring.region.answers import Ask, Line, NodeKey, Series, key_of, label
+from plimsoll_insight.explain.evidence import Evidence, LimitChange, Neighbour, PassInterval, SharedPlace, idle
+from plimsoll_monitoring.promql import SeriesSelection, any_of, braces, each, equal, increase, quote, selector
+from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, TimeSeries, key_of, label
 
-Over = Callable[[str], Sequence[Line]]
+Over = Callable[[str], Sequence[TimeSeries]]
 """Asks for the values of the whole time, at the steps. Raises ``PlimsollError``."""
 
 SLOW_CHECKS = ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FULL", "OSD_DOWN", "OSD_*_DOWN")
@@ -103,7 +103,7 @@ class ExplainedDisk:
 # --- which guest
 
 
-def guests(ask: Ask, selection: Selection, term: str, seconds: int) -> list[FoundGuest]:
+def guests(ask: Ask, selection: SeriesSelection, term: str, seconds: int) -> list[FoundGuest]:
     """The servers that a UUID, a volume's ID or a name stands for, by the first of these that finds one: tenants
     choose names. Of each the facts of a node of now, if there is one. Raises ``PlimsollError``.
     """
@@ -131,7 +131,7 @@ def _guest(series: Series) -> FoundGuest:
     )
 
 
-def _last(metric: str, selection: Selection, name: str, values: Sequence[str], seconds: int) -> str:
+def _last(metric: str, selection: SeriesSelection, name: str, values: Sequence[str], seconds: int) -> str:
     return f"last_over_time({metric}{selection.matchers(any_of(name, values))}[{seconds}s])"
 
 
@@ -139,18 +139,24 @@ def _last(metric: str, selection: Selection, name: str, values: Sequence[str], s
 
 
 def disks(
-    ask: Ask, over: Over, selection: Selection, guest: FoundGuest, volume: str | None, now: float, span: StepSpan
+    ask: Ask,
+    over: Over,
+    selection: SeriesSelection,
+    guest: FoundGuest,
+    volume: str | None,
+    now: float,
+    span: StepSpan,
 ) -> tuple[list[ExplainedDisk], list[Stay]]:
     """The guest's disks, or the one with this volume; and where the guest was. Raises ``PlimsollError``."""
     region = equal("region", guest.region) if guest.region else ""
-    own = Selection(nodes=selection.nodes).matchers(equal("uuid", guest.uuid), region)
+    own = SeriesSelection(nodes=selection.nodes).matchers(equal("uuid", guest.uuid), region)
     times = span.times(now)
     info = over(each(metrics.DISK_INFO, own, *_DISK, "volume", "volume_type", *_PLACE))
     at_node = _where(info, times)
     stays = _stays(at_node)
     if not stays:
         return [], []
-    targets: dict[str, Line] = {}
+    targets: dict[str, TimeSeries] = {}
     for line in sorted(info, key=lambda line: max(line.values)):
         if volume is None or label(line, "volume") == volume:
             targets[label(line, "target_device")] = line
@@ -181,7 +187,7 @@ def disks(
     return explanations, stays
 
 
-def _where(info: Iterable[Line], times: Sequence[float]) -> dict[float, NodeKey]:
+def _where(info: Iterable[TimeSeries], times: Sequence[float]) -> dict[float, NodeKey]:
     """By time the node; of two that have the guest the later one, since the last metrics of the old one stay."""
     times_of: dict[NodeKey, set[float]] = defaultdict(set)
     for line in info:
@@ -210,7 +216,7 @@ class _Own:
     """What is measured of the guest's own disks."""
 
     def __init__(self, over: Over, own: str, stays: Sequence[Stay], step: int) -> None:
-        nodes = Selection(region=stays[0].node[0] or None).matchers(
+        nodes = SeriesSelection(region=stays[0].node[0] or None).matchers(
             any_of("instance", sorted({stay.node[1] for stay in stays}))
         )
         self._observed = _by_node(over(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)))
@@ -231,10 +237,10 @@ class _Own:
         self._reverted = _by_disk(over(each(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, own, *_DISK)))
         self._held = over(each(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS, own, *_DISK))
 
-    def at(self, target: str, node: NodeKey | None, at: float) -> Interval:
+    def at(self, target: str, node: NodeKey | None, at: float) -> PassInterval:
         read_at = None if node is None else self._observed.get(node, {}).get(at)
         if node is None or read_at is None or at - read_at >= STALE:
-            return Interval(at)
+            return PassInterval(at)
         key = node, target
         shares = {
             label(line, "parameter"): line.values[at]
@@ -243,7 +249,7 @@ class _Own:
         }
         limit = max(shares, key=lambda name: shares[name], default=None)
         limits = self._set(key, at) or {}
-        return Interval(
+        return PassInterval(
             at,
             node[1],
             operations=_value(self._rates["operations"], key, at),
@@ -317,7 +323,7 @@ class _Around:
         by = "region, instance"
         self._of_node = _by_node(over(f"quantile by ({by}) (0.5, {latency})"))
         self._of_node_disks = _by_node(over(f"count by ({by}) ({latency})"))
-        self._on_node: dict[str, list[Line]] = {}
+        self._on_node: dict[str, list[TimeSeries]] = {}
         self._node_sum: dict[str, dict[NodeKey, Mapping[float, float]]] = {}
         for unit in metrics.UNITS:
             name, labels = metrics.DISK_AVERAGE[unit], (*_DISK, "direction")
@@ -325,7 +331,7 @@ class _Around:
             self._on_node[unit] = list(over(busiest))
             self._node_sum[unit] = _by_node(over(f"sum by ({by}) ({each(name, every, *labels)})"))
         self._types: dict[str, tuple[Mapping[float, float], Mapping[float, float], float | None]] = {}
-        self._pools: dict[tuple[str, str], Mapping[str, tuple[list[Line], Mapping[float, float]]]] = {}
+        self._pools: dict[tuple[str, str], Mapping[str, tuple[list[TimeSeries], Mapping[float, float]]]] = {}
         self._health: dict[str, Callable[[float], tuple[str, ...] | None]] = {}
 
     def usual(self, volume_type: str) -> float | None:
@@ -344,14 +350,14 @@ class _Around:
             )
         return self._types[volume_type]
 
-    def of(self, facts: Line) -> Callable[[Interval], Interval]:
+    def of(self, facts: TimeSeries) -> Callable[[PassInterval], PassInterval]:
         """Adds what was around a disk with these labels."""
         medians, counts, _ = self._of_type(label(facts, "volume_type"))
         place = label(facts, "cluster"), label(facts, "pool")
         pools, checks = self._pool(*place), self._checks(place[0])
         region = key_of(facts)[0]
 
-        def add(one: Interval) -> Interval:
+        def add(one: PassInterval) -> PassInterval:
             disks = _whole(counts.get(one.at))
             # Of a disk that is alone it would be its own.
             of_type = None if disks == 1 else _finite(medians.get(one.at))
@@ -369,7 +375,7 @@ class _Around:
         return add
 
     def _neighbours(
-        self, node: NodeKey, pools: Mapping[str, tuple[list[Line], Mapping[float, float]]], at: float
+        self, node: NodeKey, pools: Mapping[str, tuple[list[TimeSeries], Mapping[float, float]]], at: float
     ) -> Iterator[Neighbour]:
         for unit in metrics.UNITS:
             on_node = [line for line in self._on_node[unit] if key_of(line) == node]
@@ -391,7 +397,7 @@ class _Around:
                 if whole is not None and not busy and (rates or place is SharedPlace.NODE):
                     yield idle(place, unit)
 
-    def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[Line], Mapping[float, float]]]:
+    def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[TimeSeries], Mapping[float, float]]]:
         if (cluster, pool) not in self._pools:
             matchers = braces(self._region, equal("cluster", cluster), equal("pool", pool))
             by_unit = {}
@@ -404,7 +410,7 @@ class _Around:
             self._pools[cluster, pool] = by_unit
         return self._pools[cluster, pool]
 
-    def _is_of(self, line: Line, cluster: str) -> bool:
+    def _is_of(self, line: TimeSeries, cluster: str) -> bool:
         """Whether Ceph's mgr tells it of this cluster; a site may name regions by a label ``cluster``."""
         if label(line, "cluster"):
             return label(line, "cluster") == cluster
@@ -456,7 +462,7 @@ def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> di
     others = sorted(set(uuids))
     if not others:
         return {}
-    answer = ask(_last(metrics.GUEST_INFO, Selection(region=guest.region or None), "uuid", others, seconds))
+    answer = ask(_last(metrics.GUEST_INFO, SeriesSelection(region=guest.region or None), "uuid", others, seconds))
     return {label(series, "uuid"): label(series, "server") or label(series, "domain") for series in answer}
 
 
@@ -476,22 +482,22 @@ def _tells(check: str) -> bool:
     return any(fnmatchcase(check, pattern) for pattern in SLOW_CHECKS)
 
 
-def _by_disk(lines: Iterable[Line]) -> dict[tuple[NodeKey, str], Mapping[float, float]]:
+def _by_disk(lines: Iterable[TimeSeries]) -> dict[tuple[NodeKey, str], Mapping[float, float]]:
     return {(key_of(line), label(line, "target_device")): line.values for line in lines}
 
 
-def _lines_by_disk(lines: Iterable[Line]) -> dict[tuple[NodeKey, str], list[Line]]:
-    by_disk: dict[tuple[NodeKey, str], list[Line]] = defaultdict(list)
+def _lines_by_disk(lines: Iterable[TimeSeries]) -> dict[tuple[NodeKey, str], list[TimeSeries]]:
+    by_disk: dict[tuple[NodeKey, str], list[TimeSeries]] = defaultdict(list)
     for line in lines:
         by_disk[key_of(line), label(line, "target_device")].append(line)
     return by_disk
 
 
-def _by_node(lines: Iterable[Line]) -> dict[NodeKey, Mapping[float, float]]:
+def _by_node(lines: Iterable[TimeSeries]) -> dict[NodeKey, Mapping[float, float]]:
     return {key_of(line): line.values for line in lines}
 
 
-def _only(lines: Sequence[Line]) -> Mapping[float, float]:
+def _only(lines: Sequence[TimeSeries]) -> Mapping[float, float]:
     return lines[0].values if lines else {}
 
 

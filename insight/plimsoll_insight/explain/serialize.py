@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import Diagnosis
-from plimsoll_insight.explain.evidence import Interval
+from plimsoll_insight.explain.evidence import PassInterval
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 
 
@@ -76,7 +76,7 @@ def disk_data(disk: ExplainedDisk, diagnosis: Diagnosis, names: Mapping[str, str
     }
 
 
-def _interval(one: Interval) -> dict[str, object]:
+def _interval(one: PassInterval) -> dict[str, object]:
     return {
         "at": _time(one.at),
         "node": one.node,

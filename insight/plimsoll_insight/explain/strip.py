@@ -31,7 +31,7 @@ _STEPS = (
 )
 
 
-class Mark(Enum):
+class StripMark(Enum):
     """How a disk was in a part of the time: the character, in ASCII too, the word, and the state with its colour."""
 
     USUAL = ("·", ".", "usual", "")
@@ -47,12 +47,12 @@ class Mark(Enum):
 
 
 @frozen
-class Part:
+class StripPart:
     """An interval of a row."""
 
     begin: float
     end: float
-    mark: Mark
+    mark: StripMark
 
 
 @frozen
@@ -60,21 +60,21 @@ class DiskStrip:
     """A disk, its intervals, and figures beside them."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[StripPart, ...]
     figures: str = ""
 
 
-def parts(evidence: Evidence, diagnosis: Diagnosis) -> tuple[Part, ...]:
+def parts(evidence: Evidence, diagnosis: Diagnosis) -> tuple[StripPart, ...]:
     return tuple(
-        Part(each.at - evidence.seconds, each.at, _mark(is_slow, each.share))
+        StripPart(each.at - evidence.seconds, each.at, _mark(is_slow, each.share))
         for each, is_slow in zip(evidence.intervals, diagnosis.verdicts, strict=True)
     )
 
 
-def _mark(is_slow: bool | None, share: float | None) -> Mark:
+def _mark(is_slow: bool | None, share: float | None) -> StripMark:
     if not is_slow:
-        return Mark.UNKNOWN if is_slow is None else Mark.USUAL
-    return Mark.AT_LIMIT if share is not None and share >= AT_LIMIT_RATIO else Mark.SLOW
+        return StripMark.UNKNOWN if is_slow is None else StripMark.USUAL
+    return StripMark.AT_LIMIT if share is not None and share >= AT_LIMIT_RATIO else StripMark.SLOW
 
 
 def lines(rows: Sequence[DiskStrip], terminal: Terminal, *, blocks: bool = True) -> Iterator[str]:
@@ -100,19 +100,19 @@ def lines(rows: Sequence[DiskStrip], terminal: Terminal, *, blocks: bool = True)
         beside = f"  {row.figures}" if has_figures and row.figures else ""
         yield f"{name}{' ' * (margin - cell_len(name))}{bar}{beside}".rstrip()
     marks_there = {mark for marks in cells for mark in marks}
-    legend = (f"{_toned(mark, 1, terminal, blocks=blocks)} {mark.word}" for mark in Mark if mark in marks_there)
+    legend = (f"{_toned(mark, 1, terminal, blocks=blocks)} {mark.word}" for mark in StripMark if mark in marks_there)
     yield " " * margin + "  ".join(legend)
 
 
-def _toned(mark: Mark | None, number: int, terminal: Terminal, *, blocks: bool) -> str:
+def _toned(mark: StripMark | None, number: int, terminal: Terminal, *, blocks: bool) -> str:
     if mark is None:
         return " " * number
     return terminal.toned((mark.block if blocks else mark.plain) * number, mark.tone)
 
 
-def _cells(row: Sequence[Part], begin: float, step: float, width: int) -> list[Mark | None]:
+def _cells(row: Sequence[StripPart], begin: float, step: float, width: int) -> list[StripMark | None]:
     """Of each cell the worst: a part is in the cells whose middle it covers, and in that of its own middle."""
-    numbers: list[dict[Mark, float]] = [{} for _ in range(width)]
+    numbers: list[dict[StripMark, float]] = [{} for _ in range(width)]
     for part in row:
         first = math.ceil((part.begin - begin) / step - 0.5)
         last = math.ceil((part.end - begin) / step - 0.5) - 1
@@ -122,11 +122,11 @@ def _cells(row: Sequence[Part], begin: float, step: float, width: int) -> list[M
     return [_worst(each) for each in numbers]
 
 
-def _worst(numbers: dict[Mark, float]) -> Mark | None:
-    slow = [mark for mark in (Mark.SLOW, Mark.AT_LIMIT) if mark in numbers]
+def _worst(numbers: dict[StripMark, float]) -> StripMark | None:
+    slow = [mark for mark in (StripMark.SLOW, StripMark.AT_LIMIT) if mark in numbers]
     if slow:
         return max(slow, key=lambda mark: numbers[mark])
-    return next((mark for mark in (Mark.UNKNOWN, Mark.USUAL) if mark in numbers), None)
+    return next((mark for mark in (StripMark.UNKNOWN, StripMark.USUAL) if mark in numbers), None)
 
 
 def _scale(begin: float, step: float, width: int) -> str:

@@ -9,7 +9,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.failures import Failure
 from plimsoll_insight.forecast.ranges import Range, add, exactly, least, ratio, rising, times
-from plimsoll_insight.forecast.recovery import Pace, per_second
+from plimsoll_insight.forecast.recovery import RecoveryPace, per_second
 
 
 @frozen(kw_only=True)
@@ -164,15 +164,15 @@ def _elsewhere(failure: Failure, inputs: Inputs) -> dict[str, Range]:
         sleep, places = inputs.recovery_sleep or exactly(0.0), inputs.max_backfills or exactly(1.0)
         # Each group takes a place of its primary, and one of each of its other OSDs. Where each takes what is free,
         # half of the most are under way at least.
-        fast = Pace(2 * inputs.object_latency.low, sleep.low, inputs.recovery_active.high, places.high)
-        slow = Pace(2 * inputs.object_latency.high, sleep.high, inputs.recovery_active.low, places.low)
+        fast = RecoveryPace(2 * inputs.object_latency.low, sleep.low, inputs.recovery_active.high, places.high)
+        slow = RecoveryPace(2 * inputs.object_latency.high, sleep.high, inputs.recovery_active.low, places.low)
         bounds["settings"] = times(
             exactly(failure.left), Range(_of_each(slow, inputs.copies.high) / 2, _of_each(fast, inputs.copies.low))
         )
     return bounds
 
 
-def _of_each(pace: Pace, copies: float) -> float:
+def _of_each(pace: RecoveryPace, copies: float) -> float:
     """Objects a second of each OSD, at most, where all recover."""
     return min(pace.places / max(copies - 1, 1) * pace.rate(1), pace.rate(int(pace.places)))
 
@@ -193,8 +193,8 @@ def _by_settings(failure: Failure, inputs: Inputs, active: Range, whole: Range) 
     except _Lacking:
         missing = failure.objects or exactly(1.0)
     sleep, places = inputs.recovery_sleep or exactly(0.0), inputs.max_backfills or exactly(1.0)
-    fast = Pace(2 * whole.low, sleep.low, active.high, places.high)
-    slow = Pace(2 * whole.high, sleep.high, active.low, places.low)
+    fast = RecoveryPace(2 * whole.low, sleep.low, active.high, places.high)
+    slow = RecoveryPace(2 * whole.high, sleep.high, active.low, places.low)
     # More missing objects may leave the OSDs that returned out of their groups, which is slower or faster.
     rates = [
         per_second(failure.recovering, max(objects, 1.0), pace)

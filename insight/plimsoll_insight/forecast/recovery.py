@@ -45,7 +45,7 @@ class PlacementGroup:
 
 
 @frozen
-class Pace:
+class RecoveryPace:
     """Of every OSD; seconds."""
 
     each: float
@@ -61,7 +61,7 @@ class Pace:
         return min(under_way, 1 / self.sleep) if self.sleep else under_way
 
 
-def seconds(groups: Sequence[PlacementGroup], objects: float, pace: Pace) -> float:
+def seconds(groups: Sequence[PlacementGroup], objects: float, pace: RecoveryPace) -> float:
     """Until all ``objects``, spread over the groups by their parts, are recovered."""
     places = max(int(pace.places), 1)
     queues: dict[int, deque[int]] = {}
@@ -117,7 +117,7 @@ def evenly(losses: int, stay: int | None, copies: int, groups: int) -> list[Plac
     return layout
 
 
-def per_second(groups: Sequence[PlacementGroup], objects: float, pace: Pace) -> float:
+def per_second(groups: Sequence[PlacementGroup], objects: float, pace: RecoveryPace) -> float:
     """Objects a second, on average over the whole recovery."""
     took = seconds(groups, objects, pace)
     return objects / took if took else math.inf

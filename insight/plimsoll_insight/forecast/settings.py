@@ -30,7 +30,7 @@ class UnreadableSettings(PlimsollError):
 
 
 @frozen
-class Osd:
+class OsdSettings:
     """What it has in force, and what is known of its device."""
 
     values: Values
@@ -81,7 +81,7 @@ class Osd:
         return _number(self.values, name)
 
 
-def known_by(osds: Sequence[Osd], groups: Range | None) -> Inputs:
+def known_by(osds: Sequence[OsdSettings], groups: Range | None) -> Inputs:
     """What these OSDs have, as ranges. Raises ``UnreadableSettings``."""
     inputs = Inputs(
         recovery_active=over(osd.active for osd in osds),
@@ -128,14 +128,14 @@ def values(text: str, of: str) -> Values:
         raise UnreadableSettings(f"ceph config show-with-defaults {of}: not the JSON that it prints") from error
 
 
-def osd(text: str, metadata: str, number: int) -> Osd:
+def osd(text: str, metadata: str, number: int) -> OsdSettings:
     """Of ``ceph config show-with-defaults osd.N`` and ``ceph osd metadata N``. Raises ``UnreadableSettings``."""
     try:
         document: Mapping[str, Any] = json.loads(metadata)
         turns = [str(document[name]) == "1" for name in ("rotational", "journal_rotational")]
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableSettings(f"ceph osd metadata {number}: not the JSON that it prints") from error
-    return Osd(values(text, f"osd.{number}"), *turns)
+    return OsdSettings(values(text, f"osd.{number}"), *turns)
 
 
 @frozen

@@ -25,7 +25,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.records import DIRECTIONS, Ints, RecordReader, Records, Unread
 from plimsoll_insight.hist.scale import SCALES, Floats, Scale
-from plimsoll_insight.hist.sources import Source, is_of_client
+from plimsoll_insight.hist.sources import LogSource, is_of_client
 from plimsoll_probes.model.histogram import Histogram
 
 _LATE = 1.5
@@ -58,7 +58,7 @@ class FlowWindows:
 
 
 @dataclass(frozen=True)
-class Extent:
+class LogExtent:
     """What a first look at a file tells."""
 
     first_ms: int
@@ -98,14 +98,14 @@ class NoHistograms(UnreadableLog, CannotTell):
     """A file was read, and there is no histogram in it that is understood."""
 
 
-def survey(source: Source) -> Extent:
+def survey(source: LogSource) -> LogExtent:
     """Raises ``NoHistograms``, and ``UnreadableLog`` where the file cannot be read."""
     if source.path.suffix == ".fz":
         raise NoHistograms(f"{_name(source)}: {_INFLATE.format(_name(source))}")
     if _is_json(source):
         flows, runtime = _json(source)
         present = frozenset(flow.direction for flow in flows)
-        return Extent(0, runtime, runtime, frozenset({_whole()}), (), Unread(), present)
+        return LogExtent(0, runtime, runtime, frozenset({_whole()}), (), Unread(), present)
     first = last = None
     scales: set[Scale] = set()
     directions: set[int] = set()
@@ -134,7 +134,7 @@ def survey(source: Source) -> Extent:
     if first is None or last is None:
         why = damages[0] if damages else "no row of a histogram log in it; fio writes them with write_hist_log"
         raise NoHistograms(f"{_name(source)}: {why}")
-    return Extent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
+    return LogExtent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
                   frozenset(directions), is_ordered, "".join(damages),
                   proof is not None and proof.is_proven, proof is not None and proof.is_open)  # fmt: skip
 
@@ -200,7 +200,7 @@ class _Differences:
 class Log:
     """The requests of a file, from one part of the time to the next: what lies before is not parsed again."""
 
-    def __init__(self, source: Source, extent: Extent) -> None:
+    def __init__(self, source: LogSource, extent: LogExtent) -> None:
         self._source, self._extent = source, extent
         start = extent.begin_ms
         self._begin = _Mark(float("-inf"), 0, tuple(_State(start, rows) for rows in extent.rows))
@@ -275,7 +275,7 @@ def _copies(states: Iterable[_State]) -> tuple[_State, ...]:
 
 
 def _windows(
-    records: Records, direction: int, rows: Ints, state: _State, interval: int, source: Source
+    records: Records, direction: int, rows: Ints, state: _State, interval: int, source: LogSource
 ) -> Iterator[FlowWindows]:
     end = records.time_ms[rows].astype(np.float64)
     previous = max(state.end_ms, end[0] - interval) if state.is_first else state.end_ms
@@ -363,7 +363,7 @@ _DOCUMENT = re.compile(r"^[ \t]*\{", re.MULTILINE)
 _DIRECTORY_OF_JSON = 64 << 10
 
 
-def _is_json(source: Source) -> bool:
+def _is_json(source: LogSource) -> bool:
     with opened(source.path, lambda _: None) as stream:
         begin = stream.read(_DIRECTORY_OF_JSON)
     if ".json" in source.path.suffixes or begin.lstrip().startswith(b"{"):
@@ -372,7 +372,7 @@ def _is_json(source: Source) -> bool:
     return _DOCUMENT.search(begin.decode("utf-8", "replace")) is not None or b'"fio version"' in begin
 
 
-def _json(source: Source) -> tuple[list[FlowWindows], int]:
+def _json(source: LogSource) -> tuple[list[FlowWindows], int]:
     """The requests of all jobs, and how long they ran in ms. Raises ``UnreadableLog``."""
     with opened(source.path) as stream:
         text = stream.read(_JSON_MOST + 1)
@@ -450,7 +450,7 @@ def _flows_of(document: Mapping[str, Any]) -> tuple[list[FlowWindows], int]:
     return flows, longest
 
 
-def _name(source: Source) -> str:
+def _name(source: LogSource) -> str:
     return printable(str(source.path))
 
 

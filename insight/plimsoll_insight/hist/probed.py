@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll_insight.hist.flows import Extent, FlowWindows, of_histogram
+from plimsoll_insight.hist.flows import FlowWindows, LogExtent, of_histogram
 from plimsoll_insight.hist.records import DIRECTIONS, Unread
 from plimsoll_insight.hist.scale import SCALES
-from plimsoll_insight.hist.study import Part
+from plimsoll_insight.hist.study import StudyPart
 from plimsoll_probes.model.histogram import BUCKETS
 from plimsoll_probes.model.result import ProbeResult
 
 
-def part_of(result: ProbeResult) -> Part | None:
+def part_of(result: ProbeResult) -> StudyPart | None:
     """None where no request completed."""
     measurement = result.measured
     if measurement is None or not measurement.operations:
@@ -28,6 +28,6 @@ def part_of(result: ProbeResult) -> Part | None:
     directions = frozenset(
         DIRECTIONS.index(direction) for direction, flow in measurement.flows if flow.latency.buckets
     )
-    extent = Extent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), (), Unread(), directions)
+    extent = LogExtent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), (), Unread(), directions)
     subject = result.subject
-    return Part(f"result {result.id}", subject.guest_name, subject.volume_type or "", extent, 0, flows)
+    return StudyPart(f"result {result.id}", subject.guest_name, subject.volume_type or "", extent, 0, flows)

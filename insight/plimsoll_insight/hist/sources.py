@@ -24,7 +24,7 @@ _JSON = re.compile(r"(?P<guest>.*)\.json(?:\.gz|\.zst)?", re.DOTALL)
 
 
 @frozen
-class Source:
+class LogSource:
     """One file. Times in it begin at ``offset_ms``."""
 
     path: Path
@@ -43,7 +43,7 @@ class FileChoice:
     """A shell pattern, and by how much the times of its files are moved."""
 
 
-def sources(paths: Iterable[Path], choice: FileChoice) -> list[Source]:
+def sources(paths: Iterable[Path], choice: FileChoice) -> list[LogSource]:
     """A file is taken as it is. Of a directory, what has the name of a histogram log; JSON only where there is none,
     since fio tells of the same requests in both; ``lat`` and ``slat`` only where there is no ``clat`` of them.
 
@@ -138,10 +138,10 @@ def _guest(path: Path, top: Path) -> str:
     return (match and match["guest"]) or path.name
 
 
-def _source(path: Path, guest: str, choice: FileChoice) -> Source:
+def _source(path: Path, guest: str, choice: FileChoice) -> LogSource:
     def matches(pattern: str) -> bool:
         return fnmatchcase(guest, pattern) or fnmatchcase(path.name, pattern)
 
     group = next((name for name, pattern in choice.groups.items() if matches(pattern)), "others")
     offset = next((shift for pattern, shift in choice.offsets_ms.items() if matches(pattern)), 0)
-    return Source(path, guest, group, offset)
+    return LogSource(path, guest, group, offset)

@@ -12,7 +12,7 @@ from statistics import median
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.hist.flows import Extent, FlowWindows
+from plimsoll_insight.hist.flows import FlowWindows, LogExtent
 from plimsoll_insight.hist.percentiles import ALL as TOGETHER
 from plimsoll_insight.hist.percentiles import WAITED, PercentileInterval, bucket_from, intervals
 from plimsoll_insight.hist.records import DIRECTIONS, LATEST_MS
@@ -33,13 +33,13 @@ _NICE_MS = tuple(
 
 
 @frozen
-class Part:
+class StudyPart:
     """One log, or one run of a probe: whose it is, and how its requests are read."""
 
     name: str
     guest: str
     group: str
-    extent: Extent
+    extent: LogExtent
     offset_ms: int
     flows: Callable[[float, float, float], Iterator[FlowWindows]]
     """As ``Log.flows``."""
@@ -93,7 +93,7 @@ class Rows:
 class Study:
     """What is asked of these parts."""
 
-    parts: Sequence[Part]
+    parts: Sequence[StudyPart]
     clock: Clock
     scale: Scale
     fractions: Sequence[Fraction]
@@ -104,7 +104,7 @@ class Study:
     def is_of_epoch(self) -> bool:
         return self.parts[0].extent.is_of_epoch
 
-    def spans(self, key: Callable[[Part], str] | None) -> dict[str | None, tuple[float, float]]:
+    def spans(self, key: Callable[[StudyPart], str] | None) -> dict[str | None, tuple[float, float]]:
         """When the logs of each that ``key`` names, and of all, begin and end, in ms."""
         spans: dict[str | None, tuple[float, float]] = {}
         for part in self.parts:
@@ -113,7 +113,9 @@ class Study:
                 spans[whose] = min(begin, part.begin_ms), max(end, part.end_ms)
         return spans
 
-    def rows(self, key: Callable[[Part], str] | None, watch: Callable[[Timeline, int], None] | None = None) -> Rows:
+    def rows(
+        self, key: Callable[[StudyPart], str] | None, watch: Callable[[Timeline, int], None] | None = None
+    ) -> Rows:
         """Of each that ``key`` names and of all, in the order of time; without a key only of all. Each has the
         directions of its parts and, where the study has several, these together.
 
@@ -146,7 +148,7 @@ class Study:
                 watch(whole, count)
         return rows
 
-    def _intervals(self, timeline: Timeline, count: int, parts: Iterable[Part]) -> Iterator[PercentileInterval]:
+    def _intervals(self, timeline: Timeline, count: int, parts: Iterable[StudyPart]) -> Iterator[PercentileInterval]:
         together = len(_directions(self.parts)) > 1
         return intervals(timeline, count, self.fractions, _directions(parts), together=together)
 
@@ -180,12 +182,15 @@ class Whole:
         return list(intervals(self._line, 1, self._study.fractions, present, together=len(present) > 1))
 
 
-def _directions(parts: Iterable[Part]) -> list[int]:
+def _directions(parts: Iterable[StudyPart]) -> list[int]:
     return sorted({direction for part in parts for direction in part.extent.directions})
 
 
 def study(
-    parts: Sequence[Part], width_ms: int | None, fractions: Sequence[Fraction], progress: Callable[[int, int], None]
+    parts: Sequence[StudyPart],
+    width_ms: int | None,
+    fractions: Sequence[Fraction],
+    progress: Callable[[int, int], None],
 ) -> Study:
     """Intervals that begin with the first log. Raises ``UsageError`` where the logs do not go together."""
     of_epoch = {part.extent.is_of_epoch for part in parts}

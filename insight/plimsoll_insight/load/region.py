@@ -17,7 +17,7 @@ from enum import StrEnum
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
-from plimsoll_monitoring.promql import Selection, any_of, each, increase, quote
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, increase, quote
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import without_disks
 
@@ -88,7 +88,7 @@ class RegionLoad:
     stalled_projects: int
 
 
-def first_questions(selection: Selection) -> dict[str, str]:
+def first_questions(selection: SeriesSelection) -> dict[str, str]:
     nodes = selection.matchers()
     moment = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)
     return {
@@ -117,7 +117,7 @@ def of_region(
 ) -> RegionLoad:
     """The rows that are among the ``top`` in requests or bytes, read or written. Raises ``PlimsollError``."""
     out = sorted(re.escape(instance) for its, instance in leave_out if its == region)
-    matchers = Selection(region=region, nodes=tuple(nodes)).matchers(
+    matchers = SeriesSelection(region=region, nodes=tuple(nodes)).matchers(
         *([f"instance!~{quote('|'.join(out))}"] if out else [])
     )
     over = _Over(matchers, seconds)
@@ -127,7 +127,9 @@ def of_region(
     facts: dict[Key, dict[str, str]] = {}
     stalls: dict[Key, float] = {}
     if by in (LoadBy.VOLUME, LoadBy.GUEST) and keys:
-        few = Selection(region=region, nodes=tuple(nodes)).matchers(any_of("uuid", sorted({key[0] for key in keys})))
+        few = SeriesSelection(region=region, nodes=tuple(nodes)).matchers(
+            any_of("uuid", sorted({key[0] for key in keys}))
+        )
         answers = {what: ask(_sums(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = increase(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.mds.answers import Directory, directory
-from plimsoll_insight.mds.moves import Move
+from plimsoll_insight.mds.moves import DirectoryMove
 from plimsoll_insight.slow.events import LogClock
 from plimsoll_insight.slow.wrapped import unwrap
 
@@ -36,14 +36,14 @@ class LogExports:
     that always writes them. ``ranks`` are those that wrote its lines.
     """
 
-    moves: tuple[Move, ...]
+    moves: tuple[DirectoryMove, ...]
     is_of_mds: bool
     tells: bool
     ranks: frozenset[int] = frozenset()
 
 
 def read(stream: BinaryIO, clock: LogClock) -> LogExports:
-    moves: list[Move] = []
+    moves: list[DirectoryMove] = []
     last: dict[tuple[int, int, Directory], float] = {}
     ranks: set[int] = set()
     is_of_mds = tells = False
@@ -59,7 +59,7 @@ def read(stream: BinaryIO, clock: LogClock) -> LogExports:
     return LogExports(tuple(moves), is_of_mds, tells, frozenset(ranks))
 
 
-def _exports(block: bytes, clock: LogClock) -> Iterator[Move]:
+def _exports(block: bytes, clock: LogClock) -> Iterator[DirectoryMove]:
     for match in _EXPORT.finditer(block):
         entry = unwrap(block[block.rfind(b"\n", 0, match.start()) + 1 : match.end()])
         try:
@@ -68,7 +68,7 @@ def _exports(block: bytes, clock: LogClock) -> Iterator[Move]:
             continue
         source, target, dirfrag, path = match.groups()
         at = directory(path.decode("utf-8", "replace"), f"0x{dirfrag.decode()}")
-        yield Move(time, at, int(source), int(target))
+        yield DirectoryMove(time, at, int(source), int(target))
 
 
 def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:

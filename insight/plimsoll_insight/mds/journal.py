@@ -15,13 +15,13 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.decoding import UNREADABLE, count, maybe, text, time
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.json_lines import JsonLines
-from plimsoll_insight.mds.settings import Name, Setting, Step
+from plimsoll_insight.mds.settings import CephSetting, Name, SettingStep
 
 VERSION = 1
 _MOST = 8 << 20
 
 
-class JournalError(PlimsollError):
+class FileSystemJournalError(PlimsollError):
     """The record of changes to file systems cannot be read or written."""
 
 
@@ -32,18 +32,18 @@ class OpenStep:
     number: int
     at: datetime
     by: str
-    step: Step
+    step: SettingStep
 
 
-class Journal:
+class FileSystemJournal:
     """Of one file system, in a file with those of others. A change is made under ``State.file_systems_locked``."""
 
     def __init__(self, path: Path, fsid: str, file_system: str) -> None:
         self._of = {"fsid": fsid, "file_system": file_system}
-        self._lines = JsonLines(path, _MOST, JournalError, "when nothing in it is to be taken back")
+        self._lines = JsonLines(path, _MOST, FileSystemJournalError, "when nothing in it is to be taken back")
 
     def open_steps(self) -> list[OpenStep]:
-        """In the order in which they were made. Raises ``JournalError``."""
+        """In the order in which they were made. Raises ``FileSystemJournalError``."""
         steps: dict[int, OpenStep] = {}
         for index, (number, entry) in enumerate(self._entries()):
             if any(entry.get(key) != value for key, value in self._of.items()):
@@ -54,22 +54,22 @@ class Journal:
                 raise self._lines.corrupt(number, error) from None
         return list(steps.values())
 
-    def begin(self, step: Step, at: datetime, by: str) -> int:
-        """Its number. It is on the disk when this returns. Raises ``JournalError``."""
+    def begin(self, step: SettingStep, at: datetime, by: str) -> int:
+        """Its number. It is on the disk when this returns. Raises ``FileSystemJournalError``."""
         number = sum(1 for _ in self._entries())
         self._write({"begin": _data(step)}, at, by)
         return number
 
     def done(self, number: int, at: datetime, by: str) -> None:
-        """Raises ``JournalError``."""
+        """Raises ``FileSystemJournalError``."""
         self._write({"done": number}, at, by)
 
     def undone(self, number: int, at: datetime, by: str) -> None:
-        """Raises ``JournalError``."""
+        """Raises ``FileSystemJournalError``."""
         self._write({"undone": number}, at, by)
 
     def _entries(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """With the number of its line. Raises ``JournalError``."""
+        """With the number of its line. Raises ``FileSystemJournalError``."""
         for number, entry in self._lines.read():
             if entry.get("version") != VERSION:
                 raise self._lines.corrupt(number, ValueError("is of another version"))
@@ -91,11 +91,11 @@ def _take(steps: dict[int, OpenStep], number: int, entry: Mapping[str, Any]) -> 
             raise ValueError("none of begin, done and undone")
 
 
-def _data(step: Step) -> dict[str, object]:
+def _data(step: SettingStep) -> dict[str, object]:
     setting = step.setting
     return {"name": str(setting.name), "of": setting.of, "before": step.before, "after": step.after}
 
 
-def _step(data: Mapping[str, Any]) -> Step:
-    setting = Setting(Name(text(data["name"])), text(data["of"]))
-    return Step(setting, maybe(text, data["before"]), maybe(text, data["after"]))
+def _step(data: Mapping[str, Any]) -> SettingStep:
+    setting = CephSetting(Name(text(data["name"])), text(data["of"]))
+    return SettingStep(setting, maybe(text, data["before"]), maybe(text, data["after"]))

@@ -11,7 +11,7 @@ from plimsoll_insight.mds.answers import Directory, Owners
 
 
 @frozen
-class Move:
+class DirectoryMove:
     """``time`` is in seconds since the epoch: when it was seen, or when its log line says."""
 
     time: float
@@ -51,16 +51,16 @@ def _only(ranks: set[int]) -> int | None:
     return next(iter(ranks)) if len(ranks) == 1 else None
 
 
-def moves(before: Owners, after: Owners, time: float) -> Iterator[Move]:
+def moves(before: Owners, after: Owners, time: float) -> Iterator[DirectoryMove]:
     """Of the roots of subtrees, those of before and those of after."""
     then, now = Authority(before), Authority(after)
     for each in dict.fromkeys((*before, *after)):
         source, target = then.of(each), now.of(each)
         if source is not None and target is not None and source != target:
-            yield Move(time, each, source, target)
+            yield DirectoryMove(time, each, source, target)
 
 
-def most_within(moves: Iterable[Move], seconds: float) -> dict[str, int]:
+def most_within(moves: Iterable[DirectoryMove], seconds: float) -> dict[str, int]:
     """By path, how often one fragment of it moved in any so many seconds, the most first."""
     times: dict[tuple[Directory, str], list[float]] = defaultdict(list)
     for move in moves:

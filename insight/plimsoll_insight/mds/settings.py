@@ -29,7 +29,7 @@ PINS = (Name.PIN, Name.DISTRIBUTED, Name.RANDOM)
 
 
 @frozen
-class Setting:
+class CephSetting:
     """``of``: the file system, the section of the monitors' database, or the directory."""
 
     name: Name
@@ -37,23 +37,23 @@ class Setting:
 
 
 @frozen
-class Step:
+class SettingStep:
     """None is a value that is not set."""
 
-    setting: Setting
+    setting: CephSetting
     before: str | None
     after: str | None
 
 
-Read = Callable[[Setting], str | None]
+Read = Callable[[CephSetting], str | None]
 """Raises ``PlimsollError``."""
 
 
-def balancing_off(file_system: FileSystem) -> tuple[Setting, str]:
+def balancing_off(file_system: FileSystem) -> tuple[CephSetting, str]:
     """The setting, and its value."""
     if file_system.balances is None:
-        return Setting(Name.INTERVAL, "mds"), "0"
-    return Setting(Name.AUTOMATE, file_system.name), "false"
+        return CephSetting(Name.INTERVAL, "mds"), "0"
+    return CephSetting(Name.AUTOMATE, file_system.name), "false"
 
 
 def pin_of(text: str, ranks: Sequence[int]) -> tuple[str, Mapping[Name, str]]:
@@ -94,9 +94,9 @@ def gathered(owners: Owners, rank: int) -> list[str]:
     return sorted({f"/{path.parts[1]}" for path in away if len(path.parts) > 1})
 
 
-def steps(desired: Sequence[tuple[Setting, str]], read: Read) -> list[Step]:
+def steps(desired: Sequence[tuple[CephSetting, str]], read: Read) -> list[SettingStep]:
     """What differs, with what is there now. Raises what ``read`` does."""
-    changes = [Step(setting, read(setting), value) for setting, value in desired]
+    changes = [SettingStep(setting, read(setting), value) for setting, value in desired]
     return [step for step in changes if not is_same(step.before, step.after)]
 
 
@@ -113,13 +113,13 @@ def pins_last(values: Mapping[Name, str]) -> list[tuple[Name, str]]:
     return sorted(values.items(), key=lambda pair: pair[1] != NOT_PINNED[pair[0]])
 
 
-def spread_by(desired: Sequence[tuple[Setting, str]]) -> list[str]:
+def spread_by(desired: Sequence[tuple[CephSetting, str]]) -> list[str]:
     """The directories whose contents ranks spread in their own time; by themselves they are on any rank."""
     return [setting.of for setting, value in desired
             if setting.name in (Name.DISTRIBUTED, Name.RANDOM) and value != NOT_PINNED[setting.name]]  # fmt: skip
 
 
-def strays(desired: Sequence[tuple[Setting, str]], owners: Owners) -> list[str]:
+def strays(desired: Sequence[tuple[CephSetting, str]], owners: Owners) -> list[str]:
     """Directories that are not on the rank that they are pinned to; those below with a pin of their own may be."""
     of_rank = {setting.of: int(value) for setting, value in desired if setting.name is Name.PIN and int(value) >= 0}
     others = {setting.of for setting, _ in desired if setting.name in PINS} - of_rank.keys()

@@ -15,8 +15,8 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.mds.moves import Move, most_within
-from plimsoll_insight.mds.watch import Span
+from plimsoll_insight.mds.moves import DirectoryMove, most_within
+from plimsoll_insight.mds.watch import RanksPeriod
 from plimsoll_monitoring.alerts.cephfs import BUSY, FORWARDED
 
 MOVES, WITHIN = 4, 600.0
@@ -48,7 +48,7 @@ class MdsVerdict:
     uneven: Uneven | None
 
 
-def judge(span: Span, last: Span, *, complete: bool) -> MdsVerdict:
+def judge(span: RanksPeriod, last: RanksPeriod, *, complete: bool) -> MdsVerdict:
     """Of a whole watch and of its last half, as clients have to learn where directories are."""
     repetition = _repetition(span.moves)
     share = last.forwards / last.requests if _is_busy(last) else 0.0
@@ -63,23 +63,23 @@ def judge(span: Span, last: Span, *, complete: bool) -> MdsVerdict:
     return MdsVerdict(answer, repetition, share if is_forwarded else None, uneven)
 
 
-def judge_moves(moves: Sequence[Move], *, complete: bool) -> MdsVerdict:
+def judge_moves(moves: Sequence[DirectoryMove], *, complete: bool) -> MdsVerdict:
     """Of what logs have alone."""
     repetition = _repetition(moves)
     calm = MdsAnswer.CALM if complete else MdsAnswer.CANNOT_TELL
     return MdsVerdict(MdsAnswer.THRASHING if repetition else calm, repetition, None, None)
 
 
-def _repetition(moves: Sequence[Move]) -> dict[str, int]:
+def _repetition(moves: Sequence[DirectoryMove]) -> dict[str, int]:
     return {path: number for path, number in most_within(moves, WITHIN).items() if number >= MOVES}
 
 
-def _is_busy(span: Span) -> bool:
+def _is_busy(span: RanksPeriod) -> bool:
     seconds = span.end - span.begin
     return seconds > 0 and span.requests / seconds >= BUSY
 
 
-def _uneven(span: Span) -> Uneven | None:
+def _uneven(span: RanksPeriod) -> Uneven | None:
     load = {rank: did.served for rank, did in span.ranks.items()}
     whole = sum(load.values())
     if not _is_busy(span) or not whole or len(load) < 2:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.mds.answers import Directory, Owners, RankCounters, Subtrees
-from plimsoll_insight.mds.moves import Authority, Move, moves
+from plimsoll_insight.mds.moves import Authority, DirectoryMove, moves
 
 
 @frozen
@@ -22,7 +22,7 @@ class RankReading:
 
 
 @frozen
-class Reading:
+class RanksReading:
     """One look at all ranks. Those that gave no answer are in ``errors``; ``time`` is since the epoch."""
 
     time: float
@@ -67,13 +67,13 @@ class RankDid:
 
 
 @frozen
-class Span:
+class RanksPeriod:
     """Of a time: what ranks did, which directories moved, and how long it is unknown where directories are."""
 
     begin: float
     end: float
     ranks: Mapping[int, RankDid]
-    moves: Sequence[Move]
+    moves: Sequence[DirectoryMove]
     unknown: float
 
     @property
@@ -85,23 +85,23 @@ class Span:
         return sum(each.forwards for each in self.ranks.values())
 
 
-def spans(readings: Sequence[Reading]) -> list[Span]:
+def spans(readings: Sequence[RanksReading]) -> list[RanksPeriod]:
     """From each reading to the next."""
     return [_between(before, after) for before, after in pairwise(readings)]
 
 
-def together(parts: Sequence[Span]) -> Span:
+def together(parts: Sequence[RanksPeriod]) -> RanksPeriod:
     """One of several in their order, of which there is at least one."""
     ranks: dict[int, RankDid] = {}
     for did in (each for part in parts for each in part.ranks.values()):
         ranks[did.rank] = _sum(ranks.get(did.rank, RankDid(did.rank)), did)
     every = [move for part in parts for move in part.moves]
-    return Span(
+    return RanksPeriod(
         parts[0].begin, parts[-1].end, dict(sorted(ranks.items())), every, sum(part.unknown for part in parts)
     )
 
 
-def _between(before: Reading, after: Reading) -> Span:
+def _between(before: RanksReading, after: RanksReading) -> RanksPeriod:
     did = [
         _did(rank, now.counters, then.counters, after.time - before.time)
         for rank, now in after.ranks.items()
@@ -111,7 +111,7 @@ def _between(before: Reading, after: Reading) -> Span:
     is_known = owners[0] is not None and owners[1] is not None
     changes = moves(owners[0], owners[1], after.time) if owners[0] is not None and owners[1] is not None else ()
     unknown = 0.0 if is_known else after.time - before.time
-    return Span(before.time, after.time, {each.rank: each for each in did}, list(changes), unknown)
+    return RanksPeriod(before.time, after.time, {each.rank: each for each in did}, list(changes), unknown)
 
 
 def _continues(then: RankReading, now: RankReading) -> bool:
@@ -134,7 +134,7 @@ def _sum(first: RankDid, second: RankDid) -> RankDid:
     return RankDid(first.rank, *(getattr(first, name) + getattr(second, name) for name in names))
 
 
-def load_shares(readings: Sequence[Reading]) -> dict[str, float]:
+def load_shares(readings: Sequence[RanksReading]) -> dict[str, float]:
     """By path, the share of all ranks' load that the directory itself had, the mean of all readings that know it, the
     most first. Empty where none knows it, or nothing was done.
     """
@@ -147,7 +147,7 @@ def load_shares(readings: Sequence[Reading]) -> dict[str, float]:
     return {path: share for path, share in sorted(shares.items(), key=lambda pair: -pair[1]) if share > 0}
 
 
-def _loads(reading: Reading) -> Mapping[str, float] | None:
+def _loads(reading: RanksReading) -> Mapping[str, float] | None:
     """Of all ranks; None where one is unknown, and the shares of all others would be too large."""
     if reading.errors:
         return None

@@ -2,5 +2,5 @@
 
 What the cluster and its hosts answer becomes values (``cluster``, ``hosts``), values become a plan (``plan``), and a
 plan with what is seen becomes the next step (``control``): all pure. ``journal`` has what was done and what is to be
-restored; ``runner`` takes the steps, through a ``World`` of which ``adapters`` has the real one.
+restored; ``runner`` takes the steps, through a ``ClusterAndHosts`` of which ``adapters`` has the real one.
 """

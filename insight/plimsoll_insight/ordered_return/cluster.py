@@ -62,7 +62,7 @@ _NO_OSD = 2**31 - 1
 
 
 @frozen
-class Group:
+class ReturnGroup:
     """A placement group."""
 
     state: str
@@ -142,13 +142,13 @@ def _moment(text: str) -> float | None:
     return None if text.startswith("0.0") else datetime.fromisoformat(text).timestamp()
 
 
-def groups(text: str) -> dict[str, Group]:
+def groups(text: str) -> dict[str, ReturnGroup]:
     """Of ``ceph pg dump pgs_brief`` as JSON, by their ids. Raises ``Rejected``."""
     try:
         document = json.loads(text)
         rows = document["pg_stats"] if isinstance(document, dict) else document
         return {
-            str(row["pgid"]): Group(str(row["state"]), tuple(osd for osd in row["acting"] if osd != _NO_OSD))
+            str(row["pgid"]): ReturnGroup(str(row["state"]), tuple(osd for osd in row["acting"] if osd != _NO_OSD))
             for row in rows
         }
     except UNREADABLE as error:
@@ -166,7 +166,7 @@ def full_placement(text: str) -> dict[str, tuple[int, ...]]:
 
 
 @frozen
-class Health:
+class ReturnHealth:
     checks: Mapping[str, str]
     """The summary of each check."""
     writes: float
@@ -180,14 +180,14 @@ class Health:
         ]  # fmt: skip
 
 
-def health(text: str) -> Health:
+def health(text: str) -> ReturnHealth:
     """Of ``ceph status`` as JSON. Raises ``Rejected``."""
     try:
         document = json.loads(text)
         checks = {
             str(name): str(check["summary"]["message"])[:200] for name, check in document["health"]["checks"].items()
         }
-        return Health(checks, float(document["pgmap"].get("write_op_per_sec", 0)))
+        return ReturnHealth(checks, float(document["pgmap"].get("write_op_per_sec", 0)))
     except UNREADABLE as error:
         raise Rejected(f"ceph status cannot be read: {complaint(error)}") from error
 

@@ -9,16 +9,16 @@ from enum import StrEnum
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_insight.forecast.arithmetic import GAIN
-from plimsoll_insight.ordered_return.cluster import Group
-from plimsoll_insight.ordered_return.hosts import Memory
-from plimsoll_insight.ordered_return.plan import Plan
+from plimsoll_insight.ordered_return.cluster import ReturnGroup
+from plimsoll_insight.ordered_return.hosts import HostMemory
+from plimsoll_insight.ordered_return.plan import WavePlan
 
 _GROWTH = 1.02
 """A peak that is higher by less is the same."""
 _NAMED = 3
 
 
-class Why(StrEnum):
+class StepReason(StrEnum):
     """Why a step is not the next start."""
 
     SILENT = "silent"
@@ -38,12 +38,12 @@ class Why(StrEnum):
     RECOVERING = "recovering"
 
 
-HOLDS = frozenset(tuple(Why)[: tuple(Why).index(Why.BOOTING)])
+HOLDS = frozenset(tuple(StepReason)[: tuple(StepReason).index(StepReason.BOOTING)])
 """Of these, each needs something else than time; the others come to an end by themselves."""
 
 
 @frozen(kw_only=True)
-class Bounds:
+class ReturnBounds:
     """What operators allow."""
 
     reserve: float
@@ -68,14 +68,14 @@ class Bounds:
 class HostView:
     """None is unknown, ``trouble`` says why."""
 
-    memory: Memory | None
+    memory: HostMemory | None
     resident: Mapping[int, int]
     """Bytes of each OSD that runs."""
     trouble: str = ""
 
 
 @frozen(kw_only=True)
-class Observation:
+class ReturnObservation:
     now: float
     """Of the monotonic clock."""
     trouble: str = ""
@@ -84,12 +84,12 @@ class Observation:
     up: frozenset[int] = frozenset()
     blocking_flags: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
-    groups: Mapping[str, Group] = field(default_factory=dict)
+    groups: Mapping[str, ReturnGroup] = field(default_factory=dict)
     hosts: Mapping[str, HostView] = field(default_factory=dict)
 
 
 @frozen
-class Start:
+class OsdStart:
     """An OSD that this run has started, or restarted."""
 
     osd: int
@@ -100,27 +100,27 @@ class Start:
 
 
 @frozen
-class Pace:
+class ReturnPace:
     """The fewest that were left of what is waited for, and since when."""
 
-    step: Step
+    step: ReturnStep
     """What is waited for, without facts."""
     rest: tuple[int, ...]
     at: float
 
 
 @frozen(kw_only=True)
-class Progress:
+class ReturnProgress:
     waves: tuple[tuple[int, ...], ...]
     """What is to be started yet."""
-    current: tuple[Start, ...] = ()
-    finished: tuple[Start, ...] = ()
+    current: tuple[OsdStart, ...] = ()
+    finished: tuple[OsdStart, ...] = ()
     restarts: frozenset[int] = frozenset()
     expected: frozenset[int] = frozenset()
     """OSDs that were up, or came up since."""
     learned: float = 1.0
     """By how much the highest peak was above its forecast."""
-    pace: Pace | None = None
+    pace: ReturnPace | None = None
 
 
 class Act(StrEnum):
@@ -131,10 +131,10 @@ class Act(StrEnum):
 
 
 @frozen
-class Step:
+class ReturnStep:
     act: Act
     osds: tuple[int, ...] = ()
-    why: Why | None = None
+    why: StepReason | None = None
     facts: tuple[str, ...] = ()
 
     @property
@@ -142,73 +142,86 @@ class Step:
         return self.act is Act.WAIT and self.why in HOLDS
 
 
-def wait(why: Why, *facts: object, osds: tuple[int, ...] = ()) -> Step:
-    return Step(Act.WAIT, osds, why, tuple(map(str, facts)))
+def wait(why: StepReason, *facts: object, osds: tuple[int, ...] = ()) -> ReturnStep:
+    return ReturnStep(Act.WAIT, osds, why, tuple(map(str, facts)))
 
 
-def begin(plan: Plan, up: Collection[int]) -> Progress:
-    return Progress(waves=tuple(wave.osds for wave in plan.waves), expected=frozenset(up))
+def begin(plan: WavePlan, up: Collection[int]) -> ReturnProgress:
+    return ReturnProgress(waves=tuple(wave.osds for wave in plan.waves), expected=frozenset(up))
 
 
 def next_step(
-    progress: Progress, view: Observation, plan: Plan, whole: Mapping[str, tuple[int, ...]], bounds: Bounds
-) -> tuple[Progress, Step]:
+    progress: ReturnProgress,
+    view: ReturnObservation,
+    plan: WavePlan,
+    whole: Mapping[str, tuple[int, ...]],
+    bounds: ReturnBounds,
+) -> tuple[ReturnProgress, ReturnStep]:
     """The step is to be taken, and told by ``after``; the progress has what was view."""
     if view.trouble:
-        return progress, wait(Why.SILENT, view.trouble)
+        return progress, wait(StepReason.SILENT, view.trouble)
     progress = _looked(progress, view, plan)
     if hold := _hold(progress, view, whole, bounds):
         return progress, hold
     if remainder := _unfinished(progress.current, view, bounds):
         return progress, remainder
     if moving := _moving(progress.current, view, whole):
-        return _paced(progress, Why.PEERING, moving, (len(moving),), view, bounds)
+        return _paced(progress, StepReason.PEERING, moving, (len(moving),), view, bounds)
     # One whose memory is unknown has not peaked.
     if growing := tuple(
         one.osd for one in progress.current if one.peak is None or view.now - one.grown < bounds.steady
     ):
-        return progress, wait(Why.GROWING, osds=growing)
+        return progress, wait(StepReason.GROWING, osds=growing)
     progress = replace(progress, finished=progress.finished + progress.current, current=())
     if progress.waves:
         return progress, _start(progress, view, plan, bounds)
     unclean = [id for id, group in view.groups.items() if _gets_clean(group, whole.get(id, ()), view.up)]
     if unclean and bounds.until_clean:
         copies = view.counts.degraded + view.counts.misplaced if view.counts else 0
-        return _paced(progress, Why.RECOVERING, unclean, (len(unclean), copies), view, bounds)
-    return progress, Step(Act.DONE)
+        return _paced(progress, StepReason.RECOVERING, unclean, (len(unclean), copies), view, bounds)
+    return progress, ReturnStep(Act.DONE)
 
 
 def _paced(
-    progress: Progress, why: Why, groups: Sequence[str], rest: tuple[int, ...], view: Observation, bounds: Bounds
-) -> tuple[Progress, Step]:
+    progress: ReturnProgress,
+    why: StepReason,
+    groups: Sequence[str],
+    rest: tuple[int, ...],
+    view: ReturnObservation,
+    bounds: ReturnBounds,
+) -> tuple[ReturnProgress, ReturnStep]:
     """Waits for these placement groups, or holds where the ``rest`` of the work became no less for long."""
     kind = wait(why, osds=tuple(sorted(one.osd for one in progress.current)))
     pace = progress.pace
     if pace is None or pace.step != kind:
-        pace = Pace(kind, rest, view.now)
+        pace = ReturnPace(kind, rest, view.now)
     elif (fewest := tuple(map(min, pace.rest, rest))) != pace.rest:
-        pace = Pace(kind, fewest, view.now)
+        pace = ReturnPace(kind, fewest, view.now)
     progress = replace(progress, pace=pace)
     if view.now - pace.at > bounds.stuck_after:
         return progress, _stuck(groups, view, kind.osds, bounds)
     return progress, replace(kind, facts=(str(len(groups)),))
 
 
-def _stuck(groups: Sequence[str], view: Observation, osds: tuple[int, ...], bounds: Bounds) -> Step:
+def _stuck(groups: Sequence[str], view: ReturnObservation, osds: tuple[int, ...], bounds: ReturnBounds) -> ReturnStep:
     order = sorted(groups)
     names = [f"{id} ({view.groups[id].state})" for id in order[:_NAMED]]
     more = [f"{len(order) - _NAMED} more"] if len(order) > _NAMED else []
-    return wait(Why.STUCK, len(order), ", ".join([*names, *more]), f"{bounds.stuck_after:.0f}", order[0], osds=osds)
+    return wait(
+        StepReason.STUCK, len(order), ", ".join([*names, *more]), f"{bounds.stuck_after:.0f}", order[0], osds=osds
+    )
 
 
-def after(progress: Progress, step: Step, now: float) -> Progress:
+def after(progress: ReturnProgress, step: ReturnStep, now: float) -> ReturnProgress:
     """The step was taken."""
     if step.act is Act.START:
         rest = tuple(osd for osd in progress.waves[0] if osd not in step.osds)
         waves = (rest, *progress.waves[1:]) if rest else progress.waves[1:]
-        return replace(progress, waves=waves, current=progress.current + tuple(Start(osd, now) for osd in step.osds))
+        return replace(
+            progress, waves=waves, current=progress.current + tuple(OsdStart(osd, now) for osd in step.osds)
+        )
     if step.act is Act.RESTART:
-        again = tuple(Start(osd, now) for osd in step.osds)
+        again = tuple(OsdStart(osd, now) for osd in step.osds)
         others = tuple(one for one in progress.finished if one.osd not in step.osds)
         return replace(
             progress,
@@ -220,10 +233,10 @@ def after(progress: Progress, step: Step, now: float) -> Progress:
     return progress
 
 
-def _looked(progress: Progress, view: Observation, plan: Plan) -> Progress:
+def _looked(progress: ReturnProgress, view: ReturnObservation, plan: WavePlan) -> ReturnProgress:
     # One that came up by itself is not started, and waited for as if it were.
     risen = sorted(view.up.intersection(osd for wave in progress.waves for osd in wave))
-    current = tuple(_grown(one, view) for one in (*progress.current, *(Start(osd, view.now) for osd in risen)))
+    current = tuple(_grown(one, view) for one in (*progress.current, *(OsdStart(osd, view.now) for osd in risen)))
     ratios = [
         one.peak / memory.high
         for one in (*current, *progress.finished)
@@ -238,60 +251,66 @@ def _looked(progress: Progress, view: Observation, plan: Plan) -> Progress:
     )
 
 
-def _grown(start: Start, view: Observation) -> Start:
+def _grown(start: OsdStart, view: ReturnObservation) -> OsdStart:
     sizes = [view.resident[start.osd] for view in view.hosts.values() if start.osd in view.resident]
     if not sizes or (start.peak is not None and sizes[0] <= start.peak * _GROWTH):
         return start
     return replace(start, peak=sizes[0], grown=view.now)
 
 
-def _gets_clean(group: Group, members: Collection[int], up: Collection[int]) -> bool:
+def _gets_clean(group: ReturnGroup, members: Collection[int], up: Collection[int]) -> bool:
     """It is not clean and will be: not one that only waits for an OSD which is down and no part of this return."""
     return not group.is_clean and (group.is_recovering or all(osd in up for osd in members))
 
 
-def _serves_by(waves: Sequence[Collection[int]], view: Observation, whole: Mapping[str, tuple[int, ...]]) -> bool:
+def _serves_by(
+    waves: Sequence[Collection[int]], view: ReturnObservation, whole: Mapping[str, tuple[int, ...]]
+) -> bool:
     """Whether some of what is to be started may bring placement groups to service."""
     rest = {osd for wave in waves for osd in wave}
     return any(group.is_inactive and not rest.isdisjoint(whole.get(id, ())) for id, group in view.groups.items())
 
 
-def _hold(progress: Progress, view: Observation, whole: Mapping[str, tuple[int, ...]], bounds: Bounds) -> Step | None:
+def _hold(
+    progress: ReturnProgress, view: ReturnObservation, whole: Mapping[str, tuple[int, ...]], bounds: ReturnBounds
+) -> ReturnStep | None:
     """What must change before anything else is started."""
     if view.blocking_flags:
-        return wait(Why.FLAG, ", ".join(view.blocking_flags))
+        return wait(StepReason.FLAG, ", ".join(view.blocking_flags))
     if missing := sorted(progress.expected - view.up):
-        return wait(Why.LOST, osds=tuple(missing))
+        return wait(StepReason.LOST, osds=tuple(missing))
     if view.unexpected:
-        return wait(Why.CHECK, "; ".join(view.unexpected))
+        return wait(StepReason.CHECK, "; ".join(view.unexpected))
     late = tuple(
         one.osd for one in progress.current if one.osd not in view.up and view.now - one.at > bounds.start_within
     )
     if late:
-        return wait(Why.NEVER_UP, f"{bounds.start_within:.0f}", osds=late)
+        return wait(StepReason.NEVER_UP, f"{bounds.start_within:.0f}", osds=late)
     slow = view.counts.slow if view.counts else None
     # Requests to placement groups that serve none are slow until the next OSDs are started.
     if slow is None or (slow > bounds.slow and not _serves_by(progress.waves, view, whole)):
-        return wait(Why.SLOW, "an unknown number of" if slow is None else slow, bounds.slow)
+        return wait(StepReason.SLOW, "an unknown number of" if slow is None else slow, bounds.slow)
     for host, each in sorted(view.hosts.items()):
         if each.memory is None:
-            return wait(Why.MEMORY_UNKNOWN, host, each.trouble)
+            return wait(StepReason.MEMORY_UNKNOWN, host, each.trouble)
         if each.memory.available < (least := bounds.reserve * each.memory.total) and progress.current:
-            return wait(Why.MEMORY_LOW, host, each.memory.available, int(least))
+            return wait(StepReason.MEMORY_LOW, host, each.memory.available, int(least))
     return None
 
 
-def _unfinished(current: tuple[Start, ...], view: Observation, bounds: Bounds) -> Step | None:
+def _unfinished(current: tuple[OsdStart, ...], view: ReturnObservation, bounds: ReturnBounds) -> ReturnStep | None:
     """OSDs that are not up yet, or whose process is not found."""
     if booting := tuple(one.osd for one in current if one.osd not in view.up):
-        return wait(Why.BOOTING, osds=booting)
+        return wait(StepReason.BOOTING, osds=booting)
     unseen = [one.osd for one in current if one.peak is None and view.now - one.at > bounds.start_within]
     if unseen:
-        return wait(Why.MEMORY_UNKNOWN, f"osd.{unseen[0]}", "ps on its host has no process of it")
+        return wait(StepReason.MEMORY_UNKNOWN, f"osd.{unseen[0]}", "ps on its host has no process of it")
     return None
 
 
-def _moving(current: tuple[Start, ...], view: Observation, whole: Mapping[str, tuple[int, ...]]) -> list[str]:
+def _moving(
+    current: tuple[OsdStart, ...], view: ReturnObservation, whole: Mapping[str, tuple[int, ...]]
+) -> list[str]:
     """The placement groups of what was started that peer."""
     of = {one.osd for one in current}
     return [
@@ -300,7 +319,7 @@ def _moving(current: tuple[Start, ...], view: Observation, whole: Mapping[str, t
     ]  # fmt: skip
 
 
-def _start(progress: Progress, view: Observation, plan: Plan, bounds: Bounds) -> Step:
+def _start(progress: ReturnProgress, view: ReturnObservation, plan: WavePlan, bounds: ReturnBounds) -> ReturnStep:
     """Those of the next wave that fit; where none does, room is made, or waited for."""
     room = {host: view.memory.available - bounds.reserve * view.memory.total
             for host, view in view.hosts.items() if view.memory}  # fmt: skip
@@ -308,21 +327,23 @@ def _start(progress: Progress, view: Observation, plan: Plan, bounds: Bounds) ->
     for osd in progress.waves[0]:
         one = plan.returning[osd]
         if one.memory is None or one.host not in room:
-            return wait(Why.MEMORY_UNKNOWN, one.host, "it was not asked" if one.memory else "there is no forecast")
+            return wait(
+                StepReason.MEMORY_UNKNOWN, one.host, "it was not asked" if one.memory else "there is no forecast"
+            )
         peaks[osd] = one.memory.high * progress.learned
         if peaks[osd] <= room[one.host]:
             room[one.host] -= peaks[osd]
             choice.append(osd)
     if choice:
-        return Step(Act.START, tuple(choice))
+        return ReturnStep(Act.START, tuple(choice))
     osd = progress.waves[0][0]
     host = plan.host_of(osd)
     if bounds.restarts and (largest := _largest(progress, view.hosts[host], plan)) is not None:
-        return Step(Act.RESTART, (largest,), Why.NO_ROOM, (host,))
-    return wait(Why.NO_ROOM, host, int(peaks[osd]), int(room[host]), osds=(osd,))
+        return ReturnStep(Act.RESTART, (largest,), StepReason.NO_ROOM, (host,))
+    return wait(StepReason.NO_ROOM, host, int(peaks[osd]), int(room[host]), osds=(osd,))
 
 
-def _largest(progress: Progress, view: HostView, plan: Plan) -> int | None:
+def _largest(progress: ReturnProgress, view: HostView, plan: WavePlan) -> int | None:
     """The OSD that holds most, and more than OSDs hold in peace; each is restarted once."""
     peace = max((one.memory.low for one in plan.returning.values() if one.memory), default=0.0)
     sizes = {

@@ -27,7 +27,7 @@ _USED = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
 
 
 @frozen
-class Memory:
+class HostMemory:
     """Of a host, in bytes."""
 
     total: int
@@ -36,12 +36,12 @@ class Memory:
     swap_free: int
 
 
-def memory(text: str) -> Memory:
+def memory(text: str) -> HostMemory:
     """Of ``/proc/meminfo``. Raises ``Rejected``."""
     fields = {name: int(value) * 1024 for name, value in _FIELD.findall(text)}
     if lacking := [name for name in _USED if name not in fields]:
         raise Rejected(f"/proc/meminfo has no {', '.join(lacking)}")
-    return Memory(*(fields[name] for name in _USED))
+    return HostMemory(*(fields[name] for name in _USED))
 
 
 def resident(text: str) -> dict[int, int]:

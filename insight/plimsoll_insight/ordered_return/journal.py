@@ -23,11 +23,11 @@ NAME = "return.jsonl"
 _LARGEST = 64 * 2**20
 
 
-class JournalError(PlimsollError):
+class ReturnJournalError(PlimsollError):
     """The record of returns cannot be read or written."""
 
 
-class Kind(StrEnum):
+class TargetKind(StrEnum):
     """What is changed for the time of a return."""
 
     RESTARTS = "restarts"
@@ -36,23 +36,23 @@ class Kind(StrEnum):
 
 
 @frozen
-class Target:
-    kind: Kind
+class ChangeTarget:
+    kind: TargetKind
     name: str
     """A flag, a setting of all OSDs, or a host whose OSDs are not restarted by systemd."""
 
 
 @frozen
-class Change:
+class ClusterChange:
     """None is: not there."""
 
-    target: Target
+    target: ChangeTarget
     before: str | None
     after: str | None
 
 
 @frozen
-class Entry:
+class ReturnEntry:
     at: datetime
     run: str
     by: str
@@ -60,34 +60,34 @@ class Entry:
     facts: Mapping[str, Any]
 
 
-class Journal:
+class ReturnJournal:
     """Appends."""
 
     def __init__(self, path: Path, run: str, by: str, now: Callable[[], datetime]) -> None:
         self._lines, self._run, self._by, self._now = _lines(path), run, by, now
 
     def write(self, what: str, **facts: object) -> None:
-        """Raises ``JournalError``."""
+        """Raises ``ReturnJournalError``."""
         line = {"at": self._now().isoformat(timespec="milliseconds"), "run": self._run, "by": self._by, "what": what}
         self._lines.append(line | facts, 0o600)
 
-    def intend(self, change: Change) -> None:
+    def intend(self, change: ClusterChange) -> None:
         self.write("change", **_named(change.target), before=change.before, after=change.after)
 
-    def restored(self, target: Target, how: str) -> None:
+    def restored(self, target: ChangeTarget, how: str) -> None:
         self.write("restored", **_named(target), how=how)
 
 
-def _named(target: Target) -> dict[str, object]:
+def _named(target: ChangeTarget) -> dict[str, object]:
     return {"kind": target.kind.value, "name": target.name}
 
 
 def _lines(path: Path) -> JsonLines:
-    return JsonLines(path, _LARGEST, JournalError, "while no return is under way", parts=True)
+    return JsonLines(path, _LARGEST, ReturnJournalError, "while no return is under way", parts=True)
 
 
-def read(path: Path) -> list[Entry]:
-    """None of it is left out but a torn line, of what was not done yet. Raises ``JournalError``."""
+def read(path: Path) -> list[ReturnEntry]:
+    """None of it is left out but a torn line, of what was not done yet. Raises ``ReturnJournalError``."""
     lines, entries = _lines(path), []
     for number, line in lines.read():
         try:
@@ -97,27 +97,27 @@ def read(path: Path) -> list[Entry]:
     return entries
 
 
-def _entry(line: dict[str, Any]) -> Entry:
+def _entry(line: dict[str, Any]) -> ReturnEntry:
     if line.get("version", VERSION) != VERSION:
         raise ValueError(f"has format {line['version']}, this plimsoll knows {VERSION}")
     at = datetime.fromisoformat(line.pop("at")).astimezone(UTC)
-    entry = Entry(at, str(line.pop("run")), str(line.pop("by")), str(line.pop("what")), line)
+    entry = ReturnEntry(at, str(line.pop("run")), str(line.pop("by")), str(line.pop("what")), line)
     if entry.what in ("change", "restored"):
         target_of(entry)
     return entry
 
 
-def target_of(entry: Entry) -> Target:
-    return Target(Kind(entry.facts["kind"]), str(entry.facts["name"]))
+def target_of(entry: ReturnEntry) -> ChangeTarget:
+    return ChangeTarget(TargetKind(entry.facts["kind"]), str(entry.facts["name"]))
 
 
-def open_changes(entries: Iterable[Entry]) -> dict[Target, Change]:
+def open_changes(entries: Iterable[ReturnEntry]) -> dict[ChangeTarget, ClusterChange]:
     """What was changed and not restored, in the order in which that was done."""
-    changes: dict[Target, Change] = {}
+    changes: dict[ChangeTarget, ClusterChange] = {}
     for entry in entries:
         if entry.what == "change":
             target = target_of(entry)
-            changes[target] = Change(target, entry.facts["before"], entry.facts["after"])
+            changes[target] = ClusterChange(target, entry.facts["before"], entry.facts["after"])
         elif entry.what == "restored":
             changes.pop(target_of(entry), None)
     return changes

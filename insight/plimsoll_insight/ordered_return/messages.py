@@ -8,32 +8,32 @@ from datetime import timedelta
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.forecast.ranges import Range
-from plimsoll_insight.ordered_return.control import Act, Progress, Start, Step, Why
+from plimsoll_insight.ordered_return.control import Act, OsdStart, ReturnProgress, ReturnStep, StepReason
 from plimsoll_insight.ordered_return.hosts import by_host
-from plimsoll_insight.ordered_return.journal import Change, Kind, Target
-from plimsoll_insight.ordered_return.plan import Plan
+from plimsoll_insight.ordered_return.journal import ChangeTarget, ClusterChange, TargetKind
+from plimsoll_insight.ordered_return.plan import WavePlan
 
 _MOST_WAVES = 20
 _WAITS = {
-    Why.SILENT: "Ceph does not answer: {0}. Nothing is started until it does",
-    Why.CHECK: "{0}: no OSD that is down raises that. Correct it, or tolerate it (--tolerate NAME)",
-    Why.FLAG: "the cluster has the flag {0}, with which no OSD serves again: ceph osd unset FLAG",
-    Why.LOST: "{osds} went down during the return: find out why (journalctl -u UNIT there), and start it",
-    Why.SLOW: "{0} slow requests, at most {1} are allowed (--slow)",
-    Why.MEMORY_LOW: "{0} has {1} of memory left, less than the {2} to be kept free (--reserve)",
-    Why.MEMORY_UNKNOWN: "the memory of {0} is unknown: {1}",
-    Why.NOT_STARTED: "{osds} could not be started: {0}",
-    Why.NEVER_UP: "{osds} did not come up within {0} s: look at its log there; to return the others, stop this and"
-    " run again with --skip",
-    Why.NO_ROOM: "{osds} may take {1}, and {0} has {2} for it: wait, or restart what holds most"
+    StepReason.SILENT: "Ceph does not answer: {0}. Nothing is started until it does",
+    StepReason.CHECK: "{0}: no OSD that is down raises that. Correct it, or tolerate it (--tolerate NAME)",
+    StepReason.FLAG: "the cluster has the flag {0}, with which no OSD serves again: ceph osd unset FLAG",
+    StepReason.LOST: "{osds} went down during the return: find out why (journalctl -u UNIT there), and start it",
+    StepReason.SLOW: "{0} slow requests, at most {1} are allowed (--slow)",
+    StepReason.MEMORY_LOW: "{0} has {1} of memory left, less than the {2} to be kept free (--reserve)",
+    StepReason.MEMORY_UNKNOWN: "the memory of {0} is unknown: {1}",
+    StepReason.NOT_STARTED: "{osds} could not be started: {0}",
+    StepReason.NEVER_UP: "{osds} did not come up within {0} s: look at its log there; to return the others, stop this"
+    " and run again with --skip",
+    StepReason.NO_ROOM: "{osds} may take {1}, and {0} has {2} for it: wait, or restart what holds most"
     " (--when-full restart)",
-    Why.STUCK: "{0} placement groups have not moved on for {2} s: {1}. ceph pg {3} query says why",
-    Why.BOOTING: "{osds} started, not up yet",
-    Why.PEERING: "{0} placement groups peer",
-    Why.GROWING: "the memory of {osds} has not peaked",
-    Why.RECOVERING: "all OSDs of this return are up, {0} placement groups not clean",
+    StepReason.STUCK: "{0} placement groups have not moved on for {2} s: {1}. ceph pg {3} query says why",
+    StepReason.BOOTING: "{osds} started, not up yet",
+    StepReason.PEERING: "{0} placement groups peer",
+    StepReason.GROWING: "the memory of {osds} has not peaked",
+    StepReason.RECOVERING: "all OSDs of this return are up, {0} placement groups not clean",
 }
-_SIZES = {Why.MEMORY_LOW: (1, 2), Why.NO_ROOM: (1, 2)}
+_SIZES = {StepReason.MEMORY_LOW: (1, 2), StepReason.NO_ROOM: (1, 2)}
 
 
 def size(value: float) -> str:
@@ -59,7 +59,7 @@ def time_range(range_: Range | None) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def osd_words(osds: Sequence[int], plan: Plan) -> str:
+def osd_words(osds: Sequence[int], plan: WavePlan) -> str:
     """``osd.3, osd.4 of host-a; osd.9 of host-b``."""
     inside = [osd for osd in osds if osd in plan.returning]
     hosts = by_host(inside, {osd: plan.host_of(osd) for osd in inside})
@@ -67,7 +67,7 @@ def osd_words(osds: Sequence[int], plan: Plan) -> str:
     return "; ".join([*words, *(f"osd.{osd}" for osd in osds if osd not in plan.returning)])
 
 
-def step_words(step: Step, plan: Plan, conditions: Mapping[int, str] | None = None) -> str:
+def step_words(step: ReturnStep, plan: WavePlan, conditions: Mapping[int, str] | None = None) -> str:
     osds = osd_words(step.osds, plan)
     if conditions:
         osds += " (" + ", ".join(f"{words}" for words in conditions.values()) + ")"
@@ -84,32 +84,32 @@ def step_words(step: Step, plan: Plan, conditions: Mapping[int, str] | None = No
     return f"holds: {words}" if step.is_hold else words
 
 
-def target_words(target: Target) -> str:
+def target_words(target: ChangeTarget) -> str:
     return {
-        Kind.FLAG: f"the flag {target.name}",
-        Kind.SETTING: f"{target.name} of all OSDs",
-        Kind.RESTARTS: f"restarts by systemd on {target.name}",
+        TargetKind.FLAG: f"the flag {target.name}",
+        TargetKind.SETTING: f"{target.name} of all OSDs",
+        TargetKind.RESTARTS: f"restarts by systemd on {target.name}",
     }[target.kind]
 
 
-def change_words(change: Change) -> str:
-    if change.target.kind is Kind.FLAG:
+def change_words(change: ClusterChange) -> str:
+    if change.target.kind is TargetKind.FLAG:
         return f"sets the flag {change.target.name}"
-    if change.target.kind is Kind.RESTARTS:
+    if change.target.kind is TargetKind.RESTARTS:
         return f"systemd on {change.target.name} restarts no OSD that fails"
     before = "not set before" if change.before is None else f"before: {change.before}"
     return f"sets {change.target.name} = {change.after} for all OSDs ({before})"
 
 
-def restored_words(change: Change) -> str:
-    if change.target.kind is Kind.FLAG:
+def restored_words(change: ClusterChange) -> str:
+    if change.target.kind is TargetKind.FLAG:
         return f"unset the flag {change.target.name}" if change.before is None else f"set {change.target.name} again"
-    if change.target.kind is Kind.RESTARTS:
+    if change.target.kind is TargetKind.RESTARTS:
         return f"systemd on {change.target.name} restarts OSDs again as before"
     return f"{change.target.name} of all OSDs: {change.before or 'not set'}, as before"
 
 
-def plan_lines(plan: Plan) -> tuple[str, str]:
+def plan_lines(plan: WavePlan) -> tuple[str, str]:
     inactive = f", {plural(plan.inactive, 'placement group')} inactive" if plan.inactive else ""
     return (
         f"{plural(len(plan.returning), 'OSD')} to return in {plural(len(plan.waves), 'wave')}{inactive}.",
@@ -117,7 +117,7 @@ def plan_lines(plan: Plan) -> tuple[str, str]:
     )
 
 
-def wave_lines(plan: Plan) -> Iterator[str]:
+def wave_lines(plan: WavePlan) -> Iterator[str]:
     for number, wave in enumerate(plan.waves[:_MOST_WAVES], 1):
         peaks = [memory for osd in wave.osds if (memory := plan.returning[osd].memory)]
         serves = f", makes {plural(wave.served, 'placement group')} active" if wave.served else ""
@@ -130,9 +130,9 @@ def wave_lines(plan: Plan) -> Iterator[str]:
         yield f"{len(plan.waves) - _MOST_WAVES} more waves: plimsoll return plan lists them."
 
 
-def memory_lines(progress: Progress, plan: Plan) -> Iterator[str]:
+def memory_lines(progress: ReturnProgress, plan: WavePlan) -> Iterator[str]:
     """What each OSD took at most, beside its forecast."""
-    starts: dict[int, Start] = {one.osd: one for one in (*progress.finished, *progress.current)}
+    starts: dict[int, OsdStart] = {one.osd: one for one in (*progress.finished, *progress.current)}
     errors = []
     for osd, start in sorted(starts.items()):
         memory = plan.returning[osd].memory if osd in plan.returning else None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast.ranges import Range, add, times
-from plimsoll_insight.ordered_return.cluster import Group
+from plimsoll_insight.ordered_return.cluster import ReturnGroup
 
 BOOT = Range(5.0, 60.0)
 """Seconds from the start of an OSD until the monitors take it for up: an assumption, it reads its metadata first."""
@@ -36,7 +36,7 @@ class Wave:
 
 
 @frozen
-class Plan:
+class WavePlan:
     returning: Mapping[int, Returning]
     waves: tuple[Wave, ...]
     inactive: int
@@ -52,7 +52,7 @@ class Plan:
 
 def plan(
     returning: Collection[Returning],
-    groups: Mapping[str, Group],
+    groups: Mapping[str, ReturnGroup],
     whole: Mapping[str, tuple[int, ...]],
     least: Mapping[str, int],
     up: Collection[int],
@@ -60,7 +60,7 @@ def plan(
     per_host: int,
     at_once: int,
     wave_seconds: Range | None,
-) -> Plan:
+) -> WavePlan:
     """``whole`` has the OSDs of each group while all are up, ``least`` the ``min_size`` of each pool."""
     osds = {one.number: one for one in returning}
     needs = {
@@ -70,7 +70,7 @@ def plan(
     order = _Order(osds, whole, needs)
     waves = tuple(order.waves(per_host, at_once))
     seconds = None if wave_seconds is None else times(wave_seconds, Range(len(waves), len(waves)))
-    return Plan(osds, waves, sum(group.is_inactive for group in groups.values()), seconds, frozenset(up))
+    return WavePlan(osds, waves, sum(group.is_inactive for group in groups.values()), seconds, frozenset(up))
 
 
 class _Order:
@@ -127,7 +127,7 @@ def wave_seconds(peering: Range | None, steady: float) -> Range | None:
 
 
 def fits(
-    plan: Plan, wave: Sequence[int], available: Mapping[str, float | None], use: Mapping[str, float]
+    plan: WavePlan, wave: Sequence[int], available: Mapping[str, float | None], use: Mapping[str, float]
 ) -> dict[int, bool | None]:
     """By the forecast, of each OSD of a wave, where ``available`` bytes are free for OSDs on each host, and those of
     earlier waves have ``use`` of it since. None is unknown.

@@ -24,7 +24,7 @@ _LEAST = 1e-6
 
 
 @dataclass
-class Interval:
+class ReplayInterval:
     """What an interval came to, a value a disk."""
 
     overflow: Floats
@@ -76,7 +76,7 @@ class Buckets:
         shape = (len(sides), len(limits))
         self._queue, self._queue_bytes = np.zeros(shape), np.zeros(shape)
 
-    def advance(self, requests: Floats, size: Floats, seconds: float) -> Interval:
+    def advance(self, requests: Floats, size: Floats, seconds: float) -> ReplayInterval:
         """An interval in which so many requests and bytes came, by side and disk; neither is NaN."""
         queue = self._queue.sum(0)
         first_drain = self.drain(self._queue, self._queue_bytes)
@@ -99,7 +99,7 @@ class Buckets:
         if self._queues:
             self._queue, self._queue_bytes = rest, rest_bytes
         waits = _waits(queue, remainder, first_drain, last_drain, requests.sum(0) / seconds, seconds)
-        return Interval(remainder, waits, np.maximum(first_drain, last_drain), at_limit)
+        return ReplayInterval(remainder, waits, np.maximum(first_drain, last_drain), at_limit)
 
     def drain(self, requests: Floats, size: Floats) -> Floats:
         """Seconds that the throttle takes for these, with full buckets."""

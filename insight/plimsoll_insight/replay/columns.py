@@ -46,7 +46,7 @@ class Steps:
         return column
 
 
-class Source(Protocol):
+class SeriesSource(Protocol):
     """A range of PromQL, with each series' values as ``steps`` has them. Raises ``PlimsollError``."""
 
     def __call__(self, promql: str, steps: Steps, /) -> Rows: ...

@@ -19,20 +19,20 @@ from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.qos.file import Declaration
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.util.frozen import replace
-from plimsoll_insight.replay.values import Subject, Why
+from plimsoll_insight.replay.values import ReplayedDisk, UnknownReason
 
 _MARK = "replay"
 _IN_NO_METRIC = ("user", "image")
 _MOST_OPEN = 6
 """Rules of which it is open whether they match; each doubles the cases."""
-_WHY: Mapping[Code, Why] = {
-    Code.NO_CATALOGUE: Why.SPECS,
-    Code.VOLUME_NOT_FETCHED: Why.TYPE,
-    Code.TYPE_NOT_LISTED: Why.TYPE_NOT_LISTED,
-    Code.SIZE_UNKNOWN: Why.SIZE,
-    Code.FLAVOR_NOT_FETCHED: Why.FLAVOR,
-    Code.CLUSTER_UNKNOWN: Why.CLUSTER,
-    Code.NOT_READ: Why.ATTACH,
+_WHY: Mapping[Code, UnknownReason] = {
+    Code.NO_CATALOGUE: UnknownReason.SPECS,
+    Code.VOLUME_NOT_FETCHED: UnknownReason.TYPE,
+    Code.TYPE_NOT_LISTED: UnknownReason.TYPE_NOT_LISTED,
+    Code.SIZE_UNKNOWN: UnknownReason.SIZE,
+    Code.FLAVOR_NOT_FETCHED: UnknownReason.FLAVOR,
+    Code.CLUSTER_UNKNOWN: UnknownReason.CLUSTER,
+    Code.NOT_READ: UnknownReason.ATTACH,
 }
 
 
@@ -52,18 +52,18 @@ class Deciding:
         self._roots = (False, True) if any(rule.boot_volume_by_flavor for rule in rules.rules) else (False,)
         self._cases: dict[tuple[str, ...], list[Rules]] = {}
 
-    def limits(self, subject: Subject) -> Limits | Why | None:
+    def limits(self, subject: ReplayedDisk) -> Limits | UnknownReason | None:
         """Its limits; None where plimsoll leaves those that it has."""
         if subject.held or subject.reason == Code.THROTTLE_FILTERS:
             return None
         disk = disk_of(subject)
         fitting = tuple(name for name, rule in self._open.items() if not isinstance(rule.match.misfit(disk), str))
         if len(fitting) > _MOST_OPEN:
-            return Why.RULE_KEYS
+            return UnknownReason.RULE_KEYS
         if fitting not in self._cases:
             self._cases[fitting] = list(self._each_case(fitting))
         answers = {self._decided(subject, rules, root) for rules, root in product(self._cases[fitting], self._roots)}
-        return answers.pop() if len(answers) == 1 else Why.RULE_KEYS
+        return answers.pop() if len(answers) == 1 else UnknownReason.RULE_KEYS
 
     def _each_case(self, names: Sequence[str]) -> Iterator[Rules]:
         """The rules, if each of these matches, and if it does not."""
@@ -76,7 +76,7 @@ class Deciding:
             )
             yield replace(self._rules, rules=tuple(rules))
 
-    def _decided(self, subject: Subject, rules: Rules, root: bool) -> Limits | Why | None:
+    def _decided(self, subject: ReplayedDisk, rules: Rules, root: bool) -> Limits | UnknownReason | None:
         disk = disk_of(subject, root=root)
         attachment = {disk.key: Attachment(mark=_MARK, since=self._now)}
         situation = Situation(
@@ -88,7 +88,7 @@ class Deciding:
             case Unmanaged():
                 return None
             case Unknown(reason=reason):
-                return _WHY.get(reason.code, Why.SPEC)
+                return _WHY.get(reason.code, UnknownReason.SPEC)
 
     def _with(self, disk: Disk) -> Catalogue | Unknown:
         """A volume whose type no metric has is left out."""
@@ -105,7 +105,7 @@ class Deciding:
         )
 
 
-def disk_of(subject: Subject, *, root: bool = False) -> Disk:
+def disk_of(subject: ReplayedDisk, *, root: bool = False) -> Disk:
     """The disk as a pass sees it, as far as metrics tell; ``root``: its guest boots from it."""
     facts = {name: value or None for name, value in subject.facts.items()}
     volume = facts.get("volume")
@@ -136,7 +136,7 @@ def disk_of(subject: Subject, *, root: bool = False) -> Disk:
     )
 
 
-def _source(subject: Subject) -> tuple[Mapping[str, str] | None, Limits | Unknown]:
+def _source(subject: ReplayedDisk) -> tuple[Mapping[str, str] | None, Limits | Unknown]:
     """The extra specs of its flavor, and its attach-time limits: known where sources after them had the last word."""
     match subject.reason:
         case Code.NODE_DEFAULT | Code.NO_LIMIT:

@@ -8,28 +8,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from plimsoll_agent.messages.limits import short_change, short_limits
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.text import plural, ranged
-from plimsoll_insight.replay.values import Fate, Span, Verdict, Why
+from plimsoll_insight.replay.values import Fate, FigureRange, ReplayVerdict, UnknownReason
 
-VERDICTS: Mapping[Verdict, str] = {
-    Verdict.WORSE: "worse off",
-    Verdict.MAYBE_WORSE: "may be worse off",
-    Verdict.UNKNOWN: "unknown",
-    Verdict.BETTER: "better off",
-    Verdict.SAME: "as well off",
-    Verdict.UNTOUCHED: "untouched",
+VERDICTS: Mapping[ReplayVerdict, str] = {
+    ReplayVerdict.WORSE: "worse off",
+    ReplayVerdict.MAYBE_WORSE: "may be worse off",
+    ReplayVerdict.UNKNOWN: "unknown",
+    ReplayVerdict.BETTER: "better off",
+    ReplayVerdict.SAME: "as well off",
+    ReplayVerdict.UNTOUCHED: "untouched",
 }
-REASONS: Mapping[Why, str] = {
-    Why.ACTUAL: "actual limits are unknown",
-    Why.ATTACH: "attach-time limits are in no metric; a rule with override: true needs none",
-    Why.CLUSTER: "a rule names a cluster, and theirs is unknown",
-    Why.FLAVOR: "quotas of flavors are in no metric; a rule with override: true needs none",
-    Why.NO_SAMPLES: "Prometheus has no rates of them in this time",
-    Why.RULE_KEYS: "a rule names a user or an image, or the volume that a guest boots from, which are in no metric",
-    Why.SIZE: "a QoS spec has limits per GiB, and sizes are in no metric",
-    Why.SPEC: "their QoS spec cannot be used; see plimsoll qos lint",
-    Why.SPECS: "QoS specs were not given; give --qos FILE, which plimsoll qos export writes",
-    Why.TYPE: "volumes have no volume type, or it is in no metric",
-    Why.TYPE_NOT_LISTED: "their volume type is not in the file of --qos",
+REASONS: Mapping[UnknownReason, str] = {
+    UnknownReason.ACTUAL: "actual limits are unknown",
+    UnknownReason.ATTACH: "attach-time limits are in no metric; a rule with override: true needs none",
+    UnknownReason.CLUSTER: "a rule names a cluster, and theirs is unknown",
+    UnknownReason.FLAVOR: "quotas of flavors are in no metric; a rule with override: true needs none",
+    UnknownReason.NO_SAMPLES: "Prometheus has no rates of them in this time",
+    UnknownReason.RULE_KEYS: "a rule names a user or an image, or the volume that a guest boots from,"
+    " which are in no metric",
+    UnknownReason.SIZE: "a QoS spec has limits per GiB, and sizes are in no metric",
+    UnknownReason.SPEC: "their QoS spec cannot be used; see plimsoll qos lint",
+    UnknownReason.SPECS: "QoS specs were not given; give --qos FILE, which plimsoll qos export writes",
+    UnknownReason.TYPE: "volumes have no volume type, or it is in no metric",
+    UnknownReason.TYPE_NOT_LISTED: "their volume type is not in the file of --qos",
 }
 
 
@@ -67,17 +68,17 @@ def turn_words(before: Limits, after: Limits) -> str:
     return short_change(before, after) or f"{short_limits(before)} → {short_limits(after)}"
 
 
-def share_words(span: Span) -> str:
+def share_words(span: FigureRange) -> str:
     low, high = f"{100 * span.low:.0f}", "" if span.high is None else f"{100 * span.high:.0f}"
     return ranged(f"{low} %", f"{high or '?'} %")
 
 
-def count_words(span: Span) -> str:
+def count_words(span: FigureRange) -> str:
     low, high = _count(span.low), "?" if span.high is None else _count(span.high)
     return ranged(low, high)
 
 
-def wait_words(span: Span) -> str:
+def wait_words(span: FigureRange) -> str:
     low, high = seconds_words(span.low), "?" if span.high is None else seconds_words(span.high)
     return ranged(low, high)
 

@@ -11,7 +11,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.figures.page import FigureTable, page
 from plimsoll_insight.replay.messages import VERDICTS
 from plimsoll_insight.replay.summary import Row
-from plimsoll_insight.replay.values import Verdict
+from plimsoll_insight.replay.values import ReplayVerdict
 from plimsoll_probes.output.report.drawing import COLOURS, Axes, instead, png, themed_svg
 
 _Draw = Callable[[Figure, Sequence[tuple[str, Row]], float], None]
@@ -19,12 +19,12 @@ _MOST = 20
 _ROW, _MARGIN = 0.24, 1.1
 """Inches."""
 _CHARACTERS = 22
-_SHOWN: Mapping[Verdict, tuple[str, float]] = {
-    Verdict.WORSE: ("limit", 1.0),
-    Verdict.MAYBE_WORSE: ("limit", 0.4),
-    Verdict.UNKNOWN: ("faint", 0.4),
-    Verdict.SAME: ("p50", 0.35),
-    Verdict.BETTER: ("p50", 1.0),
+_SHOWN: Mapping[ReplayVerdict, tuple[str, float]] = {
+    ReplayVerdict.WORSE: ("limit", 1.0),
+    ReplayVerdict.MAYBE_WORSE: ("limit", 0.4),
+    ReplayVerdict.UNKNOWN: ("faint", 0.4),
+    ReplayVerdict.SAME: ("p50", 0.35),
+    ReplayVerdict.BETTER: ("p50", 1.0),
 }
 """Untouched disks would hide the others."""
 

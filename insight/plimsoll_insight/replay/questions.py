@@ -9,8 +9,8 @@ from dataclasses import field
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.replay.values import DiskKey, Subject
-from plimsoll_monitoring.promql import Selection, any_of, each
+from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import FACTS, NAMES, without_disks
 
@@ -24,7 +24,7 @@ _MINUTES = 10
 
 
 @frozen
-class Node:
+class ReplayNode:
     """A node, and how many disks its metrics have."""
 
     key: NodeKey
@@ -35,7 +35,7 @@ class Node:
 class Nodes:
     """The nodes of the selection."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[ReplayNode, ...]
     aggregates: frozenset[NodeKey]
     """Those without metrics of single disks."""
     pass_seconds: float | None
@@ -44,7 +44,7 @@ class Nodes:
     """Between two samples, of the node that has most of them."""
 
 
-def nodes(ask: Ask, selection: Selection, seconds: int) -> Nodes:
+def nodes(ask: Ask, selection: SeriesSelection, seconds: int) -> Nodes:
     """Raises ``PlimsollError``."""
     matchers = selection.matchers()
     disks = ask(f"sum by (region, instance) ({each(metrics.DISKS, matchers, 'volume_type', 'state')})")
@@ -57,7 +57,7 @@ def nodes(ask: Ask, selection: Selection, seconds: int) -> Nodes:
     most = samples[0].known if samples else None
     return Nodes(
         nodes=tuple(
-            Node(key_of(series), round(series.known or 0))
+            ReplayNode(key_of(series), round(series.known or 0))
             for series in sorted(disks, key=key_of)
             if series.known and key_of(series) not in aggregates
         ),
@@ -67,10 +67,10 @@ def nodes(ask: Ask, selection: Selection, seconds: int) -> Nodes:
     )
 
 
-def subjects(ask: Ask, chunk: Sequence[Node], selection: Selection, until: float) -> list[Subject]:
+def subjects(ask: Ask, chunk: Sequence[ReplayNode], selection: SeriesSelection, until: float) -> list[ReplayedDisk]:
     """The disks that these nodes of one region have at the end. Raises ``PlimsollError``."""
     here = (any_of("instance", [node.key[1] for node in chunk]),)
-    of = Selection(region=chunk[0].key[0], types=selection.types, projects=selection.projects)
+    of = SeriesSelection(region=chunk[0].key[0], types=selection.types, projects=selection.projects)
     matchers = of.matchers(*here)
     info = ask(each(metrics.DISK_INFO, of.matchers(*here, types=True, projects=True), *_DISK, *FACTS))
     keys = {_key(series) for series in info}
@@ -92,7 +92,7 @@ def subjects(ask: Ask, chunk: Sequence[Node], selection: Selection, until: float
             if series.known is not None:
                 numbers[_key(series)][label(series, "parameter")] = round(series.known)
     return [
-        Subject(
+        ReplayedDisk(
             region=label(series, "region"),
             uuid=label(series, "uuid"),
             domain=label(series, "domain"),
@@ -130,7 +130,7 @@ class Most:
     samples: float = 0.0
 
 
-def most(ask: Ask, disks: Sequence[Subject], seconds: int) -> dict[DiskKey, Most]:
+def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> dict[DiskKey, Most]:
     """Raises ``PlimsollError``."""
 
     def over(metric: str, by: str) -> Sequence[Series]:
@@ -160,14 +160,14 @@ def most(ask: Ask, disks: Sequence[Subject], seconds: int) -> dict[DiskKey, Most
     }
 
 
-def matchers_of(disks: Iterable[Subject], *more: str) -> str:
+def matchers_of(disks: Iterable[ReplayedDisk], *more: str) -> str:
     """These disks of one region, on whichever nodes they were; others of their guests too."""
     each_disk = list(disks)
     uuids = sorted({disk.uuid for disk in each_disk})
-    return Selection(region=each_disk[0].region).matchers(any_of("uuid", uuids), *more)
+    return SeriesSelection(region=each_disk[0].region).matchers(any_of("uuid", uuids), *more)
 
 
-def rate_of(unit: str, disks: Sequence[Subject], side: str) -> str:
+def rate_of(unit: str, disks: Sequence[ReplayedDisk], side: str) -> str:
     """Requests or bytes a second, of one direction or both (``total``), by disk and node."""
     metric = metrics.DISK_AVERAGE[unit]
     if side == "total":
@@ -175,12 +175,12 @@ def rate_of(unit: str, disks: Sequence[Subject], side: str) -> str:
     return _once(metric + matchers_of(disks, any_of("direction", [side])))
 
 
-def ratio_of(disks: Sequence[Subject]) -> str:
+def ratio_of(disks: Sequence[ReplayedDisk]) -> str:
     """The share that a disk used of the limit that it used most of."""
     return _once(metrics.DISK_AVERAGE_LIMIT_RATIO + matchers_of(disks))
 
 
-def latency_of(disks: Sequence[Subject]) -> str:
+def latency_of(disks: Sequence[ReplayedDisk]) -> str:
     return _once(metrics.DISK_AVERAGE_LATENCY_SECONDS + matchers_of(disks))
 
 
@@ -191,7 +191,7 @@ def _once(values: str) -> str:
 
 def fresh(region: str) -> str:
     """1 for a node whose metrics are of its present passes: node_exporter serves those of an old one for ever."""
-    matchers = Selection(region=region).matchers()
+    matchers = SeriesSelection(region=region).matchers()
     reading = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, matchers)
     interval = each(metrics.PASS_INTERVAL_SECONDS, matchers)
     return f"(time() - {reading}) <= bool (2 * ({interval} or 0 * {reading} + {_USUAL}) + {_SPARE})"

@@ -15,22 +15,22 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay import questions
 from plimsoll_insight.replay.buckets import Buckets, Flags, Floats
-from plimsoll_insight.replay.columns import Source, Steps
-from plimsoll_insight.replay.questions import Most, Node, Nodes
+from plimsoll_insight.replay.columns import SeriesSource, Steps
+from plimsoll_insight.replay.questions import Most, Nodes, ReplayNode
 from plimsoll_insight.replay.values import (
     ZERO,
     DiskKey,
     Fate,
-    Span,
-    Subject,
-    Verdict,
-    Why,
+    FigureRange,
+    ReplayedDisk,
+    ReplayVerdict,
+    UnknownReason,
     bucket,
     scope_of,
     tightens,
     unit_of,
 )
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import Ask
 
 _DISKS = 2000
@@ -49,13 +49,13 @@ _STAYS = 0.5
 """Intervals: less is rounding."""
 
 Halves = NDArray[np.float32]
-Decide = Callable[[Subject], Limits | Why | None]
+Decide = Callable[[ReplayedDisk], Limits | UnknownReason | None]
 Report = Callable[[int, int], None]
 """Disks that are ready, of how many."""
 
 
 @frozen(kw_only=True)
-class Extent:
+class ReplayExtent:
     """The time that is replayed."""
 
     since: int
@@ -70,11 +70,11 @@ class Extent:
         return self.until - self.since
 
 
-def extent_of(nodes: Nodes, since: int, until: int, step: int | None = None) -> Extent:
+def extent_of(nodes: Nodes, since: int, until: int, step: int | None = None) -> ReplayExtent:
     """``step``: seconds; None is the interval of passes or of samples, the longer."""
     longest = max(nodes.pass_seconds or 0.0, nodes.scrape_seconds or 0.0)
     step = step or int(min(max(longest, _SHORTEST), _LONGEST))
-    return Extent(
+    return ReplayExtent(
         since=since,
         until=until,
         step=step,
@@ -88,20 +88,20 @@ class _Unit:
     """A disk, or the disks of a guest that would share a limit, with the limits that they would have."""
 
     limits: Limits
-    members: list[Subject] = field(default_factory=list)
+    members: list[ReplayedDisk] = field(default_factory=list)
 
 
 class Replay:
     """``ask`` is as of the end of the time."""
 
-    def __init__(self, ask: Ask, source: Source, decide: Decide, extent: Extent, report: Report) -> None:
+    def __init__(self, ask: Ask, source: SeriesSource, decide: Decide, extent: ReplayExtent, report: Report) -> None:
         self._ask, self._source, self._decide = ask, source, decide
         self._extent, self._report = extent, report
         self._fresh: dict[tuple[str, Steps], Mapping[str, Flags]] = {}
         self._together = max(min(_TOGETHER, _HELD * extent.step // extent.seconds), 1)
         self._most: dict[DiskKey, Most] = {}
 
-    def run(self, nodes: Sequence[Node], selection: Selection) -> Iterator[Fate]:
+    def run(self, nodes: Sequence[ReplayNode], selection: SeriesSelection) -> Iterator[Fate]:
         """Each disk once. Raises ``PlimsollError``."""
         whole, ready = sum(node.disks for node in nodes), 0
         for _, group in groupby(nodes, key=lambda node: node.key[0]):
@@ -119,17 +119,17 @@ class Replay:
                 yield from self._replay(waiting)
             self._report(ready, whole)
 
-    def _sort_out(self, subjects: Sequence[Subject]) -> Generator[Fate, None, list[_Unit]]:
+    def _sort_out(self, subjects: Sequence[ReplayedDisk]) -> Generator[Fate, None, list[_Unit]]:
         """Those whose fate is known without their rates; returns the others."""
         units: dict[tuple[str, ...], _Unit] = {}
         for subject in subjects:
             limits = self._decide(subject)
-            if isinstance(limits, Why):
-                yield Fate(subject=subject, limits=None, verdict=Verdict.UNKNOWN, why=limits)
+            if isinstance(limits, UnknownReason):
+                yield Fate(subject=subject, limits=None, verdict=ReplayVerdict.UNKNOWN, why=limits)
             elif limits is None or limits == subject.actual:
-                yield Fate(subject=subject, limits=subject.actual, verdict=Verdict.UNTOUCHED)
+                yield Fate(subject=subject, limits=subject.actual, verdict=ReplayVerdict.UNTOUCHED)
             elif subject.actual is None:
-                yield Fate(subject=subject, limits=limits, verdict=Verdict.UNKNOWN, why=Why.ACTUAL)
+                yield Fate(subject=subject, limits=limits, verdict=ReplayVerdict.UNKNOWN, why=UnknownReason.ACTUAL)
             else:
                 group = (limits.group_name,) if limits.group_name else (subject.target, "")
                 units.setdefault((*subject.key[:2], *group), _Unit(limits)).members.append(subject)
@@ -167,7 +167,7 @@ class Replay:
             Fate(
                 subject=member,
                 limits=unit.limits,
-                verdict=Verdict.SAME,
+                verdict=ReplayVerdict.SAME,
                 share_known=min(one.samples * self._extent.scrape_seconds / self._extent.seconds, 1.0),
                 at_limit_before=0.0,
                 at_limit=ZERO,
@@ -205,7 +205,7 @@ class Replay:
             first = extent.until - (number - 1 - begin) * extent.step
             yield Steps(first, extent.step, min(most, number - begin))
 
-    def _table(self, disks: Sequence[Subject], steps: Steps, promql: str) -> Floats:
+    def _table(self, disks: Sequence[ReplayedDisk], steps: Steps, promql: str) -> Floats:
         """By disk and step."""
         fresh = self._fresh_nodes(disks[0].region, steps)
         place = {disk.key[1:]: number for number, disk in enumerate(disks)}
@@ -232,7 +232,7 @@ class _Run:
     come if the queue at today's limit had been let through; and what was served, with what waits coming later.
     """
 
-    def __init__(self, units: Sequence[_Unit], ratio: Halves, latency: Halves, extent: Extent) -> None:
+    def __init__(self, units: Sequence[_Unit], ratio: Halves, latency: Halves, extent: ReplayExtent) -> None:
         """``ratio`` and ``latency`` are of the whole time, by disk and step."""
         self._units, self._extent = units, extent
         free = [member.actual is not None and member.actual.unlimited for unit in units for member in unit.members]
@@ -337,12 +337,12 @@ class _Run:
                 disk += 1
 
     def _fate(
-        self, member: Subject, limits: Limits, place: int, before: float, share: float, share_known: float
+        self, member: ReplayedDisk, limits: Limits, place: int, before: float, share: float, share_known: float
     ) -> Fate:
         steps = self._steps[place]
-        at_limit = Span(float(self._at_least[place] / steps), float(self._at_most[place] / steps))
+        at_limit = FigureRange(float(self._at_least[place] / steps), float(self._at_most[place] / steps))
         no_bound = bool(self._unbounded[place])
-        waits = Span(float(self._waited[place] * share), float(self._waited_most[place] * share))
+        waits = FigureRange(float(self._waited[place] * share), float(self._waited_most[place] * share))
         longest_most = None if no_bound else float(self._longest_most[place])
         return Fate(
             subject=member,
@@ -352,7 +352,7 @@ class _Run:
             at_limit_before=before,
             at_limit=at_limit,
             waited=waits,
-            longest=Span(float(self._longest[place]), longest_most),
+            longest=FigureRange(float(self._longest[place]), longest_most),
             hidden=None if no_bound else float(max(self._hidden[place], self._longest_most[place])),
         )
 
@@ -367,9 +367,9 @@ class _Run:
         return np.logical_and.reduceat(flags, self._begins, axis=0)
 
 
-def _chunks(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+def _chunks(nodes: Sequence[ReplayNode]) -> Iterator[list[ReplayNode]]:
     """Nodes with so many disks together, of one region."""
-    chunk: list[Node] = []
+    chunk: list[ReplayNode] = []
     for node in nodes:
         if chunk and sum(each.disks for each in chunk) + node.disks > _DISKS:
             yield chunk
@@ -379,7 +379,7 @@ def _chunks(nodes: Sequence[Node]) -> Iterator[list[Node]]:
         yield chunk
 
 
-def _misses(most: Most, subject: Subject) -> bool:
+def _misses(most: Most, subject: ReplayedDisk) -> bool:
     """Whether what it did is unknown."""
     sides = {"read", "write"}
     has_limit = subject.actual is not None and not subject.actual.unlimited
@@ -404,18 +404,18 @@ def _loads(limits: Limits, most: Iterable[Most]) -> Iterator[tuple[float, float,
             yield amount, *bucket(limits, base)
 
 
-def _without(subject: Subject, limits: Limits) -> Fate:
-    return Fate(subject=subject, limits=limits, verdict=Verdict.UNKNOWN, why=Why.NO_SAMPLES)
+def _without(subject: ReplayedDisk, limits: Limits) -> Fate:
+    return Fate(subject=subject, limits=limits, verdict=ReplayVerdict.UNKNOWN, why=UnknownReason.NO_SAMPLES)
 
 
 def _verdict(
-    before: Limits, after: Limits, at_limit_before: float, at_limit: Span, waits: Span, rounding: float
-) -> Verdict:
+    before: Limits, after: Limits, at_limit_before: float, at_limit: FigureRange, waits: FigureRange, rounding: float
+) -> ReplayVerdict:
     high = 1.0 if at_limit.high is None else at_limit.high
     if not tightens(before, after):
-        return Verdict.BETTER if at_limit_before > high + rounding else Verdict.SAME
+        return ReplayVerdict.BETTER if at_limit_before > high + rounding else ReplayVerdict.SAME
     if waits.low >= 1:
-        return Verdict.WORSE
+        return ReplayVerdict.WORSE
     if (waits.high is None or waits.high >= 1) or high > at_limit_before + rounding:
-        return Verdict.MAYBE_WORSE
-    return Verdict.SAME
+        return ReplayVerdict.MAYBE_WORSE
+    return ReplayVerdict.SAME

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.replay.values import Fate, Span, Verdict, Why
+from plimsoll_insight.replay.values import Fate, FigureRange, ReplayVerdict, UnknownReason
 
 TURNS = 3
 """Of changes of limits, the most frequent of a row."""
@@ -37,16 +37,16 @@ class Row:
 
     region: str
     labels: Mapping[str, str] = field(hash=False)
-    verdicts: Mapping[Verdict, int] = field(hash=False)
-    reasons: Mapping[Why, int] = field(hash=False)
+    verdicts: Mapping[ReplayVerdict, int] = field(hash=False)
+    reasons: Mapping[UnknownReason, int] = field(hash=False)
     """Why disks are unknown."""
     turns: Mapping[tuple[Limits, Limits], int] = field(hash=False)
     """Limits before and after, of those that are touched."""
     at_limit_before: float | None
     """Of the time of all disks that are touched; so too the figures below."""
-    at_limit: Span | None
-    waited: Span | None
-    longest: Span | None
+    at_limit: FigureRange | None
+    waited: FigureRange | None
+    longest: FigureRange | None
     hidden: float | None
     share_known: float | None
 
@@ -61,9 +61,15 @@ class Row:
         if self.at_limit is not None:
             high = 1.0 if self.at_limit.high is None else self.at_limit.high
             more = (self.at_limit.low + high) / 2 - (self.at_limit_before or 0.0)
-        numbers = (self.verdicts.get(one, 0) for one in (Verdict.WORSE, Verdict.MAYBE_WORSE))
+        numbers = (self.verdicts.get(one, 0) for one in (ReplayVerdict.WORSE, ReplayVerdict.MAYBE_WORSE))
         waits = self.waited.low if self.waited else 0.0
-        return (*numbers, more, waits, self.verdicts.get(Verdict.UNKNOWN, 0), -self.verdicts.get(Verdict.BETTER, 0))
+        return (
+            *numbers,
+            more,
+            waits,
+            self.verdicts.get(ReplayVerdict.UNKNOWN, 0),
+            -self.verdicts.get(ReplayVerdict.BETTER, 0),
+        )
 
 
 def rows(fates: Iterable[Fate], by: ReplayBy) -> list[Row]:
@@ -80,7 +86,7 @@ def rows(fates: Iterable[Fate], by: ReplayBy) -> list[Row]:
 
 def worst_first(fates: Iterable[Fate]) -> list[Fate]:
     """The disks, by their verdict, then by how much."""
-    order = list(Verdict)
+    order = list(ReplayVerdict)
 
     def badness(fate: Fate) -> tuple[float, ...]:
         if fate.at_limit is None or fate.waited is None:
@@ -98,7 +104,7 @@ def _row(by: ReplayBy, fates: Sequence[Fate]) -> Row:
     turns = Counter(
         (fate.subject.actual, fate.limits)
         for fate in fates
-        if fate.subject.actual is not None and fate.limits is not None and fate.verdict is not Verdict.UNTOUCHED
+        if fate.subject.actual is not None and fate.limits is not None and fate.verdict is not ReplayVerdict.UNTOUCHED
     )
     return Row(
         region=fates[0].subject.region,
@@ -121,23 +127,23 @@ def _mean(pairs: Sequence[tuple[float | None, float | None]]) -> float | None:
     return sum((value or 0.0) * (weight or 0.0) for value, weight in pairs) / whole if whole else None
 
 
-def _mean_span(pairs: Sequence[tuple[Span | None, float | None]]) -> Span | None:
+def _mean_span(pairs: Sequence[tuple[FigureRange | None, float | None]]) -> FigureRange | None:
     low = _mean([(span.low if span else None, weight) for span, weight in pairs])
     high = _mean([(span.high if span else None, weight) for span, weight in pairs])
-    return None if low is None else Span(low, high)
+    return None if low is None else FigureRange(low, high)
 
 
-def _sum(spans: Sequence[Span | None]) -> Span | None:
+def _sum(spans: Sequence[FigureRange | None]) -> FigureRange | None:
     numbers = [span for span in spans if span is not None]
     if not numbers:
         return None
     highs = [span.high for span in numbers if span.high is not None]
-    return Span(sum(span.low for span in numbers), sum(highs) if len(highs) == len(numbers) else None)
+    return FigureRange(sum(span.low for span in numbers), sum(highs) if len(highs) == len(numbers) else None)
 
 
-def _longest(spans: Sequence[Span | None]) -> Span | None:
+def _longest(spans: Sequence[FigureRange | None]) -> FigureRange | None:
     numbers = [span for span in spans if span is not None]
-    return Span(max(span.low for span in numbers), _most([span.high for span in numbers])) if numbers else None
+    return FigureRange(max(span.low for span in numbers), _most([span.high for span in numbers])) if numbers else None
 
 
 def _most(values: Sequence[float | None]) -> float | None:

@@ -8,13 +8,13 @@ from enum import StrEnum
 
 from plimsoll_agent.model.limits import BASES, SCOPES, UNITS, Limits, Scope, Unit
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.simulate.throttle import Bucket
+from plimsoll_insight.simulate.throttle import LeakyBucket
 
 DiskKey = tuple[str, str, str]
 """The region, the guest's uuid, the target."""
 
 
-class Verdict(StrEnum):
+class ReplayVerdict(StrEnum):
     """How a disk would fare; the worst first."""
 
     WORSE = "worse"
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
     """It keeps its limits."""
 
 
-class Why(StrEnum):
+class UnknownReason(StrEnum):
     """Why it is unknown."""
 
     ACTUAL = "actual-limits"
@@ -47,7 +47,7 @@ class Why(StrEnum):
 
 
 @frozen(kw_only=True)
-class Subject:
+class ReplayedDisk:
     """A disk at the end of the time, by its metrics. An empty label is none, or unknown."""
 
     region: str
@@ -68,33 +68,33 @@ class Subject:
 
 
 @frozen
-class Span:
+class FigureRange:
     """A figure that lies between two; ``high`` is None where nothing bounds it."""
 
     low: float
     high: float | None
 
 
-ZERO = Span(0.0, 0.0)
+ZERO = FigureRange(0.0, 0.0)
 
 
 @frozen(kw_only=True)
 class Fate:
     """One disk under its own limits and under others. None is unknown."""
 
-    subject: Subject
+    subject: ReplayedDisk
     limits: Limits | None
     """Under the other rules; None is unknown."""
-    verdict: Verdict
-    why: Why | None = None
+    verdict: ReplayVerdict
+    why: UnknownReason | None = None
     share_known: float | None = None
     """Of the time, in which its load is known."""
     at_limit_before: float | None = None
     """The share of that time that it was at limit."""
-    at_limit: Span | None = None
-    waited: Span | None = None
+    at_limit: FigureRange | None = None
+    waited: FigureRange | None = None
     """Requests."""
-    longest: Span | None = None
+    longest: FigureRange | None = None
     """Seconds."""
     hidden: float | None = None
     """Seconds that a request waited at most if all of an interval came at once."""
@@ -125,7 +125,7 @@ def _covers(before: Limits, after: Limits, base: str) -> bool:
 
 def bucket(limits: Limits, base: str) -> tuple[float, float, float]:
     """What enforces one base: the rate at which its bucket leaks, how much fits in, and the rate of a burst."""
-    one = Bucket(*(getattr(limits, base + ending) for ending in ("", "_max", "_max_length")))
+    one = LeakyBucket(*(getattr(limits, base + ending) for ending in ("", "_max", "_max_length")))
     return float(one.rate), float(one.room), float(one.peak or "inf")
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from plimsoll_agent.congestion import law
-from plimsoll_agent.congestion.law import Signal, State, Tuning
+from plimsoll_agent.congestion.law import ClassState, Signal, Tuning
 from plimsoll_agent.util.frozen import replace
 
-Arm = Callable[[State, Signal | None, float, Tuning], State]
+Arm = Callable[[ClassState, Signal | None, float, Tuning], ClassState]
 
 
-def _nothing(state: State, _signal: Signal | None, _objective: float, _tuning: Tuning) -> State:
+def _nothing(state: ClassState, _signal: Signal | None, _objective: float, _tuning: Tuning) -> ClassState:
     return state
 
 
-def _half(_state: State, _signal: Signal | None, _objective: float, _tuning: Tuning) -> State:
+def _half(_state: ClassState, _signal: Signal | None, _objective: float, _tuning: Tuning) -> ClassState:
     """All limits are half of what is desired, always."""
-    return State(x=0.5)
+    return ClassState(x=0.5)
 
 
-def _aimd(state: State, signal: Signal | None, objective: float, tuning: Tuning) -> State:
+def _aimd(state: ClassState, signal: Signal | None, objective: float, tuning: Tuning) -> ClassState:
     """Additive increase, multiplicative decrease, as TCP does."""
     if signal is None:
         return state
@@ -28,7 +28,7 @@ def _aimd(state: State, signal: Signal | None, objective: float, tuning: Tuning)
     return replace(state, x=min(1.0, max(tuning.lowest, x)))
 
 
-def _parda(state: State, signal: Signal | None, objective: float, tuning: Tuning) -> State:
+def _parda(state: ClassState, signal: Signal | None, objective: float, tuning: Tuning) -> ClassState:
     """w ← (1 - γ) w + γ (objective / latency · w + β), on rates in place of queue lengths (Gulati, FAST '09)."""
     if signal is None:
         return state

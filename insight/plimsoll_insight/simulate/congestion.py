@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from math import cos, exp, log, pi, sqrt
 
-from plimsoll_agent.congestion.law import TUNING, Signal, State
+from plimsoll_agent.congestion.law import TUNING, ClassState, Signal
 from plimsoll_agent.congestion.reduction import written
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.simulate.arms import ARMS
-from plimsoll_insight.simulate.engine import Disk, Period, Result, run
+from plimsoll_insight.simulate.engine import Period, SimulatedDisk, SimulationResult, run
 from plimsoll_insight.simulate.scenario import Congestion, Disks, Scenario
 from plimsoll_insight.simulate.throttle import SECOND
 
@@ -24,7 +24,7 @@ Factors = Sequence[float]
 @frozen(kw_only=True)
 class Arm:
     name: str
-    result: Result
+    result: SimulationResult
     factors: Factors
     above: int
     """Periods after the warm-up in which the mean latency of light disks was above ``NEAR`` times the objective."""
@@ -58,7 +58,7 @@ class _Controller:
         self.tuning = replace(TUNING, delay=congestion.delay)
         # A stream of its own: all arms meet the same load and lose the same signals.
         self.random = random.Random(f"{scenario.seed}/signal").random  # noqa: S311
-        self.state = State()
+        self.state = ClassState()
         self.light = _Counter(lambda disk: disk.alike.kind.light)
         self.heavy = _Counter(lambda disk: disk.alike.kind.floor is not None)
         self.signals: list[Signal | None] = []
@@ -98,11 +98,11 @@ class _Controller:
 class _Counter:
     """How far the counters of some disks rose: requests, and nanoseconds of their latencies."""
 
-    def __init__(self, counts: Callable[[Disk], bool]) -> None:
+    def __init__(self, counts: Callable[[SimulatedDisk], bool]) -> None:
         self.counts = counts
         self.requests = self.latency = 0
 
-    def since(self, disks: Sequence[Disk]) -> tuple[int, int]:
+    def since(self, disks: Sequence[SimulatedDisk]) -> tuple[int, int]:
         those = [disk for disk in disks if self.counts(disk)]
         requests, latency = sum(disk.requests for disk in those), sum(disk.latency for disk in those)
         rise = requests - self.requests, latency - self.latency

@@ -28,15 +28,15 @@ from math import inf, log
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.simulate.latency import cell_of, percentile
-from plimsoll_insight.simulate.placement import Group, place
-from plimsoll_insight.simulate.scenario import MOST_UNDER_WAY, Disks, Event, Scenario
+from plimsoll_insight.simulate.placement import SimulatedGroup, place
+from plimsoll_insight.simulate.scenario import MOST_UNDER_WAY, Disks, Scenario, ScenarioEvent
 from plimsoll_insight.simulate.throttle import NEVER, SECOND, Throttle
 
 _ARRIVAL, _WAKE, _END, _CALL = range(4)
 _Random = Callable[[], float]
 
 
-class Disk:
+class SimulatedDisk:
     """A disk of a guest, and what it has done so far; times are sums in nanoseconds."""
 
     __slots__ = ("alike", "gate", "latency", "member", "node", "number", "requests", "running", "service", "unsent")
@@ -54,9 +54,9 @@ class Disk:
         self.unsent = 0
 
 
-_Request = tuple[Disk, int, int, bool]
+_Request = tuple[SimulatedDisk, int, int, bool]
 """The disk, when it came, its size, and whether it writes."""
-_Group = Group[tuple[_Request, int]]
+_Group = SimulatedGroup[tuple[_Request, int]]
 
 
 class _Gate:
@@ -92,7 +92,7 @@ class _Alike:
         self.is_regular = disks.arrivals == "regular"
         self.begins = _nanoseconds(disks.begins)
         self.ends = _nanoseconds(disks.ends)
-        self.members: list[Disk] = []
+        self.members: list[SimulatedDisk] = []
         self.latencies: dict[int, int] = {}
         self.services: dict[int, int] = {}
         self.open: dict[int, dict[int, int]] = {}
@@ -119,7 +119,7 @@ class _Alike:
         )
 
 
-def _requests_limit(disk: Disk) -> float:
+def _requests_limit(disk: SimulatedDisk) -> float:
     if disk.gate is None:
         return inf
     limits = disk.gate.throttle.limits
@@ -127,7 +127,7 @@ def _requests_limit(disk: Disk) -> float:
 
 
 @frozen(kw_only=True)
-class Outcome:
+class SimulatedOutcome:
     """Of disks that are alike; latencies and waits in seconds, None where no request ended."""
 
     disks: Disks
@@ -153,8 +153,8 @@ class Outcome:
 
 
 @frozen(kw_only=True)
-class Result:
-    outcomes: Sequence[Outcome]
+class SimulationResult:
+    outcomes: Sequence[SimulatedOutcome]
     events: int
     """What happened in the model: arrivals, departures from throttles, services of OSDs, ends."""
     requests: int
@@ -170,14 +170,14 @@ class Period:
 
     number: int
     end: float
-    disks: Sequence[Disk]
+    disks: Sequence[SimulatedDisk]
 
 
 Controller = Callable[[Period], Mapping[int, Limits]]
 """Asked at the end of each period: which disks get which limits now. It may lose or delay what it was shown."""
 
 
-def run(scenario: Scenario, controller: Controller | None = None) -> Result:
+def run(scenario: Scenario, controller: Controller | None = None) -> SimulationResult:
     return _Run(scenario, controller).run()
 
 
@@ -211,9 +211,9 @@ class _Run:
         self.services = self.requests = self.recovered = self.steps = 0
         self.alike, self.disks = self._disks()
 
-    def _disks(self) -> tuple[list[_Alike], list[Disk]]:
+    def _disks(self) -> tuple[list[_Alike], list[SimulatedDisk]]:
         each: list[_Alike] = []
-        disks: list[Disk] = []
+        disks: list[SimulatedDisk] = []
         guest = 0
         for kind in self.scenario.disks:
             alike = _Alike(kind, f"{self.scenario.seed}/{kind.name}")
@@ -221,7 +221,7 @@ class _Run:
             for _ in range(kind.guests):
                 gate = _Gate(kind.limits, kind.disks) if kind.limits.group_name else None
                 for member in range(kind.disks):
-                    disk = Disk(len(disks), alike, guest % self.scenario.nodes)
+                    disk = SimulatedDisk(len(disks), alike, guest % self.scenario.nodes)
                     if not kind.limits.unlimited:
                         disk.gate = gate or _Gate(kind.limits, 1)
                         disk.member = member if gate else 0
@@ -232,7 +232,7 @@ class _Run:
 
     # --- the loop
 
-    def run(self) -> Result:
+    def run(self) -> SimulationResult:
         self._plan()
         heap, end, arrive, release = self.heap, self.end, self._arrive, self._release
         steps = 0
@@ -285,7 +285,7 @@ class _Run:
         if now < self.end:
             self.at(min(now + self.period, self.end), lambda later: self._close(later, number + 1))
 
-    def _limit(self, now: int, disk: Disk, limits: Limits) -> None:
+    def _limit(self, now: int, disk: SimulatedDisk, limits: Limits) -> None:
         if disk.gate is None:
             disk.gate = _Gate(limits, 1)
             disk.gate.throttle.write(limits, now)
@@ -301,7 +301,7 @@ class _Run:
 
     # --- requests
 
-    def _arrive(self, now: int, disk: Disk) -> None:
+    def _arrive(self, now: int, disk: SimulatedDisk) -> None:
         """Of an open loop: the next one comes whether this one ends or not."""
         alike = disk.alike
         if now >= alike.ends:
@@ -312,7 +312,7 @@ class _Run:
         if disk.running:
             self._send(now, disk)
 
-    def _send(self, now: int, disk: Disk) -> None:
+    def _send(self, now: int, disk: SimulatedDisk) -> None:
         alike = disk.alike
         kind = alike.kind
         if now >= alike.ends:
@@ -378,7 +378,7 @@ class _Run:
         self.services += 1
         return end
 
-    def _note(self, end: int, came: int, disk: Disk, arrival: int) -> None:
+    def _note(self, end: int, came: int, disk: SimulatedDisk, arrival: int) -> None:
         alike = disk.alike
         if alike.kind.queue:
             self.order += 1
@@ -448,7 +448,7 @@ class _Run:
             group.stale = 0.0
             group.clean = not (group.absent or group.are_blocked or group.waiting)
 
-    def _happening(self, event: Event) -> Callable[[int], None]:
+    def _happening(self, event: ScenarioEvent) -> Callable[[int], None]:
         kind, _, number = event.place.partition(".")
         if event.act == "degrade":
             return lambda now: self._degrade(now, event.share)
@@ -549,8 +549,8 @@ class _Run:
 
     # --- what comes of it
 
-    def _result(self) -> Result:
-        return Result(
+    def _result(self) -> SimulationResult:
+        return SimulationResult(
             outcomes=[self._outcome(alike) for alike in self.alike],
             events=self.steps + self.services,
             requests=self.requests,
@@ -558,10 +558,10 @@ class _Run:
             stale=round(sum(group.stale for group in self.groups)),
         )
 
-    def _outcome(self, alike: _Alike) -> Outcome:
+    def _outcome(self, alike: _Alike) -> SimulatedOutcome:
         before = alike.before or [(0, 0)] * len(alike.members)
         number = sum(alike.latencies.values())
-        return Outcome(
+        return SimulatedOutcome(
             disks=alike.kind,
             sent=alike.arrivals,
             unsent=sum(disk.unsent - first for disk, (_, first) in zip(alike.members, before, strict=True)),

@@ -6,12 +6,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from plimsoll_insight.simulate.scenario import Cluster
+from plimsoll_insight.simulate.scenario import SimulatedCluster
 
 T = TypeVar("T")
 
 
-class Group(Generic[T]):
+class SimulatedGroup(Generic[T]):
     """A placement group; ``acting`` are the OSDs that answer, the first of them reads."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Group(Generic[T]):
         self.waiting: list[T] = []
 
 
-def place(cluster: Cluster, chance: Callable[[], float]) -> list[Group[Any]]:
+def place(cluster: SimulatedCluster, chance: Callable[[], float]) -> list[SimulatedGroup[Any]]:
     """Placement groups: as many different domains as copies, an OSD in each by weight; with ``imbalance`` weights
     differ by as much, up and down.
     """
@@ -50,7 +50,7 @@ def place(cluster: Cluster, chance: Callable[[], float]) -> list[Group[Any]]:
         domains.setdefault(cluster.domain_of(osd, cluster.domain), []).append(osd)
     inside = [(osds, _steps([weights[osd] for osd in osds])) for osds in domains.values()]
     steps = _steps([each[-1] for _, each in inside])
-    groups: list[Group[Any]] = []
+    groups: list[SimulatedGroup[Any]] = []
     for _ in range(cluster.groups):
         choice: dict[int, int] = {}
         while len(choice) < cluster.copies:
@@ -58,7 +58,7 @@ def place(cluster: Cluster, chance: Callable[[], float]) -> list[Group[Any]]:
             if number not in choice:
                 osds, within = inside[number]
                 choice[number] = osds[_choose(within, chance())]
-        groups.append(Group(tuple(choice.values()), cluster.objects / cluster.groups))
+        groups.append(SimulatedGroup(tuple(choice.values()), cluster.objects / cluster.groups))
     return groups
 
 

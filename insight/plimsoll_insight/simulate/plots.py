@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.figures.page import FigureTable, page
-from plimsoll_insight.simulate.engine import Outcome, Result
+from plimsoll_insight.simulate.engine import SimulatedOutcome, SimulationResult
 from plimsoll_insight.simulate.scenario import Scenario
 from plimsoll_probes.output.messages import iops_words
 from plimsoll_probes.output.report.drawing import COLOURS, WIDTH, Axes, instead, latency_axis, png, themed_svg
@@ -25,7 +25,7 @@ _PERCENTILES = (("p50", "p50", "-"), ("p95", "p999", "-."), ("p99", "p99", "--")
 _OF = {"degrade": "of all objects", "speed": "of all OSDs"}
 
 
-def render(kind: str, scenario: Scenario, result: Result, sentences: Sequence[str]) -> bytes:
+def render(kind: str, scenario: Scenario, result: SimulationResult, sentences: Sequence[str]) -> bytes:
     """The file."""
     if kind == ".html":
         drawings = [
@@ -66,7 +66,7 @@ def _tables(scenario: Scenario) -> list[FigureTable]:
     ]
 
 
-def _draw(scenario: Scenario, outcome: Outcome, figure: FigureBase) -> None:
+def _draw(scenario: Scenario, outcome: SimulatedOutcome, figure: FigureBase) -> None:
     above, below = figure.subplots(2, 1, gridspec_kw=_MARGINS)
     edges = [0.0, *(each.end for each in outcome.slices)]
     _latencies(above, edges, outcome)
@@ -86,7 +86,7 @@ def _draw(scenario: Scenario, outcome: Outcome, figure: FigureBase) -> None:
             axes.axvspan(0, scenario.warm_up, color=COLOURS["beyond"], zorder=0)
 
 
-def _latencies(axes: Axes, edges: Sequence[float], outcome: Outcome) -> None:
+def _latencies(axes: Axes, edges: Sequence[float], outcome: SimulatedOutcome) -> None:
     axes.set_title(f"{printable(outcome.disks.name)}: latency", pad=4)
     lines = {name: [getattr(each, name) for each in outcome.slices] for name, _, _ in _PERCENTILES}
     values = [value for line in lines.values() for value in line if value]
@@ -101,7 +101,7 @@ def _latencies(axes: Axes, edges: Sequence[float], outcome: Outcome) -> None:
     _legend(axes)
 
 
-def _rates(axes: Axes, edges: Sequence[float], outcome: Outcome) -> None:
+def _rates(axes: Axes, edges: Sequence[float], outcome: SimulatedOutcome) -> None:
     axes.set_title("IOPS of all of them", pad=4)
     number = outcome.disks.number
     limits = [math.nan if each.limit is None else each.limit * number for each in outcome.slices]

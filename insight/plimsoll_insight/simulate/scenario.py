@@ -39,7 +39,7 @@ _PLACE = re.compile(r"(osd|host|rack|node)\.(\d{1,6})", re.ASCII)
 
 
 @frozen(kw_only=True)
-class Cluster:
+class SimulatedCluster:
     """OSDs, each a queue with ``servers``, and how copies lie on them. Seconds, bytes, shares from 0 to 1."""
 
     hosts: int = 3
@@ -104,7 +104,7 @@ class Disks:
 
 
 @frozen
-class Event:
+class ScenarioEvent:
     """``place``: what is lost or returns, as ``host.1``. ``share``: of all objects those with a stale copy, or of the
     OSDs' speed what is left.
     """
@@ -134,9 +134,9 @@ class Congestion:
 class Scenario:
     title: str
     duration: float
-    cluster: Cluster
+    cluster: SimulatedCluster
     disks: tuple[Disks, ...]
-    events: tuple[Event, ...] = ()
+    events: tuple[ScenarioEvent, ...] = ()
     nodes: int = 1
     seed: int = 1
     warm_up: float = 0.0
@@ -261,9 +261,9 @@ _CLUSTER: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-def _cluster(raw: object) -> Cluster:
+def _cluster(raw: object) -> SimulatedCluster:
     keys = Keys(raw, _CLUSTER)
-    cluster = Cluster(**keys.values)
+    cluster = SimulatedCluster(**keys.values)
     if cluster.osds > MOST_OSDS:
         keys.fault(f"hosts × osds_per_host are {cluster.osds} OSDs, more than {MOST_OSDS}", "hosts")
     elif cluster.racks > cluster.hosts:
@@ -281,7 +281,7 @@ def _cluster(raw: object) -> Cluster:
     if cluster.min_copies > cluster.copies:
         keys.fault(f"min_copies must be no more than copies, {cluster.copies}", "min_copies")
     values = keys.done()
-    return Cluster(**{"groups": _GROUPS_PER_OSD * cluster.osds, **values})
+    return SimulatedCluster(**{"groups": _GROUPS_PER_OSD * cluster.osds, **values})
 
 
 def _under_congestion(raw: object) -> tuple[Limits, float]:
@@ -349,7 +349,7 @@ _EVENT: Mapping[str, Callable[[Any], Any]] = {
 _ACTS: tuple[Act, ...] = ("lose", "return", "degrade", "speed")
 
 
-def _event(raw: object) -> Event:
+def _event(raw: object) -> ScenarioEvent:
     keys = Keys(raw, _EVENT)
     keys.need("at")
     acts = [act for act in _ACTS if act in keys.given]
@@ -358,7 +358,11 @@ def _event(raw: object) -> Event:
     values = keys.done()
     act = acts[0]
     value = values[act]
-    return Event(values["at"], act, share=value) if act in ("degrade", "speed") else Event(values["at"], act, value)
+    return (
+        ScenarioEvent(values["at"], act, share=value)
+        if act in ("degrade", "speed")
+        else ScenarioEvent(values["at"], act, value)
+    )
 
 
 def _arms(raw: object) -> tuple[str, ...]:
@@ -435,11 +439,11 @@ def _scenario(raw: object) -> Scenario:
     return Scenario(**{**values, "disks": tuple(disks), "events": tuple(sorted(values.get("events", ()), key=_at))})
 
 
-def _at(event: Event) -> float:
+def _at(event: ScenarioEvent) -> float:
     return event.at
 
 
-def _check_place(keys: Keys, index: int, event: Event, cluster: Cluster, nodes: int) -> None:
+def _check_place(keys: Keys, index: int, event: ScenarioEvent, cluster: SimulatedCluster, nodes: int) -> None:
     if event.act in ("degrade", "speed"):
         return
     place = _PLACE.fullmatch(event.place)

@@ -6,7 +6,7 @@ the same): ``util/throttle.c`` has the buckets, ``block/throttle-groups.c`` the 
 - One disk that is asked at known times: ``departures``.
 - Several disks in a group, or disks in a simulation: ``Throttle``. It has no clock: whoever has one calls ``arrive``
   when a request comes and ``wake`` when the time of ``due`` has come.
-- The buckets alone: ``Bucket``.
+- The buckets alone: ``LeakyBucket``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NEVER = 1 << 62
 T = TypeVar("T")
 
 
-class Bucket:
+class LeakyBucket:
     """A leaky bucket; ``levels`` are in requests or bytes.
 
     ``LeakyBucket`` and ``throttle_compute_wait``: it has room for ``rate / 10``, or where there is a burst for
@@ -102,7 +102,7 @@ class Throttle(Generic[T]):
             for scope in SCOPES:
                 base = f"{scope}_{unit}_sec"
                 if rate := getattr(limits, base):
-                    bucket = Bucket(rate, getattr(limits, f"{base}_max"), getattr(limits, f"{base}_max_length"))
+                    bucket = LeakyBucket(rate, getattr(limits, f"{base}_max"), getattr(limits, f"{base}_max_length"))
                     bucket.empty(now)
                     buckets[scope, unit] = bucket
         self._buckets = tuple(

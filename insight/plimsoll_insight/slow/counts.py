@@ -236,7 +236,7 @@ class OsdIntervals:
         self.width *= 2
 
 
-class Names(Generic[_Name]):
+class CountsByOsd(Generic[_Name]):
     """Counts by OSD and name; what is beyond ``_MOST_BY_OSD`` of them is ``other``."""
 
     def __init__(self) -> None:
@@ -272,9 +272,9 @@ class Counts:
         """``width``: of an interval, in seconds."""
         self.width = width
         self.osds: dict[int, OsdCount] = {}
-        self.by_pool = Names[str | int]()
+        self.by_pool = CountsByOsd[str | int]()
         """By name, or by number where a line has that."""
-        self.by_state = Names[str]()
+        self.by_state = CountsByOsd[str]()
         self.images: Counter[str] = Counter()
         self.pool_of_image: dict[str, int] = {}
         self.bins = OsdIntervals(width, _MOST_BY_OSD)

@@ -26,7 +26,7 @@ class UnreadableTree(PlimsollError):
 
 
 @frozen
-class Bucket:
+class CrushBucket:
     """A root, rack, host or what else a map has, with the way to it from the root: ``(root, default), (host, a)``."""
 
     path: tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class Bucket:
 class Tree:
     """The bucket of each OSD, in the order of the map."""
 
-    bucket_of: Mapping[int, Bucket]
+    bucket_of: Mapping[int, CrushBucket]
     class_of: Mapping[int, str] = field(default_factory=dict)
     """``hdd``, ``ssd``; empty where it has none."""
 
@@ -66,12 +66,12 @@ class Tree:
             osds.setdefault((bucket.path[0], self.class_of.get(osd, "")), []).append(osd)
         return osds
 
-    def buckets(self) -> dict[Bucket, list[int]]:
+    def buckets(self) -> dict[CrushBucket, list[int]]:
         """All OSDs below each bucket; a bucket comes before those in it."""
-        below: dict[Bucket, list[int]] = {}
+        below: dict[CrushBucket, list[int]] = {}
         for osd, bucket in self.bucket_of.items():
             for depth in range(1, len(bucket.path) + 1):
-                below.setdefault(Bucket(bucket.path[:depth]), []).append(osd)
+                below.setdefault(CrushBucket(bucket.path[:depth]), []).append(osd)
         return below
 
 
@@ -88,7 +88,7 @@ def parse(text: str, where: str) -> Tree:
     return tree
 
 
-def _of_text(text: str) -> Iterator[tuple[int, Bucket, str]]:
+def _of_text(text: str) -> Iterator[tuple[int, CrushBucket, str]]:
     above: list[tuple[int, tuple[str, str]]] = []
     for line in text.splitlines():
         row = _ROW.match(line)
@@ -103,19 +103,19 @@ def _of_text(text: str) -> Iterator[tuple[int, Bucket, str]]:
         if row["osd"] and any(_SHADOW in name for _, (_, name) in above):
             continue
         if row["osd"]:
-            yield int(row["osd"]), Bucket(tuple(each for _, each in above)), row["class"] or ""
+            yield int(row["osd"]), CrushBucket(tuple(each for _, each in above)), row["class"] or ""
         else:
             above.append((indent, (row["type"], row["name"])))
 
 
-def _of_json(document: Mapping[str, Any]) -> Iterator[tuple[int, Bucket, str]]:
+def _of_json(document: Mapping[str, Any]) -> Iterator[tuple[int, CrushBucket, str]]:
     nodes = {node["id"]: node for node in document["nodes"]}
     inside = {child for node in nodes.values() for child in node.get("children", ())}
 
-    def below(id: int, path: tuple[tuple[str, str], ...]) -> Iterator[tuple[int, Bucket, str]]:
+    def below(id: int, path: tuple[tuple[str, str], ...]) -> Iterator[tuple[int, CrushBucket, str]]:
         node = nodes[id]
         if node["type"] == "osd":
-            yield id, Bucket(path), str(node.get("device_class") or "")
+            yield id, CrushBucket(path), str(node.get("device_class") or "")
             return
         here = (*path, (str(node["type"]), str(node["name"])))
         for child in sorted(node.get("children", ()), key=abs):

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, comb, exp, lgamma, log
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.slow.tree import Bucket, Tree
+from plimsoll_insight.slow.tree import CrushBucket, Tree
 
 SLOWEST = 0.05
 CHANCE = 0.001
@@ -37,7 +37,7 @@ _SMALLEST = 3
 class OfBucket:
     """``inside`` of the bucket's ``osds`` are among the slowest ``slowest`` of ``all`` OSDs."""
 
-    bucket: Bucket
+    bucket: CrushBucket
     device_class: str
     inside: int
     osds: int

@@ -21,7 +21,7 @@ from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected, Unreacha
 from plimsoll_agent.monitor.site_labels import SiteLabels
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import printable
-from plimsoll_monitoring.region.answers import Line, Series
+from plimsoll_monitoring.region.answers import Series, TimeSeries
 
 _MOST_BYTES = 64 * 2**20
 _MOST_TOKEN = 2**16
@@ -108,7 +108,7 @@ class Prometheus:
         except (ValueError, TypeError, LookupError) as error:
             raise self._bad_answer() from error
 
-    def over(self, promql: str, window: int, step: int) -> Sequence[Line]:
+    def over(self, promql: str, window: int, step: int) -> Sequence[TimeSeries]:
         """The values of the last ``window`` seconds: one every ``step`` seconds, back from the present second. Raises
         as ``query``.
         """
@@ -162,9 +162,9 @@ class Prometheus:
         _, value = row["value"]
         return Series(self._labels_of(row), _number(value))
 
-    def _line(self, row: Any) -> Line:
+    def _line(self, row: Any) -> TimeSeries:
         """Raises ``ValueError``, ``TypeError``, ``LookupError`` or ``OverflowError``."""
-        return Line(self._labels_of(row), {float(at): _number(value) for at, value in row["values"]})
+        return TimeSeries(self._labels_of(row), {float(at): _number(value) for at, value in row["values"]})
 
     def _labels_of(self, row: Any) -> Mapping[str, str]:
         labels = row["metric"]

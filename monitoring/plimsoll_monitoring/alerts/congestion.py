@@ -21,7 +21,7 @@ _FAULTS = (Gap.NO_ANSWER, Gap.OSDS_UNKNOWN, Gap.HEALTH_UNKNOWN)
 """Reasons for no signal that are faults, and no quiet hour."""
 
 
-class Names(Protocol):
+class SelectorNames(Protocol):
     """Of a site, or what a dashboard's variables select."""
 
     def __call__(self, metric: str, *matchers: str) -> str: ...
@@ -29,7 +29,7 @@ class Names(Protocol):
     def node(self, *labels: str) -> str: ...
 
 
-def recent(its: Names, metric: str, *matchers: str) -> str:
+def recent(its: SelectorNames, metric: str, *matchers: str) -> str:
     """Of machines that publish now: what another one published last stays in its file."""
     age = f"time() - {its(metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS)}"
     return f"{its(metric, *matchers)}\nand on {its.node()} {age} < 120"

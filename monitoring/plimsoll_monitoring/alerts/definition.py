@@ -32,7 +32,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordingRule:
     """A recording rule."""
 
     name: str
@@ -41,11 +41,11 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class RuleGroup:
     """Rules that are evaluated one after another."""
 
     name: str
-    rules: tuple[Alert | Record, ...]
+    rules: tuple[Alert | RecordingRule, ...]
     interval: str = ""
     why: str = ""
 

@@ -9,7 +9,7 @@ from itertools import chain
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts import cephfs, congestion, node, probes, records, region
-from plimsoll_monitoring.alerts.definition import Alert, Group, Record
+from plimsoll_monitoring.alerts.definition import Alert, RecordingRule, RuleGroup
 from plimsoll_monitoring.alerts.site import Override, Site
 
 _WIDTH = 118
@@ -43,19 +43,19 @@ region or a volume type have any.
 """
 
 
-def groups_of_rules(site: Site) -> tuple[Group, ...]:
+def groups_of_rules(site: Site) -> tuple[RuleGroup, ...]:
     return (
-        Group(name="plimsoll-disks", rules=tuple(records.of_disks(site))),
-        Group(name="plimsoll-load", rules=tuple(records.of_load(site))),
-        Group(name="plimsoll-pools", rules=(*records.of_pools(site), *records.of_light(site))),
-        Group(
+        RuleGroup(name="plimsoll-disks", rules=tuple(records.of_disks(site))),
+        RuleGroup(name="plimsoll-load", rules=tuple(records.of_load(site))),
+        RuleGroup(name="plimsoll-pools", rules=(*records.of_pools(site), *records.of_light(site))),
+        RuleGroup(
             name="plimsoll-probes",
             rules=tuple(records.of_probes(site)),
             interval="3m",
             why="Less than five minutes, after which Prometheus counts a series as stale; not more often, since these"
             " rules read a whole day. An hour has 20 evaluations at this interval.",
         ),
-        Group(
+        RuleGroup(
             name="plimsoll-burn",
             rules=tuple(records.of_burn(site)),
             interval="3m",
@@ -66,7 +66,7 @@ def groups_of_rules(site: Site) -> tuple[Group, ...]:
     )
 
 
-def groups_of_alerts(site: Site) -> tuple[Group, ...]:
+def groups_of_alerts(site: Site) -> tuple[RuleGroup, ...]:
     """Without those that the site switches off."""
     groups = {
         "agent": chain(node.of_passes(site), node.of_daemon(site)),
@@ -77,7 +77,7 @@ def groups_of_alerts(site: Site) -> tuple[Group, ...]:
         "probes": chain(probes.of_promises(site), probes.of_runs(site), probes.of_latency(site)),
     }
     return tuple(
-        Group(
+        RuleGroup(
             name=f"plimsoll-alerts-{name}",
             rules=tuple(alert for alert in alerts if site.alerts.get(alert.name, Override()).enabled),
         )
@@ -112,7 +112,7 @@ def alerts_text(site: Site) -> str:
     return _file(_ALERTS_HEAD, groups_of_alerts(site), site)
 
 
-def _file(head: str, groups: tuple[Group, ...], site: Site) -> str:
+def _file(head: str, groups: tuple[RuleGroup, ...], site: Site) -> str:
     lines = [f"# {line}".rstrip() for line in head.splitlines()]
     lines.append("groups:")
     for group in groups:
@@ -127,7 +127,7 @@ def _file(head: str, groups: tuple[Group, ...], site: Site) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _record(rule: Record) -> Iterator[str]:
+def _record(rule: RecordingRule) -> Iterator[str]:
     yield from _comment(rule.why, 6)
     yield f"      - record: {rule.name}"
     yield from _expression(rule.expr)

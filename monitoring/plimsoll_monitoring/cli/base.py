@@ -17,7 +17,7 @@ from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import printable
 from plimsoll_monitoring.adapters.prometheus import Prometheus
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region.answers import Answers, NodeKey
 
@@ -66,8 +66,8 @@ class RegionCommand(PrometheusCommand):
             )
         return parser
 
-    def selection(self, parsed_args: argparse.Namespace) -> Selection:
-        return Selection(region=parsed_args.region, nodes=tuple(parsed_args.node))
+    def selection(self, parsed_args: argparse.Namespace) -> SeriesSelection:
+        return SeriesSelection(region=parsed_args.region, nodes=tuple(parsed_args.node))
 
     def window(
         self,
@@ -114,7 +114,7 @@ class RegionCommand(PrometheusCommand):
             " plimsoll region status, or plimsoll disk list and probe list on a node"
         )
 
-    def nothing(self, selection: Selection) -> Rejected:
+    def nothing(self, selection: SeriesSelection) -> Rejected:
         """The error where Prometheus has no metrics of the selection."""
         of = [f"region {selection.region}"] if selection.region is not None else []
         of += [f"node {node}" for node in selection.nodes]

@@ -20,8 +20,8 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util.text import ago, printable
 from plimsoll_monitoring.cli.base import RegionCommand
-from plimsoll_monitoring.cli.congestion_publisher import Publisher
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.cli.congestion_publisher import CongestionPublisher
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import congestion, serialize
 from plimsoll_monitoring.region.congestion import CongestedClass
 
@@ -64,10 +64,10 @@ class CongestionPublish(RegionCommand):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
         self.connect(parsed_args, settings)  # a wrong address ends it before the first period
-        publisher = Publisher(
+        publisher = CongestionPublisher(
             settings,
             CongestionFile(parsed_args.out, parsed_args.signing_key),
-            Selection(region=parsed_args.region),
+            SeriesSelection(region=parsed_args.region),
             lambda: self.connect(parsed_args, settings),
         )
         while True:
@@ -123,8 +123,8 @@ class RegionCongestion(RegionCommand, Listing):
         self.closing = tuple(_stale_lines(rows, prometheus.now()))
         return _columns(several), [_cells(row) for row in rows]
 
-    def selection(self, parsed_args: argparse.Namespace) -> Selection:
-        return Selection(region=parsed_args.region)
+    def selection(self, parsed_args: argparse.Namespace) -> SeriesSelection:
+        return SeriesSelection(region=parsed_args.region)
 
 
 _TRAITS: dict[str, dict[str, Any]] = {

@@ -13,16 +13,16 @@ from math import inf
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.app.congestion_file import CongestionFile
 from plimsoll_agent.config.settings import Settings
-from plimsoll_agent.congestion.law import TUNING, State
+from plimsoll_agent.congestion.law import TUNING, ClassState
 from plimsoll_agent.congestion.published import ClassKey, Factor, FactorFile, Gap
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.model import clusters
 from plimsoll_agent.model.clusters import Cluster
 from plimsoll_agent.monitor import congestion_metrics, textfile
 from plimsoll_monitoring.adapters.prometheus import Prometheus
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import congestion
-from plimsoll_monitoring.region.congestion import Measured, Pools
+from plimsoll_monitoring.region.congestion import MeasuredClass, Pools
 from plimsoll_monitoring.region.device_classes import classes_of
 from plimsoll_probes.adapters import slots
 from plimsoll_probes.model.finding import Trouble
@@ -59,11 +59,11 @@ class _Lock:
             self._slot, self._stack = slot, stack.pop_all()
 
 
-class Publisher:
+class CongestionPublisher:
     """Raises ``ConfigError`` where it has no cluster."""
 
     def __init__(
-        self, settings: Settings, file: CongestionFile, selection: Selection, connect: Callable[[], Prometheus]
+        self, settings: Settings, file: CongestionFile, selection: SeriesSelection, connect: Callable[[], Prometheus]
     ) -> None:
         self._settings, self._textfile_dir = settings.congestion, settings.metrics.textfile_dir
         self._file, self._selection, self._connect = file, selection, connect
@@ -141,19 +141,19 @@ class Publisher:
         for key in congestion.keys(pools):
             its, target = figures.get(key), targets.get(key)
             why = congestion.gap(its, target, partial(self._stopped, key[0]))
-            states[key] = congestion.next_state(states.get(key, State()), its, target, why)
+            states[key] = congestion.next_state(states.get(key, ClassState()), its, target, why)
             factors.append(congestion.factor(key, states[key], its, target, why))
         states = {factor.key: states[factor.key] for factor in factors}
         return congestion.next_file(self._last, factors, states, pools, now)
 
-    def _measured(self, prometheus: Prometheus, pools: Pools) -> dict[ClassKey, Measured]:
+    def _measured(self, prometheus: Prometheus, pools: Pools) -> dict[ClassKey, MeasuredClass]:
         queries = congestion.questions(self._selection, self._settings.osd_label)
         answers = {name: prometheus.query(query) for name, query in queries.items()}
         for warning in prometheus.warnings:
             LOG.warning("%s", warning)
         return congestion.measured(answers, pools, self._settings.osd_label)
 
-    def _resumed(self, prometheus: Prometheus, keys: Iterable[ClassKey]) -> dict[ClassKey, State]:
+    def _resumed(self, prometheus: Prometheus, keys: Iterable[ClassKey]) -> dict[ClassKey, ClassState]:
         """Where another machine left factors that this one has not published itself."""
         own = set(keys)
         if not own:
@@ -162,7 +162,7 @@ class Publisher:
         return {key: state for key, state in congestion.last_states(answer).items() if key in own}
 
     def _target(
-        self, prometheus: Prometheus, key: ClassKey, now: Measured, pools: Pools, clock: float
+        self, prometheus: Prometheus, key: ClassKey, now: MeasuredClass, pools: Pools, clock: float
     ) -> float | None:
         objective = congestion.objective(now, dict(self._settings.targets))
         if objective is not None:

@@ -18,7 +18,7 @@ from plimsoll_agent.util.text import ago, printable
 from plimsoll_monitoring.cli.status import look
 from plimsoll_monitoring.node import gate, status_words
 from plimsoll_monitoring.node.status import NodeStatus
-from plimsoll_monitoring.node.until_healthy import GateResult, World, after_passes
+from plimsoll_monitoring.node.until_healthy import GateDependencies, GateResult, after_passes
 from plimsoll_probes.cli.base import HistoryCommand, now
 
 
@@ -93,7 +93,9 @@ class GateCommand(HistoryCommand, Page):
             wait = timedelta(seconds=0 if parsed_args.wait is None else seconds_of("--wait", parsed_args.wait))
             reload_daemon = container.reload_daemon if container.is_here() else None
             result = after_passes(
-                World(units=self.units, look=look_here, now=now, sleep=time.sleep, reload_daemon=reload_daemon),
+                GateDependencies(
+                    units=self.units, look=look_here, now=now, sleep=time.sleep, reload_daemon=reload_daemon
+                ),
                 requirements,
                 wait,
             )

@@ -17,7 +17,7 @@ from typing import Any
 from plimsoll_agent.app.context import who
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause, Withdrawal
 from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
-from plimsoll_agent.catalogue.stages import ALL, ALWAYS, Condition, Stages
+from plimsoll_agent.catalogue.stages import ALL, ALWAYS, StageCheck, Stages
 from plimsoll_agent.errors import ConfigError, UsageError
 from plimsoll_agent.messages import serialize
 from plimsoll_agent.messages.catalogue import SHOWN, stage_lines
@@ -172,7 +172,7 @@ class RegionApprove(_RegionOrder):
             "--without",
             metavar="CONDITION",
             action="append",
-            choices=[one.value for one in Condition if one not in ALWAYS],
+            choices=[one.value for one in StageCheck if one not in ALWAYS],
             help="do not judge this condition: at-limit, verdicts, reverts, writes or health; repeatable",
         )
         return parser
@@ -344,7 +344,7 @@ def _stages(parsed_args: argparse.Namespace, span: timedelta) -> Stages | None:
     points = 5.0 if parsed_args.at_limit is None else parsed_args.at_limit
     if not 0 <= points <= ALL:
         raise UsageError("--at-limit: from 0 to 100 points of per cent")
-    without = frozenset(map(Condition, parsed_args.without or ()))
+    without = frozenset(map(StageCheck, parsed_args.without or ()))
     stages = replace(percents(parsed_args.stages), wait=wait, at_limit=points, without=without)
     least = wait * (len(stages.percent) - 1)
     if span <= least:

@@ -14,7 +14,7 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.cli.orders import DEFAULT_STAGES, percents
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import plan
 from plimsoll_monitoring.region.disks import aggregates
 
@@ -60,7 +60,7 @@ class RegionPlan(RegionCommand, Listing):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         stages, settings = percents(parsed_args.stages), self.settings(parsed_args)
         types = tuple(parsed_args.type) or self._touched(settings)
-        selection = Selection(region=parsed_args.region, types=types)
+        selection = SeriesSelection(region=parsed_args.region, types=types)
         prometheus = self.connect(parsed_args, settings)
         answers = self.ask(prometheus, plan.questions(selection))
         if not answers["nodes"]:

@@ -13,7 +13,7 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import files
 from plimsoll_monitoring.cli.base import RegionCommand
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import messages, promised, serialize
 from plimsoll_monitoring.region.device_classes import PoolKey, classes_of
 from plimsoll_monitoring.region.promised import Over, PromisedBy
@@ -74,7 +74,7 @@ class RegionPromised(RegionCommand, Listing):
         classes = _classes(by, parsed_args.ceph_report)
         settings, selection, window = (
             self.settings(parsed_args),
-            Selection(region=parsed_args.region),
+            SeriesSelection(region=parsed_args.region),
             promised.WINDOWS[over],
         )
         prometheus = self.connect(parsed_args, settings)

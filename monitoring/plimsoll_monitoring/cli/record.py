@@ -23,8 +23,8 @@ from plimsoll_agent.util.text import plural
 from plimsoll_monitoring import promql
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region import shipped
-from plimsoll_monitoring.region.answers import Line
-from plimsoll_monitoring.region.shipped import Logs, Origin, ShippedRow, ShippedSelection
+from plimsoll_monitoring.region.answers import TimeSeries
+from plimsoll_monitoring.region.shipped import Logs, RowOrigin, ShippedRow, ShippedSelection
 
 _LISTED = 50
 _DAY = 86_400
@@ -192,7 +192,7 @@ class RegionRecord(RegionCommand, Listing):
         step = max(_STEP, -(-window // _VALUES))
         if window < 2 * step:
             raise UsageError(f"--since must be {2 * step} seconds or more before the end, to see changes in metrics")
-        infos: list[Line] = []
+        infos: list[TimeSeries] = []
         for matchers in _disks(choice):
             infos += prometheus.over(metrics.DISK_INFO + selection.matchers(*matchers), window, step)
         if len(infos) > _DISKS:
@@ -200,7 +200,7 @@ class RegionRecord(RegionCommand, Listing):
         uuids = sorted({line.labels.get("uuid", "") for line in infos})
         if not uuids:
             return [], nodes
-        lines: list[Line] = []
+        lines: list[TimeSeries] = []
         for metric in metrics.DISK_LIMIT_ACTUAL.values():
             lines += prometheus.over(metric + selection.matchers(promql.any_of("uuid", uuids)), window, step)
         self.warn(prometheus)
@@ -245,8 +245,8 @@ COLUMNS = (
 def _cells(row: ShippedRow) -> list[object]:
     at = None if row.at is None else row.at.isoformat()
     when = "unknown" if row.at is None else time_words(row.at)
-    guest = row.guest or ("this node" if row.origin is not Origin.METRICS else NOTHING)
-    why = row.why or ("unknown: metrics do not have it" if row.origin is Origin.METRICS else NOTHING)
+    guest = row.guest or ("this node" if row.origin is not RowOrigin.METRICS else NOTHING)
+    why = row.why or ("unknown: metrics do not have it" if row.origin is RowOrigin.METRICS else NOTHING)
     return [
         Shown(at, when),
         Shown(row.node, row.node or "unknown"),

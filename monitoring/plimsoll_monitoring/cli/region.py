@@ -17,7 +17,7 @@ from plimsoll_agent.terminal.moments import add_window
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.terminal.problems import Line
 from plimsoll_monitoring.cli.base import RegionCommand
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import disks as fleet_disks
 from plimsoll_monitoring.region import messages, serialize
 from plimsoll_monitoring.region import probes as fleet_probes
@@ -102,11 +102,11 @@ class _RegionList(RegionCommand, Listing):
         )
         return parser
 
-    def selection(self, parsed_args: argparse.Namespace) -> Selection:
+    def selection(self, parsed_args: argparse.Namespace) -> SeriesSelection:
         """Raises ``UsageError``."""
         if parsed_args.top < 0:
             raise UsageError("--top must be 0 or more")
-        return Selection(
+        return SeriesSelection(
             region=parsed_args.region,
             nodes=tuple(parsed_args.node),
             types=tuple(parsed_args.type),

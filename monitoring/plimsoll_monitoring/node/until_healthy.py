@@ -36,7 +36,7 @@ class GateResult:
 
 
 @frozen(kw_only=True)
-class World:
+class GateDependencies:
     """What a gate asks."""
 
     units: Units
@@ -47,7 +47,7 @@ class World:
     """Has the daemon make a pass where it is process 1 and no systemd is: ``adapters.container``."""
 
 
-def after_passes(world: World, needs: Requirements, wait: timedelta) -> GateResult:
+def after_passes(world: GateDependencies, needs: Requirements, wait: timedelta) -> GateResult:
     """At least one pass, and another every ten seconds while the node is unhealthy, for as long as ``wait``.
 
     An approval or the end of a pause is not waited for. Raises ``Unreachable``, ``DeadlineExceeded`` of systemd.
@@ -70,7 +70,7 @@ def after_passes(world: World, needs: Requirements, wait: timedelta) -> GateResu
     return GateResult(status, wrong, passes)
 
 
-def _one_pass(world: World) -> tuple[NodeStatus, str]:
+def _one_pass(world: GateDependencies) -> tuple[NodeStatus, str]:
     """The status after it, and why there was none, or ""."""
     if world.reload_daemon is None and not world.units.daemon_runs():
         trouble = world.units.run_pass()

@@ -23,7 +23,7 @@ class Series:
 
 
 @frozen
-class Line:
+class TimeSeries:
     """One series over time: values by their times (seconds since 1970)."""
 
     labels: Mapping[str, str]
@@ -38,9 +38,9 @@ Ask = Callable[[str], Sequence[Series]]
 """An instant query; all of a command are as of one time. Raises ``PlimsollError``."""
 
 
-def key_of(series: Series | Line) -> NodeKey:
+def key_of(series: Series | TimeSeries) -> NodeKey:
     return label(series, "region"), label(series, "instance")
 
 
-def label(series: Series | Line, name: str) -> str:
+def label(series: Series | TimeSeries, name: str) -> str:
     return series.labels.get(name, "")

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from plimsoll_agent.congestion import law
-from plimsoll_agent.congestion.law import TUNING, Signal, State
+from plimsoll_agent.congestion.law import TUNING, ClassState, Signal
 from plimsoll_agent.congestion.published import LASTS, ClassKey, Factor, FactorFile, Gap
 from plimsoll_agent.congestion.signal import PoolKey
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import Selection, any_of, equal, increase, selector
-from plimsoll_monitoring.region.answers import Answers, Line, Series, key_of, label
+from plimsoll_monitoring.promql import SeriesSelection, any_of, equal, increase, selector
+from plimsoll_monitoring.region.answers import Answers, Series, TimeSeries, key_of, label
 from plimsoll_monitoring.region.device_classes import ANY
 
 WINDOW = "2m"
@@ -63,7 +63,7 @@ def own_pools(key: ClassKey, pools: Pools) -> list[str]:
 # --- questions
 
 
-def questions(selection: Selection, osd_label: str) -> dict[str, str]:
+def questions(selection: SeriesSelection, osd_label: str) -> dict[str, str]:
     """What is going on now."""
     nodes, by_pool = selection.matchers(), "sum by (cluster, pool)"
     average = metrics.POOL_AVERAGE["operations"]
@@ -84,7 +84,7 @@ def questions(selection: Selection, osd_label: str) -> dict[str, str]:
     }
 
 
-def usual_questions(selection: Selection, cluster: str, pools: Sequence[str]) -> dict[str, str]:
+def usual_questions(selection: SeriesSelection, cluster: str, pools: Sequence[str]) -> dict[str, str]:
     """The 10th percentile of a class's latency over seven days, and how many values it is of."""
     matchers = selection.matchers(equal("cluster", cluster), any_of("pool", sorted(pools)))
     seconds, requests = (selector(record) + matchers for record in metrics.LIGHT.values())
@@ -102,7 +102,7 @@ def usual(answers: Answers) -> float | None:
 
 
 @frozen(kw_only=True)
-class Measured:
+class MeasuredClass:
     """A device class in the last window; None is unknown."""
 
     latency: float | None = None
@@ -115,7 +115,7 @@ class Measured:
     """Volume types with disks there."""
 
 
-def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, Measured]:
+def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, MeasuredClass]:
     """Each class of these pools."""
     own = {pool: classes[0] for pool, classes in pools.items() if len(classes) == 1}
     seconds, requests, rates = (_sums(answers[name], own) for name in ("seconds", "requests", "rate"))
@@ -125,7 +125,7 @@ def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, M
         for name in pools.get(_pool(series), ()):
             types.setdefault((label(series, "cluster"), name), set()).add(label(series, "volume_type"))
     return {
-        key: Measured(
+        key: MeasuredClass(
             latency=seconds[key] / requests[key] if requests.get(key, 0.0) >= LEAST and key in seconds else None,
             rate=rates.get(key),
             osds=osds.get(key),
@@ -167,12 +167,12 @@ def _of_osds(answers: Answers, osd_label: str, clusters: set[str]) -> dict[Class
     return {key: its / requests[key] for key, its in seconds.items() if requests.get(key)}
 
 
-def objective(now: Measured, targets: Mapping[str, float]) -> float | None:
+def objective(now: MeasuredClass, targets: Mapping[str, float]) -> float | None:
     """Seconds: the lowest of its volume types."""
     return min((targets[name] for name in now.types if name in targets), default=None)
 
 
-def gap(now: Measured | None, target: float | None, stop: Callable[[], Gap | None]) -> Gap | None:
+def gap(now: MeasuredClass | None, target: float | None, stop: Callable[[], Gap | None]) -> Gap | None:
     """Why there is no signal; ``now`` is None if Prometheus did not answer.
 
     ``stop`` asks the cluster, and only if its factor may be lowered.
@@ -190,13 +190,15 @@ def gap(now: Measured | None, target: float | None, stop: Callable[[], Gap | Non
     return Gap.NOT_IN_OSDS if now.osds < OF_OSDS * now.latency else stop()
 
 
-def next_state(before: State, now: Measured | None, target: float | None, why: Gap | None) -> State:
+def next_state(before: ClassState, now: MeasuredClass | None, target: float | None, why: Gap | None) -> ClassState:
     """One period later. Without a signal, ``why`` says so."""
     signal = None if now is None or not now.latency or why else Signal(latency=now.latency, rate=now.rate)
     return law.step(before, signal, target)
 
 
-def factor(key: ClassKey, state: State, now: Measured | None, target: float | None, why: Gap | None) -> Factor:
+def factor(
+    key: ClassKey, state: ClassState, now: MeasuredClass | None, target: float | None, why: Gap | None
+) -> Factor:
     cluster, name = key
     return Factor(
         cluster=cluster,
@@ -212,7 +214,7 @@ def factor(key: ClassKey, state: State, now: Measured | None, target: float | No
 # --- the file
 
 
-def states(before: FactorFile | None, now: datetime) -> dict[ClassKey, State]:
+def states(before: FactorFile | None, now: datetime) -> dict[ClassKey, ClassState]:
     """Where each class stands: nodes have returned by themselves since the last file expired."""
     if before is None:
         return {}
@@ -222,8 +224,8 @@ def states(before: FactorFile | None, now: datetime) -> dict[ClassKey, State]:
     return {factor.key: _at(law.returned(factor.x, periods)) for factor in before.factors}
 
 
-def _at(x: float) -> State:
-    return State(x=x, fine=x)
+def _at(x: float) -> ClassState:
+    return ClassState(x=x, fine=x)
 
 
 def is_recent(before: FactorFile | None, now: datetime) -> bool:
@@ -240,7 +242,7 @@ LAST_FACTORS = f"max by (cluster, device_class) ({_fresh(metrics.CONGESTION_FACT
 """Of any machine that publishes, or did until just now."""
 
 
-def last_states(answer: Iterable[Series]) -> dict[ClassKey, State]:
+def last_states(answer: Iterable[Series]) -> dict[ClassKey, ClassState]:
     return {
         (label(series, "cluster"), label(series, "device_class")): _at(series.value)
         for series in answer
@@ -251,7 +253,7 @@ def last_states(answer: Iterable[Series]) -> dict[ClassKey, State]:
 def next_file(
     before: FactorFile | None,
     factors: Sequence[Factor],
-    states: Mapping[ClassKey, State],
+    states: Mapping[ClassKey, ClassState],
     pools: Pools,
     now: datetime,
 ) -> FactorFile:
@@ -293,7 +295,7 @@ _HOURS = 24
 _CLASS = "region, instance, cluster, device_class"
 
 
-def list_questions(selection: Selection) -> dict[str, str]:
+def list_questions(selection: SeriesSelection) -> dict[str, str]:
     """What each machine published last, within a day."""
     nodes = selection.matchers()
 
@@ -311,12 +313,12 @@ def list_questions(selection: Selection) -> dict[str, str]:
     }
 
 
-def day_question(selection: Selection) -> str:
+def day_question(selection: SeriesSelection) -> str:
     factor = _fresh(metrics.CONGESTION_FACTOR, selection.matchers())
     return f"min by (cluster, device_class) (min_over_time(({factor})[1h:1m]))"
 
 
-def classes(answers: Answers, day: Iterable[Line], now: float) -> list[CongestedClass]:
+def classes(answers: Answers, day: Iterable[TimeSeries], now: float) -> list[CongestedClass]:
     """Those that are reduced most come first. Of several machines the one that published last counts."""
     times = {key_of(series): series.value for series in answers["published"]}
     newest: dict[ClassKey, Series] = {}
@@ -330,7 +332,7 @@ def classes(answers: Answers, day: Iterable[Line], now: float) -> list[Congested
     return sorted(rows, key=lambda row: (row.x is None, row.x, row.cluster, row.device_class))
 
 
-def _class_of(series: Series | Line) -> ClassKey:
+def _class_of(series: Series | TimeSeries) -> ClassKey:
     return label(series, "cluster"), label(series, "device_class")
 
 

@@ -10,7 +10,7 @@ from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import Selection, any_of, each
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 
 UNLIMITED = "unlimited"
@@ -63,7 +63,7 @@ class RegionDisk:
         return tuple(state for state in STATES if flags.get(state))
 
 
-def number_questions(selection: Selection, states: Sequence[str]) -> dict[str, str]:
+def number_questions(selection: SeriesSelection, states: Sequence[str]) -> dict[str, str]:
     """Queries for the nodes, those without metrics of single disks, and the number of disks in each state."""
     nodes = selection.matchers()
     queries = {
@@ -74,7 +74,7 @@ def number_questions(selection: Selection, states: Sequence[str]) -> dict[str, s
 
 
 def search(
-    ask: Ask, selection: Selection, numbers: Mapping[str, int], states: Sequence[str], most: int
+    ask: Ask, selection: SeriesSelection, numbers: Mapping[str, int], states: Sequence[str], most: int
 ) -> list[DiskKey]:
     """The worst disks, at most ``most`` (0 for all): by the first of these states that each is in, then the busiest.
     States without disks in ``numbers`` are not queried. Raises ``PlimsollError``.
@@ -89,7 +89,7 @@ def search(
     return list(keys)[: most or None]
 
 
-def _rank(selection: Selection, state: str, query: str) -> str:
+def _rank(selection: SeriesSelection, state: str, query: str) -> str:
     """The disks with their operations a second; for those at limit ``query`` already has their share."""
     if state == AT_LIMIT:
         return query
@@ -97,7 +97,7 @@ def _rank(selection: Selection, state: str, query: str) -> str:
     return f"sum by ({_BY}) ({each(these, '', *_DISK, 'direction')}) or ({query}) * 0"
 
 
-def _disks_in(selection: Selection, state: str) -> str:
+def _disks_in(selection: SeriesSelection, state: str) -> str:
     nodes = selection.matchers()
     if state == UNLIMITED:
         query = _disks_without_limit(nodes)
@@ -123,7 +123,7 @@ def without_disks(matchers: str) -> str:
     return f"({each(metrics.DISKS, matchers)} > 0) unless on (region, instance) {metrics.DISK_INFO}{matchers}"
 
 
-def fact_questions(selection: Selection, disks: Iterable[DiskKey]) -> dict[str, str]:
+def fact_questions(selection: SeriesSelection, disks: Iterable[DiskKey]) -> dict[str, str]:
     """Queries for all metrics of these disks, at least one; the answers may have other disks too."""
     uuids = sorted({uuid for _, _, _, uuid in disks})
     nodes = selection.matchers(*([any_of("uuid", uuids)] if len(uuids) <= _NAMED else []))

@@ -10,7 +10,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_monitoring.alerts.files import alerts_of
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import NodeKey, Series, key_of, label
 
 _PLIMSOLL, _FIRING = 'alertname=~"Plimsoll.+"', 'alertstate="firing"'
@@ -84,7 +84,7 @@ class _Labels(dict[str, str]):
         return "(none)"
 
 
-def question(selection: Selection) -> str:
+def question(selection: SeriesSelection) -> str:
     """Their value is when the condition began to hold, or 0."""
     firing = f"ALERTS{selection.matchers(_PLIMSOLL, _FIRING)}"
     since = f"ALERTS_FOR_STATE{selection.matchers(_PLIMSOLL)}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from plimsoll_agent.catalogue.stages import LAST, Stages
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import Selection, each
+from plimsoll_monitoring.promql import SeriesSelection, each
 from plimsoll_monitoring.region import disks
 from plimsoll_monitoring.region.answers import Answers, NodeKey, key_of, label
 
@@ -16,7 +16,7 @@ _PLACE = "region, instance, project"
 
 
 @frozen(kw_only=True)
-class Reach:
+class StageReach:
     """What a stage has of a project, without what stages before have."""
 
     stage: int
@@ -32,7 +32,7 @@ class Reach:
     """Of the stage, with whatever disks."""
 
 
-def questions(selection: Selection) -> dict[str, str]:
+def questions(selection: SeriesSelection) -> dict[str, str]:
     nodes, types = selection.matchers(), selection.matchers(types=True, projects=True)
     every = each(metrics.DISK_INFO, types, "project", "uuid", "target_device")
     return {
@@ -44,7 +44,7 @@ def questions(selection: Selection) -> dict[str, str]:
     }
 
 
-def without_disks(selection: Selection) -> str:
+def without_disks(selection: SeriesSelection) -> str:
     return disks.without_disks(selection.matchers())
 
 
@@ -55,7 +55,7 @@ def stage_of(answers: Answers, stages: Stages) -> dict[NodeKey, int]:
     return {key: stages.of(min(LAST, LAST if place is None else place)) for key, place in places}
 
 
-def reaches(answers: Answers, stages: Stages) -> Iterator[Reach]:
+def reaches(answers: Answers, stages: Stages) -> Iterator[StageReach]:
     """The first stage first, and in each the project with the most guests."""
     stage = stage_of(answers, stages)
     numbers = dict[str, dict[tuple[int, str, str], int]]()
@@ -70,7 +70,7 @@ def reaches(answers: Answers, stages: Stages) -> Iterator[Reach]:
     guests = numbers["guests"]
     for place in sorted(guests, key=lambda place: (place[0], -guests[place], place)):
         number, region, project = place
-        yield Reach(
+        yield StageReach(
             stage=number + 1,
             percent=stages.percent[number],
             region=region,
@@ -82,7 +82,7 @@ def reaches(answers: Answers, stages: Stages) -> Iterator[Reach]:
         )
 
 
-def stage_lines(answers: Answers, stages: Stages, rows: Sequence[Reach]) -> Iterator[str]:
+def stage_lines(answers: Answers, stages: Stages, rows: Sequence[StageReach]) -> Iterator[str]:
     """A line for each stage; one without nodes cannot be judged."""
     stage = stage_of(answers, stages)
     for number, share in enumerate(stages.percent):

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import BROKEN, GOOD, Selection, each, increase, label_list, quantile
+from plimsoll_monitoring.promql import BROKEN, GOOD, SeriesSelection, each, increase, label_list, quantile
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 
 FAILED = "failed"
@@ -54,7 +54,7 @@ def probe_questions(matchers: str) -> dict[str, str]:
     }
 
 
-def questions(selection: Selection, by: ProbesBy, window: str = WINDOW) -> dict[str, str]:
+def questions(selection: SeriesSelection, by: ProbesBy, window: str = WINDOW) -> dict[str, str]:
     """The queries of ``plimsoll region probes``: PromQL by name."""
     labels = LABELS[by]
     queries = {
@@ -70,7 +70,7 @@ def questions(selection: Selection, by: ProbesBy, window: str = WINDOW) -> dict[
     return queries
 
 
-def _increase(metric: str, selection: Selection, by: ProbesBy, window: str) -> str:
+def _increase(metric: str, selection: SeriesSelection, by: ProbesBy, window: str) -> str:
     """The increase of a counter in the window, with the labels to sum it by."""
     grew = increase(metric, selection.matchers(types=True), window)
     if by is not ProbesBy.PROJECT and not selection.projects:
@@ -156,7 +156,7 @@ class ProbeRow:
         return kept_ratio(self.runs)
 
 
-def rows(answers: Answers, by: ProbesBy, selection: Selection, now: float) -> list[ProbeRow]:
+def rows(answers: Answers, by: ProbesBy, selection: SeriesSelection, now: float) -> list[ProbeRow]:
     """The rows from the answers to ``questions``, the worst first."""
     runs: dict[Group, dict[str, float]] = defaultdict(dict)
     for series in answers["runs"]:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import Selection, any_of, each, equal, quantile, selector
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, equal, quantile, selector
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.device_classes import PoolKey
 
@@ -97,7 +97,7 @@ class PromiseRow:
         return self.promised / self.most if self.promised is not None and self.most else None
 
 
-def first_questions(selection: Selection, window: int) -> dict[str, str]:
+def first_questions(selection: SeriesSelection, window: int) -> dict[str, str]:
     """Which places there are or were, and which nodes are in no sum."""
     nodes = selection.matchers()
     of_place = "region, cluster, pool, volume_type"

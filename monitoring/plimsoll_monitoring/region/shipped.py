@@ -19,7 +19,7 @@ from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
-from plimsoll_monitoring.region.answers import Line, label
+from plimsoll_monitoring.region.answers import TimeSeries, label
 
 _TAG = "plimsoll"
 _ISO = r"(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
@@ -40,7 +40,7 @@ _NAMED = 10
 """How many gaps are listed."""
 
 
-class Origin(StrEnum):
+class RowOrigin(StrEnum):
     """What a row was read from, and so what it proves."""
 
     FIELDS = "fields"
@@ -79,7 +79,7 @@ class ShippedRow:
     by: str | None = None
     record_id: int | None = None
     message: str = ""
-    origin: Origin
+    origin: RowOrigin
 
 
 @frozen(kw_only=True)
@@ -165,7 +165,7 @@ class Logs:
                 why=why,
                 by=parts["by"],
                 message=message,
-                origin=Origin.TEXT,
+                origin=RowOrigin.TEXT,
             )
         )
 
@@ -219,7 +219,7 @@ def _row_of(fields: Mapping[str, Any], at: datetime | None, node: str | None) ->
         by=_text_of(fields, "PLIMSOLL_WHO"),
         record_id=int(number) if number.isdecimal() else None,
         message=message,
-        origin=Origin.FIELDS,
+        origin=RowOrigin.FIELDS,
     )
 
 
@@ -273,7 +273,7 @@ def _micros(value: object) -> datetime | None:
 # --- limits over time
 
 
-def changes_of(infos: Iterable[Line], limits: Iterable[Line]) -> list[ShippedRow]:
+def changes_of(infos: Iterable[TimeSeries], limits: Iterable[TimeSeries]) -> list[ShippedRow]:
     """Changes of limits of the disks in ``infos`` (``plimsoll_disk_info``), between two values of the same node."""
     values: dict[tuple[str, ...], dict[float, dict[str, int]]] = {}
     for line in limits:
@@ -291,12 +291,12 @@ def changes_of(infos: Iterable[Line], limits: Iterable[Line]) -> list[ShippedRow
     return rows
 
 
-def _disk_of(line: Line) -> tuple[str, ...]:
+def _disk_of(line: TimeSeries) -> tuple[str, ...]:
     return tuple(label(line, name) for name in ("region", "instance", "uuid", "target_device"))
 
 
 def _metrics_row(
-    info: Line, before: Mapping[str, int], after: Mapping[str, int], earlier: float | None, at: float
+    info: TimeSeries, before: Mapping[str, int], after: Mapping[str, int], earlier: float | None, at: float
 ) -> ShippedRow:
     try:
         change = short_change(*(Limits(**numbers) for numbers in (dict[str, Any](before), dict[str, Any](after))))
@@ -314,7 +314,7 @@ def _metrics_row(
         change=change,
         before=before,
         after=after,
-        origin=Origin.METRICS,
+        origin=RowOrigin.METRICS,
     )
 
 
@@ -326,12 +326,12 @@ def once(rows: Iterable[ShippedRow]) -> list[ShippedRow]:
     entries: dict[tuple[object, ...], ShippedRow] = {}
     fields: set[tuple[object, ...]] = set()
     rows = list(rows)
-    for row in (row for row in rows if row.origin is Origin.FIELDS):
+    for row in (row for row in rows if row.origin is RowOrigin.FIELDS):
         entries.setdefault((row.node, row.at, row.record_id, row.message), row)
         fields.add(_second(row))
-    for row in (row for row in rows if row.origin is Origin.TEXT and _second(row) not in fields):
+    for row in (row for row in rows if row.origin is RowOrigin.TEXT and _second(row) not in fields):
         entries.setdefault(_second(row), row)
-    for row in (row for row in rows if row.origin is Origin.METRICS):
+    for row in (row for row in rows if row.origin is RowOrigin.METRICS):
         if not any(_same(row, entry) for entry in entries.values()):
             entries.setdefault((row.node, row.at, row.guest_uuid, row.disk), row)
     oldest = datetime.min.replace(tzinfo=UTC)
@@ -371,7 +371,7 @@ def _answers(row: ShippedRow, selection: ShippedSelection) -> Sequence[bool | No
     """By what the selection has; None where the row does not have it."""
     node_wide = row.guest is None
     pairs = ((selection.volume, row.volume), (selection.project, row.project))
-    has_all = row.origin is not Origin.TEXT
+    has_all = row.origin is not RowOrigin.TEXT
     answers: list[bool | None] = [
         (choice == value if value is not None or has_all else None) for choice, value in pairs if choice is not None
     ]

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from plimsoll_agent.catalogue.orders import RegionApproval
-from plimsoll_agent.catalogue.stages import Condition, Finding, Stages
+from plimsoll_agent.catalogue.stages import ConditionFinding, StageCheck, Stages
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.reconcile.health_gate import BlockingCheck, ClusterHealth
@@ -28,7 +28,7 @@ _NAMED = 3
 
 
 @frozen(kw_only=True)
-class Case:
+class StageCase:
     """What is judged, and as of when (seconds since 1970, by the clock of Prometheus)."""
 
     approval: RegionApproval
@@ -52,22 +52,22 @@ def findings(
     now: Callable[[], float],
     ask: Ask,
     warnings: Callable[[], Sequence[str]],
-) -> tuple[Finding, ...]:
+) -> tuple[ConditionFinding, ...]:
     """What is found of each condition; all are unknown where Prometheus fails or answers a part."""
     if approval.stages is None:
         return ()
-    conditions = [one for one in Condition if one not in (Condition.APPROVED, Condition.RUNNING)]
+    conditions = [one for one in StageCheck if one not in (StageCheck.APPROVED, StageCheck.RUNNING)]
     try:
-        case = Case(approval=approval, stages=approval.stages, now=now(), checks=checks)
+        case = StageCase(approval=approval, stages=approval.stages, now=now(), checks=checks)
         answers = {name: ask(question) for name, question in questions(case).items()}
     except PlimsollError as error:
-        return tuple(Finding(one, None, str(error)) for one in conditions)
+        return tuple(ConditionFinding(one, None, str(error)) for one in conditions)
     if warnings():
-        return tuple(Finding(one, None, warnings()[0]) for one in conditions)
+        return tuple(ConditionFinding(one, None, warnings()[0]) for one in conditions)
     return judged(case, answers)
 
 
-def questions(case: Case) -> dict[str, str]:
+def questions(case: StageCase) -> dict[str, str]:
     """PromQL by name; the nodes are those that have the present stage and enforce."""
     approval = braces(equal("approval", case.approval.digest[:_DIGITS]))
     here = f"(max by (region, instance) ({metrics.STAGE_IN_EFFECT}{approval}))"
@@ -125,18 +125,18 @@ def questions(case: Case) -> dict[str, str]:
     }
 
 
-def judged(case: Case, answers: Answers) -> tuple[Finding, ...]:
+def judged(case: StageCase, answers: Answers) -> tuple[ConditionFinding, ...]:
     return tuple(judge(case, answers) for judge in _JUDGES)
 
 
-def _arrived(case: Case, answers: Answers) -> Finding:
+def _arrived(case: StageCase, answers: Answers) -> ConditionFinding:
     """Nodes of the stage that have no metrics at all are down, and not waited for; one that has some is."""
     nodes, members = _nodes(answers["nodes"]), _nodes(answers["members"])
     looks = {key_of(one): one.known for one in answers["observed"]}
     enforcing = {key_of(one) for one in answers["enforcing"] if one.known == 1}
     pauses = {key_of(one) for one in answers["paused"] if one.known != 0}
     if not nodes:
-        return Finding(Condition.ARRIVED, None, "no node has it yet, as far as Prometheus has metrics")
+        return ConditionFinding(StageCheck.ARRIVED, None, "no node has it yet, as far as Prometheus has metrics")
     late = {key for key in nodes if (at := looks.get(key)) is None or not _fresh(at, case)}
     for keys, words in (
         (members - nodes, "without it yet"),
@@ -145,24 +145,30 @@ def _arrived(case: Case, answers: Answers) -> Finding:
         (nodes & pauses, "paused"),
     ):
         if keys:
-            return Finding(Condition.ARRIVED, False, f"{plural(len(keys), 'node')} {words}: {_names(keys)}")
-    return Finding(Condition.ARRIVED, True, f"{plural(len(nodes), 'node')} have it")
+            return ConditionFinding(StageCheck.ARRIVED, False, f"{plural(len(keys), 'node')} {words}: {_names(keys)}")
+    return ConditionFinding(StageCheck.ARRIVED, True, f"{plural(len(nodes), 'node')} have it")
 
 
-def _fresh(at: float, case: Case) -> bool:
+def _fresh(at: float, case: StageCase) -> bool:
     return at > max(case.entered, case.now - _LATE)
 
 
-def _at_limit(case: Case, answers: Answers) -> Finding:
+def _at_limit(case: StageCase, answers: Answers) -> ConditionFinding:
     now, before = (_share(answers[f"at_limit{of}"], answers[f"disks{of}"]) for of in ("", "_before"))
     if isinstance(now, str) or isinstance(before, str):
-        return Finding(Condition.AT_LIMIT, None, now if isinstance(now, str) else f"before the approval: {before}")
+        return ConditionFinding(
+            StageCheck.AT_LIMIT, None, now if isinstance(now, str) else f"before the approval: {before}"
+        )
     few = _few(answers)
     if few:
-        return Finding(Condition.AT_LIMIT, None, f"gaps in the averages of disks now or before: {_names(few)}")
+        return ConditionFinding(
+            StageCheck.AT_LIMIT, None, f"gaps in the averages of disks now or before: {_names(few)}"
+        )
     words = f"touched disks were at their limits {now:.1f} % of the time, {before:.1f} % before"
     good = now <= before + case.stages.at_limit
-    return Finding(Condition.AT_LIMIT, good, words + ("" if good else f" (allowed: {case.stages.at_limit:g} more)"))
+    return ConditionFinding(
+        StageCheck.AT_LIMIT, good, words + ("" if good else f" (allowed: {case.stages.at_limit:g} more)")
+    )
 
 
 def _share(at_limit: Sequence[Series], disks: Sequence[Series]) -> float | str:
@@ -184,43 +190,47 @@ def _few(answers: Answers) -> set[NodeKey]:
     return {key for key, pair in pairs.items() if 2 * min(pair) < max(pair)}
 
 
-def _verdicts(_: Case, answers: Answers) -> Finding:
+def _verdicts(_: StageCase, answers: Answers) -> ConditionFinding:
     runs, breaches = [one.known for one in answers["probed"]], [one.known for one in answers["broken"]]
     if None in runs or None in breaches:
-        return Finding(Condition.VERDICTS, None, "the number of probes is not a number")
+        return ConditionFinding(StageCheck.VERDICTS, None, "the number of probes is not a number")
     if sum(one or 0 for one in breaches) > 0:
         keys = {key_of(one) for one in answers["broken"] if one.known}
-        return Finding(Condition.VERDICTS, False, f"probes broke their promise on {_names(keys)}")
+        return ConditionFinding(StageCheck.VERDICTS, False, f"probes broke their promise on {_names(keys)}")
     if sum(one or 0 for one in runs) <= 0:
-        return Finding(Condition.VERDICTS, None, "no probe with a verdict ended on its nodes since the stage began")
-    return Finding(Condition.VERDICTS, True, "probes kept their promises")
+        return ConditionFinding(
+            StageCheck.VERDICTS, None, "no probe with a verdict ended on its nodes since the stage began"
+        )
+    return ConditionFinding(StageCheck.VERDICTS, True, "probes kept their promises")
 
 
-def _reverts(_: Case, answers: Answers) -> Finding:
-    return _none_of(Condition.REVERTS, answers, "reverts", "external changes were reverted on")
+def _reverts(_: StageCase, answers: Answers) -> ConditionFinding:
+    return _none_of(StageCheck.REVERTS, answers, "reverts", "external changes were reverted on")
 
 
-def _writes(_: Case, answers: Answers) -> Finding:
-    return _none_of(Condition.WRITES, answers, "failed", "limits could not be set on")
+def _writes(_: StageCase, answers: Answers) -> ConditionFinding:
+    return _none_of(StageCheck.WRITES, answers, "failed", "limits could not be set on")
 
 
-def _none_of(condition: Condition, answers: Answers, name: str, words: str) -> Finding:
+def _none_of(condition: StageCheck, answers: Answers, name: str, words: str) -> ConditionFinding:
     """Every node with a touched disk must say that there was none."""
     numbers = _by_node(answers[name])
     nodes = {key for key, value in _by_node(answers["disks"]).items() if value != 0}
     if keys := {key for key, value in numbers.items() if value}:
-        return Finding(condition, False, f"{words} {_names(keys)}")
+        return ConditionFinding(condition, False, f"{words} {_names(keys)}")
     if not nodes:
-        return Finding(condition, None, "no touched disk was on the nodes of the stage")
+        return ConditionFinding(condition, None, "no touched disk was on the nodes of the stage")
     if missing := {key for key in nodes if numbers.get(key) is None}:
-        return Finding(condition, None, f"{plural(len(missing), 'node')} without a figure: {_names(missing)}")
-    return Finding(condition, True, "none")
+        return ConditionFinding(
+            condition, None, f"{plural(len(missing), 'node')} without a figure: {_names(missing)}"
+        )
+    return ConditionFinding(condition, True, "none")
 
 
-def _health(case: Case, answers: Answers) -> Finding:
+def _health(case: StageCase, answers: Answers) -> ConditionFinding:
     nodes = _nodes(answers["nodes"])
     if gates := {key_of(one) for one in answers["gates"] if one.known != 0}:
-        return Finding(Condition.HEALTH, False, f"the health gate is shut on {_names(gates)}")
+        return ConditionFinding(StageCheck.HEALTH, False, f"the health gate is shut on {_names(gates)}")
     regions = {region for region, _ in nodes}
 
     def ours(series: Iterable[Series]) -> Iterator[Series]:
@@ -229,8 +239,8 @@ def _health(case: Case, answers: Answers) -> Finding:
 
     clusters = {_cluster(one): one.known for one in ours(answers["ceph"])}
     if not clusters or None in clusters.values():
-        return Finding(
-            Condition.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr"
+        return ConditionFinding(
+            StageCheck.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr"
         )
     names_of: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in ours(answers["checks"]):
@@ -246,11 +256,13 @@ def _health(case: Case, answers: Answers) -> Finding:
         )
         blocking = [why for name in names for check in case.checks if (why := check.blocks(name, health))]
         if blocking:
-            return Finding(Condition.HEALTH, False, f"Ceph reports {', '.join(sorted(set(blocking)))}")
+            return ConditionFinding(StageCheck.HEALTH, False, f"Ceph reports {', '.join(sorted(set(blocking)))}")
     if any(status and cluster not in names_of for cluster, status in clusters.items()):
         # The mgr of an old release has no such metric.
-        return Finding(Condition.HEALTH, None, "Ceph is not HEALTH_OK, and no ceph_health_detail has its checks")
-    return Finding(Condition.HEALTH, True, "Ceph reports no check that blocks")
+        return ConditionFinding(
+            StageCheck.HEALTH, None, "Ceph is not HEALTH_OK, and no ceph_health_detail has its checks"
+        )
+    return ConditionFinding(StageCheck.HEALTH, True, "Ceph reports no check that blocks")
 
 
 _JUDGES = (_arrived, _at_limit, _verdicts, _reverts, _writes, _health)

@@ -15,7 +15,7 @@ from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_monitoring.node.health import Figure, Judgement, judge
-from plimsoll_monitoring.promql import BROKEN, Selection, each, increase, quantile
+from plimsoll_monitoring.promql import BROKEN, SeriesSelection, each, increase, quantile
 from plimsoll_monitoring.region import firing
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import aggregates, without_disks
@@ -33,7 +33,7 @@ _SEEN = "3d:15m"
 UNKNOWN_VERSION = "?"
 
 
-def questions(selection: Selection) -> dict[str, str]:
+def questions(selection: SeriesSelection) -> dict[str, str]:
     """The queries of ``plimsoll region status``: PromQL by name."""
     nodes = selection.matchers()
     queries = {
@@ -96,7 +96,7 @@ class Node:
 
 
 @frozen
-class Type:
+class TypeStatus:
     """The disks of a volume type in a region ("" for those without a type), and its probes of a day."""
 
     region: str
@@ -135,7 +135,7 @@ class RegionSnapshot:
 
     at: float
     nodes: tuple[Node, ...]
-    types: tuple[Type, ...]
+    types: tuple[TypeStatus, ...]
     probed: tuple[ProbeTarget, ...]
     aggregates: tuple[NodeKey, ...]
     """The nodes without metrics of single disks and guests."""
@@ -323,7 +323,7 @@ def _sums(answer: Iterable[Series], *labels: str) -> dict[tuple[object, ...], fl
 # --- volume types ----------------------------------------------------------------------------------------
 
 
-def _types(answers: Answers) -> Iterator[Type]:
+def _types(answers: Answers) -> Iterator[TypeStatus]:
     states: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for series in answers["disks"]:
         states[_type_key(series)][label(series, "state")] += round(series.value)
@@ -335,7 +335,7 @@ def _types(answers: Answers) -> Iterator[Type]:
     quantiles = {name: {_type_key(series): series.known for series in answers[name]} for name in QUANTILES}
     for key in sorted(states.keys() | runs.keys()):
         numbers = {name: sums.get(key, 0.0) for name, sums in of_type.items()}
-        yield Type(
+        yield TypeStatus(
             *key,
             states[key],
             unknown=round(numbers["unknown"]),

@@ -22,7 +22,7 @@ from plimsoll_agent.util import locks
 from plimsoll_agent.util.concurrency import side_by_side
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable, several_servers
-from plimsoll_probes.schedule.targets import Choice, Planned, choose
+from plimsoll_probes.schedule.targets import PlannedTarget, TargetChoice, choose
 from plimsoll_probes.store.history import LOCK
 
 # libvirt first pings the agent, for up to 5 s.
@@ -33,7 +33,7 @@ _AGENT_DEADLINE = 25.0
 class Pick:
     """What the rules choose, all guests of the node, and those that are unreachable."""
 
-    chosen: Choice
+    chosen: TargetChoice
     guests: tuple[Guest, ...]
     unreachable: tuple[UnreachableGuest, ...]
 
@@ -72,7 +72,7 @@ def pick(hypervisor: Hypervisor, settings: Settings, rules: Rules, now: datetime
     )
 
 
-def targets_of(guests: Pick, names: Sequence[str]) -> tuple[Planned, ...]:
+def targets_of(guests: Pick, names: Sequence[str]) -> tuple[PlannedTarget, ...]:
     """Targets of the guests with these names; without names, all that the rules choose.
 
     Raises ``UsageError`` for a guest that no rule chooses, ``PlimsollError`` for an unreachable one.

@@ -20,7 +20,7 @@ from plimsoll_probes.cli.looking import still_postponed
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.output.report.gathered import Summary, gather
-from plimsoll_probes.output.report.span import Span, usual
+from plimsoll_probes.output.report.span import ReportPeriod, usual
 from plimsoll_probes.schedule.late import Late, late
 from plimsoll_probes.store.history import History
 
@@ -95,7 +95,7 @@ class ProbeReport(HistoryCommand):
         guest, job = parsed_args.guest, job_of(parsed_args)
         intervals = history.intervals(guest, begin, at)
         plans = {each.guest_uuid: each.every for each in history.chosen_targets()}
-        span = Span(begin, at, usual(intervals.values()))
+        span = ReportPeriod(begin, at, usual(intervals.values()))
         summary = gather(self._told(paged(history, span, guest, job)), span, intervals, plans)
         text = page.page(
             summary,
@@ -118,7 +118,7 @@ class ProbeReport(HistoryCommand):
             stderr.write("\r\x1b[K")
 
 
-def paged(history: History, span: Span, guest: str | None, job: JobName | None) -> Iterator[ProbeResult]:
+def paged(history: History, span: ReportPeriod, guest: str | None, job: JobName | None) -> Iterator[ProbeResult]:
     """The runs of the span, newest first, read in parts: all of them may not fit into memory."""
     until, most = span.until, _AT_ONCE
     ids: set[int | None] = set()

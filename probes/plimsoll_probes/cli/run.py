@@ -35,7 +35,7 @@ from plimsoll_probes.model.finding import Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.schedule import timetable
-from plimsoll_probes.schedule.targets import Planned, Target, objective_for
+from plimsoll_probes.schedule.targets import PlannedTarget, Target, objective_for
 from plimsoll_probes.store.history import History
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Nothing(StrEnum):
 class _Desired:
     """A target to probe, and when it is too late to start; None without --due."""
 
-    target: Planned
+    target: PlannedTarget
     until: datetime | None = None
 
 
@@ -200,7 +200,7 @@ class ProbeRun(NodeCommand):
         hypervisor: Libvirt,
         state: State,
         selection: Pick,
-        targets: Sequence[Planned],
+        targets: Sequence[PlannedTarget],
         jobs: tuple[JobName, ...],
     ) -> int:
         rules, gate, current_pause = context.situation.rules, context.caution.gate, context.caution.paused
@@ -280,7 +280,7 @@ def _metrics_written(settings: Settings, parsed_args: argparse.Namespace) -> boo
 def _desired(
     parsed_args: argparse.Namespace,
     settings: Settings,
-    targets: Sequence[Planned],
+    targets: Sequence[PlannedTarget],
     last_begun: Callable[[datetime], Mapping[tuple[str, str], datetime]],
 ) -> list[_Desired]:
     """All targets, or with --due those that are due. Raises ``StateError``."""

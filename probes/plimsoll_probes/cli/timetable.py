@@ -26,7 +26,7 @@ from plimsoll_probes.cli.base import now
 from plimsoll_probes.model.result import Postponed
 from plimsoll_probes.output import messages, serialize
 from plimsoll_probes.schedule import timetable
-from plimsoll_probes.schedule.targets import Planned
+from plimsoll_probes.schedule.targets import PlannedTarget
 
 COLUMNS = (
     Column("at", head="AT (UTC)"),
@@ -59,10 +59,10 @@ class ScheduleState(StrEnum):
 
 
 @frozen
-class Entry:
+class TimetableEntry:
     """One scheduled time; ``late`` is when it is too late to start, ``last`` when the target's last probe began."""
 
-    target: Planned
+    target: PlannedTarget
     at: datetime
     late: datetime
     state: ScheduleState
@@ -143,17 +143,17 @@ def _duration(text: str) -> timedelta:
 
 
 def entries(
-    targets: Sequence[Planned],
+    targets: Sequence[PlannedTarget],
     starts: Mapping[tuple[str, str], datetime],
     postponements: Iterable[Postponed],
     at: datetime,
     until: datetime,
     late: float,
-) -> list[Entry]:
+) -> list[TimetableEntry]:
     """Each target's last time, if no probe ran then, and its upcoming times; at least one entry for each target."""
     why = {(each.guest_uuid, each.directory): each for each in postponements}
     due = {item.target.key for item in timetable.due(targets, starts, at, late)}
-    rows: list[Entry] = []
+    rows: list[TimetableEntry] = []
     for target in targets:
         last, reason, patience = starts.get(target.key), why.get(target.key), timedelta(seconds=late)
         time = timetable.previous(target, at)
@@ -161,18 +161,18 @@ def entries(
             reason = None  # it is about an earlier time
         if target.key in due:
             state = ScheduleState.DUE if reason is None else ScheduleState.POSTPONED
-            rows.append(Entry(target, time, time + patience, state, last, reason))
+            rows.append(TimetableEntry(target, time, time + patience, state, last, reason))
         elif (last is not None and last < time) or (reason is not None and (last is None or last < time)):
-            rows.append(Entry(target, time, time + patience, ScheduleState.MISSED, last, reason))
+            rows.append(TimetableEntry(target, time, time + patience, ScheduleState.MISSED, last, reason))
         coming = [item.at for item in timetable.table([target], at, until)]
         following = timetable.following(target, at)
         if not coming and (target.until is None or following < target.until):
             coming = [following]
-        rows += [Entry(target, item, item + patience, ScheduleState.COMING, last) for item in coming]
+        rows += [TimetableEntry(target, item, item + patience, ScheduleState.COMING, last) for item in coming]
     return sorted(rows, key=lambda entry: (entry.at, *entry.target.key))
 
 
-def next_of_each(rows: Sequence[Entry]) -> list[Entry]:
+def next_of_each(rows: Sequence[TimetableEntry]) -> list[TimetableEntry]:
     """Of each target what is due or was missed, and the first few that are coming; ``rows`` are in order."""
     number: Counter[tuple[str, str]] = Counter()
     nearest = []
@@ -183,7 +183,7 @@ def next_of_each(rows: Sequence[Entry]) -> list[Entry]:
     return nearest
 
 
-def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:
+def _cells(entry: TimetableEntry, at: datetime) -> tuple[object, ...]:
     target = entry.target
     return (
         Shown(serialize.time_data(entry.at), time_words(entry.at)),
@@ -199,7 +199,7 @@ def _cells(entry: Entry, at: datetime) -> tuple[object, ...]:
     )
 
 
-def _state_words(entry: Entry, at: datetime) -> str:
+def _state_words(entry: TimetableEntry, at: datetime) -> str:
     match entry.state:
         case ScheduleState.DUE | ScheduleState.POSTPONED:
             return f"{entry.state}: may start for {durations.words(entry.late - at)} more"

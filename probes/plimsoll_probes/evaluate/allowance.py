@@ -8,7 +8,7 @@ from plimsoll_probes.model.job import Job
 
 
 @frozen(kw_only=True)
-class Load:
+class RequestLoad:
     """Requests and bytes by direction: of a run, or of the average request of a job."""
 
     read_operations: float = 0
@@ -17,7 +17,7 @@ class Load:
     write_bytes: float = 0
 
     @classmethod
-    def of(cls, job: Job) -> Load:
+    def of(cls, job: Job) -> RequestLoad:
         """The average request of the job; in a mixed job it is part read, part write."""
         reads, writes = job.shares.get("read", 0), job.shares.get("write", 0)
         return cls(
@@ -42,7 +42,7 @@ class Bound:
     bursts: bool
     size_iops_sec: int
 
-    def taken(self, load: Load) -> float:
+    def taken(self, load: RequestLoad) -> float:
         """How much of this limit the load uses.
 
         QEMU, util/throttle.c, throttle_account: a request above ``size_iops_sec`` counts as its size divided by
@@ -58,7 +58,7 @@ class Bound:
         return float(max(operations, size / self.size_iops_sec if self.size_iops_sec else 0))
 
 
-def bounds(limits: Limits, seconds: float, load: Load) -> tuple[Bound, ...]:
+def bounds(limits: Limits, seconds: float, load: RequestLoad) -> tuple[Bound, ...]:
     """What each limit that the load uses allows in so many seconds."""
     every = (_bound(limits, parameter, seconds) for parameter in PARAMETERS if parameter.role == "base")
     return tuple(bound for bound in every if bound is not None and bound.taken(load) > 0)
@@ -86,7 +86,7 @@ def reach(limits: Limits, job: Job, seconds: float) -> Reach | None:
     Reads and writes of a mixed job come in fixed shares, so the slower direction sets its rate. With T requests
     allowed in total, R reads and W writes, it is min(T, R ÷ share of reads, W ÷ share of writes); likewise for bytes.
     """
-    request = Load.of(job)
+    request = RequestLoad.of(job)
     binding = bounds(limits, seconds, request)
     if not binding:
         return None

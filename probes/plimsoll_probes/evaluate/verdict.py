@@ -8,10 +8,10 @@ from typing import Literal
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_probes.evaluate.allowance import Bound, Load, bounds, reach
+from plimsoll_probes.evaluate.allowance import Bound, RequestLoad, bounds, reach
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.job import Job
-from plimsoll_probes.model.result import Circumstances, Counted, Measured
+from plimsoll_probes.model.result import Circumstances, Measured, QemuCounts
 
 # Above this share of busy CPU time the guest measures its own CPUs and not the disk.
 BUSY = 0.9
@@ -28,7 +28,7 @@ Edge = Literal["low", "high"]
 def judge(
     job: Job,
     measurement: Measured,
-    counts: Counted | None,
+    counts: QemuCounts | None,
     circumstances: Circumstances,
     objective: Objective | None,
     tolerance: float,
@@ -62,7 +62,7 @@ def _disturbance(circumstances: Circumstances) -> Finding | None:
 def _judge(
     job: Job,
     measurement: Measured,
-    counts: Counted | None,
+    counts: QemuCounts | None,
     circumstances: Circumstances,
     objective: Objective | None,
     tolerance: float,
@@ -99,7 +99,7 @@ class _Run:
 
     job: Job
     measured: Measured
-    counted: Counted | None
+    counted: QemuCounts | None
     promised: Limits
     actual: Limits
     tolerance: float
@@ -170,11 +170,11 @@ class _Run:
             facts["own"] = own
         return Finding(Verdict.KEPT, Why.WITHIN, facts)
 
-    def _witnesses(self, *, over: bool = False) -> Iterator[tuple[float, Load]]:
+    def _witnesses(self, *, over: bool = False) -> Iterator[tuple[float, RequestLoad]]:
         read, write, counts = self.measured.read, self.measured.write, self.counted
         yield (
             self.measured.seconds,
-            Load(
+            RequestLoad(
                 read_operations=read.operations if read else 0,
                 write_operations=write.operations if write else 0,
                 read_bytes=read.bytes if read else 0,
@@ -184,7 +184,7 @@ class _Run:
         if counts is not None:
             yield (
                 counts.seconds,
-                Load(
+                RequestLoad(
                     read_operations=0 if over else counts.read_operations,
                     write_operations=0 if over else counts.write_operations,
                     read_bytes=counts.read_bytes,
@@ -195,7 +195,7 @@ class _Run:
     def _bounds(self) -> list[Bound]:
         """Of all limits that the job uses, over fio's time. QEMU's count is compared with that time too: before and
         after it the guest may have been idle."""
-        request, seconds = Load.of(self.job), self.measured.seconds
+        request, seconds = RequestLoad.of(self.job), self.measured.seconds
         return [bound for limits in (self.actual, self.promised) for bound in bounds(limits, seconds, request)]
 
     def _in_flight(self) -> int:
@@ -231,7 +231,7 @@ class _Run:
         return last > self._pace("low") * more and mean <= last * more
 
 
-def _fullest(limits: Limits, seconds: float, load: Load) -> tuple[float, Bound | None]:
+def _fullest(limits: Limits, seconds: float, load: RequestLoad) -> tuple[float, Bound | None]:
     """The largest share of a limit (with its full burst) that the load uses, and that limit."""
     every = ((bound.taken(load) / bound.high, bound) for bound in bounds(limits, seconds, load))
     return max(every, key=lambda each: each[0], default=(0.0, None))

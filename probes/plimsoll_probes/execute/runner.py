@@ -27,7 +27,7 @@ from plimsoll_probes.guest.session import KILL, Premises, Session, longest_fill
 from plimsoll_probes.guest.shell import Shell
 from plimsoll_probes.model.finding import Finding, Trouble, Verdict, Why
 from plimsoll_probes.model.job import Job, JobName
-from plimsoll_probes.model.result import Circumstances, Counted, Health, Measured, Postponed, ProbeResult, Subject
+from plimsoll_probes.model.result import Circumstances, Health, Measured, Postponed, ProbeResult, QemuCounts, Subject
 from plimsoll_probes.schedule.admission import Admission
 from plimsoll_probes.schedule.targets import Target
 
@@ -78,7 +78,7 @@ class Watching(Protocol):
 
     def tell(self) -> None: ...
 
-    def end(self, *, frozen: bool) -> tuple[Counted | None, Circumstances]: ...
+    def end(self, *, frozen: bool) -> tuple[QemuCounts | None, Circumstances]: ...
 
 
 @frozen
@@ -321,7 +321,7 @@ def _all_jobs(desk: Desk, target: Target, ground: Ground, slot: Slot, names: Seq
 def _one_job(desk: Desk, target: Target, ground: Ground, job: Job) -> ProbeResult:
     start = desk.now()
     measurement: Measured | None = None
-    counts: Counted | None = None
+    counts: QemuCounts | None = None
     circumstances = Circumstances()
     progress, since = desk.phase(target, Phase.RUNNING, job.name, job.seconds), desk.clock()
     try:
@@ -390,7 +390,7 @@ def _finding(trouble: Trouble) -> Finding:
     return Finding(Verdict.FAILED, trouble.why, trouble.facts)
 
 
-def _unbelievable(measurement: Measured, counts: Counted | None, job: Job, duration: float) -> Finding | None:
+def _unbelievable(measurement: Measured, counts: QemuCounts | None, job: Job, duration: float) -> Finding | None:
     """Whether what the guest reports contradicts what QEMU counted on its disk, or the time that it had."""
     if not job.seconds - _OFF <= measurement.seconds <= duration + _OFF:
         detail = f"fio reports a run of {measurement.seconds:.1f} s, which took {duration:.1f} s"

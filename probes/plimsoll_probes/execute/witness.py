@@ -16,7 +16,7 @@ from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.reconcile.run import typed
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.model.finding import Trouble, Why
-from plimsoll_probes.model.result import Circumstances, Counted, Health
+from plimsoll_probes.model.result import Circumstances, Health, QemuCounts
 
 # Seconds between readings. Each takes a worker of libvirtd for some milliseconds.
 _EVERY = 1.0
@@ -141,7 +141,7 @@ class Watch:
         if self._readings and self._witness.clock() - self._readings[-1].at >= _EVERY:
             self._read()
 
-    def end(self, *, frozen: bool) -> tuple[Counted | None, Circumstances]:
+    def end(self, *, frozen: bool) -> tuple[QemuCounts | None, Circumstances]:
         """Raises ``Trouble`` when the guest is gone."""
         self._counts = True
         self._read()
@@ -171,7 +171,7 @@ class Watch:
         else:
             self._readings.append(reading)
 
-    def _totals(self) -> Counted | None:
+    def _totals(self) -> QemuCounts | None:
         if len(self._readings) < 2 or not self._counts:
             return None
         first, last = self._readings[0], self._readings[-1]
@@ -180,7 +180,7 @@ class Watch:
         steps = (self._stats(other).since(self._stats(one)) for one, other in pairwise(self._readings))
         if sums is None or None in steps:
             return None
-        return Counted(
+        return QemuCounts(
             seconds=last.at - first.at,
             read_operations=sums.read_requests,
             write_operations=sums.write_requests,

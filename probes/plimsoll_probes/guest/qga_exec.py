@@ -56,7 +56,7 @@ class Ask:
 
 
 @frozen
-class Wait:
+class Delay:
     """Do nothing for so many seconds."""
 
     seconds: float
@@ -64,14 +64,14 @@ class Wait:
 
 @frozen
 class AgentAnswer:
-    """The agent's answer, or why there is none; empty after a ``Wait``. ``now`` is monotonic."""
+    """The agent's answer, or why there is none; empty after a ``Delay``. ``now`` is monotonic."""
 
     text: str | PlimsollError
     now: float
 
 
 Result = TypeVar("Result")
-Conversation: TypeAlias = Generator[Ask | Wait, AgentAnswer, Result]
+Conversation: TypeAlias = Generator[Ask | Delay, AgentAnswer, Result]
 
 
 def under_timeout(argv: Sequence[str], seconds: float) -> list[str]:
@@ -128,7 +128,7 @@ def execute(
     is_lost = False  # an answer, perhaps with the result: the agent returns a result only once
     pause = _FIRST_PAUSE
     while True:
-        before, now = now, (yield Wait(pause)).now
+        before, now = now, (yield Delay(pause)).now
         pause = _FIRST_PAUSE if before < soon <= now else min(pause * 1.5, _LONGEST_PAUSE)
         if now >= end:
             raise _overdue(last, limit)

@@ -78,7 +78,7 @@ class Measured:
 
 
 @frozen
-class Counted:
+class QemuCounts:
     """What QEMU counted on the disk during the run, including other requests of the guest."""
 
     seconds: Amount
@@ -161,7 +161,7 @@ class ProbeResult:
     ended: datetime
     finding: Finding
     measured: Measured | None = None
-    counted: Counted | None = None
+    counted: QemuCounts | None = None
     circumstances: Circumstances = Circumstances()
     objective: Objective | None = None
     """The latencies that its requests should keep."""

@@ -14,7 +14,7 @@ from plimsoll_probes.evaluate.compare import QUANTILES, Comparison, QuantileChan
 from plimsoll_probes.model.finding import Finding
 from plimsoll_probes.model.histogram import Histogram, Quantile, edges
 from plimsoll_probes.model.job import Job
-from plimsoll_probes.model.result import Circumstances, Counted, Health, Measured, Postponed, ProbeResult, Subject
+from plimsoll_probes.model.result import Circumstances, Health, Measured, Postponed, ProbeResult, QemuCounts, Subject
 from plimsoll_probes.output.messages import Streak, quantile_name
 
 FORMAT_VERSION = 2
@@ -153,7 +153,7 @@ def quantile_data(quantile: Quantile | None) -> dict[str, object] | None:
     }
 
 
-def _counted_data(counts: Counted) -> dict[str, object]:
+def _counted_data(counts: QemuCounts) -> dict[str, object]:
     return asdict(counts)
 
 

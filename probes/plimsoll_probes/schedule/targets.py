@@ -28,7 +28,7 @@ class Target:
 
 
 @frozen
-class Planned(Target):
+class PlannedTarget(Target):
     """A target that this node probes regularly."""
 
     node: str
@@ -57,7 +57,7 @@ class ChosenTarget:
     """When it was last chosen."""
 
     @classmethod
-    def of(cls, target: Planned, since: datetime, now: datetime) -> ChosenTarget:
+    def of(cls, target: PlannedTarget, since: datetime, now: datetime) -> ChosenTarget:
         guest, probing = target.guest, target.probing
         return cls(guest.uuid, guest.name, target.directory, target.rule, target.jobs, probing.every, since, now)
 
@@ -77,14 +77,14 @@ class Doubt:
 
 
 @frozen
-class Choice:
+class TargetChoice:
     """The targets, in the order of the guests, and the doubts."""
 
-    targets: tuple[Planned, ...]
+    targets: tuple[PlannedTarget, ...]
     doubts: tuple[Doubt, ...]
 
 
-def choose(rules: Rules, disks: Iterable[Disk], now: datetime, *, node: str, default_directory: str) -> Choice:
+def choose(rules: Rules, disks: Iterable[Disk], now: datetime, *, node: str, default_directory: str) -> TargetChoice:
     """The first rule with ``probe`` that matches any RBD disk of a guest chooses the guest.
 
     Where it is unknown whether a rule matches, it chooses nothing and becomes a doubt; the next rules are tried.
@@ -92,7 +92,7 @@ def choose(rules: Rules, disks: Iterable[Disk], now: datetime, *, node: str, def
     of_guests: dict[str, list[Disk]] = {}
     for disk in disks:
         of_guests.setdefault(disk.guest.uuid, []).append(disk)
-    targets: list[Planned] = []
+    targets: list[PlannedTarget] = []
     doubts: list[Doubt] = []
     for its_disks in of_guests.values():
         guest = its_disks[0].guest
@@ -103,14 +103,14 @@ def choose(rules: Rules, disks: Iterable[Disk], now: datetime, *, node: str, def
             if None in misfits:
                 directories = rule.probe.directories or (default_directory,)
                 targets += [
-                    Planned(guest, directory, rule.name, node=node, probing=rule.probe, until=rule.until)
+                    PlannedTarget(guest, directory, rule.name, node=node, probing=rule.probe, until=rule.until)
                     for directory in directories
                 ]
                 break
             unknown = next((misfit for misfit in misfits if isinstance(misfit, Unknown)), None)
             if unknown is not None:
                 doubts.append(Doubt(guest, rule.name, unknown))
-    return Choice(tuple(targets), tuple(doubts))
+    return TargetChoice(tuple(targets), tuple(doubts))
 
 
 def objective_for(rules: Rules, disk: Disk, now: datetime) -> Objective | None:

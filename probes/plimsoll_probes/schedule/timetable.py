@@ -12,30 +12,30 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_probes.schedule.targets import Planned
+from plimsoll_probes.schedule.targets import PlannedTarget
 
 
 @frozen
 class Due:
     """A target at one of its times."""
 
-    target: Planned
+    target: PlannedTarget
     at: datetime
 
 
-def previous(target: Planned, now: datetime) -> datetime:
+def previous(target: PlannedTarget, now: datetime) -> datetime:
     """The target's last time up to now."""
     every, phase = _seconds(target), _phase(target)
     return datetime.fromtimestamp((math.floor(now.timestamp()) - phase) // every * every + phase, UTC)
 
 
-def following(target: Planned, now: datetime) -> datetime:
+def following(target: PlannedTarget, now: datetime) -> datetime:
     """The target's first time after now."""
     return previous(target, now) + target.probing.every
 
 
 def due(
-    targets: Iterable[Planned], starts: Mapping[tuple[str, str], datetime], now: datetime, late: float
+    targets: Iterable[PlannedTarget], starts: Mapping[tuple[str, str], datetime], now: datetime, late: float
 ) -> tuple[Due, ...]:
     """The targets whose last time is at most ``late`` seconds ago and had no probe yet, longest waiting first.
 
@@ -52,13 +52,13 @@ def due(
     return tuple(sorted(waiting, key=_order))
 
 
-def table(targets: Iterable[Planned], now: datetime, until: datetime) -> tuple[Due, ...]:
+def table(targets: Iterable[PlannedTarget], now: datetime, until: datetime) -> tuple[Due, ...]:
     """All times after now up to ``until``, or to the end of the target's rule."""
     times = (Due(target, at) for target in targets for at in _times(target, now, until))
     return tuple(sorted(times, key=_order))
 
 
-def _times(target: Planned, now: datetime, until: datetime) -> Iterator[datetime]:
+def _times(target: PlannedTarget, now: datetime, until: datetime) -> Iterator[datetime]:
     at = following(target, now)
     while at <= until and (target.until is None or at < target.until):
         yield at
@@ -69,11 +69,11 @@ def _order(item: Due) -> tuple[datetime, str, str]:
     return item.at, *item.target.key
 
 
-def _seconds(target: Planned) -> int:
+def _seconds(target: PlannedTarget) -> int:
     return int(target.probing.every.total_seconds())
 
 
-def _phase(target: Planned) -> int:
+def _phase(target: PlannedTarget) -> int:
     """Seconds, less than ``every``."""
     name = "\0".join((target.node, *target.key)).encode(errors="surrogatepass")
     return int.from_bytes(hashlib.sha256(name).digest()) % _seconds(target)

@@ -26,7 +26,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.model.finding import GOOD, Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
-from plimsoll_probes.schedule.targets import ChosenTarget, Planned
+from plimsoll_probes.schedule.targets import ChosenTarget, PlannedTarget
 from plimsoll_probes.store.rows import (
     as_json,
     chosen_of,
@@ -250,7 +250,7 @@ class History:
         )
         self._write(lambda database: database.execute(upsert, row))
 
-    def chosen(self, targets: Iterable[Planned], now: datetime, unsure: Iterable[str] = ()) -> None:
+    def chosen(self, targets: Iterable[PlannedTarget], now: datetime, unsure: Iterable[str] = ()) -> None:
         """Replace the targets of this node that the rules choose. Those that were chosen before keep their ``since``.
 
         Guests (uuids) in ``unsure``, for which the choice is unknown, stay unchanged.

@@ -22,12 +22,12 @@ from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import Direction, Job, JobName
 from plimsoll_probes.model.result import (
     Circumstances,
-    Counted,
     Flow,
     Health,
     Measured,
     Postponed,
     ProbeResult,
+    QemuCounts,
     Subject,
 )
 from plimsoll_probes.schedule.targets import ChosenTarget
@@ -144,7 +144,7 @@ def result_of(row: sqlite3.Row) -> ProbeResult:
         ended=time_of(row["ended"]),
         finding=Finding(Verdict(row["verdict"]), Why(row["why"]), _facts(row["facts"])),
         measured=maybe(_measured_of, detail["measured"]),
-        counted=maybe(partial(value_of, Counted), detail["counted"]),
+        counted=maybe(partial(value_of, QemuCounts), detail["counted"]),
         circumstances=_circumstances_of(detail["circumstances"]),
         objective=maybe(partial(value_of, Objective), detail.get("objective")),
         rule=maybe(text, row["rule"]),

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from plimsoll_agent.adapters.libvirt.event_link import EventLink
-from plimsoll_agent.daemon.schedule import MOST_GUESTS, PassResult, Schedule, Verdict
+from plimsoll_agent.daemon.schedule import MOST_GUESTS, EventEffect, PassResult, Schedule
 from plimsoll_agent.model.guest_events import GuestEvent, LinkEvent
 from tests.unit.values import NINETEEN
 
@@ -41,9 +41,9 @@ class _Daemon:
     def _hear(self, event: LinkEvent) -> None:
         assert isinstance(event, GuestEvent)
         verdict = self.schedule.event(event, self.now)
-        if verdict in (Verdict.PASS, Verdict.MERGED):
+        if verdict in (EventEffect.PASS, EventEffect.MERGED):
             self.owed.setdefault(event.uuid, self.now)
-        if verdict is Verdict.ECHO:
+        if verdict is EventEffect.ECHO:
             assert event.limits == self.wrote[event.uuid, event.target], "an external change is no echo"
         if event.kind.value == "stopped":
             self.owed.pop(event.uuid, None)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import UsageError
-from plimsoll_monitoring.promql import Selection, any_of, quote
+from plimsoll_monitoring.promql import SeriesSelection, any_of, quote
 from tests.unit.values import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -56,12 +56,12 @@ def test_a_value_that_is_asked_for_matches_itself_and_no_other(text: str, other:
     ],
 )
 def test_a_node_is_meant_by_its_host_or_by_its_whole_instance(node: str, instance: str, meant: bool) -> None:
-    (matcher,) = re.findall(r'instance=~".*"', Selection(nodes=(node,)).matchers())
+    (matcher,) = re.findall(r'instance=~".*"', SeriesSelection(nodes=(node,)).matchers())
     assert bool(pattern(matcher, "instance").fullmatch(instance)) == meant
 
 
 def test_type_and_project_are_asked_of_series_that_have_them_only() -> None:
-    selection = Selection(region="r1", nodes=(), types=("gold",), projects=("p1",))
+    selection = SeriesSelection(region="r1", nodes=(), types=("gold",), projects=("p1",))
     assert selection.matchers() == '{region="r1"}'
     assert selection.matchers('state="x"', types=True) == '{region="r1", volume_type=~"gold", state="x"}'
     assert selection.matchers(projects=True) == '{region="r1", project=~"p1"}'
@@ -69,4 +69,4 @@ def test_type_and_project_are_asked_of_series_that_have_them_only() -> None:
 
 def test_a_word_that_is_no_text_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="is not UTF-8"):
-        Selection(region="\udcff").matchers()
+        SeriesSelection(region="\udcff").matchers()

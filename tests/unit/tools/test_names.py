@@ -1,10 +1,10 @@
-"""Lone participles are found where a variable or a parameter is bound."""
+"""Lone participles are found where a variable or a parameter is bound, and public classes of one name."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.names import in_python
+from tests.names import in_python, twins
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,13 @@ def test_a_participle_is_found_where_it_is_bound(source: str) -> None:
 )
 def test_a_noun_a_field_a_function_and_a_bool_are_not(source: str) -> None:
     assert not list(in_python("m.py", source))
+
+
+def test_a_class_whose_name_another_module_has_is_found_there() -> None:
+    (one,) = twins({"a.py": "class Step: ...", "b.py": "class Stage: ...\nclass Step: ..."})
+    assert str(one).startswith("b.py:2: Step is a class of a.py too")
+
+
+@pytest.mark.parametrize("source", ["class _Step: ...", "class Step(a.Step): ...", "def f():\n    class Step: ..."])
+def test_a_private_class_and_one_that_extends_the_other_are_not(source: str) -> None:
+    assert not list(twins({"a.py": "class Step: ...", "b.py": source}))

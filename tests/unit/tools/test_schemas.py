@@ -28,7 +28,7 @@ from plimsoll_agent.util.schema import RemarkCode
 from plimsoll_probes.evaluate.compare import compare
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
-from plimsoll_probes.model.result import Circumstances, Counted, Health
+from plimsoll_probes.model.result import Circumstances, Health, QemuCounts
 from plimsoll_probes.output import serialize
 from tests import schemas
 from tests.schemas import FOLDER
@@ -177,7 +177,7 @@ def test_a_result_of_a_probe_with_everything_is_as_its_schema_says() -> None:
     health = Health(("OSD_DOWN",), "1 osds down")
     run = a_probe(
         job=JobName.MIXED,
-        counted=Counted(30.0, 1, 1, 1, 1),
+        counted=QemuCounts(30.0, 1, 1, 1, 1),
         circumstances=Circumstances(LIMIT, LIMIT, LIMIT, health, health),
         objective=Objective(((0.99, 0.25),), slowest=5.0),
     )

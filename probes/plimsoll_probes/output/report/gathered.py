@@ -21,7 +21,7 @@ from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.histogram import Histogram, Quantile
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import ProbeResult
-from plimsoll_probes.output.report.span import Span
+from plimsoll_probes.output.report.span import ReportPeriod
 
 FRACTIONS = (0.5, 0.99, 0.999)
 BROKEN = (Verdict.SHORT, Verdict.SLOW, Verdict.OVER_LIMIT)
@@ -136,7 +136,7 @@ class ColumnCounts:
 class Summary:
     """All that the page shows of the runs. The most urgent guests come first."""
 
-    span: Span
+    span: ReportPeriod
     nodes: tuple[str, ...]
     verdicts: Counter[Verdict]
     types: tuple[tuple[str | None, Curve], ...]
@@ -160,7 +160,7 @@ class Summary:
 
 def gather(
     results: Iterable[ProbeResult],
-    span: Span,
+    span: ReportPeriod,
     intervals: Mapping[str, timedelta],
     plans: Mapping[str, timedelta],
 ) -> Summary:
@@ -203,7 +203,7 @@ def gather(
     )
 
 
-def curve(results: Iterable[ProbeResult], span: Span) -> Curve:
+def curve(results: Iterable[ProbeResult], span: ReportPeriod) -> Curve:
     """The curve of the conclusive results."""
     builder = _Curve()
     for result in results:
@@ -350,7 +350,9 @@ class _Mark:
 
 
 class _Guest:
-    def __init__(self, newest: ProbeResult, span: Span, interval: timedelta | None, plan: timedelta | None) -> None:
+    def __init__(
+        self, newest: ProbeResult, span: ReportPeriod, interval: timedelta | None, plan: timedelta | None
+    ) -> None:
         self._newest = run_of(newest)
         self._span = span
         self._interval = interval or plan or span.apart or _UNPLANNED

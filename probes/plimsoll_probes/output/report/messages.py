@@ -11,7 +11,7 @@ from plimsoll_probes.model.finding import Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.output.messages import UNKNOWN, iops_words, share_words
 from plimsoll_probes.output.report.gathered import ReportGuest, Run, Standing, Summary
-from plimsoll_probes.output.report.span import Span
+from plimsoll_probes.output.report.span import ReportPeriod
 from plimsoll_probes.schedule.late import Late
 
 MEANINGS: Mapping[Verdict, str] = {
@@ -91,7 +91,7 @@ def _get(number: int) -> str:
     return "gets" if number == 1 else "get"
 
 
-def nothing_words(guest: str | None, job: str | None, span: Span) -> str:
+def nothing_words(guest: str | None, job: str | None, span: ReportPeriod) -> str:
     """What to do where there is nothing to show."""
     whom = f"No guest {printable(guest)}" if guest else "No guest"
     what = f" with the job {job}" if job else ""
@@ -165,18 +165,18 @@ def often_words(guest: ReportGuest) -> str:
     return f"{guest.broken} of {guest.judged}"
 
 
-def span_words(span: Span) -> str:
+def span_words(span: ReportPeriod) -> str:
     """``2026-11-13 09:00 to 2026-11-20 09:00 UTC (7 d)``."""
     since = minute(span.since).removesuffix(" UTC")
     return f"{since} to {minute(span.until)} ({durations.words(span.until - span.since)})"
 
 
-def column_words(span: Span) -> str:
+def column_words(span: ReportPeriod) -> str:
     """``4 h``: the time of one column of the page."""
     return durations.words(span.column)
 
 
-def scale(span: Span) -> list[tuple[float, str]]:
+def scale(span: ReportPeriod) -> list[tuple[float, str]]:
     """The times on the timeline's scale, with their places in columns."""
     form = "%d %b" if span.tick >= timedelta(days=1) else "%H:%M"
     return [(column, f"{time:{form}}") for column, time in span.ticks()]

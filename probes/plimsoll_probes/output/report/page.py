@@ -35,7 +35,7 @@ from plimsoll_probes.output.report.gathered import (
     curve,
 )
 from plimsoll_probes.output.report.plots import Ranges, guest_svg, type_svg
-from plimsoll_probes.output.report.span import Span
+from plimsoll_probes.output.report.span import ReportPeriod
 from plimsoll_probes.schedule.late import Late
 
 MOST_WORST = 15
@@ -228,7 +228,9 @@ def _table(
     }
 
 
-def _row(guest: ReportGuest, streak_of: Callable[[ProbeResult], Streak | None], span: Span) -> dict[str, object]:
+def _row(
+    guest: ReportGuest, streak_of: Callable[[ProbeResult], Streak | None], span: ReportPeriod
+) -> dict[str, object]:
     run, result = guest.worst, guest.worst.result
     streak = streak_of(result) if guest.standing in _NOW else None
     return {
@@ -260,11 +262,11 @@ def _type_name(name: str | None) -> str:
     return "no volume type" if name is None else printable(name)
 
 
-def _curve(guest: ReportGuest, read: Reader, span: Span) -> Curve:
+def _curve(guest: ReportGuest, read: Reader, span: ReportPeriod) -> Curve:
     return curve(read.runs(guest.uuid), span)
 
 
-def _card(guest: ReportGuest, each: Curve, span: Span, ranges: Ranges) -> dict[str, object]:
+def _card(guest: ReportGuest, each: Curve, span: ReportPeriod, ranges: Ranges) -> dict[str, object]:
     subject = guest.worst.result.subject
     name = guest_cell(subject.guest_name, subject.display_name)
     return {

@@ -32,7 +32,7 @@ from plimsoll_probes.output.report.drawing import (
 )
 from plimsoll_probes.output.report.gathered import FRACTIONS, Curve, Point
 from plimsoll_probes.output.report.messages import scale
-from plimsoll_probes.output.report.span import Span
+from plimsoll_probes.output.report.span import ReportPeriod
 
 Axes = Any
 _MARGINS = {"left": 0.12, "right": 0.93, "bottom": 0.06, "hspace": 0.3}
@@ -64,7 +64,7 @@ class Ranges:
         return cls(min(_MOST_SHARE, max(1.3, 1.1 * most)), (low, top))
 
 
-def type_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
+def type_svg(curve: Curve, span: ReportPeriod, ranges: Ranges) -> bytes:
     """For a volume type: IOPS compared with the limits, percentiles, and the distribution of latencies."""
 
     def draw(figure: Figure) -> None:
@@ -79,7 +79,7 @@ def type_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
     return themed_svg(draw, height=6.0)
 
 
-def guest_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
+def guest_svg(curve: Curve, span: ReportPeriod, ranges: Ranges) -> bytes:
     """For a guest: IOPS compared with the limits, and percentiles."""
 
     def draw(figure: Figure) -> None:
@@ -94,7 +94,7 @@ def guest_svg(curve: Curve, span: Span, ranges: Ranges) -> bytes:
 # --- panels
 
 
-def _shares(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> None:
+def _shares(axes: Axes, points: Sequence[Point], span: ReportPeriod, ranges: Ranges) -> None:
     axes.set_title("IOPS, of what the limits allow")
     rows = [(span.middle(point.column), *point.shares) for point in points if point.shares is not None]
     if not rows:
@@ -111,7 +111,7 @@ def _shares(axes: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> 
     axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: "limit" if share == 1 else f"{100 * share:.0f} %"))
 
 
-def _percentiles(axes: Axes, curve: Curve, span: Span, ranges: Ranges) -> None:
+def _percentiles(axes: Axes, curve: Curve, span: ReportPeriod, ranges: Ranges) -> None:
     axes.set_title("Latency")
     points = curve.points
     if not any(point.slowest or point.latency.count for point in points):
@@ -164,7 +164,7 @@ def _seconds(point: Point, line: int) -> float:
     return BEYOND if quantile.saturated else quantile.value / SECOND
 
 
-def _heat(axes: Axes, colours: Axes, points: Sequence[Point], span: Span, ranges: Ranges) -> None:
+def _heat(axes: Axes, colours: Axes, points: Sequence[Point], span: ReportPeriod, ranges: Ranges) -> None:
     """Two rows for each factor of two, with edges of fio's buckets, so that no bucket is in two rows.
 
     fio's last bucket, which has no upper edge, is a row of its own at the top.
@@ -199,7 +199,7 @@ def _heat(axes: Axes, colours: Axes, points: Sequence[Point], span: Span, ranges
 # --- axes
 
 
-def _time(panels: Sequence[Axes], span: Span) -> None:
+def _time(panels: Sequence[Axes], span: ReportPeriod) -> None:
     """One time axis for all panels, in columns, with its labels below the last panel."""
     places, texts = [place for place, _ in scale(span)], [text for _, text in scale(span)]
     for axes in panels:

@@ -27,7 +27,7 @@ def usual(intervals: Iterable[timedelta]) -> timedelta:
 
 
 @frozen
-class Span:
+class ReportPeriod:
     """From ``since`` to before ``until``. Columns begin at whole multiples of their length in UTC, so the first and
     the last may extend beyond the span; a page shows them from ``begin`` to ``end``."""
 

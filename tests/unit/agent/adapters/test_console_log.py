@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.adapters.console_log import NewText, read
-from plimsoll_agent.consoles.position import Position
+from plimsoll_agent.consoles.position import ConsolePosition
 from tests.unit.nobody import as_nobody
 from tests.unit.values import examples
 
@@ -25,11 +25,11 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def new(log: Path, known: Position | None, most: int = MOST) -> NewText:
+def new(log: Path, known: ConsolePosition | None, most: int = MOST) -> NewText:
     return read(str(log), known, most)
 
 
-def seen(log: Path) -> Position:
+def seen(log: Path) -> ConsolePosition:
     return new(log, None).position
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.adapters import journal
-from plimsoll_agent.adapters.journal import Journal, datagram
+from plimsoll_agent.adapters.journal import SystemJournal, datagram
 from plimsoll_agent.app import audit
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.entries import Conclusion, Ending, Event, Happening
@@ -78,7 +78,7 @@ def journald(tmp_path: Path) -> Iterator[Received]:
 
 @pytest.fixture
 def record(tmp_path: Path, journald: Received) -> Record:
-    return Record(tmp_path / "record.sqlite", partial(audit.tell, Journal(journald.path)))
+    return Record(tmp_path / "record.sqlite", partial(audit.tell, SystemJournal(journald.path)))
 
 
 def test_a_change_is_told_with_who_what_and_why_once_its_result_is_known(record: Record, journald: Received) -> None:
@@ -147,7 +147,7 @@ def test_a_limit_that_is_tightened_without_a_record_is_in_the_journal_before_the
     tmp_path: Path, journald: Received
 ) -> None:
     lowered = replace(CHANGE, direction=Direction.LOWER, after=Limits(total_iops_sec=5))
-    node_store = NodeStore(State(tmp_path / "gone"), "root", tell=partial(audit.tell, Journal(journald.path)))
+    node_store = NodeStore(State(tmp_path / "gone"), "root", tell=partial(audit.tell, SystemJournal(journald.path)))
     with pytest.raises(StateError):
         node_store.intend([CHANGE, lowered], NOON, "5d1f0c")
     (told,) = journald.entries()
@@ -163,7 +163,7 @@ def test_values_with_lines_and_odd_bytes_come_through_whole() -> None:
 def test_without_a_journal_an_entry_is_a_line_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", journal.LOG.name)
     entries = [{"MESSAGE": "a\nb", "PLIMSOLL_WHO": "ann"}, {"MESSAGE": "c"}]
-    Journal(tmp_path / "none").send(*entries)
+    SystemJournal(tmp_path / "none").send(*entries)
     assert [json.loads(line) for line in caplog.messages] == entries
     assert not any("\n" in line for line in caplog.messages)
 
@@ -171,18 +171,18 @@ def test_without_a_journal_an_entry_is_a_line_of_the_log(tmp_path: Path, caplog:
 def test_a_command_does_not_log_what_it_prints(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A person would read each change twice."""
     caplog.set_level("INFO")
-    Journal(tmp_path / "none").send({"MESSAGE": "x"})
+    SystemJournal(tmp_path / "none").send({"MESSAGE": "x"})
     assert not caplog.messages
 
 
 def test_a_journal_that_is_none_breaks_nothing(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("")
-    Journal(tmp_path / "plain").send({"MESSAGE": "x"})
+    SystemJournal(tmp_path / "plain").send({"MESSAGE": "x"})
 
 
 def test_a_journal_that_does_not_read_holds_up_nothing(journald: Received) -> None:
     entries = [{"MESSAGE": f"{number}"} for number in range(5000)]
-    Journal(journald.path).send(*entries)
+    SystemJournal(journald.path).send(*entries)
     told = [entry["MESSAGE"].decode() for entry in journald.entries()]
     assert told == [str(number) for number in range(len(told))]
     assert 0 < len(told) < 5000

@@ -20,7 +20,7 @@ from plimsoll_agent.config.settings import MetricsSettings
 from plimsoll_agent.consoles import file
 from plimsoll_agent.consoles.model import Consoles, ConsoleState, GuestConsole
 from plimsoll_agent.consoles.patterns import StallKind
-from plimsoll_agent.consoles.position import Position
+from plimsoll_agent.consoles.position import ConsolePosition
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.reconcile.outcome import PassReport
 from tests import depth
@@ -209,7 +209,7 @@ class Mount:
         self.released = threading.Event()
         self.asked: list[str] = []
 
-    def read(self, path: str, known: Position | None, most: int) -> NewText:
+    def read(self, path: str, known: ConsolePosition | None, most: int) -> NewText:
         self.asked.append(Path(path).name)
         if Path(path).name in self.stuck:
             self.released.wait(20)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.app.fetched import region_orders
-from plimsoll_agent.app.state_check import CheckedFile, Condition, check, readable
+from plimsoll_agent.app.state_check import CheckedFile, FileCondition, check, readable
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.ceilings.buckets import Bucket, Look, Shared, Whose
@@ -169,13 +169,13 @@ def test_no_file_of_the_node_is_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_new_node_has_nothing_and_that_is_no_fault(tmp_path: Path) -> None:
-    assert {file.condition for file in found(tmp_path).values()} == {Condition.MISSING}
+    assert {file.condition for file in found(tmp_path).values()} == {FileCondition.MISSING}
     assert not any(file.bad for file in found(tmp_path).values())
 
 
 def test_all_that_this_plimsoll_wrote_is_ok_with_its_version(used: Path) -> None:
     now = found(used)
-    assert {name: file.condition for name, file in now.items()} == dict.fromkeys(now, Condition.OK)
+    assert {name: file.condition for name, file in now.items()} == dict.fromkeys(now, FileCondition.OK)
     assert {file.name: now[file.name].version for file in FILES} == {file.name: file.version for file in FILES}
     assert (now["catalogue.json"].version, now["refresh.json"].version) == (catalogue.VERSION, refresh_state.VERSION)
 
@@ -184,7 +184,7 @@ def test_all_that_this_plimsoll_wrote_is_ok_with_its_version(used: Path) -> None
 def test_a_newer_file_that_would_stop_a_downgraded_plimsoll_is_bad(used: Path, name: str) -> None:
     set_version(path_of(used, name), 99)
     file = found(used)[name]
-    assert (file.condition, file.version, file.bad) == (Condition.NEWER, 99, True)
+    assert (file.condition, file.version, file.bad) == (FileCondition.NEWER, 99, True)
     assert file.newest is not None
     assert file.newest < 99
 
@@ -196,13 +196,13 @@ def test_a_newer_file_that_would_stop_a_downgraded_plimsoll_is_bad(used: Path, n
 def test_a_file_that_is_begun_anew_keeps_no_version_from_being_installed(used: Path, name: str, version: int) -> None:
     set_version(path_of(used, name), version)
     file = found(used)[name]
-    assert (file.condition, file.version, file.bad) == (Condition.REPLACED, version, False)
+    assert (file.condition, file.version, file.bad) == (FileCondition.REPLACED, version, False)
 
 
 def test_a_newer_database_with_other_tables_is_newer_and_not_corrupt(used: Path) -> None:
     with closing(sqlite3.connect(used / "state/record.sqlite")) as database:
         database.executescript("ALTER TABLE change RENAME TO row; PRAGMA user_version = 9")
-    assert found(used)["record.sqlite"].condition is Condition.NEWER
+    assert found(used)["record.sqlite"].condition is FileCondition.NEWER
 
 
 @pytest.fixture
@@ -216,10 +216,10 @@ def test_what_0_1_0_left_is_older_or_replaced_and_stays_as_it_is(of_0_1_0: Path)
     now = found(of_0_1_0)
     versions = {MEMORY: 3, APPROVAL: 1, RECORD: 2, PROBES: 3}
     for file, version in versions.items():
-        assert (now[file.name].condition, now[file.name].version) == (Condition.OLDER, version)
+        assert (now[file.name].condition, now[file.name].version) == (FileCondition.OLDER, version)
         assert (now[file.name].oldest, now[file.name].newest) == (version, file.version)
-    assert now["pass.json"].condition is Condition.REPLACED
-    assert now["rules.last.yaml"].condition is Condition.OK
+    assert now["pass.json"].condition is FileCondition.REPLACED
+    assert now["rules.last.yaml"].condition is FileCondition.OK
     assert not any(file.bad for file in now.values())
     assert everything_in(of_0_1_0) == before
 
@@ -239,7 +239,7 @@ def test_a_pass_goes_on_where_one_of_0_1_0_ended(of_0_1_0: Path) -> None:
     assert node.holds == holds
     assert node.recorded("id", "result")[-1] == (13, "took"), "the one that QEMU did not answer is settled"
     now = found(of_0_1_0)
-    assert [now[file.name].condition for file in (MEMORY, RECORD)] == [Condition.OK, Condition.OK]
+    assert [now[file.name].condition for file in (MEMORY, RECORD)] == [FileCondition.OK, FileCondition.OK]
 
 
 def test_a_downgrade_is_refused_and_its_pass_stops_with_every_hold_kept(of_0_1_0: Path) -> None:
@@ -266,7 +266,7 @@ def test_a_damaged_file_is_corrupt_whatever_it_is(used: Path, name: str, how: st
     path = path_of(used, name)
     DAMAGED[how](path)
     file = found(used)[name]
-    assert (file.condition, file.bad) == (Condition.CORRUPT, True)
+    assert (file.condition, file.bad) == (FileCondition.CORRUPT, True)
     assert file.detail
     assert file.detail.isprintable()
 
@@ -288,7 +288,7 @@ INSIDE = {
 @pytest.mark.parametrize("name", INSIDE)
 def test_a_right_version_above_what_cannot_be_read_is_corrupt(used: Path, name: str) -> None:
     path_of(used, name).write_text(INSIDE[name])
-    assert found(used)[name].condition is Condition.CORRUPT
+    assert found(used)[name].condition is FileCondition.CORRUPT
 
 
 @pytest.mark.parametrize("name", DATABASES)
@@ -297,18 +297,18 @@ def test_a_database_of_something_else_is_corrupt(used: Path, name: str) -> None:
     path.unlink()
     with closing(sqlite3.connect(path)) as database:
         database.executescript("CREATE TABLE another (id INTEGER); PRAGMA user_version = 1")
-    assert found(used)[name].condition is Condition.CORRUPT
+    assert found(used)[name].condition is FileCondition.CORRUPT
 
 
 def test_a_version_below_the_first_is_none(used: Path) -> None:
     set_version(used / "state/memory.json", 0)
-    assert found(used)["memory.json"].condition is Condition.CORRUPT
+    assert found(used)["memory.json"].condition is FileCondition.CORRUPT
 
 
 def test_rules_that_only_the_other_plimsoll_understands_are_of_no_matter(used: Path) -> None:
     (used / "state/rules.last.yaml").write_text("a word that is to come: 1\n")
     file = found(used)["rules.last.yaml"]
-    assert (file.condition, file.bad) == (Condition.REPLACED, False)
+    assert (file.condition, file.bad) == (FileCondition.REPLACED, False)
 
 
 @pytest.mark.parametrize("name", [*WITH_VERSION, "catalogue.json"])
@@ -317,7 +317,7 @@ def test_what_cannot_be_read_at_all_is_unreadable_and_waited_for_by_nobody(used:
     path.unlink()
     os.mkfifo(path)  # root may read everything: what is no file stands for a file without the right to read it
     file = found(used)[name]
-    assert (file.condition, file.bad) == (Condition.UNREADABLE, True)
+    assert (file.condition, file.bad) == (FileCondition.UNREADABLE, True)
 
 
 def test_the_notes_of_the_refresher_are_its_own_and_need_not_be_readable(used: Path) -> None:
@@ -325,7 +325,7 @@ def test_the_notes_of_the_refresher_are_its_own_and_need_not_be_readable(used: P
     path.unlink()
     os.mkfifo(path)
     file = found(used)["refresh.json"]
-    assert (file.condition, file.bad) == (Condition.UNREADABLE, False)
+    assert (file.condition, file.bad) == (FileCondition.UNREADABLE, False)
 
 
 @pytest.fixture
@@ -347,7 +347,9 @@ def killed(used: Path, tmp_path: Path) -> Path:
 def test_looking_changes_nothing_not_even_what_a_killed_writer_left(used: Path, killed: Path) -> None:
     before = everything_in(used)
     file = found(used)["record.sqlite"]
-    assert (file.condition, file.version) == (Condition.OK, RECORD.version), "what was not committed does not count"
+    assert (file.condition, file.version) == (FileCondition.OK, RECORD.version), (
+        "what was not committed does not count"
+    )
     assert everything_in(used) == before
 
 
@@ -360,7 +362,7 @@ def test_a_pass_that_mends_what_a_killed_one_left_meanwhile_hides_no_file(
 
     monkeypatch.setattr(shutil, "copyfile", after_a_pass)
     file = found(used)["record.sqlite"]
-    assert (file.condition, file.version) == (Condition.NEWER, 99)
+    assert (file.condition, file.version) == (FileCondition.NEWER, 99)
 
 
 @pytest.mark.parametrize(
@@ -378,7 +380,7 @@ def test_of_what_another_user_writes_no_more_is_read_than_plimsoll_reads(
         return found
 
     monkeypatch.setattr(files, "read_whole", counted)
-    for size, condition in ((most, Condition.OK), (most + 1000, Condition.CORRUPT)):
+    for size, condition in ((most, FileCondition.OK), (most + 1000, FileCondition.CORRUPT)):
         path.write_bytes(content.ljust(size))
         assert found(used)[name].condition is condition
     assert max(read) == most + 1
@@ -395,7 +397,7 @@ def test_what_an_error_quotes_of_a_hostile_file_is_fit_to_be_shown(used: Path) -
     for name, value in written.items():
         (used / "state" / name).write_text(json.dumps(value))
         file = found(used)[name]
-        assert file.condition is Condition.CORRUPT
+        assert file.condition is FileCondition.CORRUPT
         assert file.detail is not None
         assert file.detail.isprintable()
         assert len(file.detail) <= 200

@@ -11,7 +11,7 @@ from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionPause, Withdrawal
 from plimsoll_agent.catalogue.publication import States, Step, advanced, other_of, with_returns
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.stages import ALWAYS, Condition, Finding, Stages
+from plimsoll_agent.catalogue.stages import ALWAYS, ConditionFinding, StageCheck, Stages
 from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON
 
@@ -26,11 +26,11 @@ def lists(limit: int) -> Lists:
 BEFORE, AFTER, THIRD = lists(500), lists(5), lists(7)
 STAGES = Stages(percent=(1.0, 10.0, 100.0), wait=WAIT, before=BEFORE.digest)
 APPROVAL = RegionApproval(Of.SPECS, AFTER.digest, NOON, NOON + DAY, "ann", "sale", stages=STAGES)
-JUDGED = tuple(one for one in Condition if one not in {Condition.APPROVED, Condition.RUNNING})
+JUDGED = tuple(one for one in StageCheck if one not in {StageCheck.APPROVED, StageCheck.RUNNING})
 
 
-def good(_: RegionApproval) -> Iterable[Finding]:
-    return [Finding(one, True, "") for one in JUDGED]
+def good(_: RegionApproval) -> Iterable[ConditionFinding]:
+    return [ConditionFinding(one, True, "") for one in JUDGED]
 
 
 def at(number: int, minutes: float = 0, one: RegionApproval = APPROVAL) -> Orders:
@@ -40,7 +40,7 @@ def at(number: int, minutes: float = 0, one: RegionApproval = APPROVAL) -> Order
 
 def step(
     published: Orders, minutes: float, judge: object = good, orders: Orders | None = None, read: Lists = AFTER
-) -> tuple[int, list[Condition]]:
+) -> tuple[int, list[StageCheck]]:
     """The stage that is published then, and what stops the next."""
     result = advanced(
         orders or Orders(staged=(APPROVAL,)),
@@ -66,7 +66,7 @@ def test_a_stage_lasts_its_wait_from_its_publication() -> None:
 def test_a_stage_is_entered_when_it_is_published_and_is_judged_as_it_was() -> None:
     judged: list[RegionApproval] = []
 
-    def judge(one: RegionApproval) -> Iterable[Finding]:
+    def judge(one: RegionApproval) -> Iterable[ConditionFinding]:
         judged.append(one)
         return good(one)
 
@@ -90,17 +90,17 @@ def test_a_publisher_that_was_killed_before_the_file_was_replaced_has_advanced_n
 @pytest.mark.parametrize("holds", [False, None])
 @pytest.mark.parametrize("condition", JUDGED)
 def test_each_condition_that_is_not_met_or_unknown_stops_the_next_stage(
-    condition: Condition, holds: bool | None
+    condition: StageCheck, holds: bool | None
 ) -> None:
-    def judge(_: RegionApproval) -> Iterable[Finding]:
-        return [Finding(one, holds if one is condition else True, "x") for one in JUDGED]
+    def judge(_: RegionApproval) -> Iterable[ConditionFinding]:
+        return [ConditionFinding(one, holds if one is condition else True, "x") for one in JUDGED]
 
     assert step(at(0), 31, judge) == (0, [condition])
 
 
 @pytest.mark.parametrize("condition", JUDGED)
-def test_a_condition_that_nothing_was_said_about_stops_the_next_stage(condition: Condition) -> None:
-    def judge(one: RegionApproval) -> Iterable[Finding]:
+def test_a_condition_that_nothing_was_said_about_stops_the_next_stage(condition: StageCheck) -> None:
+    def judge(one: RegionApproval) -> Iterable[ConditionFinding]:
         return [each for each in good(one) if each.condition is not condition]
 
     assert step(at(0), 31, judge) == (0, [condition])
@@ -123,17 +123,17 @@ def test_two_that_are_stopped_are_both_told() -> None:
 
 
 def test_what_an_operator_does_not_want_judged_stops_nothing_but_for_what_always_counts() -> None:
-    def none(_: RegionApproval) -> Iterable[Finding]:
+    def none(_: RegionApproval) -> Iterable[ConditionFinding]:
         return ()
 
-    one = replace(APPROVAL, stages=replace(STAGES, without=frozenset(Condition)))
-    assert step(at(0), 31, none, Orders(staged=(one,))) == (0, [Condition.ARRIVED])
+    one = replace(APPROVAL, stages=replace(STAGES, without=frozenset(StageCheck)))
+    assert step(at(0), 31, none, Orders(staged=(one,))) == (0, [StageCheck.ARRIVED])
 
-    def arrived(_: RegionApproval) -> Iterable[Finding]:
-        return [Finding(Condition.ARRIVED, True, "")]
+    def arrived(_: RegionApproval) -> Iterable[ConditionFinding]:
+        return [ConditionFinding(StageCheck.ARRIVED, True, "")]
 
     assert step(at(0), 31, arrived, Orders(staged=(one,))) == (1, [])
-    assert Condition.ARRIVED in ALWAYS
+    assert StageCheck.ARRIVED in ALWAYS
 
 
 def stops(read: Lists = AFTER, removals: frozenset[str] = frozenset(), **orders: object) -> list[tuple[object, ...]]:
@@ -151,9 +151,9 @@ def stops(read: Lists = AFTER, removals: frozenset[str] = frozenset(), **orders:
 
 def test_other_specs_in_cinder_and_a_pause_stop_the_next_stage() -> None:
     words = f"Cinder has other QoS specs and types now ({THIRD.digest[:16]})"
-    assert stops(THIRD) == [(Condition.APPROVED, False, words)]
+    assert stops(THIRD) == [(StageCheck.APPROVED, False, words)]
     pause = RegionPause(since=NOON, until=NOON + timedelta(minutes=32), by="ann", why="Ceph moves")
-    assert stops(pause=pause) == [(Condition.RUNNING, False, "the region is paused")]
+    assert stops(pause=pause) == [(StageCheck.RUNNING, False, "the region is paused")]
     assert stops(pause=replace(pause, until=NOON + timedelta(minutes=31))) == []
     two = (APPROVAL, replace(APPROVAL, digest=lists(8).digest))
     assert len(stops(THIRD, staged=two)) == 1, "what was never published has its wait before it"
@@ -163,7 +163,7 @@ def test_volumes_of_more_types_that_lose_their_limits_than_were_named_stop_the_n
     """They were attached since. In the last stage the region's brake would take the specs from all nodes again."""
     assert stops(removals=frozenset("t"), staged=(replace(APPROVAL, remove=frozenset("t")),)) == []
     words = "volumes of 2 more volume types lose their limits: approve it with --remove"
-    assert stops(removals=frozenset("tu")) == [(Condition.APPROVED, False, words)]
+    assert stops(removals=frozenset("tu")) == [(StageCheck.APPROVED, False, words)]
 
 
 def test_rules_are_not_compared_with_what_cinder_has() -> None:

@@ -23,7 +23,7 @@ from plimsoll_agent.catalogue.signed_file import (
     decode,
     encode,
 )
-from plimsoll_agent.catalogue.stages import Condition, Stages
+from plimsoll_agent.catalogue.stages import StageCheck, Stages
 from plimsoll_agent.util.frozen import replace
 from tests.unit import oldregion
 from tests.unit.values import examples
@@ -74,7 +74,7 @@ IN_STAGES = replace(
                     wait=timedelta(minutes=30),
                     before=Lists(REGION.specs, REGION.types).digest,
                     types=("gold",),
-                    without=frozenset({Condition.HEALTH}),
+                    without=frozenset({StageCheck.HEALTH}),
                     reached=1,
                     entered=NOW,
                     began=NOW - timedelta(hours=1),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll_agent.app.record_follow import Following
+from plimsoll_agent.app.record_follow import FollowedRecord
 from plimsoll_agent.cli.record import RecordList, selected
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import UsageError
@@ -166,7 +166,7 @@ def test_each_fault_is_a_line_and_comes_instead_of_the_sum() -> None:
 # --- following
 
 
-def told(following: Following) -> list[tuple[int, str | None, bool]]:
+def told(following: FollowedRecord) -> list[tuple[int, str | None, bool]]:
     """Changes by id and result; True for a result that came later."""
     return [
         (entry.id, entry.result and entry.result.value, concluded)
@@ -175,8 +175,8 @@ def told(following: Following) -> list[tuple[int, str | None, bool]]:
     ]
 
 
-def following(record: Record, selection: Selection | None = None, number: int = 10) -> Following:
-    follower = Following(record, selection or Selection())
+def following(record: Record, selection: Selection | None = None, number: int = 10) -> FollowedRecord:
+    follower = FollowedRecord(record, selection or Selection())
     list(follower.start(number))
     return follower
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll_agent.congestion.law import TUNING, Action, Signal, State, Tuning, as_data, read, returned, step
+from plimsoll_agent.congestion.law import TUNING, Action, ClassState, Signal, Tuning, as_data, read, returned, step
 from plimsoll_agent.util.frozen import replace
 from tests.unit.values import examples_of
 
@@ -20,10 +20,10 @@ SIGNALS = st.one_of(
 )
 
 
-def run(*latencies: float | None, state: State = State(), tuning: Tuning = TUNING) -> list[State]:  # noqa: B008  # frozen
+def run(*latencies: float | None, state: ClassState = ClassState(), tuning: Tuning = TUNING) -> list[ClassState]:  # noqa: B008  # frozen
     """The state after each; latencies are in objectives, None is no signal."""
 
-    def following(state: State, latency: float | None) -> State:
+    def following(state: ClassState, latency: float | None) -> ClassState:
         return step(state, latency and Signal(latency=latency * OBJECTIVE), OBJECTIVE, tuning)
 
     return list(accumulate(latencies, following, initial=state))[1:]
@@ -32,7 +32,7 @@ def run(*latencies: float | None, state: State = State(), tuning: Tuning = TUNIN
 @given(st.lists(SIGNALS, max_size=60))
 @examples_of(300)
 def test_x_stays_within_its_bounds_and_steps_and_its_state_survives_json(signals: list[Signal | None]) -> None:
-    state = State()
+    state = ClassState()
     for signal in signals:
         after = step(state, signal, OBJECTIVE)
         assert TUNING.lowest <= after.x <= 1
@@ -67,7 +67,7 @@ def test_a_reduction_begins_after_excess_for_long_enough_and_never_by_one_spike(
 
 
 def test_an_unknown_objective_reduces_nothing() -> None:
-    assert step(State(), Signal(latency=9.0), None).x == 1
+    assert step(ClassState(), Signal(latency=9.0), None).x == 1
 
 
 @pytest.mark.parametrize(("latency", "factor", "wait"), [(9.0, 0.64, 3), (1.9, 1.9**-0.3, 4)])
@@ -79,7 +79,7 @@ def test_after_a_move_the_signal_is_not_judged_until_it_shows_it(latency: float,
     assert states[first + 1 + wait].samples in (0, 1)
 
 
-CONGESTED = State(x=0.5, fine=0.5, action=Action.IN_BAND)
+CONGESTED = ClassState(x=0.5, fine=0.5, action=Action.IN_BAND)
 NO_WAIT = replace(TUNING, delay=-1)
 
 
@@ -113,7 +113,7 @@ def test_a_raise_over_the_cliff_is_taken_back_and_the_next_ones_are_small_and_th
 
 
 def test_a_lost_signal_moves_nothing_and_a_signal_that_is_gone_returns_x_within_ten_minutes() -> None:
-    low = State(x=TUNING.lowest, fine=TUNING.lowest, action=Action.LOWERED)
+    low = ClassState(x=TUNING.lowest, fine=TUNING.lowest, action=Action.LOWERED)
     assert run(None, 1.0, None, None, 1.0, None, None, None, state=low)[-1].x == low.x
     states = run(*repeat(None, int(600 / TUNING.period)), state=low)
     assert states[-1].x == 1
@@ -133,7 +133,7 @@ def test_a_reduction_that_does_not_lower_the_latency_ends_and_rests() -> None:
 
 def test_a_reduction_that_reaches_no_disk_yet_goes_on() -> None:
     """Limits far above what the cluster serves: the first steps change nothing, and are no reason to stop."""
-    state = State()
+    state = ClassState()
     for _ in range(60):
         rate = min(1000.0, 4000.0 * state.x)
         state = step(state, Signal(latency=4 * OBJECTIVE * rate / 1000, rate=rate), OBJECTIVE)
@@ -148,7 +148,7 @@ def test_a_reduction_that_reaches_no_disk_yet_goes_on() -> None:
 )  # fmt: skip
 def test_a_damaged_state_is_refused(change: dict[str, object]) -> None:
     with pytest.raises((ValueError, LookupError)):
-        read(as_data(State()) | change)
+        read(as_data(ClassState()) | change)
 
 
 @pytest.mark.parametrize("values", [{"latency": 0.0}, {"latency": float("nan")}, {"latency": 1.0, "rate": -1.0}])

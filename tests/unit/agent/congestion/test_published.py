@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll_agent.congestion.law import Start, State
+from plimsoll_agent.congestion.law import ClassState, Start
 from plimsoll_agent.congestion.published import Factor, Gap, Unusable, check_fit, decode, encode
 from tests.unit.agent.congestion.values import a_factor, a_factor_file
 from tests.unit.node import FSID
@@ -19,14 +19,14 @@ SECOND = timedelta(seconds=1)
 
 def test_all_of_an_edition_comes_back() -> None:
     start = Start(x=1.0, level=-4.5, rate=None)
-    state = State(x=0.5, gain=0.1, direction=-1, start=start, level=-4.0, after=-4.2, afters=2)
+    state = ClassState(x=0.5, gain=0.1, direction=-1, start=start, level=-4.0, after=-4.2, afters=2)
     unknown = a_factor(1, latency=None, target=None, why=Gap.NO_REQUESTS)
     file = a_factor_file(a_factor(), unknown, states={(FSID, "ssd"): state})
     assert decode(encode(file), "f", states=True) == file
 
 
 def test_a_node_reads_the_file_of_another_version_of_the_law() -> None:
-    content = json.loads(encode(a_factor_file(a_factor(action="soared"), states={(FSID, "ssd"): State()})))
+    content = json.loads(encode(a_factor_file(a_factor(action="soared"), states={(FSID, "ssd"): ClassState()})))
     content["states"][0][2] = {"x": "of tomorrow"}
     assert decode(json.dumps(content).encode(), "f").of((FSID, "volumes")) == a_factor(action="soared")
     with pytest.raises(Unusable):

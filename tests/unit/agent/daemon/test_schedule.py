@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from plimsoll_agent.daemon import schedule as module
-from plimsoll_agent.daemon.schedule import PassResult, Schedule, Verdict
+from plimsoll_agent.daemon.schedule import EventEffect, PassResult, Schedule
 from plimsoll_agent.model.guest_events import EventKind, GuestEvent
 from plimsoll_agent.util.frozen import replace
 from tests import depth
@@ -53,12 +53,12 @@ def schedule() -> Schedule:
 )
 def test_which_events_lead_to_a_pass(schedule: Schedule, kind: EventKind, begins: bool) -> None:
     verdict = schedule.event(an_event(kind), 1)
-    assert verdict is (Verdict.PASS if begins else Verdict.NONE)
+    assert verdict is (EventEffect.PASS if begins else EventEffect.NONE)
     assert schedule.begin(1) == (A if begins else None)
 
 
 def test_a_burst_of_events_leads_to_one_pass_and_one_more_for_those_that_came_during_it(schedule: Schedule) -> None:
-    assert [schedule.event(an_event(EventKind.DEVICE_ADDED), 1) for _ in range(3)][1:] == [Verdict.MERGED] * 2
+    assert [schedule.event(an_event(EventKind.DEVICE_ADDED), 1) for _ in range(3)][1:] == [EventEffect.MERGED] * 2
     assert (schedule.begin(1), schedule.begin(1)) == (A, None)
     schedule.event(an_event(EventKind.DEVICE_ADDED), 2)
     schedule.event(an_event(EventKind.DEVICE_ADDED), 2)
@@ -79,16 +79,16 @@ def test_guests_are_served_in_the_order_of_their_first_event(schedule: Schedule)
 @pytest.mark.parametrize(
     ("event", "after", "verdict"),
     [
-        (tuned(LIMITS), 1, Verdict.ECHO),
-        (tuned(LIMITS | {"group_name": "shared"}), 1, Verdict.PASS),  # into a group, with the same limits
-        (tuned(LIMITS), module.ECHO + 1, Verdict.PASS),
-        (tuned(LIMITS | {"total_iops_sec": 9}), 1, Verdict.PASS),
-        (tuned({"total_iops_sec": 250}), 1, Verdict.PASS),  # part of the set: another client's
-        (tuned(LIMITS, "vdb"), 1, Verdict.PASS),
+        (tuned(LIMITS), 1, EventEffect.ECHO),
+        (tuned(LIMITS | {"group_name": "shared"}), 1, EventEffect.PASS),  # into a group, with the same limits
+        (tuned(LIMITS), module.ECHO + 1, EventEffect.PASS),
+        (tuned(LIMITS | {"total_iops_sec": 9}), 1, EventEffect.PASS),
+        (tuned({"total_iops_sec": 250}), 1, EventEffect.PASS),  # part of the set: another client's
+        (tuned(LIMITS, "vdb"), 1, EventEffect.PASS),
     ],
 )
 def test_the_echo_of_its_own_write_leads_to_no_pass(
-    schedule: Schedule, event: GuestEvent, after: float, verdict: Verdict
+    schedule: Schedule, event: GuestEvent, after: float, verdict: EventEffect
 ) -> None:
     schedule.wrote(A, "vda", LIMITS, 10)
     assert schedule.event(event, 10 + after) is verdict
@@ -109,18 +109,18 @@ def test_what_changes_limits_or_disks_after_a_write_ends_its_echo(schedule: Sche
     schedule.wrote(A, "vda", LIMITS, 10)
     schedule.wrote(A, "vdb", LIMITS, 10)
     schedule.wrote(B, "vda", LIMITS, 10)
-    assert schedule.event(tuned(LIMITS), 11) is Verdict.ECHO
+    assert schedule.event(tuned(LIMITS), 11) is EventEffect.ECHO
     schedule.event(between, 12)
-    assert schedule.event(tuned(LIMITS), 13) is not Verdict.ECHO
+    assert schedule.event(tuned(LIMITS), 13) is not EventEffect.ECHO
     same_disk_only = between.kind is EventKind.TUNABLE
-    assert (schedule.event(tuned(LIMITS, "vdb"), 13) is Verdict.ECHO) is same_disk_only
-    assert schedule.event(replace(tuned(LIMITS), uuid=B), 13) is Verdict.ECHO
+    assert (schedule.event(tuned(LIMITS, "vdb"), 13) is EventEffect.ECHO) is same_disk_only
+    assert schedule.event(replace(tuned(LIMITS), uuid=B), 13) is EventEffect.ECHO
 
 
 def test_an_external_change_after_a_write_is_none_of_its_echoes(schedule: Schedule) -> None:
     schedule.wrote(A, "vda", LIMITS, 10)
     schedule.wrote(A, "vda", LIMITS | {"total_iops_sec": 100}, 11)
-    assert schedule.event(tuned(LIMITS), 12) is Verdict.PASS, "the last write was another one"
+    assert schedule.event(tuned(LIMITS), 12) is EventEffect.PASS, "the last write was another one"
 
 
 def passes_of_a_flapping_guest(
@@ -367,8 +367,8 @@ def test_a_full_pass_that_failed_is_tried_again_later_each_time_but_never_after_
 
 def test_where_the_queue_is_full_a_full_pass_is_due(schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_GUESTS", 1)
-    assert schedule.event(an_event(EventKind.STARTED, A), 5) is Verdict.PASS
-    assert schedule.event(an_event(EventKind.STARTED, B), 5) is Verdict.OVERFLOW
+    assert schedule.event(an_event(EventKind.STARTED, A), 5) is EventEffect.PASS
+    assert schedule.event(an_event(EventKind.STARTED, B), 5) is EventEffect.OVERFLOW
     assert schedule.begin_full_pass(5)
 
 
@@ -377,15 +377,15 @@ def test_guests_that_are_done_take_no_room(schedule: Schedule, monkeypatch: pyte
     schedule.event(an_event(EventKind.STARTED, A), 5)
     assert schedule.begin(5) == A
     schedule.ended(A, PassResult.CHANGED, 6)
-    assert schedule.event(an_event(EventKind.STARTED, B), 6 + module.QUIET) is Verdict.PASS
+    assert schedule.event(an_event(EventKind.STARTED, B), 6 + module.QUIET) is EventEffect.PASS
 
 
 def test_remembered_writes_are_bounded(schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_GUESTS", 1)
     schedule.wrote(A, "vda", LIMITS, 1)
     schedule.wrote(A, "vdb", LIMITS, 1)
-    assert schedule.event(tuned(LIMITS, "vdb"), 2) is Verdict.ECHO
-    assert schedule.event(tuned(LIMITS, "vda"), 2) is Verdict.PASS
+    assert schedule.event(tuned(LIMITS, "vdb"), 2) is EventEffect.ECHO
+    assert schedule.event(tuned(LIMITS, "vda"), 2) is EventEffect.PASS
 
 
 UUIDS = st.sampled_from([A, B, "cccccccc-0000-4000-8000-000000000000"])
@@ -407,7 +407,7 @@ class Machine(RuleBasedStateMachine):
     @rule(uuid=UUIDS, kind=st.sampled_from(EventKind))
     def event(self, uuid: str, kind: EventKind) -> None:
         verdict = self.schedule.event(an_event(kind, uuid), self.now)
-        if verdict in (Verdict.PASS, Verdict.MERGED):
+        if verdict in (EventEffect.PASS, EventEffect.MERGED):
             self.owed.setdefault(uuid, self.now)
         elif kind is EventKind.STOPPED:
             self.owed.pop(uuid, None)

@@ -23,7 +23,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import DaemonSettings, MetricsSettings, Settings
 from plimsoll_agent.daemon import schedule
 from plimsoll_agent.daemon import service as module
-from plimsoll_agent.daemon.service import Service, Signal, Tell, World, Writes
+from plimsoll_agent.daemon.service import DaemonSignal, Dependencies, Service, Tell, Writes
 from plimsoll_agent.daemon.workers import FullPassEnded, FullPassResult, _Running
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Unreachable
 from plimsoll_agent.model.disk import Disk
@@ -117,7 +117,7 @@ class Fixture:
         self.status: int | None = None
 
     @property
-    def world(self) -> World:
+    def world(self) -> Dependencies:
         def load() -> Settings:
             if self.fault is not None:
                 raise self.fault
@@ -133,7 +133,7 @@ class Fixture:
             self.tell = self.qemus.tell = tell
             return self
 
-        return World(load=load, stamp=lambda: self.stamp, connect=connect, link=link, manager=self.manager)
+        return Dependencies(load=load, stamp=lambda: self.stamp, connect=connect, link=link, manager=self.manager)
 
     def close(self) -> None:
         self.link_closed = True
@@ -178,7 +178,7 @@ class Fixture:
 
     def stop(self) -> int:
         assert self.service is not None
-        self.service.signal(Signal.STOP)
+        self.service.signal(DaemonSignal.STOP)
         return self.ended()
 
     def ended(self) -> int:
@@ -267,7 +267,7 @@ def test_after_a_failed_trial_of_an_upgrade_no_event_leads_to_a_write(daemon: Fi
     daemon.until(lambda: daemon.passes.get("failed") == 1)
     assert len(daemon.qemus.writes) == writes
     assert daemon.service is not None
-    daemon.service.signal(Signal.RELOAD)  # its pass over the node tries
+    daemon.service.signal(DaemonSignal.RELOAD)  # its pass over the node tries
     daemon.until(lambda: (state.load_versions(), state.load_failed_trial()) == (versions, None))
     daemon.until(lambda: daemon.actual(1) == {LIMIT})
 
@@ -280,7 +280,7 @@ def test_an_external_change_is_reverted(daemon: Fixture) -> None:
     daemon.until(lambda: daemon.actual(1) == {LIMIT})
     daemon.until(lambda: daemon.passes == {"changed": 1})
     assert daemon.service is not None
-    daemon.service.signal(Signal.RELOAD)
+    daemon.service.signal(DaemonSignal.RELOAD)
     state = State(daemon.settings.state_dir)
     daemon.until(lambda: (last := pass_summary_file.load(state)) and last.totals.corrected)
     last = pass_summary_file.load(state)
@@ -300,7 +300,7 @@ def test_a_guest_that_does_not_answer_is_set_aside_and_shown_and_others_are_serv
     daemon.happens(2, EventKind.STARTED)
     daemon.until(lambda: daemon.actual(2) == {LIMIT})
     assert daemon.service is not None
-    daemon.service.signal(Signal.RELOAD)  # tells at once
+    daemon.service.signal(DaemonSignal.RELOAD)  # tells at once
     daemon.until(lambda: daemon.known and [one.uuid for one in daemon.known.set_aside] == [guest(1).uuid])
     daemon.until(lambda: any("set aside" in sent for sent in daemon.manager.sent))
 
@@ -358,7 +358,7 @@ def test_reload_reads_rules_and_settings(daemon: Fixture) -> None:
     assert daemon.service is not None
     daemon.rules.write_text(RULES.replace("250", "240"))
     daemon.settings = replace(daemon.settings, daemon=DaemonSettings(60, 5))
-    daemon.service.signal(Signal.RELOAD)
+    daemon.service.signal(DaemonSignal.RELOAD)
     daemon.until(lambda: daemon.actual(1) == {Limits(total_iops_sec=240)})
     daemon.until(lambda: daemon.known and daemon.known.full_pass_interval == 60)
     reloading = next(index for index, sent in enumerate(daemon.manager.sent) if sent.startswith("RELOADING=1\nMONO"))
@@ -379,7 +379,7 @@ def test_a_clock_that_is_set_ahead_ends_no_rule_and_a_suspended_machine_does(
     def after_a_pass_over_the_node() -> set[Limits]:
         assert daemon.service is not None
         before = daemon.service._counted.full_passes["done"]
-        daemon.service.signal(Signal.RELOAD)
+        daemon.service.signal(DaemonSignal.RELOAD)
         daemon.until(lambda: daemon.service._counted.full_passes["done"] > before)  # type: ignore[union-attr]
         daemon.happens(1, EventKind.STARTED)
         daemon.until_idle()
@@ -471,7 +471,7 @@ def test_a_reload_of_settings_with_a_fault_keeps_those_before_and_says_so(
     daemon.start()
     assert daemon.service is not None
     daemon.fault = ConfigError("plimsoll.conf:3: rounds: must be at least 1")
-    daemon.service.signal(Signal.RELOAD)
+    daemon.service.signal(DaemonSignal.RELOAD)
     daemon.until(lambda: daemon.known and daemon.known.trouble)
     assert "plimsoll.conf:3: rounds" in caplog.text
     metrics = daemon.directory / "textfiles/plimsoll-daemon.prom"
@@ -481,7 +481,7 @@ def test_a_reload_of_settings_with_a_fault_keeps_those_before_and_says_so(
     daemon.happens(1, EventKind.STARTED)
     daemon.until(lambda: daemon.actual(1) == {LIMIT})
     daemon.fault = None
-    daemon.service.signal(Signal.RELOAD)
+    daemon.service.signal(DaemonSignal.RELOAD)
     daemon.until(lambda: daemon.known and daemon.known.reloaded)
 
 
@@ -493,7 +493,7 @@ def test_it_ends_when_what_runs_has_ended_and_leaves_no_sign_of_life(daemon: Fix
     daemon.until(lambda: daemon.service and daemon.service._workers.busy)
     assert daemon.service is not None
     assert daemon.thread is not None
-    daemon.service.signal(Signal.STOP)
+    daemon.service.signal(DaemonSignal.STOP)
     daemon.until(lambda: "STOPPING=1" in daemon.manager.sent)
     assert daemon.thread.is_alive()
     daemon.qemus.gate.set()
@@ -516,7 +516,7 @@ def test_while_it_ends_what_is_due_is_not_begun_and_costs_nothing(
     daemon.happens(1, EventKind.RESUMED)
     daemon.until(lambda: daemon.qemus.looked == [guest(1).uuid])
     assert daemon.service is not None
-    daemon.service.signal(Signal.STOP)
+    daemon.service.signal(DaemonSignal.STOP)
     daemon.until(lambda: "STOPPING=1" in daemon.manager.sent)
     daemon.qemus.by_uuid[guest(2).uuid] = guest(2)
     daemon.happens(2, EventKind.STARTED)
@@ -617,7 +617,7 @@ def test_a_daemon_whose_passes_over_the_node_fail_in_a_row_ends_to_be_started_ag
     daemon.qemus.down = True
     for connections in daemon.service._connections:
         connections.renew()
-    daemon.service.signal(Signal.RELOAD)
+    daemon.service.signal(DaemonSignal.RELOAD)
     assert daemon.ended() == 1
     assert daemon.service._counted.full_passes["failed"] == module.MOST_FAILURES
     told = "plimsoll daemon ends, to be started again: 5 passes over the node have failed in a row"
@@ -667,7 +667,7 @@ def test_a_daemon_that_may_have_no_more_threads_ends_to_be_started_again(
     with monkeypatch.context() as without:
         without.setattr(threading.Thread, "start", raising(RuntimeError("can't start new thread")))
         assert daemon.service is not None
-        daemon.service.signal(Signal.RELOAD)  # which also closes connections in a thread
+        daemon.service.signal(DaemonSignal.RELOAD)  # which also closes connections in a thread
         assert daemon.ended() == 1
     assert "to be started again: it may have no more threads" in caplog.text
 

@@ -13,7 +13,7 @@ from prometheus_client.core import Sample
 from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll_agent.catalogue.orders import Of, RegionApproval
-from plimsoll_agent.catalogue.stages import Condition, Finding, Stages
+from plimsoll_agent.catalogue.stages import ConditionFinding, StageCheck, Stages
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
@@ -75,7 +75,10 @@ def test_the_text_is_the_golden_one() -> None:
 def test_the_text_of_the_regions_machine_is_the_golden_one() -> None:
     stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), reached=1, entered=NOON)
     one = RegionApproval(Of.SPECS, "0a1b" * 16, NOON, NOON + timedelta(days=7), "ann", "sale", stages=stages)
-    stops = [Finding(Condition.AT_LIMIT, False, "40 %"), Finding(Condition.HEALTH, None, "no answer")]
+    stops = [
+        ConditionFinding(StageCheck.AT_LIMIT, False, "40 %"),
+        ConditionFinding(StageCheck.HEALTH, None, "no answer"),
+    ]
     families = [*pass_metrics.of_region(NOON, deferred=True, volumes=3412), *pass_metrics.of_stages([one], stops)]
     told = prometheus_text.text(families)
     assert told.splitlines() == (GOLDEN.parent / "region_metrics.prom").read_text(encoding="utf-8").splitlines()

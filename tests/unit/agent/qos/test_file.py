@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.qos.file import Declaration, Spec, Type, parse, read, text_of
+from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec, parse, read, text_of
 from plimsoll_agent.qos.review import review
 from plimsoll_agent.util.schema import LARGEST, decoded
 from tests import golden
@@ -82,14 +82,14 @@ def test_a_file_is_read_as_it_stands() -> None:
             "idle": Spec("idle", "both", {}),
         },
         types={
-            "gold": Type(
+            "gold": DeclaredType(
                 "gold",
                 "gold-iops",
                 "fast",
                 False,
                 {"volume_backend_name": "rbd", "RESKEY:availability_zones": "az1"},
             ),
-            "bare": Type("bare", None),
+            "bare": DeclaredType("bare", None),
         },
     )
 
@@ -151,7 +151,7 @@ def test_an_export_has_numbers_as_numbers_and_one_order() -> None:
         "b": Spec("b", "both", {"z": "010", "a": "100", "m": None, "n": "-5"}),
         "a": Spec("a", "front-end", {}),
     }
-    assert text_of(Declaration(specs, {"t": Type("t", "a", "on", True, {"k": "<is> True"})})) == (
+    assert text_of(Declaration(specs, {"t": DeclaredType("t", "a", "on", True, {"k": "<is> True"})})) == (
         "qos_specs:\n  a:\n    consumer: front-end\n    keys: {}\n  b:\n    consumer: both\n    keys:\n"
         "      a: 100\n      m: null\n      n: -5\n      z: '010'\n"
         "volume_types:\n  t:\n    qos_spec: a\n    description: 'on'\n    public: true\n    extra_specs:\n"
@@ -181,7 +181,8 @@ def _anything(draw: st.DrawFn) -> Declaration:
     public, description = st.none() | st.booleans(), st.none() | st.text(max_size=20)
     extra = st.none() | _KEYS
     return Declaration(
-        specs, {name: Type(name, draw(desired), draw(description), draw(public), draw(extra)) for name in types}
+        specs,
+        {name: DeclaredType(name, draw(desired), draw(description), draw(public), draw(extra)) for name in types},
     )
 
 
@@ -202,7 +203,7 @@ def test_what_is_exported_is_read_back_as_it_was_or_refused(before: Declaration)
 
 def test_a_name_that_the_file_uses_for_nothing_is_not_exported_as_such() -> None:
     with pytest.raises(ConfigError, match="none stands for no QoS spec"):
-        text_of(Declaration({"none": Spec("none", "both", {})}, {"t": Type("t", "none")}))
+        text_of(Declaration({"none": Spec("none", "both", {})}, {"t": DeclaredType("t", "none")}))
 
 
 def test_the_sample_declares_nothing_until_its_signs_are_removed_and_good_things_then() -> None:

@@ -15,7 +15,7 @@ from plimsoll_agent.qos import serialize
 from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.cinder import Live, LiveType
 from plimsoll_agent.qos.effects import TypeEffect, VolumeChange
-from plimsoll_agent.qos.file import Declaration, Spec, Type, parse
+from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec, parse
 from plimsoll_agent.qos.plan import DeleteSpec, DeleteType, Step
 from plimsoll_agent.qos.review import review
 from tests import schemas
@@ -45,9 +45,9 @@ DESIRED = Declaration(
         "silver": Spec("silver", "front-end", {"total_iops_sec": "30", "read_bytes_sec": None}),
     },
     types={
-        "gold": Type("gold", "gold", "fast", False, {"b": "2"}),
-        "bronze": Type("bronze", None, "", None),
-        "new": Type("new", "silver", "new one", False, {"x": "y"}),
+        "gold": DeclaredType("gold", "gold", "fast", False, {"b": "2"}),
+        "bronze": DeclaredType("bronze", None, "", None),
+        "new": DeclaredType("new", "silver", "new one", False, {"x": "y"}),
     },
 )
 STEPS = qos_plan.plan(DESIRED, LIVE, prune=True, force=True)

@@ -22,7 +22,7 @@ from plimsoll_agent.qos import cinder as qos_cinder
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.qos import plan as qos_plan
 from plimsoll_agent.qos.apply import How, StepResult
-from plimsoll_agent.qos.file import Declaration, Spec, Type
+from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec
 from plimsoll_agent.qos.plan import Associate, ChangeSpec, CreateSpec, CreateType, DeleteSpec, DeleteType, Step
 from tests.fakecinder import FakeCinder
 from tests.unit.values import examples
@@ -31,7 +31,7 @@ from tests.unit.values import examples
 def declared(specs: Mapping[str, Mapping[str, str | None]], types: Mapping[str, str | None]) -> Declaration:
     return Declaration(
         {name: Spec(name, "front-end", keys) for name, keys in specs.items()},
-        {name: Type(name, spec) for name, spec in types.items()},
+        {name: DeclaredType(name, spec) for name, spec in types.items()},
     )
 
 
@@ -76,7 +76,7 @@ def _declared(draw: st.DrawFn) -> Declaration:
         for name in draw(st.sets(st.sampled_from(_NAMES)))
     }
     types = {
-        name: Type(
+        name: DeclaredType(
             name,
             draw(st.sampled_from([*specs, None])),
             draw(st.none() | st.sampled_from(["", "fast"])),
@@ -453,6 +453,6 @@ def test_a_changed_spec_is_one_step_that_says_what_was_there() -> None:
 def test_a_new_spec_and_type_come_with_all_they_have() -> None:
     desired = Declaration(
         {"gold": Spec("gold", "front-end", {"total_iops_sec": "5"})},
-        {"gold": Type("gold", None, "fast", False, {"volume_backend_name": "rbd"})},
+        {"gold": DeclaredType("gold", None, "fast", False, {"volume_backend_name": "rbd"})},
     )
     assert planned(desired, FakeCinder()) == (CreateSpec(desired.specs["gold"]), CreateType(desired.types["gold"]))

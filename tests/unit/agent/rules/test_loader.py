@@ -16,7 +16,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.rules.loader import NoRules, check, parse, read
 from plimsoll_agent.rules.model import Match, Objective, Probing, Rule, Rules
-from plimsoll_agent.util.schema import LARGEST, Severity
+from plimsoll_agent.util.schema import LARGEST, FaultSeverity
 from tests import depth, golden
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME
 
@@ -115,7 +115,7 @@ def test_a_rules_reason_says_its_name_and_whether_it_manages() -> None:
 def remarks(kind: str, text: str) -> str:
     whole = rule(text) if kind == "rule" else f"{text}\n"
     found = check(whole, NOON, LOWEST if kind == "low" else ANY).remarks
-    if any(remark.severity is Severity.FAULT for remark in found):
+    if any(remark.severity is FaultSeverity.FAULT for remark in found):
         assert faults(whole) == [remark.at("rules.yaml") for remark in found]
     return "\n".join(f"{remark.at('rules.yaml')} [{remark.severity} {remark.code}]" for remark in found)
 

@@ -10,14 +10,14 @@ import pytest
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.util import locks
 from plimsoll_insight.cli import return_plan, return_run, return_status
-from plimsoll_insight.cli.return_run import Left
+from plimsoll_insight.cli.return_run import LeftChanges
 from plimsoll_insight.drill.recording import RecordingWriter, status_line
 from plimsoll_insight.ordered_return import journal
-from plimsoll_insight.ordered_return.journal import NAME, Change, Target
+from plimsoll_insight.ordered_return.journal import NAME, ChangeTarget, ClusterChange
 from tests.unit.insight.ordered_return.seen import FLAG, RESTARTS, SETTING, counts, journal_at
 
 
-def changes(*settings: str) -> dict[Target, str]:
+def changes(*settings: str) -> dict[ChangeTarget, str]:
     return return_run.desired_of(argparse.Namespace(flag=["noout"], set=list(settings)))
 
 
@@ -113,7 +113,7 @@ def test_ways_that_cannot_work_are_refused_before_anything_is_asked(option: str,
 
 
 def test_what_was_changed_in_another_cluster_is_not_restored_in_this_one() -> None:
-    former = Left({FLAG: Change(FLAG, None, "set")}, "one")
+    former = LeftChanges({FLAG: ClusterChange(FLAG, None, "set")}, "one")
     former.check("one")
     with pytest.raises(PlimsollError, match="in cluster one, and this is two"):
         former.check("two")
@@ -123,12 +123,12 @@ def test_restarts_that_are_forbidden_by_one_unit_are_not_allowed_again_by_anothe
     """They would stay forbidden, and the record would say that they are not."""
     book = journal_at(tmp_path / NAME)
     book.write("begin", fsid="f", unit="ceph-f@osd.{osd}.service")
-    book.intend(Change(RESTARTS, None, "no"))
-    former = Left.of(journal.read(tmp_path / NAME))
+    book.intend(ClusterChange(RESTARTS, None, "no"))
+    former = LeftChanges.of(journal.read(tmp_path / NAME))
     former.check_unit("ceph-f@osd.{osd}.service")
     with pytest.raises(PlimsollError, match="give that --unit"):
         former.check_unit("ceph-osd@{osd}.service")
-    Left({FLAG: Change(FLAG, None, "set")}, "f", "one").check_unit("two")
+    LeftChanges({FLAG: ClusterChange(FLAG, None, "set")}, "f", "one").check_unit("two")
 
 
 def test_the_impact_score_counts_no_more_than_was_seen(tmp_path: Path) -> None:

@@ -14,16 +14,16 @@ from plimsoll_agent.terminal.moments import Window
 from plimsoll_agent.terminal.output import Terminal
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import answer, messages
-from plimsoll_insight.explain.answer import Case, Explained
+from plimsoll_insight.explain.answer import ExplainCase, Explained
 from plimsoll_insight.explain.cause import find
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace
+from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk
 from tests.unit.values import VOLUME
 from tests.unit.widths import plain
 
 DATA = Path(__file__).parents[2] / "data"
 END = datetime(2026, 11, 28, 10, 20, tzinfo=UTC)
-CALM = Interval(
+CALM = PassInterval(
     0,
     "node7:9100",
     operations=100.0,
@@ -40,11 +40,11 @@ BESIDE_LOUD = replace(CALM, latency=0.2, neighbours=(LOUD,))
 AT_LIMIT = replace(CALM, share=1.0, latency=0.3)
 UNWELL = replace(CALM, latency=0.9, raised=("OSD_DOWN", "SLOW_OPS"))
 ALONE = replace(CALM, latency=0.9)
-NOTHING = Interval(0)
+NOTHING = PassInterval(0)
 SERVER = "web-29"
 
 
-def a_disk(name: str, *intervals: Interval, volume: str = "") -> Explained:
+def a_disk(name: str, *intervals: PassInterval, volume: str = "") -> Explained:
     """Intervals of five minutes that end at ``END``."""
     last = END.timestamp()
     every = tuple(
@@ -56,13 +56,13 @@ def a_disk(name: str, *intervals: Interval, volume: str = "") -> Explained:
     return disk, find(disk.evidence)
 
 
-def around(slow: Interval, number: int = 40) -> list[Interval]:
+def around(slow: PassInterval, number: int = 40) -> list[PassInterval]:
     return [*[CALM] * 100, *[slow] * number, *[CALM] * (188 - number)]
 
 
-def a_case(*disks: Explained, server: str = SERVER, node: str | None = "node7:9100") -> Case:
+def a_case(*disks: Explained, server: str = SERVER, node: str | None = "node7:9100") -> ExplainCase:
     window = Window(since=END - timedelta(days=1), until=END, words="the last 24h", options="--since 24h")
-    return Case(
+    return ExplainCase(
         server=server,
         disks=disks,
         window=window,
@@ -94,7 +94,7 @@ CASES = {
 }
 
 
-def lines(case: Case, width: int | None = None, *, blocks: bool = True) -> list[str]:
+def lines(case: ExplainCase, width: int | None = None, *, blocks: bool = True) -> list[str]:
     return [*answer.lines(case, Terminal(width, colour=False), blocks=blocks)]
 
 

@@ -10,18 +10,18 @@ import pytest
 
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace, idle
+from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle
 from tests import golden
 
 RUNS = range(20)
 NEVER_CLEARED = "OSD_DOWN"
-Disturb = Callable[[Interval, random.Random, float], Interval]
+Disturb = Callable[[PassInterval, random.Random, float], PassInterval]
 
 
-def calm(chance: random.Random, at: float, usual: float, most_share: float, chronic: Sequence[str]) -> Interval:
+def calm(chance: random.Random, at: float, usual: float, most_share: float, chronic: Sequence[str]) -> PassInterval:
     """An interval in which nothing is wrong: noise, some busy neighbours, and checks that are never cleared."""
     rate = chance.uniform(20, 400)
-    return Interval(
+    return PassInterval(
         at=at,
         node="n1",
         operations=rate,
@@ -42,12 +42,12 @@ def calm(chance: random.Random, at: float, usual: float, most_share: float, chro
     )
 
 
-def at_limit(one: Interval, chance: random.Random, usual: float) -> Interval:
+def at_limit(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     latency = chance.uniform(0.5, 40) * usual
     return replace(one, share=chance.uniform(0.95, 1.3), latency=chance.choice([latency, latency, None]))
 
 
-def cluster_raised(one: Interval, chance: random.Random, usual: float) -> Interval:
+def cluster_raised(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     checks = chance.sample(["SLOW_OPS", "PG_AVAILABILITY", "PG_BACKFILL_FULL"], chance.randint(1, 3))
     slow = chance.uniform(4, 400) * max(usual, 0.004)
     if chance.random() < 0.3:  # nothing ends
@@ -57,12 +57,12 @@ def cluster_raised(one: Interval, chance: random.Random, usual: float) -> Interv
     return replace(one, latency=slow, of_type=of_type, raised=(*(one.raised or ()), *checks))
 
 
-def cluster_without_checks(one: Interval, chance: random.Random, usual: float) -> Interval:
+def cluster_without_checks(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     slow = chance.uniform(4, 400) * max(usual, 0.004)
     return replace(one, latency=slow, of_type=slow * chance.uniform(0.9, 1.2), of_node=slow, raised=None)
 
 
-def neighbour(one: Interval, chance: random.Random, usual: float) -> Interval:
+def neighbour(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     slow = chance.uniform(4, 100) * max(usual, 0.004)
     place, unit = chance.choice(list(SharedPlace)), chance.choice(["operations", "bytes"])
     rate = chance.uniform(2000, 50000) if unit == "operations" else chance.uniform(5e7, 2e9)
@@ -71,17 +71,17 @@ def neighbour(one: Interval, chance: random.Random, usual: float) -> Interval:
     return replace(one, latency=slow, of_type=of_type, of_node=slow, neighbours=(*one.neighbours, loud))
 
 
-def unknown_around(one: Interval, chance: random.Random, usual: float) -> Interval:
+def unknown_around(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     """It is slow, and of all else nothing is known."""
-    return Interval(one.at, one.node, latency=chance.uniform(4, 100) * max(usual, 0.004))
+    return PassInterval(one.at, one.node, latency=chance.uniform(4, 100) * max(usual, 0.004))
 
 
-def one_slow_osd(one: Interval, chance: random.Random, usual: float) -> Interval:
+def one_slow_osd(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     """Before Ceph raises a check: its disks use as much of their limits as before."""
     return replace(one, share=chance.uniform(0.5, 0.74), latency=chance.uniform(4, 100) * max(usual, 0.004))
 
 
-def its_node(one: Interval, chance: random.Random, usual: float) -> Interval:
+def its_node(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     slow = chance.uniform(4, 100) * max(usual, 0.004)
     return replace(one, latency=slow, of_node=slow * chance.uniform(0.9, 1.1))
 
@@ -94,7 +94,7 @@ def situation(seed: object, disturb: Disturb | None) -> Evidence:
     # Only the time without the disturbance shows that a check is never cleared.
     chronic = [NEVER_CLEARED] * (length < number * 0.6 and chance.randint(0, 1))
     begun = chance.randint(0, number - length)
-    intervals, stuck = list[Interval](), 0
+    intervals, stuck = list[PassInterval](), 0
     for n in range(number):
         one = calm(chance, 300.0 * n, usual, 0.9, chronic)
         if disturb and begun <= n < begun + length:
@@ -102,7 +102,7 @@ def situation(seed: object, disturb: Disturb | None) -> Evidence:
         elif stuck:
             pass  # what waited ends
         elif chance.random() < 0.05:
-            one = Interval(one.at)  # no metrics then
+            one = PassInterval(one.at)  # no metrics then
         elif chance.random() < 0.05:
             one = replace(one, operations=0.0, bytes=0.0, latency=None)  # no requests then
         if stuck and one.operations:  # one of its requests has waited all the time
@@ -136,10 +136,10 @@ def test_the_planted_cause_is_found_20_of_20_times(planted: str, situation_of: i
 # --- what was seen in the lab, and what is unknown: a case a line, its diagnosis in the golden file
 
 SLOW_OPS, DOWN = ("SLOW_OPS",), ("OSD_DOWN",)
-CALM = Interval(
+CALM = PassInterval(
     0, "n1", operations=100.0, bytes=1e6, share=0.2, latency=0.004, of_type=0.004, of_type_disks=9, raised=()
 )
-NOTHING = Interval(0)
+NOTHING = PassInterval(0)
 IDLE = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
 HELD = replace(CALM, share=1.0)
 UNASKED = replace(CALM, raised=None)
@@ -162,25 +162,25 @@ LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.9)
 LOUD_BYTES = Neighbour("u9", SharedPlace.NODE, "bytes", 1e8, 0.97)
 
 
-def slow(operations: float, latency: float, raised: tuple[str, ...] | None = ()) -> Interval:
+def slow(operations: float, latency: float, raised: tuple[str, ...] | None = ()) -> PassInterval:
     return replace(CALM, operations=operations, latency=latency, raised=raised)
 
 
-def passes(intervals: Sequence[Interval], usual: float | None = 0.004, seconds: float = 300.0) -> Evidence:
+def passes(intervals: Sequence[PassInterval], usual: float | None = 0.004, seconds: float = 300.0) -> Evidence:
     return Evidence(seconds, tuple(replace(one, at=seconds * n) for n, one in enumerate(intervals)), usual)
 
 
-def daemon(intervals: Sequence[Interval], usual: float = 0.004) -> Evidence:
+def daemon(intervals: Sequence[PassInterval], usual: float = 0.004) -> Evidence:
     """Read every two seconds, after a hundred seconds in peace."""
     return passes(50 * [CALM] + [*intervals], usual, 2.0)
 
 
-def observed(intervals: Sequence[Interval], every: int) -> list[Interval]:
+def observed(intervals: Sequence[PassInterval], every: int) -> list[PassInterval]:
     """One pass in so many intervals."""
     return [replace(one, observed=number // every) for number, one in enumerate(intervals)]
 
 
-def stands_still(raised: tuple[str, ...] | None, late: Interval, usual: float = 0.004, **still: Any) -> Evidence:
+def stands_still(raised: tuple[str, ...] | None, late: PassInterval, usual: float = 0.004, **still: Any) -> Evidence:
     """A disk that never rests stood still for three readings without a check."""
     calm = replace(CALM, raised=raised, latency=usual)
     stopped = replace(IDLE, raised=raised, **still)

@@ -8,10 +8,10 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import Diagnosis, find
-from plimsoll_insight.explain.evidence import Evidence, Interval, Neighbour, SharedPlace
+from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk
 
-CALM = Interval(
+CALM = PassInterval(
     0,
     "n1",
     operations=100.0,
@@ -26,20 +26,20 @@ CALM = Interval(
 LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.9)
 
 
-def explained(*intervals: Interval) -> tuple[ExplainedDisk, Diagnosis]:
+def explained(*intervals: PassInterval) -> tuple[ExplainedDisk, Diagnosis]:
     every = tuple(replace(one, at=300.0 * number) for number, one in enumerate(intervals))
     limits = Limits(write_iops_sec=500).in_effect()
     disk = ExplainedDisk("u1", "vdb", "v1", "gold", "volumes", "c", Evidence(300.0, every, 0.004), limits)
     return disk, find(disk.evidence)
 
 
-def told(*intervals: Interval) -> list[str]:
+def told(*intervals: PassInterval) -> list[str]:
     """The last is the cause."""
     lines = messages.disk_lines(*explained(*intervals), {}, {"u9": "web-9"})
     return [line.strip() for line in lines]
 
 
-def tenant(*intervals: Interval) -> str:
+def tenant(*intervals: PassInterval) -> str:
     return messages.tenant_words(*explained(*intervals))
 
 
@@ -54,7 +54,7 @@ def tenant(*intervals: Interval) -> str:
         ),
     ],
 )
-def test_a_cause_is_told_with_what_shows_it(slow: Interval, cause: str) -> None:
+def test_a_cause_is_told_with_what_shows_it(slow: PassInterval, cause: str) -> None:
     assert told(*[CALM] * 9, *[slow] * 5)[-1].startswith(f"Cause: {cause}")
 
 
@@ -81,7 +81,7 @@ def test_what_is_unknown_is_called_so() -> None:
 
 
 def test_a_stall_in_which_nothing_could_be_read_is_the_clusters_and_the_tenant_is_told_so() -> None:
-    hung = Interval(0, "n1", raised=("SLOW_OPS",), unanswered=True)
+    hung = PassInterval(0, "n1", raised=("SLOW_OPS",), unanswered=True)
     stall = [*[CALM] * 90, hung, *[CALM] * 90]
     lines = told(*stall)
     assert (

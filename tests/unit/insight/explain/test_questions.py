@@ -11,8 +11,8 @@ from plimsoll_insight.explain import messages, questions
 from plimsoll_insight.explain.cause import Cause, Unexplained, find
 from plimsoll_insight.explain.evidence import SharedPlace, idle
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay, StepSpan
-from plimsoll_monitoring.promql import Selection
-from plimsoll_monitoring.region.answers import Line, Series
+from plimsoll_monitoring.promql import SeriesSelection
+from plimsoll_monitoring.region.answers import Series, TimeSeries
 
 NOW, SPAN = 36_000.0, StepSpan(3600 * 4, 300)
 GUEST = FoundGuest("u1", "r1", "instance-00000001", "web", "p1", "shop")
@@ -20,9 +20,9 @@ Values = Mapping[float, float]
 TIMES = SPAN.times(NOW)
 
 
-def on(node: str, values: Values, **labels: str) -> Line:
+def on(node: str, values: Values, **labels: str) -> TimeSeries:
     disk = {"target_device": "vdb", "uuid": "u1"}
-    return Line({"region": "r1", "instance": node, **disk, **labels}, values)
+    return TimeSeries({"region": "r1", "instance": node, **disk, **labels}, values)
 
 
 def always(value: float, since: float = 0, until: float = NOW) -> Values:
@@ -30,13 +30,13 @@ def always(value: float, since: float = 0, until: float = NOW) -> Values:
 
 
 def explained(
-    told: Mapping[str, Sequence[Line]], usual: float | None = 0.004, asked: list[str] | None = None
+    told: Mapping[str, Sequence[TimeSeries]], usual: float | None = 0.004, asked: list[str] | None = None
 ) -> tuple[ExplainedDisk, list[Stay]]:
     nodes = {line.labels["instance"] for line in told["plimsoll_disk_info"]}
-    fresh = [Line({"region": "r1", "instance": node}, {at: at - 40 for at in TIMES}) for node in nodes]
+    fresh = [TimeSeries({"region": "r1", "instance": node}, {at: at - 40 for at in TIMES}) for node in nodes]
     told = {"pass_observed_timestamp": fresh, **told}
 
-    def over(promql: str) -> Sequence[Line]:
+    def over(promql: str) -> Sequence[TimeSeries]:
         if asked is not None:
             asked.append(promql)
         found = [lines for name, lines in told.items() if name in promql and "uuid!=" not in promql]
@@ -45,7 +45,7 @@ def explained(
     def ask(promql: str) -> Sequence[Series]:
         return [] if usual is None else [Series({}, usual)]
 
-    disks, stays = questions.disks(ask, over, Selection(), GUEST, None, NOW, SPAN)
+    disks, stays = questions.disks(ask, over, SeriesSelection(), GUEST, None, NOW, SPAN)
     (disk,) = disks
     return disk, stays
 
@@ -94,7 +94,7 @@ def test_time_without_metrics_is_unknown_and_not_left_out() -> None:
 
 def test_other_guests_that_did_nothing_are_told_apart_from_those_that_are_unknown() -> None:
     known = {at: 100.0 for at in TIMES if at < NOW - 3600}
-    whole = Line({"region": "r1", "instance": "n"}, known)
+    whole = TimeSeries({"region": "r1", "instance": "n"}, known)
     disk, _ = explained({"plimsoll_disk_info": [on("n", always(1))], "sum by (region, instance) (": [whole]})
     idle_there = tuple(idle(SharedPlace.NODE, unit) for unit in ("operations", "bytes"))
     told = {one.at: one.neighbours for one in disk.evidence.intervals}
@@ -108,7 +108,7 @@ def test_metrics_of_a_node_whose_passes_have_stopped_are_unknown_after_an_hour()
     measured = {
         name: [on("n", always(value))] for name, value in (("average_latency_seconds", 0.004), ("average_op", 9))
     }
-    observed = [Line({"region": "r1", "instance": "n"}, stopped)]
+    observed = [TimeSeries({"region": "r1", "instance": "n"}, stopped)]
     disk, _ = explained({"plimsoll_disk_info": [on("n", always(1))], "pass_observed_timestamp": observed, **measured})
     assert [one.latency is not None for one in disk.evidence.intervals] == [True] * 12 + [False] * 36
     assert find(disk.evidence).unexplained is Unexplained.TOO_LITTLE
@@ -129,13 +129,13 @@ def test_a_type_of_few_disks_that_are_slow_all_the_time_has_no_usual() -> None:
     """The median of one disk is itself."""
     slow = {
         "plimsoll_disk_info": [on("n", always(1))],
-        "latency_seconds:count": [Line({}, always(1))],
+        "latency_seconds:count": [TimeSeries({}, always(1))],
         "latency_seconds:median": [],
         "average_latency_seconds": [on("n", always(0.5))],
         "average_operations": [on("n", always(50))],
     }
     assert find(explained(slow, usual=0.5)[0].evidence).unexplained is Unexplained.NO_USUAL
-    many = {**slow, "latency_seconds:count": [Line({}, always(5))]}
+    many = {**slow, "latency_seconds:count": [TimeSeries({}, always(5))]}
     assert find(explained(many, usual=0.5)[0].evidence).cause is Cause.NOT_SLOW
 
 
@@ -223,15 +223,15 @@ def test_without_the_recorded_rules_the_cause_is_unknown_and_says_what_to_load()
 
 def test_checks_of_other_clusters_and_checks_that_tell_of_no_request_do_not_count() -> None:
     health = [
-        Line({"name": "SLOW_OPS", "cluster": "other"}, always(1)),
-        Line({"name": "POOL_NEAR_FULL", "cluster": "c"}, always(1)),
-        Line({"name": "OSD_HOST_DOWN"}, always(1, NOW - 600)),
+        TimeSeries({"name": "SLOW_OPS", "cluster": "other"}, always(1)),
+        TimeSeries({"name": "POOL_NEAR_FULL", "cluster": "c"}, always(1)),
+        TimeSeries({"name": "OSD_HOST_DOWN"}, always(1, NOW - 600)),
     ]
     disk, _ = explained(
         {
             "plimsoll_disk_info": [on("n", always(1), cluster="c")],
             "ceph_health_detail": health,
-            "ceph_health_status": [Line({"cluster": "c"}, always(0))],
+            "ceph_health_status": [TimeSeries({"cluster": "c"}, always(0))],
         }
     )
     assert {one.raised for one in disk.evidence.intervals} == {(), ("OSD_HOST_DOWN",)}
@@ -243,13 +243,13 @@ def test_a_stall_between_two_passes_is_seen_by_its_check_and_its_guest() -> None
     """Prometheus answers for the whole step, so that a minute is seen among steps of five."""
     asked = list[str]()
     stall = NOW - 3600
-    answers: Mapping[str, Sequence[Line]] = {
+    answers: Mapping[str, Sequence[TimeSeries]] = {
         "plimsoll_disk_info": [on("n", always(1), cluster="c")],
         "average_latency_seconds": [on("n", always(0.004))],
         "average_operations": [on("n", always(50))],
         "plimsoll_guest_hung": [on("n", {stall: 1.0})],
-        "ceph_health_detail": [Line({"name": "SLOW_OPS"}, {stall: 1.0})],
-        "ceph_health_status": [Line({}, always(0))],
+        "ceph_health_detail": [TimeSeries({"name": "SLOW_OPS"}, {stall: 1.0})],
+        "ceph_health_status": [TimeSeries({}, always(0))],
     }
     disk, _ = explained(answers, asked=asked)
     assert [one.at for one in disk.evidence.intervals if one.unanswered] == [stall]
@@ -265,7 +265,7 @@ def test_a_pause_is_that_of_the_guest_on_the_node_where_it_was_then() -> None:
     told = {
         "plimsoll_disk_info": [on("old", always(1, 0, moved)), on("new", always(1, moved))],
         "average_operations": [on("old", always(0, 0, moved)), on("new", always(0, moved))],
-        "plimsoll_guest_paused": [Line({**of_guest, "instance": "old"}, always(1, paused, moved + 600))],
+        "plimsoll_guest_paused": [TimeSeries({**of_guest, "instance": "old"}, always(1, paused, moved + 600))],
     }
     disk, _ = explained(told)
     times = [one.at for one in disk.evidence.intervals if one.paused]
@@ -275,14 +275,14 @@ def test_a_pause_is_that_of_the_guest_on_the_node_where_it_was_then() -> None:
 def test_the_median_of_a_type_is_not_shown_where_the_disk_is_alone_in_it() -> None:
     answers = {
         "plimsoll_disk_info": [on("n", always(1))],
-        "latency_seconds:count": [Line({}, always(1))],
-        "latency_seconds:median": [Line({}, always(0.0525))],
+        "latency_seconds:count": [TimeSeries({}, always(1))],
+        "latency_seconds:median": [TimeSeries({}, always(0.0525))],
         "average_latency_seconds": [on("n", always(0.0525))],
     }
     disk, _ = explained(answers)
     assert {one.of_type for one in disk.evidence.intervals} == {None}
     assert any("the median disk of its type is itself, the only one with requests" in line for line in told(disk))
-    two, _ = explained({**answers, "latency_seconds:count": [Line({}, always(2))]})
+    two, _ = explained({**answers, "latency_seconds:count": [TimeSeries({}, always(2))]})
     assert {one.of_type for one in two.evidence.intervals} == {0.0525}
 
 

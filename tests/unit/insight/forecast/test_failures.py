@@ -16,10 +16,10 @@ from plimsoll_insight.forecast.failures import (
     together,
 )
 from plimsoll_insight.forecast.ranges import exactly
-from plimsoll_insight.slow.tree import Bucket, Tree
+from plimsoll_insight.slow.tree import CrushBucket, Tree
 
 ROOT, A, B = ("root", "default"), ("host", "a"), ("host", "b")
-TREE = Tree({osd: Bucket((ROOT, A if osd < 2 else B)) for osd in range(4)})
+TREE = Tree({osd: CrushBucket((ROOT, A if osd < 2 else B)) for osd in range(4)})
 PLACED = Placement(
     [(1, (0, 2)), (1, (1, 3)), (1, (0, 3)), (1, (2, 1)), (2, (0, 1))],
     {1: Pool(2, 1, 400, 400 << 20), 2: Pool(2, 2, 100, 50 << 20)},

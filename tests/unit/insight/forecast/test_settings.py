@@ -20,7 +20,7 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def osd(disk: str = "1", journal: str = "1", **changed: str) -> settings.Osd:
+def osd(disk: str = "1", journal: str = "1", **changed: str) -> settings.OsdSettings:
     shown = [{"name": name, "value": value, "source": "default"} for name, value in (DEFAULTS | changed).items()]
     metadata = {"id": 1, "rotational": disk, "journal_rotational": journal}
     return settings.osd(json.dumps(shown), json.dumps(metadata), 1)

@@ -14,7 +14,7 @@ from plimsoll_insight.hist.flows import Log, survey
 from plimsoll_insight.hist.percentiles import PercentileInterval, bound_of, name_of
 from plimsoll_insight.hist.scale import COARSENESS, Scale
 from plimsoll_insight.hist.sources import FileChoice, sources
-from plimsoll_insight.hist.study import Part, study
+from plimsoll_insight.hist.study import StudyPart, study
 from tests import depth
 from tests.unit.insight.hist.fiolog import Request, fio_log
 
@@ -37,10 +37,10 @@ def generated(name: str, number: int, seed: int, direction: int = 0, span_ms: in
     ]
 
 
-def parts_of(directory: Path) -> list[Part]:
+def parts_of(directory: Path) -> list[StudyPart]:
     found = sources([directory], FileChoice({}, {}))
     return [
-        Part(str(each.path), each.guest, each.group, extent, 0, Log(each, extent).flows)
+        StudyPart(str(each.path), each.guest, each.group, extent, 0, Log(each, extent).flows)
         for each in found
         for extent in [survey(each)]
     ]

@@ -19,7 +19,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.hist.flows import FlowWindows, of_histogram
 from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
 from plimsoll_insight.hist.scale import Scale
-from plimsoll_insight.hist.study import IntervalRow, Part, Rows, stalls, study
+from plimsoll_insight.hist.study import IntervalRow, Rows, StudyPart, stalls, study
 from plimsoll_insight.hist.timeline import Clock, Timeline
 from plimsoll_probes.model.histogram import Histogram
 from tests import depth
@@ -197,7 +197,7 @@ def test_a_log_is_read_only_for_the_parts_of_the_time_that_it_is_of(
         (tmp_path / f"{number}_clat_hist.1.log").write_text("".join(row(each * 1000, {FAST: 1}) for each in times))
     read = []
 
-    def counted(part: Part) -> Part:
+    def counted(part: StudyPart) -> StudyPart:
         return replace(part, flows=lambda *time: read.append(part.name) or part.flows(*time))
 
     asked = study([counted(part) for part in parts_of(tmp_path)], 1000, FRACTIONS, lambda *_: None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plimsoll_insight.mds.answers import Directory, Owners, RankCounters, Subtrees, directory
-from plimsoll_insight.mds.watch import RankReading, Reading
+from plimsoll_insight.mds.watch import RankReading, RanksReading
 
 
 def owned(by_path: Mapping[str, int]) -> dict[Directory, int]:
@@ -23,9 +23,9 @@ def counted(requests: int = 0, forwards: int = 0, replies: int = 0, seconds: flo
 
 def reading(
     time: float, owners: Owners, counters: Mapping[int, RankCounters], errors: Mapping[int, str] | None = None
-) -> Reading:
+) -> RanksReading:
     ranks = {
         rank: RankReading(f"of-{rank}", each, Subtrees({at: of for at, of in owners.items() if of == rank}, {}))
         for rank, each in counters.items()
     }
-    return Reading(time, ranks, errors or {})
+    return RanksReading(time, ranks, errors or {})

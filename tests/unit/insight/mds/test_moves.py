@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from plimsoll_insight.mds.answers import Directory, Owners, directory
-from plimsoll_insight.mds.moves import Move, most_within, moves
+from plimsoll_insight.mds.moves import DirectoryMove, most_within, moves
 from tests.unit.insight.mds.ranks import owned
 
 ROOT = {"/": 0}
@@ -46,8 +46,8 @@ def test_a_move_is_a_change_of_the_rank_that_has_a_directory(
 
 
 def test_moves_of_different_fragments_and_of_another_time_are_no_repetition() -> None:
-    def move(time: float, fragment: str) -> Move:
-        return Move(time, Directory("/a", fragment), 0, 1)
+    def move(time: float, fragment: str) -> DirectoryMove:
+        return DirectoryMove(time, Directory("/a", fragment), 0, 1)
 
     apart = [move(0, "0"), move(1, "1"), move(2, "00"), move(700, "0")]
     assert most_within(apart, 600) == {"/a": 1}

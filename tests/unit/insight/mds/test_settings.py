@@ -8,9 +8,9 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_insight.mds.answers import FileSystem
 from plimsoll_insight.mds.settings import (
     NOT_PINNED,
+    CephSetting,
     Name,
-    Setting,
-    Step,
+    SettingStep,
     balancing_off,
     gathered,
     pin_of,
@@ -24,9 +24,9 @@ from tests.unit.insight.mds.ranks import owned
 @pytest.mark.parametrize(
     ("balances", "expected"),
     [
-        (None, (Setting(Name.INTERVAL, "mds"), "0")),
-        (True, (Setting(Name.AUTOMATE, "cephfs"), "false")),
-        (False, (Setting(Name.AUTOMATE, "cephfs"), "false")),
+        (None, (CephSetting(Name.INTERVAL, "mds"), "0")),
+        (True, (CephSetting(Name.AUTOMATE, "cephfs"), "false")),
+        (False, (CephSetting(Name.AUTOMATE, "cephfs"), "false")),
     ],
 )
 def test_balancing_of_one_file_system_is_turned_off_where_the_release_can(
@@ -76,14 +76,14 @@ def test_a_pin_that_ceph_would_refuse_or_ignore_is_refused_at_once(text: str) ->
 def test_what_is_so_already_is_no_step_and_a_pin_is_set_when_the_others_are_gone() -> None:
     now = {Name.PIN: "-1", Name.DISTRIBUTED: "1", Name.RANDOM: "0"}
     _, pin = pin_of("/a=2", [0, 2])
-    desired = [(Setting(name, "/a"), value) for name, value in pins_last(pin)]
+    desired = [(CephSetting(name, "/a"), value) for name, value in pins_last(pin)]
     assert steps(desired, lambda setting: now[setting.name]) == [
-        Step(Setting(Name.DISTRIBUTED, "/a"), "1", "0"),
-        Step(Setting(Name.PIN, "/a"), "-1", "2"),
+        SettingStep(CephSetting(Name.DISTRIBUTED, "/a"), "1", "0"),
+        SettingStep(CephSetting(Name.PIN, "/a"), "-1", "2"),
     ]
-    assert steps([(Setting(Name.RANDOM, "/a"), "0.01")], lambda _: "0.010000") == []
-    assert steps([(Setting(Name.INTERVAL, "mds"), "0")], lambda _: None) == [
-        Step(Setting(Name.INTERVAL, "mds"), None, "0")
+    assert steps([(CephSetting(Name.RANDOM, "/a"), "0.01")], lambda _: "0.010000") == []
+    assert steps([(CephSetting(Name.INTERVAL, "mds"), "0")], lambda _: None) == [
+        SettingStep(CephSetting(Name.INTERVAL, "mds"), None, "0")
     ]
 
 
@@ -107,5 +107,5 @@ def test_all_of_a_rank_is_reached_by_the_directories_below_the_root_that_others_
 )
 def test_it_waits_for_what_is_below_a_pin_but_not_below_another(owners: dict[str, int], left: list[str]) -> None:
     pins = dict([pin_of("/a=1", [0, 1, 2]), pin_of("/a/own=distributed", [0])])
-    desired = [(Setting(name, path), value) for path, pin in pins.items() for name, value in pin.items()]
+    desired = [(CephSetting(name, path), value) for path, pin in pins.items() for name, value in pin.items()]
     assert strays(desired, owned(owners)) == left

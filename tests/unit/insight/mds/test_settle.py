@@ -15,7 +15,7 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.cli import mds_settle
 from plimsoll_insight.cli.mds_settle import MdsSettle, MdsUndo
 from plimsoll_insight.mds.answers import FileSystem
-from plimsoll_insight.mds.settings import Name, Setting
+from plimsoll_insight.mds.settings import CephSetting, Name
 from tests.unit.insight.mds.ranks import counted, owned, reading
 from tests.unit.person import Person, Terminal
 
@@ -41,9 +41,9 @@ class Beside(Person):
     def __init__(self, directory: Path) -> None:
         self.settings: Settings = replace(config.load([], []), state_dir=directory)
         self.state = State(directory)
-        self.pins = {Setting(name, path): value for path in ("/a", "/b") for name, value in FREE.items()}
+        self.pins = {CephSetting(name, path): value for path in ("/a", "/b") for name, value in FREE.items()}
         self.file_system = FileSystem(1, "cephfs", RANKS, (), True, (5,))
-        self.pins[Setting(Name.INTERVAL, "mds")] = "5"
+        self.pins[CephSetting(Name.INTERVAL, "mds")] = "5"
         self.most = "0.010000"
         self.owners = owned({"/": 0})
         counters = {rank: counted() for rank in RANKS}
@@ -53,10 +53,10 @@ class Beside(Person):
             in_force=lambda _, name: self.most if name.endswith("_max") else "true",
         )
 
-    def read(self, setting: Setting) -> str:
+    def read(self, setting: CephSetting) -> str:
         return self.pins[setting]
 
-    def write(self, setting: Setting, value: str) -> None:
+    def write(self, setting: CephSetting, value: str) -> None:
         self.pins[setting] = f"{float(value):.6f}" if setting.name is Name.RANDOM else value
 
     def check_mount(self, *_: object) -> None:
@@ -88,7 +88,7 @@ def test_a_share_is_taken_back_though_ceph_prints_more_digits_of_it(beside: Besi
 def test_a_share_above_what_ranks_take_is_refused_before_the_pins_of_before_are_gone(
     beside: Beside, caplog: pytest.LogCaptureFixture
 ) -> None:
-    beside.pins[Setting(Name.PIN, "/a")] = "1"
+    beside.pins[CephSetting(Name.PIN, "/a")] = "1"
     before = dict(beside.pins)
     assert (beside.settles("--pin", "/a=0.5"), beside.pins) == (1, before)
     assert "takes no share above 0.01" in caplog.text
@@ -97,7 +97,7 @@ def test_a_share_above_what_ranks_take_is_refused_before_the_pins_of_before_are_
 def test_what_changed_while_a_person_read_is_not_overwritten_and_the_record_has_no_older_value(
     beside: Beside, caplog: pytest.LogCaptureFixture
 ) -> None:
-    of = Setting(Name.PIN, "/a")
+    of = CephSetting(Name.PIN, "/a")
     assert beside.settles("--pin", "/a=0", then=lambda: beside.pins.update({of: "1"})) == 1
     assert beside.pins[of] == "1"
     assert "ceph.dir.pin of /a is 1 now, and was -1 when it was shown" in caplog.text
@@ -110,7 +110,7 @@ def test_a_change_that_was_not_shown_is_not_taken_back(beside: Beside) -> None:
     person.pins = beside.pins
     assert beside.runs(MdsUndo, then=lambda: person.settles("--pin", "/b=0")) == 0
     assert "1 of 1 change taken back" in beside.out
-    assert (beside.pins[Setting(Name.PIN, "/a")], beside.pins[Setting(Name.PIN, "/b")]) == ("-1", "0")
+    assert (beside.pins[CephSetting(Name.PIN, "/a")], beside.pins[CephSetting(Name.PIN, "/b")]) == ("-1", "0")
 
 
 def test_it_is_not_said_to_be_so_where_ranks_spread_directories_in_their_own_time(beside: Beside) -> None:
@@ -127,7 +127,7 @@ def test_all_is_not_gathered_to_a_rank_that_cannot_have_what_is_in_the_root_alon
     assert (beside.settles("--gather", "1"), beside.pins) == (64, before)
     assert "--gather 1: rank 0 has the root" in caplog.text
     beside.settles("--gather", "0")
-    assert beside.pins[Setting(Name.PIN, "/b")] == "0"
+    assert beside.pins[CephSetting(Name.PIN, "/b")] == "0"
 
 
 def test_undo_too_says_that_balancing_begins_again_in_all_file_systems(beside: Beside) -> None:

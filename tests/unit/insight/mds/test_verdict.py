@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_insight.mds.answers import Directory
-from plimsoll_insight.mds.moves import Move
+from plimsoll_insight.mds.moves import DirectoryMove
 from plimsoll_insight.mds.verdict import MOVES, MdsAnswer, judge, judge_moves, pins
-from plimsoll_insight.mds.watch import RankDid, Span
+from plimsoll_insight.mds.watch import RankDid, RanksPeriod
 
 
-def span(*ranks: tuple[int, int], moves: tuple[Move, ...] = (), seconds: float = 60.0) -> Span:
+def span(*ranks: tuple[int, int], moves: tuple[DirectoryMove, ...] = (), seconds: float = 60.0) -> RanksPeriod:
     """Requests and forwards of each rank."""
     did = {rank: RankDid(rank, seconds, *each) for rank, each in enumerate(ranks)}
-    return Span(0.0, seconds, did, moves, 0.0)
+    return RanksPeriod(0.0, seconds, did, moves, 0.0)
 
 
-def to_and_fro(number: int) -> tuple[Move, ...]:
-    return tuple(Move(60.0 * each, Directory("/a"), each % 2, 1 - each % 2) for each in range(number))
+def to_and_fro(number: int) -> tuple[DirectoryMove, ...]:
+    return tuple(DirectoryMove(60.0 * each, Directory("/a"), each % 2, 1 - each % 2) for each in range(number))
 
 
 EVEN = ((9000, 0), (9000, 0))
@@ -39,7 +39,7 @@ EVEN = ((9000, 0), (9000, 0))
         (span((0, 0), (0, 0)), MdsAnswer.CALM),
     ],
 )
-def test_a_sign_needs_repetition_or_a_share_of_many_requests(whole: Span, answer: MdsAnswer) -> None:
+def test_a_sign_needs_repetition_or_a_share_of_many_requests(whole: RanksPeriod, answer: MdsAnswer) -> None:
     assert judge(whole, whole, complete=True).answer is answer
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.mds.answers import Subtrees
-from plimsoll_insight.mds.watch import Reading, fragmented, load_shares, ranks_of, spans, together
+from plimsoll_insight.mds.watch import RanksReading, fragmented, load_shares, ranks_of, spans, together
 from tests.unit.insight.mds.ranks import counted, owned, reading
 
 OWNERS = owned({"/": 0, "/a": 1})
@@ -53,7 +53,7 @@ def test_a_directory_is_in_pieces_where_several_ranks_have_it_and_not_where_they
     assert fragmented(owners) == {"/a": [1, 2]}
 
 
-def loaded(*loads: Mapping[str, float] | None) -> Reading:
+def loaded(*loads: Mapping[str, float] | None) -> RanksReading:
     """Of as many ranks."""
     whole = reading(0, OWNERS, {rank: counted() for rank, _ in enumerate(loads)})
     return replace(whole, ranks={rank: replace(whole.ranks[rank], loads=each) for rank, each in enumerate(loads)})

@@ -13,9 +13,9 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.cli import mds_watch
 from plimsoll_insight.cli.mds_watch import MdsWatch
-from plimsoll_insight.mds.moves import Move
+from plimsoll_insight.mds.moves import DirectoryMove
 from plimsoll_insight.mds.verdict import MdsAnswer, MdsVerdict
-from plimsoll_insight.mds.watch import Reading, spans
+from plimsoll_insight.mds.watch import RanksReading, spans
 from plimsoll_insight.slow.events import LogClock
 from tests.unit.insight.mds.ranks import counted, owned, reading
 from tests.unit.insight.mds.test_exports import STARTING
@@ -25,7 +25,7 @@ from tests.unit.waitingclock import WaitingClock
 OWNERS = owned({"/": 0})
 
 
-def readings(monkeypatch: pytest.MonkeyPatch, *answers: object, hours: Iterable[int] = (0,)) -> list[Reading]:
+def readings(monkeypatch: pytest.MonkeyPatch, *answers: object, hours: Iterable[int] = (0,)) -> list[RanksReading]:
     """``hours``: what each look at the wall clock jumps to."""
     rest, clock, jumps = iter(answers), WaitingClock(), iter(hours)
     monkeypatch.setattr(clock, "time", lambda: 3600.0 * next(jumps))
@@ -59,9 +59,9 @@ def test_a_clock_that_is_set_makes_no_interval_longer(monkeypatch: pytest.Monkey
 
 
 def test_thrashing_before_no_rank_answered_any_more_names_what_to_pin() -> None:
-    moves = tuple(Move(each, next(iter(owned({"/a": 0}))), 0, 1) for each in (0.0, 1.0, 2.0, 3.0))
+    moves = tuple(DirectoryMove(each, next(iter(owned({"/a": 0}))), 0, 1) for each in (0.0, 1.0, 2.0, 3.0))
     verdict = MdsVerdict(MdsAnswer.THRASHING, {"/a": 4}, None, None)
-    view = mds_watch._View(verdict, moves, (), (Reading(9.0, {}, {0: "no answer", 1: "no answer"}),), ())
+    view = mds_watch._View(verdict, moves, (), (RanksReading(9.0, {}, {0: "no answer", 1: "no answer"}),), ())
     assert list(mds_watch._next(view)) == ["Next: plimsoll mds settle --dry-run --mount DIR --pin /a=0"]
 
 
@@ -85,7 +85,7 @@ def test_the_log_of_one_rank_is_not_that_of_all_and_calm_says_nothing_of_load(tm
 
 def test_requests_of_a_time_in_which_no_rank_is_known_are_unknown_and_not_none() -> None:
     whole = reading(0, OWNERS, {0: counted()})
-    lost = Reading(10.0, {}, {0: "no answer"})
+    lost = RanksReading(10.0, {}, {0: "no answer"})
     verdict = MdsVerdict(MdsAnswer.CANNOT_TELL, {}, None, None)
     [row] = mds_watch._time_rows(mds_watch._View(verdict, (), spans([whole, lost]), (whole, lost), ()))
     assert dict(zip(mds_watch.TIME_COLUMNS, row, strict=True))["requests_sec"] == mds_watch._rate(0, 0.0)
@@ -94,10 +94,10 @@ def test_requests_of_a_time_in_which_no_rank_is_known_are_unknown_and_not_none()
 def test_a_directory_with_much_of_the_load_is_listed_though_it_never_moved_and_an_unknown_load_is_not_none() -> None:
     whole = reading(0, OWNERS, {0: counted()})
     busy = replace(whole, ranks={0: replace(whole.ranks[0], loads={"/hot": 99.5, "/cold": 0.5})})
-    move = Move(3.0, next(iter(owned({"/moved": 0}))), 1, 0)
+    move = DirectoryMove(3.0, next(iter(owned({"/moved": 0}))), 1, 0)
     verdict = MdsVerdict(MdsAnswer.CALM, {}, None, None)
 
-    def rows(last: Reading) -> list[tuple[object, ...]]:
+    def rows(last: RanksReading) -> list[tuple[object, ...]]:
         view = mds_watch._View(verdict, [move], (), (last,), ())
         return [tuple(cell.machine_readable() if isinstance(cell, Shown) else cell for cell in row)
                 for row in mds_watch._directory_rows(view)]  # fmt: skip

@@ -10,16 +10,16 @@ from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.drill.status import ClusterCounts
 from plimsoll_insight.forecast.ranges import Range
-from plimsoll_insight.ordered_return.cluster import Group
-from plimsoll_insight.ordered_return.control import Bounds, HostView, Observation
-from plimsoll_insight.ordered_return.hosts import Memory
-from plimsoll_insight.ordered_return.journal import Journal, Kind, Target
-from plimsoll_insight.ordered_return.plan import Plan, Returning, plan
+from plimsoll_insight.ordered_return.cluster import ReturnGroup
+from plimsoll_insight.ordered_return.control import HostView, ReturnBounds, ReturnObservation
+from plimsoll_insight.ordered_return.hosts import HostMemory
+from plimsoll_insight.ordered_return.journal import ChangeTarget, ReturnJournal, TargetKind
+from plimsoll_insight.ordered_return.plan import Returning, WavePlan, plan
 
 MIB = 2**20
 HOSTS = {0: "a", 1: "a", 2: "b", 3: "b", 4: "c", 5: "c"}
 WHOLE = {"1.0": (0, 2), "1.1": (0, 4), "1.2": (2, 4), "1.3": (1, 3), "1.4": (3, 5), "1.5": (1, 2)}
-BOUNDS = Bounds(
+BOUNDS = ReturnBounds(
     reserve=0.1,
     slow=10,
     start_within=60,
@@ -30,15 +30,15 @@ BOUNDS = Bounds(
     until_clean=True,
 )
 PEAK = 200 * MIB
-FLAG = Target(Kind.FLAG, "noout")
-SETTING = Target(Kind.SETTING, "osd_max_backfills")
-RESTARTS = Target(Kind.RESTARTS, "a")
+FLAG = ChangeTarget(TargetKind.FLAG, "noout")
+SETTING = ChangeTarget(TargetKind.SETTING, "osd_max_backfills")
+RESTARTS = ChangeTarget(TargetKind.RESTARTS, "a")
 DESIRED = {FLAG: "set", SETTING: "1", RESTARTS: "no"}
 
 
-def groups(up: Collection[int]) -> dict[str, Group]:
+def groups(up: Collection[int]) -> dict[str, ReturnGroup]:
     return {
-        id: Group("active+clean" if len(on) == 2 else "active+undersized" if on else "stale+active+clean", on)
+        id: ReturnGroup("active+clean" if len(on) == 2 else "active+undersized" if on else "stale+active+clean", on)
         for id, osds in WHOLE.items()
         for on in [tuple(osd for osd in osds if osd in up)]
     }
@@ -51,7 +51,7 @@ def returning(osds: Iterable[int], away: Mapping[int, float] | None = None) -> l
     ]
 
 
-def planned(down: Sequence[int], per_host: int = 1, away: Mapping[int, float] | None = None) -> Plan:
+def planned(down: Sequence[int], per_host: int = 1, away: Mapping[int, float] | None = None) -> WavePlan:
     up = set(HOSTS) - set(down)
     return plan(returning(down, away), groups(up), WHOLE, {"1": 1}, up, per_host=per_host, at_once=9,
                 wave_seconds=Range(10, 70))  # fmt: skip
@@ -62,16 +62,16 @@ def counts(slow: int | None = 0, degraded: int = 0) -> ClusterCounts:
 
 
 def host(free: int = 1000 * MIB, resident: Mapping[int, int] | None = None) -> HostView:
-    return HostView(Memory(2000 * MIB, free, 0, 0), resident or {})
+    return HostView(HostMemory(2000 * MIB, free, 0, 0), resident or {})
 
 
-def view(now: float, up: Iterable[int], **other: object) -> Observation:
+def view(now: float, up: Iterable[int], **other: object) -> ReturnObservation:
     shown = frozenset(up)
     usual: dict[str, object] = {
         "counts": counts(), "groups": groups(shown),
         "hosts": {name: host(resident={osd: 150 * MIB for osd in shown if HOSTS[osd] == name}) for name in "abc"},
     }  # fmt: skip
-    return Observation(now=now, up=shown, **(usual | other))  # type: ignore[arg-type]
+    return ReturnObservation(now=now, up=shown, **(usual | other))  # type: ignore[arg-type]
 
 
 class Killed(BaseException):
@@ -85,7 +85,7 @@ class FakeWorld:
 
     def __init__(self, down: Iterable[int], deadly: tuple[int, bool] | None = None) -> None:
         self.up = set(HOSTS) - set(down)
-        self.values: dict[Target, str | None] = {SETTING: "4"}
+        self.values: dict[ChangeTarget, str | None] = {SETTING: "4"}
         self.acts: list[tuple[object, ...]] = []
         self.deadly = deadly
         self.now = 0.0
@@ -93,10 +93,10 @@ class FakeWorld:
         self.never_up: set[int] = set()
         self.faults: dict[str, object] = {}
 
-    def observe(self) -> Observation:
+    def observe(self) -> ReturnObservation:
         self.now += 5
         if "cluster" in self.silent:
-            return Observation(now=self.now, trouble="no answer from Ceph within 30 s")
+            return ReturnObservation(now=self.now, trouble="no answer from Ceph within 30 s")
         return replace(view(self.now, self.up), **self.faults)
 
     def conditions(self, osds: Sequence[int]) -> Mapping[int, str]:
@@ -112,12 +112,12 @@ class FakeWorld:
     def may_stop(self, osd: int) -> bool:
         return True
 
-    def value(self, target: Target) -> str | None:
+    def value(self, target: ChangeTarget) -> str | None:
         self._ask()
         return self.values.get(target)
 
-    def change(self, target: Target, value: str | None) -> None:
-        if target.kind is not Kind.RESTARTS:
+    def change(self, target: ChangeTarget, value: str | None) -> None:
+        if target.kind is not TargetKind.RESTARTS:
             self._ask()
         self._act("change", target, value, done=lambda: self.values.__setitem__(target, value))
 
@@ -137,5 +137,5 @@ class FakeWorld:
             raise Unreachable("no answer from Ceph within 30 s")
 
 
-def journal_at(path: Path, run: str = "first") -> Journal:
-    return Journal(path, run, "root", lambda: datetime(2026, 11, 30, tzinfo=UTC))
+def journal_at(path: Path, run: str = "first") -> ReturnJournal:
+    return ReturnJournal(path, run, "root", lambda: datetime(2026, 11, 30, tzinfo=UTC))

@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll_agent.errors import Rejected, UsageError
 from plimsoll_insight.ordered_return import cluster, hosts
-from plimsoll_insight.ordered_return.hosts import Memory, Ways
+from plimsoll_insight.ordered_return.hosts import HostMemory, Ways
 
 OSD = {"osd": 0, "up": 1, "in": 1, "down_at": 0, "state": ["exists", "up"]}
 DUMP = {
@@ -111,7 +111,7 @@ def test_memory_is_read_in_bytes_and_one_field_less_is_unknown() -> None:
     text = (
         "MemTotal:       24684096 kB\nMemFree: 9 kB\nMemAvailable:   16467156 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
     )
-    assert hosts.memory(text) == Memory(24684096 << 10, 16467156 << 10, 0, 0)
+    assert hosts.memory(text) == HostMemory(24684096 << 10, 16467156 << 10, 0, 0)
     with pytest.raises(Rejected, match="MemAvailable"):
         hosts.memory(text.replace("MemAvailable", "MemAvail"))
 

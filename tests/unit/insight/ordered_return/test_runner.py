@@ -9,9 +9,9 @@ import pytest
 
 from plimsoll_agent.errors import Rejected, Unreachable
 from plimsoll_insight.ordered_return import journal
-from plimsoll_insight.ordered_return.control import Observation
-from plimsoll_insight.ordered_return.journal import Change, JournalError, Kind, Target
-from plimsoll_insight.ordered_return.runner import Ending, Outcome, Runner, restore
+from plimsoll_insight.ordered_return.control import ReturnObservation
+from plimsoll_insight.ordered_return.journal import ChangeTarget, ClusterChange, ReturnJournalError, TargetKind
+from plimsoll_insight.ordered_return.runner import ReturnEnding, ReturnOutcome, Runner, restore
 from tests.unit.insight.ordered_return.seen import (
     BOUNDS,
     DESIRED,
@@ -29,7 +29,7 @@ from tests.unit.insight.ordered_return.seen import (
 ALL = {FLAG: None, SETTING: "4", RESTARTS: None}
 
 
-def run(world: FakeWorld, path: Path, said: list[str] | None = None, stop_after: int = 1000) -> Outcome:
+def run(world: FakeWorld, path: Path, said: list[str] | None = None, stop_after: int = 1000) -> ReturnOutcome:
     before = journal.open_changes(journal.read(path))
     return runner(world, path, ([] if said is None else said).append, stop_after).run(DESIRED, before)
 
@@ -70,7 +70,7 @@ def test_after_a_kill_anywhere_stop_restores_all_and_the_next_run_goes_on(
         run(world, other)
     assert (world.up, world.values) == (up, stopped)
     world.deadly = None
-    assert run(world, other).ending is Ending.DONE
+    assert run(world, other).ending is ReturnEnding.DONE
     assert as_before(world)
     assert world.up == set(HOSTS)
 
@@ -78,7 +78,7 @@ def test_after_a_kill_anywhere_stop_restores_all_and_the_next_run_goes_on(
 def test_a_return_takes_as_many_acts_as_the_test_above_kills(tmp_path: Path) -> None:
     world = FakeWorld((0, 1, 2, 4))
     outcome = run(world, tmp_path / "return.jsonl")
-    assert (outcome.ending, outcome.left, as_before(world)) == (Ending.DONE, (), True)
+    assert (outcome.ending, outcome.left, as_before(world)) == (ReturnEnding.DONE, (), True)
     assert [act[0] for act in world.acts].count("start") == 2
     assert len(world.acts) == ACTS
 
@@ -102,10 +102,10 @@ def test_what_others_changed_since_is_left_alone_and_named(tmp_path: Path) -> No
 
 def test_a_value_that_the_monitors_write_in_another_way_is_restored(tmp_path: Path) -> None:
     """``config set osd osd_recovery_sleep 0.1`` is kept as ``0.100000``."""
-    world, sleep = FakeWorld((0,)), Target(Kind.SETTING, "osd_recovery_sleep")
+    world, sleep = FakeWorld((0,)), ChangeTarget(TargetKind.SETTING, "osd_recovery_sleep")
     kept, world.value = world.value, lambda target: "0.100000" if kept(target) == "0.1" else kept(target)  # type: ignore[method-assign]
     outcome = runner(world, tmp_path / "return.jsonl").run({sleep: "0.1"}, {})
-    assert (outcome.ending, world.values[sleep]) == (Ending.DONE, None)
+    assert (outcome.ending, world.values[sleep]) == (ReturnEnding.DONE, None)
 
 
 def test_what_others_changed_between_two_runs_is_what_the_second_restores(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_what_others_changed_between_two_runs_is_what_the_second_restores(tmp_pa
     with pytest.raises(Killed):
         run(world, path)
     world.values[SETTING], world.deadly = "8", None
-    assert run(world, path).ending is Ending.DONE
+    assert run(world, path).ending is ReturnEnding.DONE
     assert world.values[SETTING] == "8"
 
 
@@ -135,18 +135,18 @@ def test_a_second_run_with_another_value_that_is_killed_too_hides_nothing(
 
 def test_a_host_that_is_gone_with_an_earlier_change_keeps_no_other_from_its_return(tmp_path: Path) -> None:
     path, world, said = tmp_path / "return.jsonl", FakeWorld((0,)), []
-    gone = Target(Kind.RESTARTS, "burnt")
-    journal_at(path).intend(Change(gone, None, "no"))
+    gone = ChangeTarget(TargetKind.RESTARTS, "burnt")
+    journal_at(path).intend(ClusterChange(gone, None, "no"))
     change = world.change
 
-    def reached(target: Target, value: str | None) -> None:
+    def reached(target: ChangeTarget, value: str | None) -> None:
         if target == gone:
             raise Unreachable("no answer from burnt within 30 s")
         change(target, value)
 
     world.change = reached  # type: ignore[method-assign]
     outcome = run(world, path, said)
-    assert (outcome.ending, world.up, len(outcome.left)) == (Ending.DONE, set(HOSTS), 1)
+    assert (outcome.ending, world.up, len(outcome.left)) == (ReturnEnding.DONE, set(HOSTS), 1)
     assert [words for words in said if "of an earlier return, restarts by systemd on burnt" in words]
     assert list(journal.open_changes(journal.read(path))) == [gone]
 
@@ -161,7 +161,7 @@ def test_a_terminal_that_is_gone_keeps_nothing_from_being_restored(tmp_path: Pat
 
     said: list[str] = []
     outcome = runner(world, tmp_path / "return.jsonl", say).run(DESIRED, {})
-    assert (outcome.ending, outcome.left, as_before(world)) == (Ending.FAILED, (), True)
+    assert (outcome.ending, outcome.left, as_before(world)) == (ReturnEnding.FAILED, (), True)
 
 
 def test_osds_that_went_down_since_the_plan_hold_it_even_if_the_first_look_is_silent(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_osds_that_went_down_since_the_plan_hold_it_even_if_the_first_look_is_si
     world.up.remove(4)
     looks, observe = iter((True, False)), world.observe
     world.observe = lambda: (  # type: ignore[method-assign]
-        Observation(now=0, trouble="no answer") if next(looks, False) else observe()
+        ReturnObservation(now=0, trouble="no answer") if next(looks, False) else observe()
     )
-    assert plan_runner.run({}, {}).ending is Ending.GAVE_UP
+    assert plan_runner.run({}, {}).ending is ReturnEnding.GAVE_UP
     assert [words for words in said if "holds: osd.4 went down during the return" in words]
 
 
@@ -190,7 +190,7 @@ def test_it_holds_with_a_sentence_gives_up_and_restores_what_it_can(fault: str, 
     if fault == "an OSD never comes up":
         FAULTS[fault](world)
     outcome = run(world, path, said)
-    assert outcome.ending is Ending.GAVE_UP
+    assert outcome.ending is ReturnEnding.GAVE_UP
     words = {"a monitor is gone": "Ceph does not answer", "an OSD never comes up": "osd.0 of a (failed (oom-kill))",
              "a check is raised": "OSD_FULL (1 full osd(s))"}[fault]  # fmt: skip
     assert sum(line.startswith("holds: ") and words in line for line in said) == 1
@@ -214,7 +214,7 @@ def test_a_start_that_fails_is_tried_again_and_holds_until_then(tmp_path: Path) 
         FakeWorld.start(world, osds)
 
     world.start = start  # type: ignore[method-assign,assignment]
-    assert run(world, tmp_path / "return.jsonl", said).ending is Ending.DONE
+    assert run(world, tmp_path / "return.jsonl", said).ending is ReturnEnding.DONE
     assert [later - earlier for earlier, later in itertools.pairwise(tries)] == [30, 30]
     assert sum("could not be started: a: systemctl" in line for line in said) == 1
 
@@ -222,14 +222,14 @@ def test_a_start_that_fails_is_tried_again_and_holds_until_then(tmp_path: Path) 
 def test_a_signal_ends_it_and_all_is_restored(tmp_path: Path) -> None:
     world = FakeWorld((0, 1, 2))
     outcome = run(world, tmp_path / "return.jsonl", stop_after=1)
-    assert (outcome.ending, as_before(world)) == (Ending.STOPPED, True)
+    assert (outcome.ending, as_before(world)) == (ReturnEnding.STOPPED, True)
     assert world.up < set(HOSTS)
 
 
 def test_nothing_is_changed_that_cannot_be_written_down_first(tmp_path: Path) -> None:
     world = FakeWorld((0,))
     outcome = run(world, tmp_path / "no-directory" / "return.jsonl")
-    assert (outcome.ending, world.acts) == (Ending.FAILED, [])
+    assert (outcome.ending, world.acts) == (ReturnEnding.FAILED, [])
     assert "cannot be written" in outcome.text
 
 
@@ -251,7 +251,7 @@ def test_a_torn_last_line_is_what_was_not_done_and_other_rubbish_ends_it(
     with path.open("ab") as file:
         file.write(tail)
     if not fine:
-        with pytest.raises(JournalError, match=r"return\.jsonl:\d+: "):
+        with pytest.raises(ReturnJournalError, match=r"return\.jsonl:\d+: "):
             journal.read(path)
         return
     assert journal.open_changes(journal.read(path)) == whole

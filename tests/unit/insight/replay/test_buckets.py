@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll_agent.model.limits import Limits
-from plimsoll_insight.replay.buckets import Buckets, Interval
+from plimsoll_insight.replay.buckets import Buckets, ReplayInterval
 from plimsoll_insight.simulate.throttle import SECOND, departures
 from tests import depth
 
@@ -19,7 +19,7 @@ T = 60.0
 
 def replayed(
     limits: Limits, *intervals: tuple[float, float], size: float = 4096, most: bool = True, queues: bool = True
-) -> list[Interval]:
+) -> list[ReplayInterval]:
     """Each interval is its reads and writes, as many as come in it."""
     buckets = Buckets([limits], ("read", "write"), most=most, queues=queues)
     return [buckets.advance(np.array([[r], [w]]), np.array([[r * size], [w * size]]), T) for r, w in intervals]

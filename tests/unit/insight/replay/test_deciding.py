@@ -11,7 +11,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.rules import loader
 from plimsoll_insight.replay.deciding import Deciding
-from plimsoll_insight.replay.values import Subject, Why, tightens
+from plimsoll_insight.replay.values import ReplayedDisk, UnknownReason, tightens
 from tests import golden
 from tests.unit.node import FSID, uuid_of
 from tests.unit.values import NOON, PROJECT, VOLUME
@@ -31,17 +31,17 @@ USER, IMAGE = "a" * 32, "6a4c3a37-0b6e-4b26-a1d7-0c2d9a1d6a10"
 ACTUAL = Limits(total_iops_sec=500)
 
 
-def a_subject(**other: Any) -> Subject:
+def a_subject(**other: Any) -> ReplayedDisk:
     facts = {"volume": VOLUME, "project": PROJECT, "flavor": "m1.small", "volume_type": "gold", "pool": "volumes",
              "cluster": FSID, "server": "web-1", "project_name": "shop"}  # fmt: skip
     facts |= other.pop("facts", {})
-    return Subject(
+    return ReplayedDisk(
         **{"region": "r1", "uuid": uuid_of(1), "domain": "instance-1", "target": "vdb", "facts": facts,
            "actual": ACTUAL, "reason": "qos-spec"} | other
     )  # fmt: skip
 
 
-def limits(subject: Subject, rules: str = "{}", qos: str | None = QOS) -> Limits | Why | None:
+def limits(subject: ReplayedDisk, rules: str = "{}", qos: str | None = QOS) -> Limits | UnknownReason | None:
     declaration = None if qos is None else qos_file.parse(qos, "qos").declared
     return Deciding(loader.parse(rules, "rules"), declaration, NOON).limits(subject)
 
@@ -55,7 +55,7 @@ FEW = "{total_iops_sec: 100}"
 
 
 def test_without_qos_specs_only_rules_that_override_tell() -> None:
-    assert limits(a_subject(), qos=None) is Why.SPECS
+    assert limits(a_subject(), qos=None) is UnknownReason.SPECS
     assert limits(a_subject(), rule("{pool: volumes}", limits=FEW, override="true"), None) == Limits(
         total_iops_sec=100
     )
@@ -66,7 +66,7 @@ def test_a_disk_is_unknown_where_too_many_rules_may_match() -> None:
         f"{{name: r{number}, match: {{user: {USER}}}, limits: {{total_iops_sec: {300 + number}}}, override: true}}"
         for number in range(7)
     )
-    assert limits(a_subject(), f"rules: [{rules}]") is Why.RULE_KEYS
+    assert limits(a_subject(), f"rules: [{rules}]") is UnknownReason.RULE_KEYS
 
 
 def answer(kind: str, text: str) -> str:

@@ -10,16 +10,16 @@ import pytest
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_insight.replay.columns import Rows, Steps
-from plimsoll_insight.replay.questions import Node, Nodes
-from plimsoll_insight.replay.run import Extent, Replay, extent_of
+from plimsoll_insight.replay.questions import Nodes, ReplayNode
+from plimsoll_insight.replay.run import Replay, ReplayExtent, extent_of
 from plimsoll_insight.replay.summary import ReplayBy, rows, worst_first
-from plimsoll_insight.replay.values import Fate, Span, Subject, Verdict, Why
-from plimsoll_monitoring.promql import Selection
+from plimsoll_insight.replay.values import Fate, FigureRange, ReplayedDisk, ReplayVerdict, UnknownReason
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import Series
 from tests.unit.node import uuid_of
 
 STEPS = 10
-EXTENT = Extent(since=0, until=600, step=60, pass_seconds=60.0, scrape_seconds=60.0)
+EXTENT = ReplayExtent(since=0, until=600, step=60, pass_seconds=60.0, scrape_seconds=60.0)
 ACTUAL = 500
 
 
@@ -68,13 +68,13 @@ class Region:
             found.append((self.labels(disk), column))
         return found
 
-    def fates(self, *limits: dict[str, Any] | Why | None) -> list[Fate]:
-        def decide(subject: Subject) -> Limits | Why | None:
+    def fates(self, *limits: dict[str, Any] | UnknownReason | None) -> list[Fate]:
+        def decide(subject: ReplayedDisk) -> Limits | UnknownReason | None:
             one = limits[int(subject.target[2:])]
             return Limits(**one) if isinstance(one, dict) else one
 
         replay = Replay(self.ask, self.source, decide, EXTENT, lambda *_: None)
-        fates = list(replay.run([Node(("r1", "n1"), len(self.loads))], Selection()))
+        fates = list(replay.run([ReplayNode(("r1", "n1"), len(self.loads))], SeriesSelection()))
         return sorted(fates, key=lambda fate: fate.subject.target)
 
 
@@ -84,7 +84,11 @@ def test_disks_that_would_share_a_limit_wait_together() -> None:
     first, second, third = Region([200] * STEPS, [400] * STEPS, [200] * STEPS).fates(
         together, together, {"total_iops_sec": 300}
     )
-    assert (first.verdict, second.verdict, third.verdict) == (Verdict.WORSE, Verdict.WORSE, Verdict.SAME)
+    assert (first.verdict, second.verdict, third.verdict) == (
+        ReplayVerdict.WORSE,
+        ReplayVerdict.WORSE,
+        ReplayVerdict.SAME,
+    )
     overflow = 300 * 600 - 30
     assert first.waited is not None
     assert second.waited is not None
@@ -104,26 +108,26 @@ def test_a_group_is_unknown_while_one_of_its_disks_is() -> None:
 def test_a_disk_that_never_comes_near_the_limit_is_not_read_step_by_step() -> None:
     region = Region([100] * STEPS)
     (fate,) = region.fates({"total_iops_sec": 300})
-    assert (fate.verdict, fate.at_limit, region.ranges) == (Verdict.SAME, Span(0, 0), [])
+    assert (fate.verdict, fate.at_limit, region.ranges) == (ReplayVerdict.SAME, FigureRange(0, 0), [])
     assert fate.hidden == pytest.approx((100 * 60 - 30) / 300)
 
 
 def test_reads_do_not_wait_at_a_limit_of_writes() -> None:
     (fate,) = Region([400] * STEPS).fates({"read_iops_sec": 10, "write_iops_sec": 1000})
-    assert (fate.verdict, fate.waited) == (Verdict.SAME, Span(0, 0))
+    assert (fate.verdict, fate.waited) == (ReplayVerdict.SAME, FigureRange(0, 0))
 
 
 def test_a_disk_at_its_limit_all_the_time_has_no_upper_bound() -> None:
     """Its latency without the wait is unknown, and so is what would have come."""
     (fate,) = Region([500] * STEPS, ratio=1.0, latency=0.064).fates({"total_iops_sec": 600})
-    assert (fate.verdict, fate.at_limit, fate.at_limit_before) == (Verdict.SAME, Span(0, 1), 1)
-    assert fate.longest == Span(0, None)
+    assert (fate.verdict, fate.at_limit, fate.at_limit_before) == (ReplayVerdict.SAME, FigureRange(0, 1), 1)
+    assert fate.longest == FigureRange(0, None)
     assert fate.hidden is None
 
 
 def test_without_limits_nothing_waits_whatever_comes() -> None:
     (fate,) = Region([500] * STEPS, ratio=1.0, latency=0.064).fates({})
-    assert (fate.verdict, fate.at_limit, fate.longest) == (Verdict.BETTER, Span(0, 0), Span(0, 0))
+    assert (fate.verdict, fate.at_limit, fate.longest) == (ReplayVerdict.BETTER, FigureRange(0, 0), FigureRange(0, 0))
 
 
 @pytest.mark.parametrize("ratio", [None, 0.5])
@@ -131,7 +135,7 @@ def test_no_samples_are_no_load_of_zero(ratio: float | None) -> None:
     """A limited disk without its used share was not watched either."""
     load = [np.nan] * STEPS if ratio else [400.0] * STEPS
     (fate,) = Region(load, ratio=ratio).fates({"total_iops_sec": 300})
-    assert (fate.verdict, fate.why, fate.at_limit) == (Verdict.UNKNOWN, Why.NO_SAMPLES, None)
+    assert (fate.verdict, fate.why, fate.at_limit) == (ReplayVerdict.UNKNOWN, UnknownReason.NO_SAMPLES, None)
 
 
 def test_rows_have_the_worst_first_and_count_those_that_are_untouched() -> None:
@@ -140,9 +144,9 @@ def test_rows_have_the_worst_first_and_count_those_that_are_untouched() -> None:
     fates = Region(*loads).fates(new, new, new, None)
     assert [fate.subject.target for fate in worst_first(fates)] == ["vd1", "vd2", "vd0", "vd3"]
     (pool,) = rows(fates, ReplayBy.POOL)
-    assert pool.verdicts == {Verdict.SAME: 1, Verdict.WORSE: 2, Verdict.UNTOUCHED: 1}
+    assert pool.verdicts == {ReplayVerdict.SAME: 1, ReplayVerdict.WORSE: 2, ReplayVerdict.UNTOUCHED: 1}
     assert pool.turns == {(Limits(total_iops_sec=500), Limits(total_iops_sec=300)): 3}
-    assert pool.at_limit == Span(pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert pool.at_limit == FigureRange(pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert next(row.labels["project"] for row in rows(fates, ReplayBy.PROJECT)) in ("p1", "p2")
 
 

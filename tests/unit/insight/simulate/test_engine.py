@@ -13,7 +13,7 @@ import pytest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_insight.cli.simulate import load
 from plimsoll_insight.simulate import scenario
-from plimsoll_insight.simulate.engine import Period, Result, jain, run
+from plimsoll_insight.simulate.engine import Period, SimulationResult, jain, run
 from plimsoll_insight.simulate.scenario import Scenario
 from tests.depth import DEPTH, Depth, count
 
@@ -27,14 +27,14 @@ def of(text: str) -> Scenario:
     return scenario.parse(text, "scenario.yaml")
 
 
-def result(text: str) -> Result:
+def result(text: str) -> SimulationResult:
     return run(of(text))
 
 
 ONE_OSD = "cluster: {hosts: 1, osds_per_host: 1, servers: SERVERS, read: 1ms, copies: 1, min_copies: 1, domain: osd}"
 
 
-def station(servers: int, rate: int) -> Result:
+def station(servers: int, rate: int) -> SimulationResult:
     return result(f"""
         title: a station
         duration: {LENGTH}
@@ -110,7 +110,7 @@ SMALL = """
 """
 
 
-def digest(outcome: Result) -> str:
+def digest(outcome: SimulationResult) -> str:
     return hashlib.sha256(
         repr([(each.requests, each.mean, each.slices) for each in outcome.outcomes]).encode()
     ).hexdigest()

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from plimsoll_agent.model.limits import Limits
-from plimsoll_insight.simulate.throttle import NEVER, SECOND, Bucket, Throttle, departures
+from plimsoll_insight.simulate.throttle import NEVER, SECOND, LeakyBucket, Throttle, departures
 
 MILLISECOND = SECOND // 1000
 
@@ -67,7 +67,7 @@ def test_a_request_that_comes_while_others_wait_goes_after_them() -> None:
 
 
 def test_a_bucket_leaks_while_nothing_comes() -> None:
-    bucket = Bucket(100)
+    bucket = LeakyBucket(100)
     bucket.add(30)
     assert bucket.wait() == 200 * MILLISECOND
     bucket.leak(150 * MILLISECOND)

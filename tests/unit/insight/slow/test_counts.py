@@ -22,7 +22,7 @@ from plimsoll_insight.slow.events import (
 )
 from plimsoll_insight.slow.over_time import over_time
 from plimsoll_insight.slow.reading import LogReading, read
-from plimsoll_insight.slow.tree import Bucket, Tree
+from plimsoll_insight.slow.tree import CrushBucket, Tree
 
 SAMPLES = Path(__file__).parents[2] / "data" / "ceph-pacific"
 """A real cluster of three OSDs; osd.2 was stopped for 15 s at 09:35:15, and killed at 09:35:40."""
@@ -254,7 +254,9 @@ def test_files_of_several_zones_are_read_in_the_order_of_time(tmp_path: Path) ->
 
 
 def test_over_time_has_all_requests_and_the_osds_and_hosts_that_may_be_the_cause() -> None:
-    tree = Tree({1: Bucket((("root", "default"), ("host", "a"))), 2: Bucket((("root", "default"), ("host", "a")))})
+    tree = Tree(
+        {1: CrushBucket((("root", "default"), ("host", "a"))), 2: CrushBucket((("root", "default"), ("host", "a")))}
+    )
     some = Counts(10.0)
     for time, osd, state in (
         (0, 1, "delayed"),

@@ -10,9 +10,9 @@ from plimsoll_insight.slow import plots
 from plimsoll_insight.slow.events import UNKNOWN_OSD
 from plimsoll_insight.slow.over_time import OverTime, SlowInterval
 from plimsoll_insight.slow.plots import chart_of, render
-from plimsoll_insight.slow.tree import Bucket, Tree
+from plimsoll_insight.slow.tree import CrushBucket, Tree
 
-TREE = Tree({osd: Bucket((("root", "default"), ("host", f"host-{'ba'[osd // 2]}"))) for osd in range(4)})
+TREE = Tree({osd: CrushBucket((("root", "default"), ("host", f"host-{'ba'[osd // 2]}"))) for osd in range(4)})
 
 
 def over(*intervals: SlowInterval, width: float = 60.0) -> OverTime:
@@ -53,7 +53,7 @@ def test_a_long_time_and_many_osds_are_bounded_and_keep_the_sum() -> None:
 
 
 def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = Tree({osd: Bucket((("root", "default"), ("host", f"host-{osd // 2}"))) for osd in range(200)})
+    tree = Tree({osd: CrushBucket((("root", "default"), ("host", f"host-{osd // 2}"))) for osd in range(200)})
     most, asked = plots._most, []
     monkeypatch.setattr(plots, "_most", lambda rows: asked.append(len(rows)) or most(rows))
     requests = SlowInterval(0, 200, dict.fromkeys(range(200), 1), {f"host-{number}": number for number in range(100)})
@@ -76,7 +76,7 @@ def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch:
     ],
 )
 def test_long_names_of_hosts_stay_different(names: tuple[str, ...], shown: list[str]) -> None:
-    tree = Tree({osd: Bucket((("root", "default"), ("host", names[osd // 2]))) for osd in range(4)})
+    tree = Tree({osd: CrushBucket((("root", "default"), ("host", names[osd // 2]))) for osd in range(4)})
     chart = chart_of(over(SlowInterval(0, 4, dict.fromkeys(range(4), 1), dict.fromkeys(names, 2))), tree)
     assert [host for host, _ in chart.hosts] == shown
     assert [osd for osd, _ in chart.osds] == [f"{shown[number // 2]} osd.{number}" for number in range(4)]
@@ -108,7 +108,7 @@ def test_a_log_without_slow_requests_is_drawn_as_that() -> None:
 
 
 def test_a_hostile_name_is_text() -> None:
-    tree = Tree({1: Bucket((("root", "default"), ("host", "<script>\x1b$x$")))})
+    tree = Tree({1: CrushBucket((("root", "default"), ("host", "<script>\x1b$x$")))})
     page = render(".html", over(SlowInterval(0, 1, {1: 1}, {})), tree, ["<script>"])
     assert b"<script>" not in page
     assert b"\x1b" not in render(".svg", over(SlowInterval(0, 1, {1: 1}, {})), tree, [])

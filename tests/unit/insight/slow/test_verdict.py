@@ -10,7 +10,7 @@ from math import comb
 
 import pytest
 
-from plimsoll_insight.slow.tree import Bucket, Tree
+from plimsoll_insight.slow.tree import CrushBucket, Tree
 from plimsoll_insight.slow.verdict import OfBucket, OfOsd, Verdict, at_least, judge, leaders, tail
 from tests import depth
 
@@ -20,7 +20,7 @@ SIZES = [(3, 1), (9, 3), (30, 10), (240, 10)]
 
 def tree_of(osds: int, each: int) -> Tree:
     return Tree({
-        osd: Bucket((("root", "default"), ("rack", f"r{osd // (4 * each)}"), ("host", f"h{osd // each}")))
+        osd: CrushBucket((("root", "default"), ("rack", f"r{osd // (4 * each)}"), ("host", f"h{osd // each}")))
         for osd in range(osds)
     })  # fmt: skip
 
@@ -137,10 +137,12 @@ def test_where_slow_requests_come_in_bursts_at_random_osds_hardly_any_is_named(
 
 def test_osds_are_compared_with_those_of_their_class_and_root() -> None:
     """40 hdd that are evenly slow do not stand out for being no ssd; the one ssd that is slow does."""
-    hdd = {osd: Bucket((("root", "default"), ("rack", "hdd"), ("host", f"d{osd // 10}"))) for osd in range(40)}
-    ssd = {osd: Bucket((("root", "default"), ("rack", "ssd"), ("host", f"s{osd // 10}"))) for osd in range(40, 400)}
+    hdd = {osd: CrushBucket((("root", "default"), ("rack", "hdd"), ("host", f"d{osd // 10}"))) for osd in range(40)}
+    ssd = {
+        osd: CrushBucket((("root", "default"), ("rack", "ssd"), ("host", f"s{osd // 10}"))) for osd in range(40, 400)
+    }
     tree = Tree(hdd | ssd, dict.fromkeys(hdd, "hdd") | dict.fromkeys(ssd, "ssd"))
-    roots = Tree({osd: Bucket((("root", each.path[1][1]), *each.path[1:])) for osd, each in (hdd | ssd).items()})
+    roots = Tree({osd: CrushBucket((("root", each.path[1][1]), *each.path[1:])) for osd, each in (hdd | ssd).items()})
     slow = dict.fromkeys(hdd, 20)
     assert at_once(slow, tree) is None
     assert at_once(slow, roots) is None

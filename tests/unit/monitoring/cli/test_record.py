@@ -16,7 +16,7 @@ import pytest
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import Unreachable
 from plimsoll_monitoring.cli.record import RegionRecord
-from plimsoll_monitoring.region.answers import Line, Series
+from plimsoll_monitoring.region.answers import Series, TimeSeries
 from tests.fakes import raising
 from tests.unit.monitoring.region.test_shipped import AT, SAYS, as_json, lines
 from tests.unit.person import Person
@@ -41,7 +41,7 @@ class FakePrometheus:
     def query(self, promql: str) -> Sequence[Series]:
         return [Series({"region": "r1", "instance": node}, 1.0) for node in ("n1:9100", "n7:9100")]
 
-    def over(self, promql: str, window: int, step: int) -> Sequence[Line]:
+    def over(self, promql: str, window: int, step: int) -> Sequence[TimeSeries]:
         self.asked.append(promql)
         infos, limits = lines(self._values)
         return infos if "plimsoll_disk_info" in promql else limits if "actual_operations_per" in promql else []

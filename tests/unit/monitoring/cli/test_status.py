@@ -33,7 +33,7 @@ from plimsoll_monitoring.cli.status import Status
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed
-from plimsoll_probes.schedule.targets import Planned
+from plimsoll_probes.schedule.targets import PlannedTarget
 from plimsoll_probes.store.history import History
 from tests import golden
 from tests.unit.consolevalues import some_consoles
@@ -216,7 +216,7 @@ def probes_short_and_failed(here: Here) -> None:
 def probe_due_twice_and_postponed(here: Here) -> None:
     guest = Guest(uuid=uuid_of(3), name="instance-00000003", run="1")
     here.history.chosen(
-        [Planned(guest, "/var/tmp", None, node="node1", probing=HOURLY)], here.now - timedelta(hours=3)
+        [PlannedTarget(guest, "/var/tmp", None, node="node1", probing=HOURLY)], here.now - timedelta(hours=3)
     )
     waits = {"guest_uuid": uuid_of(3), "guest_name": "instance-00000003", "directory": "/var/tmp"}
     here.history.postpone(Postponed(**waits, at=here.now, node="node1", why=Why.UNHEALTHY, facts={"detail": "x"}))

@@ -30,7 +30,7 @@ from plimsoll_monitoring.nagios.wording import output
 from plimsoll_monitoring.node.health import figures_of_pass, judge
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.result import ProbeResult
-from plimsoll_probes.schedule.targets import Planned
+from plimsoll_probes.schedule.targets import PlannedTarget
 from plimsoll_probes.store.history import History
 from tests.fakes import raising
 from tests.unit.daemonstatus import FULL
@@ -310,7 +310,7 @@ def test_a_broken_promise_is_a_warning_with_its_guest_and_its_number(state: Stat
 
 
 def test_a_probe_whose_timer_died_is_a_warning(state: State, run: Run) -> None:
-    target = Planned(
+    target = PlannedTarget(
         Guest(uuid=GUEST, name="instance-0000002a", run="1"),
         "/srv",
         "canaries",

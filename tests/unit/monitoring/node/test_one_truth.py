@@ -37,7 +37,7 @@ from plimsoll_monitoring.nagios.measure import Only, measure
 from plimsoll_monitoring.node import status_data, status_words
 from plimsoll_monitoring.node.health import Figure, figures_of_daemon, figures_of_pass, judge, no_room
 from plimsoll_monitoring.node.status import NodeStatus
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import messages
 from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import Series
@@ -298,7 +298,7 @@ class Seen:
 
     @property
     def region(self) -> fleet_status.RegionSnapshot:
-        answers = {name: self.asked(promql) for name, promql in fleet_status.questions(Selection()).items()}
+        answers = {name: self.asked(promql) for name, promql in fleet_status.questions(SeriesSelection()).items()}
         return fleet_status.status(answers, self.node.now.timestamp(), SHIPPED)
 
     def of_region(self) -> dict[str, tuple[float | None, Level]]:

@@ -15,7 +15,7 @@ from plimsoll_agent.reconcile.outcome import UnreachableGuest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.node.gate import Requirements
 from plimsoll_monitoring.node.status import NodeStatus
-from plimsoll_monitoring.node.until_healthy import GateResult, World, after_passes
+from plimsoll_monitoring.node.until_healthy import GateDependencies, GateResult, after_passes
 from tests.unit.lastpasses import UNTOUCHED, a_last_disk, a_last_pass
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON
@@ -84,7 +84,7 @@ class Node:
 
 
 def gate(node: Node, wait: int = 25) -> GateResult:
-    world = World(units=node, look=node.look, now=node.now, sleep=node.sleep)
+    world = GateDependencies(units=node, look=node.look, now=node.now, sleep=node.sleep)
     return after_passes(world, Requirements("0.1.1"), timedelta(seconds=wait))
 
 
@@ -126,7 +126,9 @@ def test_in_a_container_whose_daemon_makes_no_pass_no_systemd_is_asked_why() -> 
             raise AssertionError(unit)
 
     node = WithoutSystemd(daemon=True, seconds=None)
-    world = World(units=node, look=node.look, now=node.now, sleep=node.sleep, reload_daemon=node.reload_daemon)
+    world = GateDependencies(
+        units=node, look=node.look, now=node.now, sleep=node.sleep, reload_daemon=node.reload_daemon
+    )
     (text,) = words(after_passes(world, Requirements("0.1.1"), timedelta()))
     assert text.endswith("; plimsoll daemon: no output")
 

@@ -6,17 +6,17 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll_agent.congestion.law import Action, State
+from plimsoll_agent.congestion.law import Action, ClassState
 from plimsoll_agent.congestion.published import Gap
 from plimsoll_monitoring.region import congestion
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.congestion import LEAST, Measured, elements, gap, measured, sparkline
+from plimsoll_monitoring.region.congestion import LEAST, MeasuredClass, elements, gap, measured, sparkline
 from tests.unit.agent.congestion.values import a_factor, a_factor_file
 from tests.unit.node import FSID
 from tests.unit.values import NOON
 
 NAN = float("nan")
-SLOW = Measured(latency=0.009, rate=500.0, osds=0.008)
+SLOW = MeasuredClass(latency=0.009, rate=500.0, osds=0.008)
 
 
 @pytest.mark.parametrize(
@@ -40,33 +40,33 @@ def test_a_pool_for_any_device_shares_osds_with_every_class_of_its_cluster(
     ("now", "target", "why"),
     [
         (SLOW, 0.006, None),
-        (Measured(latency=0.0065), 0.006, None),  # within the band nothing is lowered, so no OSD is asked
-        (Measured(), 0.006, Gap.NO_REQUESTS),
+        (MeasuredClass(latency=0.0065), 0.006, None),  # within the band nothing is lowered, so no OSD is asked
+        (MeasuredClass(), 0.006, Gap.NO_REQUESTS),
         (SLOW, None, Gap.NO_TARGET),
-        (Measured(latency=0.009), 0.006, Gap.OSDS_UNKNOWN),
-        (Measured(latency=0.009, osds=0.004), 0.006, Gap.NOT_IN_OSDS),
+        (MeasuredClass(latency=0.009), 0.006, Gap.OSDS_UNKNOWN),
+        (MeasuredClass(latency=0.009, osds=0.004), 0.006, Gap.NOT_IN_OSDS),
     ],
 )
 def test_a_latency_is_a_signal_only_with_a_target_and_where_the_osds_are_slow_too(
-    now: Measured, target: float | None, why: Gap | None
+    now: MeasuredClass, target: float | None, why: Gap | None
 ) -> None:
     assert gap(now, target, lambda: None) == why
 
 
 def test_the_cluster_is_asked_only_of_what_may_lower_its_factor() -> None:
     assert gap(SLOW, 0.006, lambda: Gap.UNHEALTHY) == Gap.UNHEALTHY
-    assert gap(Measured(latency=0.005), 0.006, pytest.fail) is None
-    assert gap(Measured(latency=0.009, osds=0.001), 0.006, pytest.fail) is Gap.NOT_IN_OSDS
+    assert gap(MeasuredClass(latency=0.005), 0.006, pytest.fail) is None
+    assert gap(MeasuredClass(latency=0.009, osds=0.001), 0.006, pytest.fail) is Gap.NOT_IN_OSDS
 
 
 def test_a_half_answer_and_a_value_that_is_no_number_are_unknown_and_no_zero() -> None:
     pools = {(FSID, "volumes"): ("ssd",)}
     where = {"cluster": FSID, "pool": "volumes"}
-    answers = {name: list[Series]() for name in congestion.questions(congestion.Selection(), "cluster")}
+    answers = {name: list[Series]() for name in congestion.questions(congestion.SeriesSelection(), "cluster")}
     answers |= {"requests": [Series(where, LEAST)], "osd_seconds": [Series({"device_class": "ssd"}, 1.0)]}
-    assert measured(answers, pools, "cluster") == {(FSID, "ssd"): Measured()}
+    assert measured(answers, pools, "cluster") == {(FSID, "ssd"): MeasuredClass()}
     answers |= {"seconds": [Series(where, float("nan"))], "osd_requests": [Series({"device_class": "ssd"}, 0.0)]}
-    assert measured(answers, pools, "cluster") == {(FSID, "ssd"): Measured()}
+    assert measured(answers, pools, "cluster") == {(FSID, "ssd"): MeasuredClass()}
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_what_is_usual_is_unknown_until_a_day_of_seven_is_known(
 
 @pytest.mark.parametrize(("now", "target"), [(SLOW, None), (None, None)])
 def test_without_a_target_or_an_answer_a_reduced_class_returns_to_one(
-    now: Measured | None, target: float | None
+    now: MeasuredClass | None, target: float | None
 ) -> None:
-    state = State(x=0.5, fine=0.5, action=Action.LOWERED)
+    state = ClassState(x=0.5, fine=0.5, action=Action.LOWERED)
     for _ in range(8):
         state = congestion.next_state(state, now, target, gap(now, target, pytest.fail))
     assert state.x == 1
@@ -100,7 +100,7 @@ def test_without_a_target_or_an_answer_a_reduced_class_returns_to_one(
 
 @pytest.mark.parametrize(("seconds", "x"), [(90, 0.4), (119, 0.4), (121, 0.5), (600, 1.0)])
 def test_after_the_file_expired_factors_go_on_from_where_nodes_have_returned_to(seconds: int, x: float) -> None:
-    before = a_factor_file(a_factor(0.4), states={(FSID, "ssd"): State(x=0.4, fine=0.4)})
+    before = a_factor_file(a_factor(0.4), states={(FSID, "ssd"): ClassState(x=0.4, fine=0.4)})
     state = congestion.states(before, NOON + timedelta(seconds=seconds))[FSID, "ssd"]
     assert (state.x, state.fine) == (x, x)
     assert congestion.is_recent(before, NOON + timedelta(seconds=seconds)) == (seconds <= 90)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import disks as fleet_disks
 from plimsoll_monitoring.region.answers import Series
 from plimsoll_monitoring.region.disks import WORST, DiskKey, disks, fact_questions, numbers, search, worst_first
 
-SELECTION = Selection()
+SELECTION = SeriesSelection()
 
 
 def series(value: float, uuid: str = "u1", **labels: str) -> Series:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from plimsoll_agent.catalogue.stages import Stages
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.plan import Reach, questions, reaches, stage_lines
+from plimsoll_monitoring.region.plan import StageReach, questions, reaches, stage_lines
 
 STAGES = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta())
 
@@ -60,12 +60,12 @@ def test_a_stage_that_no_node_is_in_is_told_before_it_is_approved() -> None:
     ]
 
 
-def rows() -> list[Reach]:
+def rows() -> list[StageReach]:
     return list(reaches(ANSWERS, STAGES))
 
 
 def test_only_disks_of_the_touched_types_are_counted() -> None:
-    asked = questions(Selection(region="r1", types=("gold",)))
+    asked = questions(SeriesSelection(region="r1", types=("gold",)))
     assert 'volume_type=~"gold"' in asked["disks"]
     assert 'volume_type=~"gold"' in asked["guests"]
     assert "volume_type" not in asked["nodes"]

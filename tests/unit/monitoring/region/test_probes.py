@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_agent.util.frozen import replace
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import Series
 from plimsoll_monitoring.region.probes import ProbesBy, ProbeTarget, kept_ratio, proving, questions, rows
 
@@ -52,7 +52,7 @@ def series(value: float, uuid: str, **labels: str) -> Series:
 
 
 def answers(by: ProbesBy, **told: list[Series]) -> dict[str, list[Series]]:
-    return {name: told.get(name, []) for name in questions(Selection(), by)}
+    return {name: told.get(name, []) for name in questions(SeriesSelection(), by)}
 
 
 def two_guests(by: ProbesBy) -> dict[str, list[Series]]:
@@ -86,19 +86,19 @@ def two_guests(by: ProbesBy) -> dict[str, list[Series]]:
 def test_a_guest_counts_once_in_its_row_and_one_without_a_type_is_not_lost(
     by: ProbesBy, name: str, groups: dict[str | None, tuple[int, ...]]
 ) -> None:
-    found = rows(two_guests(by), by, Selection(), NOW)
+    found = rows(two_guests(by), by, SeriesSelection(), NOW)
     assert {row.labels[name]: (row.guests, row.broken, row.late, row.postponed) for row in found} == groups
 
 
 def test_guests_whose_type_nobody_told_are_not_of_the_type_that_is_asked_for() -> None:
-    found = rows(two_guests(ProbesBy.GUEST), ProbesBy.GUEST, Selection(types=("gold",)), NOW)
+    found = rows(two_guests(ProbesBy.GUEST), ProbesBy.GUEST, SeriesSelection(types=("gold",)), NOW)
     assert [row.labels["uuid"] for row in found] == ["u1"]
 
 
 def test_where_nodes_keep_sums_only_the_number_of_guests_is_unknown_and_not_zero() -> None:
     of = {"region": "r1", "volume_type": "gold"}
     (row,) = rows(
-        answers(ProbesBy.TYPE, runs=[Series({**of, "verdict": "kept"}, 2.0)]), ProbesBy.TYPE, Selection(), NOW
+        answers(ProbesBy.TYPE, runs=[Series({**of, "verdict": "kept"}, 2.0)]), ProbesBy.TYPE, SeriesSelection(), NOW
     )
     assert (row.guests, row.broken, row.late, row.postponed) == (None,) * 4
     assert row.kept == 1.0
@@ -118,5 +118,5 @@ def test_rows_come_by_the_promises_they_broke_then_by_their_slowest() -> None:
         ],
         p99=[of("good", 0.1), of("slower", 0.9)],
     )
-    found = [row.labels["volume_type"] for row in rows(told, ProbesBy.TYPE, Selection(), NOW)]
+    found = [row.labels["volume_type"] for row in rows(told, ProbesBy.TYPE, SeriesSelection(), NOW)]
     assert found == ["bad", "slower", "good", "nothing"]

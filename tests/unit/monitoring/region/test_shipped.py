@@ -16,8 +16,8 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.region import shipped
-from plimsoll_monitoring.region.answers import Line
-from plimsoll_monitoring.region.shipped import Logs, Origin, ShippedRow, ShippedSelection
+from plimsoll_monitoring.region.answers import TimeSeries
+from plimsoll_monitoring.region.shipped import Logs, RowOrigin, ShippedRow, ShippedSelection
 from tests.unit.values import GUEST, PROJECT, VOLUME, a_disk
 
 AT = datetime(2026, 11, 20, 14, 2, 11, tzinfo=UTC)
@@ -73,7 +73,7 @@ def test_all_fields_of_a_change_come_from_the_journal() -> None:
     assert (row.change, row.why, row.by) == ("500 → 3000 IOPS", 'rule "gold"; done', "root (ann)")
     assert (row.before, row.after) == ({"total_iops_sec": 500}, {"total_iops_sec": 3000})
     assert (row.reason, row.cause, row.result, row.record_id) == ("rule", "desired-changed", "done", 17)
-    assert row.origin is Origin.FIELDS
+    assert row.origin is RowOrigin.FIELDS
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_line_of_text_has_who_and_why_and_no_volume(line: str) -> None:
     (row,) = rows(line)
     assert (row.at, row.node, row.guest, row.disk) == (AT, "n1", WHO["guest"], WHO["disk"])
     assert (row.change, row.why, row.by) == ("500 → 3000 IOPS", 'rule "gold"; done', "root (ann)")
-    assert (row.volume, row.project, row.origin) == (None, None, Origin.TEXT)
+    assert (row.volume, row.project, row.origin) == (None, None, RowOrigin.TEXT)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_container_s_line_of_fields_is_read_with_what_stands_around_it(
 ) -> None:
     (row,) = rows(line)
     assert (row.node, row.at and row.at.replace(microsecond=0)) == (node, at)
-    assert (row.volume, row.by, row.origin) == (VOLUME, "root (ann)", Origin.FIELDS)
+    assert (row.volume, row.by, row.origin) == (VOLUME, "root (ann)", RowOrigin.FIELDS)
 
 
 def test_actions_of_operators_are_entries_too() -> None:
@@ -134,7 +134,7 @@ def test_actions_of_operators_are_entries_too() -> None:
 def test_an_entry_of_several_logs_is_listed_once_with_all_its_fields() -> None:
     text = f"2026-11-20T14:02:11+0000 n1.example.net plimsoll[812]: {SAYS}"
     (row,) = rows(text, as_json(), as_json(), text)
-    assert row.origin is Origin.FIELDS
+    assert row.origin is RowOrigin.FIELDS
     assert len(rows(as_json(), as_json(node="n2"), as_json(at=AT + timedelta(seconds=5)))) == 3
 
 
@@ -203,7 +203,7 @@ def test_text_of_a_guest_is_safe_to_show() -> None:
 # --- metrics
 
 
-def lines(values: Sequence[int | None], instance: str = "n1:9100") -> tuple[list[Line], list[Line]]:
+def lines(values: Sequence[int | None], instance: str = "n1:9100") -> tuple[list[TimeSeries], list[TimeSeries]]:
     """``plimsoll_disk_info`` and the limit of a disk, a value a minute; None is unlimited."""
     labels = {
         "region": "r1",
@@ -217,21 +217,21 @@ def lines(values: Sequence[int | None], instance: str = "n1:9100") -> tuple[list
     start = AT.timestamp() - 60
     known = {start + 60 * number: 1.0 for number in range(len(values))}
     limits = {start + 60 * number: float(value) for number, value in enumerate(values) if value is not None}
-    return [Line(labels, known)], [Line(labels | {"parameter": "total_iops_sec"}, limits)]
+    return [TimeSeries(labels, known)], [TimeSeries(labels | {"parameter": "total_iops_sec"}, limits)]
 
 
 def test_metrics_show_when_a_limit_was_changed_and_not_by_whom() -> None:
     raised, removed = shipped.changes_of(*lines([500, 500, 3000, None]))
     assert (raised.not_before, raised.at) == (AT, AT + timedelta(minutes=1))
     assert (raised.change, removed.change) == ("500 → 3000 IOPS", "3000 IOPS → unlimited")
-    assert (raised.by, raised.why, raised.volume, raised.origin) == (None, None, VOLUME, Origin.METRICS)
+    assert (raised.by, raised.why, raised.volume, raised.origin) == (None, None, VOLUME, RowOrigin.METRICS)
 
 
 def test_a_change_that_a_log_has_is_not_listed_again_from_metrics() -> None:
     metrics = shipped.changes_of(*lines([500, 500, 3000]))
-    assert [row.origin for row in shipped.once([*read(as_json()).rows, *metrics])] == [Origin.FIELDS]
+    assert [row.origin for row in shipped.once([*read(as_json()).rows, *metrics])] == [RowOrigin.FIELDS]
     text = f"2026-11-20T14:02:11Z n1 plimsoll: {SAYS}"
-    assert [row.origin for row in shipped.once([*read(text).rows, *metrics])] == [Origin.TEXT]
+    assert [row.origin for row in shipped.once([*read(text).rows, *metrics])] == [RowOrigin.TEXT]
     before = as_json(at=AT - timedelta(minutes=10))
     assert len(shipped.once([*read(before).rows, *metrics])) == 1, "metrics are of a later pass"
     old = as_json(at=AT - timedelta(hours=1))

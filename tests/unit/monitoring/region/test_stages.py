@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from plimsoll_agent.catalogue.orders import Of, RegionApproval
-from plimsoll_agent.catalogue.stages import Condition, Stages
+from plimsoll_agent.catalogue.stages import StageCheck, Stages
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS
 from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.region.answers import Series
-from plimsoll_monitoring.region.stages import Case, findings, judged, questions
+from plimsoll_monitoring.region.stages import StageCase, findings, judged, questions
 from tests import golden
 from tests.unit.values import NOON
 
@@ -25,18 +25,18 @@ def test_the_time_before_an_approval_is_before_its_first_one_also_where_it_was_a
     again = NOON + timedelta(hours=2)
     for since, stages in ((NOON, STAGES), (again, replace(STAGES, entered=again, began=NOON))):
         approval = RegionApproval(Of.RULES, "ab" * 32, since, again + WAIT, "ann", "x", stages=stages)
-        case = Case(approval=approval, stages=stages, now=(again + WAIT).timestamp(), checks=())
+        case = StageCase(approval=approval, stages=stages, now=(again + WAIT).timestamp(), checks=())
         assert " offset 9000s" in questions(case)["at_limit_before"]
 
 
 def test_a_cluster_that_is_not_well_and_does_not_say_why_is_unknown() -> None:
     """The mgr of an old release of Ceph has no ``ceph_health_detail``."""
     approval = RegionApproval(Of.RULES, "ab" * 32, NOON, NOON + WAIT, "ann", "x", stages=STAGES)
-    case = Case(approval=approval, stages=STAGES, now=NOON.timestamp(), checks=())
+    case = StageCase(approval=approval, stages=STAGES, now=NOON.timestamp(), checks=())
     for status, holds in ((0.0, True), (1.0, None)):
         answers: dict[str, list[Series]] = {key: [] for key in questions(case)}
         answers["ceph"] = [Series({"cluster": "c"}, status)]
-        (health,) = (each for each in judged(case, answers) if each.condition is Condition.HEALTH)
+        (health,) = (each for each in judged(case, answers) if each.condition is StageCheck.HEALTH)
         assert health.holds is holds
 
 
@@ -45,7 +45,7 @@ def test_a_cluster_that_is_not_well_and_does_not_say_why_is_unknown() -> None:
 A, B = ({"region": "r", "instance": name} for name in ("a", "b"))
 CLOCK = (NOON + WAIT).timestamp()
 APPROVAL = RegionApproval(Of.SPECS, "ab" * 32, NOON, NOON + 2 * WAIT, "ann", "x", stages=STAGES)
-CASE = Case(approval=APPROVAL, stages=STAGES, now=CLOCK, checks=BLOCKING_CHECKS)
+CASE = StageCase(approval=APPROVAL, stages=STAGES, now=CLOCK, checks=BLOCKING_CHECKS)
 
 
 def each(value: float) -> list[Series]:
@@ -75,51 +75,51 @@ WELL: dict[str, list[Series]] = {
     "osds_down": [Series({"cluster": "c"}, 10)],
 }
 GOOD = {
-    Condition.ARRIVED: "2 nodes have it",
-    Condition.AT_LIMIT: "touched disks were at their limits 10.0 % of the time, 5.0 % before",
-    Condition.VERDICTS: "probes kept their promises",
-    Condition.REVERTS: "none",
-    Condition.WRITES: "none",
-    Condition.HEALTH: "Ceph reports no check that blocks",
+    StageCheck.ARRIVED: "2 nodes have it",
+    StageCheck.AT_LIMIT: "touched disks were at their limits 10.0 % of the time, 5.0 % before",
+    StageCheck.VERDICTS: "probes kept their promises",
+    StageCheck.REVERTS: "none",
+    StageCheck.WRITES: "none",
+    StageCheck.HEALTH: "Ceph reports no check that blocks",
 }
 NOT_NOW = "1 node without a pass in the last 15 minutes, or since the stage began: a"
 NAN = float("nan")
-OTHERS: list[tuple[Condition, bool | None, str, dict[str, list[Series]]]] = [
-    (Condition.ARRIVED, None, "no node has it yet, as far as Prometheus has metrics", {"nodes": []}),
-    (Condition.ARRIVED, False, "1 node without it yet: c",
+OTHERS: list[tuple[StageCheck, bool | None, str, dict[str, list[Series]]]] = [
+    (StageCheck.ARRIVED, None, "no node has it yet, as far as Prometheus has metrics", {"nodes": []}),
+    (StageCheck.ARRIVED, False, "1 node without it yet: c",
      {"members": [Series({"region": "r", "instance": "c"}, 0.2)]}),
-    (Condition.ARRIVED, False, NOT_NOW, {"observed": [Series(A, CLOCK - 901), Series(B, CLOCK)]}),
-    (Condition.ARRIVED, False, NOT_NOW, {"observed": [Series(B, CLOCK)]}),
-    (Condition.ARRIVED, False, NOT_NOW, {"observed": [Series(A, NAN), Series(B, CLOCK)]}),
-    (Condition.ARRIVED, False, "1 node in mode observe, or in an unknown mode: b",
+    (StageCheck.ARRIVED, False, NOT_NOW, {"observed": [Series(A, CLOCK - 901), Series(B, CLOCK)]}),
+    (StageCheck.ARRIVED, False, NOT_NOW, {"observed": [Series(B, CLOCK)]}),
+    (StageCheck.ARRIVED, False, NOT_NOW, {"observed": [Series(A, NAN), Series(B, CLOCK)]}),
+    (StageCheck.ARRIVED, False, "1 node in mode observe, or in an unknown mode: b",
      {"enforcing": [Series(A, 1), Series(B, 0)]}),
-    (Condition.ARRIVED, False, "1 node paused: b", {"paused": [Series(A, 0), Series(B, NAN)]}),
-    (Condition.AT_LIMIT, False,
+    (StageCheck.ARRIVED, False, "1 node paused: b", {"paused": [Series(A, 0), Series(B, NAN)]}),
+    (StageCheck.AT_LIMIT, False,
      "touched disks were at their limits 10.5 % of the time, 5.0 % before (allowed: 5 more)",
      {"at_limit": [Series(A, 2.1), Series(B, 0)]}),
-    (Condition.AT_LIMIT, None, "1 node without averages of disks: b", {"at_limit": [Series(A, 2)]}),
-    (Condition.AT_LIMIT, None, "before the approval: 1 node without averages of disks: b",
+    (StageCheck.AT_LIMIT, None, "1 node without averages of disks: b", {"at_limit": [Series(A, 2)]}),
+    (StageCheck.AT_LIMIT, None, "before the approval: 1 node without averages of disks: b",
      {"disks_before": [Series(A, 10), Series(B, NAN)]}),
-    (Condition.AT_LIMIT, None, "before the approval: no touched disk was on the nodes of the stage",
+    (StageCheck.AT_LIMIT, None, "before the approval: no touched disk was on the nodes of the stage",
      {"disks_before": each(0)}),
-    (Condition.AT_LIMIT, None, "gaps in the averages of disks now or before: b",
+    (StageCheck.AT_LIMIT, None, "gaps in the averages of disks now or before: b",
      {"samples_before": [Series(A, 10), Series(B, 9)]}),
-    (Condition.AT_LIMIT, None, "gaps in the averages of disks now or before: b", {"samples": [Series(A, 20)]}),
-    (Condition.VERDICTS, None, "the number of probes is not a number", {"probed": [Series({}, NAN)]}),
-    (Condition.VERDICTS, None, "the number of probes is not a number", {"broken": each(NAN)}),
-    (Condition.VERDICTS, False, "probes broke their promise on b", {"broken": [Series(A, 0), Series(B, 1)]}),
-    (Condition.VERDICTS, None, "no probe with a verdict ended on its nodes since the stage began", {"probed": []}),
-    (Condition.REVERTS, False, "external changes were reverted on b", {"reverts": [Series(A, 0), Series(B, 1)]}),
-    (Condition.REVERTS, None, "1 node without a figure: b", {"reverts": [Series(A, 0)]}),
-    (Condition.WRITES, False, "limits could not be set on a, b", {"failed": each(1)}),
-    (Condition.WRITES, None, "2 nodes without a figure: a, b", {"failed": each(NAN)}),
-    (Condition.WRITES, None, "no touched disk was on the nodes of the stage", {"disks": each(0)}),
-    (Condition.HEALTH, False, "the health gate is shut on b", {"gates": [Series(A, 0), Series(B, 1)]}),
-    (Condition.HEALTH, False, "Ceph reports OSD_DOWN (11 of 1000 OSDs)",
+    (StageCheck.AT_LIMIT, None, "gaps in the averages of disks now or before: b", {"samples": [Series(A, 20)]}),
+    (StageCheck.VERDICTS, None, "the number of probes is not a number", {"probed": [Series({}, NAN)]}),
+    (StageCheck.VERDICTS, None, "the number of probes is not a number", {"broken": each(NAN)}),
+    (StageCheck.VERDICTS, False, "probes broke their promise on b", {"broken": [Series(A, 0), Series(B, 1)]}),
+    (StageCheck.VERDICTS, None, "no probe with a verdict ended on its nodes since the stage began", {"probed": []}),
+    (StageCheck.REVERTS, False, "external changes were reverted on b", {"reverts": [Series(A, 0), Series(B, 1)]}),
+    (StageCheck.REVERTS, None, "1 node without a figure: b", {"reverts": [Series(A, 0)]}),
+    (StageCheck.WRITES, False, "limits could not be set on a, b", {"failed": each(1)}),
+    (StageCheck.WRITES, None, "2 nodes without a figure: a, b", {"failed": each(NAN)}),
+    (StageCheck.WRITES, None, "no touched disk was on the nodes of the stage", {"disks": each(0)}),
+    (StageCheck.HEALTH, False, "the health gate is shut on b", {"gates": [Series(A, 0), Series(B, 1)]}),
+    (StageCheck.HEALTH, False, "Ceph reports OSD_DOWN (11 of 1000 OSDs)",
      {"checks": [Series({"cluster": "c", "name": "OSD_DOWN"}, 1)], "osds_down": [Series({"cluster": "c"}, 11)]}),
-    (Condition.HEALTH, False, "Ceph reports SLOW_OPS",
+    (StageCheck.HEALTH, False, "Ceph reports SLOW_OPS",
      {"checks": [Series({"region": "r", "cluster": "c", "name": "SLOW_OPS"}, 1)]}),
-    (Condition.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr", {"ceph": []}),
+    (StageCheck.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr", {"ceph": []}),
 ]  # fmt: skip
 
 
@@ -131,7 +131,7 @@ def test_all_is_found_good_where_the_answers_say_so() -> None:
 
 @pytest.mark.parametrize(("condition", "holds", "words", "answers"), OTHERS)
 def test_what_is_against_a_condition_is_told_and_what_is_missing_or_no_number_is_unknown(
-    condition: Condition, holds: bool | None, words: str, answers: dict[str, list[Series]]
+    condition: StageCheck, holds: bool | None, words: str, answers: dict[str, list[Series]]
 ) -> None:
     found = {each.condition: each for each in judged(CASE, WELL | answers)}
     assert (found[condition].holds, found[condition].detail) == (holds, words)
@@ -162,9 +162,9 @@ def test_what_is_asked_is_as_it_was_read() -> None:
         now = NOON + timedelta(hours=hours)
         stages = replace(STAGES, types=types, entered=NOON + timedelta(minutes=5))
         one = replace(APPROVAL, stages=stages)
-        asked = questions(Case(approval=one, stages=stages, now=now.timestamp(), checks=()))
+        asked = questions(StageCase(approval=one, stages=stages, now=now.timestamp(), checks=()))
         cases |= {f"{name}: {question}": promql for question, promql in asked.items()}
     early = replace(STAGES, entered=None)
-    case = Case(approval=replace(APPROVAL, stages=early), stages=early, now=NOON.timestamp() - 9, checks=())
+    case = StageCase(approval=replace(APPROVAL, stages=early), stages=early, now=NOON.timestamp() - 9, checks=())
     cases["before it is published"] = questions(case)["at_limit_before"]
     golden.check("stage_questions.txt", __file__, cases)

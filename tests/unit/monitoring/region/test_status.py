@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll_agent.monitor.thresholds import SHIPPED, Level, Thresholds
 from plimsoll_agent.util.frozen import replace
-from plimsoll_monitoring.promql import Selection
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import messages, serialize
 from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import Series
@@ -36,7 +36,7 @@ def answers(**told: list[Series]) -> dict[str, list[Series]]:
         "versions": [series(1, version="1.2.3")],
         "disks": [series(4, volume_type="gold", state="in-sync")],
     }
-    return {name: told.get(name, well.get(name, [])) for name in questions(Selection())}
+    return {name: told.get(name, well.get(name, [])) for name in questions(SeriesSelection())}
 
 
 def status(thresholds: dict[str, Thresholds] | None = None, **told: list[Series]) -> RegionSnapshot:
@@ -186,8 +186,8 @@ def test_without_a_run_the_promise_is_unknown_and_not_broken() -> None:
 
 
 def test_recorded_percentiles_are_asked_for_unless_it_is_about_some_nodes() -> None:
-    assert questions(Selection())["p99"] == "volume_type:plimsoll_probe_latency_seconds:p99_1d{}"
-    assert "_bucket" in questions(Selection(nodes=("n1",)))["p99"]
+    assert questions(SeriesSelection())["p99"] == "volume_type:plimsoll_probe_latency_seconds:p99_1d{}"
+    assert "_bucket" in questions(SeriesSelection(nodes=("n1",)))["p99"]
 
 
 def test_no_label_is_shown_as_it_is() -> None:

@@ -20,12 +20,12 @@ from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.cli import looking
 from plimsoll_probes.cli.looking import ProbeHistory, ProbeList
 from plimsoll_probes.cli.one import ProbeCompare, ProbeShow
-from plimsoll_probes.cli.timetable import Entry, ProbeTimetable, ScheduleState, entries
+from plimsoll_probes.cli.timetable import ProbeTimetable, ScheduleState, TimetableEntry, entries
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Circumstances, Health, Postponed
 from plimsoll_probes.schedule import timetable
-from plimsoll_probes.schedule.targets import Planned
+from plimsoll_probes.schedule.targets import PlannedTarget
 from plimsoll_probes.store.history import History
 from tests.fakes import FakeHypervisor
 from tests.unit.node import guest, uuid_of
@@ -467,12 +467,12 @@ def test_broken_rules_stop_the_timetable_with_a_sentence(shell: Shell, caplog: p
     assert "rules.yaml:1" in caplog.text
 
 
-def a_target(number: int = 1, every: timedelta = timedelta(hours=1), **other: Any) -> Planned:
+def a_target(number: int = 1, every: timedelta = timedelta(hours=1), **other: Any) -> PlannedTarget:
     its_guest = Guest(uuid=uuid_of(number), name=f"g{number}", run="1")
-    return Planned(its_guest, "/srv", "canaries", node="node1", probing=Probing(every), **other)
+    return PlannedTarget(its_guest, "/srv", "canaries", node="node1", probing=Probing(every), **other)
 
 
-def states(listed: list[Entry]) -> list[ScheduleState]:
+def states(listed: list[TimetableEntry]) -> list[ScheduleState]:
     return [entry.state for entry in listed]
 
 

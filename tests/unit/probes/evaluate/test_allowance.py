@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.model.limits import UNITS, Limits
-from plimsoll_probes.evaluate.allowance import Bound, Load, Reach, bounds, reach
+from plimsoll_probes.evaluate.allowance import Bound, Reach, RequestLoad, bounds, reach
 from plimsoll_probes.model.job import Direction, Job, JobName
 from tests.unit.values import examples, examples_of
 
@@ -18,7 +18,7 @@ NANOSECONDS = 10**9
 BLOCK = 16384
 BOTH: tuple[Direction, ...] = ("read", "write")
 MIXED = Job(JobName.MIXED)
-OF_ALL = Load(read_operations=1, write_operations=1, read_bytes=1, write_bytes=1)
+OF_ALL = RequestLoad(read_operations=1, write_operations=1, read_bytes=1, write_bytes=1)
 """Takes from every limit."""
 
 
@@ -197,7 +197,7 @@ def test_a_limit_of_the_other_direction_does_not_hold_a_job_back(limits: Limits,
 
 
 def test_what_a_load_takes_is_counted_in_the_direction_and_unit_of_the_limit() -> None:
-    load = Load(read_operations=10, write_operations=4, read_bytes=1000, write_bytes=70)
+    load = RequestLoad(read_operations=10, write_operations=4, read_bytes=1000, write_bytes=70)
     limits = {
         "total_iops_sec": 14,
         "read_iops_sec": 10,
@@ -217,7 +217,7 @@ def test_what_a_load_takes_is_counted_in_the_direction_and_unit_of_the_limit() -
 def test_a_load_of_unknown_sizes_is_never_said_to_take_more_than_it_does(requests: list[int], size: int) -> None:
     bound = only_bound(Limits(total_iops_sec=100, size_iops_sec=size))
     exactly = sum(max(request / size, 1) for request in requests)
-    taken = bound.taken(Load(read_operations=len(requests), read_bytes=sum(requests)))
+    taken = bound.taken(RequestLoad(read_operations=len(requests), read_bytes=sum(requests)))
     assert taken <= exactly * (1 + 1e-9)
     assert taken >= len(requests)
 

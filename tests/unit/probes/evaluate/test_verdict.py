@@ -16,7 +16,7 @@ from plimsoll_probes.evaluate.verdict import judge
 from plimsoll_probes.model.finding import Finding, Verdict
 from plimsoll_probes.model.histogram import Histogram, bucket_of
 from plimsoll_probes.model.job import Job, JobName
-from plimsoll_probes.model.result import Circumstances, Counted, Flow, Measured
+from plimsoll_probes.model.result import Circumstances, Flow, Measured, QemuCounts
 from tests import golden
 from tests.unit.values import examples
 
@@ -44,8 +44,8 @@ def measured(reads: Flow | None = None, writes: Flow | None = None, **other: Any
     return replace(Measured(SECONDS, reads, writes, 0, "fio-3.33", "libaio", 0.12), **other)
 
 
-def counted(reads: int = 0, writes: int = 0, *, seconds: float = SECONDS + 2, **other: Any) -> Counted:
-    return replace(Counted(seconds, reads, writes, reads * BLOCK, writes * BLOCK), **other)
+def counted(reads: int = 0, writes: int = 0, *, seconds: float = SECONDS + 2, **other: Any) -> QemuCounts:
+    return replace(QemuCounts(seconds, reads, writes, reads * BLOCK, writes * BLOCK), **other)
 
 
 def actual(limits: Limits, **other: Any) -> Circumstances:
@@ -58,7 +58,7 @@ def judged(
     circumstances: Circumstances | Limits = LIMIT,
     *,
     job: Job = READ,
-    seen: Counted | None = None,
+    seen: QemuCounts | None = None,
     objective: Objective | None = None,
 ) -> Finding:
     around = actual(circumstances) if isinstance(circumstances, Limits) else circumstances

@@ -16,7 +16,7 @@ from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS, ClusterHealth,
 from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.execute.witness import Look, Watch, Witness
 from plimsoll_probes.model.finding import Trouble, Why
-from plimsoll_probes.model.result import Circumstances, Counted, Health
+from plimsoll_probes.model.result import Circumstances, Health, QemuCounts
 from tests.fakes import FakeDisk, FakeHypervisor, hangs, raising, volume
 from tests.unit.node import guest, uuid_of
 from tests.unit.values import NOON, a_disk, a_situation
@@ -81,7 +81,7 @@ def world() -> World:
     return World()
 
 
-def ended(watch: Watch) -> tuple[Counted | None, Circumstances]:
+def ended(watch: Watch) -> tuple[QemuCounts | None, Circumstances]:
     return watch.end(frozen=False)
 
 
@@ -145,7 +145,7 @@ def test_what_qemu_counted_is_what_passed_between_begin_and_end(world: World) ->
     world.disk.done = (107, 1007, 59, 509)
     world.passes(10)
     counted, _ = ended(watch)
-    assert counted == Counted(10.0, 100, 50, 1000, 500, last_rate=None)
+    assert counted == QemuCounts(10.0, 100, 50, 1000, 500, last_rate=None)
 
 
 def test_the_last_rate_is_that_of_the_last_part_alone(world: World) -> None:

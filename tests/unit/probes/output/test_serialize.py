@@ -12,7 +12,7 @@ from plimsoll_probes.evaluate.compare import compare
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import JobName
-from plimsoll_probes.model.result import Circumstances, Counted, Health, Postponed
+from plimsoll_probes.model.result import Circumstances, Health, Postponed, QemuCounts
 from plimsoll_probes.output import serialize
 from tests.unit.results import HOSTILE, KEPT_UNTIL, MS, SINCE, a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import NOON
@@ -93,7 +93,7 @@ def test_names_of_others_go_out_whole_and_facts_of_every_kind_are_json() -> None
 
 
 def test_what_the_host_counted_is_told_by_direction() -> None:
-    counted = data(a_probe(counted=Counted(30.5, 1, 2, 3, 4, 250.5)))["counted"]
+    counted = data(a_probe(counted=QemuCounts(30.5, 1, 2, 3, 4, 250.5)))["counted"]
     assert counted == {
         "seconds": 30.5,
         "read_operations": 1,

@@ -9,7 +9,7 @@ import pytest
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.rules.model import JOBS, Match, Objective, Probing, Rule, Rules
 from plimsoll_probes.model.job import JobName
-from plimsoll_probes.schedule.targets import Choice, choose, objective_for
+from plimsoll_probes.schedule.targets import TargetChoice, choose, objective_for
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_guest
 
 HOURLY, DAILY = Probing(timedelta(hours=1)), Probing(timedelta(days=1))
@@ -18,7 +18,7 @@ FAST, SLOW = Objective(((0.99, 0.01),)), Objective(((0.99, 0.5),), slowest=2.0)
 OTHER = a_guest(uuid="6ae0acc4-f470-46e7-a341-a0b935479429", name="instance-00000002", project="0" * 32)
 
 
-def asked(rules: Rules, *disks: Disk) -> Choice:
+def asked(rules: Rules, *disks: Disk) -> TargetChoice:
     return choose(rules, disks, NOON, node="n1", default_directory="/var/tmp")
 
 
@@ -33,7 +33,7 @@ def a_rule(name: str, probe: Probing | None = HOURLY, **other: object) -> Rule:
 
 def test_without_a_rule_that_says_so_no_guest_is_probed() -> None:
     everything_else = Rule(name="r", match=Match(project=(PROJECT,)), objective=FAST)
-    assert asked(Rules(rules=(everything_else,)), a_disk()) == Choice((), ())
+    assert asked(Rules(rules=(everything_else,)), a_disk()) == TargetChoice((), ())
 
 
 def test_only_guests_with_a_disk_that_fits_are_probed_and_each_once() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.rules.model import Probing
-from plimsoll_probes.schedule.targets import Planned
+from plimsoll_probes.schedule.targets import PlannedTarget
 from plimsoll_probes.schedule.timetable import due, following, previous, table
 from tests.unit.values import NOON, a_guest, examples
 
@@ -22,10 +22,10 @@ LATE = 900.0
 Begun = dict[tuple[str, str], datetime]
 
 
-def a_target(number: int = 1, *, every: timedelta = 6 * HOUR, node: str = "n1", **other: object) -> Planned:
+def a_target(number: int = 1, *, every: timedelta = 6 * HOUR, node: str = "n1", **other: object) -> PlannedTarget:
     guest = a_guest(uuid=f"{number:08x}-0d31-4367-8c90-06e18daa66f9")
     values = {"guest": guest, "directory": "/var/tmp", "rule": "canaries", "node": node} | other
-    return Planned(probing=Probing(every), **values)  # type: ignore[arg-type]
+    return PlannedTarget(probing=Probing(every), **values)  # type: ignore[arg-type]
 
 
 # --- the times of a target
@@ -136,10 +136,10 @@ def test_a_clock_that_is_set_back_an_hour_does_not_repeat_a_time_that_was_used()
 class Node:
     """A node whose timer asks every five minutes, and which can probe one guest at a time."""
 
-    def __init__(self, targets: list[Planned], *, seconds: int = 130) -> None:
+    def __init__(self, targets: list[PlannedTarget], *, seconds: int = 130) -> None:
         self.targets, self.seconds = targets, seconds
         self.begun: Begun = {}
-        self.runs: list[tuple[Planned, datetime]] = []
+        self.runs: list[tuple[PlannedTarget, datetime]] = []
 
     def tick(self, now: datetime) -> datetime:
         """When it is ready again."""

@@ -28,15 +28,15 @@ from plimsoll_probes.model.histogram import BUCKETS, Histogram
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import (
     Circumstances,
-    Counted,
     Flow,
     Health,
     Measured,
     Postponed,
     ProbeResult,
+    QemuCounts,
     Subject,
 )
-from plimsoll_probes.schedule.targets import ChosenTarget, Planned
+from plimsoll_probes.schedule.targets import ChosenTarget, PlannedTarget
 from plimsoll_probes.store.history import SCHEMA_VERSION, CorruptHistory, History, readable
 from plimsoll_probes.store.tally import Promise, Sums, Tally
 from tests.unit.nobody import as_nobody
@@ -153,7 +153,7 @@ results = st.builds(
     ),
     counted=st.none()
     | st.builds(
-        Counted,
+        QemuCounts,
         seconds=_numbers,
         read_operations=_counts,
         write_operations=_counts,
@@ -698,9 +698,9 @@ def test_a_sum_that_cannot_be_read_begins_anew_and_costs_no_result(
 # --- what is chosen
 
 
-def a_target(directory: str = "/var/tmp", uuid: str = GUEST, hours: float = 6) -> Planned:
+def a_target(directory: str = "/var/tmp", uuid: str = GUEST, hours: float = 6) -> PlannedTarget:
     probing = Probing(timedelta(hours=hours), ("read", "mixed"))
-    return Planned(
+    return PlannedTarget(
         Guest(uuid=uuid, name="instance-00000001", run="1"), directory, "canaries", node="node1", probing=probing
     )
 
@@ -794,7 +794,7 @@ def test_a_history_of_0_1_0_is_read_by_the_words_of_today_and_not_touched(old: H
     at_250, first = Limits(total_iops_sec=250), runs[-1]
     read = Flow(7500, 7500 * 16384, Histogram(((300, 7000), (301, 490), (420, 10))), 90_000_000)
     assert first.measured == Measured(30.0, read, None, 8, "fio-3.33", "libaio", 0.25)
-    assert first.counted == Counted(30.0, 7508, 3, 7508 * 16384, 4096, 250.0)
+    assert first.counted == QemuCounts(30.0, 7508, 3, 7508 * 16384, 4096, 250.0)
     unwell = Health(("OSD_DOWN",), "1 osds down")
     assert first.circumstances == Circumstances(at_250, at_250, at_250, Health(()), unwell)
     assert (first.job, first.objective, first.rule) == (Job(JobName.READ), Objective(((0.99, 0.02),)), "gold guests")

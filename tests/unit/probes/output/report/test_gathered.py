@@ -15,11 +15,11 @@ from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Circumstances, ProbeResult
 from plimsoll_probes.output.report.gathered import FRACTIONS, Standing, Summary, allowed_iops, curve, gather
-from plimsoll_probes.output.report.span import Span
+from plimsoll_probes.output.report.span import ReportPeriod
 from tests.unit.results import LIMIT, MS, a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import NOON
 
-DAY = Span(NOON - timedelta(days=1), NOON)
+DAY = ReportPeriod(NOON - timedelta(days=1), NOON)
 HOUR = timedelta(hours=1)
 KEPT = a_finding()
 SHORT = a_finding(Verdict.SHORT, Why.CLUSTER_SHORT, parameter="total_iops_sec", allowed=7500.0, done=2850)

@@ -23,7 +23,7 @@ from plimsoll_probes.output.report.page import (
     WaitingTargets,
     page,
 )
-from plimsoll_probes.output.report.span import Span
+from plimsoll_probes.output.report.span import ReportPeriod
 from plimsoll_probes.schedule.late import Late
 from tests import depth
 from tests.unit.probes.output.report.test_gathered import FAILED, INCONCLUSIVE, KEPT, OVER, SHORT, SLOW, gathered, run
@@ -307,7 +307,7 @@ def test_no_line_breaks_in_a_date_an_option_or_before_a_unit() -> None:
 def test_the_timeline_begins_and_ends_when_the_report_does() -> None:
     """Columns of 8 h begin at 00:00, 08:00 and 16:00; the report at 11:00. What is before would look like a gap."""
     hour = timedelta(hours=1)
-    span = Span(NOON - timedelta(days=7) - hour, NOON - hour, 8 * hour)
+    span = ReportPeriod(NOON - timedelta(days=7) - hour, NOON - hour, 8 * hour)
     told = gather([run(3)], span, {}, {})
     text = page(told, WaitingTargets(), Reader(lambda uuid: [], lambda result: None), MADE)
     assert set(re.findall(r'<div class="strip[^"]*">\s*<svg viewBox="([^"]*)"', text)) == {"0.375 0 21 20"}
