@@ -1,12 +1,11 @@
-"""Finds variables and parameters that are lone participles, and public classes of one name:
-``python -m tests.names``, in ``script/test lint`` too.
+"""Finds names to avoid: ``python -m tests.names``, in ``script/test lint`` too.
 
-A value is a noun: ``told`` may be anything, ``status`` is one thing. A parameter that is a ``bool`` may be one
-(``paused``), and so may a field, which stands beside its owner (``last.paused``). ``desired`` is the glossary's word
-for desired limits.
+A value is a noun, no lone participle: ``told`` may be anything, ``status`` is one thing. A parameter that
+is a ``bool`` may be one (``paused``), and so may a field, which stands beside its owner (``last.paused``).
+``desired`` is the glossary's word for desired limits.
 
-Two public classes of one name meet in one traceback, or in one file of imports. A class that extends
-one of its name in a lower package (``class DiskExplain(disk.DiskExplain)``) is the same thing.
+Two public classes of one name meet in one traceback, or in one file of imports. A class that extends one of its name
+in a lower package (``class DiskExplain(disk.DiskExplain)``) is the same thing.
 """
 
 from __future__ import annotations

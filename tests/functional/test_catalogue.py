@@ -257,7 +257,12 @@ def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
         (SPECS, cloudserver.hang, "Cinder (URL/volume/v3/qos-specs): no answer within"),
         (SPECS, cloudserver.trickle, "Cinder (URL/volume/v3/qos-specs): no answer within 1 s"),
         (SPECS, cloudserver.huge, "Cinder (URL/volume/v3/qos-specs): the answer is longer than 64 MiB"),
-        (SPECS, cloudserver.redirect("http://elsewhere.example/x?y=z"), "(302, http://elsewhere.example/x)"),
+        (
+            SPECS,
+            cloudserver.redirect("http://elsewhere.example/x?y=z"),
+            "(302, http://elsewhere.example/x), and a token is not sent there;"
+            " correct the endpoint in Keystone's service catalog",
+        ),
         (SPECS, cloudserver.status(200, {"qos_specs": [{"id": "s"}]}), "QoS spec 's': name must be text"),
         (SPECS, cloudserver.status(200, {"qos_specs": {}}), "the answer has no list of qos_specs"),
         (SPECS, cloudserver.status(200, {"qos_specs": []}), "does not list the QoS spec of volume type gold, s-gold"),
@@ -289,6 +294,17 @@ def test_a_control_plane_in_trouble_changes_nothing_and_holds_nobody_up(
     assert words.replace("URL", node.cloud.url) in ran.err
     assert len(ran.err.splitlines()) == 1
     assert (node.directory / "catalogue.json").read_bytes() == before
+
+
+def test_a_service_without_an_endpoint_is_looked_for_in_the_service_catalog(node: Node) -> None:
+    with Path(str(node.settings["credentials_file"])).open("a") as file:
+        file.write("region_name = S\n")
+    ran = node.refresh("--now")
+    assert (ran.status, ran.out) == (1, "")
+    assert (
+        "has no block-storage endpoint in region S of version v3;"
+        " check its service catalog, region_name and interface\n" in ran.err
+    )
 
 
 def test_trouble_after_the_lists_keeps_what_was_answered(node: Node) -> None:
