@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.ceilings.buckets import Bucket, Shared, Sharer, Sharing, Whose, group_of, step, within
+from plimsoll_agent.ceilings.buckets import CeilingKey, Shared, Sharer, Sharing, Whose, group_of, step, within
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from tests.lab.test_throttle import Qemu
@@ -23,8 +23,8 @@ STARTS = 2
 @pytest.mark.quiet
 def test_qemu_keeps_a_group_exactly_and_split_limits_together_within_the_ceiling(tmp_path: Path) -> None:
     """The disks 0 and 1 are a group, 2 and 3 have limits of their own; of each two the second is idle at first."""
-    sent, shared = [0] * 4, dict[Bucket, Shared]()
-    bucket = Bucket(Whose.GUEST, "g", "team")
+    sent, shared = [0] * 4, dict[CeilingKey, Shared]()
+    bucket = CeilingKey(Whose.GUEST, "g", "team")
     rates: list[list[float]] = []
     have = [OWN, OWN]
 

@@ -41,7 +41,7 @@ class Whose(StrEnum):
 
 
 @frozen
-class Bucket:
+class CeilingKey:
     """A ceiling of one guest or project."""
 
     whose: Whose
@@ -99,7 +99,7 @@ class Shared:
 
 
 @frozen
-class Look:
+class LastCounters:
     """A disk's counters at the last look."""
 
     attachment: str
@@ -121,21 +121,21 @@ class Ceilings:
     """What a pass does about them."""
 
     how: Split = Split.STAY
-    shared: Mapping[Bucket, Shared] = field(default_factory=dict, hash=False)
+    shared: Mapping[CeilingKey, Shared] = field(default_factory=dict, hash=False)
     """The last split; after the pass has split them, as they are."""
-    looks: Mapping[str, Look] = field(default_factory=dict, hash=False)
+    looks: Mapping[str, LastCounters] = field(default_factory=dict, hash=False)
     """By ``Disk.key``."""
     is_split: bool = False
     """By this pass."""
-    before: Mapping[Bucket, Shared] = field(default_factory=dict, hash=False)
+    before: Mapping[CeilingKey, Shared] = field(default_factory=dict, hash=False)
     """The split before it."""
 
-    def of(self, key: str) -> tuple[Bucket, ...]:
+    def of(self, key: str) -> tuple[CeilingKey, ...]:
         """Those of which a sharer had a part."""
         last = self.before if self.is_split else self.shared
         return tuple(bucket for bucket, each in last.items() if key in each.parts)
 
-    def parts(self, bucket: Bucket, key: str, limits: Limits) -> Mapping[str, int]:
+    def parts(self, bucket: CeilingKey, key: str, limits: Limits) -> Mapping[str, int]:
         """What a sharer gets, by the ceiling's rates; nothing where its own limits count."""
         its_split = self.shared.get(bucket)
         if its_split is None:
@@ -147,8 +147,11 @@ NO_CEILINGS = Ceilings()
 
 
 def step(
-    before: Mapping[Bucket, Shared], now_shared: Mapping[Bucket, Sharing], now: datetime, unseen: Collection[str] = ()
-) -> dict[Bucket, Shared]:
+    before: Mapping[CeilingKey, Shared],
+    now_shared: Mapping[CeilingKey, Sharing],
+    now: datetime,
+    unseen: Collection[str] = (),
+) -> dict[CeilingKey, Shared]:
     """How each ceiling is split now. Guests that are ``unseen`` (by uuid) keep what they have."""
     after = {bucket: each for bucket, each in before.items() if bucket not in now_shared and _has_any(each, unseen)}
     for bucket, sharing in now_shared.items():

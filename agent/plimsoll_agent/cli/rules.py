@@ -59,7 +59,7 @@ class RulesCheck(LocalCommand):
             self.app.stdout.write(f"{text_of(data, parsed_args.format)}\n")
         else:
             for remark in result.remarks:
-                if remark.severity is not Severity.NOTE or self.wants_exact(parsed_args):
+                if remark.severity is not FaultSeverity.NOTE or self.wants_exact(parsed_args):
                     self.app.stdout.write(f"{_words(origin, remark)}\n")
             if result.rules is not None:
                 self.app.stdout.write(f"{origin}: {_sum(result, result.rules)}\n")

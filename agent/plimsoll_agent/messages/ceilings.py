@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll_agent.ceilings.buckets import Bucket, Shared, Whose
+from plimsoll_agent.ceilings.buckets import CeilingKey, Shared, Whose
 from plimsoll_agent.credits.ledger import account_key
 from plimsoll_agent.messages.limits import rate_words
 from plimsoll_agent.model.disk import Disk
@@ -47,7 +47,9 @@ def data(outcome: Outcome, situation: Situation) -> list[dict[str, object]]:
     ]
 
 
-def _each(outcome: Outcome, situation: Situation) -> Iterator[tuple[Bucket, Limits, Shared | None, dict[str, int]]]:
+def _each(
+    outcome: Outcome, situation: Situation
+) -> Iterator[tuple[CeilingKey, Limits, Shared | None, dict[str, int]]]:
     """The part is empty for a disk that shares it with no other, or has limits that stay as they are."""
     own = own_of(outcome)
     for bucket, rule in buckets_of(outcome.disk, situation):
@@ -58,7 +60,7 @@ def _each(outcome: Outcome, situation: Situation) -> Iterator[tuple[Bucket, Limi
         yield bucket, getattr(rule, bucket.whose.word), its_split, part
 
 
-def _owner(bucket: Bucket, disk: Disk) -> str:
+def _owner(bucket: CeilingKey, disk: Disk) -> str:
     guest = disk.guest
     name = guest.name if bucket.whose is Whose.GUEST else guest.project_name or bucket.owner
     return f"{bucket.whose.value} {printable(name)}"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from plimsoll_agent.catalogue.orders import RegionApproval
-from plimsoll_agent.catalogue.stages import Finding
+from plimsoll_agent.catalogue.stages import ConditionFinding
 from plimsoll_agent.ceilings.buckets import Whose
 from plimsoll_agent.model.limits import BASES, PARAMETERS, Limits, Parameter
 from plimsoll_agent.model.usage import Rates

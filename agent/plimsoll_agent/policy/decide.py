@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.catalogue.orders import Of, Orders, Withdrawal
-from plimsoll_agent.ceilings.buckets import NO_CEILINGS, Bucket, Ceilings, Whose, group_of
+from plimsoll_agent.ceilings.buckets import NO_CEILINGS, CeilingKey, Ceilings, Whose, group_of
 from plimsoll_agent.congestion.following import Following
 from plimsoll_agent.congestion.published import Factors
 from plimsoll_agent.credits import ledger
@@ -342,9 +342,9 @@ def _shared(answer: Desired | Unmanaged | Unknown, ceiling: Limits, group: str, 
     return _bounded(desired, replace(alone, group_name=group), whose.word, rule)
 
 
-def buckets_of(disk: Disk, situation: Situation) -> list[tuple[Bucket, Rule]]:
+def buckets_of(disk: Disk, situation: Situation) -> list[tuple[CeilingKey, Rule]]:
     """The ceilings that it shares, each of the first rule that matches and has one."""
-    pairs: list[tuple[Bucket, Rule]] = []
+    pairs: list[tuple[CeilingKey, Rule]] = []
     for whose in Whose if situation.rules.share_ceilings else ():
         owner = _owner(disk, whose)
         for rule in situation.rules.rules if owner is not None else ():
@@ -352,7 +352,7 @@ def buckets_of(disk: Disk, situation: Situation) -> list[tuple[Bucket, Rule]]:
                 continue
             no_opinion = no_opinion_of(rule, disk, situation)
             if no_opinion is None and owner is not None:
-                pairs.append((Bucket(whose, owner, rule.name), rule))
+                pairs.append((CeilingKey(whose, owner, rule.name), rule))
             if not isinstance(no_opinion, NoOpinion):
                 break
     return pairs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from plimsoll_agent.ceilings.buckets import Bucket
+from plimsoll_agent.ceilings.buckets import CeilingKey
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
@@ -29,7 +29,7 @@ class Reduction:
     x: float
     cluster: str
     device_class: str
-    ceilings: tuple[Bucket, ...] = ()
+    ceilings: tuple[CeilingKey, ...] = ()
     """Those of a guest or project that leave it less, or did."""
     ends: bool = False
     """It is none any more."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 
-from plimsoll_agent.ceilings.buckets import Bucket, within
+from plimsoll_agent.ceilings.buckets import CeilingKey, within
 from plimsoll_agent.congestion.reduction import is_reduction, written
 from plimsoll_agent.credits.ledger import account_key
 from plimsoll_agent.model.direction import Direction, direction, most_permissive
@@ -115,7 +115,7 @@ class _Aim:
     limits: Limits
     x: float = 1.0
     """The factor of congestion in that,"""
-    ceilings: tuple[Bucket, ...] = ()
+    ceilings: tuple[CeilingKey, ...] = ()
     """and the ceilings."""
 
     @property
@@ -184,7 +184,7 @@ def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> 
     x = situation.following.x(disk.cluster, disk.pool) if congested else 1.0
     less = _under_congestion(disk, limits, x, situation) if x < 1 else limits
     x = x if less != limits else 1.0
-    ceilings: list[Bucket] = []
+    ceilings: list[CeilingKey] = []
     for bucket, _ in buckets_of(disk, situation) if situation.ceilings.shared else ():
         before, less = less, within(less, situation.ceilings.parts(bucket, account_key(disk.key, limits), limits))
         if less != before:

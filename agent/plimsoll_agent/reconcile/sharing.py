@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from plimsoll_agent.ceilings.buckets import (
     PERIOD,
-    Bucket,
+    CeilingKey,
     Ceilings,
-    Look,
+    LastCounters,
     Sharer,
     Sharing,
     Split,
@@ -46,8 +46,8 @@ def split_now(
     ceilings = situation.ceilings
     by_need = ceilings.how is Split.BY_NEED
     unseen = {*unreachable, *(o.disk.guest.uuid for o in outcomes if not isinstance(o.disk.in_force, Limits))}
-    members: dict[Bucket, list[_Member]] = {}
-    limits: dict[Bucket, Limits] = {}
+    members: dict[CeilingKey, list[_Member]] = {}
+    limits: dict[CeilingKey, Limits] = {}
     for outcome in outcomes:
         buckets = [] if outcome.disk.guest.uuid in unseen else buckets_of(outcome.disk, situation)
         for bucket, rule in buckets:
@@ -61,7 +61,9 @@ def split_now(
     splits = step({b: each for b, each in ceilings.shared.items() if b not in stay}, now, situation.now, unseen)
     splits |= {bucket: ceilings.shared[bucket] for bucket in stay if bucket in ceilings.shared}
     disks = {each.outcome.disk for its in members.values() for each in its}
-    looks = {d.key: Look(d.attachment, readings[d.key]) for d in disks if d.key in readings} if by_need else {}
+    looks = (
+        {d.key: LastCounters(d.attachment, readings[d.key]) for d in disks if d.key in readings} if by_need else {}
+    )
     return replace(ceilings, shared=splits, before=ceilings.shared, looks=looks, is_split=True)
 
 
@@ -135,7 +137,7 @@ def _used(members: Sequence[_Member], rate: str) -> float | None:
     return sum(each.of(rate) for each in own) if len(own) == len(members) else None
 
 
-def _rates(disk: Disk, looks: Mapping[str, Look], readings: Mapping[str, Reading]) -> Rates | None:
+def _rates(disk: Disk, looks: Mapping[str, LastCounters], readings: Mapping[str, Reading]) -> Rates | None:
     """None is unknown."""
     look, reading = looks.get(disk.key), readings.get(disk.key)
     if look is None or reading is None or look.attachment != disk.attachment:

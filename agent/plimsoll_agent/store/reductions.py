@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from plimsoll_agent.ceilings.buckets import Bucket
+from plimsoll_agent.ceilings.buckets import CeilingKey
 from plimsoll_agent.model.disk import Disk, DiskName
 from plimsoll_agent.model.entries import Event, Happening, RecordedEvent
 from plimsoll_agent.model.limits import Limits
@@ -39,7 +39,7 @@ class Intended:
     device_class: str
     failed: bool = False
     """It had no effect, and these limits stayed."""
-    ceilings: tuple[Bucket, ...] = ()
+    ceilings: tuple[CeilingKey, ...] = ()
 
     @property
     def reason(self) -> Reason:
@@ -136,5 +136,5 @@ def _intended(event: RecordedEvent) -> Iterator[Intended]:
             cluster=text(facts["cluster"]),
             device_class=text(facts["class"]),
             failed=facts.get("failed") is True,
-            ceilings=tuple(value_of(Bucket, each) for each in facts.get("ceilings") or ()),
+            ceilings=tuple(value_of(CeilingKey, each) for each in facts.get("ceilings") or ()),
         )

@@ -16,7 +16,7 @@ from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.attachments import Attachments
 from plimsoll_agent.catalogue.model import CatalogueError, orders_data, read_orders
 from plimsoll_agent.catalogue.signed_file import SignedOrders
-from plimsoll_agent.ceilings.buckets import Bucket, Look, Shared
+from plimsoll_agent.ceilings.buckets import CeilingKey, LastCounters, Shared
 from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.credits.ledger import Account
 from plimsoll_agent.errors import PlimsollError
@@ -38,7 +38,7 @@ _MEMORIES: Cached[Memory | None] = Cached()
 _LINES: dict[Path, memory_file.Lines] = {}
 _ATTACHMENTS: Cached[Attachments | None] = Cached()
 _ACCOUNTS: Cached[Mapping[str, Account] | None] = Cached()
-_CEILINGS: Cached[tuple[Mapping[Bucket, Shared], Mapping[str, Look]] | None] = Cached()
+_CEILINGS: Cached[tuple[Mapping[CeilingKey, Shared], Mapping[str, LastCounters]] | None] = Cached()
 _FACTORS: Cached[Pools | None] = Cached()
 _ORDERS: Cached[SignedOrders | None] = Cached()
 
@@ -580,18 +580,18 @@ class State:
         stamp = files.save(self.factors, factors_file.encoded(pools), StateError)
         _FACTORS.put(self.factors, stamp, pools)
 
-    def load_ceilings(self) -> tuple[Mapping[Bucket, Shared], Mapping[str, Look]]:
+    def load_ceilings(self) -> tuple[Mapping[CeilingKey, Shared], Mapping[str, LastCounters]]:
         """How ceilings are split, and the counters of their disks; empty if there is no file.
 
         Raises ``CorruptState``, ``StateError``.
         """
 
-        def load() -> tuple[Mapping[Bucket, Shared], Mapping[str, Look]] | None:
+        def load() -> tuple[Mapping[CeilingKey, Shared], Mapping[str, LastCounters]] | None:
             return _load(self.ceilings, CEILINGS, {}, lambda data: ceilings_file.decoded(data, self.boot))
 
         return _CEILINGS.get(self.ceilings, load, self.boot) or ({}, {})
 
-    def save_ceilings(self, splits: Mapping[Bucket, Shared], looks: Mapping[str, Look]) -> None:
+    def save_ceilings(self, splits: Mapping[CeilingKey, Shared], looks: Mapping[str, LastCounters]) -> None:
         """Raises ``StateError``."""
         stamp = files.save(self.ceilings, ceilings_file.encoded(splits, looks, self.boot), StateError)
         _CEILINGS.put(self.ceilings, stamp, (splits, looks), self.boot)

@@ -26,7 +26,7 @@ from plimsoll_probes.output.messages import iops_words, latency_words
 if TYPE_CHECKING:
     from plimsoll_insight.hist.flows import LogExtent
     from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
-    from plimsoll_insight.hist.study import IntervalRow, Part, Rows, Study, Usual, Whole
+    from plimsoll_insight.hist.study import IntervalRow, Rows, Study, StudyPart, Usual, Whole
     from plimsoll_insight.hist.timeline import Timeline
 
 _PERCENTILES = "50,95,99,99.9"

@@ -46,7 +46,7 @@ class Top(top.Top):
         # As much as all else of the start, and few ask for it.
         from plimsoll_monitoring.cli.base import chosen, prometheus_of
         from plimsoll_monitoring.region import past_use
-        from plimsoll_monitoring.region.answers import Line
+        from plimsoll_monitoring.region.answers import TimeSeries
 
         source = chosen(settings.prometheus, parsed_args.prometheus)
         prometheus_of(source)  # what is wrong with it is told at the start
@@ -54,7 +54,7 @@ class Top(top.Top):
         def passes(disks: Sequence[Disk], until: datetime) -> Sequence[PastPass]:
             prometheus = prometheus_of(source)
 
-            def over(promql: str, end: float, window: int, step: int) -> Sequence[Line]:
+            def over(promql: str, end: float, window: int, step: int) -> Sequence[TimeSeries]:
                 prometheus.renew()
                 prometheus.as_of(end)
                 return prometheus.over(promql, window, step)

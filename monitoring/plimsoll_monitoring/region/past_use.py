@@ -16,7 +16,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.usage_history import PastDisk, PastPass
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_monitoring.promql import any_of, braces, each
-from plimsoll_monitoring.region.answers import Line, NodeKey, key_of, label
+from plimsoll_monitoring.region.answers import NodeKey, TimeSeries, key_of, label
 
 STEPS = ((600, 30), (3600, 18), (4 * 3600, 36))
 """Seconds of a step, and how many of them: five hours, then most of a day, then six days."""
@@ -24,7 +24,7 @@ STALE = 3600
 """Seconds after which what a pass observed counts no more."""
 _AT_ONCE = 200
 """So many guests are in one query."""
-Over = Callable[[str, float, int, int], Sequence[Line]]
+Over = Callable[[str, float, int, int], Sequence[TimeSeries]]
 """The values of a query up to a time (seconds since 1970), of so many seconds, one each step. Raises
 ``PlimsollError``."""
 
@@ -127,18 +127,18 @@ class _Answers:
                     values[_at(line, at)][label(line, name)] = value
         return values
 
-    def _lines(self, of_step: str, metric: str, *by: str) -> Sequence[Line]:
+    def _lines(self, of_step: str, metric: str, *by: str) -> Sequence[TimeSeries]:
         over_time = f"{of_step}_over_time({metric}{self._of_guests}[{self._step}s])"
         return self._ask(each(over_time, "", *filter(None, by)))
 
-    def _ask(self, promql: str) -> Sequence[Line]:
+    def _ask(self, promql: str) -> Sequence[TimeSeries]:
         return self._over(promql, self._end, self._step * self._number, self._step)
 
 
 _DISK = ("uuid", "target_device")
 
 
-def _at(line: Line, time: float) -> _At:
+def _at(line: TimeSeries, time: float) -> _At:
     return _At(key_of(line), label(line, "uuid"), label(line, "target_device"), time)
 
 

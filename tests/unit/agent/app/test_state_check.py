@@ -18,7 +18,7 @@ from plimsoll_agent.app.fetched import region_orders
 from plimsoll_agent.app.state_check import CheckedFile, FileCondition, check, readable
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
-from plimsoll_agent.ceilings.buckets import Bucket, Look, Shared, Whose
+from plimsoll_agent.ceilings.buckets import CeilingKey, LastCounters, Shared, Whose
 from plimsoll_agent.congestion.following import Followed
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.credits.ledger import Account
@@ -70,7 +70,7 @@ SHARED = Shared(
     parts={"a": {"total_iops_sec": 250}},
     moves=(NOON,),
 )
-LOOK = Look("a1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))
+LOOK = LastCounters("a1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))
 DATABASES = ("record.sqlite", "probes.sqlite", "probes-latest.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
 PASSING = (
@@ -114,7 +114,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clock.save(state.clock, clock.TrustedTime(NOON, "a boot", 7.5))
     state.save_accounts({"a": Account(at=1.5)})
     state.save_factors({(FSID, "volumes"): FOLLOWED})
-    state.save_ceilings({Bucket(Whose.GUEST, uuid_of(1), "small"): SHARED}, {uuid_of(1): LOOK})
+    state.save_ceilings({CeilingKey(Whose.GUEST, uuid_of(1), "small"): SHARED}, {uuid_of(1): LOOK})
     pass_summary_file.save(state, a_varied_pass())
     usage_history.append(state, a_varied_pass())
     state.usage_before.touch()

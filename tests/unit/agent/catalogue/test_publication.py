@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionPause, Withdrawal
-from plimsoll_agent.catalogue.publication import States, Step, advanced, other_of, with_returns
+from plimsoll_agent.catalogue.publication import PublicationStep, States, advanced, other_of, with_returns
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.catalogue.stages import ALWAYS, ConditionFinding, StageCheck, Stages
 from plimsoll_agent.util.frozen import replace
@@ -111,7 +111,7 @@ def test_a_condition_that_nothing_was_said_about_stops_the_next_stage(condition:
 def test_an_approval_without_stages_has_nothing_to_advance() -> None:
     orders = Orders(staged=(replace(APPROVAL, stages=None),))
     for last in (orders, at(0)):
-        assert advanced(orders, last, AFTER.digest, good, NOON + WAIT) == Step(orders=orders)
+        assert advanced(orders, last, AFTER.digest, good, NOON + WAIT) == PublicationStep(orders=orders)
 
 
 def test_two_that_are_stopped_are_both_told() -> None:

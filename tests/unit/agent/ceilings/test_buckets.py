@@ -11,8 +11,8 @@ import pytest
 from plimsoll_agent.ceilings.buckets import (
     MOST_MOVES,
     WITHIN,
-    Bucket,
-    Look,
+    CeilingKey,
+    LastCounters,
     Shared,
     Sharer,
     Sharing,
@@ -34,7 +34,7 @@ from tests.depth import count
 from tests.unit.values import NOON
 
 IOPS, BYTES = "total_iops_sec", "total_bytes_sec"
-TEAM = Bucket(Whose.PROJECT, "p", "team")
+TEAM = CeilingKey(Whose.PROJECT, "p", "team")
 CHOICES = [
     Limits(total_iops_sec=1000),
     Limits(total_iops_sec=400, total_iops_sec_max=900, total_bytes_sec=2**24),
@@ -77,7 +77,7 @@ def test_what_is_written_is_within_the_ceiling_a_reduction_and_never_below_the_f
         ceiling = Limits(total_iops_sec=rng.choice([20, 900, 2500]), total_bytes_sec=rng.choice([2**20, 2**24, 0]))
         limits = [rng.choice(CHOICES) for _ in range(rng.randint(1, 5))]
         kept = tuple(rng.choice(CHOICES) for _ in range(rng.choice([0, 0, 1])))
-        before: dict[Bucket, Shared] = {}
+        before: dict[CeilingKey, Shared] = {}
         for period in range(30):
             now = NOON + period * timedelta(seconds=30)
             unseen = {f"guest{n}" for n in range(len(limits)) if rng.random() < 0.05 and period}
@@ -107,7 +107,7 @@ def test_what_is_written_is_within_the_ceiling_a_reduction_and_never_below_the_f
 
 
 def test_a_ceiling_is_split_twenty_times_an_hour_and_by_need_again_after_it() -> None:
-    ceiling, limits, before = Limits(total_iops_sec=1500), Limits(total_iops_sec=1000), dict[Bucket, Shared]()
+    ceiling, limits, before = Limits(total_iops_sec=1500), Limits(total_iops_sec=1000), dict[CeilingKey, Shared]()
     moves = []
     for period in range(130):
         now = NOON + period * timedelta(seconds=30)
@@ -124,7 +124,7 @@ def test_the_file_has_all_of_it_and_after_a_reboot_no_counters() -> None:
     limits = Limits(total_iops_sec=1000)
     its = sharing(limits, limits, ceiling=Limits(total_iops_sec=1500))
     splits = step(step({}, {TEAM: its}, NOON), {TEAM: replace(its, used={IOPS: 7.5})}, NOON)
-    looks = {"guest0/disk": Look("3:1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))}
+    looks = {"guest0/disk": LastCounters("3:1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))}
     data = json.loads(ceilings_file.encoded(splits, looks, "boot"))
     assert ceilings_file.decoded(data, "boot") == (splits, looks)
     assert ceilings_file.decoded(data, "another") == (splits, {})

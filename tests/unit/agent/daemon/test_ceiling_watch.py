@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.ceilings.buckets import PERIOD, Bucket, Shared, Whose
+from plimsoll_agent.ceilings.buckets import PERIOD, CeilingKey, Shared, Whose
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.ceiling_watch import CeilingWatch
@@ -26,7 +26,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def share(settings: Settings, **parts: dict[str, int]) -> None:
     its_split = Shared(ceiling=CEILING, disks=2, allowed={}, used={}, parts=parts)
-    State(settings.state_dir).save_ceilings({Bucket(Whose.PROJECT, "p", "team"): its_split}, {})
+    State(settings.state_dir).save_ceilings({CeilingKey(Whose.PROJECT, "p", "team"): its_split}, {})
 
 
 def test_a_pass_is_due_each_period_while_disks_share(settings: Settings) -> None:
