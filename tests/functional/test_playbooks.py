@@ -541,7 +541,7 @@ def test_limits_are_restored_before_no_pass_does_so_any_more(
     assert decided[node]["restores"] is restores
 
 
-def test_containers_fetch_and_publish_congestion_with_the_key_for_that_and_passes_check_what_came(
+def test_containers_have_the_keys_of_what_they_fetch_and_publish_and_passes_those_to_check_what_came(
     collections: Path, tmp_path: Path
 ) -> None:
     """The words are those of the units of packages; the key that signs is in no other container."""
@@ -552,12 +552,13 @@ def test_containers_fetch_and_publish_congestion_with_the_key_for_that_and_passe
     )
     files.mkdir()
     ansible.home.mkdir()
-    for name in ("plimsoll.conf", "rules.yaml", "ceph.conf", "congestion.pub", "congestion.key"):
+    for name in ("plimsoll.conf", "rules.yaml", "ceph.conf", "congestion.pub", "congestion.key", "region.pub"):
         (files / name).write_text("")
     variables = yaml.safe_load((role / "defaults/main.yml").read_text(encoding="utf-8"))
     variables |= {"ansible_python_interpreter": sys.executable}
     variables |= {"plimsoll_kolla_files": str(files), "plimsoll_kolla_image": "x", "plimsoll_kolla_engine": "podman"}
-    variables |= {"plimsoll_kolla_congestion_fetch": True, "plimsoll_kolla_congestion_publish": True}
+    enabled = ("catalogue", "probes", "congestion_fetch", "congestion_publish")
+    variables |= {f"plimsoll_kolla_{name}": True for name in enabled}
     task = {
         "ansible.builtin.template": {
             "src": str(role / "templates/config.json.j2"),
@@ -574,7 +575,9 @@ def test_containers_fetch_and_publish_congestion_with_the_key_for_that_and_passe
     paths = {
         name: {Path(each["source"]).name: each["perm"] for each in its["config_files"]} for name, its in read.items()
     }
-    assert {name for name, its in paths.items() if "congestion.pub" in its} == {"plimsoll", FETCH.partition(".")[0]}
+    passes = {"plimsoll", "plimsoll-probe"}
+    assert {name for name, its in paths.items() if "congestion.pub" in its} == passes | {FETCH.partition(".")[0]}
+    assert {name for name, its in paths.items() if "region.pub" in its} == passes | {"plimsoll-catalogue"}
     assert {name: its["congestion.key"] for name, its in paths.items() if "congestion.key" in its} == {
         PUBLISH.partition(".")[0]: "0600"
     }
