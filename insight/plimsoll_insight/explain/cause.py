@@ -10,12 +10,12 @@ for the stall, requests follow one another and take less than usual). They did n
 than that time, but for those that took half of it and longer than their reading is long. If none ends, or hardly any
 yet while a check is raised still, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than
 a tenth of the requests of the interval before, for as long as a check may be late, is as none, where requests waited.
-Without a check they waited too, if the next ones show it and took three times as long as usual, be it under 10 ms,
-and not by the limit, and the disk was without requests only this once, but for pauses by a person and intervals
-without a reading. Without a latency, without what is usual, or with fewer than 10 requests in five minutes, of which
-one may have been the first in hours, an interval is unknown, unless the disk was at limit. One without requests in a
-healthy cluster is not slow. What is usual for a type of fewer than five disks, or three on a node, is unknown if it
-is 0.1 s or more.
+Without a check they waited too, if the next ones show it and took three times as long as usual (twice, where checks
+are unknown), be it under 10 ms, and not by the limit, and the disk was without requests only this once, but for
+pauses by a person and intervals without a reading. Without a latency, without what is usual, or with fewer than 10
+requests in five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was
+at limit. One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or
+three on a node, is unknown if it is 0.1 s or more.
 
 The node may be cut off from a healthy cluster: the last intervals are unknown if no guest on it had a request in
 them, while this disk and three or more others had some just before, and the whole node was never without any before.
@@ -264,8 +264,8 @@ def _few(interval: PassInterval) -> bool:
     return interval.operations is not None and interval.operations < LEAST_RATE
 
 
-def _slow(latency: float | None, usual: float | None, floor: float = FLOOR) -> bool:
-    return latency is not None and usual is not None and latency >= max(FACTOR * usual, floor)
+def _slow(latency: float | None, usual: float | None, floor: float = FLOOR, factor: float = FACTOR) -> bool:
+    return latency is not None and usual is not None and latency >= max(factor * usual, floor)
 
 
 class _Run(Enum):
@@ -411,10 +411,10 @@ class _Around:
                 intervals.append(each)
         yield from reversed(intervals)
 
-    def _slow_by_others(self, one: PassInterval | None, floor: float = FLOOR) -> bool:
+    def _slow_by_others(self, one: PassInterval | None, floor: float = FLOOR, factor: float = FACTOR) -> bool:
         """Its requests took long, and not by its limit."""
         at_limit = one is not None and one.share is not None and one.share >= AT_LIMIT_RATIO
-        return one is not None and not at_limit and not _few(one) and _slow(one.latency, self._usual, floor)
+        return one is not None and not at_limit and not _few(one) and _slow(one.latency, self._usual, floor, factor)
 
     def _without_reading(
         self, before: PassInterval | None, run: Sequence[PassInterval], after: PassInterval | None, late: float
@@ -448,7 +448,9 @@ class _Around:
             has_waits = self._has_waits(before, run, following, late)
         default: bool | None = False if had_requests else None
         """Of an interval with a check: whether it was slow, where nothing can have waited from before."""
-        if never_rests and not with_checks and before and before.operations and self._slow_by_others(after, 0.0):
+        factor = WAITED if all(each.raised is None for each in run) else FACTOR
+        was_busy = never_rests and not with_checks and before and before.operations
+        if was_busy and before and self._slow_by_others(after, 0.0, factor):
             has_waits = self._has_waits(before, run, following, late)
         for each in run:
             if has_waits and not with_checks:

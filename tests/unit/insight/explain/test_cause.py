@@ -374,6 +374,10 @@ CASES = {
     ),
     # 7.8 ms more than usual, 1,200 times: 9 s of 6.
     "still: quick requests do not hide that others waited": stands_still(None, slow(300, 0.0098), 0.002),
+    # As in the lab where the network of an OSD was cut for six seconds.
+    "still: twice as long as usual, where health is unknown": stands_still(None, slow(330, 0.0071), 0.0027),
+    "still: twice as long as usual, and the cluster is well": stands_still((), slow(330, 0.0071), 0.0027),
+    "still: less than twice, where health is unknown": stands_still(None, slow(330, 0.0053), 0.0027),
     **{
         f"rest: {name}": daemon(rest + 50 * [CALM])
         for name, rest in {
