@@ -249,6 +249,20 @@ def test_a_project_alone_has_only_its_disks_and_its_own_status(replay: Run) -> N
     assert [row["disks"] for row in json.loads(ran.out)] == [1]
 
 
+def test_with_ceilings_that_disks_share_no_one_can_tell_that_none_is_worse_off(
+    plimsoll: Run, prometheus: Served, tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    asking = ("--from-prometheus", prometheus.url, "--since", "119m", "--project", OTHER)
+    statuses = []
+    for more in ("", ", project_ceiling: {total_iops_sec: 30000}"):
+        rule = f"match: {{project: '{OTHER}'}}, limits: {{total_iops_sec: 20000}}, override: true{more}"
+        rules.write_text(f"rules: [{{name: few, {rule}}}]\n")
+        ran = plimsoll("simulate", *asking, "--rules", str(rules))
+        statuses.append((ran.status, "Not judged: ceilings of guests and projects" in ran.out))
+    assert statuses == [(0, False), (5, True)]
+
+
 def test_rules_without_qos_specs_tell_only_what_needs_none(plimsoll: Run, prometheus: Served, tmp_path: Path) -> None:
     rules = tmp_path / "rules.yaml"
     rules.write_text(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plimsoll_agent.errors import ConfigError, PlimsollError, UsageError
+from plimsoll_agent.errors import CannotTell, ConfigError, PlimsollError, UsageError
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.rules import loader
@@ -102,7 +102,7 @@ class Replaying(RegionCommand, Listing):
         self.closing = (messages.sum_line(fates), *self._lines)
         if parsed_args.formatter != "table":
             self.app.stderr.writelines(f"{line}\n" for line in self.closing)
-        self.status = self.status or _status(fates)
+        self.status = self.status or _status(fates) or (CannotTell.exit_status if self._ceilings else 0)
         columns = _columns(by, several=several)
         if by is ReplayBy.DISK:
             changing = [fate for fate in worst_first(fates) if fate.verdict is not ReplayVerdict.UNTOUCHED]
@@ -156,7 +156,14 @@ class Replaying(RegionCommand, Listing):
             )
         self.warn(prometheus)
         self.partly(nodes.aggregates, several=len({node.key[0] for node in nodes.nodes}) > 1)
-        lines = [*messages.unknown_lines(fates), messages.known_line(fates), messages.bound_line(extent.pass_seconds)]
+        self._ceilings = rules.share_ceilings
+        ceilings = messages.CEILINGS_LINE if self._ceilings else None
+        lines = [
+            *messages.unknown_lines(fates),
+            messages.known_line(fates),
+            messages.bound_line(extent.pass_seconds),
+            ceilings,
+        ]
         self._lines = tuple(line for line in lines if line)
         self._period = f"{minute(period.since)} to {minute(period.until)}"
         self._what = " and ".join(str(path) for path in (parsed_args.rules, parsed_args.qos) if path)

@@ -47,6 +47,12 @@ def unknown_lines(fates: Sequence[Fate]) -> Iterator[str]:
         yield f"Unknown of {plural(number, 'disk')}: {REASONS[why]}."
 
 
+CEILINGS_LINE = (
+    "Not judged: ceilings of guests and projects, which these rules have. Each disk counts with its own limits alone,"
+    " and may get less where disks share a ceiling."
+)
+
+
 def bound_line(pass_seconds: float) -> str:
     return (
         f"Averages are over up to {pass_seconds:.0f} s: a shorter burst is unseen, and BURST is the longest"

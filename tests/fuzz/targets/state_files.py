@@ -8,11 +8,13 @@ from pathlib import Path
 
 from plimsoll_agent.catalogue import attachments
 from plimsoll_agent.catalogue.orders_file import RegionState
+from plimsoll_agent.ceilings.buckets import step
 from plimsoll_agent.congestion.following import follow
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.monitor import pass_metrics, pass_summary_file, prometheus_text
-from plimsoll_agent.store import clock, factors_file
+from plimsoll_agent.store import ceilings_file, clock, factors_file
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State
 from plimsoll_insight.load import latency
@@ -36,6 +38,16 @@ def _factors(state: State) -> None:
         assert factors_file.decoded(json.loads(factors_file.encoded(pools))) == pools
 
 
+def _ceilings(state: State) -> None:
+    """Likewise, where no disk shares them any more, and where their guests are not seen."""
+    splits, looks = state.load_ceilings()
+    guests = {guest_of(key) for each in splits.values() for key in each.parts}
+    assert step(splits, {}, NOON) == {}
+    assert step(splits, {}, NOON, guests).items() <= splits.items()
+    data = json.loads(ceilings_file.encoded(splits, looks, state.boot))
+    assert ceilings_file.decoded(data, state.boot) == (splits, looks)
+
+
 def target(data: bytes) -> None:
     directory = scratch.directory()
     state, region = State(directory), RegionState(directory / "region.json")
@@ -46,6 +58,7 @@ def target(data: bytes) -> None:
         (state.consoles, lambda: consoles_file.load(state)),
         (state.histograms, lambda: latency.load(state)),
         (state.factors, lambda: _factors(state)),
+        (state.ceilings, lambda: _ceilings(state)),
         (state.clock, lambda: clock.load(state.clock)),
         (directory / "refresh.json", lambda: RefreshDir(directory).load_notes().pausing(NOON)),
         (region.orders_file, region.orders),
