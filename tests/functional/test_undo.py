@@ -170,7 +170,7 @@ def test_a_file_of_a_newer_plimsoll_is_1_and_named(
     checked = plimsoll("state", "check")
     assert checked.status == 1
     (line,) = (line for line in checked.out.splitlines() if "memory.json" in line)
-    assert line.split()[1:5] == ["77", "3", "6", "newer"]
+    assert line.split()[1:5] == ["77", "3", "7", "newer"]
 
 
 def test_another_directory_may_be_looked_at(plimsoll: Plimsoll, tmp_path: Path) -> None:
