@@ -19,7 +19,7 @@ from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.util.decoding import Amount, Count, Moment
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 MOST_MOVES = 20
 WITHIN = timedelta(hours=1)
@@ -93,7 +93,7 @@ class Shared:
     """What the limits of all these disks allow together."""
     used: Mapping[str, Amount | None]
     parts: Mapping[str, Mapping[str, Count]] = field(default_factory=dict, hash=False)
-    """Of those who must share. Empty where what their limits allow together is within the ceiling."""
+    """Of each who shares it. A part is empty where what the limits allow together is within the ceiling."""
     moves: tuple[Moment, ...] = ()
     """When it was split again in the last hour."""
 
@@ -133,7 +133,7 @@ class Ceilings:
     def of(self, key: str) -> tuple[CeilingKey, ...]:
         """Those of which a sharer had a part."""
         last = self.before if self.is_split else self.shared
-        return tuple(bucket for bucket, each in last.items() if key in each.parts)
+        return tuple(bucket for bucket, each in last.items() if each.parts.get(key))
 
     def parts(self, bucket: CeilingKey, key: str, limits: Limits) -> Mapping[str, int]:
         """What a sharer gets, by the ceiling's rates; nothing where its own limits count."""
@@ -204,18 +204,30 @@ def part_of(its_split: Shared, key: str, limits: Limits) -> Mapping[str, int]:
     return new
 
 
+def joined(its_split: Shared, key: str, limits: Limits) -> Shared:
+    """The split, with the part of one that may be new, beside all those that stay as they are."""
+    if key in its_split.parts:
+        return its_split
+    part = part_of(its_split, key, limits)
+    totals = {
+        rate: total + (part.get(rate) or most(limits, rate, burst=True) or 0)
+        for rate, total in its_split.allowed.items()
+    }
+    return replace(its_split, disks=its_split.disks + 1, allowed=totals, parts={**its_split.parts, key: part})
+
+
 def _split_again(before: Shared | None, sharing: Sharing, now: datetime, unseen: Collection[str]) -> Shared:
     absent = {} if before is None else {key: its for key, its in before.parts.items() if guest_of(key) in unseen}
     moves = () if before is None else tuple(min(at, now) for at in before.moves if now - at < WITHIN)
     scarce = [rate for rate in sharing.ceiling.rates() if _is_scarce(sharing, rate, absent)]
     last = {} if before is None else {key: its for key, its in before.parts.items() if key not in absent}
-    parts: Parts = {}
+    parts: Parts = {each.key: {} for each in sharing.sharers}
     if scarce:
         equally = len(moves) >= MOST_MOVES - 1
         parts = _parts(sharing, scarce, absent, equally=equally)
         if not equally and _holds(last, parts, sharing, scarce, absent) and not _is_worth(last, parts, sharing):
             parts = last
-        elif last and parts != last:
+        elif any(last.values()) and parts != last:
             moves = (*moves, now)
     return Shared(
         ceiling=sharing.ceiling,

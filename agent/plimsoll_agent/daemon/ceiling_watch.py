@@ -34,4 +34,4 @@ def _is_split(settings: Settings) -> bool:
         splits, _ = state_of(settings).load_ceilings()
     except StateError:  # each pass says so
         return False
-    return any(each.parts for each in splits.values())
+    return any(part for each in splits.values() for part in each.parts.values())

@@ -10,10 +10,12 @@ from plimsoll_agent.ceilings.buckets import (
     CeilingKey,
     Ceilings,
     LastCounters,
+    Shared,
     Sharer,
     Sharing,
     Split,
     bounding,
+    joined,
     step,
 )
 from plimsoll_agent.credits.ledger import account_key
@@ -41,7 +43,8 @@ def split_now(
 ) -> Ceilings:
     """The ceilings after a pass over the node has split them; ``unreachable`` are uuids of guests.
 
-    A ceiling with a disk that the brake stops stays as it was split, or is not split yet: it may be the mistake.
+    A ceiling with a disk that the brake stops stays as it was split, or is not split yet: it may be the mistake. Who
+    is new gets what is left of it.
     """
     ceilings = situation.ceilings
     by_need = ceilings.how is Split.BY_NEED
@@ -59,7 +62,7 @@ def split_now(
     sizes = Counter(map(_sharer_key, outcomes))
     now = {bucket: _sharing(limits[bucket], its, sizes) for bucket, its in members.items() if bucket not in stay}
     splits = step({b: each for b, each in ceilings.shared.items() if b not in stay}, now, situation.now, unseen)
-    splits |= {bucket: ceilings.shared[bucket] for bucket in stay if bucket in ceilings.shared}
+    splits |= {b: _as_it_was(ceilings.shared[b], members[b]) for b in stay if b in ceilings.shared}
     disks = {each.outcome.disk for its in members.values() for each in its}
     looks = (
         {d.key: LastCounters(d.attachment, readings[d.key]) for d in disks if d.key in readings} if by_need else {}
@@ -86,6 +89,13 @@ def _limits(outcome: Outcome, own: Own | None) -> Limits:
     """Without a reduction."""
     limits = outcome.disk.actual if own is None else own.limits
     return limits if isinstance(limits, Limits) else Limits()
+
+
+def _as_it_was(its_split: Shared, members: Sequence[_Member]) -> Shared:
+    for member in members:
+        if member.own is not None and is_reducible(member.own):
+            its_split = joined(its_split, member.key, member.limits)
+    return its_split
 
 
 def _sharer_key(outcome: Outcome) -> str:

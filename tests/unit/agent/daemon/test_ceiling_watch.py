@@ -32,7 +32,7 @@ def share(settings: Settings, **parts: dict[str, int]) -> None:
 def test_a_pass_is_due_each_period_while_disks_share(settings: Settings) -> None:
     watch = CeilingWatch()
     assert not watch.due(settings, 100)
-    share(settings)
+    share(settings, a={}, b={})
     assert not watch.due(settings, 101), "their limits are within the ceiling"
     share(settings, a={"total_iops_sec": 500}, b={"total_iops_sec": 500})
     assert watch.due(settings, 102)

@@ -236,6 +236,15 @@ def test_a_new_guest_begins_with_what_is_left(node: Daemon) -> None:
     assert node.iops() == [500, 500, 500]
 
 
+def test_a_pass_over_one_guest_leaves_disks_whose_limits_are_within_the_ceiling(tmp_path: Path) -> None:
+    guests = guest(1, a_volume(1)), guest(2, a_volume(2))
+    node = Daemon(tmp_path, *guests, rules=rules(Limits(total_iops_sec=700)))
+    node.period()
+    node.split = Split.STAY
+    assert kinds(node.run(scope=Scope(frozenset({uuid_of(1)})))) == ["in-sync"]
+    assert node.iops() == [700, 700]
+
+
 def test_a_pause_and_mode_observe_write_nothing(node: Daemon) -> None:
     node.rules = Rules(default=GOLD, revision="without")
     node.paused = lambda: because(Code.PAUSED, file="paused", why="")
@@ -260,6 +269,18 @@ def test_a_ceiling_whose_disks_the_brake_stops_is_not_split(node: Daemon) -> Non
     node.rules = rules(ceiling=Limits(total_iops_sec=15))
     node.period()
     assert node.iops() == [750, 750]
+
+
+def test_a_guest_that_starts_while_the_brake_stops_a_disk_gets_what_is_left(node: Daemon) -> None:
+    small = Limits(total_iops_sec=20)
+    braked = Match(volume=(node.seen(2, "vda").volume_id or "",))
+    node.rules = rules(GOLD, Rule(name="small", match=braked, limits=small, override=True))
+    for number in (3, 4):
+        new = guest(number, a_volume(number))
+        node.hypervisor.by_uuid[new.uuid] = new
+        node.period()
+    assert node.iops() == [750, 750, 50, 37]
+    assert kinds(node.period()) == ["in-sync", "deferred", "in-sync", "in-sync"]
 
 
 # --- beside others
