@@ -122,8 +122,9 @@ def prepared(host: Host) -> Iterator[Callable[[int], Host]]:
 
 
 def recorded(host: Host) -> list[Mapping[str, object]]:
-    found: list[Mapping[str, object]] = json.loads(host.plimsoll("record", "-f", "json"))
-    return found
+    """Without the names of servers, which are as the last pass saw them."""
+    rows: list[dict[str, object]] = json.loads(host.plimsoll("record", "-f", "json"))
+    return [{name: value for name, value in row.items() if name != "server"} for row in rows]
 
 
 def limits(hypervisor: Libvirt, guest: Guest) -> set[Limits]:
