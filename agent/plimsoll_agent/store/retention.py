@@ -78,12 +78,14 @@ def prune(database: sqlite3.Connection, retention: Retention, now: datetime) -> 
     Entries of a future time are from a wrong clock: they are removed with their neighbours.
     """
     work, budget = _Work(database, retention, now), _STEP
-    while budget > 0 and (changes := work.old_changes(_CHUNK)):
-        work.remove_changes(changes)
-        budget -= len(changes)
-    while budget > 0 and (events := work.old_events(_CHUNK)):
-        work.remove_events(events)
-        budget -= len(events)
+    while budget > 0:
+        if changes := work.old_changes(_CHUNK):
+            work.remove_changes(changes)
+        if events := work.old_events(_CHUNK):
+            work.remove_events(events)
+        if not (changes or events):
+            break
+        budget -= len(changes) + len(events)
     database.execute("DELETE FROM retention")
     database.execute("INSERT INTO retention VALUES (?, ?, ?)", (work.kept.change, work.kept.event, work.kept.since))
 
@@ -100,16 +102,31 @@ class _Work:
 
     def old_changes(self, number: int) -> list[sqlite3.Row]:
         """The next ones that are too old, or too many for ``keep_mib``."""
-        query = "SELECT id, intended_at AS at, disk FROM change WHERE id > ? ORDER BY id LIMIT ?"
-        rows = self._database.execute(query, (self.kept.change, number)).fetchall()
-        if used(self._database) > self._most:
-            return rows
-        return list(takewhile(self._is_before(self._before), rows))
+        return self._old(self._changes(number), self._before, self._events, number)
 
     def old_events(self, number: int) -> list[sqlite3.Row]:
-        query = "SELECT id, at, disk, what FROM event WHERE id > ? ORDER BY id LIMIT ?"
-        rows = self._database.execute(query, (self.kept.event, number)).fetchall()
-        return list(takewhile(self._is_before(max(self._before, self.kept.since)), rows))
+        return self._old(self._events(number), max(self._before, self.kept.since), self._changes, number)
+
+    def _changes(self, number: int) -> list[sqlite3.Row]:
+        query = "SELECT id, intended_at AS at, disk FROM change WHERE id > ? ORDER BY id LIMIT ?"
+        return self._database.execute(query, (self.kept.change, number)).fetchall()
+
+    def _events(self, number: int) -> list[sqlite3.Row]:
+        """Without the start of the record, which is kept."""
+        query = "SELECT id, at, disk FROM event WHERE id > ? AND what != ? ORDER BY id LIMIT ?"
+        return self._database.execute(query, (self.kept.event, Happening.RECORD_STARTED, number)).fetchall()
+
+    def _old(
+        self, rows: list[sqlite3.Row], before: str, others: Callable[[int], list[sqlite3.Row]], number: int
+    ) -> list[sqlite3.Row]:
+        """Those before that time; while the file is too large, those that are not newer than the next ones of the
+        other table, too.
+        """
+        if rows and used(self._database) > self._most:
+            end = min(max(str(row["at"]) for row in each) for each in (rows, others(number)) if each)
+            if over := list(takewhile(lambda row: str(row["at"]) <= end, rows)):
+                return over
+        return list(takewhile(self._is_before(before), rows))
 
     def _is_before(self, moment: str) -> Callable[[sqlite3.Row], bool]:
         return lambda row: not moment <= str(row["at"]) <= self._now
@@ -125,10 +142,10 @@ class _Work:
         self._moved(rows, change=last)
 
     def remove_events(self, rows: Collection[sqlite3.Row]) -> None:
-        """Except for the start of the record, and the end of the last hold of each disk."""
+        """Except for the end of the last hold of each disk."""
         last = max(row["id"] for row in rows)
         plain = [row["id"] for row in rows if row["disk"] is None]
-        self._delete("event", plain, {row["id"] for row in rows if row["what"] == Happening.RECORD_STARTED})
+        self._delete("event", plain, ())
         for disk in {row["disk"] for row in rows} - {None}:
             (end,) = self._database.execute(_LAST_END_OF_HOLD, (disk, last)).fetchone()
             if end is not None:

@@ -264,3 +264,19 @@ def test_a_thousand_disks_that_refuse_for_a_year_stay_under_the_bound(record: Re
     bound = 2**17 + 900 * disks * (90 // 5 + 2)
     assert record.path.stat().st_size <= min(bound, 65 * 2**20)
     assert record_query.verify(record).faults == ()
+
+
+def test_events_that_are_too_many_go_with_the_changes_of_their_time(record: Record) -> None:
+    """Congestion has an entry every 20 seconds, with all disks of a class; changes may be few."""
+    reason = Reason(Code.CONGESTION, {"x": 0.5, "members": ["a" * 4000]})
+    for number in range(600):
+        at = NOON + timedelta(minutes=number)
+        if number in (0, 1, 590):
+            put(record, at, a_change(disk(0), number, number + 1))
+        record.note([Event(at=at, by="tests", what=Happening.CONGESTION, reason=reason)])
+    record.retain(Retention(keep_mib=1), NOON + DAY)
+    assert record.path.stat().st_size <= 2**20
+    assert record.since() is not None
+    assert changes(record) == [2, 3], "nothing that is newer than an event goes before it"
+    assert in_it(record)[-1].at == NOON + timedelta(minutes=599), "the newest stay"
+    assert record_query.verify(record).faults == ()
