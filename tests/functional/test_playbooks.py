@@ -393,11 +393,13 @@ REMOVED = {"results": [{"changed": True, "item": DROP_IN.format("daemon.service"
 CHANGED = {"changed": True}
 # By the name of a node: the units that are enabled on it, and what is set.
 WITH_DAEMON = [ENABLED, DAEMON], {"plimsoll_daemon": True}
+REDUCTIONS: Mapping[str, list[str]] = {"never_reduced": [], "shared": ["/var/lib/plimsoll/ceilings.json"]}
 NODES: Mapping[str, tuple[list[str], dict[str, Any]]] = {
     "to_daemon": ([ENABLED], {"plimsoll_daemon": True}),
     "from_daemon": ([ENABLED, DAEMON], {}),
     "stopped": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
     "never_reduced": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
+    "shared": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
     "stopped_before": ([], {**WITH_DAEMON[1], "plimsoll_timers": "stopped"}),
     "enforces": (WITH_DAEMON[0], {**WITH_DAEMON[1], "plimsoll_mode": "enforce", "__agent_settings_written": CHANGED}),
     "observes": (WITH_DAEMON[0], {**WITH_DAEMON[1], "__agent_settings_written": CHANGED}),
@@ -430,7 +432,7 @@ def decided(collections: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
         | {
             "__agent_node": {
                 "plimsoll": {"current": "1.0.0", "timers": enabled},
-                "paths": [] if name == "never_reduced" else ["/var/lib/plimsoll/factors.json"],
+                "paths": REDUCTIONS.get(name, ["/var/lib/plimsoll/factors.json"]),
             }
         }
         for name, (enabled, variables) in NODES.items()
@@ -526,6 +528,7 @@ def test_a_daemon_is_restarted_for_other_rights_only(decided: dict[str, Any], no
     ("node", "restores"),
     [
         ("stopped", True),
+        ("shared", True),
         ("stopped_before", False),
         ("never_reduced", False),
         ("observes", True),
