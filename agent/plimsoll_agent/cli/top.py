@@ -356,8 +356,9 @@ class _Asked:
 
     def _find(self) -> None:
         try:
-            self._moments = self._ask()
-            self.trouble = None if self._moments else "Prometheus has no sample of these disks in the week before"
+            moments = self._ask()
+            self.trouble = None if moments else "Prometheus has no sample of these disks in the week before"
+            self._moments = moments  # the screen's thread may take them at once
         except PlimsollError as error:
             self.trouble = str(error)
         except Exception as error:

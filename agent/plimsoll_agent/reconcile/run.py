@@ -115,7 +115,7 @@ def run_pass(
         observation, situation = _recalled(observation, look_at, situation, mode, node_store, notes)
         if scope.everything and mode is not Mode.PLAN:
             situation = without_what_left(situation, hypervisor, node_store)
-        if situation.following.pools and mode is not Mode.PLAN:
+        if (situation.following.pools or situation.ceilings.shared) and mode is not Mode.PLAN:
             with notes.taking(Code.NO_RESULTS):
                 node_store.take_back_reductions(observation.disks, situation)
         attachments = situation.attachments

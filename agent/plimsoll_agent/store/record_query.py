@@ -223,9 +223,13 @@ SELECT * FROM event AS ended WHERE what = 'hold-ended' AND at < ? AND NOT EXISTS
 """
 
 _REDUCTIONS = """
-SELECT * FROM event WHERE what IN ('congestion', 'ceiling') AND instr(lower(reason), lower(?)) > 0
-ORDER BY id DESC
+SELECT * FROM (SELECT * FROM event WHERE what IN ('congestion', 'ceiling') ORDER BY id DESC LIMIT ?)
+WHERE instr(lower(reason), lower(?)) > 0 ORDER BY id DESC
 """
+_ALL = -1
+_NEWEST = 2000
+"""Of these entries a pass looks through the newest ones only: four days of a class whose limits move as often as they
+may."""
 
 
 def changes_of_disks(record: Record, since: datetime) -> list[RecordedChange]:
@@ -282,8 +286,8 @@ def reduced_at(record: Record, moment: datetime, word: str = "") -> dict[str, In
 
 
 def last_reduction(record: Record, disk: DiskName) -> Intended | None:
-    """What was written last of a disk under congestion."""
-    with _reductions(record, disk.guest_uuid) as newest_first:
+    """What was written last of a disk under congestion, as far as the newest entries go."""
+    with _reductions(record, disk.guest_uuid, _NEWEST) as newest_first:
         return next((each for each in newest_first if each.disk.key == disk.key), None)
 
 
@@ -297,9 +301,9 @@ def reductions_since(record: Record, since: datetime) -> dict[str, Intended]:
 
 
 @contextmanager
-def _reductions(record: Record, word: str) -> Iterator[Iterator[Intended]]:
+def _reductions(record: Record, word: str, most: int = _ALL) -> Iterator[Iterator[Intended]]:
     with record.look() as database:
-        rows = iter(()) if database is None else database.execute(_REDUCTIONS, (word,))
+        rows = iter(()) if database is None else database.execute(_REDUCTIONS, (most, word))
         yield reductions.standing(map(event_of, rows))
 
 
