@@ -250,7 +250,8 @@ CEILINGS = StateFile(
     owner="passes over the whole node, if a rule has ``guest_ceiling`` or ``project_ceiling``",
     version=ceilings_file.VERSION,
     what="how each such ceiling is split among its disks, when that changed in the last hour, and their counters",
-    corrupt="the next pass splits all of them again, equally, and writes a new one",
+    corrupt="the next pass over the node splits all of them again, equally, and writes a new one; until then a pass"
+    " over one guest restores its disks",
     missing="the same",
 )
 DAEMON = StateFile(
