@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.entries import TAKEN, Entry, RecordedChange, RecordedEvent
@@ -222,11 +222,8 @@ SELECT * FROM event AS ended WHERE what = 'hold-ended' AND at < ? AND NOT EXISTS
 (SELECT * FROM event WHERE what = 'hold-added' AND disk = ended.disk AND at = ended.at) ORDER BY id
 """
 
-_REDUCTIONS = """
-SELECT * FROM (SELECT * FROM event WHERE what IN ('congestion', 'ceiling') ORDER BY id DESC LIMIT ?)
-WHERE instr(lower(reason), lower(?)) > 0 ORDER BY id DESC
-"""
-_ALL = -1
+_REDUCTIONS = "SELECT * FROM event WHERE what IN ('congestion', 'ceiling') ORDER BY id DESC"
+"""Read row by row: who has enough stops."""
 _NEWEST = 2000
 """Of these entries a pass looks through the newest ones only: four days of a class whose limits move as often as they
 may."""
@@ -301,10 +298,11 @@ def reductions_since(record: Record, since: datetime) -> dict[str, Intended]:
 
 
 @contextmanager
-def _reductions(record: Record, word: str, most: int = _ALL) -> Iterator[Iterator[Intended]]:
+def _reductions(record: Record, word: str, most: int | None = None) -> Iterator[Iterator[Intended]]:
     with record.look() as database:
-        rows = iter(()) if database is None else database.execute(_REDUCTIONS, (most, word))
-        yield reductions.standing(map(event_of, rows))
+        rows = islice(() if database is None else database.execute(_REDUCTIONS), most)
+        matches = (row for row in rows if word.lower() in str(row["reason"]).lower())
+        yield reductions.standing(map(event_of, matches))
 
 
 def holds_over(record: Record, before: datetime) -> dict[str, datetime]:
