@@ -47,6 +47,8 @@ def split_now(
     is new gets what is left of it.
     """
     ceilings = situation.ceilings
+    if not (situation.rules.share_ceilings or ceilings.shared or ceilings.looks):
+        return ceilings
     by_need = ceilings.how is Split.BY_NEED
     unseen = {*unreachable, *(o.disk.guest.uuid for o in outcomes if not isinstance(o.disk.in_force, Limits))}
     members: dict[CeilingKey, list[_Member]] = {}

@@ -50,7 +50,7 @@ def wants_of(needs: Sequence[Need], least: int) -> list[int]:
 
 
 def assert_max_min(available: int, wants: Sequence[int], parts: Sequence[int]) -> None:
-    """Nobody can get more but from somebody who has less, or as much."""
+    """Max-min fair: one disk can only get more where another one gets less that has no more than it."""
     short = [number for number, (want, part) in enumerate(zip(wants, parts, strict=True)) if part < want]
     for number in short:
         assert parts[number] >= max(parts)
