@@ -222,7 +222,7 @@ def test_an_osd_that_only_reports_a_number_is_shown_and_not_blamed(
     ))  # fmt: skip
     ran = plimsoll("slow", str(tmp_path / "ceph-osd.5.log"))
     assert ran.out.splitlines()[1].split()[:7] == ["osd.5", "-", "-", "?", "-", "90", "90"]
-    assert "No line tells the state of the requests of osd.5" in ran.out
+    assert "No line tells what the requests of osd.5 wait for" in ran.out
     [row] = json.loads(plimsoll("slow", str(tmp_path / "ceph-osd.5.log"), "--by", "time", "-f", "json").out)
     assert row["requests"] == 90
 

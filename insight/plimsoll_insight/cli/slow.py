@@ -31,6 +31,7 @@ from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock, SlowRequest, osd
 from plimsoll_insight.slow.over_time import over_time, width_words
 from plimsoll_insight.slow.peers import settle
 from plimsoll_insight.slow.reading import LogReading, read
+from plimsoll_insight.slow.shards import settle_started
 from plimsoll_insight.slow.tree import Tree, parse
 from plimsoll_insight.slow.verdict import LEAST, OfBucket, OfOsd, Verdict, judge
 from plimsoll_insight.slow.wrapped import form_of, osd_of_file
@@ -93,7 +94,7 @@ class Slow(LocalCommand, Listing):
         parser.add_argument(
             "--interval", metavar="DURATION", default="1m", help="of --by time, --plot and the verdict; default: 1m"
         )
-        parser.add_argument("--pools", metavar="FILE", type=Path, help="the output of ceph osd lspools or osd dump")
+        parser.add_argument("--pools", metavar="FILE", type=Path, help="the output of ceph osd pool ls detail")
         parser.add_argument(
             "--images", metavar="FILE", type=Path, help="lines ID IMAGE or ID POOL/IMAGE, for --by image"
         )
@@ -120,9 +121,8 @@ class Slow(LocalCommand, Listing):
         since, until = ends(parsed_args, now)
         reading.since, reading.until = (each.timestamp() if each else None for each in (since, until))
         tree = parse(_text(parsed_args.tree, "--tree"), str(parsed_args.tree)) if parsed_args.tree else None
-        pool_names = (
-            pools.parse(_text(parsed_args.pools, "--pools"), str(parsed_args.pools)) if parsed_args.pools else {}
-        )
+        pool_text = _text(parsed_args.pools, "--pools") if parsed_args.pools else ""
+        pool_names = pools.parse(pool_text, str(parsed_args.pools)) if pool_text else {}
         names = (
             images.parse(_text(parsed_args.images, "--images"), str(parsed_args.images)) if parsed_args.images else {}
         )
@@ -135,7 +135,9 @@ class Slow(LocalCommand, Listing):
             tree = tree or of_cluster
         else:
             self._read_logs(parsed_args.logs, reading)
-        counts = together(reading.cluster, reading.own, reading.dumped)
+        sources = (reading.cluster, reading.own, reading.dumped)
+        counts = together(*sources)
+        of_any_pool = settle_started(counts, sources, pools.erasure_coded(pool_text) if pool_text else {})
         if parsed_args.live and parsed_args.by in ("pool", "image"):
             pool_names = pool_names or cluster.pools()
         if parsed_args.live and parsed_args.by == "image":
@@ -143,7 +145,7 @@ class Slow(LocalCommand, Listing):
             unknown = (*unknown, *untold)
         verdict = judge(counts.blamed.counts, tree)
         answer = answer_of(reading, counts, gaps)
-        unknown = (*unknown, *_unknown(reading, counts))
+        unknown = (*unknown, *_unknown(reading, counts, of_any_pool))
         zone = _zone_words(reading.clock, parsed_args.timezone)
         self.closing = (*_closing(counts, tree, verdict, is_complete=not unknown), *unknown, *zone)
         if parsed_args.plot is not None:
@@ -670,7 +672,7 @@ def _look_at(counts: Counts, verdict: Verdict) -> Iterator[str]:
         )
 
 
-def _unknown(reading: LogReading, counts: Counts) -> Iterator[str]:
+def _unknown(reading: LogReading, counts: Counts, of_any_pool: Sequence[int]) -> Iterator[str]:
     """What the figures do not have in them."""
     if reading.foreign:
         yield f"Not a log of Ceph: {_few(reading.foreign)}."
@@ -684,7 +686,12 @@ def _unknown(reading: LogReading, counts: Counts) -> Iterator[str]:
         yield f"OSD unknown, by lines and by file name: {_few(reading.unattributed)}; name it ceph-osd.N.log."
     untold = [osd for osd, each in counts.osds.items() if each.unknown and 2 * each.unknown >= each.total]
     if untold:
-        yield f"No line tells the state of the requests of {_osds(untold)}: they may wait for other OSDs."
+        yield f"No line tells what the requests of {_osds(untold)} wait for: it may be other OSDs."
+    if of_any_pool:
+        yield (
+            f"Started requests of {_osds(of_any_pool)} count as PRIMARY, which is right for replicated pools; those"
+            " to erasure-coded pools may wait for other OSDs. Next: give --pools, with ceph osd pool ls detail."
+        )
     if reading.missed:
         yield f"{plural(reading.missed, 'line')} about slow requests not understood; the first: {reading.examples[0]}"
     if reading.clock.is_guessed:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.slow.events import LogClock, Operation, SlowRequest, state_of
+from plimsoll_insight.slow.events import OF_SHARDS, STARTED, LogClock, Operation, SlowRequest, state_of
 
 _Numbers = NDArray[np.int64]
 _Times = NDArray[np.float64]
@@ -97,6 +97,7 @@ class RequestColumns:
     pools: _Numbers
     images: NDArray[np.bytes_]
     image_pools: _Numbers
+    are_erasure_coded: NDArray[np.bool_]
 
     @classmethod
     def together(cls, several: Sequence[RequestColumns]) -> RequestColumns:
@@ -128,10 +129,10 @@ class RequestColumns:
         return self.part(0, number), self.part(number)
 
     def each(self) -> Iterator[SlowRequest]:
-        for time, osd, state, age, id, pool, image, image_pool in zip(
+        for time, osd, state, age, id, pool, image, image_pool, has_shards in zip(
             *(column.tolist() for column in _columns(self)), strict=True
         ):
-            one = Operation(id, False, pool, image.decode(), image_pool)
+            one = Operation(id, False, pool, image.decode(), image_pool, has_shards)
             yield SlowRequest(time, osd, self.names[state], age, (), one, False)
 
     def by_osd(self) -> Iterator[tuple[int, _Times, _Times]]:
@@ -149,7 +150,7 @@ class RequestColumns:
             yield (interval + 0.5) * width, osd, number
 
 
-_columns = attrgetter("times", "osds", "states", "ages", "ids", "pools", "images", "image_pools")
+_columns = attrgetter("times", "osds", "states", "ages", "ids", "pools", "images", "image_pools", "are_erasure_coded")
 
 
 def numbers(one: _Numbers, other: _Numbers) -> Iterator[tuple[int, int, int]]:
@@ -341,8 +342,10 @@ def _requests(
 
     which = np.flatnonzero(walk.fits)
     places = _Places()
-    words = _cut(text, state[which], state_length[which]).tolist()
-    states = np.fromiter(map(places.__getitem__, words), np.int64, len(words))
+    words = _cut(text, state[which], state_length[which])
+    if of_shard.any():
+        words = np.where(of_shard[which] & (words == STARTED.encode()), OF_SHARDS.encode(), words)
+    states = np.fromiter(map(places.__getitem__, words.tolist()), np.int64, len(words))
     names = [_plain(each) for each in places]
     if None in names:
         is_plain = np.array([each is not None for each in names])[states]
@@ -357,6 +360,7 @@ def _requests(
         pool[which],
         _cut(text, image_begin[which], image_length[which]),
         image_pool[which],
+        of_shard[which],
     )
     others = np.delete(np.arange(len(starts)), which)
     before = others - np.arange(len(others))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
+    STARTED,
     UNKNOWN,
     UNKNOWN_OSD,
     Batch,
@@ -19,6 +20,7 @@ from plimsoll_insight.slow.events import (
     Event,
     MonitorReport,
     Oldest,
+    Operation,
     OsdChange,
     Retold,
     SlowCount,
@@ -69,6 +71,8 @@ class OsdCount:
     worst_age: float = 0.0
     told: int = 0
     """Its own of which the line would tell a wait for a lock."""
+    started: int = 0
+    """Of ``primary``, those that sums call started: its own where their pool is replicated, which no sum tells."""
     reported: int = 0
     """By the sums of its own log, which do not tell the state: ``unknown`` where no other line has its requests."""
     reported_least: int = 0
@@ -281,6 +285,11 @@ class Counts:
         """Requests where they are slow, whoever is to blame."""
         self.reported = OsdIntervals(width, _MOST_BY_OSD)
         self.blamed = OsdIntervals(width, _MOST_BY_OSD)
+        self.started = OsdIntervals(width, _MOST_BY_OSD)
+        """Of ``blamed``, as ``OsdCount.started``."""
+        self.with_shards = set[int]()
+        self.without_shards = set[int]()
+        """OSDs with requests of which a line tells the placement group: of pools that are erasure-coded, or not."""
         self.first: float | None = None
         self.last: float | None = None
         self._once = Once()
@@ -387,6 +396,7 @@ class Counts:
         # A replica's part has the id of the whole request.
         [first] = self._tellers.each([one.id], [_OF_PART if one.is_replica else event.osd])
         is_first = first is None
+        self._note_pool(event.osd, one)
         if event.osd == UNKNOWN_OSD and not is_first:
             return
         self._age(event.osd, event.age)
@@ -424,6 +434,8 @@ class Counts:
             self._age(osd, float(ages.max()))
         self._note_time(float(requests.times.min()))
         self._note_time(float(requests.times.max()))
+        self.with_shards.update(requests.osds[requests.are_erasure_coded].tolist())
+        self.without_shards.update(requests.osds[~requests.are_erasure_coded].tolist())
         osds = requests.osds.tolist()
         tellers = self._tellers.each(requests.ids.tolist(), osds)
         first = requests
@@ -511,6 +523,9 @@ class Counts:
             if new > 0:
                 self._blame(event.osd, of_state(state), new, event.time)
                 self._slow(event.osd, state, new, event.time)
+                if state == STARTED:
+                    self.osd(event.osd).started += new
+                    self.started.add(event.time, event.osd, new)
                 rest -= new
         for pool, number in event.pools.items():
             new = max(min(growth, number - (before.pools.get(pool, 0) if before else 0)), 0)
@@ -519,6 +534,7 @@ class Counts:
 
     def _oldest(self, event: Oldest) -> None:
         osd, id = event.osd, event.operation.id
+        self._note_pool(osd, event.operation)
         before = self._latest_reported.get(osd)
         self._latest_reported[osd] = event
         oldest = self._oldest_of.setdefault(osd, {})
@@ -551,6 +567,10 @@ class Counts:
         oldest.setdefault(id, event.time)
         if self._once(id, "oldest"):
             self._image(event.operation.image, event.operation.image_pool)
+
+    def _note_pool(self, osd: int, one: Operation) -> None:
+        if one.pool is not None:
+            (self.with_shards if one.is_erasure_coded else self.without_shards).add(osd)
 
     def _goes_on(self, osd: int, before: float, now: float) -> bool:
         """Whether the OSD's own log names the same request as the oldest one before and after."""
@@ -629,6 +649,7 @@ def together(*sources: Counts) -> Counts:
             is_named=any(each.is_named for each in of_osd.values()),
         )
     whole.blamed = _of_chosen([(source.blamed, source, choice) for source in sources])
+    whole.started = _of_chosen([(source.started, source, choice) for source in sources])
     whole.bins = _of_chosen(
         [
             *((source.bins, source, choice) for source in sources),

@@ -16,7 +16,17 @@ from typing import Any
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.files.packed import UnreadableLog
 from plimsoll_insight.slow.blame import Blame
-from plimsoll_insight.slow.events import LOCKS, REPLICAS, UNKNOWN, Event, LogClock, SlowRequest, event, operation
+from plimsoll_insight.slow.events import (
+    LOCKS,
+    REPLICAS,
+    UNKNOWN,
+    Event,
+    LogClock,
+    SlowRequest,
+    event,
+    operation,
+    state_in,
+)
 from plimsoll_insight.slow.wrapped import osd_of_file
 
 _DESCRIPTION = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
@@ -25,6 +35,7 @@ _ANSWERED = re.compile(r"sub_op_(?:commit|applied)_rec(?: from (\d+))?")
 _LONGEST = 1e9
 _THRESHOLD = 10.0
 """Seconds: osd_op_history_slow_op_threshold by default."""
+OWN_DISK = "waiting for its own disk"
 _BEGINS = re.compile(r"[{\[]")
 _MOST_TRIES = 1000
 _OPERATIONS = ("Ops", "ops", "ops_in_flight", "complaints")
@@ -185,7 +196,7 @@ def _request(entry: Mapping[str, Any], osd: int, clock: LogClock) -> SlowRequest
     one = operation(kind.encode(), inside.encode())
     # Here waits for replicas are those after the OSD's own commit.
     blame = Blame.REPLICA if state == REPLICAS else None
-    return SlowRequest(begin, osd, state[:100], duration, peers, one, tells_locks=True, blame=blame)
+    return SlowRequest(begin, osd, state_in(one, state[:100]), duration, peers, one, tells_locks=True, blame=blame)
 
 
 def _late(events: Sequence[tuple[float, str]], end: float) -> Iterator[int]:
@@ -227,7 +238,7 @@ def _slowest(events: Sequence[tuple[float, str]], end: float) -> str:
     steps: list[tuple[float, str]] = []
     replicas = answers = 0
     is_committed = False
-    commits = any(text == "op_commit" for _, text in events)
+    commits, has_committed = (any(text == each for _, text in events) for each in ("op_commit", "sub_op_committed"))
     times = [*(time for time, _ in events[1:]), end]
     for (time, text), later in zip(events, times, strict=True):
         if waiting := _WAITING.search(text):
@@ -235,9 +246,10 @@ def _slowest(events: Sequence[tuple[float, str]], end: float) -> str:
         answers += bool(_ANSWERED.match(text))
         is_committed |= text == "op_commit"
         if replicas and text not in ("commit_sent", "done") and (answers < replicas or not is_committed):
-            own = "waiting for its own disk" if commits or answers >= replicas else UNKNOWN
+            own = OWN_DISK if commits or answers >= replicas else UNKNOWN
             name = REPLICAS if is_committed else own
             steps.append((later - time, name))
         else:
-            steps.append((later - time, LOCKS if "rw locks" in text else text))
+            is_own = text == "sub_op_started" and has_committed  # its shard of an erasure-coded pool
+            steps.append((later - time, LOCKS if "rw locks" in text else OWN_DISK if is_own else text))
     return max(steps, default=(0.0, ""))[1]

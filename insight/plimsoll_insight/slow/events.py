@@ -40,6 +40,8 @@ class Operation:
     image: str | None
     image_pool: int | None
     """The pool that has the image's name; its data may be in another one."""
+    is_erasure_coded: bool = False
+    """Its placement group, ``4.1s0``, has shards."""
 
 
 @frozen
@@ -140,6 +142,8 @@ class Cleared(Known):
 
 
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
+STARTED, OF_SHARDS = "started", "started, erasure-coded"
+"""A request to an erasure-coded pool is in the same state as long as it waits for any of its shards."""
 OTHERS = frozenset({LOCKS, REPLICAS, UNKNOWN})
 """States in which an OSD is not to blame, or it is unknown."""
 Event = SlowRequest | SlowCount | Oldest | MonitorReport | DiskStalls | OsdChange | Known
@@ -204,7 +208,7 @@ _PAIR = re.compile(rb"'([^']*)' : (\d{1,9})\b")
 _PEERS = re.compile(rb"waiting for sub ?ops from ([\d,]+)")
 _SUB_OP = re.compile(rb"sub_op_(?:commit|applied)_rec")
 _ID = re.compile(rb"\b(\w{1,64}\.\d+\.\d+:\d+)")
-_PG = re.compile(rb"(?:^|[ (])(\d{1,9})\.[0-9a-f]+(?:s\d+)? ")
+_PG = re.compile(rb"(?:^|[ (])(\d{1,9})\.[0-9a-f]+(s\d+)? ")
 _IMAGE = re.compile(
     rb"rbd_(?:data\.(?:(\d{1,9})\.)?([0-9a-f]{6,64})\.[0-9a-f]{16}\b|(?:header|object_map)\.([0-9a-f]{6,64}))"
 )
@@ -375,7 +379,13 @@ def _request(
     if _OF_OTHERS.match(kind + b"("):
         return _KNOWN
     name, peers, blame = state_of(state)
-    return SlowRequest(time, osd, name, max(age, 0.0), peers, operation(kind, inside), tells_locks, blame)
+    one = operation(kind, inside)
+    return SlowRequest(time, osd, state_in(one, name), max(age, 0.0), peers, one, tells_locks, blame)
+
+
+def state_in(one: Operation, name: str) -> str:
+    """The state, by whether the request has shards of which each may be the late one."""
+    return OF_SHARDS if name == STARTED and one.is_erasure_coded and not one.is_replica else name
 
 
 @lru_cache(maxsize=4096)
@@ -413,6 +423,7 @@ def operation(kind: bytes, inside: bytes) -> Operation:
         pool,
         (image[2] or image[3]).decode() if image and not _PING.match(inside, image.start()) else None,
         int(image[1]) if image and image[1] else pool,
+        is_erasure_coded=bool(group and group[2]),
     )
 
 

@@ -1,15 +1,21 @@
-"""Names of pools, out of ``ceph osd lspools`` or ``ceph osd dump``, as text or as JSON."""
+"""Names and kinds of pools, out of ``ceph osd lspools``, ``ceph osd pool ls detail`` or ``ceph osd dump``, as text or
+as JSON.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
 
 _LISTED = re.compile(r"(?:^|,)(\d{1,9}) ([^,\n]+)", re.MULTILINE)
 """Before Nautilus all were in one line: ``0 rbd,1 volumes,``"""
-_DUMPED = re.compile(r"^pool (\d{1,9}) '([^'\n]+)'", re.MULTILINE)
+_DUMPED = re.compile(r"^pool (\d{1,9}) '([^'\n]+)'(?: (replicated|erasure) )?", re.MULTILINE)
+_KINDS = {1: False, 3: True}
+"""``type`` in JSON: 1 is replicated, 3 erasure-coded (``pg_pool_t`` in ``osd_types.h``)."""
 
 
 class UnreadablePools(PlimsollError):
@@ -20,20 +26,41 @@ def parse(text: str, where: str) -> dict[int, str]:
     """By their numbers. Raises ``UnreadablePools``."""
     try:
         names = _of_json(text) if text.lstrip().startswith(("{", "[")) else _of_text(text)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StopIteration):
         names = {}
     if not names:
-        raise UnreadablePools(f"{where}: not the output of ceph osd lspools or ceph osd dump")
+        raise UnreadablePools(f"{where}: not the output of ceph osd pool ls detail, osd lspools or osd dump")
     return names
+
+
+def erasure_coded(text: str) -> dict[str | int, bool]:
+    """Whether a pool is, by name and by number; not those of which the text does not tell, as lspools of none. Of a
+    text that ``parse`` has read.
+    """
+    if text.lstrip().startswith(("{", "[")):
+        document = json.loads(text)
+        pools = document["pools"] if isinstance(document, dict) else document
+        rows = [(_number(each), _name(each), _KINDS.get(each.get("type"))) for each in pools]
+    else:
+        rows = [
+            (int(number), name, kind == "erasure" if kind else None) for number, name, kind in _DUMPED.findall(text)
+        ]
+    return {key: kind for number, name, kind in rows if kind is not None for key in (number, name)}
 
 
 def _of_json(text: str) -> dict[int, str]:
     document = json.loads(text)
-    if isinstance(document, dict):
-        return {int(each["pool"]): str(each["pool_name"]) for each in document["pools"]}
-    return {int(each["poolnum"]): str(each["poolname"]) for each in document}
+    return {_number(each): _name(each) for each in (document["pools"] if isinstance(document, dict) else document)}
+
+
+def _number(pool: Mapping[str, Any]) -> int:
+    return int(next(pool[key] for key in ("pool", "pool_id", "poolnum") if key in pool))
+
+
+def _name(pool: Mapping[str, Any]) -> str:
+    return str(next(pool[key] for key in ("pool_name", "poolname") if key in pool))
 
 
 def _of_text(text: str) -> dict[int, str]:
     pattern = _DUMPED if _DUMPED.search(text) else _LISTED
-    return {int(number): name.strip() for number, name in pattern.findall(text)}
+    return {int(number): name.strip() for number, name, *_ in pattern.findall(text)}
