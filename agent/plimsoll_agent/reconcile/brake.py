@@ -106,12 +106,16 @@ def revision_of(situation: Situation) -> str:
 
 
 def stage_in_effect(situation: Situation) -> RegionApproval | None:
-    """The approval with stages that has reached this node, if it is of the catalogue or the rules in use."""
+    """The approval with stages that has reached this node, if it is of the catalogue or the rules in use.
+
+    None once it has ended by this node's clock: its brake lets nothing through by it then.
+    """
     orders, catalogue = situation.orders, situation.catalogue
     digests = {Of.RULES: {revision_of(situation), situation.rules.revision}}
     if isinstance(catalogue, Catalogue):
         digests[Of.SPECS] = {catalogue.digest}
-    return next((one for one in orders.approvals if one.stages and one.digest in digests.get(one.of, ())), None)
+    approvals = (one for one in orders.approvals if one.stages and one.stands(situation.now))
+    return next((one for one in approvals if one.digest in digests.get(one.of, ())), None)
 
 
 def large_changes(outcomes: Sequence[Outcome], situation: Situation, brake: Brake) -> tuple[LargeChange, ...]:

@@ -15,6 +15,7 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, Withdraw
 from plimsoll_agent.catalogue.stages import Stages
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
+from plimsoll_agent.reconcile.brake import stage_in_effect
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Rule, Rules
 from plimsoll_agent.util.frozen import replace
@@ -89,6 +90,17 @@ def test_only_a_node_of_the_stage_is_let_through(tmp_path: Path) -> None:
     other = a_node_of_the_stage(tmp_path / "other", 50.0)
     assert bronze(other) == {BRONZE}
     assert stopped(other.run()) == (30, 100)
+
+
+def test_a_node_whose_clock_has_passed_the_end_of_the_approval_defers_and_does_not_count_as_one_that_has_it(
+    tmp_path: Path,
+) -> None:
+    node = a_node_of_the_stage(tmp_path / "right")
+    assert stage_in_effect(node.run().situation) == APPROVAL
+    ahead = a_node(tmp_path / "ahead", 30, 100)
+    ahead.now, ahead.rules, ahead.orders = APPROVAL.until, node.rules, node.orders
+    report = ahead.run()
+    assert (bronze(ahead), stopped(report), stage_in_effect(report.situation)) == ({BRONZE}, (30, 100), None)
 
 
 def test_what_was_withdrawn_is_restored_once_and_the_rules_wait_again(tmp_path: Path) -> None:
