@@ -17,8 +17,8 @@ requests in five minutes, of which one may have been the first in hours, an inte
 at limit. One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or
 three on a node, is unknown if it is 0.1 s or more.
 
-The node may be cut off from a healthy cluster: the last intervals are unknown if no guest on it had a request in
-them, while this disk and three or more others had some just before, and the whole node was never without any before.
+The node may be cut off from a healthy cluster, for as long as no guest on it has a request, if this disk and three or
+more others had some just before, and the whole node never was without before. The last intervals are unknown then.
 
 A guest that a person paused has no request that waits, once QEMU answers: it waits for them before it is paused. With
 no requests, or less than a tenth of those before, such an interval is not slow whatever check is raised, and nothing
@@ -40,7 +40,8 @@ Each slow interval has the first cause that applies:
    more than the disk, and twice what the busiest other guest there does in the median interval in which the disk
    is not slow, if three of these are known.
 4. **cluster**: the median disk of its type, of five or more, was slow too.
-5. none, but it is the node, where the median disk of other guests on it, of three or more, was slow too.
+5. none, but it is the node, where the median disk of other guests on it, of three or more, was slow too; or where no
+   guest on it had a request in the interval, while it may be cut off as above.
 6. **limit**: it used three quarters of one of its limits or more on average, so more in bursts, which wait, and the
    limit has no burst of its own.
 7. **cluster**: it is one of several slow intervals that follow one another, and in a later one of them, at most two
@@ -119,7 +120,7 @@ class Unexplained(StrEnum):
     """No guest on its node has requests any more: the node may be cut off from the cluster."""
     NO_USUAL = "usual-latency-unknown"
     NODE = "node"
-    """Slow, as others on its node are, and the rest of the region is not."""
+    """Slow or without requests, as others on its node are, and the rest of the region is not."""
     BURSTS = "bursts"
     """Slow, nothing around it is, and it used much of its limit."""
     ALONE = "alone"
@@ -158,8 +159,11 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[PassInterval, b
     readings = around.without_overdue(intervals, evidence.seconds)
     late = max(LATE, evidence.seconds)
     verdicts = _with_checks_soon(around, list(around.judge(readings, late)), late)
-    still = _node_still_from(readings)
-    verdicts[still:] = [(each, is_slow or None) for each, is_slow in verdicts[still:]]
+    still = _node_still(readings)
+    around.node_still = frozenset(each.at for each in readings[still.start : still.stop])
+    node_stands_still = bool(still) and still.stop == len(readings)
+    if node_stands_still:
+        verdicts[still.start :] = [(each, is_slow or None) for each, is_slow in verdicts[still.start :]]
     slow = [each for each, is_slow in verdicts if is_slow]
     certain, total = sum(is_slow is not None for _, is_slow in verdicts), len(verdicts)
     unread = tuple(around.unread(verdicts))
@@ -169,7 +173,7 @@ def _find(evidence: Evidence) -> tuple[Diagnosis, Sequence[tuple[PassInterval, b
             why = Unexplained.NOT_READ
         elif _stands_still(verdicts, usual) or around.may_stand_still(readings, late):
             why = Unexplained.STANDS_STILL
-        elif still < len(verdicts):
+        elif node_stands_still:
             why = Unexplained.NODE_STANDS_STILL
         elif usual is None and certain * 2 < total and any(each.latency is not None for each in intervals):
             why = Unexplained.NO_USUAL
@@ -224,17 +228,15 @@ def usual_of(latency: float | None, disks: Sequence[float], least: int) -> float
     return None if latency is None or (few and latency >= USUAL_OF_FEW) else latency
 
 
-def _node_still_from(intervals: Sequence[PassInterval]) -> int:
-    """The first of the last intervals in which no guest on the node has requests, if it always had some before; else
-    the number of all.
-    """
-    first = len(intervals) - sum(
-        1 for _ in takewhile(lambda one: not one.read or _none_on_node(one), reversed(intervals))
-    )
-    before, last = intervals[:first], intervals[first:]
-    was_busy = before and before[-1].operations and (before[-1].of_node_disks or 0) >= LEAST_OF_NODE
-    is_still = was_busy and any(each.read for each in last) and not any(map(_none_on_node, before))
-    return first if is_still else len(intervals)
+def _node_still(intervals: Sequence[PassInterval]) -> range:
+    """The intervals in which no guest on the node has requests, for the first time."""
+    none = next((number for number, each in enumerate(intervals) if _none_on_node(each)), len(intervals))
+    unread = sum(1 for _ in takewhile(lambda one: not one.read, reversed(intervals[:none])))
+    first = none - unread
+    before = intervals[first - 1] if first else None
+    was_busy = before and before.operations and (before.of_node_disks or 0) >= LEAST_OF_NODE
+    still = sum(1 for _ in takewhile(lambda one: not one.read or _none_on_node(one), intervals[first:]))
+    return range(first, first + still) if was_busy and none < len(intervals) else range(0)
 
 
 def _none_on_node(interval: PassInterval) -> bool:
@@ -343,6 +345,8 @@ class _Around:
             for key, rate in most.items():
                 rates.setdefault(key, []).append(rate)
         self._rates = {key: median(values) for key, values in rates.items() if len(values) >= LEAST_KNOWN}
+        self.node_still = frozenset[float]()
+        """When its node may be cut off."""
 
     def judge(self, intervals: Sequence[PassInterval], late: float) -> Iterator[tuple[PassInterval, bool | None]]:
         """Each, and whether it was slow; None is unknown. A check may be raised ``late`` seconds after requests stop:
@@ -513,7 +517,9 @@ class _Around:
             return Cause.NEIGHBOUR
         if (slow.of_type_disks or 0) >= LEAST_OF_TYPE and _slow(slow.of_type, self._usual):
             return Cause.CLUSTER
-        if (slow.of_node_disks or 0) >= LEAST_OF_NODE and _slow(slow.of_node, self._usual):
+        if slow.at in self.node_still or (
+            (slow.of_node_disks or 0) >= LEAST_OF_NODE and _slow(slow.of_node, self._usual)
+        ):
             return Unexplained.NODE
         usage = 0.0 if slow.share is None or slow.burst else slow.share
         if usage >= IN_BURSTS:

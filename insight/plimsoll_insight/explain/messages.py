@@ -32,7 +32,7 @@ UNEXPLAINED: Mapping[Unexplained, str] = {
     Unexplained.NODE_STANDS_STILL: "no request of any guest on its node ended in the last pass: the node may be cut"
     " off from Ceph",
     Unexplained.NO_USUAL: "what is usual for its type is unknown: load plimsoll-rules.yaml into Prometheus",
-    Unexplained.NODE: "the disks of other guests on its node are slow too, and the region is not: look at the node",
+    Unexplained.NODE: "other guests on its node are slow or stand still too, and the region is not: look at the node",
     Unexplained.BURSTS: "perhaps its own limit: on average it used half of it or more, and nothing around it is slow",
     Unexplained.ALONE: "it is slow, and nothing around it is (large requests take longer)",
 }
