@@ -1,13 +1,14 @@
 """A network that is cut: nothing goes from an address of this machine, or to it, and no connection is closed.
 
-Or only between two addresses.
+Or only between two addresses, or on the connections that some processes have.
 """
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from .command import LabError, run
@@ -15,22 +16,40 @@ from .command import LabError, run
 _LOCK = Path("/run/plimsoll-lab-cut.lock")
 
 
+def cut_off(address: str, other: str | None = None) -> AbstractContextManager[None]:
+    """From all others, or from one."""
+    if other is None:
+        return _cut([(way, address) for way in ("from", "to")])
+    return _cut([("from", source, "to", to) for source, to in ((address, other), (other, address))])
+
+
+def cut_off_processes(pids: Iterable[int]) -> AbstractContextManager[None]:
+    """What they have connected by now; a connection that they make later is another one."""
+    owners, ways = {f"pid={pid}" for pid in pids}, []
+    for line in run(["ss", "-Htnp", "state", "established"]).splitlines():
+        _, _, near, far, *users = line.split()
+        if owners & set(re.findall(r"pid=\d+", " ".join(users))):
+            ways += [_way(near, far), _way(far, near)]
+    return _cut(ways)
+
+
+def _way(near: str, far: str) -> Sequence[str]:
+    (source, port), (to, its) = (address.rsplit(":", 1) for address in (near, far))
+    return "from", source, "to", to, "ipproto", "tcp", "sport", port, "dport", its
+
+
 @contextmanager
-def cut_off(address: str, other: str | None = None) -> Iterator[None]:
-    """From all others, or from one. For one cloud at a time: the rules are the machine's."""
+def _cut(ways: Sequence[Sequence[str]]) -> Iterator[None]:
+    """For one cloud at a time: the rules are the machine's."""
     with _LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         # The kernel asks its table of local addresses first, at preference 0, and a rule that is added there comes
         # after it: it moves one back.
         with suppress(LabError):  # where an earlier one was killed it is there
             _rule("add", "pref", "1", "lookup", "local")
-        ways = [("pref", "0", way, address, "blackhole") for way in ("from", "to")]
-        if other is not None:
-            pairs = ((address, other), (other, address))
-            ways = [("pref", "0", "from", source, "to", to, "blackhole") for source, to in pairs]
         try:
             for way in ways:
-                _rule("add", *way)
+                _rule("add", "pref", "0", *way, "blackhole")
             _rule("del", "pref", "0", "lookup", "local")
             yield
         finally:
@@ -38,7 +57,7 @@ def cut_off(address: str, other: str | None = None) -> Iterator[None]:
                 _rule("add", "pref", "0", "lookup", "local")
             for way in ways:
                 with suppress(LabError):
-                    _rule("del", *way)
+                    _rule("del", "pref", "0", *way, "blackhole")
             _rule("del", "pref", "1", "lookup", "local")
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from lab.cloud import Cloud, Guest
+from lab.cloud.cut import cut_off_processes
 from lab.cloud.disk import volume
 from lab.cloud.prometheus import Prometheus
 from lab.looking import put
@@ -263,6 +264,23 @@ def a_cut_network(plant: Plant) -> Iterator[None]:
 
 
 @contextmanager
+def a_node_cut_off(plant: Plant) -> Iterator[None]:
+    """From a cluster that is well: no guest on it has requests any more that end, and each had some before."""
+    target = plant.other.attach(volume())
+    disks = ":".join(f"/dev/{disk}" for disk in ("vda", "vdb", target))
+    reads = f"fio --name=r --filename={disks} --readonly --direct=1 --ioengine=libaio --rw=randread --iodepth=3"
+    try:
+        with loaded(
+            plant.other, f"{reads} --file_service_type=roundrobin --time_based --runtime=3600 --rate_iops=60"
+        ):
+            time.sleep(CALM)
+            with cut_off_processes(guest.qemu_pid for guest in (plant.guest, plant.other)):
+                yield
+    finally:
+        plant.other.detach(target)
+
+
+@contextmanager
 def a_hung_libvirtd(plant: Plant) -> Iterator[None]:
     """While the guest stalls: nothing of it can be read."""
     libvirtd = plant.cloud.libvirt.daemon
@@ -319,6 +337,8 @@ STALLS: Sequence[tuple[Callable[[Plant], AbstractContextManager[None]], Cause, s
     (a_frozen_osd, Cause.CLUSTER, {Cause.CLUSTER}),
     (all_osds_gone, Cause.CLUSTER, {Cause.CLUSTER}),
     (a_cut_network, Cause.CLUSTER, {Cause.CLUSTER}),
+    # Its cluster has no check then: that it is not the guests themselves cannot be told.
+    (a_node_cut_off, Cause.UNKNOWN, {Cause.UNKNOWN}),
     # What its requests do is unknown then; the next reading tells.
     (a_hung_libvirtd, Cause.CLUSTER, {Cause.CLUSTER, Cause.UNKNOWN}),
     (a_person_who_pauses_it, Cause.NOT_SLOW, {Cause.NOT_SLOW}),
