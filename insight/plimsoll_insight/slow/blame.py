@@ -103,5 +103,9 @@ _LONGEST_FIRST = sorted(STATES, key=lambda each: -len(each.words))
 
 @lru_cache(maxsize=4096)
 def of_state(state: str) -> Blame:
-    """A state that the table has not is the OSD's own: it has the request, and no line says that it waits."""
-    return next((each.blame for each in _LONGEST_FIRST if state.startswith(each.words)), Blame.OWN)
+    """A state that the table has not is the OSD's own: it has the request, and no line says that it waits. What is
+    left of a state in a line that was cut may be of several.
+    """
+    whole = next((each.blame for each in _LONGEST_FIRST if state.startswith(each.words)), None)
+    possible = {each.blame for each in STATES if each.words.startswith(state)}
+    return whole or (next(iter(possible)) if len(possible) == 1 else Blame.UNKNOWN if possible else Blame.OWN)

@@ -168,8 +168,10 @@ _CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) (?:\[\w+\]|.*? : (?:clust
 """In a file, or shorter, as ``ceph -w`` prints it."""
 _OF_OSD = re.compile(rb"log_channel\((\w+)\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
 _METRICS = re.compile(
-    rb"(?:\bosd\.(\d+) \d+ )?get_health_metrics reporting (\d{1,9}) slow ops, oldest is (\w+)\((.*)\)", re.DOTALL
+    rb"(?:\bosd\.(\d+) \d+ )?get_health_metrics reporting (\d{1,9}) slow ops, oldest is (?:m=\[)?(\w+)\((.*)",
+    re.DOTALL,
 )
+"""``m=[OP]`` is Crimson's."""
 _STORE = re.compile(rb"slow operation observed for .{0,400}?latency = ([\d.]{1,12})s", re.DOTALL)
 _DIRECTORY = re.compile(rb"/osd/[\w.]{0,60}-(\d{1,5})\b")
 _OBSERVED = re.compile(rb"\bosd\.(\d{1,5}) observed (?:slow operation|stalled read) indications")
@@ -181,7 +183,15 @@ _OLD = re.compile(
     rb"slow request ([\d.]+) seconds old, received at \S+ \S+: " + _WHAT + rb" currently (.*)", re.DOTALL
 )
 _NEW = re.compile(rb"slow request " + _WHAT + rb" initiated (\S+(?: [\d:.]+)?) currently (.*)", re.DOTALL)
-_SUM = re.compile(rb"(\d{1,9}) slow requests \(by type \[ ([^][]*) \](?: most affected pool \[ ([^][]*) \])?\)")
+_NO_STATE = re.compile(
+    rb"slow request (?:([\d.]+) seconds old, received at \S+ \S+: )?(?:m=\[)?(osd_\w{1,40}|MOSD\w{1,40})\((.*)",
+    re.DOTALL,
+)
+"""Of a line that syslog or a terminal has cut, or of Crimson, whose lines end with ``initiated T``."""
+_INITIATED = re.compile(rb" initiated (\S+T[\d:]{8}\.\d{6}[+-]\d{4})")
+_SUM = re.compile(rb"(\d{1,9}) slow requests \(by type \[ ([^][]*)(\](?: most affected pool \[ ([^][]*)\])?)?")
+_OF_CRIMSON = re.compile(rb"slow requests \(most affected pool ")
+"""Without their number, which the line before has."""
 _BATCH = re.compile(rb"(\d{1,9}) slow requests, \d+ included below; oldest blocked for > ([\d.]+) secs")
 _HEALTH = re.compile(
     rb"\b(\d{1,9}) (?:slow ops, oldest one blocked for|(?:slow |stuck )?(?:requests|ops) are blocked >) "
@@ -190,8 +200,8 @@ _HEALTH = re.compile(
 )
 _HAVE = re.compile(rb"\bosds?[ .]([\d,]{1,2000}) ha(?:s|ve) (?:blocked|stuck) requests > ([\d.]{1,15}) sec")
 _COUNTED = re.compile(rb"\b\d{1,9} osds have slow requests")
-_DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)[.,]([\w-]+)")
-"""``osd.1``; in a list of early Nautilus ``osd,1``."""
+_DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)[.,]([\w-]+)(?=[^\w\n-])")
+"""``osd.1``; in a list of early Nautilus ``osd,1``. At the end of a line that was cut it may be ``osd.17``."""
 _CLEARED = re.compile(
     rb"Health check cleared: |Health detail|overall HEALTH_|HEALTH_WARN|MDSs? reports? slow|MDS_SLOW_"
 )
@@ -306,7 +316,14 @@ def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | N
 @lru_cache(maxsize=4096)
 def _sums(words: bytes) -> tuple[int, Mapping[str, int], Mapping[str, int]] | None:
     together = _SUM.match(words)
-    return (int(together[1]), _pairs(together[2]), _pairs(together[3] or b"")) if together else None
+    if not together:
+        return None
+    number, states = int(together[1]), _pairs(together[2])
+    if not together[3] and states:  # cut, and so may be the last number
+        states.popitem()
+    if (rest := number - sum(states.values())) > 0:
+        states[UNKNOWN] = rest
+    return number, states, _pairs(together[4] or b"")
 
 
 def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event | None:
@@ -329,7 +346,7 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
         change = pattern.search(words)
         if change:
             return OsdChange(time, _osd(change[1]), what)
-    if _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
+    if _OF_CRIMSON.match(words) or _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
         return _KNOWN
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_CEPH) else None
 
@@ -346,8 +363,9 @@ def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
     is_detail = health[3] is None and b" ops are blocked > " in health[0]
     if is_detail:  # of a part of those that the line before has
         return _KNOWN
-    age = oldest if len(daemons) == 1 else 0.0
-    others = len(osds) < len(daemons)
+    is_cut = b"[" in (health[5] or b"") and b"]" not in health[5]
+    age = oldest if len(daemons) == 1 and not is_cut else 0.0
+    others = len(osds) < len(daemons) or is_cut
     report = MonitorReport(time, osds, age, max(int(health[1]), 1), oldest, others)
     if words.lstrip().startswith(b"Health check cleared"):
         return Cleared(time, report)
@@ -363,6 +381,11 @@ def _of_one(time: float, osd: OSD, words: bytes, clock: LogClock) -> Event | Non
     if new:
         age = time - clock.time(new[4])
         return _request(time, osd, age, new[1] or new[3], new[2] or new[3], new[5], tells_locks=False)
+    cut = _NO_STATE.match(words)
+    if cut:
+        since = _INITIATED.search(words)
+        age = float(cut[1]) if cut[1] else time - clock.time(since[1]) if since else 0.0
+        return SlowRequest(time, osd, UNKNOWN, max(age, 0.0), (), operation(cut[2], cut[3]), tells_locks=False)
     sums = _sums(words)
     if sums:
         return SlowCount(time, osd, *sums)

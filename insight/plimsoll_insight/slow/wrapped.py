@@ -23,7 +23,7 @@ _DATED = re.compile(
 """Ceph's text with its time: ``TIME THREAD LEVEL``, or ``TIME DAEMON``; after ``FILE:``, too, as grep prints it."""
 _UNDATED = re.compile(
     rb"log_channel\(\w+\) log |\bosd\.\d{1,6} \d{1,9} |\bbluestore\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
-    rb"\bslow request "
+    rb"\bslow requests? (?!\d)|\bget_health_metrics reporting "
 )
 """Ceph's words without a time."""
 _IDENT = re.compile(rb"(\S{1,255}?)(\[\d{1,9}\])?: (?:debug |cluster |audit )?(?: *-?\d{1,5}> )?$")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.columns import requests
 from plimsoll_insight.slow.counts import Counts, together
 from plimsoll_insight.slow.dumps import parse
@@ -84,6 +85,15 @@ def test_of_a_line_each_the_placement_group_tells() -> None:
     singly = [event(each, None, LogClock()) for each in lines]
     assert [*columns.each()] == singly
     assert [each.state for each in columns.each()] == ["started, erasure-coded", "started", "queued for pg"]
+
+
+@pytest.mark.parametrize(
+    ("state", "right"),
+    [("queued for", Blame.OWN), ("op_com", Blame.REPLICA), ("waiting for ", Blame.UNKNOWN), ("star", Blame.UNKNOWN),
+     ("started", Blame.OWN), ("a state of tomorrow", Blame.OWN)],
+)  # fmt: skip
+def test_what_is_left_of_a_state_blames_only_as_all_that_begin_so(state: str, right: Blame) -> None:
+    assert of_state(state) is right
 
 
 def dumped(description: str, *events: tuple[str, float], lasts: float) -> str:
