@@ -37,7 +37,7 @@ from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import by_sources, run_pass
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.store.node_store import NodeStore
-from plimsoll_agent.store.state import Given, State
+from plimsoll_agent.store.state import CorruptState, Given, State
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, volume
 from tests.unit.values import NOON
@@ -133,7 +133,10 @@ class Node:
         read_only = mode is Mode.PLAN
         memory = node_store.recall(self.now, read_only=read_only)
         known = self.catalogue
-        splits, looks = self.state.load_ceilings()
+        try:
+            splits, looks = self.state.load_ceilings()
+        except CorruptState:
+            splits, looks = {}, {}
         return run_pass(
             scope,
             Situation(

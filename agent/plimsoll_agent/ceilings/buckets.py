@@ -15,7 +15,6 @@ from enum import Enum, StrEnum
 from hashlib import sha256
 
 from plimsoll_agent.ceilings.split import Need, floor, split
-from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.util.decoding import Amount, Count, Moment
@@ -68,8 +67,8 @@ class Sharing:
     ceiling: Limits
     disks: int
     sharers: tuple[Sharer, ...]
-    kept: tuple[Limits, ...] = ()
-    """Limits of disks that stay as they are: held, left alone, or of a change that is deferred."""
+    kept: Mapping[str, Limits] = field(default_factory=dict, hash=False)
+    """By ``Disk.key`` limits that stay as they are: held, left alone, or of a change that is deferred."""
     used: Mapping[str, float | None] = field(default_factory=dict, hash=False)
     """What all of the disks did lately, by the ceiling's rates; None where that is unknown."""
 
@@ -89,13 +88,27 @@ class Shared:
 
     ceiling: Limits
     disks: Count
-    allowed: Mapping[str, Count]
-    """What the limits of all these disks allow together."""
     used: Mapping[str, Amount | None]
+    own: Mapping[str, Mapping[str, Count]] = field(default_factory=dict, hash=False)
+    """By the keys of sharers, and of limits that stay: what these allow without the ceiling, bursts included."""
     parts: Mapping[str, Mapping[str, Count]] = field(default_factory=dict, hash=False)
     """Of each who shares it. A part is empty where what the limits allow together is within the ceiling."""
     moves: tuple[Moment, ...] = ()
     """When it was split again in the last hour."""
+
+    def has(self, key: str, rate: str) -> int:
+        """What is counted of the ceiling: the part, else what the own limits allow."""
+        part = self.parts.get(key, {}).get(rate)
+        return self.own.get(key, {}).get(rate, 0) if part is None else part
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset({*self.parts, *self.own})
+
+    @property
+    def allowed(self) -> dict[str, int]:
+        """What the limits of all these disks allow together."""
+        return {rate: sum(self.has(key, rate) for key in self.keys) for rate in self.ceiling.rates()}
 
 
 @frozen
@@ -135,12 +148,10 @@ class Ceilings:
         last = self.before if self.is_split else self.shared
         return tuple(bucket for bucket, each in last.items() if each.parts.get(key))
 
-    def parts(self, bucket: CeilingKey, key: str, limits: Limits) -> Mapping[str, int]:
+    def parts(self, bucket: CeilingKey, key: str) -> Mapping[str, int]:
         """What a sharer gets, by the ceiling's rates; nothing where its own limits count."""
         its_split = self.shared.get(bucket)
-        if its_split is None:
-            return {}
-        return its_split.parts.get(key, {}) if self.is_split else part_of(its_split, key, limits)
+        return {} if its_split is None else its_split.parts.get(key, {})
 
 
 NO_CEILINGS = Ceilings()
@@ -152,8 +163,12 @@ def step(
     now: datetime,
     unseen: Collection[str] = (),
 ) -> dict[CeilingKey, Shared]:
-    """How each ceiling is split now. Guests that are ``unseen`` (by uuid) keep what they have."""
-    after = {bucket: each for bucket, each in before.items() if bucket not in now_shared and _has_any(each, unseen)}
+    """How each ceiling is split now. Those that are ``unseen``, by their keys, keep what they have."""
+    after = {
+        bucket: _only(each, absent)
+        for bucket, each in before.items()
+        if bucket not in now_shared and (absent := each.keys.intersection(unseen))
+    }
     for bucket, sharing in now_shared.items():
         after[bucket] = _split_again(before.get(bucket), sharing, now, unseen)
     return after
@@ -191,87 +206,125 @@ def most(limits: Limits, rate: str, *, burst: bool = False) -> int | None:
     return sum(getattr(limits, f"{base}_max" if burst else base) or getattr(limits, base) for base in bases) or None
 
 
-def part_of(its_split: Shared, key: str, limits: Limits) -> Mapping[str, int]:
-    """What this one gets until the ceiling is split again; one that is new what is left, at least a floor."""
-    if key in its_split.parts:
-        return its_split.parts[key]
-    new: dict[str, int] = {}
-    for rate in its_split.ceiling.rates():
-        ceiling, total = getattr(its_split.ceiling, rate), its_split.allowed.get(rate, 0)
-        peak, own = most(limits, rate, burst=True), most(limits, rate)
-        if peak is not None and own is not None and total + peak > ceiling and total:
-            new[rate] = min(own, max(ceiling - total, floor(ceiling, its_split.disks + 1)))
-    return new
+def joined(its_split: Shared, key: str, limits: Limits, in_force: Limits | None = None) -> Shared:
+    """The split, with the part of one that is new in it, or has other limits now: what is left, at least a floor.
 
-
-def joined(its_split: Shared, key: str, limits: Limits) -> Shared:
-    """The split, with the part of one that may be new, beside all those that stay as they are."""
-    if key in its_split.parts:
+    One that is reduced, and has no part that is known, does not get more than is ``in_force``.
+    """
+    own = _allowance(limits, its_split.ceiling)
+    if its_split.parts.get(key) or (key in its_split.parts and its_split.own.get(key) == own):
         return its_split
-    part = part_of(its_split, key, limits)
-    totals = {
-        rate: total + (part.get(rate) or most(limits, rate, burst=True) or 0)
-        for rate, total in its_split.allowed.items()
+    disks = its_split.disks + (key not in its_split.own)
+    part: dict[str, int] = {}
+    for rate, total in its_split.allowed.items():
+        ceiling, whole = getattr(its_split.ceiling, rate), most(limits, rate)
+        if whole is None:
+            continue
+        others = total - its_split.has(key, rate)
+        rest = max(ceiling - others, floor(ceiling, disks))
+        has = whole if in_force is None else most(in_force, rate) or whole
+        if has < whole or (others and others + own[rate] > ceiling):
+            part[rate] = min(has, whole, rest)
+    return replace(its_split, disks=disks, own={**its_split.own, key: own}, parts={**its_split.parts, key: part})
+
+
+def stayed(its_split: Shared, in_force: Mapping[str, Limits]) -> Shared:
+    """The split, where these sharers kept the limits of before: in place of their parts they have these."""
+    parts = {
+        key: {rate: most(in_force[key], rate) or part for rate, part in its.items()} if key in in_force else its
+        for key, its in its_split.parts.items()
     }
-    return replace(its_split, disks=its_split.disks + 1, allowed=totals, parts={**its_split.parts, key: part})
+    return replace(its_split, parts=parts)
+
+
+def _only(its_split: Shared, keys: Collection[str]) -> Shared:
+    own, parts = ({key: its[key] for key in its if key in keys} for its in (its_split.own, its_split.parts))
+    return replace(its_split, own=own, parts=parts)
+
+
+def _allowance(limits: Limits, ceiling: Limits) -> dict[str, int]:
+    pairs = ((rate, most(limits, rate, burst=True)) for rate in ceiling.rates())
+    return {rate: peak for rate, peak in pairs if peak is not None}
 
 
 def _split_again(before: Shared | None, sharing: Sharing, now: datetime, unseen: Collection[str]) -> Shared:
-    absent = {} if before is None else {key: its for key, its in before.parts.items() if guest_of(key) in unseen}
+    absent = None if before is None else _only(before, before.keys.intersection(unseen))
     moves = () if before is None else tuple(min(at, now) for at in before.moves if now - at < WITHIN)
-    scarce = [rate for rate in sharing.ceiling.rates() if _is_scarce(sharing, rate, absent)]
-    last = {} if before is None else {key: its for key, its in before.parts.items() if key not in absent}
+    others = _Others(sharing, absent)
+    scarce = [rate for rate in sharing.ceiling.rates() if others.is_scarce(rate)]
+    last = (
+        {}
+        if before is None or absent is None
+        else {k: its for k, its in before.parts.items() if k not in absent.keys}
+    )
     parts: Parts = {each.key: {} for each in sharing.sharers}
     if scarce:
         equally = len(moves) >= MOST_MOVES - 1
-        parts = _parts(sharing, scarce, absent, equally=equally)
-        if not equally and _holds(last, parts, sharing, scarce, absent) and not _is_worth(last, parts, sharing):
+        parts = _parts(sharing, scarce, others, equally=equally)
+        if not equally and _holds(last, parts, sharing, scarce, others) and not _is_worth(last, parts, sharing):
             parts = last
-        elif any(last.values()) and parts != last:
-            moves = (*moves, now)
+    if before is not None and _reduced(parts) != _reduced(last):
+        moves = (*moves, now)
+    own = {each.key: _allowance(each.limits, sharing.ceiling) for each in sharing.sharers}
+    own |= {key: _allowance(limits, sharing.ceiling) for key, limits in sharing.kept.items()}
     return Shared(
         ceiling=sharing.ceiling,
         disks=sharing.disks,
-        allowed={rate: _allowed(sharing, rate, parts, absent) for rate in sharing.ceiling.rates()},
         used=sharing.used,
-        parts={**absent, **parts},
+        own=own if absent is None else {**absent.own, **own},
+        parts=parts if absent is None else {**absent.parts, **parts},
         moves=moves[-MOST_MOVES:],
     )
 
 
-def _is_scarce(sharing: Sharing, rate: str, absent: Parts) -> bool:
-    peaks = [most(each.limits, rate, burst=True) or 0 for each in sharing.sharers]
-    return sum(peaks) + _taken(sharing, rate, absent) > getattr(sharing.ceiling, rate) and bool(peaks)
+def _reduced(parts: Parts) -> Parts:
+    return {key: its for key, its in parts.items() if its}
 
 
-def _taken(sharing: Sharing, rate: str, absent: Parts) -> int:
-    """A limit that stays and does not bound this rate cannot be counted."""
-    own = sum(most(limits, rate, burst=True) or 0 for limits in sharing.kept)
-    return own + sum(its.get(rate, 0) for its in absent.values())
+@frozen
+class _Others:
+    """What those have who are not split: limits that stay, and what is unseen.
+
+    A limit that does not bound a rate cannot be counted.
+    """
+
+    sharing: Sharing
+    absent: Shared | None
+
+    def of(self, rate: str) -> int:
+        own = sum(most(limits, rate, burst=True) or 0 for limits in self.sharing.kept.values())
+        return own + (0 if self.absent is None else sum(self.absent.has(key, rate) for key in self.absent.keys))
+
+    @property
+    def count(self) -> int:
+        return len(self.sharing.kept) + (0 if self.absent is None else len(self.absent.keys))
+
+    def is_scarce(self, rate: str) -> bool:
+        peaks = [most(each.limits, rate, burst=True) or 0 for each in self.sharing.sharers]
+        return sum(peaks) + self.of(rate) > getattr(self.sharing.ceiling, rate) and bool(peaks)
 
 
-def _parts(sharing: Sharing, scarce: Sequence[str], absent: Parts, *, equally: bool) -> dict[str, dict[str, int]]:
+def _parts(sharing: Sharing, scarce: Sequence[str], others: _Others, *, equally: bool) -> dict[str, dict[str, int]]:
     parts: dict[str, dict[str, int]] = {each.key: {} for each in sharing.sharers}
     for rate in scarce:
         pairs = [(each, limit) for each in sharing.sharers if (limit := most(each.limits, rate)) is not None]
         needs = [Need(limit, None if equally else each.rates.get(rate)) for each, limit in pairs]
-        others_have, others = _taken(sharing, rate, absent), len(sharing.kept) + len(absent)
-        shares = split(getattr(sharing.ceiling, rate), needs, others_have=others_have, others=others)
+        shares = split(getattr(sharing.ceiling, rate), needs, others_have=others.of(rate), others=others.count)
         for (each, _), share in zip(pairs, shares, strict=True):
             parts[each.key][rate] = share
     return parts
 
 
-def _holds(last: Parts, new: Parts, sharing: Sharing, scarce: Sequence[str], absent: Parts) -> bool:
+def _holds(last: Parts, new: Parts, sharing: Sharing, scarce: Sequence[str], others: _Others) -> bool:
     """Whether the last split is one for these sharers and this ceiling."""
     if {key: its.keys() for key, its in last.items()} != {key: its.keys() for key, its in new.items()}:
         return False
     for rate in scarce:
         shares = [(its[rate], new[key][rate]) for key, its in last.items() if rate in its]
-        ceiling = getattr(sharing.ceiling, rate) - _taken(sharing, rate, absent)
+        ceiling = getattr(sharing.ceiling, rate) - others.of(rate)
         if sum(share for share, _ in shares) > max(ceiling, sum(share for _, share in shares)):
             return False
-        least = floor(getattr(sharing.ceiling, rate), len(shares) + len(sharing.kept) + len(absent))
+        least = floor(getattr(sharing.ceiling, rate), len(shares) + others.count)
         for each in sharing.sharers:
             limit, share = most(each.limits, rate), last[each.key].get(rate)
             if limit is not None and share is not None and not min(limit, least) <= share <= limit:
@@ -286,15 +339,3 @@ def _is_worth(last: Parts, new: Parts, sharing: Sharing) -> bool:
         for rate, share in last[each.key].items()
         if each.rates.get(rate) is None
     )
-
-
-def _allowed(sharing: Sharing, rate: str, parts: Parts, absent: Parts) -> int:
-    own = (
-        parts[each.key][rate] if rate in parts.get(each.key, {}) else most(each.limits, rate, burst=True) or 0
-        for each in sharing.sharers
-    )
-    return sum(own) + _taken(sharing, rate, absent)
-
-
-def _has_any(its_split: Shared, guests: Collection[str]) -> bool:
-    return any(guest_of(key) in guests for key in its_split.parts)

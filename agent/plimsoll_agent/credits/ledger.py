@@ -108,6 +108,11 @@ def account_key(key: str, limits: Limits) -> str:
     return key if limits.group_name is None else f"{guest}//{limits.group_name}"
 
 
+def is_of_group(key: str) -> bool:
+    """Whether an ``account_key`` is of a group."""
+    return key.partition("/")[2].startswith("/")
+
+
 def burst_of(limits: Limits, base: str) -> Burst:
     rate, peak, length = (getattr(limits, base + ending) for ending in ("", "_max", "_max_length"))
     return Burst(rate, peak, length)

@@ -139,6 +139,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.GROUP_DISAGREES: "deferred: {target} in group {group} has other desired limits; a group shares one set",
     Code.GROUP_OF_OTHERS: "deferred: group {group} includes a disk that is not on RBD; use another group",
     Code.GROUP_OF_FILTERS: "deferred: group {group} is the guest's for throttle filters; use another group",
+    Code.CEILING_FULL: '{whose}_ceiling of rule "{rule}" has no room: deferred until {target} of {guest} is lowered',
     Code.CLUSTER_UNHEALTHY: "deferred until Ceph cluster {cluster} is healthy: {checks}",
     Code.CLUSTER_UNREACHABLE: "deferred: health of Ceph cluster {cluster} unknown: {detail}",
     Code.CHANGED_SINCE: "limits changed during the pass; the next pass reads them again",

@@ -89,6 +89,7 @@ class Code(StrEnum):
     GROUP_DISAGREES = "group-disagrees"
     GROUP_OF_OTHERS = "group-of-others"
     GROUP_OF_FILTERS = "group-of-filters"
+    CEILING_FULL = "ceiling-full"
     CLUSTER_UNHEALTHY = "cluster-unhealthy"
     CLUSTER_UNREACHABLE = "cluster-unreachable"
     REVERTED_TOO_OFTEN = "reverted-too-often"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from plimsoll_agent.ceilings.buckets import CeilingKey
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
@@ -24,6 +25,7 @@ from plimsoll_agent.reconcile.follow import write_marks
 from plimsoll_agent.reconcile.groups import in_order, withheld
 from plimsoll_agent.reconcile.limit_writer import Bounds, Writer
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
+from plimsoll_agent.reconcile.sharing import as_they_stayed, makes_room, needs_room, without_room
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
@@ -66,6 +68,8 @@ class Applier:
         self._follows = True
         self.applied: dict[str, Change] = {}
         """The changes that this pass made, by ``Disk.key``."""
+        self.ceilings = situation.ceilings
+        """After ``apply``: as they are split."""
 
     @property
     def strays(self) -> dict[str, Remembered]:
@@ -108,14 +112,49 @@ class Applier:
         if guests:
             self._try(guests, tell)
         # What disks share is lowered on all guests before it is raised on any.
-        for is_first in (_only_reduces, lambda _: True):
-            batches = [
-                [e for e in of_guest if e.result is None and is_first(e.change)] for of_guest in guests.values()
+        self._write(guests, tell, lambda change: _only_reduces(change) or makes_room(change, self._situation))
+        full = without_room([outcome if own is None else own.outcome() for outcome, own in pairs], self._situation)
+        if full:
+            self._withhold(guests, full, tell)
+        self._write(guests, tell, lambda _: True)
+        after = [outcome if own is None else own.outcome() for outcome, own in pairs]
+        if full and self._situation.ceilings.is_split:
+            self.ceilings = as_they_stayed(after, self._situation, full)
+            with self._notes.taking(Code.NO_RESULTS):
+                self._node_store.save_ceilings(self.ceilings)
+        return after
+
+    def _write(
+        self,
+        guests: Mapping[str, list[_Errand]],
+        tell: Callable[[Outcome], None],
+        is_meant: Callable[[Change], bool],
+    ) -> None:
+        batches = [[e for e in of_guest if e.result is None and is_meant(e.change)] for of_guest in guests.values()]
+        for batch, _ in side_by_side(self._one_guest, list(filter(None, batches)), self._bounds.at_once):
+            for errand in batch:
+                tell(errand.outcome())
+
+    def _withhold(
+        self,
+        guests: Mapping[str, list[_Errand]],
+        full: Mapping[CeilingKey, Disk],
+        tell: Callable[[Outcome], None],
+    ) -> None:
+        """Defer the raises within ceilings that are full, and with them those of their groups."""
+        for of_guest in guests.values():
+            rest = [errand for errand in of_guest if errand.result is None]
+            reasons = [needs_room(errand.change, self._situation, full) for errand in rest]
+            if not any(reasons):
+                continue
+            outcomes = [
+                errand.outcome() if why is None else replace(errand.outcome(), result=Result(Kind.DEFERRED, why))
+                for errand, why in zip(rest, reasons, strict=True)
             ]
-            for batch, _ in side_by_side(self._one_guest, list(filter(None, batches)), self._bounds.at_once):
-                for errand in batch:
+            for errand, outcome in zip(rest, withheld(outcomes), strict=True):
+                if outcome.result.kind is Kind.DEFERRED:
+                    errand.result = outcome.result
                     tell(errand.outcome())
-        return [outcome if own is None else own.outcome() for outcome, own in pairs]
 
     def _try(self, guests: Mapping[str, list[_Errand]], tell: Callable[[Outcome], None]) -> None:
         """Under versions for which that was not done yet, change one disk before all others, and read it back.

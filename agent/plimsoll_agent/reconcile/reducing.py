@@ -186,7 +186,7 @@ def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> 
     x = x if less != limits else 1.0
     ceilings: list[CeilingKey] = []
     for bucket, _ in buckets_of(disk, situation) if situation.ceilings.shared else ():
-        before, less = less, within(less, situation.ceilings.parts(bucket, account_key(disk.key, limits), limits))
+        before, less = less, within(less, situation.ceilings.parts(bucket, account_key(disk.key, limits)))
         if less != before:
             ceilings.append(bucket)
     return _Aim(limits, less, x, tuple(ceilings))

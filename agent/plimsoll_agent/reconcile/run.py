@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from plimsoll_agent.catalogue.model import VolumeType
 from plimsoll_agent.ceilings.buckets import Split
@@ -38,7 +39,7 @@ from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, obs
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.reconcile.reducing import recognised, with_reductions
 from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst, with_arrivals
-from plimsoll_agent.reconcile.sharing import is_counted, split_now
+from plimsoll_agent.reconcile.sharing import is_counted, split_now, with_newcomers
 from plimsoll_agent.reconcile.withdrawal import with_limits_of_before
 from plimsoll_agent.store.clock import uptime
 from plimsoll_agent.store.node_store import NodeStore
@@ -155,6 +156,7 @@ def run_pass(
                 applier.follow(situation)
             try:
                 outcomes = applier.apply(outcomes, tell)
+                situation = replace(situation, ceilings=applier.ceilings)
                 stopwatch.ended("apply")
             finally:  # also after an interrupt: the limits that were written are ours
                 sight.keep(node_store, outcomes, applier)
@@ -282,10 +284,15 @@ def _considered(
     reduces = mode is not Mode.OBSERVE and pause is None
     outcomes = _some_deferred(outcomes, situation, caution, pause, stop)
     if reduces:
-        if scope.everything and decider.lasting and situation.ceilings.how is not Split.STAY:
+        ceilings = situation.ceilings
+        if scope.everything and decider.lasting and ceilings.how is not Split.STAY:
             unreachable = {each.guest.uuid for each in observation.unreachable}
             ceilings = split_now(outcomes, situation, observation.readings, unreachable)
-            situation = replace(situation, ceilings=ceilings)
+        elif situation.rules.share_ceilings and not ceilings.is_split:
+            join = partial(with_newcomers, outcomes=outcomes, situation=situation)
+            splits = node_store.join_ceilings(join) if mode is Mode.ENFORCE else join(ceilings.shared)
+            ceilings = replace(ceilings, shared=splits)
+        situation = replace(situation, ceilings=ceilings)
         outcomes = with_reductions(outcomes, situation, others=decider.restores)
     outcomes = withheld(judged(outcomes))
     return Considered(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from plimsoll_agent.ceilings.buckets import (
     PERIOD,
@@ -16,14 +16,18 @@ from plimsoll_agent.ceilings.buckets import (
     Split,
     bounding,
     joined,
+    stayed,
     step,
 )
-from plimsoll_agent.credits.ledger import account_key
-from plimsoll_agent.model.disk import Disk
+from plimsoll_agent.credits.ledger import account_key, is_of_group
+from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code
+from plimsoll_agent.model.origin import origin_of
+from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates, Reading, rates_between
 from plimsoll_agent.policy.decide import Situation, buckets_of
+from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.reconcile.reducing import Own, is_reducible, own_of
 from plimsoll_agent.util.frozen import frozen, replace
@@ -50,11 +54,11 @@ def split_now(
     if not (situation.rules.share_ceilings or ceilings.shared or ceilings.looks):
         return ceilings
     by_need = ceilings.how is Split.BY_NEED
-    unseen = {*unreachable, *(o.disk.guest.uuid for o in outcomes if not isinstance(o.disk.in_force, Limits))}
+    unseen = _Unseen(outcomes, unreachable)
     members: dict[CeilingKey, list[_Member]] = {}
     limits: dict[CeilingKey, Limits] = {}
     for outcome in outcomes:
-        buckets = [] if outcome.disk.guest.uuid in unseen else buckets_of(outcome.disk, situation)
+        buckets = [] if _sharer_key(outcome) in unseen else buckets_of(outcome.disk, situation)
         for bucket, rule in buckets:
             ceiling = getattr(rule, bucket.whose.word)
             limits[bucket] = ceiling
@@ -63,13 +67,88 @@ def split_now(
     stay = {bucket for bucket, its in members.items() if any(_is_braked(each.outcome) for each in its)}
     sizes = Counter(map(_sharer_key, outcomes))
     now = {bucket: _sharing(limits[bucket], its, sizes) for bucket, its in members.items() if bucket not in stay}
-    splits = step({b: each for b, each in ceilings.shared.items() if b not in stay}, now, situation.now, unseen)
+    absent = {key for each in ceilings.shared.values() for key in each.keys if key in unseen}
+    splits = step({b: each for b, each in ceilings.shared.items() if b not in stay}, now, situation.now, absent)
     splits |= {b: _as_it_was(ceilings.shared[b], members[b]) for b in stay if b in ceilings.shared}
     disks = {each.outcome.disk for its in members.values() for each in its}
     looks = (
         {d.key: LastCounters(d.attachment, readings[d.key]) for d in disks if d.key in readings} if by_need else {}
     )
     return replace(ceilings, shared=splits, before=ceilings.shared, looks=looks, is_split=True)
+
+
+def with_newcomers(
+    splits: Mapping[CeilingKey, Shared], outcomes: Iterable[Outcome], situation: Situation
+) -> dict[CeilingKey, Shared]:
+    """The splits, with a part of each disk that is new in them (``joined``), for passes that do not split."""
+    after = dict(splits)
+    for outcome in outcomes:
+        own = own_of(outcome)
+        if own is None or not is_reducible(own):
+            continue
+        for bucket, rule in buckets_of(outcome.disk, situation):
+            its_split = after.get(bucket) or Shared(ceiling=getattr(rule, bucket.whose.word), disks=0, used={})
+            key = account_key(outcome.disk.key, own.limits)
+            after[bucket] = joined(its_split, key, own.limits, outcome.disk.reduced)
+    return after
+
+
+def without_room(outcomes: Iterable[Outcome], situation: Situation) -> dict[CeilingKey, Disk]:
+    """The ceilings with a disk, named here, of which a limit was to be lowered and was not, or not yet."""
+    ceilings: dict[CeilingKey, Disk] = {}
+    for outcome in outcomes:
+        change = outcome.change
+        if change is None or not makes_room(change, situation) or outcome.result.kind is Kind.CHANGED:
+            continue
+        if outcome.result.kind is not Kind.DEFERRED or change.reduction is not None:
+            ceilings |= {bucket: outcome.disk for bucket, _ in buckets_of(outcome.disk, situation)}
+    return ceilings
+
+
+def makes_room(change: Change, situation: Situation) -> bool:
+    """Whether it only lowers limits that share a ceiling. A group's own limits change together with who is in it."""
+    is_alone = change.own is None or {change.before.group_name, change.after.group_name} == {None}
+    return change.direction is Direction.LOWER and is_alone and bool(buckets_of(change.disk, situation))
+
+
+def needs_room(change: Change, situation: Situation, full: Mapping[CeilingKey, Disk]) -> Reason | None:
+    """Why a change waits that raises limits within one of these ceilings."""
+    if change.direction is Direction.LOWER or origin_of(change.reason.code).aside:
+        return None
+    for bucket, _ in buckets_of(change.disk, situation):
+        if bucket in full:
+            disk = full[bucket]
+            facts = {"whose": bucket.whose.value, "rule": bucket.rule}
+            return because(Code.CEILING_FULL, **facts, guest=disk.guest.name, target=disk.target)
+    return None
+
+
+def as_they_stayed(outcomes: Iterable[Outcome], situation: Situation, full: Collection[CeilingKey]) -> Ceilings:
+    """The ceilings after a pass that could not write all limits of those that are ``full``."""
+    ceilings, in_force = situation.ceilings, dict[str, Limits]()
+    for outcome in outcomes:
+        limits = outcome.disk.in_force
+        if outcome.result.kind not in (Kind.CHANGED, Kind.IN_SYNC) and isinstance(limits, Limits):
+            in_force[_sharer_key(outcome)] = limits
+    splits = {b: stayed(each, in_force) if b in full else each for b, each in ceilings.shared.items()}
+    return replace(ceilings, shared=splits)
+
+
+class _Unseen:
+    """The keys of sharers that cannot be read: they keep what they have.
+
+    A disk of unknown limits may be in any group of its guest.
+    """
+
+    def __init__(self, outcomes: Iterable[Outcome], unreachable: Collection[str]) -> None:
+        disks = [outcome.disk for outcome in outcomes if not isinstance(outcome.disk.in_force, Limits)]
+        self._guests = unreachable
+        self._disks = {disk.key for disk in disks}
+        self._groups = {disk.guest.uuid for disk in disks}
+
+    def __contains__(self, key: str) -> bool:
+        guest = guest_of(key)
+        return guest in self._guests or key in self._disks or (guest in self._groups and is_of_group(key))
 
 
 @frozen
@@ -96,7 +175,7 @@ def _limits(outcome: Outcome, own: Own | None) -> Limits:
 def _as_it_was(its_split: Shared, members: Sequence[_Member]) -> Shared:
     for member in members:
         if member.own is not None and is_reducible(member.own):
-            its_split = joined(its_split, member.key, member.limits)
+            its_split = joined(its_split, member.key, member.limits, member.outcome.disk.reduced)
     return its_split
 
 
@@ -109,7 +188,7 @@ def _sharing(ceiling: Limits, members: Sequence[_Member], sizes: Mapping[str, in
     together: dict[str, list[_Member]] = {}
     for member in members:
         together.setdefault(member.key, []).append(member)
-    sharers, others = list[Sharer](), list[Limits]()
+    sharers, others = list[Sharer](), dict[str, Limits]()
     for key, its in together.items():
         alike = {each.limits for each in its if each.own is not None and is_reducible(each.own)}
         if len(alike) == 1 and all(each.own is not None for each in its) and len(its) == sizes[key]:
@@ -117,12 +196,12 @@ def _sharing(ceiling: Limits, members: Sequence[_Member], sizes: Mapping[str, in
             rates = {rate: _need(its, limits, rate) for rate in ceiling.rates()}
             sharers.append(Sharer(key=key, limits=limits, rates=rates))
         else:
-            others += {each.limits for each in its}
+            others |= {key: limits for limits, key in {e.limits: e.outcome.disk.key for e in its}.items()}
     return Sharing(
         ceiling=ceiling,
         disks=len(members),
         sharers=tuple(sharers),
-        kept=tuple(others),
+        kept=others,
         used={rate: _used(members, rate) for rate in ceiling.rates()},
     )
 

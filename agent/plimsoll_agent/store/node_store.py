@@ -13,7 +13,7 @@ from typing import TypeVar
 from plimsoll_agent.catalogue.attachments import Attachments, sight
 from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import Stages
-from plimsoll_agent.ceilings.buckets import Ceilings
+from plimsoll_agent.ceilings.buckets import CeilingKey, Ceilings, LastCounters, Shared
 from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.credits.ledger import Account, newest, whole
 from plimsoll_agent.model.acknowledged import Acknowledgement
@@ -364,6 +364,24 @@ class NodeStore:
                 return
         with self._state.changing():
             self._state.save_ceilings(ceilings.shared, ceilings.looks)
+
+    def join_ceilings(
+        self, join: Callable[[Mapping[CeilingKey, Shared]], Mapping[CeilingKey, Shared]]
+    ) -> Mapping[CeilingKey, Shared]:
+        """How ceilings are split, with what ``join`` adds, saved: another pass does not give away the same again."""
+        splits: Mapping[CeilingKey, Shared] = {}
+        looks: Mapping[str, LastCounters] = {}
+        try:
+            with self._state.changing():
+                with suppress(CorruptState):
+                    splits, looks = self._state.load_ceilings()
+                after = join(splits)
+                if after != splits:
+                    self._state.save_ceilings(after, looks)
+                return after
+        except StateError as error:
+            LOG.warning("%s; several guests that start may together get more than is left of a ceiling", error)
+            return join(splits)
 
     def conclude(self, conclusions: Sequence[Conclusion], now: datetime) -> None:
         """Record how changes ended, those of earlier passes too.

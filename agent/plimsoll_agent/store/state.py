@@ -247,11 +247,12 @@ FACTORS = StateFile(
 )
 CEILINGS = StateFile(
     name="ceilings.json",
-    owner="passes over the whole node, if a rule has ``guest_ceiling`` or ``project_ceiling``",
+    owner="passes over the whole node, and over a guest that is new, if a rule has ``guest_ceiling`` or"
+    " ``project_ceiling``",
     version=ceilings_file.VERSION,
     what="how each such ceiling is split among its disks, when that changed in the last hour, and their counters",
-    corrupt="the next pass over the node splits all of them again, equally, and writes a new one; until then a pass"
-    " over one guest restores its disks",
+    corrupt="the next pass over the node splits all of them again, equally, and writes a new one; until then disks"
+    " that are reduced stay so",
     missing="the same",
 )
 DAEMON = StateFile(

@@ -12,7 +12,6 @@ from plimsoll_agent.ceilings.buckets import step
 from plimsoll_agent.congestion.following import follow
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.model.disk import guest_of
 from plimsoll_agent.monitor import pass_metrics, pass_summary_file, prometheus_text
 from plimsoll_agent.store import ceilings_file, clock, factors_file
 from plimsoll_agent.store.refresh_state import RefreshDir
@@ -41,9 +40,10 @@ def _factors(state: State) -> None:
 def _ceilings(state: State) -> None:
     """Likewise, where no disk shares them any more, and where their guests are not seen."""
     splits, looks = state.load_ceilings()
-    guests = {guest_of(key) for each in splits.values() for key in each.parts}
+    sharers = {key for each in splits.values() for key in each.keys}
     assert step(splits, {}, NOON) == {}
-    assert step(splits, {}, NOON, guests).items() <= splits.items()
+    assert step(splits, {}, NOON, sharers).items() <= splits.items()
+    assert all(set(each.allowed) == set(each.ceiling.rates()) for each in splits.values())
     data = json.loads(ceilings_file.encoded(splits, looks, state.boot))
     assert ceilings_file.decoded(data, state.boot) == (splits, looks)
 

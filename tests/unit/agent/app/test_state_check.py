@@ -65,7 +65,7 @@ FOLLOWED = Followed(x=0.73, device_class="ssd", published=0.73, until=NOON, gene
 SHARED = Shared(
     ceiling=Limits(total_iops_sec=500),
     disks=2,
-    allowed={"total_iops_sec": 500},
+    own={"guest/disk": {"total_iops_sec": 500}},
     used={"total_iops_sec": None},
     parts={"a": {"total_iops_sec": 250}},
     moves=(NOON,),

@@ -18,8 +18,8 @@ from plimsoll_agent.ceilings.buckets import (
     Sharing,
     Whose,
     bounding,
+    joined,
     most,
-    part_of,
     step,
     within,
 )
@@ -63,10 +63,17 @@ def test_within_lowers_and_takes_the_burst() -> None:
     assert within(Limits(total_bytes_sec=400), {IOPS: 100}) == Limits(total_bytes_sec=400)
 
 
-@pytest.mark.parametrize(("limits", "own"), [(1000, 100), (30, 30)])
-def test_one_that_is_new_gets_what_is_left_or_a_floor(limits: int, own: int) -> None:
-    shared = Shared(ceiling=Limits(total_iops_sec=1000), disks=2, allowed={IOPS: 900}, used={})
-    assert part_of(shared, "new", Limits(total_iops_sec=limits)) == ({IOPS: own} if limits > 100 else {})
+@pytest.mark.parametrize(
+    ("limits", "reduced", "part"),
+    [(1000, None, 100), (30, None, None), (1000, 60, 60), (1000, 400, 100), (30, 20, 20)],
+)
+def test_one_that_is_new_gets_what_is_left_or_a_floor(limits: int, reduced: int | None, part: int | None) -> None:
+    shared = Shared(ceiling=Limits(total_iops_sec=1000), disks=2, used={}, own={"a": {IOPS: 900}})
+    before = None if reduced is None else Limits(total_iops_sec=reduced)
+    after = joined(shared, "new", Limits(total_iops_sec=limits), before)
+    assert after.parts == {"new": {} if part is None else {IOPS: part}}
+    assert (after.disks, after.allowed) == (3, {IOPS: 900 + (limits if part is None else part)})
+    assert joined(after, "new", Limits(total_iops_sec=limits)) == after
 
 
 def test_what_is_written_is_within_the_ceiling_a_reduction_and_never_below_the_floor() -> None:
@@ -76,13 +83,15 @@ def test_what_is_written_is_within_the_ceiling_a_reduction_and_never_below_the_f
     for _ in range(count(quick=60, landing=600, soak=6000)):
         ceiling = Limits(total_iops_sec=rng.choice([20, 900, 2500]), total_bytes_sec=rng.choice([2**20, 2**24, 0]))
         limits = [rng.choice(CHOICES) for _ in range(rng.randint(1, 5))]
-        kept = tuple(rng.choice(CHOICES) for _ in range(rng.choice([0, 0, 1])))
+        kept = {"guest9/disk": rng.choice(CHOICES)} if rng.random() < 0.3 else {}
         before: dict[CeilingKey, Shared] = {}
+        has: dict[str, dict[str, int]] = {}
+        """What each may do since it was seen last."""
         for period in range(30):
             now = NOON + period * timedelta(seconds=30)
-            unseen = {f"guest{n}" for n in range(len(limits)) if rng.random() < 0.05 and period}
+            unseen = {f"guest{n}/disk" for n in range(len(limits)) if rng.random() < 0.05 and period}
             whole = sharing(*limits, ceiling=ceiling, rates=[rng.choice([None, 0.0, 200.0]) for _ in limits])
-            present = tuple(each for each in whole.sharers if each.key.partition("/")[0] not in unseen)
+            present = tuple(each for each in whole.sharers if each.key not in unseen)
             its = replace(whole, sharers=present, kept=kept)
             after = step(before, {TEAM: its}, now, unseen)
             shared = after[TEAM]
@@ -90,17 +99,22 @@ def test_what_is_written_is_within_the_ceiling_a_reduction_and_never_below_the_f
             for sharer, each in zip(its.sharers, less, strict=True):
                 assert each == sharer.limits or is_reduction(each, sharer.limits)
             for rate in ceiling.rates():
-                have = [most(each, rate, burst=True) or 0 for each in (*less, *kept)]
-                absent = [part.get(rate, 0) for key, part in shared.parts.items() if key.partition("/")[0] in unseen]
+                have = [most(each, rate, burst=True) or 0 for each in (*less, *kept.values())]
+                absent = [has[key].get(rate, 0) for key in unseen]
                 least = floor(getattr(ceiling, rate), len(limits) + len(kept))
                 # Only a floor for each may be above it, and a part of 1 for reads and writes, which is 1 for each.
                 pairs = sum(len(bounding(each, rate)) > 1 and most(each, rate) == 2 for each in less)
-                rest = sum(most(each, rate, burst=True) or 0 for each in kept) + sum(absent)
+                pairs += sum(absent) - sum(shared.has(key, rate) for key in unseen)
+                rest = sum(most(each, rate, burst=True) or 0 for each in kept.values()) + sum(absent)
                 assert sum(have) + sum(absent) <= max(getattr(ceiling, rate), rest + least * len(less)) + pairs
                 for sharer, each in zip(its.sharers, less, strict=True):
                     own = most(sharer.limits, rate)
                     if own is not None:
                         assert (most(each, rate) or 0) >= min(own, least) - len(bounding(each, rate)) + 1
+            has |= {
+                each.key: {rate: most(now_has, rate, burst=True) or 0 for rate in ceiling.rates()}
+                for each, now_has in zip(its.sharers, less, strict=True)
+            }
             writes += bool(before) and before[TEAM].parts != shared.parts
             before = after
     assert writes > 100
@@ -118,6 +132,17 @@ def test_a_ceiling_is_split_twenty_times_an_hour_and_by_need_again_after_it() ->
         before = after
     assert all(sum(at - WITHIN < each <= at for each in moves) <= MOST_MOVES for at in moves)
     assert [each for each in moves if each > NOON + WITHIN]
+
+
+def test_an_end_and_a_begin_of_sharing_are_two_of_the_twenty_splits() -> None:
+    limits, before = Limits(total_iops_sec=1000), dict[CeilingKey, Shared]()
+    for period in range(12):
+        ceiling = Limits(total_iops_sec=1500 if period % 2 else 2500)
+        before = step(before, {TEAM: sharing(limits, limits, ceiling=ceiling)}, NOON + period * timedelta(seconds=30))
+    assert len(before[TEAM].moves) == 11
+    alike = sharing(limits, limits, limits, ceiling=Limits(total_iops_sec=4000))
+    first = step({}, {TEAM: replace(alike, sharers=alike.sharers[:2])}, NOON)
+    assert step(first, {TEAM: alike}, NOON)[TEAM].moves == (), "one more that has its own limits"
 
 
 def test_the_file_has_all_of_it_and_after_a_reboot_no_counters() -> None:

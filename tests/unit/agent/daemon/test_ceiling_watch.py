@@ -25,7 +25,7 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def share(settings: Settings, **parts: dict[str, int]) -> None:
-    its_split = Shared(ceiling=CEILING, disks=2, allowed={}, used={}, parts=parts)
+    its_split = Shared(ceiling=CEILING, disks=2, used={}, parts=parts)
     State(settings.state_dir).save_ceilings({CeilingKey(Whose.PROJECT, "p", "team"): its_split}, {})
 
 

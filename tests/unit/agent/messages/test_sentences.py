@@ -312,6 +312,7 @@ FACTS: Mapping[str, object] = {
     "flavor": "m1.large",
     "gib": 100,
     "group": "tenant",
+    "guest": "instance-00000003",
     "groups": {"guest": {"total_iops_sec": 300}, "gone": None},
     "id": "t-7",
     "actual": {"total_iops_sec": 1},
@@ -329,6 +330,7 @@ FACTS: Mapping[str, object] = {
     "type": "gold",
     "until": NOON.isoformat(),
     "versions": "libvirt 9.0.0 and QEMU 7.2.22",
+    "whose": "guest",
     "why": "racks move",
     "word": "project",
 }

@@ -13,13 +13,15 @@ import pytest
 from plimsoll_agent.ceilings.buckets import MOST_MOVES, Split
 from plimsoll_agent.cli.approve import PauseNode
 from plimsoll_agent.config import settings as config
+from plimsoll_agent.errors import Rejected
 from plimsoll_agent.messages import explain
 from plimsoll_agent.messages.record import actual_lines, entry_line
 from plimsoll_agent.messages.sentences import state_reason, words
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
-from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
+from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.actual import actual
@@ -61,6 +63,16 @@ class Daemon(Node):
             reads, read, writes, written = disk.done
             disk.done = (reads + round(rate * SECONDS), read + round(rate * SECONDS) * 4096, writes, written)
         return self.run(clock=lambda: self.uptime)
+
+    def starts(self, number: int) -> None:
+        new = guest(number, a_volume(number))
+        self.hypervisor.by_uuid[new.uuid] = new
+
+    def passes_over(self, number: int) -> None:
+        """A pass over one guest, as after its event."""
+        how, self.split = self.split, Split.STAY
+        self.run(scope=Scope(frozenset({uuid_of(number)})))
+        self.split = how
 
     def iops(self) -> list[int]:
         return [disk.actual.total_iops_sec for disk in self.disks()]
@@ -147,6 +159,70 @@ def test_what_is_split_is_never_more_than_the_ceiling_not_even_between_two_write
     assert max(sums) == 1500
 
 
+def test_nothing_is_raised_while_a_limit_cannot_be_lowered_that_was_to_make_room(node: Daemon) -> None:
+    write = node.hypervisor.set_limits
+
+    def refused(disk: Disk, limits: Limits, *, alone: bool = False) -> None:
+        if disk.guest.uuid == uuid_of(2) and limits.total_iops_sec == 500:
+            raise Rejected("device is busy")
+        write(disk, limits, alone=alone)
+
+    node.hypervisor.set_limits = refused  # type: ignore[method-assign]
+    for _ in range(2):
+        report = node.period(g1_vda=750, g2_vda=0)
+        first, second = (each.result for each in report.outcomes)
+        assert (first.kind, first.reason.code) == (Kind.DEFERRED, Code.CEILING_FULL)
+        assert words(first.reason) == (
+            'project_ceiling of rule "team" has no room: deferred until vda of instance-00000002 is lowered'
+        )
+        assert second.kind is Kind.FAILED
+        (shared,) = node.state.load_ceilings()[0].values()
+        assert [part["total_iops_sec"] for part in shared.parts.values()] == [750, 750]
+        assert shared == next(iter(report.situation.ceilings.shared.values()))
+        node.passes_over(1)
+        assert node.iops() == [750, 750]
+    volume = node.seen(1, "vda").volume_id or ""
+    (state,) = actual(Record(node.state.record), node.now, volume, None)
+    assert state.limits == Limits(total_iops_sec=750)
+    node.hypervisor.set_limits = write  # type: ignore[method-assign]
+    node.period(g1_vda=750, g2_vda=0)
+    assert node.iops() == [1000, 500]
+
+
+def test_a_ceiling_that_is_new_is_tried_again_until_all_its_disks_are_lowered(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, *(guest(number, a_volume(number)) for number in (1, 2)), rules=Rules(default=GOLD))
+    node.period()
+    node.rules = rules()
+    write = node.hypervisor.set_limits
+
+    def refused(disk: Disk, limits: Limits, *, alone: bool = False) -> None:
+        if disk.guest.uuid == uuid_of(2):
+            raise Rejected("device is busy")
+        write(disk, limits, alone=alone)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(node.hypervisor, "set_limits", refused)
+        node.period()
+        assert node.iops() == [750, 1000]
+    node.period()
+    assert node.iops() == [750, 750]
+
+
+def test_a_limit_of_its_own_is_lowered_before_another_is_raised(node: Daemon) -> None:
+    small = Match(volume=(node.seen(2, "vda").volume_id or "",))
+    node.rules = rules(GOLD, Rule(name="small", match=small, limits=Limits(total_iops_sec=600), override=True))
+    write, sums = node.hypervisor.set_limits, list[int]()
+
+    def watched(disk: Disk, limits: Limits, *, alone: bool = False) -> None:
+        write(disk, limits, alone=alone)
+        sums.append(sum(node.iops()))
+
+    node.hypervisor.set_limits = watched  # type: ignore[method-assign]
+    node.period()
+    assert node.iops() == [900, 600]
+    assert sums == [1350, 1500]
+
+
 def test_there_are_at_most_twenty_writes_an_hour_and_the_last_splits_equally(node: Daemon) -> None:
     written = 0
     for number in range(100):
@@ -225,13 +301,141 @@ def test_an_unreachable_guest_keeps_its_part(node: Daemon) -> None:
     assert node.iops() == [1000, 500]
 
 
-def test_a_new_guest_begins_with_what_is_left(node: Daemon) -> None:
-    new = guest(3, a_volume(3))
-    node.hypervisor.by_uuid[new.uuid] = new
+def test_an_unreachable_guest_that_had_no_part_is_counted(tmp_path: Path) -> None:
+    node = Daemon(
+        tmp_path, *(guest(number, a_volume(number)) for number in (1, 2)), rules=rules(Limits(total_iops_sec=700))
+    )
+    node.period()
+    node.starts(3)
+    node.hypervisor.by_uuid[uuid_of(2)].trouble = StateError("hangs")
+    for _ in range(2):
+        node.period()
+        # 700 of one that cannot be reached, all that it may have for the new one, the rest for the idle one.
+        assert node.iops() == [100, 700, 700]
+
+
+def test_a_held_disk_of_an_unreachable_guest_is_counted(node: Daemon) -> None:
+    held(node)
+    node.period()
+    node.hypervisor.by_uuid[uuid_of(2)].trouble = StateError("hangs")
+    node.period(g1_vda=600)
+    assert node.iops() == [600, 900]
+
+
+def test_a_disk_of_unknown_limits_keeps_its_part_and_others_of_its_guest_are_split(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, guest(1, a_volume(1), a_volume(3)), guest(2, a_volume(2)), rules=rules())
+    node.period()
+    assert node.iops() == [500, 500, 500]
+    read, key = node.hypervisor.actual, node.seen(1, "vda").key
+
+    def unread(disk: Disk) -> Limits:
+        if disk.key == key:
+            raise Rejected("device is gone")
+        return read(disk)
+
+    node.hypervisor.actual = unread  # type: ignore[method-assign]
+    node.period(g1_vdb=500)
+    assert node.iops() == [500, 950, 50]
+
+
+def test_a_group_stays_while_limits_of_its_guest_are_unknown(tmp_path: Path) -> None:
+    limited = Rule(name="small", match=Match(kind=("volume",)), limits=Limits(total_iops_sec=600), override=True)
+    node = Daemon(
+        tmp_path, guest(1, own_disk(1), a_volume(1), a_volume(3)), rules=rules(None, limited, whose="guest")
+    )
+    node.period()
+    assert node.iops() == [500, 500, 500]
+    read = node.hypervisor.actual
+
+    def unread(disk: Disk) -> Limits:
+        if disk.target == "vdb":
+            raise Rejected("device is gone")
+        return read(disk)
+
+    node.hypervisor.actual = unread  # type: ignore[method-assign]
+    node.period(g1_vdc=500)
+    assert node.iops() == [500, 500, 500]
+
+
+def test_guests_that_start_between_two_passes_do_not_get_the_same_part(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, guest(1, a_volume(1)), rules=rules(Limits(total_iops_sec=700)))
+    node.period()
+    for number in (2, 3, 4):
+        node.starts(number)
+        node.passes_over(number)
+    # 1500 - 1400, and then a tenth of an equal part.
+    assert node.iops() == [700, 700, 100, 37]
+
+
+def test_guests_that_start_before_any_pass_over_the_node_share(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, rules=rules())
+    node.period()
+    for number in (1, 2):
+        node.starts(number)
+        node.passes_over(number)
+    assert node.iops() == [1000, 500]
+
+
+def test_a_plan_gives_nothing_away(node: Daemon) -> None:
+    before = node.state.load_ceilings()
+    node.starts(3)
     node.split = Split.STAY
-    node.run(scope=Scope(frozenset({new.uuid})))
+    (change,) = changes(node.run(Mode.PLAN))
+    assert change.after.total_iops_sec == 50
+    assert node.state.load_ceilings() == before
+
+
+def test_a_guest_whose_limit_is_raised_gets_what_is_left(tmp_path: Path) -> None:
+    node = Daemon(
+        tmp_path, *(guest(number, a_volume(number)) for number in (1, 2)), rules=rules(Limits(total_iops_sec=700))
+    )
+    node.period()
+    node.rules = rules(Limits(total_iops_sec=900))
+    node.split = Split.STAY
+    node.run(scope=Scope(frozenset({uuid_of(1)})))
+    assert node.iops() == [800, 700]
+
+
+@pytest.mark.parametrize("content", [None, "{"])
+def test_without_the_file_passes_over_guests_leave_limits_within_the_ceiling(
+    node: Daemon, content: str | None
+) -> None:
+    node.period(g1_vda=750)
+    assert node.iops() == [1000, 500]
+    if content is None:
+        node.state.ceilings.unlink()
+    else:
+        node.state.ceilings.write_text(content)
+    for number in (2, 1):
+        node.passes_over(number)
+    assert node.iops() == [1000, 500]
+
+
+def test_a_reduced_guest_that_arrives_gets_no_more_than_is_left(node: Daemon, tmp_path: Path) -> None:
+    source = Daemon(made(tmp_path / "source"), guest(3, a_volume(3)), guest(4, a_volume(4)), rules=rules())
+    source.period()
+    source.period(g3_vda=750)
+    assert source.iops() == [1000, 500]
+    for number, left in ((4, 50), (3, 37)):
+        source.hypervisor.migrate(source.hypervisor.by_uuid[uuid_of(number)], node.hypervisor)
+        node.passes_over(number)
+        assert node.disk(number).actual.total_iops_sec == left
+
+
+def test_the_end_of_a_hold_gives_what_the_hold_had(node: Daemon) -> None:
+    held(node)
+    node.period()
+    assert node.iops() == [600, 900]
+    node.now += timedelta(hours=3)
+    node.passes_over(2)
+    assert node.iops() == [600, 900]
+    assert node.memory[node.seen(2, "vda").key].reduced == Limits(total_iops_sec=900)
+
+
+def test_a_new_guest_begins_with_what_is_left(node: Daemon) -> None:
+    node.starts(3)
+    node.passes_over(3)
     assert node.iops() == [750, 750, 50]
-    node.split = Split.BY_NEED
     node.period(g1_vda=750, g2_vda=750, g3_vda=0)
     assert node.iops() == [500, 500, 500]
 
@@ -240,7 +444,7 @@ def test_a_pass_over_one_guest_leaves_disks_whose_limits_are_within_the_ceiling(
     guests = guest(1, a_volume(1)), guest(2, a_volume(2))
     node = Daemon(tmp_path, *guests, rules=rules(Limits(total_iops_sec=700)))
     node.period()
-    node.split = Split.STAY
+    node.passes_over(1)
     assert kinds(node.run(scope=Scope(frozenset({uuid_of(1)})))) == ["in-sync"]
     assert node.iops() == [700, 700]
 
@@ -276,8 +480,7 @@ def test_a_guest_that_starts_while_the_brake_stops_a_disk_gets_what_is_left(node
     braked = Match(volume=(node.seen(2, "vda").volume_id or "",))
     node.rules = rules(GOLD, Rule(name="small", match=braked, limits=small, override=True))
     for number in (3, 4):
-        new = guest(number, a_volume(number))
-        node.hypervisor.by_uuid[new.uuid] = new
+        node.starts(number)
         node.period()
     assert node.iops() == [750, 750, 50, 37]
     assert kinds(node.period()) == ["in-sync", "deferred", "in-sync", "in-sync"]
