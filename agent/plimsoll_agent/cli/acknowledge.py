@@ -21,7 +21,7 @@ from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
 from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.base import LocalCommand, given_reason
-from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.columns import Column, guest_column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
@@ -183,7 +183,7 @@ class AcknowledgeEnd(LocalCommand):
 
 _COLUMNS = (
     server_column.SERVER,
-    Column("guest", most=GUEST.most, least=GUEST.least, drop=4),
+    guest_column(drop=4),
     Column("disk", most=12),
     Column("volume", drop=1),
     Column("since", drop=2),

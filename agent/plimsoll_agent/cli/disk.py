@@ -32,7 +32,7 @@ from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.terminal.base import NodeCommand, add_guests, add_verbose
-from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.columns import NOTHING, Column, guest_column
 from plimsoll_agent.terminal.formats import Showing, Shown, Table, terminal_for
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.page import write_lines
@@ -73,7 +73,7 @@ class _DiskCommand(NodeCommand):
 
 LIST_COLUMNS = (
     Column("server", most=17),
-    Column("guest", most=GUEST.most, least=GUEST.least, drop=3),
+    guest_column(drop=3),
     Column("disk", most=12),
     Column("volume", long=True),
     Column("type", drop=2, most=16),

@@ -42,7 +42,7 @@ from plimsoll_agent.terminal.base import (
     values_from,
 )
 from plimsoll_agent.terminal.changes import laid_out
-from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.columns import Column, guest_column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
@@ -334,7 +334,7 @@ class HoldEnd(LocalCommand):
 
 _COLUMNS = (
     server_column.SERVER,
-    Column("guest", most=GUEST.most, least=GUEST.least, drop=4),
+    guest_column(drop=4),
     Column("disk", most=12),
     Column("volume", drop=1),
     Column("limits", wraps=True),

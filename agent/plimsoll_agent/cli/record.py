@@ -34,7 +34,7 @@ from plimsoll_agent.store.record_query import UNDER_WAY, Selection
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.terminal import table
 from plimsoll_agent.terminal.base import LocalCommand, add_verbose, text_of
-from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
+from plimsoll_agent.terminal.columns import NOTHING, Column, guest_column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing, chosen_of, ordered
 from plimsoll_agent.terminal.moments import add_window, ends, moment_of
@@ -274,7 +274,7 @@ _PEOPLE = ("at", "guest", "after", "result", "reason")
 COLUMNS = (
     Column("at", head="AT (UTC)"),
     server_column.SERVER,
-    Column("guest", most=GUEST.most, least=GUEST.least, drop=2),
+    guest_column(drop=2),
     Column("disk", most=12),
     Column("after", head="CHANGE", wraps=True),
     Column("result", wraps=True),

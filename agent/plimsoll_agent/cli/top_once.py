@@ -28,7 +28,7 @@ COLUMNS = (
     Column("iops", right=True),
     Column("bytes_sec", head="MiB/s", right=True, drop=5),
     Column("share", head="OF LIMIT", right=True),
-    Column("at_limit", right=True, drop=3),
+    Column("at_limit", right=True, long=True),  # in one interval it is all or nothing, as the share tells too
     Column("type", drop=1, most=16),
     Column("actual", drop=4, wraps=True),
     Column("desired", drop=2, wraps=True),

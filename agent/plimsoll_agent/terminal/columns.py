@@ -27,7 +27,8 @@ class Column(str):
     may take several lines. ``most``: longer names are cropped on a narrow terminal, to no less than ``least``; longer
     words of cells that wrap are broken.
     ``long``: shown to people with ``--wide`` or ``-c`` only. ``note``: the reason of the column before it, a footnote
-    where it is long.
+    where it is long. ``apart``: it tells rows apart whose names in the column before it look alike, and where it is
+    left out its end goes there.
     """
 
     head: str
@@ -39,6 +40,7 @@ class Column(str):
     least: int
     long: bool
     note: bool
+    apart: bool
 
     def __new__(
         cls,
@@ -52,11 +54,12 @@ class Column(str):
         least: int = _LEAST,
         long: bool = False,
         note: bool = False,
+        apart: bool = False,
     ) -> Column:
         self = super().__new__(cls, name)
         self.head = head or name.replace("_", " ").upper()
         self.right, self.drop, self.wraps, self.long, self.note = right, drop, wraps, long, note
-        self.most, self.least = most, least
+        self.most, self.least, self.apart = most, least, apart
         return self
 
     @property
@@ -65,8 +68,12 @@ class Column(str):
         return self.head.lower() if self.head.isupper() and self.head != "IOPS" else self.head
 
 
-GUEST = Column("guest", most=36, least=17)
-"""Nova's own names, ``instance-00000412``, are never cropped: they differ at the end."""
+def guest_column(drop: int = 0) -> Column:
+    """Nova's own names, ``instance-00000412``, are never cropped: they differ at the end."""
+    return Column("guest", most=36, least=17, drop=drop, apart=True)
+
+
+GUEST = guest_column()
 
 
 @dataclass(frozen=True)

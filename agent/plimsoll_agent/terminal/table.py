@@ -20,6 +20,9 @@ _LONG_REASON = 30
 _OFTEN = 4
 _AT_ONCE = 1000
 _NARROWEST = 20
+_END = 4
+"""Of a guest's name: of Nova's, the last digits of its number."""
+_SHORT = 10
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ def lines(
     if number and terminal.width is not None and (not _is_whole(fit, columns, rows) or _repeats(rows, number)):
         columns, rows, notes = _footnotes(columns, rows, number)
         fit = _fitted(columns, rows, terminal.width, asked)
+    if fit is not None and (apart := _told_apart(columns, rows, fit)) is not rows:
+        rows, fit = apart, _fitted(columns, apart, terminal.width, asked)
     if fit is None:
         yield from records(columns, rows, terminal)
     else:
@@ -110,6 +115,26 @@ def _is_whole(fit: Fitted | None, columns: Sequence[Column], rows: Sequence[Row]
 def _repeats(rows: Sequence[Row], number: int) -> bool:
     often = Counter(row[number].text for row in rows).most_common(1)
     return any(count >= _OFTEN and cell_len(text) > _LONG_REASON for text, count in often)
+
+
+def _told_apart(columns: Sequence[Column], rows: Sequence[Row], fit: Fitted) -> Sequence[Row]:
+    """The rows, with the end of the name that tells them apart where its column is left out: ``web-1 …0412``."""
+    number = next((number for number, column in enumerate(columns) if column.apart), 0)
+    if not number or number in fit.shown or number - 1 not in fit.shown:
+        return rows
+    width = fit.widths[list(fit.shown).index(number - 1)]
+    names: dict[str, set[str]] = {}
+    for row in rows:
+        names.setdefault(cut_middle(row[number - 1].text, width), set()).add(row[number].text)
+    body = list[Row]()
+    for row in rows:
+        name, others = row[number - 1], names[cut_middle(row[number - 1].text, width)]
+        if len(others) > 1:
+            short = cut_middle(name.text, max(width - _END - 2, _SHORT))
+            text = f"{short}{GLUE}…{row[number].text[-_END:]}"
+            row = [*row[: number - 1], replace(name, text=text), *row[number:]]
+        body.append(row)
+    return body if body != list(rows) else rows
 
 
 def _footnotes(

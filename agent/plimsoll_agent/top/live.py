@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from plimsoll_agent.messages.limits import rate_words
 from plimsoll_agent.messages.tones import rich_style
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
@@ -28,6 +29,8 @@ _GAP = "  "
 _WRONGS = (Wrong.UNLIMITED, Wrong.FAR)
 _LEAST_ROWS = 3
 """Rows of disks above an open pane."""
+_PERCENT = 5
+"""Cells of a share, so that they stand below each other."""
 
 
 @frozen(kw_only=True)
@@ -283,15 +286,17 @@ def _colour(share: float | None) -> str:
 
 
 def _share(row: DiskRow) -> tuple[str, str]:
-    """``99 % IOPS``: of the limit that the disk is closest to."""
+    """``99 % of 500 IOPS``: of the limit that the disk is closest to."""
     usage = row.usage
     if usage is None or not usage.shares:
         no_limit = isinstance(row.actual, Limits) and row.actual.unlimited
-        return ("-" if no_limit else "?"), ""
+        return f"{'-' if no_limit else '?':>{_PERCENT}}", ""
     base = max(usage.shares, key=lambda each: (usage.shares[each], "_iops_" in each))
     mark = "*" if usage.sharing > 1 else ""
-    unit = "MiB/s" if "_bytes_" in base else "IOPS "
-    return f"{percent(usage.shares[base])}{mark} {unit}", _colour(usage.shares[base])
+    limit = getattr(usage.disk.in_force, base, None)
+    side = "" if base.startswith("total") else f"{base.partition('_')[0]} "
+    of = f" of {side}{rate_words(limit, 'bytes' if '_bytes_' in base else 'iops')}" if limit else ""
+    return f"{percent(usage.shares[base]):>{_PERCENT}}{mark}{of}", _colour(usage.shares[base])
 
 
 def _bar(width: int) -> Callable[[DiskRow], tuple[str, str]]:
@@ -322,7 +327,7 @@ _GUEST = LiveColumn(title="GUEST", cell=_plain(lambda row: steady(row.guest_name
 _DISK = LiveColumn(title="DISK", cell=_plain(lambda row: steady(row.disk.target) if row.disk else ""), most=12)
 _IOPS = LiveColumn(title="IOPS", cell=_rate(iops, "total_iops_sec"), least=5, right=True)
 _MIB = LiveColumn(title="MiB/s", cell=_rate(mib, "total_bytes_sec"), least=5, right=True)
-_SHARE = LiveColumn(title="OF LIMIT", cell=_share, least=10, right=True, of_use=True)
+_SHARE = LiveColumn(title="OF LIMIT", cell=_share, least=18, of_use=True)
 _BARS = [LiveColumn(title="", cell=_bar(width), least=width, of_use=True) for width in (10, 6)]
 _AT_LIMIT = LiveColumn(title="AT LIMIT", cell=_at_limit, right=True, of_use=True)
 _SAVED = LiveColumn(title="SAVED", cell=_saved, least=5, right=True, of_use=True)
@@ -399,7 +404,7 @@ def _fitted(matches: Sequence[DiskRow], width: int) -> list[FittedColumn]:
         use = [wide for column, wide in widths.items() if column.of_use]
         widths[_SHARE] += max(min(brief, _SAID) - sum(use) - len(_GAP) * (len(use) - 1), 0)
         spare = width - sum(widths.values()) - len(_GAP) * (len(widths) - 1)
-        for column, least in ((_SERVER, layout.server), (_GUEST, layout.guest)):
+        for column, least in ((_SERVER, layout.server), (_GUEST, layout.guest), (_LIMIT, _LIMIT.least)):
             if spare < 0 and column in widths:
                 gives = max(0, min(-spare, widths[column] - least))
                 widths[column] -= gives

@@ -149,7 +149,7 @@ class DiskRow:
 
     @property
     def limits_brief(self) -> str:
-        """``25 IOPS, desired 250 IOPS…``: the first unit in which the limits differ."""
+        """``25 IOPS, desired 250 IOPS…``: the first unit in which the limits differ, or that has no limit."""
         actual, desired = self.actual, self.desired
         if not isinstance(actual, Limits) or desired is None:
             return self.limits_words
@@ -189,8 +189,9 @@ def _wrong(actual: Limits, desired: Limits) -> Wrong:
 @lru_cache(maxsize=4096)
 def _brief(actual: Limits, desired: Limits) -> str:
     units: tuple[Unit, ...] = ("iops", "bytes")
-    pairs = ((of_unit(actual, unit), of_unit(desired, unit)) for unit in units)
-    old, new = next((pair for pair in pairs if pair[0] != pair[1]), (actual, desired))
+    pairs = [(of_unit(actual, unit), of_unit(desired, unit)) for unit in units]
+    differing = [pair for pair in pairs if pair[0] != pair[1]]
+    old, new = min(differing, key=lambda pair: not pair[0].unlimited, default=(actual, desired))
     return f"{sentences.short_limits(old)}, desired {sentences.short_limits(new)}…"
 
 

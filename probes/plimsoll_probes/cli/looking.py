@@ -12,7 +12,7 @@ from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.serialize import limits_data
 from plimsoll_agent.messages.tones import TONES
-from plimsoll_agent.terminal.columns import GUEST, Column
+from plimsoll_agent.terminal.columns import Column, guest_column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import add_window, ends
@@ -32,7 +32,7 @@ _Key = tuple[str, str]
 COLUMNS = (
     Column("id", right=True),
     Column("server", most=17),
-    Column("guest", most=GUEST.most, least=GUEST.least, drop=1),
+    guest_column(drop=1),
     Column("disk"),
     Column("directory", drop=4, most=24),
     Column("job"),

@@ -138,7 +138,7 @@ def test_a_disk_is_a_row_at_each_width_and_its_guest_is_never_cut(width: int) ->
 
 def test_heads_are_those_of_the_live_screen() -> None:
     line = shown(None, using(disk_named("a"), iops=248, of_bytes=4.1 * 2**20))[0].split("  ")
-    assert [head.strip() for head in line if head][3:7] == ["IOPS", "MiB/s", "OF LIMIT", "AT LIMIT"]
+    assert [head.strip() for head in line if head][3:7] == ["IOPS", "MiB/s", "OF LIMIT", "TYPE"], "without AT LIMIT"
 
 
 def test_the_sum_counts_what_is_wrong_first() -> None:

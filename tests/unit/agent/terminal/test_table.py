@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from plimsoll_agent.cli import acknowledge, catalogue, disk, hold, record, rules_test, settings, state, top_once
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.terminal import table
-from plimsoll_agent.terminal.columns import Column
+from plimsoll_agent.terminal.columns import Column, guest_column
 from plimsoll_agent.terminal.output import Terminal
 from plimsoll_agent.terminal.table import Cell, Row
 from plimsoll_agent.util.text import printable
@@ -296,3 +296,21 @@ def test_colour_is_around_the_cell_and_moves_nothing() -> None:
     columns, rows = (Column("a"), Column("b")), [[Cell("x", Tone.CRITICAL), Cell("y")]]
     (_, row) = table.lines(columns, rows, Terminal(80, colour=True))
     assert row == "\x1b[1;31mx\x1b[0m  y"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shown"),
+    [
+        ("web-1", "web-1", "web-1"),
+        ("shop-production-eu1-database-replica", "shop-production-us1-database-replica", "shop-pr…replica"),
+        ("-", "-", "-"),
+    ],
+    ids=["one-name", "cropped-alike", "no-name"],
+)
+def test_servers_that_look_alike_are_told_apart_where_the_guest_is_left_out(one: str, other: str, shown: str) -> None:
+    columns = (Column("server", most=17), guest_column(drop=1), Column("disk"), Column("state"))
+    rows = [(one, "instance-00000412", "vda", "in sync"), (other, "instance-0000040c", "vda", "in sync")]
+    rows.append(("mail", "instance-00000400", "vda", "in sync"))
+    wide, narrow = (drawn(columns, *rows, width=width) for width in (80, 36))
+    assert [line.split()[0] for line in wide[1:4]] == [one, other, "mail"]
+    assert [line.split("  ")[0] for line in narrow[1:4]] == [f"{shown} …0412", f"{shown} …040c", "mail"]

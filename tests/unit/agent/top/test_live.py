@@ -93,9 +93,10 @@ def test_figures_stand_under_their_titles_whatever_the_names(width: int, number:
     assert [cells(line, end - 5, end).strip() for line in body] == [str(n) for n in order[: len(body)]]
     end = titles.index("MiB/s") + len("MiB/s")
     assert {cells(line, end - 5, end).strip() for line in body} == {"1.0"}
-    end = titles.index("OF LIMIT") + len("OF LIMIT")
-    shares = [cells(line, end - 10, end).strip() for line in body[len(wrong) :]]
-    assert all(re.fullmatch(r"<?\d+ % (IOPS|MiB/s)", share) for share in shares)
+    begin = titles.index("OF LIMIT")
+    shares = [cells(line, begin, begin + 18).rstrip() for line in body[len(wrong) :]]
+    assert all(re.fullmatch(r" *<?\d+ % of \d+ (IOPS|MiB/s)", share) for share in shares)
+    assert {share.index(" %") for share in shares} <= {3}, "they stand below each other"
 
 
 def test_columns_are_dropped_in_their_order() -> None:
@@ -104,10 +105,11 @@ def test_columns_are_dropped_in_their_order() -> None:
     always = ["SERVER", "GUEST", "DISK", "IOPS", "MiB/s", "OF LIMIT", "AT LIMIT"]
     for width, more in {
         80: [],
-        120: ["LIMIT", "TYPE"],
+        120: ["LIMIT"],
+        130: ["LIMIT", "TYPE"],
         160: ["LIMIT", "TYPE", "READ + WRITE", "READ + WRITE"],
-        185: ["LIMIT", "TYPE", "READ + WRITE", "READ + WRITE", "VOLUME"],
-        200: ["LIMIT", "TYPE", "READ + WRITE", "READ + WRITE", "VOLUME", "PROJECT"],
+        190: ["LIMIT", "TYPE", "READ + WRITE", "READ + WRITE", "VOLUME"],
+        210: ["LIMIT", "TYPE", "READ + WRITE", "READ + WRITE", "VOLUME", "PROJECT"],
     }.items():
         titles = re.split(r"\s{2,}", drawn(what, View(), width, 10)[1].strip())
         assert sorted(titles) == sorted(always + more), width
@@ -244,11 +246,22 @@ def words_of(usage: Usage, desired: Limits | Unknown | None = NODE_LIMITS) -> st
 
 
 def test_a_disk_at_its_limit() -> None:
-    assert words_of(using(disk_named(PLAIN), iops=248)) == "248 1.0 99 % IOPS 100 %"
+    assert words_of(using(disk_named(PLAIN), iops=248)) == "248 1.0 99 % of 250 IOPS 100 %"
 
 
 def test_the_share_is_of_the_limit_that_is_closest() -> None:
-    assert words_of(using(disk_named(PLAIN), iops=25, of_bytes=52428800)) == "25 50.0 50 % MiB/s"
+    assert words_of(using(disk_named(PLAIN), iops=25, of_bytes=52428800)) == "25 50.0 50 % of 100 MiB/s"
+
+
+def test_the_share_of_a_limit_of_reads_says_so() -> None:
+    limits = Limits(read_iops_sec=200, write_iops_sec=400)
+    usage = using(disk_named(PLAIN, limits=limits), iops=100)
+    assert words_of(usage, desired=limits) == "100 1.0 50 % of read 200 IOPS"
+
+
+def test_of_a_limit_that_is_too_wide_and_one_that_is_missing_the_missing_one_is_told() -> None:
+    usage = using(disk_named(PLAIN, limits=Limits(total_iops_sec=5000)))
+    assert words_of(usage) == "100 1.0 unlimited, desired 100 MiB/s…"
 
 
 def test_more_than_the_whole_limit_is_never_cut_to_it() -> None:

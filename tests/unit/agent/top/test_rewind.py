@@ -73,7 +73,7 @@ def test_a_step_back_shows_what_the_disks_did_in_that_pass_and_the_limits_of_the
         view, lines = node.screen(back)
         (row,) = (line for line in lines if line.startswith("web-1") and " vda " in line)
         assert iops in row.split()
-        assert "50 % IOPS" in row
+        assert "50 % of 200 IOPS" in row
         assert view.back == back
         assert f"PAST: {back} pass" in lines[0]
         assert f"{node.now - timedelta(minutes=5 * back):%H:%M:%S}Z" in lines[0]
@@ -183,7 +183,7 @@ def test_beyond_the_passes_of_the_hour_is_what_prometheus_has_and_the_screen_say
     assert f"{node.now - timedelta(hours=30):%Y-%m-%d %H:%M}Z ·▲· " in lines[1]
     assert "Prometheus, mean of 1 h" in node.screen(2, width=80)[1][0]
     (row,) = (line for line in lines if line.startswith("web-1") and " vda " in line)
-    assert ("300" in row.split(), "100 % IOPS" in row) == (True, True)
+    assert ("300" in row.split(), "100 % of 300 IOPS" in row) == (True, True)
     others = [line for line in lines if line.startswith("db-1")]
     assert all("unknown: Prometheus has no sample of it" in line for line in others)
     assert len(others) == 2
