@@ -147,7 +147,7 @@ def test_keys_change_what_is_shown(top: Terminal) -> None:
     top.see("unknown: passes do not show whether it was slow")
     top.type("\x1b")
     top.type("<")
-    top.see("no pass of the last hour measured the disks")
+    top.see("passes measure disks only where [metrics] textfile_dir is set")
 
 
 def test_a_prometheus_that_cannot_be_reached_is_told_at_the_first_step_back(

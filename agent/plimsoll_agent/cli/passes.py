@@ -17,6 +17,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import serialize
 from plimsoll_agent.messages.disk_lines import Manner, outcome_line
+from plimsoll_agent.messages.impacts import missing_words
 from plimsoll_agent.messages.limits import exact_limits
 from plimsoll_agent.messages.lines import REMEDY, TextLine
 from plimsoll_agent.messages.plan import closing_lines, plan_lines, told_at_once
@@ -67,7 +68,8 @@ class _Pass(TellsDisks):
             if mode is Mode.PLAN:
                 report = self._planned(settings, request, scope)
                 changes = {o.disk.key: (o.change.before, o.change.after) for o in report.outcomes if o.change}
-                self._manner = replace(self._manner, impacts=impacts_of(state_of(settings), changes))
+                missing = missing_words(settings.metrics.textfile_dir is not None)
+                self._manner = replace(self._manner, impacts=impacts_of(state_of(settings), changes), missing=missing)
             elif scope.everything:
                 report, complete = pass_over_node(
                     settings,

@@ -13,7 +13,7 @@ from plimsoll_agent.app.impacts import impacts_of
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.brake import brake_words
 from plimsoll_agent.messages.disk_lines import severity_of, sign_of, turn_words, turns_words
-from plimsoll_agent.messages.impacts import impact_lines, impact_words, with_impacts
+from plimsoll_agent.messages.impacts import impact_lines, impact_words, missing_words, with_impacts
 from plimsoll_agent.messages.limits import short_change
 from plimsoll_agent.messages.lines import DiskLine, Line, Severity, TextLine, alike
 from plimsoll_agent.model.direction import direction
@@ -115,6 +115,7 @@ class RulesTest(NodeCommand, Listing):
         trials = [trial for trial in trials if parsed_args.disk in (None, *_names(trial))]
         turns = {trial.now.disk.key: trial.turn for trial in trials if trial.turn is not None}
         self._impacts = impacts_of(state_of(settings), turns)
+        self._missing = missing_words(settings.metrics.textfile_dir is not None)
         self._report, self._trials = report, trials
         brake, whole = context.caution.brake, scope.everything
         self._braked = braked(large_changes(then, situation, brake), situation, brake, disks=len(then), whole=whole)
@@ -142,7 +143,11 @@ class RulesTest(NodeCommand, Listing):
         wants_columns = parsed_args.columns or parsed_args.wide or parsed_args.sort_columns
         if parsed_args.formatter == "table" and here.width is not None and not wants_columns:
             disks = with_impacts(((trial.now.disk.key, _line(trial)) for trial in self._shown), self._impacts)
-            lines: list[Line] = [*alike(disks), *impact_lines(self._impacts), *map(TextLine, self.closing)]
+            lines: list[Line] = [
+                *alike(disks),
+                *impact_lines(self._impacts, missing=self._missing),
+                *map(TextLine, self.closing),
+            ]
             write_lines(self.app.stdout, laid_out(lines, here, remedy=_REMEDY))
         else:
             super().produce_output(parsed_args, column_names, data)

@@ -22,6 +22,7 @@ from plimsoll_agent.cli import top_once as once
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import NotFound, PlimsollError, UsageError
 from plimsoll_agent.messages import sentences
+from plimsoll_agent.messages.impacts import NEVER
 from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import Hypervisor
@@ -155,7 +156,8 @@ class Top(NodeCommand, Listing):
         settings: Settings,
     ) -> None:
         view = View(sort=parsed_args.sort, reverse=parsed_args.reverse, needle=parsed_args.filter)
-        past = Rewind(state_of(settings), self.earlier(parsed_args, settings))
+        is_measuring = settings.metrics.textfile_dir is not None
+        past = Rewind(state_of(settings), self.earlier(parsed_args, settings), is_measuring=is_measuring)
         rounds = Rounds(sampler, plan, parsed_args.interval)
         try:
             with _quiet_logging(), Screen(sys.stdin, sys.stdout, self.colour) as screen:
@@ -292,8 +294,9 @@ class Rewind:
     ``earlier`` is asked in a thread then, for what was before these passes.
     """
 
-    def __init__(self, state: State, earlier: Earlier | None = None) -> None:
+    def __init__(self, state: State, earlier: Earlier | None = None, *, is_measuring: bool = True) -> None:
         self._state = state
+        self._is_measuring = is_measuring
         self._earlier = earlier
         self._asked: _Asked | None = None
         self._moments: Sequence[PastMoment] | None = None
@@ -321,7 +324,8 @@ class Rewind:
         return view, replace(now, sample=sample, at=at, planned=Planned(), past=past, trouble=trouble or now.trouble)
 
     def _known(self, now: datetime) -> Sequence[PastMoment]:
-        self._trouble = "no pass of the last hour measured the disks; > goes back to now"
+        why = "no pass of the last hour measured the disks" if self._is_measuring else NEVER
+        self._trouble = f"{why}; > goes back to now"
         since = now - _REWIND
         try:
             return rewind.moments(usage_history.recent(self._state, since), self._changes(since))

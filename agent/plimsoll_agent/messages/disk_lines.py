@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from plimsoll_agent.messages.impacts import NOT_YET
 from plimsoll_agent.messages.limits import (
     exact_change,
     exact_limits,
@@ -45,6 +46,8 @@ class Manner:
     """The catalogue is from a region file: there are approvals for the whole region."""
     impacts: Mapping[str, Impact | None] = field(default_factory=dict, hash=False)
     """By ``Disk.key`` what new limits would have meant lately; None where the disk's use is unknown."""
+    missing: str = NOT_YET
+    """Why the use of all disks is unknown, where it is."""
 
     def change(self, before: Limits, after: Limits) -> str:
         return exact_change(before, after) if self.exact else short_change(before, after)

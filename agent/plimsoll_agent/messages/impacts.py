@@ -14,6 +14,15 @@ from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import plural
 
+NOT_YET = "no pass has measured the {} yet"
+"""With how many of what."""
+NEVER = "passes measure disks only where [metrics] textfile_dir is set"
+
+
+def missing_words(is_measuring: bool) -> str:
+    """Why no use of disks is known on a node whose passes measure, or do not."""
+    return NOT_YET if is_measuring else NEVER
+
 
 def with_impacts(
     lines: Iterable[tuple[str, DiskLine | None]], impacts: Mapping[str, Impact | None]
@@ -44,7 +53,7 @@ def impact_lines(
     impacts: Mapping[str, Impact | None],
     noun: str = "disk",
     source: str = "averages between passes",
-    missing: str = "no pass has measured the {} yet",
+    missing: str = NOT_YET,
 ) -> Iterator[TextLine]:
     """``Of 14 disks with a lower or a first limit, 3 will feel it, 9 will not (averages between passes of 26 h).``"""
     figures = [impact for impact in impacts.values() if impact is not None]

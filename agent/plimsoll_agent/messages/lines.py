@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
@@ -69,17 +70,20 @@ _ORDER = (Severity.CUT, Severity.LOWERED, Severity.PLAIN, Severity.SET)
 
 
 def alike(lines: Sequence[DiskLine]) -> Iterator[Alike]:
-    """Those that feel it most first, then the worst, deferred ones last; lines that differ only in the disk are one
-    ``Alike``.
+    """Those that feel it most first, then the worst, deferred ones last, by their reason; lines that differ only in
+    the disk are one ``Alike``.
     """
     groups: dict[tuple[str, str, str, Severity], list[DiskLine]] = {}
     for line in lines:
         groups.setdefault((line.sign, line.what, line.why, line.severity), []).append(line)
 
-    def rank(group: list[DiskLine]) -> tuple[bool, float, int, int]:
+    reasons = Counter(line.why for line in lines if line.sign == "!")
+    place = {why: number for number, (why, _) in enumerate(reasons.most_common())}  # those alike in their order
+
+    def rank(group: list[DiskLine]) -> tuple[bool, float, int, int, int]:
         first = group[0]
         severity = _ORDER.index(first.severity) if first.severity in _ORDER else 9
-        return first.sign == "!", -first.share, severity, -len(group)
+        return first.sign == "!", -first.share, severity, place.get(first.why, 0), -len(group)
 
     for group in sorted(groups.values(), key=rank):
         yield Alike(tuple(group))

@@ -28,7 +28,7 @@ def plan_lines(report: PassReport, manner: Manner) -> Iterator[Line]:
     ]
     yield from _alike(changes, manner)
     yield from _others(report, manner)
-    yield from impact_lines(manner.impacts)
+    yield from impact_lines(manner.impacts, missing=manner.missing)
     yield TextLine(sum_words(report, planned=True))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from plimsoll_agent.messages.lines import Alike, CommandLine, DiskLine, Line, TextLine
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.terminal.output import Terminal
+from plimsoll_agent.util.frozen import replace
 
 FEW = 3
 """So many lines that are alike are all shown; of more only the first."""
@@ -21,11 +23,29 @@ _NARROWEST = 28
 
 def laid_out(lines: Iterable[Line], terminal: Terminal, *, every: bool = False, remedy: str = "") -> Iterator[str]:
     """``every``: no line stands for others that are alike. ``remedy`` is what shows all."""
-    some = _some(lines, every, remedy)
     if terminal.width is None:
-        yield from (_of_pipe(line, terminal) for line in some)
+        yield from (_of_pipe(line, terminal) for line in _some(lines, every, remedy))
     else:
-        yield from _Page(terminal, terminal.width).lines(some)
+        yield from _Page(terminal, terminal.width).lines(_some(_headed(lines), every, remedy))
+
+
+def _headed(lines: Iterable[Line]) -> Iterator[Line]:
+    """With the reason of several disks that are deferred or unknown above them, once."""
+    for (sign, why), group in groupby(lines, key=_reason):
+        run = list(group)
+        alikes = [line for line in run if isinstance(line, Alike)]
+        if why and sum(1 if len(each.lines) > FEW else len(each.lines) for each in alikes) > 1:
+            yield TextLine(why, alikes[0].lines[0].severity, head=sign)
+            yield from (Alike(tuple(replace(line, why="") for line in each.lines)) for each in alikes)
+        else:
+            yield from run
+
+
+def _reason(line: Line) -> tuple[str, str]:
+    """What a line has in common with others below one reason; of all other lines nothing."""
+    if isinstance(line, Alike) and line.lines[0].sign in "!?":
+        return line.lines[0].sign, line.lines[0].why
+    return "", ""
 
 
 def _of_pipe(line: DiskLine | TextLine | CommandLine, terminal: Terminal) -> str:

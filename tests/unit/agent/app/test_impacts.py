@@ -7,12 +7,17 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.app.impacts import impacts_of
+from plimsoll_agent.cli.passes import Plan
+from plimsoll_agent.cli.rules_test import RulesTest
+from plimsoll_agent.config.settings import MetricsSettings
 from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.store.state import State
+from tests.unit.enforcing import Shell
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
+from tests.unit.person import Terminal
 from tests.unit.values import NOON
 
 CUT = (Limits(total_iops_sec=250), Limits(total_iops_sec=25))
@@ -48,3 +53,23 @@ def test_a_history_that_cannot_be_read_is_told_and_nothing_is_known(
     state.usage.mkdir()
     assert impacts_of(state, {a_name(1).key: CUT}) == {a_name(1).key: None}
     assert "what disks used is unknown" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("measures", "why"),
+    [
+        (False, "passes measure disks only where [metrics] textfile_dir is set"),
+        (True, "no pass has measured the 1 disk yet"),
+    ],
+)
+def test_a_plan_without_any_use_says_what_is_missing(tmp_path: Path, measures: bool, why: str) -> None:
+    shell = Shell(tmp_path)
+    shell.source = "none"
+    shell.rules.write_text("default: {limits: {total_iops_sec: 250}}")
+    shell.metrics = MetricsSettings(tmp_path if measures else None, "disk")
+    shell.run(Plan)
+    assert f"Who will feel it is unknown: {why}." in shell.out.splitlines()
+    then = tmp_path / "then.yaml"
+    then.write_text("default: {limits: {total_iops_sec: 25}}")
+    shell.types(RulesTest, str(then), settings=shell.settings, hypervisor=shell.hypervisor, stdout=Terminal())
+    assert f"Who will feel it is unknown: {why}." in " ".join(shell.out.split())

@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from plimsoll_agent.messages.disk_lines import Manner
-from plimsoll_agent.messages.lines import REMEDY, CommandLine, DiskLine, Severity, TextLine
+from plimsoll_agent.messages.lines import REMEDY, CommandLine, DiskLine, Severity, TextLine, alike
 from plimsoll_agent.messages.plan import plan_lines
 from plimsoll_agent.terminal.changes import laid_out
 from plimsoll_agent.terminal.output import Terminal
@@ -53,6 +53,27 @@ def test_what_the_brake_stops_comes_first_with_its_edit_and_what_approves_it() -
         "region approve abababababababab --reason TEXT",
     ]
     assert told.index(commands[0]) < next(n for n, line in enumerate(told) if "unlimited" in line)
+
+
+def test_one_reason_of_several_deferred_disks_is_told_once_above_them() -> None:
+    def deferred(disk: str, what: str, why: str) -> DiskLine:
+        return DiskLine(sign="!", names=("instance-1", "web", disk), what=what, why=why, severity=Severity.LOWERED)
+
+    ceph, pause = "deferred until Ceph cluster c1a5e0de is healthy: OSD_DOWN", "deferred: paused"
+    disks = [
+        deferred("vda", "250 → 500 IOPS", ceph),
+        deferred("vdb", "25 → 50 IOPS", pause),
+        *(deferred(f"vd{letter}", "100 → 200 IOPS", ceph) for letter in "cdefg"),
+    ]
+    assert list(laid_out(alike(disks), Terminal(80, False), remedy=REMEDY)) == [
+        f"!  {ceph}",
+        "! instance-1 web vdc  100 → 200 IOPS",
+        f"  … 4 more like it ({REMEDY})",
+        "! instance-1 web vda  250 → 500 IOPS",
+        f"! instance-1 web vdb  25 → 50 IOPS  {pause}",
+    ]
+    in_a_pipe = list(laid_out(alike(disks), Terminal(None, False), every=True))
+    assert [line.endswith((ceph, pause)) for line in in_a_pipe] == [True] * 7
 
 
 def test_few_that_are_alike_are_all_shown() -> None:
