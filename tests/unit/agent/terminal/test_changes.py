@@ -70,7 +70,7 @@ def test_one_reason_of_several_deferred_disks_is_told_once_above_them() -> None:
         "! instance-1 web vdc  100 → 200 IOPS",
         f"  … 4 more like it ({REMEDY})",
         "! instance-1 web vda  250 → 500 IOPS",
-        f"! instance-1 web vdb  25 → 50 IOPS  {pause}",
+        f"! instance-1 web vdb  25 → 50 IOPS    {pause}",
     ]
     in_a_pipe = list(laid_out(alike(disks), Terminal(None, False), every=True))
     assert [line.endswith((ceph, pause)) for line in in_a_pipe] == [True] * 7
