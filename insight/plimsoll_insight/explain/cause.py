@@ -18,7 +18,8 @@ at limit. One without requests in a healthy cluster is not slow. What is usual f
 three on a node, is unknown if it is 0.1 s or more.
 
 The node may be cut off from a healthy cluster, for as long as no guest on it has a request, if this disk and three or
-more others had some just before, and the whole node never was without before. The last intervals are unknown then.
+more others had some just before, and the whole node never was without before. The last intervals are unknown then. A
+pass just after it fell silent, with less than a tenth of the requests before, is not what was just before.
 
 A guest that a person paused has no request that waits, once QEMU answers: it waits for them before it is paused. With
 no requests, or less than a tenth of those before, such an interval is not slow whatever check is raised, and nothing
@@ -233,10 +234,31 @@ def _node_still(intervals: Sequence[PassInterval]) -> range:
     none = next((number for number, each in enumerate(intervals) if _none_on_node(each)), len(intervals))
     unread = sum(1 for _ in takewhile(lambda one: not one.read, reversed(intervals[:none])))
     first = none - unread
-    before = intervals[first - 1] if first else None
+    before = _before_the_edge(intervals[:first])
     was_busy = before and before.operations and (before.of_node_disks or 0) >= LEAST_OF_NODE
     still = sum(1 for _ in takewhile(lambda one: not one.read or _none_on_node(one), intervals[first:]))
     return range(first, first + still) if was_busy and none < len(intervals) else range(0)
+
+
+def _before_the_edge(intervals: Sequence[PassInterval]) -> PassInterval | None:
+    """The last of these; but where a pass came just after the node fell silent, and had hardly any requests of this
+    disk and of the others, one of the pass before.
+    """
+    if not intervals:
+        return None
+    last = intervals[-1]
+    earlier = next((each for each in reversed(intervals) if _time(each) != _time(last)), None)
+    if earlier is None or last.operations is None or last.operations >= HARDLY * (earlier.operations or 0.0):
+        return last
+    others, others_earlier = _of_others(last), _of_others(earlier)
+    is_silent = others is not None and others_earlier is not None and others < HARDLY * others_earlier
+    return earlier if is_silent else last
+
+
+def _of_others(interval: PassInterval) -> float | None:
+    """The requests of the busiest other guest on the node."""
+    places = (one for one in interval.neighbours if one.place is SharedPlace.NODE and one.unit == "operations")
+    return next((one.rate for one in places), None)
 
 
 def _none_on_node(interval: PassInterval) -> bool:
