@@ -106,16 +106,17 @@ def test_what_a_killed_plimsoll_left_at_work_is_ended_by_the_next(shell: GuestSh
 def test_an_owner_who_races_with_the_steps_gets_nothing_of_roots(booted: Guest, kind: str) -> None:
     """As tests/functional/test_session.py has it, with another kernel and the guest's own programs."""
     base = f"/mnt/volume/hostile-{kind}"
-    told(booted, f"mkdir {base} {base}/run")
+    told(booted, f"mkdir {base}")
     tries = depth.count(quick=1, landing=2, soak=500)
     try:
         for name, text in (("owner.pl", hostile.PROGRAM.read_text()), ("script", SCRIPT)):
             assert booted.exec(["sh", "-c", f"cat >{base}/{name}"], input=text).exit_code == 0
-        words = hostile.words(f"{base}/script", f"{base}/run", tries, ["sh"], kind=kind, pause=0.03)
         sprung, rounds = 0, 0
         while sprung == 0:  # a slow guest may give the owner no turn in a few tries, which would prove nothing
             assert rounds < 10, "no trap was sprung"
             rounds += 1
+            told(booted, f"mkdir {base}/{rounds}")
+            words = hostile.words(f"{base}/script", f"{base}/{rounds}", tries, ["sh"], kind=kind, pause=0.03)
             ran = booted.exec(["perl", f"{base}/owner.pl", *words], timeout=120 + 60 * tries)
             assert ran.exit_code == 0, ran.err
             attacked = hostile.read(ran.out)
