@@ -6,6 +6,7 @@ from plimsoll_agent.app.context import PassContext, pass_context, state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import NotFound, PlimsollError
 from plimsoll_agent.messages import explain, sentences
+from plimsoll_agent.messages.ceilings import ceilings_of
 from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.reason import Unknown
@@ -44,6 +45,7 @@ class LivePlan:
             context.complaint,
             mode=self._settings.mode if context.caution.paused() is None else "writes paused",
             saved={outcome.disk.key: each for outcome in outcomes if (each := shares(outcome, situation.accounts))},
+            ceilings={o.disk.key: its for o in outcomes if (its := ceilings_of(o, situation))},
         )
 
     def explained(self, sample: Sample, guest: str, key: str, hypervisor: Hypervisor) -> Explained:

@@ -14,7 +14,7 @@ from plimsoll_agent.cli import server_names
 from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_many, words_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Rejected, Unreachable, UsageError
-from plimsoll_agent.messages import explain, sentences, serialize
+from plimsoll_agent.messages import ceilings, explain, sentences, serialize
 from plimsoll_agent.messages.limits import BURST, SPLIT, short_limits
 from plimsoll_agent.messages.savings import saved_data, saved_words
 from plimsoll_agent.messages.tones import TONES, Tone
@@ -366,6 +366,8 @@ class DiskShow(OneDisk, Showing):
         )
         if (account := account_of(outcome, self.report.situation.accounts)) is not None:
             fields["saved"] = Shown(saved_data(*account), saved_words(*account))
+        if shares := ceilings.ceilings_of(outcome, self.report.situation):
+            fields["ceilings"] = Shown(ceilings.data(shares), ", ".join(ceilings.lines(shares, disk)))
         past = self.pasts(parsed_args, [outcome]).get(disk.key)
         tone = TONES.get(_state(self.report, outcome, past))
         fields["state"] = Shown(outcome.result.kind.value, sentences.state_word(outcome, past), tone)

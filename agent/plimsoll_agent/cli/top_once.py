@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from plimsoll_agent.messages import sentences, serialize
+from plimsoll_agent.messages import ceilings, sentences, serialize
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.model.limits import BASES
 from plimsoll_agent.model.reason import Reason, Unknown
@@ -36,7 +36,7 @@ COLUMNS = (
     Column("reason", wraps=True, note=True),
     *(
         Column(name, long=True)
-        for name in ("saved", "rates", "seconds", "shares", "sharing", "at_limit_window", *_OTHERS)
+        for name in ("saved", "ceilings", "rates", "seconds", "shares", "sharing", "at_limit_window", *_OTHERS)
     ),
 )
 
@@ -63,6 +63,7 @@ def cells(row: DiskRow) -> Sequence[object]:
         Shown(state(row), _state_words(row), TONES.get(state(row))),
         Shown(None if reason is None else reason.as_record(), "" if reason is None else why(reason)),
         _shares(row.saved),
+        Shown(ceilings.data(row.ceilings), ", ".join(ceilings.lines(row.ceilings, disk))),
         None if rates is None else _rates(rates),
         None if rates is None else round(rates.seconds, 3),
         _shares(usage.shares),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from plimsoll_agent.ceilings.buckets import CeilingKey, Shared, Whose
 from plimsoll_agent.credits.ledger import account_key
@@ -12,52 +12,71 @@ from plimsoll_agent.model.limits import Limits, Unit
 from plimsoll_agent.policy.decide import Situation, buckets_of
 from plimsoll_agent.reconcile.outcome import Outcome
 from plimsoll_agent.reconcile.reducing import own_of
+from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
 
-def lines(outcome: Outcome, situation: Situation) -> Iterator[str]:
-    """``project db-team: 412 of 3000 IOPS on this node, its part 900 IOPS (rule "databases"; 7 disks)``, as the last
-    pass over the node split it.
-    """
-    for bucket, ceiling, its_split, part in _each(outcome, situation):
-        rates = [_rate_words(rate, ceiling, its_split) for rate in ceiling.rates()]
-        parts = [f"{_side(rate)}{rate_words(number, _unit(rate))}" for rate, number in part.items()]
-        disks = "" if its_split is None else f"; {plural(its_split.disks, 'disk')}"
+@frozen
+class CeilingShare:
+    """A ceiling that a disk shares."""
+
+    bucket: CeilingKey
+    ceiling: Limits
+    its_split: Shared | None
+    """As the last pass over the node split it; None before one."""
+    part: Mapping[str, int]
+    """Empty for a disk that shares it with no other, or has limits that stay as they are."""
+
+
+def ceilings_of(outcome: Outcome, situation: Situation) -> tuple[CeilingShare, ...]:
+    own = own_of(outcome)
+    shares = list[CeilingShare]()
+    for bucket, rule in buckets_of(outcome.disk, situation):
+        its_split, part = situation.ceilings.shared.get(bucket), dict[str, int]()
+        if own is not None and its_split is not None:
+            part = dict(its_split.parts.get(account_key(outcome.disk.key, own.limits), {}))
+        shares.append(CeilingShare(bucket, getattr(rule, bucket.whose.word), its_split, part))
+    return tuple(shares)
+
+
+def lines(shares: Iterable[CeilingShare], disk: Disk) -> Iterator[str]:
+    """``project db-team: 412 of 3000 IOPS on this node, its part 900 IOPS (rule "databases"; 7 disks)``."""
+    for one in shares:
+        rates = [_rate_words(rate, one.ceiling, one.its_split) for rate in one.ceiling.rates()]
+        parts = [f"{_side(rate)}{rate_words(number, _unit(rate))}" for rate, number in one.part.items()]
+        disks = "" if one.its_split is None else f"; {plural(one.its_split.disks, 'disk')}"
         yield (
-            f"{_owner(bucket, outcome.disk)}: {', '.join(rates)}"
-            + " on this node" * (bucket.whose is Whose.PROJECT)
+            f"{_owner(one.bucket, disk)}: {', '.join(rates)}"
+            + " on this node" * (one.bucket.whose is Whose.PROJECT)
             + (f", its part {', '.join(parts)}" if parts else "")
-            + f' (rule "{printable(bucket.rule)}"{disks})'
+            + f' (rule "{printable(one.bucket.rule)}"{disks})'
         )
 
 
-def data(outcome: Outcome, situation: Situation) -> list[dict[str, object]]:
+def brief(shares: Iterable[CeilingShare], disk: Disk) -> str:
+    """``part of 3000 IOPS of project db-team``, where the disk has only a part; else nothing."""
+    parts = [
+        f"{', '.join(_rate_words(rate, one.ceiling, None) for rate in one.part)} of {_owner(one.bucket, disk)}"
+        for one in shares
+        if one.part
+    ]
+    return f"part of {' and '.join(parts)}" if parts else ""
+
+
+def data(shares: Iterable[CeilingShare]) -> list[dict[str, object]]:
     return [
         {
-            "whose": bucket.whose.value,
-            "owner": bucket.owner,
-            "rule": bucket.rule,
-            "ceiling": ceiling.in_effect(),
-            "disks": None if its_split is None else its_split.disks,
-            "used": {} if its_split is None else dict(its_split.used),
-            "allowed": {} if its_split is None else dict(its_split.allowed),
-            "part": part,
+            "whose": one.bucket.whose.value,
+            "owner": one.bucket.owner,
+            "rule": one.bucket.rule,
+            "ceiling": one.ceiling.in_effect(),
+            "disks": None if one.its_split is None else one.its_split.disks,
+            "used": {} if one.its_split is None else dict(one.its_split.used),
+            "allowed": {} if one.its_split is None else one.its_split.allowed,
+            "part": dict(one.part),
         }
-        for bucket, ceiling, its_split, part in _each(outcome, situation)
+        for one in shares
     ]
-
-
-def _each(
-    outcome: Outcome, situation: Situation
-) -> Iterator[tuple[CeilingKey, Limits, Shared | None, dict[str, int]]]:
-    """The part is empty for a disk that shares it with no other, or has limits that stay as they are."""
-    own = own_of(outcome)
-    for bucket, rule in buckets_of(outcome.disk, situation):
-        part: dict[str, int] = {}
-        its_split = situation.ceilings.shared.get(bucket)
-        if own is not None and its_split is not None:
-            part = dict(its_split.parts.get(account_key(outcome.disk.key, own.limits), {}))
-        yield bucket, getattr(rule, bucket.whose.word), its_split, part
 
 
 def _owner(bucket: CeilingKey, disk: Disk) -> str:

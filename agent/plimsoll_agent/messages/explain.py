@@ -52,7 +52,7 @@ def rows(outcome: Outcome, situation: Situation, record: Record, *, exact: bool 
     lines.append(("desired", f"{sentences.desired_words(desired, exact=exact)}, {sentences.words(desired.reason)}"))
     if (words := congestion.words(reduced(disk, outcome.decision, situation))) is not None:
         lines.append(("congestion", words))
-    lines += [("ceiling", words) for words in ceilings.lines(outcome, situation)]
+    lines += [("ceiling", words) for words in ceilings.lines(ceilings.ceilings_of(outcome, situation), disk)]
     lines.append(("actual", sentences.actual_words(disk.in_force, exact=exact) + _history(disk, record)))
     if (account := account_of(outcome, situation.accounts)) is not None and _has_burst(disk, account):
         lines.append(("saved", saved_words(*account)))
@@ -104,7 +104,7 @@ def data(outcome: Outcome, situation: Situation, past: RecordedChange | None, re
         "sources": [{"source": step.asked} | _answer_data(step.answer) for step in outcome.decision.trail],
         "desired": _answer_data(outcome.decision.desired),
         "congestion": congestion.data(reduced(disk, outcome.decision, situation)),
-        "ceilings": ceilings.data(outcome, situation),
+        "ceilings": ceilings.data(ceilings.ceilings_of(outcome, situation)),
         "actual": serialize.limits_data(disk.in_force),
         "defined": serialize.limits_data(disk.found.defined),
         "saved": {} if account is None else saved_data(*account),

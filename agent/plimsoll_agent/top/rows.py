@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
 
-from plimsoll_agent.messages import sentences
+from plimsoll_agent.messages import ceilings, sentences
+from plimsoll_agent.messages.ceilings import CeilingShare
 from plimsoll_agent.model.direction import share_left
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import BASES, UNITS, Limits, Unit, of_unit
@@ -52,6 +53,8 @@ class Planned:
     """What passes do with that: ``enforce``, ``observe``, ``writes paused``; empty where it is unknown."""
     saved: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By ``Disk.key`` the share of each burst that is saved, by the limit's name."""
+    ceilings: Mapping[str, Sequence[CeilingShare]] = field(default_factory=dict)
+    """By ``Disk.key`` those that it shares."""
 
 
 @frozen
@@ -66,6 +69,7 @@ class DiskRow:
     """Why its use is unknown."""
     saved: Mapping[str, float] = field(default_factory=dict)
     """The share of each burst that is saved, by the limit's name; empty without a burst."""
+    ceilings: Sequence[CeilingShare] = ()
 
     @property
     def key(self) -> str:
@@ -145,7 +149,8 @@ class DiskRow:
             return words
         is_deferred = self.outcome is not None and self.outcome.result.kind is Kind.DEFERRED
         deferral = f"; {sentences.deferred_words(self.outcome.result.reason)}" if self.outcome and is_deferred else ""
-        return f"{words}, desired {sentences.short_limits(desired)}{deferral}"
+        part = ceilings.brief(self.ceilings, self.usage.disk) if self.usage is not None else ""
+        return f"{words}, desired {sentences.short_limits(desired)}{deferral}" + (f"; {part}" if part else "")
 
     @property
     def limits_brief(self) -> str:
@@ -220,7 +225,13 @@ def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool
 def _of_disk(usage: Usage, plan: Planned) -> DiskRow:
     guest, key = usage.disk.guest, usage.disk.key
     return DiskRow(
-        guest.name, guest.uuid, usage, plan.outcomes.get(key), usage.reason, plan.saved.get(key, _NOTHING_SAVED)
+        guest.name,
+        guest.uuid,
+        usage,
+        plan.outcomes.get(key),
+        usage.reason,
+        plan.saved.get(key, _NOTHING_SAVED),
+        plan.ceilings.get(key, ()),
     )
 
 

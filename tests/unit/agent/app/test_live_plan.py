@@ -10,7 +10,9 @@ import pytest
 
 from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.app.live_plan import LivePlan
-from plimsoll_agent.cli.disk import DiskExplain
+from plimsoll_agent.cli import top_once
+from plimsoll_agent.cli.disk import DiskExplain, DiskShow
+from plimsoll_agent.cli.top_once import COLUMNS
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.credits.ledger import Account, Bucket
 from plimsoll_agent.errors import NotFound
@@ -20,7 +22,7 @@ from plimsoll_agent.reconcile.outcome import Mode, Scope
 from plimsoll_agent.top.rows import Wrong, rows
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util.frozen import replace
-from tests.fakes import FakeGuest, FakeHypervisor, hangs, volume
+from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, hangs, volume
 from tests.unit.person import Person
 
 RULES = "default: {limits: {total_iops_sec: 250}}"
@@ -68,6 +70,42 @@ def test_it_tells_whether_passes_write(tmp_path: Path) -> None:
     assert plan.planned(node.sampler.sample()).mode == "enforce"
     pause_file.touch()
     assert plan.planned(node.sampler.sample()).mode == "writes paused"
+
+
+def test_a_disk_that_shares_a_ceiling_says_which_and_its_part(tmp_path: Path) -> None:
+    shared = "{name: team, match: {pool: volumes}, project_ceiling: {total_iops_sec: 300}}"
+    node = Node(tmp_path, f"{RULES}\nrules: [{shared}]")
+    node.settings.state_dir.mkdir()
+    node.b.disks["vda"].actual = Limits()
+    context = pass_context(node.settings, read_only=False)
+    run(node.settings, node.hypervisor, context, scope=Scope(), mode=Mode.ENFORCE)
+    assert [guest.disks["vda"].actual.total_iops_sec for guest in (node.a, node.b)] == [150, 150]
+    node.sampler = Sampler(node.hypervisor, Scope(), clock=lambda: 1.0, at_once=1)
+    node.sampler.ask()
+    row = rows(node.sampler.sample(), node.plan.planned(node.sampler.sample()), sort="name")[0]
+    assert row.limits_words == "150 IOPS, desired 250 IOPS; part of 300 IOPS of project demo"
+    expected = [
+        {
+            "whose": "project",
+            "owner": PROJECT,
+            "rule": "team",
+            "ceiling": {"total_iops_sec": 300},
+            "disks": 2,
+            "used": {"total_iops_sec": None},
+            "allowed": {"total_iops_sec": 300},
+            "part": {"total_iops_sec": 150},
+        }
+    ]
+    cells = dict(zip(map(str, COLUMNS), top_once.cells(row), strict=True))
+    assert cells["ceilings"].machine_readable() == expected  # type: ignore[attr-defined]
+    line = 'project demo: 300 IOPS on this node, its part 150 IOPS (rule "team"; 2 disks)'
+    assert cells["ceilings"].human_readable() == line  # type: ignore[attr-defined]
+    person = Person()
+    for command in (DiskShow, DiskExplain):
+        person.types(command, "a", "vda", "-f", "json", settings=node.settings, hypervisor=node.hypervisor)
+        assert json.loads(person.out)["ceilings"] == expected
+        person.types(command, "a", "vda", settings=node.settings, hypervisor=node.hypervisor)
+        assert line in " ".join(person.out.replace("|", " ").split())
 
 
 def test_what_is_saved_of_a_burst_is_brought_forward_to_the_readings(tmp_path: Path) -> None:
