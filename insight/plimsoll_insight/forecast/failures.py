@@ -12,7 +12,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.forecast import arithmetic
 from plimsoll_insight.forecast.ranges import Range, exactly
 from plimsoll_insight.forecast.recovery import PlacementGroup, evenly
-from plimsoll_insight.slow.tree import Tree
+from plimsoll_insight.slow.tree import NO_OSD, Tree
 
 USUAL_GROUPS = 100
 """Placement groups of an OSD: what Ceph aims at (mon_target_pg_per_osd)."""
@@ -193,7 +193,10 @@ def placement(groups: str, details: str, usage: str) -> Placement:
     try:
         document = json.loads(groups)
         rows = document["pg_stats"] if isinstance(document, dict) else document
-        on = [(int(row["pgid"].partition(".")[0]), tuple(map(int, row["acting"]))) for row in rows]
+        on = [
+            (int(row["pgid"].partition(".")[0]), tuple(osd for osd in map(int, row["acting"]) if osd != NO_OSD))
+            for row in rows
+        ]
         stats = {int(pool["id"]): pool["stats"] for pool in json.loads(usage)["pools"]}
         pools = {number: pool for each in json.loads(details) for number, pool in _pool(each, stats)}
     except (ValueError, KeyError, TypeError, AttributeError) as error:

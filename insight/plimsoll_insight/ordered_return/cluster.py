@@ -12,6 +12,7 @@ from plimsoll_agent.errors import Rejected
 from plimsoll_agent.util.decoding import UNREADABLE, complaint, several
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
+from plimsoll_insight.slow.tree import NO_OSD
 
 _STUCK = ("down", "incomplete")
 """In its state, a placement group waits for an OSD that is down: it does not peer on."""
@@ -57,8 +58,6 @@ _DOWN = re.compile(r"OSD_(?:[A-Z]+_)?DOWN")
 BLOCKING_FLAGS = frozenset({"noup", "noin", "pauserd", "pausewr"})
 """With one of them no OSD that starts serves again."""
 _ROW = re.compile(r"(\d+\.[0-9a-f]+)\t\[([\d,]*)\]\t", re.ASCII)
-_NO_OSD = 2**31 - 1
-"""In an erasure coded placement group, in place of one that is down (CRUSH_ITEM_NONE)."""
 
 
 @frozen
@@ -148,7 +147,7 @@ def groups(text: str) -> dict[str, ReturnGroup]:
         document = json.loads(text)
         rows = document["pg_stats"] if isinstance(document, dict) else document
         return {
-            str(row["pgid"]): ReturnGroup(str(row["state"]), tuple(osd for osd in row["acting"] if osd != _NO_OSD))
+            str(row["pgid"]): ReturnGroup(str(row["state"]), tuple(osd for osd in row["acting"] if osd != NO_OSD))
             for row in rows
         }
     except UNREADABLE as error:
@@ -162,7 +161,7 @@ def full_placement(text: str) -> dict[str, tuple[int, ...]]:
     rows = {group: tuple(map(int, osds.split(","))) for group, osds in _ROW.findall(text) if osds}
     if not rows:
         raise Rejected("osdmaptool --test-map-pgs-dump: no placement group in what it prints")
-    return {group: tuple(osd for osd in osds if osd != _NO_OSD) for group, osds in rows.items()}
+    return {group: tuple(osd for osd in osds if osd != NO_OSD) for group, osds in rows.items()}
 
 
 @frozen

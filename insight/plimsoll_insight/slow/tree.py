@@ -19,6 +19,8 @@ _ROW = re.compile(
 
 _SHADOW = "~"
 """In the name of a bucket that has the OSDs of one device class again: ``default~hdd``. No name has it else."""
+NO_OSD = 2**31 - 1
+"""In an erasure-coded placement group, in place of one that is down (``CRUSH_ITEM_NONE``)."""
 
 
 class UnreadableTree(PlimsollError):

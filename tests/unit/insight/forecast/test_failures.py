@@ -70,6 +70,16 @@ def test_answers_of_ceph_are_read_with_and_without_the_frame_of_nautilus(groups:
     assert (found.object_bytes, found.copies) == (10, exactly(2))
 
 
+def test_a_shard_that_is_missing_already_is_on_no_osd() -> None:
+    """Else a group of k=2, m=1 with a hole would seem to serve with one shard, and the hole to be an OSD of many."""
+    rows = [{"pgid": "1.0", "acting": [0, 2147483647, 2]}, {"pgid": "1.1", "acting": [1, 2147483647, 3]}]
+    details = [{"pool_id": 1, "pool_name": "volumes", "size": 3, "min_size": 2}]
+    one = placement(json.dumps(rows), json.dumps(details), json.dumps(USAGE))
+    assert one.groups_of_each == exactly(1)
+    lost = together(["osd.0"], TREE, one)
+    assert (lost.share, lost.stopped) == (exactly(0.5), exactly(0.5))
+
+
 @pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"pools": [{"id": 1}]}'])
 def test_answers_that_are_not_understood_are_one_error(damaged: str) -> None:
     with pytest.raises(UnreadablePlacement):
