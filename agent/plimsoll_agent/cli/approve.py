@@ -250,7 +250,8 @@ class PauseNode(_NodeDecision, NodeCommand):
         until = None if parsed_args.span is None else end_after(given_duration("--for", parsed_args.span), now)
         already = pause.reason(now)
         if already is not None:
-            raise UsageError(f"already {words(already)}; to change the reason: plimsoll resume, then plimsoll pause")
+            aim, more = ("restore limits", " --restore") if parsed_args.restore else ("change the reason", "")
+            raise UsageError(f"already {words(already)}; to {aim}: plimsoll resume, then plimsoll pause{more}")
         pause.begin(why, by, now, until)
         ends = f"while {settings.pause_file} exists" if until is None else f"until {minute(until)} or plimsoll resume"
         self.app.stdout.write(f"Paused: no limit is written on this node {ends}.\n")

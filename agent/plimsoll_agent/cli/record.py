@@ -225,11 +225,13 @@ class RecordList(LocalCommand, Listing):
         following = FollowedRecord(record, selection)
         complaint = None
         entries, names = following.start(limit), server_column.names_of(self._state, self)
+        is_read = True
+        """In this round: the disks of a guest that is gone are in no pass."""
         while True:
             try:
                 for entry, is_result in entries:
-                    if entry.disk is not None and entry.disk.guest_uuid not in names:  # a guest that came since
-                        names = server_column.names_of(self._state, self)
+                    if not is_read and entry.disk is not None and entry.disk.guest_uuid not in names:
+                        names, is_read = server_column.names_of(self._state, self), True  # a guest that came since
                     data = _named(entry, names)
                     if parsed_args.format == "text":
                         server = None if data["server"] is None else str(data["server"])
@@ -247,7 +249,7 @@ class RecordList(LocalCommand, Listing):
             self.app.stdout.flush()
             if not self._wait():
                 return
-            entries = following.new()
+            entries, is_read = following.new(), False
 
     def _wait(self) -> bool:
         """Wait a second; False when the reader is gone."""

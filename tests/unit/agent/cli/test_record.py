@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from plimsoll_agent.app.record_follow import FollowedRecord
+from plimsoll_agent.cli import server_column
 from plimsoll_agent.cli.record import RecordList, selected
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import UsageError
@@ -384,3 +385,26 @@ def test_all_entries_are_written_as_they_are_read(
     monkeypatch.setattr(record_query, "entries", many)
     assert "\n" in listed(tmp_path, "--last", "0", "-f", form, stdout=pipe)
     assert written > 0.5 * pipe.tell()
+
+
+def test_the_last_pass_is_read_once_a_round_for_guests_that_it_does_not_have(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds, reads = iter([3, 0, 2]), list[State]()
+
+    def names(state: State, _: object) -> dict[str, str | None]:
+        reads.append(state)
+        return {}
+
+    def wait(_: RecordList) -> bool:
+        number = next(rounds, None)
+        record.intend([a_change()] * (number or 0), LATER, "root")
+        return number is not None
+
+    monkeypatch.setattr(server_column, "names_of", names)
+    monkeypatch.setattr(RecordList, "_wait", wait)
+    person = Person()
+    settings = replace(config.load([], []), state_dir=tmp_path)
+    assert person.types(RecordList, "--follow", "-f", "json", settings=settings) == 0
+    assert len(person.out.splitlines()) == 2 + 3 + 2, "the start of the record, a change, and two rounds"
+    assert len(reads) == 1 + 2, "at its start, and in the rounds with changes"

@@ -459,7 +459,7 @@ def test_a_pause_and_mode_observe_write_nothing(node: Daemon) -> None:
     assert node.iops() == [750, 750]
 
 
-def test_a_pause_that_restores_ends_the_split(node: Daemon, tmp_path: Path) -> None:
+def test_a_pause_that_restores_ends_the_split(node: Daemon, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole = config.load([], [])
     settings = replace(whole, state_dir=node.state.directory, pause_file=tmp_path / "paused", mode="enforce")
     options = ("--reason", "x", "--restore")
@@ -467,6 +467,8 @@ def test_a_pause_that_restores_ends_the_split(node: Daemon, tmp_path: Path) -> N
     assert person.types(PauseNode, *options, settings=settings, hypervisor=node.hypervisor, stdin=Terminal("")) == 0
     assert node.iops() == [1000, 1000]
     assert node.state.load_ceilings() == ({}, {})
+    assert person.types(PauseNode, *options, settings=settings, hypervisor=node.hypervisor, stdin=Terminal("")) == 64
+    assert caplog.messages[-1].endswith("; to restore limits: plimsoll resume, then plimsoll pause --restore")
 
 
 def test_a_ceiling_whose_disks_the_brake_stops_is_not_split(node: Daemon) -> None:
