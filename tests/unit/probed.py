@@ -163,7 +163,7 @@ class World:
 
         probe = GuestProbe(
             desk,
-            lambda uuid: Witness(self.hypervisor, uuid, situation, gate, self.guest.clock),
+            lambda uuid: Witness(self.hypervisor, uuid, lambda: situation, gate, self.guest.clock),
             lambda uuid, request, seconds: self.guest.ask(request, seconds),
             self.admission or Admission(lambda _: nullcontext(self.held), one_per_pool=False),
             lambda disk: self.objective,

@@ -7,7 +7,7 @@ import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -18,10 +18,11 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import words as reason_words
 from plimsoll_agent.model.disk import Guest
+from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.rules.model import directory_of
-from plimsoll_agent.store.state import State
+from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.terminal.base import NodeCommand, add_format, add_guests, limits_from, text_of
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
 from plimsoll_probes.adapters.local_shell import HereShell
 from plimsoll_probes.app.history import history_of
@@ -215,7 +216,7 @@ class ProbeRun(NodeCommand):
             with self.agents(settings) as ask:
                 probe = GuestProbe(
                     round_.desk,
-                    witness=lambda uuid: Witness(hypervisor, uuid, context.situation, gate),
+                    witness=lambda uuid: Witness(hypervisor, uuid, lambda: as_of_now(context.situation, state), gate),
                     ask=ask,
                     admission=round_.admission,
                     objective=lambda disk: objective_for(rules, disk, datetime.now(UTC)),
@@ -313,3 +314,11 @@ def _machine_id(name: str) -> str:
         return str(uuid.UUID(Path("/etc/machine-id").read_text(encoding="ascii").strip()))
     except (OSError, ValueError):
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def as_of_now(situation: Situation, state: State) -> Situation:
+    """The situation with what passes have remembered since; as it is where that cannot be read."""
+    memory = None
+    with suppress(StateError):
+        memory = state.load_memory()
+    return situation if memory is None else replace(situation, memory=memory.disks)

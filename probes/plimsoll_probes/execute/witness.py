@@ -49,10 +49,11 @@ class Witness:
         self,
         hypervisor: Hypervisor,
         uuid: str,
-        situation: Situation,
+        situation: Callable[[], Situation],
         gate: Gate,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """``situation`` is read again at the end of a run: passes may have reduced limits since the command began."""
         self._hypervisor = hypervisor
         self._uuid = uuid
         self._situation = situation
@@ -66,7 +67,8 @@ class Witness:
             raise Trouble(Why.NOT_FOUND) from error
         except PlimsollError as error:
             raise Trouble(Why.UNREACHABLE, detail=str(error)) from error
-        disks = tuple(typed(self.gate.clusters.placed(disk), self._situation) for disk in survey.disks)
+        situation = self._situation()
+        disks = tuple(typed(self.gate.clusters.placed(disk), situation) for disk in survey.disks)
         answers = survey.actual if survey.movement is Movement.STAYS else {}
         actual = {disk.target: answers.get(disk.target) for disk in disks}
         by_target = {target: limits if isinstance(limits, Limits) else None for target, limits in actual.items()}
@@ -85,7 +87,7 @@ class Witness:
 
         Of a disk that is reduced under congestion, those without that.
         """
-        ours = self._situation.ours(disk)
+        ours = self._situation().ours(disk)
         if ours is not None and ours.reduced is not None and ours.reduced == disk.defined:
             return ours.unreduced
         if ours is not None and ours.applied is not None:
@@ -94,7 +96,7 @@ class Witness:
 
     def is_reduced(self, disk: Disk, actual: Limits | None) -> bool:
         """Whether plimsoll has set these limits under congestion, in place of the promised ones."""
-        ours = self._situation.ours(disk)
+        ours = self._situation().ours(disk)
         return ours is not None and ours.reduced is not None and ours.reduced == actual
 
     def health(self, disk: Disk) -> Health:

@@ -23,21 +23,24 @@ import yaml
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
+from plimsoll_agent.store.state import Memory, State
 from plimsoll_agent.util.frozen import replace
-from plimsoll_probes.cli.run import ProbeRun
+from plimsoll_probes.cli.run import ProbeRun, as_of_now
 from plimsoll_probes.execute import runner
 from plimsoll_probes.guest import qga_exec
 from plimsoll_probes.model.finding import Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import ProbeResult
 from plimsoll_probes.store.history import LOCK, History
-from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, raising, volume
+from tests.fakes import PROJECT, VOLUME, FakeGuest, FakeHypervisor, raising, volume
 from tests.unit.nobody import as_nobody
 from tests.unit.node import uuid_of
 from tests.unit.person import Person
 from tests.unit.probed import IOPS, LIMIT, MIB, Here, ProbedGuest
 from tests.unit.results import a_probe, a_subject
+from tests.unit.values import NOON, a_situation
 
 DAY = 86400
 RULES = f"rules: [{{name: canaries, match: {{project: [{PROJECT}]}}, probe: {{every: 24h, jobs: [read]}}}}]"
@@ -969,3 +972,14 @@ def test_this_machine_is_not_among_the_chosen(watched: Shell) -> None:
     assert watched.run("--here", "--job", "read", "--limits", "unlimited") == 0
     assert [each.guest_name for each in watched.history.chosen_targets()] == ["instance-00000001"]
     assert f'domain="{os.uname().nodename}"' in told_prometheus(watched)
+
+
+def test_a_run_knows_what_passes_have_remembered_since_it_began(tmp_path: Path) -> None:
+    state, key = State(tmp_path), f"{uuid_of(1)}/{VOLUME}"
+    situation = a_situation(memory={})
+    assert as_of_now(situation, state) == situation, "there is no memory"
+    entry = Remembered(desired=LIMIT, since=NOON, seen=NOON, applied=LIMIT, attachment="1:1")
+    state.save_memory(Memory(disks={key: entry}, holds={}, brake=BrakeMemory(), acknowledged={}))
+    assert as_of_now(situation, state).memory == {key: entry}
+    state.memory.write_text("{")
+    assert as_of_now(situation, state) == situation

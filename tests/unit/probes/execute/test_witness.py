@@ -59,7 +59,7 @@ class World:
             return self.said()
 
         gate = Gate(Clusters(self.known), ask, self.blocking)
-        return Witness(self.hypervisor, UUID, a_situation(memory=self.memory), gate, lambda: self.now)
+        return Witness(self.hypervisor, UUID, lambda: a_situation(memory=self.memory), gate, lambda: self.now)
 
     def watch(self, seconds: float = 10) -> Watch:
         witness = self.witness()
@@ -193,6 +193,14 @@ def test_limits_that_changed_meanwhile_are_told_as_they_were_and_as_they_are(wor
     world.disk.actual = OTHER
     _, met = ended(watch)
     assert (met.promised, met.before, met.after) == (LIMIT, LIMIT, OTHER)
+
+
+def test_a_reduction_that_a_pass_has_made_since_the_command_began_is_known(world: World) -> None:
+    watch, (disk,) = world.watch(), world.witness().look().disks
+    given = {"desired": OTHER, "since": NOON, "seen": NOON, "applied": None, "attachment": disk.attachment}
+    world.memory = {disk.key: Remembered(**given, reduced=LIMIT, unreduced=OTHER)}  # type: ignore[arg-type]
+    met = watch.end(frozen=False)[1]
+    assert (met.promised, met.before, met.reduced) == (OTHER, LIMIT, True)
 
 
 def test_limits_that_qemu_does_not_tell_are_not_taken_for_none(world: World) -> None:
