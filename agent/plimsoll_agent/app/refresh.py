@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plimsoll_agent.app import signed_source
 from plimsoll_agent.app.cloud import connected
-from plimsoll_agent.app.signed_source import SignedSource, shown, signed
+from plimsoll_agent.app.signed_source import Signed, SignedSource, shown, signed
 from plimsoll_agent.catalogue import attachments, signed_file
 from plimsoll_agent.catalogue.attachments import Attachments, UnreadableAttachments
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Lists
@@ -23,7 +23,7 @@ from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.store.refresh_state import LastRegion, RefreshNotes
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util import files
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, replace
 
 LOG = logging.getLogger(__name__)
 AN_ANSWER_304 = 30.0
@@ -146,8 +146,8 @@ def _from_region(
     if last is not None and last.where != source:
         last = None
     same = before is not None and last is not None and before.source == source
-    has_file = last is not None and _is_kept(settings.directory, last)
-    enough = same and has_file and before is not None and (attachments is None or complete(before, attachments))
+    has_all = before is not None and (attachments is None or complete(before, attachments))
+    enough = same and has_all and last is not None and _is_kept(settings.directory, last)
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
         line = catalogue_messages.undue_line(before, due_at(last.asked, _every(settings, last)))
         return Fetched(catalogue=before, said=line, region=last)
@@ -156,18 +156,28 @@ def _from_region(
     )
     file = signed(place, last.etag, last.modified) if enough and last is not None else signed(place)
     if file is None:
-        if before is None or last is None:  # only a request with the data of an earlier file may get 304
-            raise CatalogueError(f"{source}: the server replied 304 (not modified), but there is no earlier file")
-        again = LastRegion(
-            where=source,
-            generation=last.generation,
-            digest=last.digest,
-            etag=last.etag,
-            modified=last.modified,
-            asked=now,
-        )
-        return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=again)
-    region = signed_file.decode(file.content, source).on_node(settings.position)
+        return _unmodified(before, last, now, source)
+    return _of_file(file, settings.position, before, attachments, last, now, source)
+
+
+def _unmodified(before: Catalogue | None, last: LastRegion | None, now: datetime, source: str) -> Fetched:
+    if before is None or last is None:  # only a request with the data of an earlier file may get 304
+        raise CatalogueError(f"{source}: the server replied 304 (not modified), but there is no earlier file")
+    again = replace(last, where=source, asked=now)
+    return Fetched(catalogue=before, said=catalogue_messages.taken_line(None, before), region=again)
+
+
+def _of_file(
+    file: Signed,
+    position: float,
+    before: Catalogue | None,
+    attachments: Attachments | None,
+    last: LastRegion | None,
+    now: datetime,
+    source: str,
+) -> Fetched:
+    """What a file of the region has for this node. Raises ``CatalogueError`` for an older one."""
+    region = signed_file.decode(file.content, source).on_node(position)
     version = (last.generation, last.digest) if last else (0, None)
     if before is not None and before.source == source and before.generation > version[0]:
         version = before.generation, None

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from plimsoll_agent.app.cloud import connected
 from plimsoll_agent.app.signed_source import LONGEST_SIGNATURE, SIGNATURE
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import region_brake, signed_file
+from plimsoll_agent.catalogue.api import CloudApi
 from plimsoll_agent.catalogue.model import Catalogue, CatalogueError, Lists, Server, Volume
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionBrake, Withdrawal
 from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
@@ -30,6 +31,9 @@ from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.store.refresh_state import locked
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen, replace
+
+if TYPE_CHECKING:
+    from plimsoll_agent.adapters.ed25519 import PrivateKey
 
 _PAGES_A_LINE = 10
 BRAKED = 4
@@ -74,48 +78,27 @@ def write_region(
     come and ``judge_stage`` finds nothing against it. Each call may take the deadline of the settings. Raises
     ``PlimsollError``, and the old file stays.
     """
-    from plimsoll_agent.adapters.ed25519 import BadSignature, PrivateKey, read_private, unsealed
-
-    def last(key: PrivateKey) -> Region | None:
-        """The file published before, if this key signed it: else its generation and approvals could be forged."""
-        try:
-            content, signature = unsealed(files.read_whole(out, signed_file.MOST_BYTES))
-            if signature is None:
-                signature = files.read_whole(_signature(out), LONGEST_SIGNATURE)
-            key.public.verify(content, signature, str(out))
-            return signed_file.decode(content, str(out))
-        except FileNotFoundError:
-            return None
-        except (OSError, BadSignature, CatalogueError) as error:
-            stderr.write(f"{error}\nThe existing file cannot be used; it is replaced once everything is read.\n")
-            return None
+    from plimsoll_agent.adapters.ed25519 import read_private
 
     key, state = read_private(signing_key), RegionState(out)
     with locked(out.with_name(f"{out.name}.lock")):
         files.sweep(out.parent, (out.name, _signature(out).name, state.last_file.name))
         begin, start = datetime.now(UTC), time.monotonic()
         api = connected(settings, deadline=settings.deadline)
-        before = last(key)
+        before = _published_before(out, key, stderr)
         earlier = None if before is None else Lists(before.specs, before.types)
         cloud = lists(api, earlier)
-        volumes: dict[str, TypeOf] = {}
-        servers: dict[str, dict[str, str] | None] = {}
-        with _progress(stderr) as tell:
-            for page in VolumeReader(api, {type.name: type.id for type in cloud.types.values()}).pages():
-                volumes |= {id: volume for id, volume in page.items() if volume is not None}
-                tell("volumes", len(volumes))
-            if settings.nova:
-                for guests in server_pages(api, None):
-                    servers |= dict(guests)
-                    tell("guests", len(servers))
+        volumes, servers = _volumes_and_servers(api, cloud, stderr, nova=settings.nova)
         now = datetime.now(UTC)
         last_reading, orders, complaints = _beside(state, before)
         last_orders = Orders() if before is None else before.orders
         states = States(read=cloud, main=earlier, other=None if before is None else before.other)
         digest = cloud.digest
         orders = orders.standing(now)
-        earlier, judgement = states.before(orders, last_orders, now), RegionJudgement()
-        if earlier is not None:
+        earlier = states.before(orders, last_orders, now)
+        if earlier is None:  # there is nothing to compare with
+            judgement = RegionJudgement(brake=brake, factor=node.factor, lowest=node.lowest)
+        else:
             judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
         step = advanced(orders, last_orders, digest, judge_stage, now, judgement.removals)
 
@@ -123,33 +106,17 @@ def write_region(
             there, back = states.of(withdrawal.digest), states.of(to)
             return judge(there, back, volumes, brake).removals if there and back else frozenset()
 
-        orders, approval = step.orders, in_stages(step.orders)
-        publication, stop, types, removals = cloud, None, frozenset[str](), frozenset[str]()
-        if earlier is not None and earlier.digest != digest:
-            types = frozenset(row.type.id for row in judgement.rows)
-            withdrawn = any(each.digest == digest for each in orders.withdrawn(Of.SPECS, now))
-            if approval is not None and approval.digest == digest and not approval.complete:
-                publication, removals = earlier, judgement.removals
-            elif withdrawn or region_brake.stopped(judgement, orders.on_all, digest, now):
-                # What was withdrawn stays so, also where fewer volumes are attached now.
-                publication, stop, removals = earlier, judgement, judgement.removals
-        elif (
-            earlier is None
-            and last_reading is not None
-            and digest != last_reading.published
-            and not orders.on_all.approve(Of.SPECS, digest, now)
-        ):
-            # Without the earlier file there is nothing to compare with: the brake stops any other state.
-            stop = RegionJudgement(brake=brake, factor=node.factor, lowest=node.lowest)
-        orders = with_returns(orders, last_orders, publication.digest, lost, now)
+        choice = _choice(cloud, earlier, last_reading, step.orders, judgement, now)
+        publication, stop = choice.lists, choice.stop
+        orders = with_returns(step.orders, last_orders, publication.digest, lost, now)
         reading = LastReading(
             at=now,
             read=digest,
             published=publication.digest,
             types={id: type.name for id, type in {**publication.types, **cloud.types}.items()},
             orders=orders,
-            touched=types,
-            removals=removals,
+            touched=choice.touched,
+            removals=choice.removals,
             stops=step.stops,
         )
         if stop is not None:
@@ -199,6 +166,76 @@ def write_region(
         staged=orders.staged,
         stops=step.stops,
     )
+
+
+def _published_before(out: Path, key: PrivateKey, stderr: TextIO) -> Region | None:
+    """The file published before, if this key signed it: else its generation and approvals could be forged."""
+    from plimsoll_agent.adapters.ed25519 import BadSignature, unsealed
+
+    try:
+        content, signature = unsealed(files.read_whole(out, signed_file.MOST_BYTES))
+        if signature is None:
+            signature = files.read_whole(_signature(out), LONGEST_SIGNATURE)
+        key.public.verify(content, signature, str(out))
+        return signed_file.decode(content, str(out))
+    except FileNotFoundError:
+        return None
+    except (OSError, BadSignature, CatalogueError) as error:
+        stderr.write(f"{error}\nThe existing file cannot be used; it is replaced once everything is read.\n")
+        return None
+
+
+def _volumes_and_servers(
+    api: CloudApi, cloud: Lists, stderr: TextIO, *, nova: bool
+) -> tuple[dict[str, TypeOf], dict[str, dict[str, str] | None]]:
+    volumes: dict[str, TypeOf] = {}
+    servers: dict[str, dict[str, str] | None] = {}
+    with _progress(stderr) as tell:
+        for page in VolumeReader(api, {type.name: type.id for type in cloud.types.values()}).pages():
+            volumes |= {id: volume for id, volume in page.items() if volume is not None}
+            tell("volumes", len(volumes))
+        if nova:
+            for guests in server_pages(api, None):
+                servers |= dict(guests)
+                tell("guests", len(servers))
+    return volumes, servers
+
+
+@frozen(kw_only=True)
+class _Choice:
+    """The specs and types to publish, what the brake stops, and the types that an edit touches and removes."""
+
+    lists: Lists
+    stop: RegionJudgement | None = None
+    touched: frozenset[str] = frozenset()
+    removals: frozenset[str] = frozenset()
+
+
+def _choice(
+    cloud: Lists,
+    earlier: Lists | None,
+    last_reading: LastReading | None,
+    orders: Orders,
+    judgement: RegionJudgement,
+    now: datetime,
+) -> _Choice:
+    """The earlier specs and types, where a stage or the brake stops an edit."""
+    digest = cloud.digest
+    if earlier is None:
+        # Without the earlier file there is nothing to compare with: the brake stops any other state.
+        is_known = last_reading is None or digest == last_reading.published
+        is_good = is_known or orders.on_all.approve(Of.SPECS, digest, now)
+        return _Choice(lists=cloud, stop=None if is_good else judgement)
+    if earlier.digest == digest:
+        return _Choice(lists=cloud)
+    types, approval = frozenset(row.type.id for row in judgement.rows), in_stages(orders)
+    if approval is not None and approval.digest == digest and not approval.complete:
+        return _Choice(lists=earlier, touched=types, removals=judgement.removals)
+    withdrawn = any(each.digest == digest for each in orders.withdrawn(Of.SPECS, now))
+    if withdrawn or region_brake.stopped(judgement, orders.on_all, digest, now):
+        # What was withdrawn stays so, also where fewer volumes are attached now.
+        return _Choice(lists=earlier, stop=judgement, touched=types, removals=judgement.removals)
+    return _Choice(lists=cloud, touched=types)
 
 
 def _beside(state: RegionState, before: Region | None) -> tuple[LastReading | None, Orders, tuple[str, ...]]:

@@ -90,25 +90,37 @@ def agenda(
     volumes = catalogue.volumes if catalogue is not None else {}
     marks = attachments.marks_of_volumes()
     unknown = sorted(id for id in marks if id not in volumes or not volumes[id].marks >= marks[id].keys())
-    again: list[str] = []
-    if lists:  # known volumes are read with the lists only, however often a refresh is started
-        reads = sorted((volumes[id].read, id) for id in marks.keys() - set(unknown))
-        stale = any(_over(RARELY, read, now) for read, _ in reads)
-        missing = [id for _, id in reads if volumes[id].missing]
-        candidates = [
-            id for id in missing if at_once or _doubled(volumes[id].read, min(marks[id].values()), now, interval)
-        ]
-        # One stale volume takes others along that will be stale soon: one call reads them all.
-        oldest = [id for _, id in reads] if stale or at_once else []
-        again = list(dict.fromkeys(candidates + oldest))[: MOST_KNOWN if at_once else AGAIN]
+    # Known volumes are read with the lists only, however often a refresh is started.
+    candidates = {id: volumes[id] for id in marks.keys() - set(unknown)} if lists else {}
     return Agenda(
         lists=lists,
         unknown=tuple(unknown[:MOST_UNKNOWN]),
-        again=tuple(again),
+        again=_again(candidates, marks, now, interval, at_once=at_once),
         servers=nova and _servers_due(catalogue, attachments, now, interval, at_once),
         left=max(0, len(unknown) - MOST_UNKNOWN),
         at_once=at_once,
     )
+
+
+def _again(
+    volumes: Mapping[str, Volume],
+    marks: Mapping[str, Mapping[str, datetime]],
+    now: datetime,
+    interval: float,
+    *,
+    at_once: bool,
+) -> tuple[str, ...]:
+    """The volumes to request again, missing ones before those that were read longest ago."""
+    reads = sorted((volume.read, id) for id, volume in volumes.items())
+    stale = any(_over(RARELY, read, now) for read, _ in reads)
+    missing = [
+        id
+        for read, id in reads
+        if volumes[id].missing and (at_once or _doubled(read, min(marks[id].values()), now, interval))
+    ]
+    # One stale volume takes others along that will be stale soon: one call reads them all.
+    oldest = [id for _, id in reads] if stale or at_once else []
+    return tuple(dict.fromkeys(missing + oldest))[: MOST_KNOWN if at_once else AGAIN]
 
 
 def _servers_due(

@@ -252,11 +252,7 @@ def _split_again(before: Shared | None, sharing: Sharing, now: datetime, unseen:
     moves = () if before is None else tuple(min(at, now) for at in before.moves if now - at < WITHIN)
     others = _Others(sharing, absent)
     scarce = [rate for rate in sharing.ceiling.rates() if others.is_scarce(rate)]
-    last = (
-        {}
-        if before is None or absent is None
-        else {k: its for k, its in before.parts.items() if k not in absent.keys}
-    )
+    last = {} if before is None else _last_parts(before, unseen)
     parts: Parts = {each.key: {} for each in sharing.sharers}
     if scarce:
         equally = len(moves) >= MOST_MOVES - 1
@@ -275,6 +271,10 @@ def _split_again(before: Shared | None, sharing: Sharing, now: datetime, unseen:
         parts=parts if absent is None else {**absent.parts, **parts},
         moves=moves[-MOST_MOVES:],
     )
+
+
+def _last_parts(before: Shared, unseen: Collection[str]) -> Parts:
+    return {key: its for key, its in before.parts.items() if key not in unseen}
 
 
 def _reduced(parts: Parts) -> Parts:

@@ -6,14 +6,14 @@ import argparse
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from plimsoll_agent.app.context import pass_context, run, state_of
 from plimsoll_agent.cli import server_names
 from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_many, words_of
 from plimsoll_agent.config.settings import Settings
-from plimsoll_agent.errors import Rejected, Unreachable, UsageError
+from plimsoll_agent.errors import PlimsollError, Rejected, Unreachable, UsageError
 from plimsoll_agent.messages import ceilings, explain, sentences, serialize
 from plimsoll_agent.messages.limits import BURST, SPLIT, short_limits
 from plimsoll_agent.messages.savings import saved_data, saved_words
@@ -129,30 +129,26 @@ class DiskList(_DiskCommand, Listing):
             self.warn_of(sentences.unreachable_words(unreachable))
         pasts = self.pasts(parsed_args, report.outcomes)
         states = {each.disk.key: _state(report, each, pasts.get(each.disk.key)) for each in report.outcomes}
-        matches = [
-            each
-            for each in report.outcomes
-            if not parsed_args.state or {states[each.disk.key], each.result.kind} & set(parsed_args.state)
-        ]
+        matches = [o for o in report.outcomes if _is_in(parsed_args.state, o, states[o.disk.key])]
         if parsed_args.formatter == "table":
             matches.sort(key=lambda each: _rank(each, states[each.disk.key]))
-        many = self.terminal.width is not None and len(matches) > shutil.get_terminal_size().lines - _AROUND
-        compact = many and not (parsed_args.all or parsed_args.columns or parsed_args.formatter != "table")
-        visible = [each for each in matches if not (compact and states[each.disk.key] in _QUIET)]
-        self.empty = None if report.outcomes and not parsed_args.state else self._nothing(parsed_args, report)
+        quiet = _QUIET if self._only_counts(parsed_args, len(matches)) else ()
+        visible = [each for each in matches if states[each.disk.key] not in quiet]
         width = self.terminal.width
         brief = width is not None and width < _ROOMY and not parsed_args.wide and not parsed_args.columns
         rows = [_row(each, states[each.disk.key], pasts.get(each.disk.key), brief) for each in visible]
-        self.closing = (_list_sum(report, states.values()),)
+        end = _list_sum(report, states.values())
+        has_all = report.outcomes and not parsed_args.state
+        self.empty = None if has_all else self._nothing(parsed_args, report)
         if len(visible) < len(matches):
-            self.closing = (f"{self.closing[0]}; --all lists those in sync too",)
-            self.empty = self.closing[0]
-        texts = [cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)]
-        if any(_SPLITS.search(text) for text in texts):
-            self.closing = ("n/m: n of reads, m of writes; --wide names them.", *self.closing)
-        if any(BURST in text for text in texts):
-            self.closing = (_BURSTS, *self.closing)
+            end = self.empty = f"{end}; --all lists those in sync too"
+        self.closing = (*_legend(rows), end)
         return LIST_COLUMNS, rows
+
+    def _only_counts(self, parsed_args: argparse.Namespace, rows: int) -> bool:
+        """Whether disks in sync are no rows, since these are more than a terminal has."""
+        many = self.terminal.width is not None and rows > shutil.get_terminal_size().lines - _AROUND
+        return many and not (parsed_args.all or parsed_args.columns or parsed_args.formatter != "table")
 
     def _scope(self, parsed_args: argparse.Namespace, hypervisor: Hypervisor) -> Scope:
         self._running = len(hypervisor.guests())
@@ -184,6 +180,10 @@ _SPLITS = re.compile(rf"\d\+?{SPLIT}\d")
 _STATES = tuple(str(state) for state in sentences.STATE_WORDS if state != Kind.CHANGED)
 _QUIET = frozenset({Kind.IN_SYNC, Kind.CHANGED})
 _RANKS = (Kind.FAILED, Kind.PLANNED, Kind.DEFERRED, Kind.UNKNOWN, NEW, ACKNOWLEDGED, Kind.LEFT_ALONE)
+
+
+def _is_in(choice: Collection[str], outcome: Outcome, state: str) -> bool:
+    return not choice or state in choice or outcome.result.kind in choice
 
 
 def _in_words(state: str) -> str:
@@ -228,6 +228,15 @@ def _row(outcome: Outcome, state: str, past: RecordedChange | None, brief: bool)
         disk.guest.uuid,
         Shown(disk.cluster, short_fsid(disk.cluster or NOTHING)),
     )
+
+
+def _legend(rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """What the signs of short limits mean, if the rows have any."""
+    texts = [cell.human_readable() for row in rows for cell in row if isinstance(cell, Shown)]
+    if any(BURST in text for text in texts):
+        yield _BURSTS
+    if any(_SPLITS.search(text) for text in texts):
+        yield "n/m: n of reads, m of writes; --wide names them."
 
 
 def _holds(disk: Disk, desired: object) -> bool:
@@ -284,22 +293,27 @@ class OneDisk(_DiskCommand):
             if len(matches) == 1 and self.writes:
                 sure = parsed_args.yes or getattr(parsed_args, "dry_run", False)
                 server_names.of_guest(parsed_args.guest, server).confirm(self, sure=sure)
-        if len(matches) == 1:
-            trouble = matches[0].result.kind is Kind.UNKNOWN
-            self.status = 1 if trouble or not self._sound else 0  # other disks do not count
-            return matches[0]
-        for unreachable in report.unreachable:
-            if parsed_args.guest in (unreachable.guest.name, unreachable.guest.uuid):
-                raise Unreachable(sentences.unreachable_words(unreachable))
-        query = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
-        if not matches and report.outcomes and parsed_args.disk:
-            targets = ", ".join(printable(outcome.disk.target) for outcome in report.outcomes)
-            name = printable(report.outcomes[0].disk.guest.name)
-            raise UsageError(f"guest {name} has no disk {parsed_args.disk!r}, but {targets}")
-        if not matches:
-            raise no_disk_is(query)
-        names = ", ".join(sentences.disk_name(outcome.disk) for outcome in matches)
-        raise UsageError(f"{query!r} matches several disks: {names}; give the guest and the disk")
+        if len(matches) != 1:
+            raise _not_one(parsed_args, report, matches)
+        trouble = matches[0].result.kind is Kind.UNKNOWN
+        self.status = 1 if trouble or not self._sound else 0  # other disks do not count
+        return matches[0]
+
+
+def _not_one(parsed_args: argparse.Namespace, report: PassReport, matches: Sequence[Outcome]) -> PlimsollError:
+    """Why these words name no disk, or several."""
+    for unreachable in report.unreachable:
+        if parsed_args.guest in (unreachable.guest.name, unreachable.guest.uuid):
+            return Unreachable(sentences.unreachable_words(unreachable))
+    query = " ".join(filter(None, (parsed_args.guest, parsed_args.disk)))
+    if not matches and report.outcomes and parsed_args.disk:
+        targets = ", ".join(printable(outcome.disk.target) for outcome in report.outcomes)
+        name = printable(report.outcomes[0].disk.guest.name)
+        return UsageError(f"guest {name} has no disk {parsed_args.disk!r}, but {targets}")
+    if not matches:
+        return no_disk_is(query)
+    names = ", ".join(sentences.disk_name(outcome.disk) for outcome in matches)
+    return UsageError(f"{query!r} matches several disks: {names}; give the guest and the disk")
 
 
 class OneOrMany(OneDisk):

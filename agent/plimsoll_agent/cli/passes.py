@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -63,29 +65,14 @@ class _Pass(TellsDisks):
             self.say(f"On the command line: {exact_limits(request.limits)}")
         scope = self._scope(parsed_args, settings, mode)
         tell = self._tell if text and mode is Mode.ENFORCE else lambda _: None
-        complete = True
         with self.telling():
             if mode is Mode.PLAN:
-                report = self._planned(settings, request, scope)
+                report, complete = self._planned(settings, request, scope), True
                 changes = {o.disk.key: (o.change.before, o.change.after) for o in report.outcomes if o.change}
                 missing = missing_words(settings.metrics.textfile_dir is not None)
                 self._manner = replace(self._manner, impacts=impacts_of(state_of(settings), changes), missing=missing)
-            elif scope.everything:
-                report, complete = pass_over_node(
-                    settings,
-                    lambda: self.libvirt(settings),
-                    mode=mode,
-                    request=request,
-                    first=lambda: self._refresh(settings) if refresh else True,
-                    tell=tell,
-                )
             else:
-                complete = self._refresh(settings) if refresh else True
-                with self.libvirt(settings) as hypervisor:
-                    uuids = {guest.uuid for guest in guests_of(hypervisor, scope)}
-                    report = pass_over(
-                        settings, hypervisor, uuids, mode=mode, request=request, patience=PATIENCE, tell=tell
-                    )
+                report, complete = self._run(settings, request, scope, mode, tell, refresh=refresh)
         if text:
             lines_of = closing_lines if mode is Mode.ENFORCE else plan_lines
             self.tell(lines_of(report, self._manner), every=every, remedy=REMEDY)
@@ -114,6 +101,30 @@ class _Pass(TellsDisks):
         context = pass_context(settings, request, read_only=True, without_rules=True)
         with self.libvirt(settings) as hypervisor:
             return run(settings, hypervisor, context, scope=scope, mode=Mode.PLAN)
+
+    def _run(
+        self,
+        settings: Settings,
+        request: Asked,
+        scope: Scope,
+        mode: Mode,
+        tell: Callable[[Outcome], None],
+        *,
+        refresh: bool,
+    ) -> tuple[PassReport, bool]:
+        """The pass, and whether the refresh before it succeeded, if there was one."""
+
+        def first() -> bool:
+            return self._refresh(settings) if refresh else True
+
+        if scope.everything:
+            libvirt = functools.partial(self.libvirt, settings)
+            return pass_over_node(settings, libvirt, mode=mode, request=request, first=first, tell=tell)
+        complete = first()
+        with self.libvirt(settings) as hypervisor:
+            uuids = {guest.uuid for guest in guests_of(hypervisor, scope)}
+            report = pass_over(settings, hypervisor, uuids, mode=mode, request=request, patience=PATIENCE, tell=tell)
+        return report, complete
 
     def _refresh(self, settings: Settings) -> bool:
         """Refresh the catalogue for what is attached now; False, with an error logged, if that failed."""

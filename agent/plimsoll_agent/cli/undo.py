@@ -109,29 +109,12 @@ class Undo(TellsDisks):
         asks = not parsed_args.yes and not parsed_args.dry_run
         if asks and (parsed_args.format != "text" or not self.app.stdin.isatty()):
             raise UsageError("no terminal to ask on; add --yes, or --dry-run to look first")
-        answers = record.since()
-        if answers is not None and since < answers:
-            raise UsageError(
-                f"--since {parsed_args.since}: the record starts at {time_words(answers)} UTC; give a later time"
-            )
+        _check_recorded(record, since, parsed_args.since)
         wish = Wish(since, self._guests(parsed_args.guest, record, settings))
         self._scope = Scope(wish.guests)
         if parsed_args.dry_run:
             return self._told(self._run(parsed_args, settings, wish, read_only=True), parsed_args, settings)
-        pause = pause_actual(settings, now)
-        if pause is not None and pause.facts.get("region"):
-            raise Paused(f"{words(pause)}; no limit is written on this node until plimsoll region resume")
-        if pause is not None:
-            raise Paused(
-                f"{words(pause)}; no limit is written on this node. First: {_STOP}; then plimsoll resume,"
-                " plimsoll undo, plimsoll pause"
-            )
-        daemon = daemon_status.load_or_none(state_of(settings))
-        if daemon is not None and daemon.mode == Mode.ENFORCE.value and daemon.runs(datetime.now(UTC)):
-            raise UsageError(
-                f"plimsoll daemon (pid {daemon.pid}) runs in mode enforce: it would apply the desired limits again at"
-                f" once. First: {_STOP}"
-            )
+        _check_writable(settings, now)
         preview = self._run(parsed_args, settings, wish, read_only=True)
         number = preview.count(Kind.PLANNED)
         bound = settings.brake.stops(number, preview.of) or (number > 0 and now - since > _OLD)
@@ -254,6 +237,30 @@ class Undo(TellsDisks):
             if parsed_args.dry_run:
                 self.say("Dry run: nothing is written.")
         return 1 if self.stdout_gone else report.exit_status
+
+
+def _check_recorded(record: Record, since: datetime, moment: str) -> None:
+    start = record.since()
+    if start is not None and since < start:
+        raise UsageError(f"--since {moment}: the record starts at {time_words(start)} UTC; give a later time")
+
+
+def _check_writable(settings: Settings, now: datetime) -> None:
+    """Raises ``Paused``, and ``UsageError`` where the daemon would apply the desired limits again."""
+    pause = pause_actual(settings, now)
+    if pause is not None and pause.facts.get("region"):
+        raise Paused(f"{words(pause)}; no limit is written on this node until plimsoll region resume")
+    if pause is not None:
+        raise Paused(
+            f"{words(pause)}; no limit is written on this node. First: {_STOP}; then plimsoll resume,"
+            " plimsoll undo, plimsoll pause"
+        )
+    daemon = daemon_status.load_or_none(state_of(settings))
+    if daemon is not None and daemon.mode == Mode.ENFORCE.value and daemon.runs(datetime.now(UTC)):
+        raise UsageError(
+            f"plimsoll daemon (pid {daemon.pid}) runs in mode enforce: it would apply the desired limits again at"
+            f" once. First: {_STOP}"
+        )
 
 
 def _booted() -> datetime:

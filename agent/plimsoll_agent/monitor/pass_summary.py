@@ -274,19 +274,8 @@ def fold(before: LastPass | None, report: PassReport, setting: PassSetting) -> L
         reverts,
         usages.values(),
     )
-    sources, pause, brake = _sources(report) | {"disks": not missing}, report.paused, report.braked
-    if setting.takes_orders:
-        sources["orders"] = report.situation.orders_unknown is None
-    if "catalogue" in sources:
-        sources["refresh"] = setting.refreshes_failed <= TOLERATED_FAILURES
-        if not sources["refresh"]:
-            failures, detail = setting.refreshes_failed, setting.refresh_trouble
-            notes = (*notes, because(Code.REFRESH_FAILED, refreshes=failures, detail=detail))
-    factors = report.situation.congestion()
-    if factors is not None:
-        sources["congestion"] = not factors.fault or _serve(factors, disks)
-        if not sources["congestion"]:
-            notes = (*notes, because(Code.CONGESTION_UNKNOWN, detail=factors.fault))
+    sources, complaints = _sources(report, setting, disks, missing)
+    notes, pause, brake = (*notes, *complaints), report.paused, report.braked
     good = setting.ended if own_grade is Grade.GOOD else None if before is None else before.last_good
     seconds = [disk.rates.seconds for disk in disks if disk.rates is not None]
     to_probe = report.situation.rules.guests_to_probe((outcome.disk for outcome in report.outcomes), report.started)
@@ -324,17 +313,7 @@ def fold(before: LastPass | None, report: PassReport, setting: PassSetting) -> L
         hung_guests=report.hung_guests.union(
             each.guest.uuid for each in unreachable if each.reason.code is Code.TIMED_OUT
         ),
-        ceilings=tuple(
-            LastCeiling(
-                whose=bucket.whose.value,
-                owner=bucket.owner,
-                rule=bucket.rule,
-                ceiling={rate: getattr(each.ceiling, rate) for rate in each.ceiling.rates()},
-                allowed=each.allowed,
-                used=each.used,
-            )
-            for bucket, each in report.situation.ceilings.shared.items()
-        ),
+        ceilings=tuple(_ceilings(report)),
         guests_to_probe=len(to_probe),
         position=report.situation.orders.position,
         stage=None if (approval := stage_in_effect(report.situation)) is None else approval.digest,
@@ -349,6 +328,18 @@ def fold(before: LastPass | None, report: PassReport, setting: PassSetting) -> L
             + [each.guest.uuid for each in unreachable],
         ),
     )
+
+
+def _ceilings(report: PassReport) -> Iterator[LastCeiling]:
+    for bucket, each in report.situation.ceilings.shared.items():
+        yield LastCeiling(
+            whose=bucket.whose.value,
+            owner=bucket.owner,
+            rule=bucket.rule,
+            ceiling={rate: getattr(each.ceiling, rate) for rate in each.ceiling.rates()},
+            allowed=each.allowed,
+            used=each.used,
+        )
 
 
 def _missing(before: LastPass | None, report: PassReport) -> tuple[DiskName, ...]:
@@ -446,7 +437,10 @@ def _catalogue(catalogue: Catalogue | Unknown | None, stale_after: int) -> LastC
     return None if catalogue is None else LastCatalogue(None, "", stale_after)
 
 
-def _sources(report: PassReport) -> dict[str, bool]:
+def _sources(
+    report: PassReport, setting: PassSetting, disks: Sequence[LastDisk], missing: Sequence[DiskName]
+) -> tuple[dict[str, bool], list[Reason]]:
+    """Which sources the pass had, and notes about those that it had not."""
     no_record = {Code.NO_RECORD, Code.NO_RESULTS, Code.NOT_REMEMBERED, Code.NOT_SETTLED}
     sources = {
         "libvirt": True,
@@ -456,7 +450,21 @@ def _sources(report: PassReport) -> dict[str, bool]:
     }
     if report.situation.catalogue is not None:
         sources["catalogue"] = isinstance(report.situation.catalogue, Catalogue)
-    return sources
+    sources["disks"] = not missing
+    if setting.takes_orders:
+        sources["orders"] = report.situation.orders_unknown is None
+    notes: list[Reason] = []
+    if "catalogue" in sources:
+        failures, detail = setting.refreshes_failed, setting.refresh_trouble
+        sources["refresh"] = failures <= TOLERATED_FAILURES
+        if not sources["refresh"]:
+            notes.append(because(Code.REFRESH_FAILED, refreshes=failures, detail=detail))
+    factors = report.situation.congestion()
+    if factors is not None:
+        sources["congestion"] = not factors.fault or _serve(factors, disks)
+        if not sources["congestion"]:
+            notes.append(because(Code.CONGESTION_UNKNOWN, detail=factors.fault))
+    return sources, notes
 
 
 def _corrected(before: LastPass | None) -> dict[str, int]:

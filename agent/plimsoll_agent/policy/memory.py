@@ -132,59 +132,78 @@ def remembering(situation: Situation, findings: Findings) -> dict[str, Remembere
 
 def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: Findings) -> Remembered:
     """What to remember of a disk after its decision."""
-    now, after, desired = situation.now, _known(disk, situation), decision.desired
-    says = decision.of_sources
-    # With neither desired limits before nor actual limits, the brake could not weigh a change.
-    comparable = after.desired is not None or isinstance(disk.actual, Limits)
-    counts = disk.key not in findings.braked
-    left_alone = after.source is Code.RULE_UNMANAGES and isinstance(disk.actual, Limits) and disk.actual.unlimited
-    if says is not None and comparable and counts:
-        since = after.since if says == after.desired else now
-        if after.enforced and after.desired not in (None, says):
-            after = replace(after, pending=_pending(after, after.desired, situation, findings))
-        after = replace(after, desired=says, since=since, revision=findings.revision, later=decision.later)
-        if left_alone:
-            after = replace(after, taken_over=now)
-        if decision.source is not Code.RELEASED:  # the origin of released limits stays remembered
-            after = replace(after, by_type=decision.by_type, by_rules=decision.by_rules, source=decision.source)
-    elif desired.reason.code in (Code.RULE_UNMANAGES, Code.TAKEN_BACK) and counts:
-        # The brake will weigh the next change against the limits that the disk has then.
-        after = replace(
-            after,
-            desired=None,
-            enforced=False,
-            by_type=None,
-            by_rules=(),
-            source=Code.RULE_UNMANAGES,
-            taken_over=after.taken_over if desired.reason.code is Code.TAKEN_BACK else None,
-            revision=None,
-            later=decision.later,
-            pending=None,
-        )
+    after, says, code = _known(disk, situation), decision.of_sources, decision.desired.reason.code
+    if disk.key not in findings.braked:
+        # With neither desired limits before nor actual limits, the brake could not weigh a change.
+        if says is not None and (after.desired is not None or isinstance(disk.actual, Limits)):
+            after = _desiring(says, disk, decision, after, situation, findings)
+        elif code in (Code.RULE_UNMANAGES, Code.TAKEN_BACK):
+            after = _unmanaged(decision, after)
     after = replace(after, released=_released(disk, decision, after))
     change = findings.applied.get(disk.key)
     actual = disk.actual if change is None else change.unreduced
     right = decision.stands(actual)
     # Only a hold in force protects the limits before it: without one, they may still be changed externally.
-    if findings.enforcing and right and desired.reason.code is Code.HOLD and after.restore_to is None:
+    if findings.enforcing and right and code is Code.HOLD and after.restore_to is None:
         after = _held(disk, after)
-    if isinstance(disk.actual, Limits):
-        after = replace(after, reduced=disk.reduced, unreduced=None if disk.reduced is None else disk.actual)
+    after = _as_reduced(disk, after)
     if change is not None:
-        after = remembered_after(change, after, now)
+        after = remembered_after(change, after, situation.now)
     if (
         findings.enforcing
         and after.desired is not None
         and (actual == after.desired or (right and says == after.desired))
     ):
         after = replace(after, enforced=True)
-    if right and desired.reason.code is not Code.HOLD:
-        if desired.reason.code is Code.HOLD_ENDED:
-            after = replace(after, applied=None if after.foreign else after.restore_to)
-        after = replace(after, restore_to=None, foreign=False)
-        if says == after.desired:
-            after = replace(after, pending=None)
-    return after
+    return _without_hold(after, says, code) if right and code is not Code.HOLD else after
+
+
+def _desiring(
+    limits: Limits, disk: Disk, decision: Decision, entry: Remembered, situation: Situation, findings: Findings
+) -> Remembered:
+    """The memory of a disk for which the sources desire these limits."""
+    now = situation.now
+    left_alone = entry.source is Code.RULE_UNMANAGES and isinstance(disk.actual, Limits) and disk.actual.unlimited
+    since = entry.since if limits == entry.desired else now
+    if entry.enforced and entry.desired not in (None, limits):
+        entry = replace(entry, pending=_pending(entry, entry.desired, situation, findings))
+    entry = replace(entry, desired=limits, since=since, revision=findings.revision, later=decision.later)
+    if left_alone:
+        entry = replace(entry, taken_over=now)
+    if decision.source is not Code.RELEASED:  # the origin of released limits stays remembered
+        entry = replace(entry, by_type=decision.by_type, by_rules=decision.by_rules, source=decision.source)
+    return entry
+
+
+def _unmanaged(decision: Decision, entry: Remembered) -> Remembered:
+    """The memory of a disk that is left alone. The brake weighs the next change against the limits of then."""
+    return replace(
+        entry,
+        desired=None,
+        enforced=False,
+        by_type=None,
+        by_rules=(),
+        source=Code.RULE_UNMANAGES,
+        taken_over=entry.taken_over if decision.desired.reason.code is Code.TAKEN_BACK else None,
+        revision=None,
+        later=decision.later,
+        pending=None,
+    )
+
+
+def _as_reduced(disk: Disk, entry: Remembered) -> Remembered:
+    """The memory with how the disk is reduced, where that is known."""
+    if not isinstance(disk.actual, Limits):
+        return entry
+    return replace(entry, reduced=disk.reduced, unreduced=None if disk.reduced is None else disk.actual)
+
+
+def _without_hold(entry: Remembered, says: Limits | None, code: Code) -> Remembered:
+    """The memory of a disk that has its limits and no hold (any more)."""
+    if code is Code.HOLD_ENDED:
+        entry = replace(entry, applied=None if entry.foreign else entry.restore_to)
+    entry = replace(entry, restore_to=None, foreign=False)
+    return replace(entry, pending=None) if says == entry.desired else entry
 
 
 def _pending(entry: Remembered, before: Limits, situation: Situation, findings: Findings) -> Pending:

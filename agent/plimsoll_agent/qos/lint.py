@@ -172,8 +172,13 @@ def _of_base(keys: Mapping[str, str | None], base: str) -> Iterator[_Found]:
         yield base, LintCode.BASE_OVERWRITTEN, {"by": per_gb}
     if not is_scaled and minimum in keys:
         yield minimum, LintCode.MIN_WITHOUT_PER_GB, {"needs": per_gb}
-    if any(code in _NOT_COMPARABLE for _, code, _ in values):
-        return
+    if not any(code in _NOT_COMPARABLE for _, code, _ in values):
+        yield from _of_burst(keys, base, is_scaled=is_scaled)
+
+
+def _of_burst(keys: Mapping[str, str | None], base: str, *, is_scaled: bool) -> Iterator[_Found]:
+    """What is wrong between a limit, its burst and the burst's length, each of which is right for itself."""
+    peak, length, per_gb = f"{base}_max", f"{base}_max_length", f"{base}_per_gb"
     if is_scaled and _number(keys, peak, cinder=True):
         yield peak, LintCode.MAX_IS_CEILING, {"by": per_gb}
     rate, burst = (0, 0) if is_scaled else (_number(keys, base) or 0, _number(keys, peak) or 0)

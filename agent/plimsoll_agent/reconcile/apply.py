@@ -88,22 +88,8 @@ class Applier:
             for outcome in outcomes
             if outcome.change is not None and outcome.result.kind is Kind.PLANNED
         ]
-        for errand in errands:
-            if not self._follows and _only_reduces(errand.change):
-                errand.result = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
-        if errands and not self._intend([errand for errand in errands if errand.result is None]):
-            failures = {outcome.disk.key: outcome.result for outcome in without_record(outcomes)}
-            for errand in errands:
-                result = failures[errand.change.disk.key]
-                errand.result = None if result.kind is Kind.PLANNED else result
-        guests: dict[str, list[_Errand]] = {}
-        for errand in errands:
-            if errand.result is None:
-                guests.setdefault(errand.change.disk.guest.uuid, []).append(errand)
-        for of_guest in guests.values():
-            first, rest = in_order([errand.change for errand in of_guest])
-            place = {change.disk.key: number for number, change in enumerate([*first, *rest])}
-            of_guest.sort(key=lambda errand: place[errand.change.disk.key])
+        self._record(errands, outcomes)
+        guests = _by_guest(errand for errand in errands if errand.result is None)
         by_id = {id(errand.considered): errand for errand in errands}
         pairs = [(outcome, by_id.get(id(outcome))) for outcome in outcomes]
         for outcome, own in pairs:
@@ -113,11 +99,11 @@ class Applier:
             self._try(guests, tell)
         # What disks share is lowered on all guests before it is raised on any.
         self._write(guests, tell, lambda change: _only_reduces(change) or makes_room(change, self._situation))
-        full = without_room([outcome if own is None else own.outcome() for outcome, own in pairs], self._situation)
+        full = without_room(_results(pairs), self._situation)
         if full:
             self._withhold(guests, full, tell)
         self._write(guests, tell, lambda _: True)
-        after = [outcome if own is None else own.outcome() for outcome, own in pairs]
+        after = _results(pairs)
         if full and self._situation.ceilings.is_split:
             self.ceilings = as_they_stayed(after, self._situation, full)
             with self._notes.taking(Code.NO_RESULTS):
@@ -156,6 +142,17 @@ class Applier:
                     errand.result = outcome.result
                     tell(errand.outcome())
 
+    def _record(self, errands: Sequence[_Errand], outcomes: Sequence[Outcome]) -> None:
+        """Record the intents; those that must not be written without have their result then."""
+        for errand in errands:
+            if not self._follows and _only_reduces(errand.change):
+                errand.result = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
+        if errands and not self._intend([errand for errand in errands if errand.result is None]):
+            failures = {outcome.disk.key: outcome.result for outcome in without_record(outcomes)}
+            for errand in errands:
+                result = failures[errand.change.disk.key]
+                errand.result = None if result.kind is Kind.PLANNED else result
+
     def _try(self, guests: Mapping[str, list[_Errand]], tell: Callable[[Outcome], None]) -> None:
         """Under versions for which that was not done yet, change one disk before all others, and read it back.
 
@@ -182,10 +179,7 @@ class Applier:
             if uuid in wrong:
                 continue
             errands = [of_change[id(change)] for change in changes]
-            self._one_guest(errands)
-            for errand in errands:
-                tell(errand.outcome())
-            results = [(errand, errand.result) for errand in errands if errand.result is not None]
+            results = self._tried(errands, tell)
             differing = [errand.change.disk for errand, result in results if trial.failed(result)]
             if differing:
                 wrong[uuid] = f"{differing[0].guest.name} {differing[0].target}"
@@ -200,6 +194,13 @@ class Applier:
                 self._node_store.trial_failed(versions)
             where = f"{', '.join(wrong.values())}; to try another guest: "
             self._give_up(versions, where, of_change.values(), tell)
+
+    def _tried(self, errands: list[_Errand], tell: Callable[[Outcome], None]) -> list[tuple[_Errand, Result]]:
+        """The results of a guest's changes, which are made at once."""
+        self._one_guest(errands)
+        for errand in errands:
+            tell(errand.outcome())
+        return [(errand, errand.result) for errand in errands if errand.result is not None]
 
     def _give_up(
         self, versions: Versions | None, where: str, errands: Iterable[_Errand], tell: Callable[[Outcome], None]
@@ -303,6 +304,22 @@ class _Errand:
 
     def outcome(self) -> Outcome:
         return replace(self.considered, result=self.result or self.considered.result)
+
+
+def _results(pairs: Iterable[tuple[Outcome, _Errand | None]]) -> list[Outcome]:
+    return [outcome if own is None else own.outcome() for outcome, own in pairs]
+
+
+def _by_guest(errands: Iterable[_Errand]) -> dict[str, list[_Errand]]:
+    """By uuid, each guest's in the order in which they are made."""
+    guests: dict[str, list[_Errand]] = {}
+    for errand in errands:
+        guests.setdefault(errand.change.disk.guest.uuid, []).append(errand)
+    for of_guest in guests.values():
+        first, rest = in_order([errand.change for errand in of_guest])
+        place = {change.disk.key: number for number, change in enumerate([*first, *rest])}
+        of_guest.sort(key=lambda errand: place[errand.change.disk.key])
+    return guests
 
 
 def without_record(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -162,11 +162,10 @@ def braked(
     recent = still_recent(situation.brake.recent, situation.now)
     number = len(keys | recent.keys())
     if not whole:
-        present = [each for each in situation.memory.values() if each.attachment is not None]
-        disks = max(disks, len(present))
+        disks = max(disks, sum(each.attachment is not None for each in situation.memory.values()))
     too_many, goes_on = brake.stops(number, disks), situation.brake.stopped == this_revision
     waits = goes_on or not judged
-    deferrals = [large for large in changes if too_many or large.alone is not None or (waits and large.edited)]
+    deferrals = list(changes) if too_many else _deferrals(changes, waits=waits)
     if not deferrals:
         return None
     hows = Counter(large.how for large in deferrals)
@@ -189,6 +188,11 @@ def braked(
         earlier=tuple(_earlier({key: at for key, at in recent.items() if key not in keys}, situation)),
         left=tuple(sorted({large.left for large in deferrals if large.how is Counted.LOWERED})),
     )
+
+
+def _deferrals(changes: Iterable[LargeChange], *, waits: bool) -> list[LargeChange]:
+    """Those that are deferred whatever the number of others; where the revision ``waits``, all that are its."""
+    return [large for large in changes if large.alone is not None or (waits and large.edited)]
 
 
 def _earlier(times: Mapping[str, datetime], situation: Situation) -> Iterator[Earlier]:
@@ -299,54 +303,84 @@ def _large_change(
     returns = disk.key in situation.returning
     if direction(before, after) is Direction.LOWER and _has_it_already(change) and not returns:
         return None
-    if entry is not None and _approved_for_the_region(desired, change.before, situation):
-        return None
-    if _rules_approved_for_the_region(desired, change.before, disk, situation, this_revision):
+    if _any_approved_for_the_region(change, entry, situation, this_revision):
         return None
     # Without an edit, the disk's own type, size or flavor has changed.
     is_edit = entry is None or entry.revision != this_revision
-    low = too_low(before, after, brake.lowest) if is_edit else ()
-    times = times_more(before, after)
+    size = _Size(
+        before=before,
+        after=after,
+        left=share,
+        times=times_more(before, after),
+        low=too_low(before, after, brake.lowest) if is_edit else (),
+    )
     additions = added_limits(before, after) if is_edit and entry is not None else {}
-    if after.unlimited:
-        how = Counted.REMOVED
-    elif share < 0.5:
-        how = Counted.LOWERED
-    elif low:
-        how = Counted.LOW
-    elif additions and use.is_more_than(disk, additions):
-        how = Counted.ADDED
-    elif times > SMALL_RAISE or (before.group_name != after.group_name and not before.unlimited):
-        # Another group ends the sharing of a limit.
-        how = Counted.RAISED
-    elif entry is not None and entry.source is Code.RULE_UNMANAGES:
-        how = Counted.MANAGED
-    else:
+    how = _counted(
+        size,
+        is_addition=lambda: bool(additions) and use.is_more_than(disk, additions),
+        was_unmanaged=entry is not None and entry.source is Code.RULE_UNMANAGES,
+    )
+    if how is None:
         return None
-    facts: dict[str, object] | None = None
-    if how is Counted.REMOVED:
-        facts = {"percent": None}
-    elif share <= 1 / brake.factor:
-        facts = {"percent": round(100 * share, 2)}
-    elif low:
-        facts = {"percent": round(100 * share, 2), "below": {unit: brake.lowest[unit] for unit in low}}
-    elif times >= brake.factor:
-        facts = {"percent": round(100 * share, 2), "times": None if times == float("inf") else round(times, 2)}
-    digest, alone = digest_of_change(disk.key, after), None
-    if is_edit and facts is not None:
-        when = {} if change.at is None else {"from": change.at.isoformat()}
-        alone = because(Code.LARGE_CHANGE, digest=digest, **facts, **when)
+    digest = digest_of_change(disk.key, after)
     large = LargeChange(
         key=disk.key,
         before=before,
         after=after,
         how=how,
         left=share,
-        alone=alone,
+        alone=_alone(size, brake, digest, change.at) if is_edit else None,
         reason=desired.reason,
         edited=is_edit,
     )
     return None if _approved(large, digest, situation, this_revision, brake) else large
+
+
+@frozen(kw_only=True)
+class _Size:
+    """How large a change is."""
+
+    before: Limits
+    after: Limits
+    left: float
+    """As ``LargeChange.left``."""
+    times: float
+    """How many times more is allowed."""
+    low: tuple[Unit, ...]
+    """The units whose limit is set or lowered to less than the least."""
+
+
+def _counted(size: _Size, *, is_addition: Callable[[], bool], was_unmanaged: bool) -> Counted | None:
+    """As what the brake counts it; None for a small change. ``is_addition``: a limit that the disk did not have."""
+    before, after = size.before, size.after
+    if after.unlimited:
+        return Counted.REMOVED
+    if size.left < 0.5:
+        return Counted.LOWERED
+    if size.low:
+        return Counted.LOW
+    if is_addition():
+        return Counted.ADDED
+    # Another group ends the sharing of a limit.
+    if size.times > SMALL_RAISE or (before.group_name != after.group_name and not before.unlimited):
+        return Counted.RAISED
+    return Counted.MANAGED if was_unmanaged else None
+
+
+def _alone(size: _Size, brake: Brake, digest: str, at: datetime | None) -> Reason | None:
+    """Why the change is deferred whatever the number of others; None where it is not so large."""
+    facts: dict[str, object] = {"percent": round(100 * size.left, 2)}
+    if size.after.unlimited:
+        facts["percent"] = None
+    elif size.left > 1 / brake.factor:
+        if size.low:
+            facts["below"] = {unit: brake.lowest[unit] for unit in size.low}
+        elif size.times >= brake.factor:
+            facts["times"] = None if size.times == float("inf") else round(size.times, 2)
+        else:
+            return None
+    when = {} if at is None else {"from": at.isoformat()}
+    return because(Code.LARGE_CHANGE, digest=digest, **facts, **when)
 
 
 def _left_alone(outcome: Outcome, situation: Situation, this_revision: str, brake: Brake) -> LargeChange | None:
@@ -429,6 +463,15 @@ def _has_none_of_ours(disk: Disk, entry: Remembered | None) -> bool:
     """Whether the disk has no limits and never had any from plimsoll: only what is set first counts."""
     ours = entry is not None and (entry.enforced or entry.applied is not None)
     return not ours and isinstance(disk.actual, Limits) and disk.actual.unlimited
+
+
+def _any_approved_for_the_region(
+    change: _Weighed, entry: Remembered | None, situation: Situation, this_revision: str
+) -> bool:
+    desired, before, disk = change.desired, change.before, change.outcome.disk
+    if entry is not None and _approved_for_the_region(desired, before, situation):
+        return True
+    return _rules_approved_for_the_region(desired, before, disk, situation, this_revision)
 
 
 def _approved_for_the_region(desired: Desired, before: Later, situation: Situation) -> bool:

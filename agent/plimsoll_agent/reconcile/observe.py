@@ -172,13 +172,8 @@ def _perhaps(hypervisor: Hypervisor, guests: Sequence[GuestRef], word: str) -> s
     or nothing. Of several guests whose names begin so, none is named.
     """
     displays = {guest.name: _display_name(hypervisor, guest) for guest in guests}
-    same = {name: display for name, display in displays.items() if display == word}
-    begin: dict[str, str | None] = {**same} or {
-        name: display if display and display.startswith(word) else None
-        for name, display in displays.items()
-        if name.startswith(word) or (display and display.startswith(word))
-    }
-    if len(begin) > 1 and not same:
+    begin = _called(word, displays)
+    if len(begin) > 1 and word not in displays.values():
         return f"; {len(begin)} guests begin with it: give the whole name"
     if not begin:
         names = {display: name for name, display in displays.items() if display}
@@ -186,6 +181,15 @@ def _perhaps(hypervisor: Hypervisor, guests: Sequence[GuestRef], word: str) -> s
         begin = {} if near is None else {near: None} if near in displays else {names[near]: near}
     suggestions = [name if display is None else f"{name} ({printable(display)})" for name, display in begin.items()]
     return f"; did you mean {' or '.join(suggestions[:_MOST_MEANT])}?" if suggestions else ""
+
+
+def _called(word: str, displays: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The guests that Nova shows by this word, else those with a name that begins so (Nova's name, if that is it)."""
+    return {name: display for name, display in displays.items() if display == word} or {
+        name: display if display and display.startswith(word) else None
+        for name, display in displays.items()
+        if name.startswith(word) or (display and display.startswith(word))
+    }
 
 
 def _display_name(hypervisor: Hypervisor, guest: GuestRef) -> str | None:

@@ -79,20 +79,31 @@ def _recognised(
     actual = disk.actual
     if not isinstance(actual, Limits) or actual.unlimited or disk.drifted or disk.filters:
         return disk
-    of: Limits | None = None
+    of = _unreduced(disk, actual, entry, of_record, is_unsettled)
+    return disk if of is None or of == actual else replace(disk, actual=of, defined=of, reduced=actual)
+
+
+def _unreduced(
+    disk: Disk,
+    actual: Limits,
+    entry: Remembered | None,
+    of_record: Callable[[Disk], Limits | None],
+    is_unsettled: Callable[[Disk], bool],
+) -> Limits | None:
+    """What the disk has without a reduction, by its memory, its mark or the record; None where none has it."""
     here = entry is not None and entry.attachment == disk.attachment
     if entry is not None and here and entry.reduced == actual:
-        of = entry.unreduced
-    elif not here and disk.mark is not None and disk.mark.reduced:
+        return entry.unreduced
+    if not here and disk.mark is not None and disk.mark.reduced:
         last = disk.mark.applied or disk.mark.desired
-        of = last if last is not None and is_reduction(actual, last) else None
-    elif entry is None or (
+        return last if last is not None and is_reduction(actual, last) else None
+    if entry is None or (
         actual not in (last_ones := (entry.applied, entry.desired))
         # A memory that was rebuilt from the record is of no attachment.
         and (not here or any(each and is_reduction(actual, each) for each in last_ones) or is_unsettled(disk))
     ):
-        of = of_record(disk)
-    return disk if of is None or of == actual else replace(disk, actual=of, defined=of, reduced=actual)
+        return of_record(disk)
+    return None
 
 
 # --- what is written
@@ -206,14 +217,21 @@ def _as_groups(guest: Sequence[Outcome], aims: Mapping[str, _Aim], situation: Si
     names = {aim.of.group_name for aim in aims.values() if aim.is_reduced} - {None}
     for name in filter(None, names):
         members = [o for o in guest if may_be_in(name, o.disk.found) or _joins(name, aims.get(o.disk.key))]
-        disks = [member.disk for member in members]
-        if len({(disk.cluster, situation.following.device_class(disk.cluster, disk.pool)) for disk in disks}) > 1:
-            fewer = {o.disk.key: _aim(o, situation, congested=False) for o in members if o.disk.key in aims}
-            after |= {key: aim for key, aim in fewer.items() if aim is not None}
-        targets = {after[disk.key].limits if disk.key in after else None for disk in disks}
-        foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in disks)
-        if len(targets) > 1 or foreign:
-            after |= {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in disks if d.key in aims}
+        after |= _as_group(name, members, after, situation)
+    return after
+
+
+def _as_group(
+    name: str, members: Sequence[Outcome], aims: Mapping[str, _Aim], situation: Situation
+) -> dict[str, _Aim]:
+    after, disks = dict(aims), [member.disk for member in members]
+    if len({(disk.cluster, situation.following.device_class(disk.cluster, disk.pool)) for disk in disks}) > 1:
+        fewer = {o.disk.key: _aim(o, situation, congested=False) for o in members if o.disk.key in aims}
+        after |= {key: aim for key, aim in fewer.items() if aim is not None}
+    targets = {after[disk.key].limits if disk.key in after else None for disk in disks}
+    foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in disks)
+    if len(targets) > 1 or foreign:
+        after |= {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in disks if d.key in aims}
     return after
 
 
@@ -239,9 +257,14 @@ def _aimed(outcome: Outcome, aim: _Aim, situation: Situation) -> Outcome:
             if is_planned and change
             else outcome
         )
+    after = _change_to(aim, disk, in_force, own, replace(reduction, own=own))
+    return replace(outcome, change=after, result=Result(Kind.PLANNED, after.reason))
+
+
+def _change_to(aim: _Aim, disk: Disk, in_force: Limits, own: Change | None, reduction: Reduction) -> Change:
     how = Direction.LOWER if direction(in_force, aim.limits) is Direction.LOWER else Direction.RESTORE
-    reduction, why = replace(reduction, own=own), reduction.reason
-    after = Change(
+    why = reduction.reason
+    return Change(
         disk.found,
         in_force,
         aim.limits,
@@ -250,7 +273,6 @@ def _aimed(outcome: Outcome, aim: _Aim, situation: Situation) -> Outcome:
         why.code if own is None else own.cause,
         reduction=reduction,
     )
-    return replace(outcome, change=after, result=Result(Kind.PLANNED, after.reason))
 
 
 def _reduction(disk: Disk, aim: _Aim, situation: Situation) -> Reduction:

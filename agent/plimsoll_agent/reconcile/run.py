@@ -99,26 +99,13 @@ def run_pass(
             node_store.lock_unsettled(lambda disk: GuestRef(disk.guest_uuid, disk.guest_name) in scope)
         looks_at_all = decider.lasting and not caution.on_event
         look_at = _to_look_at(scope, situation, hypervisor) if looks_at_all else scope
-        observation = observe(
-            hypervisor,
-            look_at,
-            clusters=caution.gate.clusters,
-            needs_size=lambda disk: (
-                (sizes and GuestRef(disk.guest.uuid, disk.guest.name) in scope) or per_gib(disk, situation.catalogue)
-            ),
-            needs_counters=lambda disk: (
-                clock is not None or may_burst(disk, situation) or is_counted(disk, situation)
-            ),
-            clock=clock or uptime,
-            at_once=bounds.at_once,
+        observation = _observed(
+            look_at, scope if sizes else None, situation, hypervisor, caution.gate, clock, bounds.at_once
         )
         stopwatch.ended("observe")
         observation, situation = _recalled(observation, look_at, situation, mode, node_store, notes)
-        if scope.everything and mode is not Mode.PLAN:
-            situation = without_what_left(situation, hypervisor, node_store)
-        if (situation.following.pools or situation.ceilings.shared) and mode is not Mode.PLAN:
-            with notes.taking(Code.NO_RESULTS):
-                node_store.take_back_reductions(observation.disks, situation)
+        if mode is not Mode.PLAN:
+            situation = _tidy(observation, situation, scope, hypervisor, node_store, notes)
         attachments = situation.attachments
         plan = _considered(observation, look_at, scope, situation, mode, decider, node_store, caution)
         situation, observation, outcomes, stop = plan.situation, plan.seen, plan.outcomes, plan.stop
@@ -154,12 +141,8 @@ def run_pass(
             )
             if scope.everything and plan.reduces and decider.restores:
                 applier.follow(situation)
-            try:
-                outcomes = applier.apply(outcomes, tell)
-                situation = replace(situation, ceilings=applier.ceilings)
-                stopwatch.ended("apply")
-            finally:  # also after an interrupt: the limits that were written are ours
-                sight.keep(node_store, outcomes, applier)
+            outcomes = _enforced(applier, sight, outcomes, node_store, stopwatch, tell)
+            situation = replace(situation, ceilings=applier.ceilings)
             if plan.weighed and scope.everything and not isinstance(situation.catalogue, Unknown):
                 # They are used up, or for another revision.
                 with notes.taking(Code.NOT_REMEMBERED):
@@ -190,6 +173,63 @@ def run_pass(
             hung_guests=observation.hung,
             healthy=healthy,
         )
+
+
+def _observed(
+    look_at: Scope,
+    sizes: Scope | None,
+    situation: Situation,
+    hypervisor: Hypervisor,
+    gate: Gate,
+    clock: Callable[[], float] | None,
+    at_once: int,
+) -> Observation:
+    """What is on the node; as ``run_pass`` says, with the sizes of disks that limits depend on or ``sizes`` has."""
+    return observe(
+        hypervisor,
+        look_at,
+        clusters=gate.clusters,
+        needs_size=lambda disk: (
+            (sizes is not None and GuestRef(disk.guest.uuid, disk.guest.name) in sizes)
+            or per_gib(disk, situation.catalogue)
+        ),
+        needs_counters=lambda disk: clock is not None or may_burst(disk, situation) or is_counted(disk, situation),
+        clock=clock or uptime,
+        at_once=at_once,
+    )
+
+
+def _tidy(
+    observation: Observation,
+    situation: Situation,
+    scope: Scope,
+    hypervisor: Hypervisor,
+    node_store: NodeStore,
+    notes: Notes,
+) -> Situation:
+    """The situation without disks that left the node; a killed pass's reductions are taken back in the record."""
+    if scope.everything:
+        situation = without_what_left(situation, hypervisor, node_store)
+    if situation.following.pools or situation.ceilings.shared:
+        with notes.taking(Code.NO_RESULTS):
+            node_store.take_back_reductions(observation.disks, situation)
+    return situation
+
+
+def _enforced(
+    applier: Applier,
+    sight: Sight,
+    outcomes: list[Outcome],
+    node_store: NodeStore,
+    stopwatch: _Stopwatch,
+    tell: Callable[[Outcome], None],
+) -> list[Outcome]:
+    try:
+        outcomes = applier.apply(outcomes, tell)
+        stopwatch.ended("apply")
+    finally:  # also after an interrupt: the limits that were written are ours
+        sight.keep(node_store, outcomes, applier)
+    return outcomes
 
 
 @frozen(kw_only=True)

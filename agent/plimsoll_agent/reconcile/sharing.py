@@ -55,25 +55,15 @@ def split_now(
         return ceilings
     by_need = ceilings.how is Split.BY_NEED
     unseen = _Unseen(outcomes, unreachable)
-    members: dict[CeilingKey, list[_Member]] = {}
-    limits: dict[CeilingKey, Limits] = {}
-    for outcome in outcomes:
-        buckets = [] if _sharer_key(outcome) in unseen else buckets_of(outcome.disk, situation)
-        for bucket, rule in buckets:
-            ceiling = getattr(rule, bucket.whose.word)
-            limits[bucket] = ceiling
-            rates = _rates(outcome.disk, ceilings.looks, readings) if by_need else None
-            members.setdefault(bucket, []).append(_Member(outcome, own_of(outcome), rates))
+    visible = [outcome for outcome in outcomes if _sharer_key(outcome) not in unseen]
+    members, limits = _members(visible, situation, readings if by_need else {})
     stay = {bucket for bucket, its in members.items() if any(_is_braked(each.outcome) for each in its)}
     sizes = Counter(map(_sharer_key, outcomes))
     now = {bucket: _sharing(limits[bucket], its, sizes) for bucket, its in members.items() if bucket not in stay}
     absent = {key for each in ceilings.shared.values() for key in each.keys if key in unseen}
     splits = step({b: each for b, each in ceilings.shared.items() if b not in stay}, now, situation.now, absent)
     splits |= {b: _as_it_was(ceilings.shared[b], members[b]) for b in stay if b in ceilings.shared}
-    disks = {each.outcome.disk for its in members.values() for each in its}
-    looks = (
-        {d.key: LastCounters(d.attachment, readings[d.key]) for d in disks if d.key in readings} if by_need else {}
-    )
+    looks = _looks(members, readings) if by_need else {}
     return replace(ceilings, shared=splits, before=ceilings.shared, looks=looks, is_split=True)
 
 
@@ -149,6 +139,28 @@ class _Unseen:
     def __contains__(self, key: str) -> bool:
         guest = guest_of(key)
         return guest in self._guests or key in self._disks or (guest in self._groups and is_of_group(key))
+
+
+def _members(
+    outcomes: Iterable[Outcome], situation: Situation, readings: Mapping[str, Reading]
+) -> tuple[dict[CeilingKey, list[_Member]], dict[CeilingKey, Limits]]:
+    """By ceiling who shares it, and the limits that it has."""
+    members: dict[CeilingKey, list[_Member]] = {}
+    limits: dict[CeilingKey, Limits] = {}
+    for outcome in outcomes:
+        for bucket, rule in buckets_of(outcome.disk, situation):
+            limits[bucket] = getattr(rule, bucket.whose.word)
+            rates = _rates(outcome.disk, situation.ceilings.looks, readings)
+            members.setdefault(bucket, []).append(_Member(outcome, own_of(outcome), rates))
+    return members, limits
+
+
+def _looks(
+    members: Mapping[CeilingKey, Sequence[_Member]], readings: Mapping[str, Reading]
+) -> dict[str, LastCounters]:
+    """What the next split compares counters with."""
+    disks = {each.outcome.disk for its in members.values() for each in its}
+    return {d.key: LastCounters(d.attachment, readings[d.key]) for d in disks if d.key in readings}
 
 
 @frozen

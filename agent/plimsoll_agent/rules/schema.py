@@ -422,6 +422,25 @@ def _rule(raw: object) -> Rule:
     keys = _Keys(raw, _RULE)
     for name in ("name", "match"):
         keys.need(name)
+    _check_effects(keys)
+    values = keys.values
+    match = values.get("match")
+    # A guest's agent that runs one program can run any; and tenants choose what the other keys match.
+    if "probe" in keys.given and match is not None and not (match.project or match.guest or match.volume):
+        keys.fault(
+            "probe needs project, a guest's uuid or volume under match: it runs programs inside guests", "probe"
+        )
+    credits, limits = values.get("credits"), values.get("limits")
+    if credits is not None and limits is not None and (obstacle := credits.obstacle(limits)):
+        keys.fault(f"credits are not possible with these limits: {obstacle}", "credits")
+    for name, words in _above(values.get("floor"), values.get("ceiling")):
+        keys.fault(words, "floor", name)
+    values = keys.done()
+    return Rule(**{"why" if name == "reason" else name: value for name, value in values.items()})
+
+
+def _check_effects(keys: _Keys) -> None:
+    """A rule has an effect, and none of its keys is without one."""
     values = keys.values
     if values.get("manage") is False:
         for name in ("limits", "override", "credits", *_BOUNDS, "congestion", *_SWITCHES):
@@ -441,19 +460,6 @@ def _rule(raw: object) -> Rule:
             f"has none of limits, credits, ceiling, floor, {', '.join(_SHARED)}, manage: false, {switches}probe,"
             " objective and congestion"
         )
-    match = values.get("match")
-    # A guest's agent that runs one program can run any; and tenants choose what the other keys match.
-    if "probe" in keys.given and match is not None and not (match.project or match.guest or match.volume):
-        keys.fault(
-            "probe needs project, a guest's uuid or volume under match: it runs programs inside guests", "probe"
-        )
-    credits, limits = values.get("credits"), values.get("limits")
-    if credits is not None and limits is not None and (obstacle := credits.obstacle(limits)):
-        keys.fault(f"credits are not possible with these limits: {obstacle}", "credits")
-    for name, words in _above(values.get("floor"), values.get("ceiling")):
-        keys.fault(words, "floor", name)
-    values = keys.done()
-    return Rule(**{"why" if name == "reason" else name: value for name, value in values.items()})
 
 
 def _above(floor: Limits | None, ceiling: Limits | None) -> Iterator[tuple[str, str]]:

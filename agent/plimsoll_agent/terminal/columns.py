@@ -97,41 +97,51 @@ def fitted(
     everything = range(len(columns))
     if width is None or _sum(whole) <= width:
         return Fitted(everything, whole)
-    least = [
-        max(
-            cell_len(column.head),
-            min(column.most or whole[n], max((longest_word(row[n]) for row in cells), default=0)),
-        )
-        if column.wraps
-        else max(min(whole[n], column.most), cell_len(column.head))
-        if column.most
-        else whole[n]
-        for n, column in enumerate(columns)
-    ]
-    drops = [n for n in everything if columns[n].drop and not every]
-    silent = {n for n in drops if _SILENT.issuperset(row[n] for row in cells)}
-    drops.sort(key=lambda n: (n not in silent, columns[n].drop))
+    least = [_least_width(column, [row[n] for row in cells], whole[n]) for n, column in enumerate(columns)]
+    drops, silent = ([], 0) if every else _drops(columns, cells)
     fits: list[tuple[float, Fitted]] = []
     for number in range(len(drops) + 1):
         places = [n for n in everything if n not in drops[:number]]
-        room = width - _sum([least[n] for n in places])
-        if room < 0:
-            continue
         shares = {n: least[n] for n in places}
-        _widen(shares, {n: sizes[n] for n in places if columns[n].wraps}, room)
-        _widen(shares, {n: sizes[n] for n in places if columns[n].most}, width - _sum(shares.values()))
-        for n in sorted(places, key=lambda n: (not columns[n].wraps, -n)):  # fewer lines for the longest cells
-            shares[n] += min(width - _sum(shares.values()), whole[n] - shares[n])
+        if _sum(shares.values()) > width:
+            continue
+        _share_out(shares, columns, sizes, width)
         fit, lines = Fitted(places, list(shares.values())), _one_line(columns, shares, sizes)
-        if lines == 1 or (lines >= _ENOUGH and number >= len(silent)):
+        if lines == 1 or (lines >= _ENOUGH and number >= silent):
             return fit
-        if number >= len(silent):
+        if number >= silent:
             fits.append((lines, fit))
     if fits:
         return max(fits, key=lambda pair: pair[0])[1]
-    places = [n for n in everything if n not in drops]
+    return _smallest(columns, [n for n in everything if n not in drops], least, width)
+
+
+def _smallest(columns: Sequence[Column], places: Sequence[int], least: Sequence[int], width: int) -> Fitted | None:
+    """The last resort: all that may be dropped is, and names are cropped further."""
     widths = _cropped([least[n] for n in places], [columns[n] for n in places], width)
     return Fitted(places, widths) if _sum(widths) <= width else None
+
+
+def _least_width(column: Column, cells: Sequence[str], whole: int) -> int:
+    """The width to which cells may wrap or be cropped before a column is dropped."""
+    if column.wraps:
+        return max(cell_len(column.head), min(column.most or whole, max(map(longest_word, cells), default=0)))
+    return max(min(whole, column.most), cell_len(column.head)) if column.most else whole
+
+
+def _drops(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> tuple[list[int], int]:
+    """The columns that may be dropped, the first one first, and how many of them say nothing."""
+    drops = [n for n, column in enumerate(columns) if column.drop]
+    silent = {n for n in drops if _SILENT.issuperset(row[n] for row in cells)}
+    return sorted(drops, key=lambda n: (n not in silent, columns[n].drop)), len(silent)
+
+
+def _share_out(widths: dict[int, int], columns: Sequence[Column], sizes: Sequence[Sequence[int]], width: int) -> None:
+    """Give the columns what is left of the width."""
+    _widen(widths, {n: sizes[n] for n in widths if columns[n].wraps}, width - _sum(widths.values()))
+    _widen(widths, {n: sizes[n] for n in widths if columns[n].most}, width - _sum(widths.values()))
+    for n in sorted(widths, key=lambda n: (not columns[n].wraps, -n)):  # fewer lines for the longest cells
+        widths[n] += min(width - _sum(widths.values()), max(sizes[n]) - widths[n])
 
 
 def _one_line(columns: Sequence[Column], widths: Mapping[int, int], sizes: Sequence[Sequence[int]]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -96,12 +96,7 @@ class DrillRecord(NodeCommand):
         stalls = None
         if parsed_args.until_stalled is not None:
             stalls = StallWatch(_bound(parsed_args, interval))
-        if not _LEAST <= interval <= _MOST:
-            raise UsageError(f"--interval: must be from {_LEAST:g} seconds to a minute")
-        if deadline <= 0 or (length is not None and length < interval):
-            raise UsageError("--deadline must be more than 0, and --for an interval or more")
-        if parsed_args.no_guests and (parsed_args.no_ceph or parsed_args.guest or parsed_args.probe):
-            raise UsageError("--no-guests: nothing would be recorded, or --guest or --probe contradicts it")
+        _check(parsed_args, interval, deadline, length)
         settings = self.settings(parsed_args)
         offset = time.time() - time.monotonic()  # a clock that is set meanwhile must not tear the recording apart
 
@@ -127,11 +122,7 @@ class DrillRecord(NodeCommand):
                 if parsed_args.guest:
                     sampler.check()
                 disks = GuestDisks(sampler, epoch, now, stalls)
-                each[GUESTS] = disks
-                each[CHANGES] = changes(FollowedRecord(Record(state_of(settings).record), Selection()))
-                if parsed_args.probe:
-                    probes = self._probes(parsed_args, settings, hypervisor, now, stack)
-                    each |= {f"probe of {printable(name)}": probing(probe, name) for name, probe in probes}
+                each |= self._of_guests(disks, hypervisor, parsed_args, settings, now, stack)
             if cluster is not None:
                 each |= {CLUSTER: cluster, LOG: ClusterLog(cluster, now())}
             if directories := parsed_args.mon_store or stores():
@@ -145,13 +136,28 @@ class DrillRecord(NodeCommand):
 
             lines = self._watch(sources, stop.wait, length, interval, cluster, disks, beyond)
             writer.write(now(), {"end": "stalled" if lines else "stopped" if stop.is_set() else "over"})
-        for name in each:
-            if name not in (CHANGES, LOG) and name not in sources.answered:
-                raise Unreachable(f"{name}: never answered: {sources.silent.get(name, 'no reason')}")
+        _check_answers(sources, each)
         if stalls is not None and not lines and not stalls.any_busy:
             lines = ["no disk of a guest was busy, so none could have stalled (--until-stalled): start a load"]
         self.app.stderr.writelines(f"{line}\n" for line in lines)
         return 3 if lines else 0
+
+    def _of_guests(
+        self,
+        disks: GuestDisks,
+        hypervisor: Libvirt,
+        parsed_args: argparse.Namespace,
+        settings: Settings,
+        now: Callable[[], float],
+        stack: ExitStack,
+    ) -> dict[str, Source]:
+        """Their disks, changes of limits and probes, which end with the stack. Raises ``PlimsollError``."""
+        each: dict[str, Source] = {GUESTS: disks}
+        each[CHANGES] = changes(FollowedRecord(Record(state_of(settings).record), Selection()))
+        if parsed_args.probe:
+            probes = self._probes(parsed_args, settings, hypervisor, now, stack)
+            each |= {f"probe of {printable(name)}": probing(probe, name) for name, probe in probes}
+        return each
 
     def _probes(
         self,
@@ -216,6 +222,23 @@ class DrillRecord(NodeCommand):
         if sources.failure is not None:
             raise sources.failure
         return lines
+
+
+def _check(parsed_args: argparse.Namespace, interval: float, deadline: float, length: float | None) -> None:
+    """Raises ``UsageError``."""
+    if not _LEAST <= interval <= _MOST:
+        raise UsageError(f"--interval: must be from {_LEAST:g} seconds to a minute")
+    if deadline <= 0 or (length is not None and length < interval):
+        raise UsageError("--deadline must be more than 0, and --for an interval or more")
+    if parsed_args.no_guests and (parsed_args.no_ceph or parsed_args.guest or parsed_args.probe):
+        raise UsageError("--no-guests: nothing would be recorded, or --guest or --probe contradicts it")
+
+
+def _check_answers(sources: Sources, names: Iterable[str]) -> None:
+    """Raises ``Unreachable``."""
+    for name in names:
+        if name not in (CHANGES, LOG) and name not in sources.answered:
+            raise Unreachable(f"{name}: never answered: {sources.silent.get(name, 'no reason')}")
 
 
 def _bound(parsed_args: argparse.Namespace, interval: float) -> float:

@@ -103,26 +103,13 @@ class Load(NodeCommand, Listing):
             tally = LoadTally(Intervals(time.monotonic(), interval) if by == "time" else None)
             histograms = Histograms(hypervisor, state, settings.uri)
             latencies: Mapping[str, Latencies] = {}
+            rounds = self._watch(sampler, tally, length, interval, stop)
             if parsed_args.latency:
                 with self._lock(state):
-                    self._remove_leftovers(histograms)
-                    try:
-                        disks: Sequence[Disk] = ()
-                        for rounds in self._watch(sampler, tally, length, interval, stop):
-                            if rounds and not disks:
-                                disks = _busiest(tally, parsed_args.top)
-                                self._measure(histograms, disks)
-                        if parsed_args.top and not disks:
-                            histograms.complaints.append(
-                                "latencies not measured: no disk did anything before the last interval; give a longer"
-                                " --for, or --guest without --top"
-                            )
-                        latencies = histograms.read()
-                    finally:
-                        histograms.remove()
+                    latencies = self._measured(histograms, tally, rounds, parsed_args.top)
             else:
                 self._try_leftovers(state, histograms)
-                for _ in self._watch(sampler, tally, length, interval, stop):
+                for _ in rounds:
                     pass
             sample = sampler.sample()
         troubles = [sentences.unreachable_words(unreachable) for unreachable in sample.unreachable]
@@ -167,6 +154,26 @@ class Load(NodeCommand, Listing):
         busy = Busy("another plimsoll load --latency is under way on this node; no histogram was set")
         with locks.held(state.histograms_lock, busy, StateError, "; no histogram was set"):
             yield
+
+    def _measured(
+        self, histograms: Histograms, tally: LoadTally, rounds: Iterable[int], top: int | None
+    ) -> Mapping[str, Latencies]:
+        """Latencies of the busiest disks, from the first round on in which there are any."""
+        self._remove_leftovers(histograms)
+        try:
+            disks: Sequence[Disk] = ()
+            for rest in rounds:
+                if rest and not disks:
+                    disks = _busiest(tally, top)
+                    self._measure(histograms, disks)
+            if top and not disks:
+                histograms.complaints.append(
+                    "latencies not measured: no disk did anything before the last interval; give a longer"
+                    " --for, or --guest without --top"
+                )
+            return histograms.read()
+        finally:
+            histograms.remove()
 
     def _measure(self, histograms: Histograms, disks: Sequence[Disk]) -> None:
         """Raises ``UsageError``, ``StateError``."""

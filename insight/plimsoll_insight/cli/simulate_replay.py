@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import CannotTell, ConfigError, PlimsollError, UsageError
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.qos import file as qos_file
 from plimsoll_agent.rules import loader
+from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.terminal.columns import NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
@@ -116,13 +118,7 @@ class Replaying(RegionCommand, Listing):
         return columns, cells[: parsed_args.top]
 
     def _fates(self, parsed_args: argparse.Namespace) -> list[Fate]:
-        if parsed_args.rules is None and parsed_args.qos is None:
-            raise UsageError("nothing to try: give --rules FILE, --qos FILE or both")
-        if parsed_args.top is not None and parsed_args.top < 1:
-            raise UsageError("--top must be 1 or more")
-        step = None if parsed_args.step is None else seconds_of("--step", parsed_args.step)
-        if step is not None and not 1 <= step <= 3600:
-            raise UsageError("--step must be 1 s or more, and 1 h or less")
+        step = _step(parsed_args)
         if parsed_args.plot is not None:
             with plotting(parsed_args.plot):
                 pass
@@ -131,10 +127,7 @@ class Replaying(RegionCommand, Listing):
         except ImportError as error:
             raise NoNumbers("a replay needs numpy: pip install 'plimsoll-agent[insight]'") from error
         settings = self.settings(parsed_args)
-        rules_file = parsed_args.rules or settings.rules_file
-        if parsed_args.rules is None and not files.exists(rules_file):
-            raise ConfigError(f"{rules_file}: no such file; give --rules FILE")
-        rules = loader.parse(loader.read(rules_file, required=True), str(rules_file))
+        rules = _rules(parsed_args.rules, settings)
         declaration = None if parsed_args.qos is None else qos_file.read(parsed_args.qos).declared
         selection = replace(self.selection(parsed_args), projects=tuple(parsed_args.project))
         prometheus = self.connect(parsed_args, settings)
@@ -204,6 +197,26 @@ class Replaying(RegionCommand, Listing):
         ]
         content = plots.render(path.suffix, "Replay of other limits", sentences, figures, table)
         files.save(path, content, PlimsollError)
+
+
+def _step(parsed_args: argparse.Namespace) -> int | None:
+    """Seconds between two values. Raises ``UsageError``, also for other options that make no replay."""
+    if parsed_args.rules is None and parsed_args.qos is None:
+        raise UsageError("nothing to try: give --rules FILE, --qos FILE or both")
+    if parsed_args.top is not None and parsed_args.top < 1:
+        raise UsageError("--top must be 1 or more")
+    step = None if parsed_args.step is None else seconds_of("--step", parsed_args.step)
+    if step is not None and not 1 <= step <= 3600:
+        raise UsageError("--step must be 1 s or more, and 1 h or less")
+    return step
+
+
+def _rules(path: Path | None, settings: Settings) -> Rules:
+    """Those to try. Raises ``PlimsollError``."""
+    file = path or settings.rules_file
+    if path is None and not files.exists(file):
+        raise ConfigError(f"{file}: no such file; give --rules FILE")
+    return loader.parse(loader.read(file, required=True), str(file))
 
 
 class _Asking:

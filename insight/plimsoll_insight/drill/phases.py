@@ -160,7 +160,6 @@ class _Machine:
         if rises:
             self._returned = second
             return DrillPhase.RETURN, second
-        is_lost = self._for(second, LOST, self._is_lost)
         match self._phase:
             case DrillPhase.OUTAGE:
                 if self._for(second, BACK, self._is_served):
@@ -181,13 +180,18 @@ class _Machine:
                 if self._for(second, SETTLED, self._is_lost):
                     return DrillPhase.OUTAGE, second - SETTLED + 1
             case _:  # normal, or one more OSD is down
-                if is_lost:
-                    return DrillPhase.OUTAGE, self._nothing_since(second - LOST + 1)
-                if falls or (state is not None and self._phase is DrillPhase.NORMAL and state.unclean):
-                    is_down = state is not None and (falls or state.up < state.osds)
-                    if self._normal is None and state is not None and state.inactive:
-                        return DrillPhase.OUTAGE, second
-                    return (DrillPhase.DEGRADED if is_down else DrillPhase.RECOVERY), second
+                return self._of_trouble(second, state, falls=falls)
+        return None
+
+    def _of_trouble(self, second: int, state: ClusterCounts | None, *, falls: bool) -> tuple[DrillPhase, int] | None:
+        """The phase that begins with the first, or one more, sign of it."""
+        if self._for(second, LOST, self._is_lost):
+            return DrillPhase.OUTAGE, self._nothing_since(second - LOST + 1)
+        if falls or (state is not None and self._phase is DrillPhase.NORMAL and state.unclean):
+            is_down = state is not None and (falls or state.up < state.osds)
+            if self._normal is None and state is not None and state.inactive:
+                return DrillPhase.OUTAGE, second
+            return (DrillPhase.DEGRADED if is_down else DrillPhase.RECOVERY), second
         return None
 
     def _served_as(self, second: int, state: ClusterCounts | None) -> tuple[DrillPhase, int]:

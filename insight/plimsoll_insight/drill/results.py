@@ -211,6 +211,12 @@ def _incidents(recording: Recording, seconds: Seconds, phases: Phases) -> Iterat
         number += 1
 
 
+def _fell(recording: Recording, within: Sequence[tuple[float, ClusterCounts]]) -> float | None:
+    """When the monitors first took an OSD for down."""
+    before = max((state.up for _, state in recording.statuses[:1]), default=0)
+    return next((time for time, state in within if state.up < before), None)
+
+
 def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording, seconds: Seconds) -> Incident:
     begin, end = spans[0].begin, spans[-1].end
     peering, unknown = _integral(recording, begin, end, lambda state: state.peering)
@@ -219,8 +225,7 @@ def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording,
         for time, state in recording.statuses
         if begin <= time - recording.began <= end
     ]
-    before = max((state.up for _, state in recording.statuses[:1]), default=0)
-    down = next((time for time, state in within if state.up < before), None)
+    down = _fell(recording, within)
     outage = next((span for span in spans if span.phase is DrillPhase.OUTAGE), None)
     return_span = next((span for span in spans if span.phase is DrillPhase.RETURN), None)
     served_again = outage is not None and outage.end < seconds.number

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll_agent.util.frozen import frozen
@@ -205,28 +206,45 @@ def _late(events: Sequence[tuple[float, str]], end: float) -> Iterator[int]:
 
     Where an answer does not name who gave it, the only replica is meant; of several, none is blamed.
     """
-    peers: list[int] = []
-    when: dict[str, float] = {}
-    answers: list[tuple[int | None, float]] = []
+    wait = _wait(events)
+    if not wait.peers:
+        return
+    is_alone = len(wait.peers) == 1
+    own = (end if wait.committed is None else wait.committed) - wait.asked
+    tells_who = is_alone or any(who is not None for who, _ in wait.answers)
+    is_open = len(wait.answers) < len(wait.peers) and tells_who
+    for peer in wait.peers:
+        took = [time - wait.asked for who, time in wait.answers if who == peer or (who is None and is_alone)]
+        if took:
+            is_late = took[0] > max(2 * own, 1.0)
+        else:
+            is_late = is_open and wait.committed is not None and end - wait.committed > own
+        if is_late:
+            yield peer
+
+
+@dataclass
+class _Wait:
+    """What a primary waited for."""
+
+    peers: list[int] = field(default_factory=list)
+    asked: float = 0.0
+    answers: list[tuple[int | None, float]] = field(default_factory=list)
+    committed: float | None = None
+    """The primary itself."""
+
+
+def _wait(events: Sequence[tuple[float, str]]) -> _Wait:
+    wait = _Wait()
     for time, text in events:
         if waiting := _WAITING.search(text):
-            peers = [int(number) for number in waiting[1].split(",") if number]
-            when["asked"] = time
+            wait.peers = [int(number) for number in waiting[1].split(",") if number]
+            wait.asked = time
         elif answer := _ANSWERED.match(text):
-            answers.append((int(answer[1]) if answer[1] else None, time))
-        elif text == "op_commit":
-            when.setdefault(text, time)
-    if not peers:
-        return
-    own = when.get("op_commit", end) - when["asked"]
-    open_ = len(answers) < len(peers) and "op_commit" in when
-    for peer in peers:
-        took = [time - when["asked"] for who, time in answers if who == peer or (who is None and len(peers) == 1)]
-        tells_who = any(who is not None for who, _ in answers) or len(peers) == 1
-        if (took and took[0] > max(2 * own, 1.0)) or (
-            not took and open_ and tells_who and end - when["op_commit"] > own
-        ):
-            yield peer
+            wait.answers.append((int(answer[1]) if answer[1] else None, time))
+        elif text == "op_commit" and wait.committed is None:
+            wait.committed = time
+    return wait
 
 
 def _slowest(events: Sequence[tuple[float, str]], end: float) -> str:

@@ -93,8 +93,7 @@ def unwrap(line: bytes) -> WrappedEntry:
     head = line[:start]
     text = line[start:]
     ident = _IDENT.search(head)
-    file = None if ident else _GREP.search(head)
-    pod = None if ident else _POD.search(head)
+    file, pod = (None, None) if ident else (_GREP.search(head), _POD.search(head))
     osd = _osd_of(ident[1]) if ident else int(pod[1]) if pod else None
     if file and osd is None:
         osd = osd_of_file(file[1].rpartition(b"/")[2].decode("utf-8", "replace"))

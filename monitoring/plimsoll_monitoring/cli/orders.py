@@ -182,20 +182,7 @@ class RegionApprove(_RegionOrder):
         state, now, by = self.state(parsed_args), datetime.now(UTC), who()
         last = state.last()
         base = RegionApproval(Of.SPECS, "", now, now + span, by, why, _types(parsed_args.remove, last))
-        approvals: list[RegionApproval] = []
-        if parsed_args.digest is not None:
-            approvals.append(_of_specs(base, parsed_args.digest, last))
-        if parsed_args.rules is not None:
-            approvals.append(replace(base, of=Of.RULES, digest=_whole(parsed_args.rules)))
-        if parsed_args.disks is not None or parsed_args.percent is not None:
-            disks, percent = parsed_args.disks or 0, parsed_args.percent or 0
-            if not (0 <= disks <= 10**6 and 0 <= percent <= 100 and disks + percent):
-                raise UsageError("--disks and --percent: a number from 1 on, and percent up to 100")
-            approvals.append(replace(base, of=Of.BOUNDS, disks=disks, percent=percent, remove=frozenset()))
-        if not approvals:
-            raise UsageError("nothing to approve: give DIGEST, --rules, or --disks and --percent")
-        if base.remove and not any(one.remove for one in approvals):
-            raise UsageError("--remove needs DIGEST or --rules: bounds do not allow removals")
+        approvals = _approvals(parsed_args, base, last)
         stages = _stages(parsed_args, span)
         with self.changing(state, now) as orders:
             if stages is not None:
@@ -333,6 +320,27 @@ class RegionWithdraw(_RegionOrder):
         return 0
 
 
+def _approvals(
+    parsed_args: argparse.Namespace, base: RegionApproval, last: LastReading | None
+) -> list[RegionApproval]:
+    """What the options approve. Raises ``UsageError``."""
+    approvals: list[RegionApproval] = []
+    if parsed_args.digest is not None:
+        approvals.append(_of_specs(base, parsed_args.digest, last))
+    if parsed_args.rules is not None:
+        approvals.append(replace(base, of=Of.RULES, digest=_whole(parsed_args.rules)))
+    if parsed_args.disks is not None or parsed_args.percent is not None:
+        disks, percent = parsed_args.disks or 0, parsed_args.percent or 0
+        if not (0 <= disks <= 10**6 and 0 <= percent <= 100 and disks + percent):
+            raise UsageError("--disks and --percent: a number from 1 on, and percent up to 100")
+        approvals.append(replace(base, of=Of.BOUNDS, disks=disks, percent=percent, remove=frozenset()))
+    if not approvals:
+        raise UsageError("nothing to approve: give DIGEST, --rules, or --disks and --percent")
+    if base.remove and not any(one.remove for one in approvals):
+        raise UsageError("--remove needs DIGEST or --rules: bounds do not allow removals")
+    return approvals
+
+
 def _stages(parsed_args: argparse.Namespace, span: timedelta) -> Stages | None:
     """The stages that the options ask for; None without. Raises ``UsageError``."""
     if parsed_args.stages is None:
@@ -369,6 +377,21 @@ def percents(text: str) -> Stages:
         ) from error
 
 
+def _begun(
+    stages: Stages, approval: RegionApproval, earlier: RegionApproval | None, last: LastReading | None
+) -> Stages:
+    """The stages with what nodes that they have not reached use, and when they began. Raises ``UsageError``."""
+    if earlier is not None and earlier.stages is not None:
+        # Some nodes have it since then, also if a withdrawal was not published.
+        return replace(stages, before=earlier.stages.before, types=earlier.stages.types, began=earlier.began)
+    if approval.of is not Of.SPECS or last is None:
+        return stages
+    if last.read == last.published:
+        raise UsageError(f"{approval.digest[:SHOWN]} is published on all nodes already: it cannot come in stages")
+    types = tuple(sorted(last.types.get(id, id) for id in last.touched))
+    return replace(stages, before=last.published, types=types)
+
+
 def _in_stages(
     approvals: Sequence[RegionApproval], stages: Stages, orders: Orders, last: LastReading | None
 ) -> Orders:
@@ -385,14 +408,7 @@ def _in_stages(
             " judged has one cause: plimsoll region withdraw " + going[0].digest[:SHOWN]
         )
     earlier = again or next((each for each in last_orders.staged if each.is_of(one)), None)
-    if earlier is not None and earlier.stages is not None:
-        # Some nodes have it since then, also if a withdrawal was not published.
-        stages = replace(stages, before=earlier.stages.before, types=earlier.stages.types, began=earlier.began)
-    elif one.of is Of.SPECS and last is not None:
-        if last.read == last.published:
-            raise UsageError(f"{one.digest[:SHOWN]} is published on all nodes already: it cannot come in stages")
-        types = tuple(sorted(last.types.get(id, id) for id in last.touched))
-        stages = replace(stages, before=last.published, types=types)
+    stages = _begun(stages, one, earlier, last)
     # One that has reached all nodes is as any other from now on.
     others = (*orders.approvals, *(replace(each, stages=None) for each in orders.staged))
     return replace(

@@ -23,6 +23,7 @@ FORMAT_VERSION = 3
 def data(status: NodeStatus) -> dict[str, object]:
     """Keys are stable; times are in UTC, durations in seconds, and unknown is null."""
     last = status.last
+    look = None if last is None or last.looked is None else last
     return {
         "version": FORMAT_VERSION,
         "level": status.level.name.lower(),
@@ -32,13 +33,13 @@ def data(status: NodeStatus) -> dict[str, object]:
         "pass": None if last is None else _pass_data(last),
         "sources": None if last is None else dict(last.sources),
         "catalogue": None if last is None or last.catalogue is None else _catalogue_data(last),
-        "guests": None if last is None or last.looked is None else _guests_data(last),
-        "disks": None if last is None or last.looked is None else _disks_data(last),
+        "guests": None if look is None else _guests_data(look),
+        "disks": None if look is None else _disks_data(look),
         "paused": None if status.paused is None else status.paused.as_record(),
         "braked": None
         if last is None or last.braked is None
         else {"revision": last.braked, "disks": last.braked_disks},
-        "holds": None if last is None or last.looked is None else last.holds,
+        "holds": None if look is None else look.holds,
         "consoles": None if status.consoles is None else consoles.data(status.consoles),
         "daemon": None if status.daemon is None else _daemon_data(status.daemon, status.now),
         "probes": None if status.probes is None else _probes_data(status.probes),

@@ -383,14 +383,14 @@ def _answers(row: ShippedRow, selection: ShippedSelection) -> Sequence[bool | No
         short = None if row.node is None else row.node.partition(":")[0]
         answers.append(None if short is None else any(_is_node(short, node) for node in selection.nodes))
     if selection.since is not None or selection.until is not None:
-        if row.at is None:
-            answers.append(None)
-        else:
-            answers.append(
-                (selection.since is None or row.at >= selection.since)
-                and (selection.until is None or row.at < selection.until)
-            )
+        answers.append(_is_within(row.at, selection))
     return [False] if node_wide and (selection.volume or selection.server or selection.project) else answers
+
+
+def _is_within(at: datetime | None, selection: ShippedSelection) -> bool | None:
+    if at is None:
+        return None
+    return (selection.since is None or at >= selection.since) and (selection.until is None or at < selection.until)
 
 
 def _is_node(name: str, node: str) -> bool:

@@ -7,7 +7,7 @@ reached is compared with the same length of time before the approval was made, o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import ConditionFinding, StageCheck, Stages
@@ -232,19 +232,12 @@ def _health(case: StageCase, answers: Answers) -> ConditionFinding:
     if gates := {key_of(one) for one in answers["gates"] if one.known != 0}:
         return ConditionFinding(StageCheck.HEALTH, False, f"the health gate is shut on {_names(gates)}")
     regions = {region for region, _ in nodes}
-
-    def ours(series: Iterable[Series]) -> Iterator[Series]:
-        """A site may scrape Ceph without the label of a region, or name regions by a label ``cluster``."""
-        return (one for one in series if label(one, "region") in {"", *regions})
-
-    clusters = {_cluster(one): one.known for one in ours(answers["ceph"])}
+    clusters = {_cluster(one): one.known for one in _of_regions(answers["ceph"], regions)}
     if not clusters or None in clusters.values():
         return ConditionFinding(
             StageCheck.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr"
         )
-    names_of: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for one in ours(answers["checks"]):
-        names_of[_cluster(one)].append(label(one, "name"))
+    names_of = _names_by_cluster(_of_regions(answers["checks"], regions))
     osds, down = ({_cluster(one): one.known for one in answers[name]} for name in ("osds", "osds_down"))
     for cluster, names in names_of.items():
         count = down.get(cluster)
@@ -254,9 +247,8 @@ def _health(case: StageCase, answers: Answers) -> ConditionFinding:
             counts={} if count is None else {"OSD_DOWN": round(count)},
             osds=None if (all_of := osds.get(cluster)) is None else round(all_of),
         )
-        blocking = [why for name in names for check in case.checks if (why := check.blocks(name, health))]
-        if blocking:
-            return ConditionFinding(StageCheck.HEALTH, False, f"Ceph reports {', '.join(sorted(set(blocking)))}")
+        if blocking := {why for check in case.checks for name in names if (why := check.blocks(name, health))}:
+            return ConditionFinding(StageCheck.HEALTH, False, f"Ceph reports {', '.join(sorted(blocking))}")
     if any(status and cluster not in names_of for cluster, status in clusters.items()):
         # The mgr of an old release has no such metric.
         return ConditionFinding(
@@ -266,6 +258,18 @@ def _health(case: StageCase, answers: Answers) -> ConditionFinding:
 
 
 _JUDGES = (_arrived, _at_limit, _verdicts, _reverts, _writes, _health)
+
+
+def _of_regions(series: Iterable[Series], regions: Collection[str]) -> Iterator[Series]:
+    """A site may scrape Ceph without the label of a region, or name regions by a label ``cluster``."""
+    return (one for one in series if label(one, "region") in {"", *regions})
+
+
+def _names_by_cluster(checks: Iterable[Series]) -> dict[tuple[str, str], list[str]]:
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for one in checks:
+        names[_cluster(one)].append(label(one, "name"))
+    return names
 
 
 def _cluster(series: Series) -> tuple[str, str]:

@@ -237,19 +237,14 @@ def _nodes(
     enforcing = _by_node(answers["enforcing"])
     revisions = {key_of(series): label(series, "revision") for series in answers["braked"]}
     versions = {key_of(series): label(series, "version") for series in answers["versions"]}
-    down: dict[NodeKey, list[str]] = defaultdict(list)
+    down = _down(answers["sources"])
     catalogues = {*by_name["catalogue"], *map(key_of, answers["configured"])}
-    for series in answers["sources"]:
-        if series.value == 0:
-            down[key_of(series)].append(label(series, "source"))
     phases = _sums(answers["phases"])
     kinds = _sums(answers["disks"], "state")
     behind = {key: sum(kinds.get((key, kind.value), 0.0) for kind in _BEHIND) for key, _ in kinds}
     no_limit, unknown = _sums(answers["unlimited"]), _sums(_unknown(answers))
     at_limit = _sums(answers["at_limit"])
-    of_node: dict[NodeKey, list[ProbeTarget]] = defaultdict(list)
-    for target in targets:
-        of_node[target.node].append(target)
+    of_node = _targets_by_node(targets)
     for key in sorted(last.keys() | sightings.keys()):
         if key not in last:
             figures: tuple[Figure, ...] = (Figure(name="pass_age", value=None),)
@@ -286,6 +281,22 @@ def _nodes(
             bool(enforcing[key]) if key in enforcing else None,
             bool(by_name["paused"].get(key)),
         )
+
+
+def _down(sources: Iterable[Series]) -> dict[NodeKey, list[str]]:
+    """The sources of each node that do not answer."""
+    down: dict[NodeKey, list[str]] = defaultdict(list)
+    for series in sources:
+        if series.value == 0:
+            down[key_of(series)].append(label(series, "source"))
+    return down
+
+
+def _targets_by_node(targets: Iterable[ProbeTarget]) -> dict[NodeKey, list[ProbeTarget]]:
+    of_node: dict[NodeKey, list[ProbeTarget]] = defaultdict(list)
+    for target in targets:
+        of_node[target.node].append(target)
+    return of_node
 
 
 def _of_daemon(
