@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from plimsoll_insight.slow.counts import Counts, OsdCount
-from plimsoll_insight.slow.reading import LogReading
+from plimsoll_insight.slow.counts import Counts
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.osd_count import OsdCount
 
 
 class SlowAnswer(StrEnum):

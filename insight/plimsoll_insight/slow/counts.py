@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
-from operator import add, not_
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from operator import not_
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.events import (
     STARTED,
-    UNKNOWN,
     UNKNOWN_OSD,
     Batch,
     Cleared,
@@ -26,17 +22,15 @@ from plimsoll_insight.slow.events import (
     SlowCount,
     SlowRequest,
 )
+from plimsoll_insight.slow.firsts import Once, Tellers
+from plimsoll_insight.slow.osd_count import MonitorSums, OsdCount
+from plimsoll_insight.slow.tallies import MOST_BY_OSD, CountsByOsd, OsdIntervals
 
 if TYPE_CHECKING:
     from plimsoll_insight.slow.columns import RequestColumns
 
-_REMEMBERED = 100_000
-_REQUESTS = 50_000
-"""So many by which a later line about the same one is known."""
 _OF_PART = -2
 """Instead of an OSD: a replica's part of the request was told first."""
-_EACH = 1 << 20
-"""More than OSDs."""
 _PAUSE = 10.0
 """Seconds after which an OSD's count of slow requests begins again from 0, as long as it is unknown how often it is
 logged: each second (``osd_tick_interval``) while it is not 0."""
@@ -47,226 +41,8 @@ _MOST_SINGLY = 1000
 _MANY = 10
 """As many slow requests in the same states as before count as the same ones: an OSD that is stuck logs late too."""
 _MOST_NAMES = 1000
-_MOST_BY_OSD = 50_000
-_LONGEST = 60 << 20
 MINUTE = 60.0
 _Name = TypeVar("_Name", bound=str | int)
-
-
-@dataclass(slots=True)
-class OsdCount:
-    """Of one OSD. ``primary`` are its own slow requests, ``replica`` those of others that wait for it."""
-
-    primary: int = 0
-    replica: int = 0
-    locks: int = 0
-    """Its own that wait for a lock: a hot object, rather than a slow disk. Only where the line tells it."""
-    waits: int = 0
-    """Its own that wait for other OSDs that no line names, or for the network: it is not to blame."""
-    unknown: int = 0
-    """Its own of which no line tells what they wait for."""
-    failed: int = 0
-    boot: int = 0
-    wrongly_down: int = 0
-    worst_age: float = 0.0
-    told: int = 0
-    """Its own of which the line would tell a wait for a lock."""
-    started: int = 0
-    """Of ``primary``, those that sums call started: its own where their pool is replicated, which no sum tells."""
-    reported: int = 0
-    """By the sums of its own log, which do not tell the state: ``unknown`` where no other line has its requests."""
-    reported_least: int = 0
-    """Of these, those that are not the same for certain."""
-    at_once: int = 0
-    """Its own at one moment, at least: lines of some of them, or of a monitor, say how many there were."""
-    twice: int = 0
-    """Of these counted, some may be counted twice: lines are missing, and none tells whether they are the same."""
-    again: int = 0
-    """Not counted: as many as before lines that are missing, which may be others."""
-    stalls: int = 0
-    """Slow operations of its BlueStore that lines tell."""
-    is_named: bool = False
-    """A monitor names it: it has one at least."""
-
-    @property
-    def known_locks(self) -> int | None:
-        """None where it has requests, and no line of them would tell."""
-        own = self.primary + self.locks + self.waits + self.unknown
-        return self.locks if self.told or not own else None
-
-    @property
-    def total(self) -> int:
-        return self.primary + self.replica + self.locks + self.waits + self.unknown
-
-    @property
-    def least(self) -> int:
-        return max(self.total - self.twice, self.at_once, int(self.is_named))
-
-    @property
-    def most(self) -> int | None:
-        """None where there may be any number more."""
-        return self.total + self.again if self.total >= self.least else None
-
-    @property
-    def blamed(self) -> int:
-        """Requests that this OSD itself may be the cause of."""
-        return self.primary + self.replica
-
-
-@dataclass(slots=True)
-class MonitorSums:
-    """What monitors reported of all OSDs: at least ``number`` requests at once, the oldest for ``oldest`` seconds."""
-
-    number: int = 0
-    oldest: float = 0.0
-    osds: set[int] = field(default_factory=set)
-    others: bool = False
-    """Daemons that are no OSDs were named too."""
-    begin: float | None = None
-    end: float | None = None
-    """Of the last line that tells of some."""
-    cleared: float | None = None
-    stalls: bool = False
-    """BlueStore of OSDs that no line names was slow."""
-
-    def add(self, report: MonitorReport) -> None:
-        self.number = max(self.number, report.number, len(report.osds))
-        self.oldest = max(self.oldest, report.oldest, report.age)
-        self.osds.update(report.osds)
-        self.others |= report.others
-        self.begin = report.time if self.begin is None else min(self.begin, report.time)
-        if self.end is None or report.time >= self.end:
-            self.end = report.time
-            if self.cleared is not None and report.time > self.cleared:
-                self.cleared = None
-
-    def merge(self, other: MonitorSums) -> None:
-        self.stalls |= other.stalls
-        if other.begin is None or other.end is None:
-            return
-        report = MonitorReport(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
-        self.add(replace(report, time=other.begin))
-        self.add(report)
-        if other.cleared is not None:
-            self.clear(other.cleared)
-
-    def clear(self, time: float) -> None:
-        if self.end is None or time >= self.end:
-            self.cleared = time if self.cleared is None else max(self.cleared, time)
-
-
-class Once:
-    """Whether something is met for the first time; forgets what it met long ago."""
-
-    def __init__(self) -> None:
-        self._new: set[int] = set()
-        self._old: set[int] = set()
-
-    def __call__(self, *key: Hashable) -> bool:
-        digest = hash(key)
-        if digest in self._new or digest in self._old:
-            return False
-        if len(self._new) >= _REMEMBERED:
-            self._old, self._new = self._new, set()
-        self._new.add(digest)
-        return True
-
-    def is_known(self, *key: Hashable) -> bool:
-        digest = hash(key)
-        return digest in self._new or digest in self._old
-
-
-class Tellers:
-    """Which OSD was the first to tell of a request; forgets those of long ago."""
-
-    def __init__(self) -> None:
-        self._new: dict[int, int] = {}
-        """By request, a number of its own and the OSD in one: so the first one is known by what the others have."""
-        self._old: dict[int, int] = {}
-        self._next = _EACH
-
-    def each(self, ids: Sequence[bytes], osds: Sequence[int]) -> list[int | None]:
-        """The first one of each request before this OSD tells of it; None where there is none."""
-        firsts: list[int | None] = []
-        while len(firsts) < len(ids):
-            if len(self._new) >= _REQUESTS:
-                self._old, self._new = self._new, {}
-            part = slice(len(firsts), len(firsts) + _REQUESTS - len(self._new))
-            firsts += self._each(ids[part], osds[part])
-        return firsts
-
-    def _each(self, ids: Sequence[bytes], osds: Sequence[int]) -> Sequence[int | None]:
-        digests = [*map(hash, ids)]
-        if not self._old.keys().isdisjoint(digests):
-            for digest in digests:
-                if digest in self._old:
-                    self._new.setdefault(digest, self._old[digest])
-        own = [*map(add, osds, range(self._next, self._next + len(ids) * _EACH, _EACH))]
-        self._next += len(ids) * _EACH
-        firsts = [*map(self._new.setdefault, digests, own)]
-        if firsts == own:
-            return [None] * len(ids)
-        # An OSD may be -1 or -2.
-        return [None if one == mine else (one + 2) % _EACH - 2 for one, mine in zip(firsts, own, strict=True)]
-
-
-class OsdIntervals:
-    """Counts by interval and OSD: at most ``most``, of intervals that get twice as long when there are more."""
-
-    def __init__(self, width: float, most: int) -> None:
-        """``width``: in seconds."""
-        self.width, self._most = width, most
-        self.counts: Counter[tuple[int, int]] = Counter()
-
-    def add(self, time: float, osd: int, number: int) -> None:
-        key = int(time // self.width), osd
-        now = self.counts.get(key, 0) + number
-        if now:
-            self.counts[key] = now
-        else:
-            self.counts.pop(key, None)
-        while len(self.counts) > self._most and self.width < _LONGEST:
-            self.widen()
-
-    def as_wide_as(self, width: float) -> Counter[tuple[int, int]]:
-        """The counts of intervals that are longer by a power of two."""
-        wider: Counter[tuple[int, int]] = Counter()
-        for (interval, osd), count in self.counts.items():
-            wider[int(interval * self.width // width), osd] += count
-        return wider
-
-    def widen(self) -> None:
-        self.counts = self.as_wide_as(2 * self.width)
-        self.width *= 2
-
-
-class CountsByOsd(Generic[_Name]):
-    """Counts by OSD and name; what is beyond ``_MOST_BY_OSD`` of them is ``other``."""
-
-    def __init__(self) -> None:
-        self.of: dict[int, Counter[_Name]] = {}
-        self._known = 0
-
-    def add(self, osd: int, name: _Name, number: int = 1) -> None:
-        if number <= 0:
-            return
-        counts = self.of.get(osd)
-        if counts is None:
-            counts = self.of[osd] = Counter()
-        if name not in counts:
-            name = name if self._known < _MOST_BY_OSD else cast(_Name, "other")
-            self._known += 1
-        counts[name] += number
-
-    def number(self, osd: int) -> int:
-        return self.of[osd].total() if osd in self.of else 0
-
-    @property
-    def of_all(self) -> Counter[_Name]:
-        whole: Counter[_Name] = Counter()
-        for counts in self.of.values():
-            whole.update(counts)
-        return whole
 
 
 class Counts:
@@ -281,11 +57,11 @@ class Counts:
         self.by_state = CountsByOsd[str]()
         self.images: Counter[str] = Counter()
         self.pool_of_image: dict[str, int] = {}
-        self.bins = OsdIntervals(width, _MOST_BY_OSD)
+        self.bins = OsdIntervals(width, MOST_BY_OSD)
         """Requests where they are slow, whoever is to blame."""
-        self.reported = OsdIntervals(width, _MOST_BY_OSD)
-        self.blamed = OsdIntervals(width, _MOST_BY_OSD)
-        self.started = OsdIntervals(width, _MOST_BY_OSD)
+        self.reported = OsdIntervals(width, MOST_BY_OSD)
+        self.blamed = OsdIntervals(width, MOST_BY_OSD)
+        self.started = OsdIntervals(width, MOST_BY_OSD)
         """Of ``blamed``, as ``OsdCount.started``."""
         self.with_shards = set[int]()
         self.without_shards = set[int]()
@@ -400,11 +176,8 @@ class Counts:
         if event.osd == UNKNOWN_OSD and not is_first:
             return
         self._age(event.osd, event.age)
-        for peer in event.peers:
-            self._age(peer, event.age)
-            if self._once(one.id, peer):
-                self.osd(peer).replica += 1
-                self.blamed.add(event.time, peer, 1)
+        if event.peers:
+            self._replicas(event)
         if one.is_replica:
             is_new = self._once(one.id, event.osd)
         else:
@@ -425,6 +198,13 @@ class Counts:
             self._singly[event.osd].append(event.time)
             self._slow(event.osd, event.state, 1, event.time)
         self.osd(event.osd).told += event.tells_locks and not one.is_replica
+
+    def _replicas(self, event: SlowRequest) -> None:
+        for peer in event.peers:
+            self._age(peer, event.age)
+            if self._once(event.operation.id, peer):
+                self.osd(peer).replica += 1
+                self.blamed.add(event.time, peer, 1)
 
     def add_all(self, requests: RequestColumns) -> None:
         """The same as ``add`` of each of them, at least one."""
@@ -610,65 +390,3 @@ class Counts:
 def _is_same(before: SlowCount, now: SlowCount) -> bool:
     many = now.number >= _MANY and now.time - before.time <= _PAUSE
     return many and (now.number, now.states) == (before.number, before.states)
-
-
-def together(*sources: Counts) -> Counts:
-    """Logs of all kinds as one: a request that two tell of is in each, so of each OSD the larger count of it."""
-    whole = Counts(sources[0].width)
-    choice: dict[int, Counts] = {}
-    reporting: dict[int, Counts] = {}
-    """Of OSDs whose requests no other line has."""
-    for osd in sorted({osd for source in sources for osd in (*source.osds, *source.by_state.of)}):
-        of_osd = {source: source.osds.get(osd, OsdCount()) for source in sources}
-        source = choice[osd] = max(
-            sources, key=lambda each: (of_osd[each].total, each.by_state.number(osd), -of_osd[each].again)
-        )
-        more, unknown, twice = of_osd[source], 0, of_osd[source].twice
-        if osd in source.by_state.of:
-            whole.by_state.of[osd] = source.by_state.of[osd]
-        elif not more.total:
-            reporting[osd] = max(sources, key=lambda each: of_osd[each].reported)
-            unknown = of_osd[reporting[osd]].reported
-            twice += unknown - of_osd[reporting[osd]].reported_least
-            whole.by_state.add(osd, UNKNOWN, unknown)
-        of_pools = max(
-            sources, key=lambda each: (each is source and osd in each.by_pool.of, each.by_pool.number(osd))
-        )
-        if osd in of_pools.by_pool.of:
-            whole.by_pool.of[osd] = of_pools.by_pool.of[osd]
-        whole.osds[osd] = replace(
-            more,
-            failed=max(each.failed for each in of_osd.values()),
-            boot=max(each.boot for each in of_osd.values()),
-            wrongly_down=max(each.wrongly_down for each in of_osd.values()),
-            worst_age=max(each.worst_age for each in of_osd.values()),
-            unknown=more.unknown + unknown,
-            twice=twice,
-            at_once=max(each.at_once for each in of_osd.values()),
-            stalls=max(each.stalls for each in of_osd.values()),
-            is_named=any(each.is_named for each in of_osd.values()),
-        )
-    whole.blamed = _of_chosen([(source.blamed, source, choice) for source in sources])
-    whole.started = _of_chosen([(source.started, source, choice) for source in sources])
-    whole.bins = _of_chosen(
-        [
-            *((source.bins, source, choice) for source in sources),
-            *((source.reported, source, reporting) for source in sources),
-        ]
-    )
-    for source in sources:
-        whole.by_monitor.merge(source.by_monitor)
-        whole.images |= source.images
-        whole.pool_of_image |= source.pool_of_image
-    whole.first = min((source.first for source in sources if source.first is not None), default=None)
-    whole.last = max((source.last for source in sources if source.last is not None), default=None)
-    return whole
-
-
-def _of_chosen(each: Sequence[tuple[OsdIntervals, Counts, Mapping[int, Counts]]]) -> OsdIntervals:
-    """Of intervals, each of a source, those of the OSDs for which that source is chosen."""
-    whole = OsdIntervals(max(intervals.width for intervals, _, _ in each), _MOST_BY_OSD)
-    for intervals, source, choice in each:
-        counts = intervals.as_wide_as(whole.width)
-        whole.counts.update({key: count for key, count in counts.items() if choice.get(key[1]) is source})
-    return whole

@@ -26,7 +26,7 @@ from plimsoll_insight.cli import (
     return_plan,
     simulate,
     simulate_replay,
-    slow,
+    slow_rows,
 )
 from plimsoll_insight.load.region import LoadBy
 from plimsoll_insight.replay.summary import ReplayBy
@@ -87,9 +87,10 @@ LISTS: dict[str, Sequence[Column]] = {
     "load --by time": load.TIME_COLUMNS,
     **{f"region load --by {by}": region_load._columns(by, several=True) for by in LoadBy},
     **{f"simulate --from-prometheus --by {by}": simulate_replay._columns(by, several=True) for by in ReplayBy},
-    "slow": (Column("name"), *slow._FIGURES),
-    "slow --by time": slow.TIME_COLUMNS,
-    "slow --by image": slow.IMAGE_COLUMNS,
+    "slow": (Column("name"), *slow_rows.FIGURES),
+    "slow, the answer alone": slow_rows.ANSWER_COLUMNS,
+    "slow --by time": slow_rows.TIME_COLUMNS,
+    "slow --by image": slow_rows.IMAGE_COLUMNS,
     "forecast": forecast.COLUMNS,
     "simulate": simulate.COLUMNS,
     "drill report": drill_report.COLUMNS,

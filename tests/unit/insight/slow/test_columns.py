@@ -16,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll_insight import slow
-from plimsoll_insight.slow import columns, reading
+from plimsoll_insight.slow import blocks, columns, log_file, reading
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import _OF_INTEREST, Event, LogClock, SlowRequest, event, finder, lines
-from plimsoll_insight.slow.reading import LogReading, read
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.reading import read
 from tests import depth
 
 OP = (
@@ -202,7 +203,8 @@ def counted(counts: Counts) -> dict[str, Any]:
 
 
 def read_as(texts: Sequence[str], many: int, size: int = 1 << 20, since: float | None = None) -> list[object]:
-    with TemporaryDirectory() as home, patch.multiple(reading, _MANY=many, _BLOCK=size, _SMALL_BLOCK=size):
+    sizes = patch.object(reading, "_BLOCK", size), patch.object(blocks, "SMALL_BLOCK", size)
+    with TemporaryDirectory() as home, sizes[0], sizes[1], patch.object(log_file, "_MANY", many):
         paths = [Path(home) / f"ceph.log.{number}" for number in range(len(texts))]
         for path, text in zip(paths, texts, strict=True):
             path.write_text(text)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_insight.slow import counts, reading
-from plimsoll_insight.slow.counts import Counts, OsdCount, OsdIntervals, together
+from plimsoll_insight.slow import blocks, firsts, reading, tallies
+from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import (
     Cleared,
     LogClock,
@@ -20,9 +20,14 @@ from plimsoll_insight.slow.events import (
     SlowRequest,
     event,
 )
+from plimsoll_insight.slow.firsts import Once, Tellers
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.osd_count import OsdCount
 from plimsoll_insight.slow.over_time import over_time
-from plimsoll_insight.slow.reading import LogReading, read
+from plimsoll_insight.slow.reading import read
+from plimsoll_insight.slow.tallies import OsdIntervals
 from plimsoll_insight.slow.tree import CrushBucket, Tree
+from plimsoll_insight.slow.union import together
 
 SAMPLES = Path(__file__).parents[2] / "data" / "ceph-pacific"
 """A real cluster of three OSDs; osd.2 was stopped for 15 s at 09:35:15, and killed at 09:35:40."""
@@ -131,7 +136,7 @@ def test_a_last_line_without_an_end_counts_and_a_line_without_end_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "_BLOCK", 1000)
-    monkeypatch.setattr(reading, "_LONGEST", 5000)
+    monkeypatch.setattr(blocks, "LONGEST", 5000)
     (tmp_path / "ceph.log").write_text("x" * 20_000 + "\n" + jewel(1, 1, "delayed") + jewel(1, 2, "delayed").rstrip())
     assert read([tmp_path / "ceph.log"], lambda _: None, LogReading.nothing()).cluster.osds[1].primary == 2
 
@@ -196,12 +201,12 @@ def test_a_stuck_osd_whose_oldest_request_stays_has_no_new_ones() -> None:
 
 
 def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_REMEMBERED", 100)
-    once = counts.Once()
+    monkeypatch.setattr(firsts, "_REMEMBERED", 100)
+    once = Once()
     assert sum(once(number) for number in range(10_000)) == 10_000
     assert len(once._new) + len(once._old) <= 200
-    monkeypatch.setattr(counts, "_REQUESTS", 100)
-    tellers = counts.Tellers()
+    monkeypatch.setattr(firsts, "_REQUESTS", 100)
+    tellers = Tellers()
     assert tellers.each([b"%d" % number for number in range(10_000)], [1] * 10_000) == [None] * 10_000
     assert len(tellers._new) + len(tellers._old) <= 200
     bins = OsdIntervals(60, 600)
@@ -214,7 +219,7 @@ def test_memory_does_not_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_first_osd_that_tells_of_a_request_is_the_same_for_one_as_for_many() -> None:
     """Of one that several tell of at once, and of one of which an earlier line told."""
     ids, osds = [b"a", b"b", b"a", b"c", b"b", b"a"], [1, 2, 3, 4, 2, 1]
-    one, many = counts.Tellers(), counts.Tellers()
+    one, many = Tellers(), Tellers()
     singly = [one.each([id], [osd])[0] for id, osd in zip(ids * 2, osds * 2, strict=True)]
     assert [*many.each(ids, osds), *many.each(ids, osds)] == singly
     assert singly[:6] == [None, None, 1, None, 2, 1]
@@ -399,7 +404,7 @@ def test_a_split_of_intervals_among_many_osds_is_bounded_and_keeps_the_sum() -> 
 
 
 def test_names_are_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_MOST_BY_OSD", 1000)
+    monkeypatch.setattr(tallies, "MOST_BY_OSD", 1000)
     some = Counts()
     for number in range(5000):
         some.add(SlowCount(5.0 * number, number, 1, {f"state {number}": 1}, {f"pool {number}": 1}))

@@ -13,9 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from plimsoll_insight.slow.counts import Counts, OsdCount, together
+from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import LogClock
-from plimsoll_insight.slow.reading import LogReading, read
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.osd_count import OsdCount
+from plimsoll_insight.slow.reading import read
+from plimsoll_insight.slow.union import together
 
 LOGS = Path(__file__).parents[2] / "data" / "ceph-dialects"
 

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from plimsoll_insight.slow.answers import SlowAnswer, answer_of
-from plimsoll_insight.slow.counts import Counts, together
+from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import UNKNOWN_OSD, LogClock
-from plimsoll_insight.slow.reading import LogReading, read
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.reading import read
+from plimsoll_insight.slow.union import together
 
 T0 = datetime(2024, 3, 27, 18, 29, 18, 120000, UTC)
 OP = (

@@ -11,10 +11,11 @@ import pytest
 
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.columns import requests
-from plimsoll_insight.slow.counts import Counts, together
+from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.dumps import parse
 from plimsoll_insight.slow.events import LogClock, event
 from plimsoll_insight.slow.shards import settle_started
+from plimsoll_insight.slow.union import together
 
 _AT = "2026-12-01T01:39:0{}.670723+0000"
 _WRITE = (

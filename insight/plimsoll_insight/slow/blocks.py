@@ -1,0 +1,109 @@
+"""Blocks of whole lines of a log, and where in it a moment is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from plimsoll_insight.files.packed import opened
+from plimsoll_insight.slow.events import LogClock
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.wrapped import form_of, plain, unwrap
+
+SMALL_BLOCK = 256 << 10
+"""Of several files at once."""
+LONGEST = 64 << 10
+BEGIN = 64 << 10
+
+
+def first_time(path: Path, clock: LogClock) -> float | None:
+    with opened(path) as stream:
+        begin = stream.read(BEGIN)
+    clock.until = path.stat().st_mtime
+    form = form_of(begin)
+    for line in plain(begin.split(b"\n"), form) if form != "lines" else begin.split(b"\n"):
+        time = time_of(line[:600], clock)
+        if time is not None:
+            return time
+    return None
+
+
+def time_of(line: bytes, clock: LogClock) -> float | None:
+    """None where it has none."""
+    entry = unwrap(line)
+    was_used, was_guessed, until = clock.is_used, clock.is_guessed, clock.until
+    try:
+        if entry.is_dated:
+            return clock.time(entry.text)
+        time = clock.around(entry.head or line)
+        return None if clock.is_guessed and not was_guessed else time
+    except ValueError:
+        return None
+    finally:
+        clock.is_used, clock.is_guessed, clock.until = was_used, was_guessed, until
+
+
+def last_time(block: bytes, clock: LogClock) -> float | None:
+    """Of the last lines that have one."""
+    for line in reversed(block[-LONGEST:].rstrip().split(b"\n")[-20:]):
+        time = time_of(line[:600], clock)
+        if time is not None:
+            return time
+    return None
+
+
+def blocks_of(
+    stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int, form: str
+) -> Iterator[bytes]:
+    """Whole lines; of other forms, its entries as lines."""
+    if form != "lines":
+        parts: list[bytes] = []
+        for line in plain((line for block in _whole(stream, reading, progress, size) for line in
+                           block.splitlines(keepends=True)), form):  # fmt: skip
+            parts.append(line if line.endswith(b"\n") else line + b"\n")
+            if len(parts) >= 1000:
+                yield b"".join(parts)
+                parts = []
+        yield b"".join(parts)
+        return
+    yield from _whole(stream, reading, progress, size)
+
+
+def _whole(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int) -> Iterator[bytes]:
+    rest, is_cut = b"", False
+    while block := stream.read(size):
+        reading.bytes += len(block)
+        end = block.rfind(b"\n") + 1
+        if end:
+            begin = block.find(b"\n") + 1 if is_cut else 0
+            # In one step: a block is copied once.
+            yield b"".join((rest, memoryview(block)[begin:end]))
+            rest, is_cut = block[end:], False
+        elif not is_cut:
+            rest += block
+        if len(rest) > LONGEST:
+            rest, is_cut = b"", True
+        progress(reading.bytes)
+    if rest and not is_cut:
+        yield rest + b"\n"
+
+
+def place_of(path: Path, since: float, clock: LogClock) -> int:
+    """Where in a file in the order of time that moment is; 0 of one that is compressed. By bisection."""
+    with path.open("rb") as file:
+        if file.read(4).startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+            return 0
+        low, high = 0, file.seek(0, 2)
+        while high - low > SMALL_BLOCK:
+            middle = (low + high) // 2
+            file.seek(middle)
+            begin = file.read(BEGIN)
+            times = (time_of(line[:600], clock) for line in begin.split(b"\n")[1:-1])
+            time = next((each for each in times if each is not None), None)
+            if time is None or time >= since:
+                high = middle
+            else:
+                low = middle
+        file.seek(low)
+        return low + len(file.readline()) if low else 0

@@ -1,0 +1,140 @@
+"""One log: what its lines say, in its order, and of which kind it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from plimsoll_agent.util.text import printable
+from plimsoll_insight.files.packed import opened
+from plimsoll_insight.slow import blocks
+from plimsoll_insight.slow.blocks import BEGIN, blocks_of, last_time, place_of, time_of
+from plimsoll_insight.slow.events import LogClock, lines, places_in
+from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.owner import OF_MDS, LineOwner, LogEvent
+from plimsoll_insight.slow.wrapped import form_of, osd_of_file
+
+if TYPE_CHECKING:
+    from plimsoll_insight.slow.columns import RequestColumns
+    from plimsoll_insight.slow.owner import Parted
+
+_USUAL = b" : cluster [WRN] slow request osd_op(client."
+_MANY = 500
+"""Lines at once: fewer are read in less time than NumPy is imported."""
+_MARGIN = 60.0
+"""Seconds: lines are almost in the order of time."""
+_TELLING = re.compile(
+    rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
+    rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
+    rb"log_channel\(cluster\)|\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
+    rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\bceph-osd\b|\(leader\)|\bHEALTH_(?:OK|WARN|ERR)\b"
+)
+"""In logs that would have slow requests in them: the cluster's, an OSD's, a leading monitor's."""
+_AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
+
+
+@dataclass
+class _Progress:
+    """What is met in a log so far."""
+
+    has_places: bool = False
+    """Lines that may be of interest."""
+    latest: float = 0.0
+
+
+def pieces_of(
+    path: Path, begin: float | None, reading: LogReading, progress: Callable[[int], None], size: int
+) -> Iterator[LogEvent | RequestColumns]:
+    """Its lines of interest; ``begin`` is the time of the first line."""
+    before, so_far = reading.bytes, _Progress()
+    owner = LineOwner(osd_of_file(path.name), is_of_mds=bool(OF_MDS.search(path.name.encode())))
+    mtime = path.stat().st_mtime
+    with opened(path) as stream:
+        begins = stream.read(BEGIN)
+    form = form_of(begins)
+    place = 0
+    if reading.since is not None and begin is not None and form == "lines":
+        place = place_of(path, reading.since - _MARGIN, reading.clock)
+    with opened(path, place=place) as stream:
+        each = blocks_of(stream, reading, progress, size, form)
+        for part in _parts(_until_end(each, reading) if form == "lines" else each, reading, size, so_far):
+            yield from owner.all_said(part, reading, mtime)
+        yield from owner.finish(reading)
+    name = printable(str(path))
+    if begin is not None and (
+        (reading.since is not None and so_far.latest < reading.since)
+        or (reading.until is not None and begin > reading.until)
+    ):
+        reading.outside.append(name)
+        return
+    if owner.is_unattributed:
+        reading.unattributed.append(name)
+    if not so_far.has_places and begin is None and not _TELLING.search(begins):
+        (reading.empty if reading.bytes == before else reading.foreign).append(name)
+    elif owner.understood or owner.missed or _is_telling(begins):
+        reading.telling += 1
+    else:
+        reading.silent.append(name)
+
+
+def _until_end(each: Iterator[bytes], reading: LogReading) -> Iterator[bytes]:
+    """The blocks up to the time that is asked for."""
+    for block in each:
+        if reading.until is not None:
+            first = time_of(block[: block.find(b"\n")][:600], reading.clock)
+            if first is not None and first > reading.until + _MARGIN:
+                return
+        yield block
+
+
+def _parts(each: Iterator[bytes], reading: LogReading, size: int, so_far: _Progress) -> Iterator[Parted]:
+    """By columns of a block, where many lines of it are usual requests; else of several blocks, line by line."""
+    waiting: list[bytes] = []
+    for block in each:
+        if reading.since is not None:
+            so_far.latest = max(so_far.latest, last_time(block, reading.clock) or so_far.latest)
+        places = places_in(block)
+        so_far.has_places |= bool(places)
+        if len(places) >= _MANY and (columns := _columns(block)):
+            yield _usual(waiting, reading.clock)
+            waiting = []
+            yield columns.of_block(block, places, blocks.LONGEST, reading.clock)
+            continue
+        waiting += lines(block, blocks.LONGEST, places)
+        if sum(map(len, waiting)) >= size:
+            yield _usual(waiting, reading.clock)
+            waiting = []
+    yield _usual(waiting, reading.clock)
+
+
+def _is_telling(begin: bytes) -> bool:
+    """Whether slow requests would be in it. An audit is of the monitors' commands."""
+    return bool(_TELLING.search(begin) and not (_AUDIT.search(begin) and not _other(begin)))
+
+
+def _usual(lines: Sequence[bytes], clock: LogClock) -> Parted:
+    """By columns where there are many."""
+    if len(lines) >= _MANY and (columns := _columns(*lines)):
+        parts: Parted = columns.requests(lines, clock)
+        return parts
+    return None, [(0, line) for line in lines]
+
+
+def _columns(*texts: bytes) -> ModuleType | None:
+    """What reads usual requests, where there are some."""
+    if any(_USUAL in text for text in texts):
+        with suppress(ImportError):  # NumPy may not be installed: so each line is read for itself
+            from plimsoll_insight.slow import columns
+
+            return columns
+    return None
+
+
+def _other(begin: bytes) -> bool:
+    """Whether there is more than the monitors' record of commands."""
+    return bool(re.search(rb" : cluster (?:\[|\d)|log_channel\(cluster\)", begin))

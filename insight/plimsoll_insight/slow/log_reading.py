@@ -1,0 +1,53 @@
+"""What was read of logs: the counts, and what is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from plimsoll_insight.slow.counts import MINUTE, Counts
+from plimsoll_insight.slow.events import LogClock
+
+
+@dataclass
+class LogReading:
+    """What was read: of the cluster's logs, of OSDs' own, and of what OSDs remember."""
+
+    cluster: Counts
+    own: Counts
+    dumped: Counts
+    clock: LogClock
+    since: float | None = None
+    until: float | None = None
+    """Seconds since the epoch; lines before and after do not count."""
+    bytes: int = 0
+    missed: int = 0
+    """Lines about slow requests that are not understood,"""
+    examples: list[str] = field(default_factory=list)
+    """and the first few of them."""
+    foreign: list[str] = field(default_factory=list)
+    """Files in which nothing looks like a line of Ceph's logs,"""
+    empty: list[str] = field(default_factory=list)
+    """those without a byte,"""
+    silent: list[str] = field(default_factory=list)
+    """and logs of Ceph that never have slow requests: of audits, of other daemons."""
+    outside: list[str] = field(default_factory=list)
+    """Files without a line of the time that is asked for."""
+    unattributed: list[str] = field(default_factory=list)
+    """Files that do not tell whose they are."""
+    telling: int = 0
+    """Files in which slow requests would be."""
+
+    @classmethod
+    def nothing(cls, clock: LogClock | None = None, width: float = MINUTE) -> LogReading:
+        """``width``: of an interval, in seconds."""
+        return cls(Counts(width), Counts(width), Counts(width), clock or LogClock())
+
+    @property
+    def is_all_asked(self) -> bool:
+        return self.since is None and self.until is None
+
+    def counts(self, *, is_own: bool) -> Counts:
+        return self.own if is_own else self.cluster
+
+    def is_asked(self, time: float) -> bool:
+        return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)
