@@ -71,7 +71,7 @@ def sentence_for(settings: Settings, disk: Disk, now: datetime) -> Explained:
     """By what this node measured in the last hour; nothing is copied where the cause is unknown."""
     # A quarter of the start of ``top``, and few ask for it.
     from plimsoll_insight.cli.disk_explain import evidence_of
-    from plimsoll_insight.explain.cause import Cause
+    from plimsoll_insight.explain.diagnosis import Cause
     from plimsoll_insight.explain.messages import tenant_words
 
     period = Window(since=now - _HOUR, until=now, words="the last hour", options="--since 1h")

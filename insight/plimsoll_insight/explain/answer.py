@@ -17,7 +17,7 @@ from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain import strip
-from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
+from plimsoll_insight.explain.diagnosis import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import SharedPlace
 from plimsoll_insight.explain.messages import figures_words, idle, limit_words, tenant_words, whose
 from plimsoll_insight.explain.questions import ExplainedDisk

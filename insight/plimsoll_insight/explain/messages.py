@@ -11,7 +11,7 @@ from plimsoll_agent.messages.limits import short_change, short_limits, short_siz
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
-from plimsoll_insight.explain.cause import Cause, Diagnosis, Unexplained
+from plimsoll_insight.explain.diagnosis import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import PassInterval, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 from plimsoll_monitoring.region.messages import percent, seconds_words
@@ -131,11 +131,7 @@ def tenant_words(disk: ExplainedDisk, diagnosis: Diagnosis, subject: str = "") -
     if diagnosis.cause is Cause.UNKNOWN or (diagnosis.cause is not Cause.NOT_SLOW and not diagnosis.slow):
         return f"Our measurements do not show what your {subject} waited for."
     if diagnosis.cause is Cause.NOT_SLOW:
-        if idle(disk.evidence.intervals):
-            return f"In our measurements your {subject} made no requests."
-        took = _median([each.latency for each in disk.evidence.intervals])
-        words = f"In our measurements requests of your {subject} took no longer than usual"
-        return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
+        return _not_slow_words(disk, subject)
     between = f"{_share_of_span(disk, diagnosis)}{_between(*_span(disk, diagnosis))}"
     if diagnosis.cause is Cause.LIMIT:
         usage = median(each.share or 0.0 for each in diagnosis.slow)
@@ -143,21 +139,33 @@ def tenant_words(disk: ExplainedDisk, diagnosis: Diagnosis, subject: str = "") -
             of_limit = f"{percent(usage)} of {limit_words(diagnosis.slow)} on average, more in bursts,"
             return f"Your {subject} used {of_limit} {between}."
         return f"Your {subject} used all of {limit_words(diagnosis.slow)} {between}."
-    took, usual = _median([each.latency for each in diagnosis.slow]), disk.evidence.usual
-    completions = sum(each.latency is not None for each in diagnosis.slow)
-    took = took if 2 * completions > len(diagnosis.slow) else None
-    words = f"requests took {seconds_words(took or 0.0)} on average"
-    if took is None:
-        words = f"{'hardly any' if completions else 'no'} requests were completed"
-        words = words if all(each.read for each in diagnosis.slow) else "requests waited"
-    instead = f" instead of {seconds_words(usual)}" if took is not None and usual is not None else ""
     if diagnosis.cause is Cause.CLUSTER:
         why = "our storage cluster was impaired"
     elif diagnosis.neighbour and diagnosis.neighbour.place is SharedPlace.NODE:
         why = "other load on the same host was unusually high"
     else:
         why = "other load on the same storage was unusually high"
-    return f"For your {subject}, {words}{instead} {between}, because {why}."
+    return f"For your {subject}, {_waits_words(disk, diagnosis)} {between}, because {why}."
+
+
+def _not_slow_words(disk: ExplainedDisk, subject: str) -> str:
+    if idle(disk.evidence.intervals):
+        return f"In our measurements your {subject} made no requests."
+    took = _median([each.latency for each in disk.evidence.intervals])
+    words = f"In our measurements requests of your {subject} took no longer than usual"
+    return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
+
+
+def _waits_words(disk: ExplainedDisk, diagnosis: Diagnosis) -> str:
+    """``requests took 200 ms on average instead of 4 ms``, or that hardly any were completed."""
+    took, usual = _median([each.latency for each in diagnosis.slow]), disk.evidence.usual
+    completions = sum(each.latency is not None for each in diagnosis.slow)
+    if took is not None and 2 * completions > len(diagnosis.slow):
+        words = f"requests took {seconds_words(took)} on average"
+        return words if usual is None else f"{words} instead of {seconds_words(usual)}"
+    if not all(each.read for each in diagnosis.slow):
+        return "requests waited"
+    return f"{'hardly any' if completions else 'no'} requests were completed"
 
 
 # --- parts

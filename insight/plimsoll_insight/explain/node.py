@@ -21,11 +21,12 @@ from plimsoll_agent.terminal.moments import Window
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.answer import ExplainCase
-from plimsoll_insight.explain.cause import LEAST_OF_NODE, Diagnosis, Unexplained, usual_of
+from plimsoll_insight.explain.diagnosis import Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
 from plimsoll_insight.explain.questions import ExplainedDisk
 from plimsoll_insight.explain.serialize import disk_data
+from plimsoll_insight.explain.slowness import LEAST_OF_NODE, usual_of
 
 _MOST_MISSING = 2016
 _TOO_LITTLE = "too little is known (few requests, or few passes with [metrics] textfile_dir)"

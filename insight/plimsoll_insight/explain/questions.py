@@ -12,8 +12,8 @@ from itertools import groupby, pairwise
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_insight.explain.cause import LEAST_OF_TYPE, usual_of
 from plimsoll_insight.explain.evidence import Evidence, LimitChange, Neighbour, PassInterval, SharedPlace, idle
+from plimsoll_insight.explain.slowness import LEAST_OF_TYPE, usual_of
 from plimsoll_monitoring.promql import SeriesSelection, any_of, braces, each, equal, increase, quote, selector
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, TimeSeries, key_of, label
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from plimsoll_insight.explain import messages
-from plimsoll_insight.explain.cause import Diagnosis
+from plimsoll_insight.explain.diagnosis import Diagnosis
 from plimsoll_insight.explain.evidence import PassInterval
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
 

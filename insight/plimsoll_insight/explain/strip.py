@@ -15,7 +15,7 @@ from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.terminal.cells import cut_middle
 from plimsoll_agent.terminal.output import USUAL_WIDTH, Terminal
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.explain.cause import Diagnosis
+from plimsoll_insight.explain.diagnosis import Diagnosis
 from plimsoll_insight.explain.evidence import Evidence
 
 _LONGEST_NAME = 16

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.util.frozen import replace
-from plimsoll_insight.explain.cause import Cause, Unexplained, find
+from plimsoll_insight.explain.cause import find
+from plimsoll_insight.explain.diagnosis import Cause, Unexplained
 from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle
 from tests import golden
 

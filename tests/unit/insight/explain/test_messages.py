@@ -7,7 +7,8 @@ import pytest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import messages
-from plimsoll_insight.explain.cause import Diagnosis, find
+from plimsoll_insight.explain.cause import find
+from plimsoll_insight.explain.diagnosis import Diagnosis
 from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace
 from plimsoll_insight.explain.questions import ExplainedDisk
 

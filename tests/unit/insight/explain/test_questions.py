@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 
 from plimsoll_insight.explain import messages, questions
-from plimsoll_insight.explain.cause import Cause, Unexplained, find
+from plimsoll_insight.explain.cause import find
+from plimsoll_insight.explain.diagnosis import Cause, Unexplained
 from plimsoll_insight.explain.evidence import SharedPlace, idle
 from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay, StepSpan
 from plimsoll_monitoring.promql import SeriesSelection
