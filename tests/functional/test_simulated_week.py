@@ -538,12 +538,13 @@ def without_signal(node: Node, why: str, begin: int, end: int) -> None:
 
 @fault(("PlimsollCongestionNoSignal", "warning", {"cluster": "c1", "why": "not-published"}))
 def publisher_of_congestion_killed(there: Nodes, begin: int, end: int) -> None:
-    """Factors on nodes have expired too: that is the same fault."""
+    """Factors on nodes have expired too, also in another region, which shares the cluster: that is the same fault."""
     publishing(there[0], stopped(begin, 15)).is_(
         "plimsoll_congestion_published_timestamp_seconds", ago(15), begin=end
     )
     for node in there:
         node.is_("plimsoll_source_up", lambda step: not begin <= step < end, source="congestion")
+    there[1].is_("plimsoll_source_up", lambda step: not begin <= step < end, source="congestion", region="another")
 
 
 @fault(hours=12)

@@ -119,14 +119,16 @@ def _ineffective(site: Site, cluster: str, where: str) -> Alert:
 
 def _of_nodes(site: Site) -> Alert:
     down = f"min by {site.node()} ({site(metrics.SOURCE_UP, _SOURCE)}) == 0{site.overdue}"
-    newest = f"max by {site.in_region()} ({site(metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS)})"
+    moment = site(metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS)
+    silent = f"unless on {site.in_region()} time() - max by {site.in_region()} ({moment}) > {SILENT}"
+    if site.region:  # the publisher may be in another one
+        silent += f"\nunless on () time() - max({moment}) > {SILENT}"
     among = example(site, f"topk(1, min by ({site.instance}) ({metrics.SOURCE_UP}{{{_SOURCE}, %s}}) == 0)")
     return Alert(
         name="PlimsollCongestionStale",
         severity="warning",
         measure="sources_down",
-        expr=f"count by {site.in_region()} (\n{indent(down, '  ')}\n)\n"
-        f"unless on {site.in_region()} time() - {newest} > {SILENT}",
+        expr=f"count by {site.in_region()} (\n{indent(down, '  ')}\n)\n{silent}",
         hold="15m",
         of_node=False,
         why="Where nothing is published, PlimsollCongestionNoSignal says so.",
