@@ -56,7 +56,7 @@ def _filled(available: int, wants: Sequence[int], have: Sequence[int]) -> list[i
     def parts(level: int) -> list[int]:
         return [min(want - had, level) for want, had in zip(wants, have, strict=True)]
 
-    return parts(_highest(lambda level: sum(parts(level)) <= available, max(wants, default=0)))
+    return parts(_highest(lambda level: sum(parts(level)) <= available, available))
 
 
 def _highest(fits: Callable[[int], bool], most: int) -> int:

@@ -118,7 +118,7 @@ def _without_signal(last: Followed, now: datetime) -> float:
         return 1.0 if returned(last.x, since_then) == 1 else last.x
     last_move = min(last.moves[-1], now) if last.moves else last.until  # the clock may have been ahead
     # Passes save what they follow, and the last one may have been minutes before the file expired: so one step first.
-    return returned(last.x, (now - last_move) // PERIOD if last_move > last.until else 1)
+    return returned(last.x, (now - last_move) // PERIOD if last_move >= last.until else 1)
 
 
 def _moved(each: Followed, x: float, now: datetime, *, always: bool = False) -> Followed:

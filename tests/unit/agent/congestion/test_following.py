@@ -8,7 +8,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from plimsoll_agent.congestion.following import MOST_MOVES, PERIOD, WITHIN, Followed, Pools, ended, follow
+from plimsoll_agent.congestion.following import (
+    MOST_MOVES,
+    PERIOD,
+    WITHIN,
+    Followed,
+    Following,
+    Pools,
+    ended,
+    follow,
+)
 from plimsoll_agent.congestion.published import LASTS, Factors
 from plimsoll_agent.store import factors_file
 from tests.unit.agent.congestion.values import a_factor, a_factor_file
@@ -68,6 +77,34 @@ def test_what_has_no_valid_factor_has_no_signal(lost: str) -> None:
         "switched off": None,
     }[lost]
     assert follow(one(0.5), factors, later, always)[POOL].x == 0.6
+
+
+def test_a_pool_that_is_not_followed_has_the_factor_1_and_no_class() -> None:
+    following = Following(one(0.73))
+    assert (following.x(*POOL), following.device_class(*POOL)) == (0.73, "ssd")
+    for cluster, pool in ((None, "volumes"), ("another", "volumes"), (FSID, "vms")):
+        assert (following.x(cluster, pool), following.device_class(cluster, pool)) == (1, "")
+
+
+def test_two_passes_at_the_moment_at_which_the_file_expires_make_one_step() -> None:
+    pools = one(0.5)
+    for _ in range(2):
+        pools = follow(pools, Factors(), NOON + LASTS, always)
+        assert pools[POOL].x == 0.6
+
+
+def test_the_last_move_of_an_hour_is_made_after_the_whole_periods_of_the_way_back() -> None:
+    moves = tuple(NOON - number * PERIOD for number in range(MOST_MOVES - 1, 0, -1))
+    last = Followed(x=0.65, device_class="ssd", published=0.65, until=NOON, generation=7, moves=moves)
+    for periods, x in ((2.6, 0.65), (3, 1.0)):
+        assert follow({POOL: last}, Factors(), NOON + periods * PERIOD, always)[POOL].x == x
+
+
+@pytest.mark.parametrize(("x", "seconds", "counts"), [(1, 0, False), (1, 1, True), (0.9, 0, True)])
+def test_a_factor_of_1_that_has_expired_is_only_there_for_its_moves(x: float, seconds: int, counts: bool) -> None:
+    until = NOON + timedelta(seconds=seconds)
+    its = Followed(x=x, device_class="ssd", published=x, until=until, generation=7, moves=(NOON,))
+    assert its.counts(NOON) is counts
 
 
 def test_a_pass_that_comes_late_makes_one_step_first_and_then_as_many_as_periods_have_gone() -> None:

@@ -65,6 +65,19 @@ def test_the_limits_with_a_floor_are_reduced_and_the_sentence_has_the_arithmetic
     )
 
 
+def test_the_first_rule_with_a_floor_counts() -> None:
+    its = answer(SPEC, a_rule("first", congestion=None), a_rule("second"), a_rule("third"))
+    assert isinstance(its, Reduced)
+    assert its.rule == "second"
+
+
+def test_a_factor_that_is_followed_and_no_longer_published_names_its_cluster() -> None:
+    its = Followed(x=0.5, device_class="ssd", published=0.5, until=NOON, generation=1)
+    answered = answer(factors=Factors(), following=Following({(FSID, "volumes"): its}))
+    assert isinstance(answered, Reduced)
+    assert (answered.factor.cluster, answered.factor.x) == (FSID, 0.5)
+
+
 @pytest.mark.parametrize("by", ["mode", "end"])
 def test_a_factor_that_is_only_there_for_its_moves_is_not_enforced(by: str) -> None:
     pool = FSID, "volumes"
