@@ -31,7 +31,7 @@ from plimsoll_agent.model.reason import Code
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain import cause, messages, questions
 from plimsoll_insight.explain.diagnosis import Cause, Diagnosis
-from plimsoll_insight.explain.questions import ExplainedDisk, StepSpan
+from plimsoll_insight.explain.guests import ExplainedDisk, StepSpan
 from plimsoll_monitoring.adapters.prometheus import Prometheus as Client
 from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import TimeSeries

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from plimsoll_agent.messages.disk_lines import Manner, change_words, names_of, percent_of, severity_of, sign_of
+from plimsoll_agent.messages.facts import large_words
 from plimsoll_agent.messages.impacts import with_impacts
 from plimsoll_agent.messages.limits import (
     exact_edit,
@@ -16,7 +17,6 @@ from plimsoll_agent.messages.lines import REMEDY, CommandLine, DiskLine, Line, S
 from plimsoll_agent.messages.sentences import (
     approve_words,
     deferred_words,
-    large_words,
     words,
 )
 from plimsoll_agent.model.direction import Direction, share_left

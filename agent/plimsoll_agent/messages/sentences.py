@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.credits.ledger import FULL
+from plimsoll_agent.messages.facts import (
+    arithmetic_lines,
+    ceiling_words,
+    congestion_words,
+    filter_words,
+    large_words,
+    minute_words,
+    origin_words,
+    pause_words,
+    per_gib_words,
+    second_words,
+    stage_words,
+    times_words,
+)
 from plimsoll_agent.messages.limits import UNLIMITED as UNLIMITED
 from plimsoll_agent.messages.limits import exact_limits as exact_limits
-from plimsoll_agent.messages.limits import listed, lowest_words
+from plimsoll_agent.messages.limits import listed
 from plimsoll_agent.messages.limits import short_limits as short_limits
 from plimsoll_agent.messages.limits import short_size as short_size
 from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import TAKEN, Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step, Unmanaged
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind, Outcome, PassReport, UnreachableGuest
-from plimsoll_agent.util.text import ago, minute, plural, printable, second
+from plimsoll_agent.util.text import ago, minute, plural, printable
 
 _BOUNDS: Mapping[str, str] = {
     "credits": "with credits",
@@ -42,10 +54,12 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         + (f" while the volume type is {facts['type']}" if "type" in facts else "")
     ),
     Code.HOLD: lambda facts: (
-        f"held{' in the whole region' if facts.get('region') else ''} until {_minute(facts['until'])}"
+        f"held{' in the whole region' if facts.get('region') else ''} until {minute_words(facts['until'])}"
         f" by {facts['by']}: {facts['why']}" + (" (ignores the health gate)" if facts.get("ignore_health") else "")
     ),
-    Code.ACKNOWLEDGED: lambda facts: f"acknowledged until {_minute(facts['until'])} by {facts['by']}: {facts['why']}",
+    Code.ACKNOWLEDGED: lambda facts: (
+        f"acknowledged until {minute_words(facts['until'])} by {facts['by']}: {facts['why']}"
+    ),
     Code.HOLD_ENDED: "hold ended: limits from before the hold",
     Code.DESIRED_BEFORE: lambda facts: (
         f"limits before approval {str(facts['approval'])[:16]} of the region, withdrawn by {facts['by']}:"
@@ -54,10 +68,10 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         else f"previously desired limits; the new ones need plimsoll approve {str(facts['revision'])[:16]}"
     ),
     Code.TAKEN_BACK: lambda facts: (
-        f'rule "{facts["rule"]}" has manage: false: the first limits of {_minute(facts["since"])} are taken back'
+        f'rule "{facts["rule"]}" has manage: false: the first limits of {minute_words(facts["since"])} are taken back'
     ),
-    Code.UNDONE: lambda facts: f"undo of the changes since {_second(facts['since'])}",
-    Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{_per_gib(facts)}",
+    Code.UNDONE: lambda facts: f"undo of the changes since {second_words(facts['since'])}",
+    Code.QOS_SPEC: lambda facts: f"QoS spec {facts['spec']}{per_gib_words(facts)}",
     Code.FLAVOR: "flavor {flavor}",
     Code.CREDITS_NOT_POSSIBLE: "no credits: {obstacle}; change the limits or the rule",
     Code.NO_VOLUME: "no opinion: not a Cinder volume",
@@ -81,9 +95,9 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.ATTACHMENTS_NOT_WRITTEN: "the list of attached volumes for plimsoll catalogue refresh cannot be written",
     Code.VOLUME_NOT_FETCHED: lambda facts: (
         (
-            f"limits changed externally at {_minute(facts['since'])}, and volume not fetched from Cinder yet"
+            f"limits changed externally at {minute_words(facts['since'])}, and volume not fetched from Cinder yet"
             if facts.get("changed")
-            else f"volume not fetched from Cinder since it was attached (seen {_minute(facts['since'])})"
+            else f"volume not fetched from Cinder since it was attached (seen {minute_words(facts['since'])})"
         )
         + "; to fetch it: plimsoll enforce --refresh"
     ),
@@ -98,7 +112,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.FLAVOR_NOT_FETCHED: "flavor's extra specs are not in libvirt's definition and not fetched from Nova yet",
     Code.SERVER_MISSING: "no such server in Nova, or its flavor's extra specs are hidden from plimsoll's user",
     Code.RULE_DOES_NOT_MATCH: "does not match ({word})",
-    Code.RULE_ENDED: lambda facts: f"ended {_minute(facts['until'])}",
+    Code.RULE_ENDED: lambda facts: f"ended {minute_words(facts['until'])}",
     Code.RULE_WITHOUT_LIMITS: "no opinion: sets no limits",
     Code.CLUSTER_UNKNOWN: lambda facts: (
         f"no ceph.conf with mon_host {facts['monitors']}; add its path to [ceph] conf_files"
@@ -106,14 +120,14 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         else "the disk names no monitors, and [ceph] conf_files has several clusters or none"
     ),
     Code.NO_DEFAULT: "not set",
-    Code.THROTTLE_FILTERS: lambda facts: f"limited by libvirt's throttle filters: {_filter_groups(facts['groups'])}",
+    Code.THROTTLE_FILTERS: lambda facts: f"limited by libvirt's throttle filters: {filter_words(facts['groups'])}",
     Code.RULE_UNMANAGES: 'rule "{rule}" has manage: false',
     Code.NO_LIMIT: "no source gives a limit",
     Code.NO_CONGESTION_FLOOR: "never reduced: no rule with congestion matches",
     Code.CONGESTION_UNKNOWN: "congestion unknown: {detail}",
-    Code.CONGESTION: lambda facts: _congestion(facts),
-    Code.CEILING: lambda facts: _ceiling(facts),
-    Code.ORPHANED: lambda facts: f"orphaned limits: they came from {_origin(facts)}",
+    Code.CONGESTION: congestion_words,
+    Code.CEILING: ceiling_words,
+    Code.ORPHANED: lambda facts: f"orphaned limits: they came from {origin_words(facts)}",
     Code.FOREIGN_LIMIT: "attach-time limits, and no rule has override: true",
     Code.MIGRATING: "the guest is migrating out; the destination sets its limits",
     Code.INCOMING: "the guest is migrating in and not running yet",
@@ -126,7 +140,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.MARK_UNREADABLE: "plimsoll's metadata in a guest's definition is unreadable and ignored",
     Code.HOLD_NOT_ADOPTED: "hold not taken over from the other node: it would raise the limits that the disk has now",
     Code.NOT_READ: "could not be read: {detail}",
-    Code.PAUSED: lambda facts: f"paused by {_whose_pause(facts)}{': ' + str(facts['why']) if facts['why'] else ''}",
+    Code.PAUSED: lambda facts: f"paused by {pause_words(facts)}{': ' + str(facts['why']) if facts['why'] else ''}",
     Code.ORDERS_UNKNOWN: "the region's orders are unknown, so no limit is raised or removed: {detail}",
     Code.BRAKED: "deferred by the brake ({disks} of {of} disks) until plimsoll approve {revision:.16}",
     Code.LARGE_CHANGE: lambda facts: (
@@ -147,7 +161,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.NOT_APPROVED: "changed since it was shown and confirmed",
     Code.NOT_UNDONE: "not undone",
     Code.REVERTED_TOO_OFTEN: lambda facts: (
-        f"external changes, reverted {_times(facts['rounds'])};"
+        f"external changes, reverted {times_words(facts['rounds'])};"
         " not reverted for a day, or now by plimsoll enforce --yes"
     ),
     Code.ANOTHER_DISK: lambda facts: (
@@ -183,15 +197,11 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         else "external change"
     ),
     Code.APPROVED: lambda facts: (
-        f"{str(facts['revision'])[:16]} approved{_stage_words(facts)}"
+        f"{str(facts['revision'])[:16]} approved{stage_words(facts)}"
         f"{': ' + str(facts['why']) if facts['why'] else ''}"
     ),
     Code.OPERATOR: "{why}",
 }
-
-
-def _stage_words(facts: Mapping[str, object]) -> str:
-    return f" for the region, stage {facts['stage']} of {facts['stages']}" if facts.get("stage") else ""
 
 
 def words(reason: Reason) -> str:
@@ -210,63 +220,6 @@ def words(reason: Reason) -> str:
 def _shown(reason: Reason) -> Mapping[str, Any]:
     facts = {name: printable(fact) if isinstance(fact, str) else fact for name, fact in reason.facts.items()}
     return facts | {"cluster": short_fsid(str(facts["cluster"]))} if "cluster" in facts else facts
-
-
-def _origin(facts: Mapping[str, Any]) -> str:
-    if "type" in facts:
-        return f"volume type {facts['type']}, which sets none now"
-    if "rule" in facts:
-        return f'rule "{facts["rule"]}", which sets none now'
-    name = origin_of(str(facts.get("source"))).name
-    return "a source that is gone" if name is None else f"the {name}, which sets none now"
-
-
-def _per_gib(facts: Mapping[str, Any]) -> str:
-    rows = facts.get("arithmetic") or ()
-    if not rows:
-        return ""
-    each = [f"{row['parameter']} {row['per_gb']}" if len(rows) > 1 else f"{row['per_gb']}" for row in rows]
-    return f": {' and '.join(each)} per GiB × {facts['gib']} GiB"
-
-
-def _arithmetic_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """``total_iops_sec = max(500, 30 × 100 GiB), at most 2000 = 2000``: how limits follow from a size."""
-    for row in rows:
-        product = f"{row['per_gb']} × {row['gib']} GiB"
-        least = product if row["minimum"] is None else f"max({row['minimum']}, {product})"
-        most = "" if row["maximum"] is None else f", at most {row['maximum']}"
-        yield f"{row['parameter']} = {least}{most} = {row['result']}"
-
-
-def _minute(time: object) -> str:
-    try:
-        return minute(datetime.fromisoformat(str(time)))
-    except (ValueError, OverflowError):  # from a record that was edited
-        return str(time)
-
-
-def _second(time: object) -> str:
-    try:
-        return second(datetime.fromisoformat(str(time)))
-    except (ValueError, OverflowError):  # as above
-        return str(time)
-
-
-def _whose_pause(facts: Mapping[str, Any]) -> str:
-    if not facts.get("region"):
-        return str(facts["file"])
-    until = f" until {_minute(facts['until'])}" if facts.get("until") else ""
-    return f"{facts['by']} in the whole region{until}"
-
-
-def _filter_groups(groups: Mapping[str, Mapping[str, Any] | None]) -> str:
-    """``guest-total (3000 IOPS), disk (unknown)``."""
-    limits = {name: "unknown" if of is None else short_limits(Limits.from_mapping(of)) for name, of in groups.items()}
-    return ", ".join(f"{printable(name)} ({of})" for name, of in limits.items())
-
-
-def _times(number: object) -> str:
-    return "once" if number == 1 else f"{number} times"
 
 
 def why_deferred(reason: Reason) -> str:
@@ -314,7 +267,7 @@ def orphaned_lines(report: PassReport) -> Iterator[str]:
             orphans.setdefault(outcome.disk.volume_type, []).append(outcome.result.reason)
     for type, reasons in orphans.items():
         number, digest = len(reasons), str(reasons[0].facts["digest"])
-        origins = Counter(_origin(_shown(reason)) for reason in reasons).most_common()
+        origins = Counter(origin_words(_shown(reason)) for reason in reasons).most_common()
         came = "; ".join(f"{'they' if len(origins) == 1 else each} came from {origin}" for origin, each in origins)
         text = f"{plural(number, 'disk')} with orphaned limits: {came}; to remove them: plimsoll approve --remove"
         if number == 1:
@@ -323,20 +276,6 @@ def orphaned_lines(report: PassReport) -> Iterator[str]:
             yield f"{text} --type {shlex.quote(printable(type))} --reason TEXT"
         else:
             yield f"{text} DIGEST --reason TEXT for each (plimsoll disk explain prints it)"
-
-
-def large_words(facts: Mapping[str, Any]) -> str:
-    """Why a change is large alone: ``cut to 1 % from 2026-11-22T06:00+00:00 on``."""
-    if facts["percent"] is None:
-        what = "removal"
-    elif "below" in facts:
-        what = f"limit below {lowest_words(facts['below'])}"
-    elif "times" in facts:
-        times = facts["times"]
-        what = "removal of one limit" if times is None else f"raise to {times:g} times as much"
-    else:
-        what = f"cut to {facts['percent']:g} %"
-    return f"{what} from {_minute(facts['from'])} on" if "from" in facts else what
 
 
 STATE_WORDS: Mapping[str, str] = {
@@ -401,7 +340,7 @@ def behind(outcome: Outcome, last: RecordedChange | None) -> RecordedChange | No
 def _past_words(past: RecordedChange) -> str:
     if past.result not in FAILED:
         return f"undone {minute(past.at)} by {printable(past.by)}"
-    times = f", {_times(past.times)}" if past.times > 1 else ""
+    times = f", {times_words(past.times)}" if past.times > 1 else ""
     detail = f": {printable(past.detail)}" if past.detail else ""
     return f"since {minute(past.at)}{times}: {FAILED[past.result]}{detail}"
 
@@ -433,31 +372,6 @@ def _reduced_by(outcome: Outcome) -> str:
     if outcome.reduced_by is None:
         return "reduced under congestion or by a ceiling"
     return "reduced under congestion" if outcome.reduced_by.code is Code.CONGESTION else words(outcome.reduced_by)
-
-
-def _ceiling(facts: Mapping[str, Any]) -> str:
-    """``4 disks, project_ceiling of rule "databases": reduced``."""
-    disks = facts.get("members")
-    number = "" if disks is None else f"{plural(len(disks), 'disk')}, "
-    rules = dict.fromkeys((printable(each["whose"]), printable(each["rule"])) for each in facts["ceilings"])
-    names = ", ".join(f'{whose}_ceiling of rule "{rule}"' for whose, rule in rules)
-    if facts.get("failed"):
-        return f"{number}{names}: not changed, as before"
-    if facts["ends"]:
-        return f"{number}{names}: not reduced any more"
-    x = f", and x is {facts['x']:.2g}" if facts["x"] < 1 else ""
-    return f"{number}{names}: reduced{x}"
-
-
-def _congestion(facts: Mapping[str, Any]) -> str:
-    place = f"{facts['class'] or 'unknown class'} of cluster {short_fsid(facts['cluster'])}"
-    disks = facts.get("members")
-    number = "" if disks is None else f"{plural(len(disks), 'disk')}, "
-    if facts.get("failed"):
-        return f"{number}{place}: not changed, as before"
-    if facts["x"] >= 1:
-        return f"{number}{place}: not reduced any more"
-    return f"{number}{place}: reduced, x is {facts['x']:.2g}"
 
 
 def _acknowledged(outcome: Outcome) -> str:
@@ -499,7 +413,7 @@ def step_lines(step: Step, situation: Situation, *, exact: bool = False) -> Iter
     catalogue = situation.catalogue
     read = f", read {ago(catalogue.issued, situation.now)}" if isinstance(catalogue, Catalogue) else ""
     yield source, printable(f"volume type {facts['type']} → QoS spec {facts['spec']} ({facts['consumer']}){read}")
-    for line in _arithmetic_lines(facts.get("arithmetic") or ()):
+    for line in arithmetic_lines(facts.get("arithmetic") or ()):
         yield "", line
     yield "", answer_words(answer, exact=exact)
 

@@ -17,7 +17,7 @@ from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli.answering import answer_lines
 from plimsoll_insight.explain import cause, messages, questions, serialize
 from plimsoll_insight.explain.answer import ExplainCase
-from plimsoll_insight.explain.questions import FoundGuest, StepSpan
+from plimsoll_insight.explain.guests import FoundGuest, StepSpan
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region.answers import TimeSeries
 

@@ -18,8 +18,9 @@ from plimsoll_insight.cli.plotting import plotting
 from plimsoll_insight.cli.simulate_replay import Replaying
 from plimsoll_insight.simulate import scenario as scenarios
 from plimsoll_insight.simulate.congestion import NEAR, Arm, arms
-from plimsoll_insight.simulate.engine import SimulatedOutcome, SimulationResult, Slice, jain, run
+from plimsoll_insight.simulate.engine import run
 from plimsoll_insight.simulate.latency import percentile
+from plimsoll_insight.simulate.results import SimulatedOutcome, SimulationResult, Slice, jain
 from plimsoll_insight.simulate.scenario import Congestion, Scenario
 from plimsoll_probes.output.messages import iops_words, latency_words
 

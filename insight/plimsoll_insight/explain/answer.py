@@ -19,8 +19,8 @@ from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain import strip
 from plimsoll_insight.explain.diagnosis import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import SharedPlace
+from plimsoll_insight.explain.guests import ExplainedDisk
 from plimsoll_insight.explain.messages import figures_words, idle, limit_words, tenant_words, whose
-from plimsoll_insight.explain.questions import ExplainedDisk
 from plimsoll_insight.explain.strip import DiskStrip
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.messages import percent

@@ -13,7 +13,7 @@ from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.util.text import both_ends, minute, plural, printable
 from plimsoll_insight.explain.diagnosis import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import PassInterval, SharedPlace
-from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
+from plimsoll_insight.explain.guests import ExplainedDisk, FoundGuest, Stall, Stay
 from plimsoll_monitoring.region.messages import percent, seconds_words
 
 CAUSES: Mapping[Cause, str] = {

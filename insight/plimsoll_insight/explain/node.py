@@ -23,8 +23,8 @@ from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.answer import ExplainCase
 from plimsoll_insight.explain.diagnosis import Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle
+from plimsoll_insight.explain.guests import ExplainedDisk
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
-from plimsoll_insight.explain.questions import ExplainedDisk
 from plimsoll_insight.explain.serialize import disk_data
 from plimsoll_insight.explain.slowness import LEAST_OF_NODE, usual_of
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.diagnosis import Diagnosis
 from plimsoll_insight.explain.evidence import PassInterval
-from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stall, Stay
+from plimsoll_insight.explain.guests import ExplainedDisk, FoundGuest, Stall, Stay
 
 
 def data(

@@ -11,7 +11,9 @@ from plimsoll_agent.congestion.reduction import written
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_insight.simulate.arms import ARMS
-from plimsoll_insight.simulate.engine import Period, SimulatedDisk, SimulationResult, run
+from plimsoll_insight.simulate.disks import SimulatedDisk
+from plimsoll_insight.simulate.engine import Period, run
+from plimsoll_insight.simulate.results import SimulationResult
 from plimsoll_insight.simulate.scenario import Congestion, Disks, Scenario
 from plimsoll_insight.simulate.throttle import SECOND
 

@@ -23,145 +23,20 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush, heapreplace
-from math import inf, log
+from math import log
 
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_insight.simulate.latency import cell_of, percentile
+from plimsoll_insight.simulate.disks import AlikeDisks, Request, SimulatedDisk, ThrottleGate, nanoseconds
+from plimsoll_insight.simulate.latency import cell_of
 from plimsoll_insight.simulate.placement import SimulatedGroup, place
-from plimsoll_insight.simulate.scenario import MOST_UNDER_WAY, Disks, Scenario, ScenarioEvent
-from plimsoll_insight.simulate.throttle import NEVER, SECOND, Throttle
+from plimsoll_insight.simulate.results import SimulatedOutcome, SimulationResult
+from plimsoll_insight.simulate.scenario import MOST_UNDER_WAY, Scenario, ScenarioEvent
+from plimsoll_insight.simulate.throttle import NEVER, SECOND
 
 _ARRIVAL, _WAKE, _END, _CALL = range(4)
 _Random = Callable[[], float]
-
-
-class SimulatedDisk:
-    """A disk of a guest, and what it has done so far; times are sums in nanoseconds."""
-
-    __slots__ = ("alike", "gate", "latency", "member", "node", "number", "requests", "running", "service", "unsent")
-
-    def __init__(self, number: int, alike: _Alike, node: int) -> None:
-        self.number, self.alike, self.node = number, alike, node
-        self.gate: _Gate | None = None
-        self.member = 0
-        self.running = True
-        self.requests = 0
-        self.latency = 0
-        """As QEMU counts it: with the wait in its throttle."""
-        self.service = 0
-        """Without that wait, as librbd counts it."""
-        self.unsent = 0
-
-
-_Request = tuple[SimulatedDisk, int, int, bool]
-"""The disk, when it came, its size, and whether it writes."""
-_Group = SimulatedGroup[tuple[_Request, int]]
-
-
-class _Gate:
-    """A throttle, and when the heap has its next ``_WAKE``."""
-
-    __slots__ = ("due", "throttle")
-
-    def __init__(self, limits: Limits, disks: int) -> None:
-        self.throttle: Throttle[_Request] = Throttle(limits, disks)
-        self.due = NEVER
-
-
-@frozen(kw_only=True)
-class Slice:
-    """Disks that are alike in one period; ``end`` and latencies in seconds, None where no request ended."""
-
-    end: float
-    iops: float
-    p50: float | None
-    p95: float | None
-    p99: float | None
-    limit: float | None
-    """Requests a second of one disk, the mean of all; None where they are unlimited."""
-
-
-class _Alike:
-    """Disks that are alike, what they send, and what was seen of them."""
-
-    def __init__(self, disks: Disks, seed: str) -> None:
-        self.kind = disks
-        self.random = random.Random(seed).random  # noqa: S311  # a model, the same each time
-        self.interval = SECOND / disks.iops if disks.iops else 0.0
-        self.is_regular = disks.arrivals == "regular"
-        self.begins = _nanoseconds(disks.begins)
-        self.ends = _nanoseconds(disks.ends)
-        self.members: list[SimulatedDisk] = []
-        self.latencies: dict[int, int] = {}
-        self.services: dict[int, int] = {}
-        self.open: dict[int, dict[int, int]] = {}
-        """By the number of the period."""
-        self.slices: list[Slice] = []
-        self.arrivals = 0
-        self.sum = 0
-        """Of latencies."""
-        self.before: list[tuple[int, int]] = []
-        """Requests and unsent ones of each disk at the end of the warm-up."""
-
-    def close(self, number: int, begin: float, end: float) -> None:
-        cells = self.open.pop(number, {})
-        limits = [_requests_limit(disk) for disk in self.members]
-        self.slices.append(
-            Slice(
-                end=end,
-                iops=sum(cells.values()) / (end - begin),
-                p50=percentile(cells, 0.5),
-                p95=percentile(cells, 0.95),
-                p99=percentile(cells, 0.99),
-                limit=None if inf in limits else sum(limits) / len(limits),
-            )
-        )
-
-
-def _requests_limit(disk: SimulatedDisk) -> float:
-    if disk.gate is None:
-        return inf
-    limits = disk.gate.throttle.limits
-    return float(limits.total_iops_sec or limits.read_iops_sec + limits.write_iops_sec or inf)
-
-
-@frozen(kw_only=True)
-class SimulatedOutcome:
-    """Of disks that are alike; latencies and waits in seconds, None where no request ended."""
-
-    disks: Disks
-    sent: int
-    """Requests that guests made after the warm-up, with those that are under way at the end."""
-    unsent: int
-    requests: Sequence[int]
-    """Of each disk, those that ended after the warm-up and before the end."""
-    mean: float | None
-    """Latency."""
-    latencies: Mapping[int, int]
-    services: Mapping[int, int]
-    """The same without the wait in the throttle."""
-    slices: Sequence[Slice]
-
-    def percentile(self, fraction: float) -> float | None:
-        return percentile(self.latencies, fraction)
-
-    @property
-    def unfinished(self) -> int:
-        """Requests that were still under way at the end."""
-        return max(0, self.sent - self.unsent - sum(self.latencies.values()))
-
-
-@frozen(kw_only=True)
-class SimulationResult:
-    outcomes: Sequence[SimulatedOutcome]
-    events: int
-    """What happened in the model: arrivals, departures from throttles, services of OSDs, ends."""
-    requests: int
-    recovered: int
-    """Objects."""
-    stale: int
-    """Objects that still are at the end."""
+_Group = SimulatedGroup[tuple[Request, int]]
 
 
 @frozen
@@ -181,19 +56,15 @@ def run(scenario: Scenario, controller: Controller | None = None) -> SimulationR
     return _Run(scenario, controller).run()
 
 
-def _nanoseconds(seconds: float) -> int:
-    return NEVER if seconds == inf else round(seconds * SECOND)
-
-
 class _Run:
     def __init__(self, scenario: Scenario, controller: Controller | None) -> None:
         self.scenario, self.cluster = scenario, scenario.cluster
         self.controller = controller
         self.heap: list[tuple[int, int, int, object]] = []
         self.order = 0
-        self.end = _nanoseconds(scenario.duration)
-        self.warm = _nanoseconds(scenario.warm_up)
-        self.period = _nanoseconds(scenario.period)
+        self.end = nanoseconds(scenario.duration)
+        self.warm = nanoseconds(scenario.warm_up)
+        self.period = nanoseconds(scenario.period)
         self.random: _Random = random.Random(f"{scenario.seed}/cluster").random  # noqa: S311
         cluster = scenario.cluster
         self.free = [[0] * cluster.servers for _ in range(cluster.osds)]
@@ -204,26 +75,26 @@ class _Run:
             for osd in group.members:
                 self.of_osd[osd].append(group)
         self.is_fixed = cluster.service == "fixed"
-        self.network = _nanoseconds(cluster.network)
+        self.network = nanoseconds(cluster.network)
         self.slowness = 1.0
         self.lost: set[int] = set()
         self.workers = [0] * cluster.osds
         self.services = self.requests = self.recovered = self.steps = 0
         self.alike, self.disks = self._disks()
 
-    def _disks(self) -> tuple[list[_Alike], list[SimulatedDisk]]:
-        each: list[_Alike] = []
+    def _disks(self) -> tuple[list[AlikeDisks], list[SimulatedDisk]]:
+        each: list[AlikeDisks] = []
         disks: list[SimulatedDisk] = []
         guest = 0
         for kind in self.scenario.disks:
-            alike = _Alike(kind, f"{self.scenario.seed}/{kind.name}")
+            alike = AlikeDisks(kind, f"{self.scenario.seed}/{kind.name}")
             each.append(alike)
             for _ in range(kind.guests):
-                gate = _Gate(kind.limits, kind.disks) if kind.limits.group_name else None
+                gate = ThrottleGate(kind.limits, kind.disks) if kind.limits.group_name else None
                 for member in range(kind.disks):
                     disk = SimulatedDisk(len(disks), alike, guest % self.scenario.nodes)
                     if not kind.limits.unlimited:
-                        disk.gate = gate or _Gate(kind.limits, 1)
+                        disk.gate = gate or ThrottleGate(kind.limits, 1)
                         disk.member = member if gate else 0
                     alike.members.append(disk)
                     disks.append(disk)
@@ -247,7 +118,7 @@ class _Run:
                 if what.running:  # type: ignore[attr-defined]
                     self._send(now, what)  # type: ignore[arg-type]
             elif step == _WAKE:
-                release(now, what)  # type: ignore[arg-type]  # a _Gate
+                release(now, what)  # type: ignore[arg-type]  # a ThrottleGate
             else:
                 what(now)  # type: ignore[operator]
         self.steps = steps
@@ -267,7 +138,7 @@ class _Run:
                 else:
                     self._push(alike.begins + int(alike.random() * alike.interval), _ARRIVAL, disk)
         for event in self.scenario.events:
-            self.at(_nanoseconds(event.at), self._happening(event))
+            self.at(nanoseconds(event.at), self._happening(event))
         self.at(min(self.period, self.end), lambda now: self._close(now, 0))
         if self.warm:
             self.at(self.warm, self._warmed_up)
@@ -287,7 +158,7 @@ class _Run:
 
     def _limit(self, now: int, disk: SimulatedDisk, limits: Limits) -> None:
         if disk.gate is None:
-            disk.gate = _Gate(limits, 1)
+            disk.gate = ThrottleGate(limits, 1)
             disk.gate.throttle.write(limits, now)
             return
         for request in disk.gate.throttle.write(limits, now, disk.member):
@@ -330,20 +201,20 @@ class _Run:
         else:
             self._wake_later(gate)
 
-    def _wake_later(self, gate: _Gate) -> None:
+    def _wake_later(self, gate: ThrottleGate) -> None:
         due = gate.throttle.due
         if due < gate.due:
             gate.due = due
             self._push(due, _WAKE, gate)
 
-    def _release(self, now: int, gate: _Gate) -> None:
+    def _release(self, now: int, gate: ThrottleGate) -> None:
         if gate.due == now:
             gate.due = NEVER
         for request in gate.throttle.wake(now):
             self._serve(now, request)
         self._wake_later(gate)
 
-    def _serve(self, now: int, request: _Request) -> None:
+    def _serve(self, now: int, request: Request) -> None:
         """From the throttle to a placement group."""
         groups = self.groups
         group = groups[int(self.random() * len(groups))]
@@ -351,7 +222,7 @@ class _Run:
             return
         self._finish(now, now, group, request)
 
-    def _finish(self, came: int, now: int, group: _Group, request: _Request) -> None:
+    def _finish(self, came: int, now: int, group: _Group, request: Request) -> None:
         """``came``: when it left the throttle."""
         disk, arrival, size, write = request
         cluster = self.cluster
@@ -405,7 +276,7 @@ class _Run:
 
     # --- failures
 
-    def _may_go(self, now: int, group: _Group, request: _Request) -> bool:
+    def _may_go(self, now: int, group: _Group, request: Request) -> bool:
         """Whether it is served now; else something later will."""
         write = request[3]
         primary = group.acting[0] if group.acting else -1
@@ -474,7 +345,7 @@ class _Run:
         self.lost |= osds
         for group in self._touched(osds):
             group.clean = False
-        self.at(now + _nanoseconds(self.cluster.detect), lambda later: self._detect(later, osds & self.lost))
+        self.at(now + nanoseconds(self.cluster.detect), lambda later: self._detect(later, osds & self.lost))
 
     def _detect(self, now: int, osds: set[int]) -> None:
         groups = self._touched(osds)
@@ -482,7 +353,7 @@ class _Run:
             group.are_blocked = True
             group.absent |= osds & set(group.members)
             group.acting = tuple(osd for osd in group.members if osd not in group.absent)
-        self.at(now + _nanoseconds(self.cluster.peering), lambda later: self._peered(later, groups))
+        self.at(now + nanoseconds(self.cluster.peering), lambda later: self._peered(later, groups))
 
     def _peered(self, now: int, groups: Sequence[_Group]) -> None:
         for group in groups:
@@ -502,7 +373,7 @@ class _Run:
         groups = self._touched(osds)
         for group in groups:
             group.are_blocked = True
-        self.at(now + _nanoseconds(self.cluster.peering), lambda later: self._returned(later, osds, groups))
+        self.at(now + nanoseconds(self.cluster.peering), lambda later: self._returned(later, osds, groups))
 
     def _returned(self, now: int, osds: set[int], groups: Sequence[_Group]) -> None:
         for group in groups:
@@ -544,7 +415,7 @@ class _Run:
         self.workers[osd] -= 1
 
     def _recover_later(self, osd: int, place: int) -> Callable[[int], None]:
-        pause = _nanoseconds(self.cluster.recovery_sleep)
+        pause = nanoseconds(self.cluster.recovery_sleep)
         return lambda now: self.at(now + pause, lambda later: self._recover_next(later, osd, place))
 
     # --- what comes of it
@@ -558,7 +429,7 @@ class _Run:
             stale=round(sum(group.stale for group in self.groups)),
         )
 
-    def _outcome(self, alike: _Alike) -> SimulatedOutcome:
+    def _outcome(self, alike: AlikeDisks) -> SimulatedOutcome:
         before = alike.before or [(0, 0)] * len(alike.members)
         number = sum(alike.latencies.values())
         return SimulatedOutcome(
@@ -571,12 +442,3 @@ class _Run:
             services=alike.services,
             slices=alike.slices,
         )
-
-
-def jain(values: Sequence[float]) -> float | None:
-    """(Σx)² / (n · Σx²): 1 where all get the same, 1/n where one gets all; None where none gets anything.
-
-    R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
-    """
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else None

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.figures.page import FigureTable, page
-from plimsoll_insight.simulate.engine import SimulatedOutcome, SimulationResult
+from plimsoll_insight.simulate.results import SimulatedOutcome, SimulationResult
 from plimsoll_insight.simulate.scenario import Scenario
 from plimsoll_probes.output.messages import iops_words
 from plimsoll_probes.output.report.drawing import COLOURS, WIDTH, Axes, instead, latency_axis, png, themed_svg

@@ -17,7 +17,7 @@ from plimsoll_insight.explain import answer, messages
 from plimsoll_insight.explain.answer import ExplainCase, Explained
 from plimsoll_insight.explain.cause import find
 from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace
-from plimsoll_insight.explain.questions import ExplainedDisk
+from plimsoll_insight.explain.guests import ExplainedDisk
 from tests.unit.values import VOLUME
 from tests.unit.widths import plain
 

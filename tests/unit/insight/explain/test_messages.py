@@ -10,7 +10,7 @@ from plimsoll_insight.explain import messages
 from plimsoll_insight.explain.cause import find
 from plimsoll_insight.explain.diagnosis import Diagnosis
 from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace
-from plimsoll_insight.explain.questions import ExplainedDisk
+from plimsoll_insight.explain.guests import ExplainedDisk
 
 CALM = PassInterval(
     0,

@@ -11,7 +11,7 @@ from plimsoll_insight.explain import messages, questions
 from plimsoll_insight.explain.cause import find
 from plimsoll_insight.explain.diagnosis import Cause, Unexplained
 from plimsoll_insight.explain.evidence import SharedPlace, idle
-from plimsoll_insight.explain.questions import ExplainedDisk, FoundGuest, Stay, StepSpan
+from plimsoll_insight.explain.guests import ExplainedDisk, FoundGuest, Stay, StepSpan
 from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import Series, TimeSeries
 

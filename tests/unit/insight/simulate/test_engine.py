@@ -13,7 +13,8 @@ import pytest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_insight.cli.simulate import load
 from plimsoll_insight.simulate import scenario
-from plimsoll_insight.simulate.engine import Period, SimulationResult, jain, run
+from plimsoll_insight.simulate.engine import Period, run
+from plimsoll_insight.simulate.results import SimulationResult, jain
 from plimsoll_insight.simulate.scenario import Scenario
 from tests.depth import DEPTH, Depth, count
 
