@@ -64,7 +64,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/congestion/following.py": ("agent/congestion/test_following",),
     "agent/plimsoll_agent/policy/reduced.py": ("agent/policy/test_reduced",),
     "agent/plimsoll_agent/reconcile/reducing.py": ("agent/passes/test_congestion", "agent/passes/test_ceilings"),
-    "agent/plimsoll_agent/store/reductions.py": ("agent/passes/test_congestion", "agent/store/test_actual"),
+    "agent/plimsoll_agent/store/reductions.py": (
+        "agent/passes/test_congestion",
+        "agent/passes/test_ceilings",
+        "agent/store/test_actual",
+    ),
     "agent/plimsoll_agent/reconcile/health_gate.py": ("agent/reconcile/test_health_gate",),
     "agent/plimsoll_agent/reconcile/groups.py": ("agent/reconcile/test_groups",),
     "agent/plimsoll_agent/store/node_store.py": ("agent/store/test_node_store",),
