@@ -285,7 +285,7 @@ class Ceph:
 
 
 # In Debian 13's Ceph 18 modules that import cryptography, prometheus among them, do not load.
-_ALWAYS_RAISED = ("MGR_MODULE_DEPENDENCY",)
+ALWAYS_RAISED = ("MGR_MODULE_DEPENDENCY",)
 
 
 def _missing(status: dict[str, Any]) -> str:
@@ -297,4 +297,4 @@ def _missing(status: dict[str, Any]) -> str:
     states = {state["state_name"]: state["count"] for state in status["pgmap"].get("pgs_by_state", [])}
     if set(states) != {"active+clean"}:
         return f"placement groups: {states or 'none'}"
-    return ", ".join(name for name in status["health"]["checks"] if name not in _ALWAYS_RAISED)
+    return ", ".join(name for name in status["health"]["checks"] if name not in ALWAYS_RAISED)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab.cloud import Cloud, Guest
+from lab.cloud.ceph import ALWAYS_RAISED
 from lab.cloud.layout import CHECKOUT
 from lab.cloud.release import program
 from lab.node import Node
@@ -61,7 +62,7 @@ def argv(cloud: Cloud, loaded: Guest, tmp_path: Path) -> Callable[..., list[str 
         "ceph": program(["ceph", "-c", cloud.ceph.conf], cloud.layout.cache),
         "client": ["--ceph-conf", str(cloud.ceph.conf), "--id", "admin"],
         "guests": [loaded.uuid], "plimsoll": node.command(), "report": node.command(),
-        "calm": 10, "directory": str(tmp_path),
+        "tolerated": [*ALWAYS_RAISED], "calm": 10, "directory": str(tmp_path),
     }  # fmt: skip
 
     def made(*words: str, **variables: object) -> list[str | Path]:
