@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import html
 import io
 import json
 import re
@@ -131,9 +132,14 @@ def test_percentiles_and_a_heat_map_are_drawn(
     if kind == ".svg":
         assert path.read_text().count("IOPS; grey: stalled") == 2, "of reads and of writes"
     if kind == ".html":
-        stalled = "<h1>Stalled for 20 s in 1 stall: only 53 requests completed</h1>"
+        stalled = "<h1>Stalled once, for 20 s: only 53 requests completed</h1>"
         assert f'{stalled}\n<p class="subject">Latency over time, 4 logs</p>' in path.read_text()
         assert path.read_text().count("latency and IOPS over time, and a heat map") >= 2, "reads and writes"
+        table = re.sub("<[^>]+>", " ", path.read_text().partition("<h2>Intervals</h2>")[2])
+        of_all = [line.split() for line in ran.out.splitlines() if re.match(r" *\d+ s  all ", line)]
+        assert [line.split() for line in html.unescape(table).split("\n") if " s " in line] == [
+            [begin, "s", *rest] for begin, _, _, *rest in of_all
+        ], "reads and writes together, as the list has them"
 
 
 def test_a_page_without_a_stall_says_so_with_what_the_slowest_took(

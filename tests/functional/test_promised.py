@@ -160,7 +160,7 @@ def test_people_get_a_sentence_on_each_and_what_is_missing(prometheus: Served) -
     said = " ".join(done.out.split())
     assert (
         "gold: at least 5500 IOPS promised (1 of 12 disks unlimited), 2100 the most seen in a week"
-        " (at least 2.6×), peak use at most 32.7 %, p99 at that peak unknown" in said
+        " (at least 2.6×), peak use at most 33 %, p99 at that peak unknown" in said
     )
     assert "standard: 500 IOPS promised, 150 the most seen in a week (3.3×), peak use 30 %, p99" in said
     assert "Prometheus has what was taken since 1970-01-01 00:" in said

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MOST_FORECAST = 1 << 20
 _STALLS_TOLD = 5
+_STALLED_NAMED = 3
 _EVENTS_SHOWN = 200
 
 COLUMNS = (
@@ -96,8 +97,8 @@ class DrillReport(LocalCommand, Page):
             rows = [[cell.human_readable() for cell in _cells(each, results)] for each in results.figures]
             tables = [
                 FigureTable("Phases", heads, rows),
-                FigureTable("Figures", ("what", "value"), list(facts.items())),
-                FigureTable("What happened", ("UTC", "what"), _events(results)),
+                FigureTable("Figures", ("FIGURE", "VALUE"), list(facts.items())),
+                FigureTable("What happened", ("UTC", "EVENT"), _events(results)),
             ]
             title = f"Drill on {printable(results.recording.node)}, {_day(results)}"
             words = [_answer(results), *sentences]
@@ -159,7 +160,7 @@ def _facts(results: Results) -> dict[str, str]:
         facts[f"recovered{of}"] = _after(incident.recover, "after the return")
         low, high = incident.peering_range
         facts[f"impact score{of}"] = (
-            f"{incident.peering:.1f} PG·s peering ({low:.0f} to {high:.0f}), {incident.inactive:.1f} PG·s inactive"
+            f"{incident.peering:.1f} PG·s peering ({low:.0f}–{high:.0f}), {incident.inactive:.1f} PG·s inactive"
             + (f" ({incident.unknown:.0f} s unknown)" if incident.unknown >= 1 else "")
         )
         facts[f"degraded{of}"] = f"{incident.degraded:.0f} object·s" + (
@@ -204,9 +205,12 @@ def _sentences(results: Results) -> Iterator[str]:
             f" {plural(results.busy, 'busy disk')}: {sum(stall.seconds for stall in results.stalls)} s in all,"
             f" the longest {longest} s."
         )
-        yield from (_stall(stall, results) for stall in results.stalls[:_STALLS_TOLD])
-        if len(results.stalls) > _STALLS_TOLD:
-            rest = results.stalls[_STALLS_TOLD:]
+        groups: dict[tuple[int, int, bool], list[DrillStall]] = {}
+        for stall in results.stalls:
+            groups.setdefault((stall.begin, stall.seconds, stall.end is None), []).append(stall)
+        alike = list(groups.values())
+        yield from (_stalls(stalls, results) for stalls in alike[:_STALLS_TOLD])
+        if rest := [stall for stalls in alike[_STALLS_TOLD:] for stall in stalls]:
             yield f"{plural(len(rest), 'more stall')}, the longest {rest[0].seconds} s."
     elif results.busy:
         yield f"None of {plural(results.busy, 'busy disk')} stalled."
@@ -216,9 +220,14 @@ def _sentences(results: Results) -> Iterator[str]:
         yield f"{plural(results.recording.damaged, 'line')} of the recording not understood, and left out."
 
 
-def _stall(stall: DrillStall, results: Results) -> str:
-    length = f"{stall.seconds} s" if stall.end is not None else f"{stall.seconds} s and longer"
-    return f"Stalled: {printable(stall.disk.words)} at {_clock(results, stall.begin)} for {length}."
+def _stalls(stalls: Sequence[DrillStall], results: Results) -> str:
+    """``Stalled: web-1 vda, web-2 vda and 10 more at 17:07:29 UTC for 8 s.``"""
+    first = stalls[0]
+    length = f"{first.seconds} s" if first.end is not None else f"{first.seconds} s and longer"
+    names = [printable(stall.disk.words) for stall in stalls]
+    first_names = ", ".join(names[:_STALLED_NAMED])
+    more = f" and {len(names) - _STALLED_NAMED} more" if len(names) > _STALLED_NAMED else ""
+    return f"Stalled: {first_names}{more} at {_clock(results, first.begin)} UTC for {length}."
 
 
 def comparison_lines(comparisons: Sequence[ForecastComparison]) -> Iterator[str]:

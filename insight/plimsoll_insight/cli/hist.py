@@ -24,6 +24,7 @@ from plimsoll_probes.app.history import history_of
 from plimsoll_probes.output.messages import iops_words, latency_words
 
 if TYPE_CHECKING:
+    from plimsoll_insight.figures.page import FigureTable
     from plimsoll_insight.hist.flows import LogExtent
     from plimsoll_insight.hist.percentiles import Latency, PercentileInterval
     from plimsoll_insight.hist.study import IntervalRow, Rows, Study, StudyPart, Usual, Whole
@@ -33,6 +34,7 @@ _PERCENTILES = "50,95,99,99.9"
 _MOST_PERCENTILES = 20
 _PERCENTILE = re.compile(r"\d{1,3}(\.\d{1,12})?", re.ASCII)
 _STALLS_TOLD = 10
+_MOST_TABLED = 200
 _TOLD_NS = 100
 """A bound of latencies that is worth telling: half of fio's bucket of a nanosecond is none."""
 _BY = ("all", "guest", "group", "log")
@@ -151,8 +153,26 @@ def _plot(
 
     rows = study.rows(key, watch)
     sentences = [_answer(study, rows, whole), *_closing(study, rows, whole), *unread]
-    files.save(path, plots.render(path.suffix, study, rows, heat, sentences), PlimsollError)
+    tables = [_table(study, rows)] if study.clock.number <= _MOST_TABLED else []
+    image = plots.render(path.suffix, study, rows, heat, sentences, tables)
+    files.save(path, image, PlimsollError)
     return rows
+
+
+def _table(study: Study, rows: Rows) -> FigureTable:
+    """What the figures show, for those who cannot see them: all requests together, interval by interval."""
+    from plimsoll_insight.figures.page import FigureTable
+    from plimsoll_insight.hist.study import ALL, usual_of
+
+    columns, span, usual = _columns(study.fractions, "all"), study.spans(None)[ALL], usual_of(rows)
+    places = [number for number, column in enumerate(columns) if not column.long and column != "direction"]
+    together = {row.interval.begin_ms: row for row in rows if row.whose == ALL}  # of a time they come last
+    body = [_cells(row, study, "all", span, usual) for row in together.values()]
+    return FigureTable(
+        "Intervals",
+        [columns[number].head for number in places],
+        [[cell.human_readable() for number in places if isinstance(cell := cells[number], Shown)] for cells in body],
+    )
 
 
 def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[StudyPart]:
@@ -319,7 +339,7 @@ def _closing(study: Study, rows: Iterable[IntervalRow], run: Whole) -> Iterable[
 
 
 def _answer(study: Study, rows: Iterable[IntervalRow], run: Whole) -> str:
-    """``Stalled for 15.5 s in 2 stalls``, or the slowest of what the highest percentile is of."""
+    """``Stalled twice, for 15.5 s in all: …``, or the slowest of what the highest percentile is of."""
     from plimsoll_insight.hist.percentiles import name_of
     from plimsoll_insight.hist.study import stalls
 
@@ -327,7 +347,8 @@ def _answer(study: Study, rows: Iterable[IntervalRow], run: Whole) -> str:
     if runs:
         seconds = sum(each[-1].end_ms - each[0].begin_ms for each in runs) / 1000
         how, number = _stalled([interval for each in runs for interval in each])
-        return f"{how} for {seconds:.3g} s in {plural(len(runs), 'stall')}: {number} completed"
+        times = {1: "once, for", 2: "twice, for"}.get(len(runs), f"{len(runs)} times, for")
+        return f"{how} {times} {seconds:.3g} s{' in all' * (len(runs) > 1)}: {number} completed"
     intervals = [each for each in run.intervals() if each.completed]
     if not intervals:
         return "No request completed"

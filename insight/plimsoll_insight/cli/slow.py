@@ -164,7 +164,9 @@ class Slow(LocalCommand, Listing):
 
     def _draw(self, render: Callable[..., bytes], path: Path, result: _Result, tree: Tree | None) -> None:
         sentence = verdict_words(result.verdict, result.counts, is_complete=not result.unknown)
-        words = (sentence, *(each for each in self.closing if each not in (sentence, NO_TREE)))
+        rest = [each for each in self.closing if each not in (sentence, NO_TREE)]
+        name, stands_out, how = sentence.partition(" stands out: ")
+        words = [f"{name} stands out", f"{how[0].upper()}{how[1:]}", *rest] if stands_out else [name, *rest]
         image = render(path.suffix, over_time(result.counts, tree), tree, words)
         files.save(path, image, PlimsollError)
         self.closing = (*self.closing, f"Drawn: {path}")

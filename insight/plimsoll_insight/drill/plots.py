@@ -1,4 +1,4 @@
-"""A drill as it went: latency above, IOPS below, phases shaded, events marked; the cluster; and each disk."""
+"""A drill as it went: phases, latency and IOPS on one axis, events marked; the cluster; and each disk."""
 
 from __future__ import annotations
 
@@ -50,8 +50,11 @@ _SHADES = {
 _LINES = (("p50", "-"), ("p99", "--"), ("slowest", ":"))
 _HAPPENED = (" failed (", " boot", "marked itself d", "marked down", " out ")
 """What is marked of the cluster's log."""
-_HEIGHT, _ROW, _ABOVE, _BELOW, _STRIP = 4.4, 0.16, 0.5, 0.3, 1.1
-"""In inches: of a figure with two panels, of a row of disks, of what is above and below the panels, of the phases."""
+_HEIGHT, _ROW, _ABOVE, _BELOW, _STRIP = 4.4, 0.16, 0.5, 0.3, 0.7
+"""In inches: of a figure with two panels, of a row of disks, of what is above and below the panels, of the phases
+and the space below them."""
+_STRIP_SHARE = 0.16
+"""The height of the phases, of that of a panel."""
 _NAMED_SHARE = 0.08
 """Of the width, from which on a phase has room for its name."""
 
@@ -81,9 +84,10 @@ def render(kind: str, results: Results, title: str, sentences: Sequence[str], ta
 
 
 def _parts(results: Results) -> Iterator[_Part]:
-    if any(span.phase in _SHADES for span in results.phases.spans):
-        yield _Part(_phase_words(results), _STRIP, partial(_strip, results))
-    yield _Part("Latency above, IOPS below, over time, with the phases", _HEIGHT, partial(_service, results))
+    words, height = "Latency above, IOPS below, over time", _HEIGHT
+    if _has_phases(results):
+        words, height = f"{_phase_words(results)}. {words}", _HEIGHT + _STRIP
+    yield _Part(words, height, partial(_service, results, height))
     if results.recording.statuses:
         yield _Part("The cluster: placement groups and degraded copies", _HEIGHT, partial(_cluster, results))
     rows = len(results.recording.disks)
@@ -92,8 +96,18 @@ def _parts(results: Results) -> Iterator[_Part]:
         yield _Part("Requests of each disk", height, partial(_disks, results, height))
 
 
-def _service(results: Results, figure: Figure) -> None:
-    above, below = figure.subplots(2, 1, height_ratios=(1, 1), gridspec_kw=_margins(_HEIGHT))
+def _has_phases(results: Results) -> bool:
+    return any(span.phase in _SHADES for span in results.phases.spans)
+
+
+def _service(results: Results, height: float, figure: Figure) -> None:
+    if _has_phases(results):
+        ratios = (_STRIP_SHARE, 1, 1)
+        strip, above, below = figure.subplots(3, 1, height_ratios=ratios, gridspec_kw=_margins(height))
+        _strip(results, strip)
+        _key(results, figure)
+    else:
+        above, below = figure.subplots(2, 1, gridspec_kw=_margins(height))
     seconds = results.seconds
     _shade(results, (above, below))
     times = _times(results)
@@ -282,19 +296,18 @@ def _phase_words(results: Results) -> str:
     return f"The phases: {', '.join(spans)}"
 
 
-def _strip(results: Results, figure: Figure) -> None:
-    """One bar over the time of all figures below, with a name in each phase that has room, and a key."""
-    axes = figure.subplots(gridspec_kw=_margins(_STRIP))
+def _strip(results: Results, axes: Axes) -> None:
+    """One bar over the time of the panels below, with a name in each phase that has room."""
     _shade(results, (axes,))
     times = _times(results)
     for span in results.phases.spans:
         if span.end - span.begin >= _NAMED_SHARE * results.seconds.number:
             middle = (times[span.begin] + times[span.end]) / 2
             axes.text(middle, 0.5, span.phase.value, ha="center", va="center", fontsize=7, color=COLOURS["ink"])
+    axes.set_xlim(times[0], times[-1])
     axes.set_ylim(0, 1)
+    axes.set_xticks([])
     axes.set_yticks([])
-    _time_axes(results, (axes,))
-    _key(results, figure)
 
 
 def _key(results: Results, figure: Figure) -> None:

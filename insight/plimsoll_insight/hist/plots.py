@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural
-from plimsoll_insight.figures.page import page
+from plimsoll_insight.figures.page import FigureTable, page
 from plimsoll_insight.hist.heat import Heat
 from plimsoll_insight.hist.percentiles import Latency, PercentileInterval, name_of
 from plimsoll_insight.hist.records import DIRECTIONS
@@ -48,7 +48,14 @@ class Chart:
     """Of each interval, the requests of each row of the heat map."""
 
 
-def render(kind: str, study: Study, rows: Iterable[IntervalRow], heat: Heat, sentences: Sequence[str]) -> bytes:
+def render(
+    kind: str,
+    study: Study,
+    rows: Iterable[IntervalRow],
+    heat: Heat,
+    sentences: Sequence[str],
+    tables: Sequence[FigureTable] = (),
+) -> bytes:
     """The file. Raises ``UsageError`` for more intervals than a screen has columns."""
     if study.clock.number > MOST_INTERVALS:
         raise UsageError(
@@ -58,7 +65,7 @@ def render(kind: str, study: Study, rows: Iterable[IntervalRow], heat: Heat, sen
     charts = list(_charts(rows, heat))
     latencies = _range(charts)
     if kind == ".html":
-        return _page(study, charts, latencies, sentences)
+        return _page(study, charts, latencies, sentences, tables)
 
     def draw(figure: Figure) -> None:
         parts = figure.subfigures(len(charts), 1, squeeze=False)[:, 0]
@@ -78,14 +85,20 @@ def _charts(rows: Iterable[IntervalRow], heat: Heat) -> Iterable[Chart]:
             yield Chart(direction, mine, counts[number].tolist())
 
 
-def _page(study: Study, charts: Sequence[Chart], latencies: tuple[float, float], sentences: Sequence[str]) -> bytes:
+def _page(
+    study: Study,
+    charts: Sequence[Chart],
+    latencies: tuple[float, float],
+    sentences: Sequence[str],
+    tables: Sequence[FigureTable],
+) -> bytes:
     def svg(chart: Chart) -> bytes:
         return themed_svg(lambda figure: _draw(figure, chart, study, latencies), 1.4 * _HEIGHT, _WIDTH)
 
     return page(f"Latency over time, {plural(len(study.parts), 'log')}", sentences, [
         (f"Percentiles of {chart.direction} latency and IOPS over time, and a heat map", svg(chart))
         for chart in charts
-    ])  # fmt: skip
+    ], tables)  # fmt: skip
 
 
 def _draw(figure: FigureBase, chart: Chart, study: Study, latencies: tuple[float, float]) -> None:

@@ -157,10 +157,11 @@ def verdict_words(verdict: Verdict, counts: Counts, *, is_complete: bool) -> str
     kind = f"{verdict.device_class} " if verdict is not None and verdict.device_class else ""
     match verdict:
         case OfBucket():
+            type = verdict.bucket.type
             return (
-                f"{verdict.bucket.type} {verdict.bucket.name} stands out: {verdict.inside} of its {verdict.osds}"
-                f" {kind}OSDs are among the {verdict.slowest} slowest of {verdict.all}, by chance in less than"
-                f" {_percent(verdict.chance)} of clusters. Look at the {verdict.bucket.type}, not at"
+                f"{type[:1].upper()}{type[1:]} {verdict.bucket.name} stands out: {verdict.inside} of its"
+                f" {verdict.osds} {kind}OSDs are among the {verdict.slowest} slowest of {verdict.all}, by chance in"
+                f" less than {_percent(verdict.chance)} of clusters. Look at the {type}, not at"
                 f" osd.{verdict.worst} alone."
             )
         case OfOsd():

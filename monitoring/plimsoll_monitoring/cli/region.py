@@ -193,8 +193,8 @@ def _sort(disks: list[RegionDisk], by: str) -> list[RegionDisk]:
 
 _DISK_TRAITS: Mapping[str, Mapping[str, Any]] = {
     "node": {"most": 24},
-    "server": {"most": 20, "drop": 4},
-    "guest": {"most": GUEST.most, "least": GUEST.least},
+    "server": {"most": 20},
+    "guest": {"most": GUEST.most, "least": GUEST.least, "drop": 4, "apart": True},
     "disk": {},
     "volume": {"drop": 1},
     "project": {"drop": 2, "most": 36},

@@ -36,6 +36,13 @@ def percent(ratio: float | None) -> str:
     return f"{99.9 if ratio < 1 and percentage == 100 else percentage:g} %"
 
 
+def whole_percent(ratio: float) -> str:
+    """A used share of a limit, in whole per cent, and below 1 never 100 %."""
+    if 0 < ratio < 0.01:
+        return "<1 %"
+    return f"{min(round(100 * ratio), 99) if ratio < 1 else round(100 * ratio)} %"
+
+
 def seconds_words(seconds: float | None) -> str:
     """A latency with three digits."""
     if seconds is None:
@@ -219,11 +226,11 @@ def disk_state(disk: RegionDisk, now: float, thresholds: Mapping[str, Thresholds
 
 
 def share_words(disk: RegionDisk) -> str:
-    """``99.8 % IOPS``: of ``total_iops_sec``."""
+    """``98 % IOPS``: of ``total_iops_sec``."""
     if disk.share is None or disk.limit is None:
         return UNKNOWN
     limit = disk.limit.removeprefix("total_").removesuffix("_sec").replace("_", " ").replace("iops", "IOPS")
-    return f"{percent(disk.share)} {printable(limit)}"
+    return f"{whole_percent(disk.share)} {printable(limit)}"
 
 
 def disks_sum(numbers: Mapping[str, int], lines: int, *, everything: bool) -> str:
@@ -286,7 +293,7 @@ def times_words(row: promised.PromiseRow) -> str:
 
 
 def use_words(row: promised.PromiseRow) -> str:
-    return UNKNOWN if row.use is None else f"{'≤ ' if row.at_least else ''}{percent(row.use)}"
+    return UNKNOWN if row.use is None else f"{'≤ ' if row.at_least else ''}{whole_percent(row.use)}"
 
 
 def _times(ratio: float) -> str:
@@ -322,7 +329,7 @@ def _promised_sentence(row: promised.PromiseRow, over: promised.Over) -> str:
     if row.ratio is not None:
         text += f" ({'at least ' if row.at_least else ''}{_times(row.ratio)})"
     if row.use is not None:
-        text += f", peak use {'at most ' if row.at_least else ''}{percent(row.use)}"
+        text += f", peak use {'at most ' if row.at_least else ''}{whole_percent(row.use)}"
     return f"{text}, p99 at that peak {'unknown' if row.p99 is None else seconds_words(row.p99)}"
 
 

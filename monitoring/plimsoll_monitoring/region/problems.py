@@ -25,12 +25,13 @@ _NAMED = 4
 _OF_DISKS = ("unlimited", "behind", "failed", "unknown", "at_limit")
 _OF_PROBES = ("probe_late", "probe_broken", "probe_failed")
 _ORDER = (
-    "pass_age",
-    "sources_down",
     "unlimited",
     "failed",
     "unreachable_guests",
     "probe_broken",
+    "pass_age",
+    "sources_down",
+    "",
     "unknown",
     "braked",
     "paused",
@@ -44,7 +45,7 @@ _ORDER = (
     "observed_age",
     "pass_seconds",
 )
-"""Of what is wrong at the same level, the worst first."""
+"""Of what is wrong at the same level, the worst first: what guests feel, then what may become so; "" are alerts."""
 _CAUSES: Mapping[str, tuple[str, ...]] = {
     "good_pass_age": (
         *("pass_age", "sources_down", "failed", "unreachable_guests"),
@@ -109,8 +110,12 @@ class _Group:
 
     @property
     def order(self) -> tuple[object, ...]:
-        place = _ORDER.index(self.figure) if self.figure else -1
-        return -self.level, place, -len(self.nodes), *(_natural(name) for _, name in self.nodes[:1])
+        return (
+            -self.level,
+            _ORDER.index(self.figure),
+            -len(self.nodes),
+            *(_natural(name) for _, name in self.nodes[:1]),
+        )
 
 
 def problems(

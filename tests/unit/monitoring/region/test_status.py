@@ -231,6 +231,14 @@ def test_what_is_not_whole_is_never_rounded_to_100(ratio: float | None, words: s
 
 
 @pytest.mark.parametrize(
+    ("ratio", "words"),
+    [(0.0, "0 %"), (0.004, "<1 %"), (0.306, "31 %"), (0.9999, "99 %"), (1.0, "100 %"), (1.2, "120 %")],
+)
+def test_a_used_share_is_in_whole_per_cent_and_a_part_of_a_limit_is_never_all_of_it(ratio: float, words: str) -> None:
+    assert messages.whole_percent(ratio) == words
+
+
+@pytest.mark.parametrize(
     ("seconds", "words"),
     [
         (None, "-"),
