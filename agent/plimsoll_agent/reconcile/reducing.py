@@ -231,7 +231,7 @@ def _as_group(
     targets = {after[disk.key].limits if disk.key in after else None for disk in disks}
     foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in disks)
     if len(targets) > 1 or foreign:
-        after |= {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in disks if d.key in aims}
+        return {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in disks if d.key in aims}
     return after
 
 

@@ -100,6 +100,13 @@ def test_it_is_restored_while_the_cluster_is_unwell_and_without_a_question(reduc
     assert (reduced.disk(1).actual, reduced.ceph.asked) == (GOLD, 0)
 
 
+def test_the_limits_of_before_are_reduced_while_a_raise_waits_for_the_cluster(node: Node) -> None:
+    node.rules = rules(Limits(total_iops_sec=4000), revision="2")
+    node.ceph.raised, node.following = ("SLOW_OPS",), at(0.73)
+    node.run()
+    assert node.disk(1).actual == LOWER
+
+
 def test_an_own_raise_still_waits_for_the_cluster_and_the_limits_of_before_follow(reduced: Node) -> None:
     reduced.rules = rules(Limits(total_iops_sec=4000), revision="2")
     reduced.ceph.raised, reduced.following = ("SLOW_OPS",), at(0.9)
@@ -411,14 +418,28 @@ def test_a_group_is_reduced_as_one_or_not_at_all(tmp_path: Path) -> None:
     assert {disk.actual for disk in node.disks()} == {GROUP}
 
 
-def test_a_group_with_a_held_member_is_restored(tmp_path: Path) -> None:
-    node = Node(tmp_path, guest(1, a_volume(1), a_volume(2)), rules=rules(GROUP))
+def test_a_group_over_two_device_classes_is_not_reduced_and_other_disks_of_its_guest_are(tmp_path: Path) -> None:
+    grouped = [a_volume(1, GROUP), a_volume(2, GROUP, pool="fast")]
+    one = Rule(name="group", match=Match(pool=("volumes", "fast")), limits=GROUP, override=True)
+    node = Node(tmp_path, guest(1, *grouped, a_volume(3, pool="vms")), rules=rules(GOLD, one))
+    node.run()
+    ssd, hdd = (Followed(x=0.73, device_class=its, published=0.73, until=NOON + timedelta(days=1), generation=1)
+                for its in ("ssd", "hdd"))  # fmt: skip
+    node.following = Following({(FSID, "volumes"): ssd, (FSID, "fast"): hdd, (FSID, "vms"): ssd})
+    node.run()
+    assert [disk.actual for disk in node.disks()] == [GROUP, GROUP, LOWER]
+
+
+def test_a_group_with_a_held_member_is_restored_and_another_disk_of_its_guest_is_not(tmp_path: Path) -> None:
+    one = Rule(name="group", match=Match(pool=("volumes",)), limits=GROUP, override=True)
+    node = Node(tmp_path, guest(1, a_volume(1), a_volume(2), a_volume(3, pool="vms")), rules=rules(GOLD, one))
     node.run()
     node.following = at(0.5)
     node.run()
     node.hold(1, "vda", None)
+    node.following = at(0.73)
     node.run()
-    assert {disk.actual for disk in node.disks()} == {GROUP}
+    assert [disk.actual for disk in node.disks()] == [GROUP, GROUP, LOWER]
 
 
 def test_at_factor_one_outcomes_are_the_same(tmp_path: Path) -> None:
