@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -145,6 +146,10 @@ def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path:
         " They lie in 10 minutes, and it leads in 10." in " ".join(ran.out.split())
     )
     assert [line.split()[2] for line in ran.out.splitlines() if line.endswith("stands out")] == ["osd.1"]
+    page = tmp_path / "slow.html"
+    plimsoll("slow", str(tmp_path / "ceph.log"), "--tree", TREE, "--plot", str(page))
+    headline, then = re.findall(r"<h1>(.*?)</h1>|<p>(.*?)</p>", page.read_text())[:2]
+    assert (headline[0], then[1][:34]) == ("osd.1 stands out", "400 of the 430 requests that hdd O")
 
 
 @pytest.mark.parametrize(
