@@ -13,6 +13,7 @@ from plimsoll_monitoring.alerts.site import Override, Site
 from tests.week import (
     DAY,
     END,
+    EVERY,
     GUEST,
     HOUR,
     STEP,
@@ -689,12 +690,12 @@ def drained_node(there: Nodes, begin: int, end: int) -> None:
 
 
 def a_healthy_region() -> Nodes:
-    """Fifty nodes, some with a probed guest; and what happens in a week that is no fault."""
-    there = [healthy("healthy", number, *([""] if number % 5 else [])) for number in range(50)]
-    for number, node in enumerate(there[::3]):
+    """Twenty nodes, some with a probed guest; and what happens in a week that is no fault."""
+    there = [healthy("healthy", number, *([""] if number % 5 else [])) for number in range(20)]
+    for number, node in enumerate(there[:EVERY]):
         probed(node, number, sums=True)
     for number, node in enumerate(there):
-        at = (11 + 13 * number) % (END - DAY)
+        at = 11 + 25 * (number % 10) + number // 10  # two nodes one after another, each ten times
         node.is_("plimsoll_disks_unlimited", 1, at, at + 1, volume_type="gold")
         node.is_("plimsoll_disks", 1, at, at + 1, volume_type="gold", state="failed")
         node.is_("plimsoll_disks_unknown", 1, at + 9, at + 10, volume_type="gold")
