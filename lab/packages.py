@@ -20,7 +20,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from lab import wheelhouses
-from lab.wheelhouses import ROOT, VERSION, Changes
+from lab.wheelhouses import ROOT, VERSION, Changes, packing
 
 _KEPT = 8
 _KEY = "repository@plimsoll.invalid"
@@ -45,6 +45,7 @@ def _made(kind: str, version: str, changes: Changes | None) -> list[Path]:
     tarball = wheelhouses.built()
     known = [
         wheelhouses.content(),
+        packing.epoch(ROOT),  # the time of all files in them
         kind,
         version,
         extras,
