@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Annotated
-
-from msgspec import Meta
 
 from plimsoll_agent.congestion.law import TUNING, returned
 from plimsoll_agent.congestion.published import LASTS, Factors
 from plimsoll_agent.congestion.signal import PoolKey
-from plimsoll_agent.util.decoding import Count, Moment
+from plimsoll_agent.util.decoding import Count, Moment, Ratio
 from plimsoll_agent.util.frozen import frozen, replace
 
 MOST_MOVES = 20
@@ -25,7 +22,6 @@ WITHIN = timedelta(hours=1)
 HYSTERESIS = 0.03
 """A factor that differs by less than this share of the present one is not applied, unless it is 1."""
 PERIOD = timedelta(seconds=TUNING.period)
-Ratio = Annotated[float, Meta(gt=0, le=1)]
 
 
 @frozen(kw_only=True)

@@ -10,17 +10,17 @@ With many servers to an OSD latency has a cliff: a little more load, and it is t
 objective. A raise that leads over the cliff is taken back, half of it is tried, and so on; then x stays below the
 cliff for a long time.
 
-Pure: ``step`` takes a state and returns the next. A state is plain numbers (``as_data``, ``read``).
+Pure: ``step`` takes a state and returns the next. A state is plain numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from math import exp, isfinite, log, sqrt
+from typing import Literal
 
-from plimsoll_agent.util import decoding
-from plimsoll_agent.util.frozen import asdict, frozen, replace
+from plimsoll_agent.util.decoding import Amount, Count, Finite, Ratio
+from plimsoll_agent.util.frozen import frozen, replace
 
 _DIGITS = 4
 """x as published, recorded and computed again: the same on every node."""
@@ -129,52 +129,52 @@ class Signal:
 class Start:
     """Where the present descent began: x, the smoothed latency (ln of seconds), and the smoothed rate."""
 
-    x: float
-    level: float
-    rate: float | None
+    x: Ratio
+    level: Finite
+    rate: Amount | None
 
 
 @frozen(kw_only=True)
 class ClassState:
     """Of one cluster and device class; the default is how each begins."""
 
-    x: float = 1.0
+    x: Ratio = 1.0
     action: Action = Action.FULL
-    fine: float = 1.0
+    fine: Ratio = 1.0
     """x before it is published in steps."""
-    gain: float | None = None
+    gain: Amount | None = None
     """None: that of the tuning."""
-    direction: int = 0
+    direction: Literal[-1, 0, 1] = 0
     """Of the last move: -1, 0 for none, 1."""
-    alike: int = 0
+    alike: Count = 0
     """Moves of that direction in a row."""
-    wait: int = 0
+    wait: Count = 0
     """Periods until the signal shows the last move."""
-    missing: int = 0
+    missing: Count = 0
     """Periods in a row without a signal."""
-    evidence: float = 0.0
+    evidence: Amount = 0.0
     """While x is 1: the excess of the latency, summed."""
-    samples: int = 0
+    samples: Count = 0
     """Signals since the last move shows."""
-    before: float | None = None
+    before: Ratio | None = None
     """x before the last raise, if that was the last move."""
-    knee: float | None = None
+    knee: Ratio | None = None
     """An x that was over the cliff: near it x grows in small steps."""
-    pause: int = 0
+    pause: Count = 0
     """Periods until x may come there again."""
-    pauses: int = 0
-    plateau: float | None = None
+    pauses: Count = 0
+    plateau: Finite | None = None
     """Mean of ``level`` in the pause."""
-    level: float | None = None
+    level: Finite | None = None
     """Mean of the ln of the latency in seconds, since the last move shows."""
-    rate: float | None = None
+    rate: Amount | None = None
     """Smoothed."""
     start: Start | None = None
-    after: float | None = None
+    after: Finite | None = None
     """Mean of the ln of the latency since x is far below the start,"""
-    afters: int = 0
+    afters: Count = 0
     """of so many signals."""
-    rest: int = 0
+    rest: Count = 0
     """Periods for which x stays at 1, or returns there, after an ineffective reduction."""
 
 
@@ -369,59 +369,3 @@ def _is_futile(state: ClassState, tuning: Tuning) -> bool:
 
 def _rounded(x: float) -> float:
     return round(x, _DIGITS)
-
-
-# --- as JSON
-
-
-def as_data(state: ClassState) -> dict[str, object]:
-    return asdict(state)
-
-
-def read(data: Mapping[str, object]) -> ClassState:
-    """Raises ``ValueError`` or ``LookupError`` for what ``as_data`` did not write."""
-    return ClassState(
-        x=factor(data["x"]),
-        action=Action(decoding.text(data["action"])),
-        fine=factor(data["fine"]),
-        gain=decoding.maybe(decoding.number, data["gain"]),
-        before=decoding.maybe(factor, data["before"]),
-        knee=decoding.maybe(factor, data["knee"]),
-        direction=_direction(data["direction"]),
-        level=decoding.maybe(_finite, data["level"]),
-        plateau=decoding.maybe(_finite, data["plateau"]),
-        rate=decoding.maybe(decoding.number, data["rate"]),
-        after=decoding.maybe(_finite, data["after"]),
-        evidence=decoding.number(data["evidence"]),
-        start=decoding.maybe(_start, data["start"]),
-        **{name: decoding.count(data[name]) for name in _COUNTS},
-    )
-
-
-_COUNTS = ("alike", "wait", "missing", "samples", "pause", "pauses", "afters", "rest")
-
-
-def _start(data: Mapping[str, object]) -> Start:
-    return Start(
-        x=factor(data["x"]), level=_finite(data["level"]), rate=decoding.maybe(decoding.number, data["rate"])
-    )
-
-
-def factor(value: object) -> float:
-    """x from JSON. Raises ``ValueError``."""
-    x = decoding.number(value)
-    if not 0 < x <= 1:
-        raise ValueError(f"{x} is not above 0 and at most 1")
-    return x
-
-
-def _direction(value: object) -> int:
-    if value not in (-1, 0, 1) or type(value) is not int:
-        raise ValueError(f"{value!r} is no direction")
-    return value
-
-
-def _finite(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise ValueError(f"{value!r} is not a finite number")
-    return float(value)

@@ -13,11 +13,10 @@ from enum import StrEnum
 from typing import Any
 
 from plimsoll_agent.catalogue.model import CatalogueError, NewerCatalogue, check_envelope
-from plimsoll_agent.congestion import law
 from plimsoll_agent.congestion.law import ClassState
 from plimsoll_agent.congestion.signal import PoolKey
 from plimsoll_agent.util import decoding
-from plimsoll_agent.util.decoding import count, maybe, number, several, text, time
+from plimsoll_agent.util.decoding import Amount, Ratio, count, data_of, several, text, time, value_of
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import second
 
@@ -54,12 +53,12 @@ class Factor:
 
     cluster: str
     device_class: str
-    x: float
+    x: Ratio
     action: str
     """What the last period did: a ``law.Action``, or one of another version."""
-    latency: float | None
+    latency: Amount | None
     """Seconds that a request of light disks took; None is unknown."""
-    target: float | None
+    target: Amount | None
     """Seconds; None is unknown, and then nothing is reduced."""
     why: str = ""
     """A ``Gap``, or "" with a signal."""
@@ -115,7 +114,7 @@ def encode(file: FactorFile) -> bytes:
     }
     sections = {
         "classes": ["\n " + json.dumps(_factor_data(factor)) for factor in file.factors],
-        "states": ["\n " + json.dumps([*key, law.as_data(state)]) for key, state in file.states.items()],
+        "states": ["\n " + json.dumps([*key, data_of(state)]) for key, state in file.states.items()],
         "pools": ["\n " + json.dumps([*pool, list(classes)]) for pool, classes in sorted(file.pools.items())],
     }
     lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
@@ -124,15 +123,7 @@ def encode(file: FactorFile) -> bytes:
 
 
 def _factor_data(factor: Factor) -> dict[str, object]:
-    return {
-        "cluster": factor.cluster,
-        "class": factor.device_class,
-        "x": factor.x,
-        "action": factor.action,
-        "latency": factor.latency,
-        "target": factor.target,
-        "why": factor.why,
-    }
+    return {"class" if name == "device_class" else name: value for name, value in data_of(factor).items()}
 
 
 def decode(content: bytes, where: str, *, states: bool = False) -> FactorFile:
@@ -158,20 +149,12 @@ def decode(content: bytes, where: str, *, states: bool = False) -> FactorFile:
 
 
 def _factor(value: Any) -> Factor:
-    return Factor(
-        cluster=text(value["cluster"]),
-        device_class=text(value["class"]),
-        x=law.factor(value["x"]),
-        action=text(value["action"]),
-        latency=maybe(number, value["latency"]),
-        target=maybe(number, value["target"]),
-        why=text(value["why"]),
-    )
+    return value_of(Factor, {**value, "device_class": value["class"]})
 
 
 def _state(value: Any) -> tuple[ClassKey, ClassState]:
     cluster, device_class, state = value
-    return (text(cluster), text(device_class)), law.read(state)
+    return (text(cluster), text(device_class)), value_of(ClassState, state)
 
 
 def _pool(value: Any) -> tuple[PoolKey, tuple[str, ...]]:

@@ -24,7 +24,9 @@ from plimsoll_agent.util.text import printable
 Value = TypeVar("Value")
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Amount = Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)]
+Ratio = Annotated[float, msgspec.Meta(gt=0, le=1)]
 if TYPE_CHECKING:
     Moment = datetime
 else:

@@ -8,13 +8,13 @@ Each line has ``at``, ``run`` (when it began), ``by``, and one of these as ``wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.util.decoding import UNREADABLE
+from plimsoll_agent.util.decoding import UNREADABLE, maybe, text, time
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.json_lines import JsonLines
 
@@ -100,15 +100,22 @@ def read(path: Path) -> list[ReturnEntry]:
 def _entry(line: dict[str, Any]) -> ReturnEntry:
     if line.get("version", VERSION) != VERSION:
         raise ValueError(f"has format {line['version']}, this plimsoll knows {VERSION}")
-    at = datetime.fromisoformat(line.pop("at")).astimezone(UTC)
-    entry = ReturnEntry(at, str(line.pop("run")), str(line.pop("by")), str(line.pop("what")), line)
-    if entry.what in ("change", "restored"):
+    at, run, by, what = time(line.pop("at")), *(text(line.pop(key)) for key in ("run", "by", "what"))
+    entry = ReturnEntry(at, run, by, what, line)
+    if entry.what == "change":
+        change_of(entry)
+    elif entry.what == "restored":
         target_of(entry)
     return entry
 
 
 def target_of(entry: ReturnEntry) -> ChangeTarget:
-    return ChangeTarget(TargetKind(entry.facts["kind"]), str(entry.facts["name"]))
+    return ChangeTarget(TargetKind(entry.facts["kind"]), text(entry.facts["name"]))
+
+
+def change_of(entry: ReturnEntry) -> ClusterChange:
+    before, after = (maybe(text, entry.facts[key]) for key in ("before", "after"))
+    return ClusterChange(target_of(entry), before, after)
 
 
 def open_changes(entries: Iterable[ReturnEntry]) -> dict[ChangeTarget, ClusterChange]:
@@ -116,8 +123,8 @@ def open_changes(entries: Iterable[ReturnEntry]) -> dict[ChangeTarget, ClusterCh
     changes: dict[ChangeTarget, ClusterChange] = {}
     for entry in entries:
         if entry.what == "change":
-            target = target_of(entry)
-            changes[target] = ClusterChange(target, entry.facts["before"], entry.facts["after"])
+            change = change_of(entry)
+            changes[change.target] = change
         elif entry.what == "restored":
             changes.pop(target_of(entry), None)
     return changes

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll_agent.congestion.law import TUNING, Action, ClassState, Signal, Tuning, as_data, read, returned, step
+from plimsoll_agent.congestion.law import TUNING, Action, ClassState, Signal, Tuning, returned, step
+from plimsoll_agent.util.decoding import data_of, value_of
 from plimsoll_agent.util.frozen import replace
 from tests.unit.values import examples_of
 
@@ -40,7 +41,7 @@ def test_x_stays_within_its_bounds_and_steps_and_its_state_survives_json(signals
         assert (after.x == state.x) == (after.action not in (Action.LOWERED, Action.RAISED, Action.RETURNING)) or (
             after.action is Action.INEFFECTIVE
         )
-        assert read(json.loads(json.dumps(as_data(after)))) == after
+        assert value_of(ClassState, json.loads(json.dumps(data_of(after)))) == after
         state = after
 
 
@@ -148,7 +149,7 @@ def test_a_reduction_that_reaches_no_disk_yet_goes_on() -> None:
 )  # fmt: skip
 def test_a_damaged_state_is_refused(change: dict[str, object]) -> None:
     with pytest.raises((ValueError, LookupError)):
-        read(as_data(ClassState()) | change)
+        value_of(ClassState, data_of(ClassState()) | change)
 
 
 @pytest.mark.parametrize("values", [{"latency": 0.0}, {"latency": float("nan")}, {"latency": 1.0, "rate": -1.0}])

@@ -239,7 +239,9 @@ def test_nothing_is_changed_that_cannot_be_written_down_first(tmp_path: Path) ->
      (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"a\xc3', True), (bytes(4096), True),
      (b"rubbish}\n", False),
      (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"r","what":"begin","version":2}\n', False),
-     (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"r","what":"change","kind":"fla","name":"a"}\n', False)],
+     (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"r","what":"change","kind":"fla","name":"a"}\n', False),
+     (b'{"at":"2026-11-30T00:00:00+00:00","run":"x","by":"r","what":"change","kind":"flag","name":"a"}\n', False),
+     (b'{"at":"2026-11-30T00:00:00","run":"x","by":"r","what":"say","text":"a"}\n', False)],
 )  # fmt: skip
 def test_a_torn_last_line_is_what_was_not_done_and_other_rubbish_ends_it(
     tail: bytes, fine: bool, tmp_path: Path
