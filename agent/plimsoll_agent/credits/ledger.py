@@ -46,9 +46,6 @@ class Burst:
         return self.peak * self.length
 
 
-NO_BURST = Burst(0, 0, 0)
-
-
 @frozen
 class Bucket:
     """What is spent of a burst, what QEMU's bucket holds at most, and the room that this has."""

@@ -49,13 +49,6 @@ def served_share(write: float, mean: float) -> float:
     return write / mean
 
 
-def objects_per_second(bytes_per_second: float, object_bytes: float) -> float:
-    """10 Gbit/s carry some 300 objects of 4 MiB a second, whatever the disks of the server do; an SSD of 900 MB/s
-    takes 225 of 4 MB.
-    """
-    return bytes_per_second / object_bytes
-
-
 def written_objects(writes: float, objects: float) -> float:
     """How many of ``objects`` so many ``writes`` reach, each as likely as any other: n · (1 - e^(-w/n))."""
     return -objects * math.expm1(-writes / objects) if objects else 0.0

@@ -33,9 +33,6 @@ class Scale:
         """What fio counted in, in nanoseconds."""
         return _GROUPS[self.groups]
 
-    def coarser(self, coarseness: int) -> Scale:
-        return Scale(self.groups, coarseness)
-
     def edges(self) -> Floats:
         """The lower edge of each column and, as the last, the upper edge of all, in nanoseconds.
 

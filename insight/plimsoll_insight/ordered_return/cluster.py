@@ -93,7 +93,6 @@ class ReturnGroup:
 @frozen
 class Osd:
     is_up: bool
-    is_in: bool
     is_destroyed: bool
     down_since: float | None
     """Seconds since the Unix epoch; None is unknown: of one whose connections were refused, Ceph keeps none."""
@@ -133,7 +132,7 @@ def osd_map(text: str) -> OsdMap:
 
 def _osd(entry: Mapping[str, Any], since: float | None) -> Osd:
     is_gone = not {"destroyed", "new"}.isdisjoint(entry["state"]) or "exists" not in entry["state"]
-    return Osd(bool(entry["up"]), bool(entry["in"]), is_gone, since, int(entry["down_at"]))
+    return Osd(bool(entry["up"]), is_gone, since, int(entry["down_at"]))
 
 
 def _moment(text: str) -> float | None:

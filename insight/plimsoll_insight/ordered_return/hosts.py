@@ -23,7 +23,7 @@ _NAME = "zz-plimsoll-return.conf"
 """After ``override.conf``, in which a site may have its own ``Restart``: the last name counts."""
 _ID = re.compile(r" (?:-n osd\.|-i |--id |-i=|--id=|--name osd\.)(\d{1,7})(?= |$)", re.ASCII)
 _FIELD = re.compile(r"^(\w+): +(\d{1,15}) kB$", re.ASCII | re.MULTILINE)
-_USED = ("MemTotal", "MemAvailable", "SwapTotal", "SwapFree")
+_USED = ("MemTotal", "MemAvailable")
 
 
 @frozen
@@ -32,8 +32,6 @@ class HostMemory:
 
     total: int
     available: int
-    swap: int
-    swap_free: int
 
 
 def memory(text: str) -> HostMemory:

@@ -20,7 +20,6 @@ class Returning:
     host: str
     away: float | None
     """Seconds."""
-    is_out: bool = False
     condition: str | None = None
     """Of its unit, such as ``failed (oom-kill)``."""
     groups: int = 0

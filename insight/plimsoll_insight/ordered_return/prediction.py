@@ -48,7 +48,6 @@ def _returning(cluster: Away, osd: int, inputs: Inputs, condition: str | None) -
         number=osd,
         host=cluster.tree.bucket_of[osd].name,
         away=away,
-        is_out=not cluster.osd_map.osds[osd].is_in,
         condition=condition,
         groups=0 if failure.groups is None else round(failure.groups.low),
         memory=figures.memory,

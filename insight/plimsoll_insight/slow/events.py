@@ -144,8 +144,6 @@ class Cleared(Known):
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
 STARTED, OF_SHARDS = "started", "started, erasure-coded"
 """A request to an erasure-coded pool is in the same state as long as it waits for any of its shards."""
-OTHERS = frozenset({LOCKS, REPLICAS, UNKNOWN})
-"""States in which an OSD is not to blame, or it is unknown."""
 Event = SlowRequest | SlowCount | Oldest | MonitorReport | DiskStalls | OsdChange | Known
 _KNOWN = Known()
 _MOST_OSDS = 1 << 15

@@ -42,7 +42,6 @@ class Round:
     """The probes of one command. SIGINT, SIGTERM and SIGHUP end the probes, which clean up, and not the process."""
 
     def __init__(self, app: Plimsoll, settings: Settings, history: History, *, format: str) -> None:
-        self._app = app
         self._settings = settings
         self._history = history
         self._format = format

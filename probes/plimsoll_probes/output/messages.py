@@ -18,7 +18,6 @@ from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import Circumstances, Health, Measured, Postponed, ProbeResult
 
 UNKNOWN = "-"
-HERE = "this machine"
 Streak = tuple[datetime, datetime | None]
 """When the first run of a streak of one verdict began, and when the last ``kept`` run before it began."""
 

@@ -113,7 +113,6 @@ class ReportGuest:
     """Other jobs in the same state."""
     judged: int
     broken: int
-    unjudged: int
     p99: Quantile | None
     """Of all its requests in the span."""
     well_since: datetime | None
@@ -359,7 +358,6 @@ class _Guest:
         self._old = span.until - 2 * max(self._interval, plan or _UNPLANNED)
         self._seen: set[tuple[str, JobName]] = set()
         self._series: dict[tuple[str, JobName], _Series] = {}
-        self._unjudged = 0
         self._failed: list[Run] = []
         self._counts: dict[int, int] = {}
         self._marks: dict[int, _Mark] = {}
@@ -373,7 +371,6 @@ class _Guest:
         mark = self._marks.get(column) or self._marks.setdefault(column, _Mark(verdict, began, began))
         mark.worst, mark.first = max(mark.worst, verdict, key=SEVERITY.__getitem__), began
         if verdict in UNJUDGED:
-            self._unjudged += 1
             if newest and verdict is Verdict.FAILED and began >= self._old:
                 self._failed.append(run_of(result))
             return newest
@@ -406,7 +403,6 @@ class _Guest:
             others=tuple(dict.fromkeys(each.result.job.name for each in alike)),
             judged=sum(each.judged for each in series),
             broken=sum(each.bad for each in series),
-            unjudged=self._unjudged,
             p99=_histogram(self._counts).quantile(0.99),
             well_since=since,
             marks=tuple(self._lasting()),

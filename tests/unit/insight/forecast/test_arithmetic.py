@@ -20,16 +20,6 @@ def test_the_mean_of_writes_is_as_published_by_the_number_of_failure_domains(dom
     assert round(1000 * arithmetic.mean_service(share, 0.001, 0.022)) == published
 
 
-def test_a_network_of_10_gbit_carries_300_objects_a_second_and_an_ssd_takes_225() -> None:
-    # Published to two digits: 298 with 1,250 MB/s and 4 MiB.
-    assert round(arithmetic.objects_per_second(10e9 / 8, 4 << 20), -1) == 300
-    assert arithmetic.objects_per_second(1200e6, 4e6) == 300
-    assert arithmetic.objects_per_second(900e6, 4e6) == 225
-    assert (
-        round(arithmetic.objects_per_second(450e6, 4e6), -1) == 110
-    )  # with FileStore's journal each is written twice
-
-
 def test_of_several_lost_domains_the_share_has_each_placement_group_once() -> None:
     # Of the 10 pairs of 5 domains, 7 have one of the first two: 4 + 3.
     assert arithmetic.degraded_share(5, 2, 2) == pytest.approx(0.7)

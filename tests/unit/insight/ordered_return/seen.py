@@ -62,7 +62,7 @@ def counts(slow: int | None = 0, degraded: int = 0) -> ClusterCounts:
 
 
 def host(free: int = 1000 * MIB, resident: Mapping[int, int] | None = None) -> HostView:
-    return HostView(HostMemory(2000 * MIB, free, 0, 0), resident or {})
+    return HostView(HostMemory(2000 * MIB, free), resident or {})
 
 
 def view(now: float, up: Iterable[int], **other: object) -> ReturnObservation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll_insight.slow.events import OTHERS, Operation, SlowRequest
+from plimsoll_insight.slow.events import LOCKS, REPLICAS, UNKNOWN, Operation, SlowRequest
 from plimsoll_insight.slow.peers import settle
 
 
@@ -27,7 +27,7 @@ def test_the_one_is_blamed_for_which_more_osds_wait() -> None:
 def test_of_two_osds_the_one_is_blamed_whose_own_requests_wait() -> None:
     assert blamed(request(0, 10, 0, 2), request(0, 10, 2, 0), request(1, 10, 2)) == [(2,), (), ()]
     assert blamed(request(0, 10, 0, 2), request(0, 10, 2, 0), request(1, 10, 2, is_replica=True)) == [(2,), (), ()]
-    for state in OTHERS:
+    for state in (LOCKS, REPLICAS, UNKNOWN):
         assert blamed(request(0, 10, 0, 2), request(0, 10, 2, 0), request(1, 10, 2, state=state)) == [(2,), (0,), ()]
 
 
