@@ -344,7 +344,8 @@ def _requests(
     places = _Places()
     words = _cut(text, state[which], state_length[which])
     if of_shard.any():
-        words = np.where(of_shard[which] & (words == STARTED.encode()), OF_SHARDS.encode(), words)
+        # Blanks around a state do not count, nor the end of a line that Windows has written.
+        words = np.where(of_shard[which] & (np.char.strip(words) == STARTED.encode()), OF_SHARDS.encode(), words)
     states = np.fromiter(map(places.__getitem__, words.tolist()), np.int64, len(words))
     names = [_plain(each) for each in places]
     if None in names:

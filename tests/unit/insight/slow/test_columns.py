@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from plimsoll_insight import slow
 from plimsoll_insight.slow import blocks, columns, log_file, reading
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.events import _OF_INTEREST, Event, LogClock, SlowRequest, event, finder, lines
+from plimsoll_insight.slow.events import _OF_INTEREST, OF_SHARDS, Event, LogClock, SlowRequest, event, finder, lines
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.reading import read
 from tests import depth
@@ -94,6 +94,15 @@ def test_usual_forms_are_read_by_columns(old: str, new: str) -> None:
     line = USUAL.replace(old, new).encode()
     usual, others = columns.requests([line], LogClock())
     assert not others
+    assert list(usual.each()) == [event(line, None, LogClock())]
+
+
+@pytest.mark.parametrize("state", ["started", "started ", "started\r", " started"])
+def test_a_request_with_shards_is_known_by_its_state_without_blanks(state: str) -> None:
+    line = USUAL.replace(" 1.3 ", " 1.3s0 ").replace("delayed", state).encode()
+    usual, others = columns.requests([line], LogClock())
+    assert not others
+    assert [each.state for each in usual.each()] == [OF_SHARDS]
     assert list(usual.each()) == [event(line, None, LogClock())]
 
 
