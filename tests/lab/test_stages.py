@@ -6,13 +6,13 @@ The nodes share one libvirtd: each leaves the guests of the others alone.
 from __future__ import annotations
 
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from plimsoll_agent.catalogue.model import SKEW
 from plimsoll_agent.catalogue.stages import position
 from plimsoll_agent.model.limits import Limits
 from tests import depth
+from tests.circumstances import SHIFTED
 from tests.functional import cloudserver
 from tests.functional.webserver import key_pair
 
@@ -41,14 +42,23 @@ NAMES = [f"compute-{number}" for number in range(100)]
 EARLY = next(name for name in NAMES if position(name) < 50)
 LATE = next(name for name in NAMES if position(name) > 50)
 BEFORE, AFTER = Limits(total_iops_sec=500), Limits(total_iops_sec=40)
+AHEAD = 3500
+"""Seconds of a clock that a pass still trusts: it agrees with the time since the boot within an hour."""
 UNJUDGED = ("--without", "at-limit", "--without", "verdicts", "--without", "health")
 FILE = "/mnt/volume/stages-test"
 
 
-class Textfiles(SimpleHTTPRequestHandler):
-    """As node_exporters serve them, a path a node."""
+class Textfiles(BaseHTTPRequestHandler):
+    """As node_exporters serve them: all of a directory, a path a node."""
 
-    extensions_map = {".prom": "text/plain; version=0.0.4"}  # noqa: RUF012
+    home = Path()
+
+    def do_GET(self) -> None:
+        texts = [file.read_bytes() for file in (self.home / self.path.strip("/")).glob("*.prom")]
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.end_headers()
+        self.wfile.write(b"".join(texts))
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -58,7 +68,12 @@ class Region:
     """The machine that makes the region file, and two nodes with a guest each."""
 
     def __init__(
-        self, home: Path, cloud: Cloud, cinder: cloudserver.Cloud, guests: Mapping[str, Guest], others: list[Guest]
+        self,
+        home: Path,
+        cloud: Cloud,
+        cinder: cloudserver.Cloud,
+        guests: Mapping[str, Guest],
+        others: list[Guest],
     ) -> None:
         home.mkdir()
         self.cinder, self.guests = cinder, guests
@@ -89,12 +104,27 @@ class Region:
         self.cinder.specs = [{"id": type_["qos_specs_id"], "name": "x", "consumer": "front-end", "specs": keys}]
 
     def ask(self, prometheus: Prometheus) -> None:
-        self._maker.environment["OS_PROMETHEUS__URL"] = prometheus.url
+        self._maker.environment |= {"OS_PROMETHEUS__URL": prometheus.url, "OS_PROMETHEUS__DEADLINE": "10"}
 
     def make(self) -> Ran:
-        return self._maker.run(
-            *("catalogue", "refresh", "--region-file", str(self.file), "--signing-key", str(self._key))
-        )
+        return self._maker.run(*self._words)
+
+    def kill_maker(self) -> None:
+        """While it reads from Cinder."""
+        self.cinder.faults = {"/types": [cloudserver.hang, ...]}
+        self.cinder.asked.clear()
+        process = self._maker.start(*self._words)
+        end = time.monotonic() + SOON
+        while not any("/types" in asked for asked in self.cinder.asked):
+            assert time.monotonic() < end, "it reads nothing"
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+        self.cinder.faults = {}
+
+    @property
+    def _words(self) -> tuple[str, ...]:
+        return "catalogue", "refresh", "--region-file", str(self.file), "--signing-key", str(self._key)
 
     def order(self, *words: str) -> None:
         ran = self._maker.run("region", *words)
@@ -154,10 +184,10 @@ def _node(home: Path, cloud: Cloud) -> Node:
 
 @contextmanager
 def scraped(home: Path, prometheus: Prometheus, regions: Mapping[str, Region]) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Textfiles, directory=str(home)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Ours", (Textfiles,), {"home": home}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     paths = {
-        f"/{region}/{name}/plimsoll-pass.prom": {"region": region, "instance": name}
+        f"/{region}/{name}": {"region": region, "instance": name}
         for region, its in regions.items()
         for name in its.nodes
     }
@@ -225,6 +255,81 @@ def test_a_good_edit_arrives_in_one_region_and_in_the_other_it_is_as_before_to_t
     assert north.limits() == dict.fromkeys((EARLY, LATE), AFTER)
     assert south.limits() == dict.fromkeys((EARLY, LATE), BEFORE)
     assert south.written() == before
+
+
+@contextmanager
+def an_osd_down(cloud: Cloud, prometheus: Prometheus) -> Iterator[None]:
+    osd = cloud.ceph.daemon(cloud.ceph.busiest_osd("volumes"))
+    osd.stop()
+    try:
+        prometheus.wait_for('ceph_health_detail{name="OSD_DOWN"} == 1', len, SOON)
+        yield
+    finally:
+        osd.cont()
+        cloud.ceph.wait_healthy()
+
+
+@pytest.mark.hurt
+def test_an_edit_stays_in_its_first_stage_while_its_hosts_or_what_judges_them_are_not_well(
+    cloud: Cloud,
+    guests: Guests,
+    make: Callable[..., dict[str, Region]],
+    prometheus: Prometheus,
+    hypervisor: Libvirt,
+    tmp_path: Path,
+) -> None:
+    (region,) = make(north=guests(2)).values()
+    early, stage_1 = region.nodes[EARLY], {EARLY: AFTER, LATE: BEFORE}
+
+    def stopped(words: str) -> None:
+        ran = region.make()
+        assert ran.status == 3, ran.err
+        assert f"does not begin: {words}" in ran.err
+
+    with cloud.ceph.metrics() as address, prometheus.scraping(address):
+        prometheus.wait_for("ceph_health_status == 0", len, SOON)
+        region.approve(AFTER, "--wait", "1s", "--for", "30m", "--without", "at-limit", "--without", "verdicts")
+        assert region.make().status == 0
+        region.follow()
+        assert region.limits() == stage_1
+        prometheus.wait_for("plimsoll_stage_in_effect", len, SOON)
+
+        before = region.file.read_bytes()
+        region.kill_maker()
+        assert region.file.read_bytes() == before
+        prometheus.prometheus.stop()
+        try:
+            stopped("arrived, reverts, writes, health: unknown: ")
+        finally:
+            prometheus.prometheus.cont()
+        with an_osd_down(cloud, prometheus):
+            stopped("health: Ceph reports OSD_DOWN")
+
+        # By a clock that is an hour ahead the approval has ended; a file that comes an hour too early is refused.
+        early.environment |= {"LD_PRELOAD": str(shifting(tmp_path)), "SHIFTED_SECONDS": "-3600"}
+        ran = early.run("catalogue", "refresh", "--now")
+        assert (ran.status, "check the clocks" in ran.err) == (1, True), ran.err
+        early.environment["SHIFTED_SECONDS"] = str(AHEAD)
+        assert early.run("enforce").status in (0, 3)
+        prometheus.wait_for("plimsoll_stage_in_effect", lambda found: not found, SOON)
+        stopped("arrived: ")
+        early.environment["SHIFTED_SECONDS"] = "0"
+        region.passes(early)
+        prometheus.wait_for("plimsoll_stage_in_effect", len, SOON)
+
+        put(hypervisor, region.guests[EARLY].uuid, "vdb", Limits(total_iops_sec=777))
+        region.passes(early)
+        prometheus.wait_for("sum(plimsoll_external_changes_reverted_total) > 0", len, SOON)
+        stopped("reverts: ")
+        region.follow()
+        assert region.limits() == stage_1
+
+
+def shifting(home: Path) -> Path:
+    """What LD_PRELOAD is: it shifts the clock."""
+    library = home / "shifted.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, SHIFTED, "-ldl"], check=True)
+    return library
 
 
 def said(guest: Guest, words: str) -> None:
