@@ -74,6 +74,7 @@ class Region:
         cinder: cloudserver.Cloud,
         guests: Mapping[str, Guest],
         others: list[Guest],
+        rules: str,
     ) -> None:
         home.mkdir()
         self.cinder, self.guests = cinder, guests
@@ -86,7 +87,7 @@ class Region:
         self.nodes = {name: _node(home / name, cloud) for name in guests}
         for name, node in self.nodes.items():
             uuids = ", ".join(guest.uuid for guest in (*guests.values(), *others) if guest is not guests[name])
-            node.write_rules(f"rules:\n  - {{name: others, match: {{guest: [{uuids}]}}, manage: false}}\n")
+            node.write_rules(f"rules:\n  - {{name: others, match: {{guest: [{uuids}]}}, manage: false}}\n{rules}")
             node.use_metrics(home / name)
             node.use_region_file(self.file, public, host=name, deadline=5)
         cinder.types = [{"id": f"t-{home.name}", "name": "gold", "qos_specs_id": f"s-{home.name}"}]
@@ -204,7 +205,7 @@ def make(tmp_path: Path, cloud: Cloud, prometheus: Prometheus) -> Iterator[Calla
     """Regions of guests, two each, all scraped."""
     with ExitStack() as stack:
 
-        def regions(**guests: list[Guest]) -> dict[str, Region]:
+        def regions(rules: str = "", **guests: list[Guest]) -> dict[str, Region]:
             every = [guest for pair in guests.values() for guest in pair]
             made = {
                 name: Region(
@@ -213,6 +214,7 @@ def make(tmp_path: Path, cloud: Cloud, prometheus: Prometheus) -> Iterator[Calla
                     stack.enter_context(cloudserver.cloud_server()),
                     dict(zip((EARLY, LATE), pair, strict=True)),
                     every,
+                    rules,
                 )
                 for name, pair in guests.items()
             }
@@ -383,5 +385,38 @@ def test_an_edit_that_keeps_disks_at_their_limits_stops_at_its_first_stage(
         region.make()
         region.follow()
         assert region.limits() == dict.fromkeys((EARLY, LATE), BEFORE)
+    finally:
+        put(hypervisor, booted.uuid, "vdb", Limits())
+
+
+@pytest.mark.quiet
+@pytest.mark.parametrize("_", range(SOAK))
+def test_an_edit_under_which_a_promise_is_broken_stops_at_its_first_stage(
+    _: int,
+    booted: Guest,
+    guests: Guests,
+    make: Callable[..., dict[str, Region]],
+    prometheus: Prometheus,
+    hypervisor: Libvirt,
+) -> None:
+    """At 40 requests a second 8 in flight take 200 ms each."""
+    (late,) = guests(1)
+    match = f"{{guest: {booted.uuid}, kind: volume}}"
+    rule = f"{{name: canary, match: {match}, probe: {{every: 5m, jobs: read}}, objective: {{p50: 20ms}}}}"
+    (region,) = make(f"  - {rule}\n", north=[booted, late]).values()
+    early = region.nodes[EARLY]
+    early.use_probes(seconds=5, file_size=2**24)
+    try:
+        region.approve(AFTER, "--wait", "1s", "--without", "at-limit", "--without", "health")
+        assert region.make().status == 0
+        region.follow()
+        ran = early.run("probe", "run", "-f", "json", timeout=120)
+        assert [one["verdict"] for one in ran.data()["results"]] == ["slow"], ran.out + ran.err
+        prometheus.wait_for('sum(plimsoll_probe_runs_total{verdict="slow"}) > 0', len, SOON)
+        ran = region.make()
+        assert ran.status == 3, ran.err
+        assert "does not begin: verdicts: " in ran.err
+        region.follow()
+        assert region.limits() == {EARLY: AFTER, LATE: BEFORE}
     finally:
         put(hypervisor, booted.uuid, "vdb", Limits())
