@@ -23,6 +23,7 @@ from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Circumstances, Health, Postponed, ProbeResult
 from plimsoll_probes.schedule.targets import ChosenTarget
+from tests import golden
 from tests.unit.daemonstatus import FULL
 from tests.unit.lastpasses import UNTOUCHED, a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.node import uuid_of
@@ -121,109 +122,54 @@ def test_all_is_well_after_a_good_pass() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("other", "name", "value", "shipped", "words"),
-    [
-        ({"ended": NOON - timedelta(seconds=901)}, "pass_age", 901, Level.WARNING, "for 15 min 1 s"),
-        ({"ended": NOON - timedelta(seconds=14401)}, "pass_age", 14401, Level.CRITICAL, "for 4 h 1 s"),
-        ({"last_good": NOON - timedelta(hours=2)}, "good_pass_age", 7200, Level.WARNING, "for 2 h"),
-        ({"last_good": None, "trouble": "no\nmore"}, "good_pass_age", None, Level.WARNING, "good pass yet: no"),
-        (
-            {"phases": {"observe": 9.0, "apply": 240.0}},
-            "pass_seconds",
-            249,
-            Level.WARNING,
-            "4 min 9 s: mostly apply",
-        ),
-        ({"sources": {"libvirt": False, "rules": True}}, "sources_down", 1, Level.WARNING, "down: libvirt"),
-        (
-            {
-                "sources": {"writes": False},
-                "notes": (because(Code.TRIAL_FAILED, versions="libvirt 9", detail="a vda"),),
-            },
-            "sources_down",
-            1,
-            Level.WARNING,
-            "writes: no limit is written: the first writes under libvirt 9 did not read back as written (a vda)",
-        ),
-        (
-            {
-                "sources": {"refresh": False},
-                "notes": (because(Code.REFRESH_FAILED, refreshes=2, detail="Keystone: connection refused"),),
-            },
-            "sources_down",
-            1,
-            Level.WARNING,
-            "refresh: the last 2 refreshes of the catalogue failed (Keystone: connection refused)",
-        ),
-        (
-            {"sources": {"congestion": False}, "notes": (because(Code.CONGESTION_UNKNOWN, detail="/x: expired"),)},
-            "sources_down",
-            1,
-            Level.WARNING,
-            "congestion: congestion unknown: /x: expired",
-        ),
-        (
-            {"sources": {"disks": False}, "notes": (because(Code.NO_DISK_FOUND, detail="a vda"),)},
-            "sources_down",
-            1,
-            Level.WARNING,
-            "disks: no RBD disk found, though guests that run with the same disks had some (a vda)",
-        ),
-        ({"catalogue": LastCatalogue(None, "openstack", 7200)}, "catalogue_age", None, Level.WARNING, "openstack"),
-        (
-            {"catalogue": LastCatalogue(NOON - timedelta(hours=3), "region-file", 9)},
-            "catalogue_age",
-            10800,
-            Level.WARNING,
-            "for 3 h, since 09:00 UTC: source region-file",
-        ),
-        ({"paused": because(Code.PAUSED, file="/x", why="move")}, "paused", 1, Level.WARNING, "paused by /x: move"),
-        ({"braked": "a1b2", "braked_disks": 12}, "braked", 12, Level.WARNING, "12 disks"),
-        ({"looked": NOON - timedelta(hours=1)}, "observed_age", 3600, Level.WARNING, "for 1 h"),
-        ({"looked": None}, "observed_age", None, Level.UNKNOWN, "not observed yet"),
-        (
-            {"unreachable": (UnreachableGuest(GuestRef(uuid_of(4), HOSTILE), UNTOUCHED),)},
-            "unreachable_guests",
-            1,
-            Level.WARNING,
-            "unreachable: a?[2J",
-        ),
-    ],
+FIGURES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("pass_age", {"ended": NOON - timedelta(seconds=901)}),
+    ("pass_age", {"ended": NOON - timedelta(seconds=14401)}),
+    ("good_pass_age", {"last_good": NOON - timedelta(hours=2)}),
+    ("good_pass_age", {"last_good": None, "trouble": "no\nmore"}),
+    ("pass_seconds", {"phases": {"observe": 9.0, "apply": 240.0}}),
+    ("sources_down", {"sources": {"libvirt": False, "rules": True}}),
+    *(
+        ("sources_down", {"sources": {source: False}, "notes": (because(code, **facts),)})
+        for source, code, facts in (
+            ("writes", Code.TRIAL_FAILED, {"versions": "libvirt 9", "detail": "a vda"}),
+            ("refresh", Code.REFRESH_FAILED, {"refreshes": 2, "detail": "Keystone: connection refused"}),
+            ("congestion", Code.CONGESTION_UNKNOWN, {"detail": "/x: expired"}),
+            ("disks", Code.NO_DISK_FOUND, {"detail": "a vda"}),
+        )
+    ),
+    ("catalogue_age", {"catalogue": LastCatalogue(None, "openstack", 7200)}),
+    ("catalogue_age", {"catalogue": LastCatalogue(NOON - timedelta(hours=3), "region-file", 9)}),
+    ("paused", {"paused": because(Code.PAUSED, file="/x", why="move")}),
+    ("braked", {"braked": "a1b2", "braked_disks": 12}),
+    ("observed_age", {"looked": NOON - timedelta(hours=1)}),
+    ("observed_age", {"looked": None}),
+    ("unreachable_guests", {"unreachable": (UnreachableGuest(GuestRef(uuid_of(4), HOSTILE), UNTOUCHED),)}),
 )
-def test_a_figure_of_the_node_tells_what_is_the_matter(
-    other: dict[str, Any], name: str, value: float | None, shipped: Level, words: str
-) -> None:
-    found = figure(a_last_pass(**other), name)
-    assert found.value == value
-    assert level(name, found.value) is shipped
-    assert words in sentence(found)
-    assert found.do
+OF_DISKS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("unlimited", {"actual": Limits()}),
+    ("behind", {"kind": Kind.PLANNED}),
+    ("behind", {"kind": Kind.DEFERRED}),
+    ("failed", {"kind": Kind.FAILED, "reason": UNTOUCHED}),
+    ("unknown", {"kind": Kind.UNKNOWN, "reason": UNTOUCHED}),
+    ("at_limit", {"shares": {"total_iops_sec": 0.97}}),
+)
 
 
-@pytest.mark.parametrize(
-    ("other", "name", "shipped"),
-    [
-        ({"actual": Limits()}, "unlimited", Level.WARNING),
-        ({"kind": Kind.PLANNED}, "behind", Level.WARNING),
-        ({"kind": Kind.DEFERRED}, "behind", Level.WARNING),
-        ({"kind": Kind.FAILED, "reason": UNTOUCHED}, "failed", Level.WARNING),
-        ({"kind": Kind.UNKNOWN, "reason": UNTOUCHED}, "unknown", Level.WARNING),
-        ({"shares": {"total_iops_sec": 0.97}}, "at_limit", Level.OK),
-    ],
-)
-def test_a_figure_of_the_disks_names_the_first_and_tells_of_each(
-    other: dict[str, Any], name: str, shipped: Level
-) -> None:
-    disks = [a_last_disk(a_name(number), **other) for number in (7, 8, 9)]
-    found = figure(a_last_pass(*disks, a_last_disk(a_name(1)), interval=300.0), name)
-    assert found.value == 3
-    assert level(name, 3) is shipped
-    assert ": instance-00000007 vdb and 2 more: " in sentence(found)
-    assert [line.split("  ")[0] for line in found.each] == [f"instance-0000000{number} vdb" for number in (7, 8, 9)]
-    if "reason" in other:
-        assert all("no answer from QEMU within 5 s" in line for line in found.each)
-    assert figure(a_last_pass(a_last_disk(), interval=300.0), name).value == 0
+def test_a_figure_tells_what_is_the_matter_on_which_disks_and_what_to_do() -> None:
+    cases = {}
+    for number, (name, other) in enumerate((*FIGURES, *OF_DISKS)):
+        disks = [a_last_disk(a_name(each), **other) for each in (7, 8, 9)] if number >= len(FIGURES) else []
+        of_pass = {"interval": 300.0} if disks else other
+        one = figure(a_last_pass(*disks, a_last_disk(a_name(1)), **of_pass), name)
+        lines = (f"{one.value} {level(name, one.value).name}", sentence(one), *one.each, f"Next: {one.do}")
+        cases[f"{name}, {', '.join(other)} ({number})"] = "\n".join(lines)
+    golden.check("figures.txt", __file__, cases)
+
+
+def test_a_figure_of_disks_that_are_well_is_zero() -> None:
+    last = a_last_pass(a_last_disk(), interval=300.0)
+    assert {figure(last, name).value for name, _ in OF_DISKS} == {0}
 
 
 def test_a_disk_of_which_nobody_knows_what_is_actual_is_not_called_unlimited() -> None:
