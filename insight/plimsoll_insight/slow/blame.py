@@ -61,6 +61,8 @@ STATES = (
     OpState("wait for new map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _DELAYS),
     OpState("waiting for sub ops", Blame.UNKNOWN, "its own disk or a replica: set before both", "OpRequest.h",
             _FLAGS),
+    OpState("waiting for subops from", Blame.UNKNOWN, "its own disk or replicas; the line was cut before these",
+            "ReplicatedBackend.cc", _EVENTS),
     OpState("sub_op_commit_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
             "ReplicatedBackend.cc", _EVENTS),
     OpState("sub_op_applied_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",

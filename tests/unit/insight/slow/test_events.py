@@ -93,3 +93,11 @@ def test_a_hostile_line_takes_no_time(begin: bytes) -> None:
     began = time.process_time()
     event(OCTOPUS.encode() + begin, None, LogClock())
     assert time.process_time() - began < 0.5
+
+
+def test_the_id_of_an_image_that_may_be_cut_is_none() -> None:
+    assert (
+        operation(b"osd_op", b"client.4.0:3 1.3 1:ce1654c3:::rbd_header.102afe660f2:head [watch]").image
+        == "102afe660f2"
+    )
+    assert operation(b"osd_op", b"client.4.0:3 1.3 1:ce1654c3:::rbd_header.102afe660").image is None

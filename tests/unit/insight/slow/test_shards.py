@@ -91,7 +91,8 @@ def test_of_a_line_each_the_placement_group_tells() -> None:
 @pytest.mark.parametrize(
     ("state", "right"),
     [("queued for", Blame.OWN), ("op_com", Blame.REPLICA), ("waiting for ", Blame.UNKNOWN), ("star", Blame.UNKNOWN),
-     ("started", Blame.OWN), ("a state of tomorrow", Blame.OWN)],
+     ("started", Blame.OWN), ("a state of tomorrow", Blame.OWN), ("waiting for subo", Blame.UNKNOWN),
+     ("waiting for subops from ", Blame.UNKNOWN)],
 )  # fmt: skip
 def test_what_is_left_of_a_state_blames_only_as_all_that_begin_so(state: str, right: Blame) -> None:
     assert of_state(state) is right
