@@ -218,7 +218,7 @@ _SUB_OP = re.compile(rb"sub_op_(?:commit|applied)_rec")
 _ID = re.compile(rb"\b(\w{1,64}\.\d+\.\d+:\d+)")
 _PG = re.compile(rb"(?:^|[ (])(\d{1,9})\.[0-9a-f]+(s\d+)? ")
 _IMAGE = re.compile(
-    rb"rbd_(?:data\.(?:(\d{1,9})\.)?([0-9a-f]{6,64})\.[0-9a-f]{16}\b|(?:header|object_map)\.([0-9a-f]{6,64})(?=[^0-9a-f]))"
+    rb"rbd_(?:data\.(?:(\d{1,9})\.)?([0-9a-f]{6,64})\.[0-9a-f]{16}\b|(?:header|object_map)\.([0-9a-f]{6,64})(?=\W))"
 )
 """At the end of a line that was cut the image's id may be too."""
 _SECONDS = re.compile(rb":(\d\d(?:\.\d{1,9})?)([+-]\d\d:?\d\d|Z)?")
