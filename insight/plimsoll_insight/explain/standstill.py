@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from plimsoll_insight.explain.evidence import PassInterval, SharedPlace, idle
 from plimsoll_insight.explain.runs import HARDLY
-from plimsoll_insight.explain.slowness import LEAST_OF_NODE, by_latency, time_of
+from plimsoll_insight.explain.slowness import LEAST_OF_NODE, by_latency
 
 
 def stands_still(verdicts: Sequence[tuple[PassInterval, bool | None]], usual: float | None) -> bool:
@@ -15,29 +15,34 @@ def stands_still(verdicts: Sequence[tuple[PassInterval, bool | None]], usual: fl
 
 
 def node_still(intervals: Sequence[PassInterval]) -> range:
-    """The intervals in which no guest on the node has requests, for the first time."""
-    none = next((number for number, each in enumerate(intervals) if none_on_node(each)), len(intervals))
+    """The intervals in which guests on the node have no requests, or hardly any after many, for the first time.
+
+    A pass may come just after the node fell silent, and requests that were on their way may end while it is.
+    """
+    before: PassInterval | None = None
+    none = len(intervals)
+    for number, each in enumerate(intervals):
+        if _is_silent(each, before):
+            none = number
+            break
+        before = each if each.read else before
     unread = sum(1 for _ in takewhile(lambda one: not one.read, reversed(intervals[:none])))
     first = none - unread
-    before = _before_the_edge(intervals[:first])
     was_busy = before and before.operations and (before.of_node_disks or 0) >= LEAST_OF_NODE
-    still = sum(1 for _ in takewhile(lambda one: not one.read or none_on_node(one), intervals[first:]))
+    still = sum(1 for _ in takewhile(lambda one: not one.read or _is_silent(one, before), intervals[first:]))
     return range(first, first + still) if was_busy and none < len(intervals) else range(0)
 
 
-def _before_the_edge(intervals: Sequence[PassInterval]) -> PassInterval | None:
-    """The last of these; but where a pass came just after the node fell silent, and had hardly any requests of this
-    disk and of the others, one of the pass before.
-    """
-    if not intervals:
-        return None
-    last = intervals[-1]
-    earlier = next((each for each in reversed(intervals) if time_of(each) != time_of(last)), None)
-    if earlier is None or last.operations is None or last.operations >= HARDLY * (earlier.operations or 0.0):
-        return last
-    others, others_earlier = _of_others(last), _of_others(earlier)
-    is_silent = others is not None and others_earlier is not None and others < HARDLY * others_earlier
-    return earlier if is_silent else last
+def _is_silent(interval: PassInterval, before: PassInterval | None) -> bool:
+    """Whether neither this disk nor another guest on the node has a tenth of the requests that it had before."""
+    if none_on_node(interval):
+        return True
+    if before is None or interval.paused or interval.operations is None:
+        return False
+    others, others_before = _of_others(interval), _of_others(before)
+    is_idle = idle(SharedPlace.NODE, "operations") in interval.neighbours
+    hardly = others is not None and others_before is not None and others < HARDLY * others_before
+    return interval.operations < HARDLY * (before.operations or 0.0) and (is_idle or hardly)
 
 
 def _of_others(interval: PassInterval) -> float | None:

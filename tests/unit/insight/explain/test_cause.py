@@ -276,6 +276,13 @@ CASES = {
     "node: and a check is raised": passes(50 * [AMONG_OTHERS] + 2 * [replace(CUT_OFF, raised=SLOW_OPS)]),
     # In the lab 7 requests of this disk, and none of the others, had ended since the pass before.
     "node: a pass came just after the cut": passes(50 * [AMONG_OTHERS] + [EDGE] + 3 * [CUT_OFF]),
+    # And 7 of 570 in the middle of the cut: those that had been on their way.
+    "node: a few end in the middle of it": passes(
+        50 * [AMONG_OTHERS] + [CUT_OFF, replace(CUT_OFF, operations=2.2, latency=0.004), CUT_OFF]
+    ),
+    "node: a few end in the first pass of it": passes(
+        50 * [AMONG_OTHERS] + [replace(CUT_OFF, operations=2.2, latency=0.004), CUT_OFF]
+    ),
     "node: it goes on for a pass": passes(50 * [AMONG_OTHERS] + [replace(EDGE, operations=60.0), CUT_OFF]),
     "node: others have some": passes(51 * [AMONG_OTHERS] + [IDLE]),
     "node: it alone has some": passes(51 * [AMONG_OTHERS] + [replace(CUT_OFF, operations=100.0, latency=0.004)]),
