@@ -14,7 +14,7 @@ from plimsoll_agent.errors import PlimsollError
 _LISTED = re.compile(r"(?:^|,)(\d{1,9}) ([^,\n]+)", re.MULTILINE)
 """Before Nautilus all were in one line: ``0 rbd,1 volumes,``"""
 _DUMPED = re.compile(r"^pool (\d{1,9}) '([^'\n]+)'(?: (replicated|erasure) )?", re.MULTILINE)
-_KINDS = {1: False, 3: True}
+_KINDS = {"1": False, "3": True}
 """``type`` in JSON: 1 is replicated, 3 erasure-coded (``pg_pool_t`` in ``osd_types.h``)."""
 
 
@@ -40,7 +40,7 @@ def erasure_coded(text: str) -> dict[str | int, bool]:
     if text.lstrip().startswith(("{", "[")):
         document = json.loads(text)
         pools = document["pools"] if isinstance(document, dict) else document
-        rows = [(_number(each), _name(each), _KINDS.get(each.get("type"))) for each in pools]
+        rows = [(_number(each), _name(each), _KINDS.get(str(each.get("type")))) for each in pools]
     else:
         rows = [
             (int(number), name, kind == "erasure" if kind else None) for number, name, kind in _DUMPED.findall(text)

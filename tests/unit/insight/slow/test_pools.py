@@ -37,6 +37,7 @@ def test_which_pools_are_erasure_coded_is_told_by_those_forms_that_have_it(text:
 
 
 def test_a_list_of_names_tells_no_kind() -> None:
+    assert erasure_coded('[{"pool_id":1,"pool_name":"volumes","type":[]}]') == {}
     assert erasure_coded("1 volumes\n") == erasure_coded('[{"poolnum":1,"poolname":"volumes"}]') == {}
 
 
