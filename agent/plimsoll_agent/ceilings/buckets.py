@@ -237,6 +237,24 @@ def stayed(its_split: Shared, in_force: Mapping[str, Limits]) -> Shared:
     return replace(its_split, parts=parts)
 
 
+def with_joined(ceilings: Ceilings, now: Mapping[CeilingKey, Shared]) -> dict[CeilingKey, Shared]:
+    """The split of a pass, with those who have joined the one before it since, as it is ``now``."""
+    after = dict(ceilings.shared)
+    for bucket, each in now.items():
+        before = ceilings.before.get(bucket)
+        its_split = after.get(bucket) or replace(each, disks=0, own={}, parts={})
+        new = each.keys - its_split.keys - (frozenset() if before is None else before.keys)
+        if new:
+            joint = _only(each, new)
+            after[bucket] = replace(
+                its_split,
+                disks=its_split.disks + len(new),
+                own={**its_split.own, **joint.own},
+                parts={**its_split.parts, **joint.parts},
+            )
+    return after
+
+
 def _only(its_split: Shared, keys: Collection[str]) -> Shared:
     own, parts = ({key: its[key] for key in its if key in keys} for its in (its_split.own, its_split.parts))
     return replace(its_split, own=own, parts=parts)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from plimsoll_agent.catalogue.attachments import Attachments, sight
 from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import Stages
-from plimsoll_agent.ceilings.buckets import CeilingKey, Ceilings, LastCounters, Shared
+from plimsoll_agent.ceilings.buckets import CeilingKey, Ceilings, LastCounters, Shared, with_joined
 from plimsoll_agent.congestion.following import Pools
 from plimsoll_agent.credits.ledger import Account, newest, whole
 from plimsoll_agent.model.acknowledged import Acknowledgement
@@ -359,11 +359,15 @@ class NodeStore:
             self._state.save_factors(pools)
 
     def save_ceilings(self, ceilings: Ceilings) -> None:
+        """With what passes over guests have joined since they were read."""
         with suppress(CorruptState):
             if self._state.load_ceilings() == (ceilings.shared, ceilings.looks):
                 return
         with self._state.changing():
-            self._state.save_ceilings(ceilings.shared, ceilings.looks)
+            now: Mapping[CeilingKey, Shared] = {}
+            with suppress(CorruptState):
+                now, _ = self._state.load_ceilings()
+            self._state.save_ceilings(with_joined(ceilings, now), ceilings.looks)
 
     def join_ceilings(
         self, join: Callable[[Mapping[CeilingKey, Shared]], Mapping[CeilingKey, Shared]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.ceilings.buckets import MOST_MOVES, Split
+from plimsoll_agent.ceilings.buckets import MOST_MOVES, Ceilings, Split
 from plimsoll_agent.cli.approve import PauseNode
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import Rejected
@@ -365,6 +365,30 @@ def test_guests_that_start_between_two_passes_do_not_get_the_same_part(tmp_path:
         node.passes_over(number)
     # 1500 - 1400, and then a tenth of an equal part.
     assert node.iops() == [700, 700, 100, 37]
+
+
+def test_guests_that_start_while_a_pass_over_the_node_runs_are_counted_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Daemon(tmp_path, guest(1, a_volume(1)), rules=rules(Limits(total_iops_sec=700)))
+    node.period()
+    save = NodeStore.save_ceilings
+
+    def meanwhile(store: NodeStore, ceilings: Ceilings) -> None:
+        monkeypatch.undo()
+        node.starts(2)
+        node.passes_over(2)
+        save(store, ceilings)
+
+    monkeypatch.setattr(NodeStore, "save_ceilings", meanwhile)
+    node.period(g1_vda=100)
+    node.starts(3)
+    node.passes_over(3)
+    # 1500 - 1400: what the second one has is not given again.
+    assert node.iops() == [700, 700, 100]
+    del node.hypervisor.by_uuid[uuid_of(2)]
+    node.period()
+    assert node.iops() == [700, 700]
 
 
 def test_guests_that_start_before_any_pass_over_the_node_share(tmp_path: Path) -> None:
