@@ -50,8 +50,10 @@ def _take_back(osd: int, counts: Counts) -> None:
     count.primary -= count.started
     count.unknown += count.started
     states = counts.by_state.of[osd] = Counter(counts.by_state.of[osd])
-    states[OF_SHARDS] += count.started
-    states[STARTED] -= count.started
+    number = min(states[STARTED], count.started)  # of many states the last ones are ``other``
+    if number:
+        states[OF_SHARDS] += number
+        states[STARTED] -= number
     if not states[STARTED]:
         del states[STARTED]
     for key, number in counts.started.as_wide_as(counts.blamed.width).items():

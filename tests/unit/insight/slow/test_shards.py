@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from plimsoll_insight.slow import tallies
 from plimsoll_insight.slow.blame import Blame, of_state
 from plimsoll_insight.slow.columns import requests
 from plimsoll_insight.slow.counts import Counts
@@ -70,6 +71,12 @@ def test_what_a_sum_calls_started_is_the_osd_s_own_unless_its_pool_may_have_shar
 ) -> None:
     cluster = counted(_SUM.format(2, "started"))
     assert settled(kinds, cluster, counted(*([oldest] if oldest else []))) == right
+
+
+def test_where_states_are_too_many_to_name_none_is_less_than_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tallies, "MOST_BY_OSD", 0)
+    sources = counted(_SUM.format(2, "started")), counted(_OLDEST.format(2, 0, SHARD))
+    assert settled({}, *sources)[:4] == (0, 3, 0, {"other": 3})
 
 
 def test_only_what_has_started_may_wait_for_a_shard() -> None:
