@@ -104,7 +104,7 @@ def test_what_is_written_is_within_the_ceiling_a_reduction_and_never_below_the_f
                 least = floor(getattr(ceiling, rate), len(limits) + len(kept))
                 # Only a floor for each may be above it, and a part of 1 for reads and writes, which is 1 for each.
                 pairs = sum(len(bounding(each, rate)) > 1 and most(each, rate) == 2 for each in less)
-                pairs += sum(absent) - sum(shared.has(key, rate) for key in unseen)
+                pairs += sum(max(has[key].get(rate, 0) - shared.has(key, rate), 0) for key in unseen)
                 rest = sum(most(each, rate, burst=True) or 0 for each in kept.values()) + sum(absent)
                 assert sum(have) + sum(absent) <= max(getattr(ceiling, rate), rest + least * len(less)) + pairs
                 for sharer, each in zip(its.sharers, less, strict=True):
