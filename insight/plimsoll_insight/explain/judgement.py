@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from statistics import median
 
 from plimsoll_agent.util.frozen import replace
@@ -152,6 +152,9 @@ class IntervalJudge:
         """Whether a check was raised soon after the requests before, and whether some of these waited."""
         if before is None or not before.operations:
             return False, None
+        following = [
+            *dropwhile(lambda each: not each.read, following)
+        ]  # a pass came late: the next one has all of it
         soon = bool(with_checks) and with_checks[0].at - before.at <= self._late
         if not soon and (with_checks or not never_rests or not self._is_slow_after(run, following)):
             return False, None

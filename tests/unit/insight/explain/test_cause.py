@@ -295,6 +295,13 @@ CASES = {
     ),
     # In the lab its network was cut for 18 seconds: what waited is no riddle of this disk alone.
     "node: it waited like the others": passes(50 * [AMONG_OTHERS] + RETURN, seconds=2.0),
+    # In the lab a pass took longer as the node came back, so an interval without a reading follows.
+    "node: it waited, by a pass that came late": passes(
+        50 * [replace(AMONG_OTHERS, raised=None)]
+        + 9 * [replace(CUT_OFF, raised=None)]
+        + [NOTHING, slow(5, 1.2, None), *50 * [UNASKED]],
+        seconds=2.0,
+    ),
     "node: of few guests, it waited": passes(50 * [replace(AMONG_OTHERS, of_node_disks=2)] + RETURN, seconds=2.0),
     "node: a person paused the guest": passes(51 * [AMONG_OTHERS] + [replace(CUT_OFF, paused=True)]),
     # In the lab a guest hung in the middle of a pass: its counters did not come, and no check was raised yet.
