@@ -152,9 +152,8 @@ class IntervalJudge:
         """Whether a check was raised soon after the requests before, and whether some of these waited."""
         if before is None or not before.operations:
             return False, None
-        following = [
-            *dropwhile(lambda each: not each.read, following)
-        ]  # a pass came late: the next one has all of it
+        # A pass came late: the reading after it has all of that time.
+        following = [*dropwhile(lambda each: not each.read and not each.unanswered, following)]
         soon = bool(with_checks) and with_checks[0].at - before.at <= self._late
         if not soon and (with_checks or not never_rests or not self._is_slow_after(run, following)):
             return False, None
