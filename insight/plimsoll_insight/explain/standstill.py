@@ -35,25 +35,18 @@ def node_still(intervals: Sequence[PassInterval]) -> range:
 
 def _is_silent(interval: PassInterval, before: PassInterval | None) -> bool:
     """Whether neither this disk nor another guest on the node has a tenth of the requests that it had before."""
-    if none_on_node(interval):
+    if interval.paused or interval.operations is None:
+        return False
+    is_idle = idle(SharedPlace.NODE, "operations") in interval.neighbours
+    if interval.operations == 0 and is_idle:
         return True
-    if before is None or interval.paused or interval.operations is None:
+    if before is None or interval.operations >= HARDLY * (before.operations or 0.0):
         return False
     others, others_before = _of_others(interval), _of_others(before)
-    is_idle = idle(SharedPlace.NODE, "operations") in interval.neighbours
-    hardly = others is not None and others_before is not None and others < HARDLY * others_before
-    return interval.operations < HARDLY * (before.operations or 0.0) and (is_idle or hardly)
+    return is_idle or (others is not None and others_before is not None and others < HARDLY * others_before)
 
 
 def _of_others(interval: PassInterval) -> float | None:
     """The requests of the busiest other guest on the node."""
     places = (one for one in interval.neighbours if one.place is SharedPlace.NODE and one.unit == "operations")
     return next((one.rate for one in places), None)
-
-
-def none_on_node(interval: PassInterval) -> bool:
-    return (
-        interval.operations == 0
-        and not interval.paused
-        and idle(SharedPlace.NODE, "operations") in interval.neighbours
-    )

@@ -25,7 +25,7 @@ class UnreadablePools(PlimsollError):
 def parse(text: str, where: str) -> dict[int, str]:
     """By their numbers. Raises ``UnreadablePools``."""
     try:
-        names = _of_json(text) if text.lstrip().startswith(("{", "[")) else _of_text(text)
+        names = {number: name for number, name, _ in _rows(text)}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StopIteration):
         names = {}
     if not names:
@@ -37,30 +37,20 @@ def erasure_coded(text: str) -> dict[str | int, bool]:
     """Whether a pool is, by name and by number; not those of which the text does not tell, as lspools of none. Of a
     text that ``parse`` has read.
     """
+    return {key: kind for number, name, kind in _rows(text) if kind is not None for key in (number, name)}
+
+
+def _rows(text: str) -> list[tuple[int, str, bool | None]]:
+    """The number and the name of each, and whether it is erasure-coded, where the text tells."""
     if text.lstrip().startswith(("{", "[")):
         document = json.loads(text)
-        pools = document["pools"] if isinstance(document, dict) else document
-        rows = [(_number(each), _name(each), _KINDS.get(str(each.get("type")))) for each in pools]
-    else:
-        rows = [
-            (int(number), name, kind == "erasure" if kind else None) for number, name, kind in _DUMPED.findall(text)
-        ]
-    return {key: kind for number, name, kind in rows if kind is not None for key in (number, name)}
+        return [_row(each) for each in (document["pools"] if isinstance(document, dict) else document)]
+    if dumped := _DUMPED.findall(text):
+        return [(int(number), name.strip(), kind == "erasure" if kind else None) for number, name, kind in dumped]
+    return [(int(number), name.strip(), None) for number, name in _LISTED.findall(text)]
 
 
-def _of_json(text: str) -> dict[int, str]:
-    document = json.loads(text)
-    return {_number(each): _name(each) for each in (document["pools"] if isinstance(document, dict) else document)}
-
-
-def _number(pool: Mapping[str, Any]) -> int:
-    return int(next(pool[key] for key in ("pool", "pool_id", "poolnum") if key in pool))
-
-
-def _name(pool: Mapping[str, Any]) -> str:
-    return str(next(pool[key] for key in ("pool_name", "poolname") if key in pool))
-
-
-def _of_text(text: str) -> dict[int, str]:
-    pattern = _DUMPED if _DUMPED.search(text) else _LISTED
-    return {int(number): name.strip() for number, name, *_ in pattern.findall(text)}
+def _row(pool: Mapping[str, Any]) -> tuple[int, str, bool | None]:
+    number = next(pool[key] for key in ("pool", "pool_id", "poolnum") if key in pool)
+    name = next(pool[key] for key in ("pool_name", "poolname") if key in pool)
+    return int(number), str(name), _KINDS.get(str(pool.get("type")))

@@ -17,32 +17,30 @@ def settle_started(counts: Counts, sources: Sequence[Counts], kinds: Mapping[str
     """Takes those back of which an OSD may be innocent. ``counts``: of all ``sources``. ``kinds``: whether a pool is
     erasure-coded, by name and by number. Gives the OSDs whose pools nothing tells of: they keep theirs.
     """
+    with_shards = frozenset().union(*(source.with_shards for source in sources))
+    without_shards = frozenset().union(*(source.without_shards for source in sources))
+
+    def is_erasure_coded(osd: int) -> bool | None:
+        """Whether a pool is, of which the OSD has requests: as the pools are known, else as lines of the OSD tell,
+        else as those of others do. None where none does.
+        """
+        of_pools = [kinds.get(pool) for pool in counts.by_pool.of.get(osd, ())]
+        if True in of_pools:
+            return True
+        if of_pools and None not in of_pools:
+            return False
+        if osd in with_shards or osd in without_shards:
+            return osd in with_shards
+        return bool(with_shards) if with_shards or without_shards else None
+
     untold: list[int] = []
     for osd in [osd for osd, each in counts.osds.items() if each.started]:
-        match _is_erasure_coded(osd, counts, sources, kinds):
+        match is_erasure_coded(osd):
             case True:
                 _take_back(osd, counts)
             case None:
                 untold.append(osd)
     return untold
-
-
-def _is_erasure_coded(
-    osd: int, counts: Counts, sources: Sequence[Counts], kinds: Mapping[str | int, bool]
-) -> bool | None:
-    """Whether a pool is, of which the OSD has requests: as the pools are known, else as lines of the OSD tell, else
-    as those of others do. None where none does.
-    """
-    of_pools = [kinds.get(pool) for pool in counts.by_pool.of.get(osd, ())]
-    if True in of_pools:
-        return True
-    if of_pools and None not in of_pools:
-        return False
-    with_shards = {each for source in sources for each in source.with_shards}
-    without_shards = {each for source in sources for each in source.without_shards}
-    if osd in with_shards or osd in without_shards:
-        return osd in with_shards
-    return bool(with_shards) if with_shards or without_shards else None
 
 
 def _take_back(osd: int, counts: Counts) -> None:
