@@ -24,7 +24,7 @@ def cut_off(address: str, other: str | None = None) -> AbstractContextManager[No
 
 
 def cut_off_processes(pids: Iterable[int]) -> AbstractContextManager[None]:
-    """What they have connected by now; a connection that they make later is another one."""
+    """Their established TCP connections; one that they open later is not cut."""
     owners, ways = {f"pid={pid}" for pid in pids}, []
     for line in run(["ss", "-Htnp", "state", "established"]).splitlines():
         _, _, near, far, *users = line.split()
