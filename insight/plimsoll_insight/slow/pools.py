@@ -45,8 +45,8 @@ def _rows(text: str) -> list[tuple[int, str, bool | None]]:
     if text.lstrip().startswith(("{", "[")):
         document = json.loads(text)
         return [_row(each) for each in (document["pools"] if isinstance(document, dict) else document)]
-    if dumped := _DUMPED.findall(text):
-        return [(int(number), name.strip(), kind == "erasure" if kind else None) for number, name, kind in dumped]
+    if lines := _DUMPED.findall(text):
+        return [(int(number), name.strip(), kind == "erasure" if kind else None) for number, name, kind in lines]
     return [(int(number), name.strip(), None) for number, name in _LISTED.findall(text)]
 
 
