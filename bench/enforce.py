@@ -9,7 +9,7 @@ time goes; and so does the daemon, whose passes over the node after its first ha
 
 All of them find their modules compiled, as an installed package has them. Ratios are taken in pairs, run by run.
 
-Other measurements: ``script/bench nodes --help``, ``region --help``, ``probe --help``, ``metrics --help``.
+Other measurements, each with ``--help``: nodes, metrics, reaction, forecast, ordered_return, fairness, hist, slow.
 """
 
 from __future__ import annotations
