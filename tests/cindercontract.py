@@ -132,7 +132,7 @@ class CinderContract:
         assert name("a") not in live.specs
         assert live.types[name("t")].qos_spec is None
 
-    def test_a_deleted_type_lets_go_of_its_spec(self, cinder: Cinder, name: Callable[[str], str]) -> None:
+    def test_a_deleted_type_releases_its_spec(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         spec, type = self.spec(cinder, name("a")), self.type(cinder, name("t"))
         self.tie(cinder, spec, type)
         cinder.delete(BLOCK_STORAGE, f"/types/{type}")

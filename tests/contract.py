@@ -46,7 +46,7 @@ class HypervisorContract:
         assert actual(hypervisor, uuid, "vdb") == after
         assert disk_of(hypervisor, uuid, "vdb").defined == after
 
-    def test_a_limit_can_be_lifted(self, hypervisor: Hypervisor, uuid: str) -> None:
+    def test_a_limit_can_be_removed(self, hypervisor: Hypervisor, uuid: str) -> None:
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=250, total_iops_sec_max=500))
         put(hypervisor, uuid, "vdb", Limits())
         assert actual(hypervisor, uuid, "vdb") == Limits()
@@ -87,7 +87,7 @@ class HypervisorContract:
         assert [actual(hypervisor, uuid, target) for target in (first, second)] == [joined, away]
         assert [disk_of(hypervisor, uuid, target).defined for target in (first, second)] == [joined, away]
 
-    def test_a_disk_that_leaves_its_group_takes_nobody_along(self, hypervisor: Hypervisor, uuid: str) -> None:
+    def test_a_disk_that_leaves_its_group_takes_no_other_along(self, hypervisor: Hypervisor, uuid: str) -> None:
         for target in ("vda", "vdb"):
             put(hypervisor, uuid, target, Limits(total_iops_sec=400, group_name="both"))
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=100), alone=True)
@@ -99,7 +99,7 @@ class HypervisorContract:
         put(hypervisor, uuid, "vdb", Limits(total_iops_sec=100))
         assert actual(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100, group_name="both")
 
-    def test_a_lifted_disk_has_left_its_group(self, hypervisor: Hypervisor, uuid: str) -> None:
+    def test_an_unlimited_disk_has_left_its_group(self, hypervisor: Hypervisor, uuid: str) -> None:
         for target in ("vda", "vdb"):
             put(hypervisor, uuid, target, Limits(total_iops_sec=400, group_name="both"))
         put(hypervisor, uuid, "vdb", Limits())
@@ -107,7 +107,7 @@ class HypervisorContract:
         assert actual(hypervisor, uuid, "vdb") == Limits(total_iops_sec=100)
         assert actual(hypervisor, uuid, "vda") == Limits(total_iops_sec=400, group_name="both")
 
-    def test_the_definition_is_read_anew_at_every_look(self, hypervisor: Hypervisor, uuid: str) -> None:
+    def test_the_definition_is_read_again_at_every_look(self, hypervisor: Hypervisor, uuid: str) -> None:
         before = disk_of(hypervisor, uuid, "vdb").defined
         put(hypervisor, uuid, "vdb", Limits(write_bytes_sec=2**20))
         assert disk_of(hypervisor, uuid, "vdb").defined != before
@@ -133,7 +133,7 @@ class HypervisorContract:
     def test_sizes_are_in_bytes(self, hypervisor: Hypervisor, uuid: str) -> None:
         assert hypervisor.sizes(uuid)["vdb"] % 2**20 == 0
 
-    def test_counters_are_told_of_the_disks_that_are_asked_for_and_are_there(
+    def test_counters_are_given_of_the_disks_that_are_asked_for_and_are_there(
         self, hypervisor: Hypervisor, uuid: str
     ) -> None:
         told = hypervisor.block_stats(uuid, ["vdb", "vdz"])

@@ -1,7 +1,7 @@
 """Finds words that the glossary avoids: ``python -m tests.words``, which ``script/test lint`` runs.
 
-It reads documentation, samples, units, alerts and Ansible's YAML as text. Of Python it reads strings and docstrings
-only, so an identifier is never found.
+It reads documentation, samples, units, alerts and Ansible's YAML as text. Of Python it reads strings and docstrings,
+and of tests their names; any other identifier is never found.
 """
 
 from __future__ import annotations
@@ -118,6 +118,7 @@ TEXTS = (
     "packaging/*",
 )
 PYTHON = ("agent", "probes", "monitoring", "insight", "packaging", "ansible/plugins")
+_TEST = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
 _TABLE = "   * - Avoid\n     - Say instead\n"
 """Begins the glossary's own table of these words, with which that page ends."""
 _FIND = re.compile(
@@ -150,6 +151,12 @@ def in_python(path: str, source: str) -> Iterator[Found]:
         # A string without a space is a key, a code or a name.
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield from in_text(path, node.value, node.lineno)
+
+
+def in_names(path: str, source: str) -> Iterator[Found]:
+    """A test's name is a claim, so it is read as one."""
+    for match in _TEST.finditer(source):
+        yield from in_text(path, match[1].replace("_", " "), source.count("\n", 0, match.start(1)) + 1)
 
 
 def in_output(text: str) -> Iterator[str]:
@@ -187,6 +194,8 @@ def found(root: Path = ROOT) -> Iterator[Found]:
     for folder in PYTHON:
         for file in sorted((root / folder).rglob("*.py")):
             yield from in_python(file.relative_to(root).as_posix(), file.read_text(encoding="utf-8"))
+    for file in sorted((root / "tests").rglob("*.py")):
+        yield from in_names(file.relative_to(root).as_posix(), file.read_text(encoding="utf-8"))
 
 
 def judged(all_found: list[Found]) -> Iterator[str]:

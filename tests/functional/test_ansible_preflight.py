@@ -295,7 +295,7 @@ def test_every_fault_that_can_be_told_is_told_in_a_case(said: Mapping[str, Mappi
         assert any(shape.fullmatch(fault.strip()) for fault in faults), question["say"]
 
 
-def test_what_deserves_a_look_stops_nobody(said: Mapping[str, Mapping[str, list[str]]]):
+def test_what_deserves_a_look_stops_no_node(said: Mapping[str, Mapping[str, list[str]]]):
     assert said["fit"]["remarks"] == []
     assert "not synchronised" in said["a clock nobody keeps"]["remarks"][0]
     (cron,) = said["cron, beside one that looks"]["remarks"]

@@ -278,7 +278,7 @@ def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
         ("/identity", cloudserver.hang, "Keystone (URL/identity/v3): no answer within"),
     ],
 )
-def test_a_control_plane_in_trouble_changes_nothing_and_holds_nobody_up(
+def test_a_control_plane_in_trouble_changes_nothing_and_delays_no_pass(
     node: Node, path: str, fault: cloudserver.Fault, words: str
 ) -> None:
     node.sees(1)
@@ -364,7 +364,7 @@ def test_a_policy_that_hides_the_specs_of_types_is_named(node: Node) -> None:
     assert all(one.hidden for one in node.catalogue.types.values())
 
 
-def test_after_failures_nobody_is_asked_for_a_while_unless_somebody_says_now(node: Node) -> None:
+def test_after_failures_no_service_is_asked_for_a_while_unless_an_operator_says_now(node: Node) -> None:
     node.cloud.faults = {"/identity": [cloudserver.status(500), ...]}
     node.refresh()
     ran = node.refresh()
@@ -378,7 +378,7 @@ def test_after_failures_nobody_is_asked_for_a_while_unless_somebody_says_now(nod
     assert node.refresh().status == 0
 
 
-def test_nobody_listens_there(node: Node) -> None:
+def test_no_service_listens_there(node: Node) -> None:
     node.settings["credentials_file"] = credentials(node.home, "http://someone:pass-word@127.0.0.1:9/identity/v3")
     ran = node.refresh()
     assert ran.status == 1
@@ -493,7 +493,7 @@ def test_a_clouds_yaml_that_is_none_is_a_line_that_names_it(node: Node, content:
     assert len(ran.err.splitlines()) == 1
 
 
-def test_a_clouds_yaml_in_the_current_directory_or_of_others_is_not_gone_by(
+def test_a_clouds_yaml_in_the_current_directory_or_of_others_is_not_used(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The current directory may be a tenant's; root would send its password where that file says."""
@@ -514,7 +514,7 @@ def test_a_clouds_yaml_in_the_current_directory_or_of_others_is_not_gone_by(
     assert node.cloud.asked == []
 
 
-def test_a_corrupt_catalogue_is_set_aside_and_fetched_anew(node: Node) -> None:
+def test_a_corrupt_catalogue_is_set_aside_and_fetched_again(node: Node) -> None:
     node.sees(1)
     node.refresh()
     (node.directory / "catalogue.json").write_text('{"kind": "plimsoll-cat')
@@ -557,7 +557,7 @@ def test_a_directory_that_is_full_is_noticed_before_anybody_is_asked(node: Node)
         subprocess.run(["umount", node.directory], check=True)
 
 
-def test_a_catalogue_that_cannot_be_kept_is_a_failure_and_nobody_is_asked_for_a_while(node: Node) -> None:
+def test_a_catalogue_that_cannot_be_kept_is_a_failure_and_no_service_is_asked_for_a_while(node: Node) -> None:
     node.directory.mkdir()
     full = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k,mode=755", "plimsoll-test", node.directory])
     if full.returncode:
@@ -586,7 +586,7 @@ def test_a_catalogue_of_a_newer_plimsoll_is_left_alone(node: Node) -> None:
     assert path.read_bytes() == newer
 
 
-def test_sightings_that_cannot_be_read_do_not_keep_the_lists_from_being_fetched(node: Node) -> None:
+def test_attachments_that_cannot_be_read_do_not_keep_the_lists_from_being_fetched(node: Node) -> None:
     node.sees(1)
     node.refresh()
     (node.home / "state" / "attachments.json").write_text("{")
@@ -654,7 +654,7 @@ def test_without_openstacksdk_the_line_says_what_to_install(node: Node) -> None:
     assert "pip install 'plimsoll-agent[openstack]'" in ran.err
 
 
-def test_without_a_source_there_is_nobody_to_ask(node: Node) -> None:
+def test_without_a_source_there_is_no_service_to_ask(node: Node) -> None:
     node.settings["source"] = "none"
     ran = node.refresh()
     assert ran.status == 1

@@ -160,7 +160,7 @@ def test_rubbish_is_rejected(stands_in: Stands, script: str) -> None:
 # --- no answer
 
 
-def test_one_that_hangs_is_killed_with_what_it_started_and_nobody_waits_longer(
+def test_one_that_hangs_is_killed_with_what_it_started_and_no_caller_waits_longer(
     stands_in: Stands, tmp_path: Path
 ) -> None:
     script = "sleep 600 & echo $! > child; echo $$ > parent; trap '' TERM INT HUP; wait; sleep 600"
@@ -193,7 +193,7 @@ def test_what_a_good_answer_leaves_behind_is_ended_as_well(stands_in: Stands, tm
     assert gone(tmp_path / "child")
 
 
-def test_a_child_that_left_for_a_session_of_its_own_holds_nobody_up(stands_in: Stands, tmp_path: Path) -> None:
+def test_a_child_that_left_for_a_session_of_its_own_delays_no_pass(stands_in: Stands, tmp_path: Path) -> None:
     before = time.monotonic()
     with pytest.raises(DeadlineExceeded):
         ask(stands_in("setsid sleep 30 & echo $! > child; exit 0"), 1.0)

@@ -145,7 +145,7 @@ def test_a_guest_that_does_not_exist_is_64_everywhere(plimsoll: Plimsoll, test_n
 
 
 @pytest.mark.parametrize("command", ["show", "explain"])
-def test_a_disk_that_nobody_has_is_a_sentence(plimsoll: Plimsoll, test_node: str, command: str) -> None:
+def test_a_disk_that_no_guest_has_is_a_sentence(plimsoll: Plimsoll, test_node: str, command: str) -> None:
     ran = plimsoll("disk", command, "--uri", test_node, "instance-00000001", "vdz")
     assert ran.status == 64
     assert ran.err == "guest instance-00000001 has no disk 'vdz', but vda, vdb\n"
@@ -267,7 +267,7 @@ def test_a_reader_that_goes_away_does_not_end_the_pass(plimsoll: Plimsoll, test_
     assert results == {"refused"}, "every write was tried, and what became of it is recorded"
 
 
-def test_a_list_that_nobody_takes_is_a_failure_without_a_traceback(plimsoll: Plimsoll, test_node: str) -> None:
+def test_a_list_that_no_program_reads_is_a_failure_without_a_traceback(plimsoll: Plimsoll, test_node: str) -> None:
     with Path("/dev/full").open("w") as full:
         ran = plimsoll("disk", "list", "--uri", test_node, stdout=full)
     assert ran.status == 1

@@ -231,7 +231,7 @@ def test_a_server_with_the_uuid_of_another_as_its_name_does_not_hide_it(explain:
     assert explained(explain, uuid_of(HOSTILE))["server"] == uuid_of(HELD)
 
 
-def test_the_tenant_is_not_told_of_other_tenants(explain: Run) -> None:
+def test_the_tenant_is_not_shown_other_tenants(explain: Run) -> None:
     found = explained(explain, uuid_of(LOUD + 1))
     for each in found["disks"]:
         assert (each["neighbour"]["guest_uuid"], each["neighbour"]["name"]) == (uuid_of(LOUD), f"web-{LOUD}")

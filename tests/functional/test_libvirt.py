@@ -72,7 +72,7 @@ def test_a_guest_that_has_stopped_has_vanished_whatever_libvirt_calls_it(hypervi
         actual(hypervisor, guest.uuid, "vda")
 
 
-def test_a_guest_that_was_started_anew_answers_again(hypervisor: Libvirt) -> None:
+def test_a_guest_that_was_started_again_answers_again(hypervisor: Libvirt) -> None:
     guest = hypervisor.guests()[0]
     before = hypervisor.look(guest.uuid).guest.run
     with world(hypervisor) as connection:
@@ -328,7 +328,7 @@ def test_only_a_person_pauses_a_guest(
     assert (hypervisor.look(uuid).paused, hypervisor.survey(uuid).paused) == (paused, paused)
 
 
-def test_libvirt_tells_its_version_and_that_of_the_hypervisor(hypervisor: Libvirt) -> None:
+def test_libvirt_returns_its_version_and_that_of_the_hypervisor(hypervisor: Libvirt) -> None:
     with world(hypervisor) as connection:
         told = connection.getLibVersion(), connection.getVersion()
     versions = hypervisor.versions()

@@ -200,7 +200,7 @@ def test_a_limit_leaves_out_hosts_and_each_region_begins_with_a_canary_all_the_s
     assert "Left out, since" not in ended.stdout
 
 
-def test_without_batches_nobody_is_touched(ansible: Ansible, inventory: str) -> None:
+def test_without_batches_no_host_is_touched(ansible: Ansible, inventory: str) -> None:
     ended = batches(ansible, inventory, "--skip-tags", "always")
     assert "no hosts matched" in ended.stdout
     assert "ok: [" not in ended.stdout

@@ -378,7 +378,7 @@ def test_a_node_where_all_is_well_ends_with_0(region: Callable[..., Ran]) -> Non
     assert "1 node without metrics of single disks" in done.out
 
 
-def test_a_region_that_nobody_knows_is_trouble_and_not_an_empty_one(region: Callable[..., Ran]) -> None:
+def test_a_region_without_series_is_trouble_and_not_an_empty_one(region: Callable[..., Ran]) -> None:
     for command in (RegionStatus, RegionDisks, RegionProbes):
         done = region(command, "--region", "nowhere")
         assert (done.status, done.out) == (1, "")
@@ -442,7 +442,7 @@ def test_disks_come_the_worst_first_and_those_that_are_right_do_not(region: Call
     assert worst["operations_per_second"] == 900
 
 
-def test_a_disk_that_is_to_have_no_limit_is_not_called_unlimited(region: Callable[..., Ran]) -> None:
+def test_a_disk_that_shall_have_no_limit_is_not_called_unlimited(region: Callable[..., Ran]) -> None:
     assert listed(region(RegionDisks, "--state", "unlimited", "-f", "json")) == ["5"]
     assert listed(region(RegionDisks, "--state", "left-alone", "-f", "json")) == ["6"]
 

@@ -376,7 +376,7 @@ def metrics_of(directory: Path) -> dict[str, float]:
     return {sample.name: sample.value for family in families for sample in family.samples}
 
 
-def test_what_is_held_back_is_told_to_prometheus(node: RegionalNode, tmp_path: Path) -> None:
+def test_deferred_changes_are_in_prometheus(node: RegionalNode, tmp_path: Path) -> None:
     into = {"OS_METRICS__TEXTFILE_DIR": str(tmp_path)}
     node.make(**into)
     told = metrics_of(tmp_path)

@@ -42,7 +42,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("words", [("--volume", VOLUME), ("--server", "instance-00000001")], ids=["volume", "server"])
-def test_metrics_show_when_the_limit_was_changed_and_that_nobody_is_known(
+def test_metrics_show_when_the_limit_was_changed_and_that_the_cause_is_unknown(
     plimsoll: Callable[..., Ran], prometheus: Served, words: tuple[str, ...]
 ) -> None:
     ran = plimsoll("region", "record", "--prometheus", prometheus.url, *WINDOW, *words, "-f", "json")

@@ -201,7 +201,7 @@ def test_a_burst_within_a_minute_is_bounded(disks: dict[str, dict[str, Any]]) ->
 
 
 @pytest.mark.parametrize("server", ["web-6", "web-11", "web-12"])
-def test_gaps_and_metrics_that_nobody_renews_are_unknown_not_idle(
+def test_gaps_and_metrics_that_no_pass_renews_are_unknown_not_idle(
     disks: dict[str, dict[str, Any]], server: str
 ) -> None:
     row = disks[server]

@@ -343,7 +343,7 @@ def test_nothing_that_is_there_is_taken_for_our_own_directory(tmp_path: Path, ki
     assert snapshot(tmp_path) == before
 
 
-def test_a_number_that_another_process_has_by_now_is_not_killed(tmp_path: Path) -> None:
+def test_a_number_that_another_process_has_since_is_not_killed(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as other:
         own(tmp_path, "b").mkdir(0o700)
         (own(tmp_path, "b") / "made-by-plimsoll").touch()

@@ -77,7 +77,7 @@ def test_a_disk_with_something_else_actual_is_listed(
     assert undone(plimsoll) == []
 
 
-def test_only_what_was_read_back_is_called_put_back(
+def test_only_what_was_read_back_is_called_restored(
     plimsoll: Plimsoll, changed: tuple[str, ...], tmp_path: Path
 ) -> None:
     pretend(tmp_path, NINE, {})

@@ -231,7 +231,7 @@ def test_a_service_sees_the_boot_id_by_which_a_pass_knows_its_memory_to_be_of_th
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_that_goes_by_the_clock_waits_for_it_where_the_site_has_that_wait(name: str) -> None:
+def test_a_service_that_depends_on_the_clock_waits_for_it_where_the_site_has_that_wait(name: str) -> None:
     unit = settings_of(UNITS / f"{name}.service")
     assert "time-sync.target" in unit["Unit.After"]
     assert "time-sync.target" not in unit.get("Unit.Desired", [])

@@ -148,7 +148,7 @@ def _volumes(out: Path) -> list[str]:
 # --- who may ----------------------------------------------------------------------------------------------
 
 
-def test_somebody_without_rights_is_told_which_rule_keeps_him_out(reader: Reader, openstack: OpenStack) -> None:
+def test_a_user_without_rights_gets_the_name_of_the_rule_that_refuses(reader: Reader, openstack: OpenStack) -> None:
     reader.be(openstack.create_user(f"reader-{uuid4().hex[:8]}", ["reader", "plimsoll"], project="onlookers"))
     ran = reader.refresh()
     assert ran.status == 1

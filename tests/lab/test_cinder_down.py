@@ -85,7 +85,7 @@ def denied(openstack: OpenStack) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("hurt", [keystone_killed, cinder_killed, keystone_frozen, cinder_frozen, denied])
-def test_a_control_plane_in_trouble_changes_no_limit_and_holds_nobody_up(
+def test_a_control_plane_in_trouble_changes_no_limit_and_delays_no_pass(
     hurt: Callable[[OpenStack], Any], openstack: OpenStack, attached: tuple[Any, Any], node: Node, hypervisor: Libvirt
 ) -> None:
     qos, attachment = attached
@@ -130,7 +130,7 @@ def _passed(file: Path, time: timedelta) -> None:
     file.write_text(json.dumps(data))
 
 
-def test_a_volume_that_nobody_has_told_of_is_left_as_it_is_through_an_outage(
+def test_a_volume_that_no_catalogue_has_is_left_as_it_is_through_an_outage(
     cloud: Cloud, openstack: OpenStack, guests: Callable[..., list[Guest]], node: Node, hypervisor: Libvirt
 ) -> None:
     (guest,) = guests(disks=[])

@@ -81,9 +81,7 @@ def test_observe_says_the_same_and_writes_nothing(
     assert set(all_actual(hypervisor, guest).values()) == {Limits()}
 
 
-def test_a_limit_loosened_behind_libvirts_back_is_shown_and_put_right(
-    node: Node, guests: Guests, hypervisor: Libvirt
-) -> None:
+def test_a_limit_raised_over_qmp_is_shown_and_put_right(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
     (guest,) = guests()
     node.run("enforce", *only(guest))
     behind.set_limits(guest, "vdb", Limits(total_iops_sec=9999))
@@ -146,7 +144,7 @@ def test_manage_false_is_never_written_to(node: Node, guests: Guests, hypervisor
     assert all_actual(hypervisor, guest) == {"vda": Limits(), "vdb": Limits(total_iops_sec=9)}
 
 
-def test_rules_say_unlimited_aloud_to_lift(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
+def test_rules_say_unlimited_aloud_to_remove_a_limit(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
     (guest,) = guests()
     node.run("enforce", *only(guest))
     node.write_rules("default: {limits: unlimited}\n")

@@ -45,7 +45,7 @@ def node(tmp_path: Path, cloud: Cloud) -> Node:
 
 
 @pytest.mark.core
-def test_a_stopped_qemu_costs_its_own_disks_and_nobody_elses(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
+def test_a_stopped_qemu_costs_its_own_disks_only(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
     first, hung, last = guests(3)
     pid = hung.qemu_pid
     os.kill(pid, signal.SIGSTOP)

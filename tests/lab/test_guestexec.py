@@ -162,7 +162,7 @@ def test_an_agent_that_hangs_is_silent_and_told_so_in_time(agent: RealAgent) -> 
 
 
 @pytest.mark.core
-def test_a_program_whose_agent_is_started_anew_is_gone_with_it(agent: RealAgent) -> None:
+def test_a_program_whose_agent_is_started_again_is_gone_with_it(agent: RealAgent) -> None:
     """As after a reboot: nobody knows its pid any more. Meanwhile nobody listens."""
     agent.afterwards(f"systemctl stop {SERVICE}; sleep 3; systemctl start {SERVICE}")
     heard: list[Why] = []
@@ -186,7 +186,7 @@ def test_an_agent_that_forbids_programs_says_so(agent: RealAgent) -> None:
 # --- a guest that is not as it was
 
 
-def test_a_frozen_guest_is_found_so_and_one_that_freezes_meanwhile_too(agent: RealAgent) -> None:
+def test_a_frozen_guest_is_found_so_and_one_that_freezes_during_it_too(agent: RealAgent) -> None:
     agent.frozen = True
     try:
         assert why(agent.shell.check) is Why.FROZEN

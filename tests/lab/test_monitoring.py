@@ -138,7 +138,7 @@ def timer(node: Node) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.shared
-def test_a_timer_that_is_killed_is_told_of_as_an_agent_that_is_silent(node: Node, metrics: Prometheus) -> None:
+def test_a_timer_that_is_killed_is_reported_as_an_agent_that_is_silent(node: Node, metrics: Prometheus) -> None:
     def soon(rules: str) -> str:
         return hurried(rules).replace("(time() - plimsoll_pass_last_timestamp_seconds) > 900", _THEN)
 

@@ -382,7 +382,7 @@ def test_told_to_end_it_cleans_at_once_and_keeps_nothing(
     assert probes.history.runs() == []
 
 
-def test_a_libvirtd_that_is_started_anew_costs_no_probe(probes: Probes, booted: Guest, cloud: Cloud) -> None:
+def test_a_libvirtd_that_is_started_again_costs_no_probe(probes: Probes, booted: Guest, cloud: Cloud) -> None:
     probes.of(booted)
     process = probes.begin_reading(booted)
     cloud.libvirtd.kill()

@@ -141,9 +141,7 @@ def test_whatever_the_limit_is_made_of_a_run_that_uses_it_up_is_kept(
         assert facts["done"] == pytest.approx(facts["allowed"], rel=TOLERANCE)
 
 
-def test_a_limit_that_is_lifted_behind_libvirts_back_is_found_out(
-    node: Node, booted: Guest, hypervisor: Libvirt
-) -> None:
+def test_a_limit_that_is_removed_over_qmp_is_found_out(node: Node, booted: Guest, hypervisor: Libvirt) -> None:
     enforced(node, booted, "{total_iops_sec: 100}")
     behind.set_limits(booted, "vdb", Limits())
     assert actual(hypervisor, booted.uuid, "vdb") == Limits()

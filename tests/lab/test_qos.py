@@ -133,7 +133,7 @@ def test_a_spec_that_is_misspelled_in_cinder_is_found_without_a_file(
     assert line.endswith("did you mean total_iops_sec?")
 
 
-def test_somebody_who_may_only_read_is_told_by_which_rule_and_nothing_is_done(
+def test_a_user_who_may_only_read_gets_the_name_of_the_rule_and_nothing_is_done(
     node: Node, word: str, openstack: OpenStack
 ) -> None:
     reader = openstack.create_user(f"reader-{word}", ["reader"])

@@ -106,7 +106,7 @@ def test_two_passes_and_a_person_at_once_leave_one_truth(node: Node, guests: Gue
     assert actual(hypervisor, held.uuid, "vdb") == LIMIT
 
 
-def test_a_clock_that_runs_a_day_ahead_and_back_loosens_nothing(node: Node, guests: Guests, cloud: Cloud) -> None:
+def test_a_clock_that_runs_a_day_ahead_and_back_raises_nothing(node: Node, guests: Guests, cloud: Cloud) -> None:
     (guest,) = guests()
     node.state.prepare()
     hypervisor, now = Libvirt(cloud.libvirt_uri, deadline=DEADLINE, at_once=4), datetime.now(UTC)

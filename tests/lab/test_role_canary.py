@@ -124,7 +124,7 @@ def test_all_that_is_not_there_is_said_at_once_and_nothing_is_made(
     assert all_there_is(openstack, word) == []
 
 
-def test_a_guest_of_somebody_else_with_a_canarys_name_is_left_alone(
+def test_a_guest_of_another_project_with_a_canarys_name_is_left_alone(
     openstack: OpenStack, nova: Nova, playbooks: Playbooks, inventory: Path
 ) -> None:
     word = uuid4().hex[:8]

@@ -179,7 +179,7 @@ def test_a_second_run_changes_nothing(again: Played) -> None:
 # --- the timer
 
 
-def test_the_timer_puts_back_what_somebody_changed_on_a_real_guest(
+def test_the_timer_reverts_an_external_change_on_a_real_guest(
     again: Played, fleet: Fleet, cloud: Cloud, booted: Guest, limits_of: Callable[[], Limits]
 ) -> None:
     assert limits_of() == DESIRED, "as the rollout left it"
@@ -337,7 +337,7 @@ def test_a_rollback_keeps_the_state(rolled_back: Chapter, fleet: Fleet, booted: 
     assert fleet.run(REAL, "plimsoll state check > /dev/null && echo good").strip() == "good"
 
 
-def test_a_rollback_puts_limits_back_as_they_were_and_no_pass_changes_that(
+def test_a_rollback_restores_limits_and_no_pass_changes_that(
     rolled_back: Chapter, fleet: Fleet, booted: Guest, limits_of: Callable[[], Limits]
 ) -> None:
     assert re.search(rf"{booted.name}\b.* vda", rolled_back.text), "each disk is told of"
@@ -421,7 +421,7 @@ def troubled(rolled_back: Chapter, site: Site, fleet: Fleet) -> Chapter:
         ("r2-release", ["apt debian13 Release' does not have a Release file"]),
     ],
 )
-def test_a_host_in_trouble_is_told_of_with_what_is_wrong(troubled: Chapter, host: str, words: list[str]) -> None:
+def test_a_host_in_trouble_is_reported_with_what_is_wrong(troubled: Chapter, host: str, words: list[str]) -> None:
     lines = [line for line in [*troubled.played.said, troubled.played.failures.get(host, "")] if line]
     told = " ".join(line for line in lines if host in line or line == troubled.played.failures.get(host))
     for word in words:

@@ -296,7 +296,7 @@ BLAME: tuple[Fault, ...] = (a_late_disk, a_late_replica, a_cut_between_two, a_lo
 
 @pytest.mark.parametrize("fault", BLAME)
 @pytest.mark.parametrize("time_", range(BLAMED))
-def test_who_is_waited_for_is_named_or_nobody_and_never_an_innocent_one(
+def test_who_is_waited_for_is_named_or_none_and_never_an_innocent_one(
     time_: int, fault: Fault, node: Node, cloud: Cloud, loaded: Guest, disks: Disks, tmp_path: Path, tree: list[str]
 ) -> None:
     guilty, began, logged = next(_turn) % len(OSDS), datetime.now(UTC), logging(cloud, tmp_path)

@@ -127,7 +127,7 @@ def test_orders_for_the_region_are_checked_once_and_without_a_client_or_a_secret
         assert trace.modules & {*NOT_IN_A_PASS} == ({"cryptography"} if checks else set())
 
 
-def test_only_what_is_loosened_lets_a_pass_ask_ceph_too(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
+def test_only_a_raise_lets_a_pass_ask_ceph_too(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
     cinder_said(node, 500)
     assert node.run("enforce", "--guest", guest.uuid).status == 0
     cinder_said(node, 900)

@@ -272,7 +272,7 @@ def an_osd_down(cloud: Cloud, prometheus: Prometheus) -> Iterator[None]:
 
 
 @pytest.mark.hurt
-def test_an_edit_stays_in_its_first_stage_while_its_hosts_or_what_judges_them_are_not_well(
+def test_an_edit_stays_in_its_first_stage_while_its_hosts_or_what_judges_them_are_unhealthy(
     cloud: Cloud,
     guests: Guests,
     make: Callable[..., dict[str, Region]],

@@ -93,7 +93,7 @@ def only_lowers(node: Node, guest: Guest, hypervisor: Libvirt) -> None:
     assert limits_of(hypervisor, guest) == {TIGHTER}
 
 
-def test_on_a_full_disk_limits_are_tightened_and_never_raised(
+def test_on_a_full_disk_limits_are_lowered_and_never_raised(
     small: Path, tmp_path: Path, cloud: Cloud, guest: Guest, hypervisor: Libvirt
 ) -> None:
     node = Node(tmp_path, cloud, rules(LIMIT))
@@ -108,7 +108,7 @@ def test_on_a_full_disk_limits_are_tightened_and_never_raised(
     assert node.run("record", "--verify").status == 0
 
 
-def test_on_a_read_only_disk_limits_are_tightened_and_never_raised(
+def test_on_a_read_only_disk_limits_are_lowered_and_never_raised(
     small: Path, tmp_path: Path, cloud: Cloud, guest: Guest, hypervisor: Libvirt
 ) -> None:
     node = Node(tmp_path, cloud, rules(LIMIT))

@@ -89,7 +89,7 @@ def shared(guest: Guest, iops: int) -> str:
     return f"  - {{name: shared, match: {{guest: {guest.uuid}}}, limits: {limits}}}\n"
 
 
-def test_with_all_osds_down_a_loosening_waits_a_tightening_goes_on_and_both_are_right_afterwards(
+def test_with_all_osds_down_a_raise_is_deferred_a_cut_goes_on_and_both_are_right_afterwards(
     pair: tuple[Node, Guest, list[str]], cloud: Cloud, hypervisor: Libvirt, guests: Guests
 ) -> None:
     """A volume that is attached into a group meanwhile raises none of the group's disks."""
@@ -136,7 +136,7 @@ def of_all(hypervisor: Libvirt, guest: Guest) -> dict[str, Limits]:
     return {target: actual(hypervisor, guest.uuid, target) for target in ("vda", "vdb", "vdc")}
 
 
-def test_without_a_monitor_nobody_knows_and_nothing_is_raised(
+def test_without_a_monitor_health_is_unknown_and_nothing_is_raised(
     pair: tuple[Node, Guest, list[str]], cloud: Cloud, hypervisor: Libvirt
 ) -> None:
     node, guest, scope = pair
@@ -172,7 +172,7 @@ def test_a_monitor_whose_name_has_no_address_is_unknown_health_at_once(
     assert actual(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=400)
 
 
-def test_a_disk_on_a_cluster_that_nobody_told_us_of_is_not_raised(
+def test_a_disk_on_a_cluster_that_no_file_names_is_not_raised(
     pair: tuple[Node, Guest, list[str]], tmp_path: Path, hypervisor: Libvirt
 ) -> None:
     node, guest, scope = pair
@@ -183,7 +183,7 @@ def test_a_disk_on_a_cluster_that_nobody_told_us_of_is_not_raised(
     assert actual(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=500)
 
 
-def test_a_limit_that_is_lifted_while_writes_hang_is_told_truthfully_and_settled_later(
+def test_a_limit_that_is_removed_while_writes_hang_is_reported_truthfully_and_settled_later(
     tmp_path: Path, cloud: Cloud, booted: Guest, hypervisor: Libvirt
 ) -> None:
     """The worst moment: all OSDs stall, and the monitor has not noticed yet. QEMU drains the disk for a removal."""

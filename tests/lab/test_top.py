@@ -44,7 +44,7 @@ def busy(booted: Guest, hypervisor: Libvirt) -> Iterator[Guest]:
         put(hypervisor, booted.uuid, target, Limits())
 
 
-def test_a_disk_at_its_limit_is_shown_at_the_wall_and_an_idle_one_is_not(
+def test_a_disk_at_its_limit_is_shown_at_limit_and_an_idle_one_is_not(
     busy: Guest, cloud: Cloud, hypervisor: Libvirt, tmp_path: Path
 ) -> None:
     _wait_until_at_work(busy, hypervisor)

@@ -105,7 +105,9 @@ def test_qemu_has_actual_what_it_had_before_and_an_undo_is_undone_by_another(
 
 
 @pytest.mark.shared
-def test_a_limit_that_was_taken_over_is_somebody_elses_again(node: Node, guests: Guests, hypervisor: Libvirt) -> None:
+def test_a_limit_that_was_taken_over_is_no_limit_of_plimsoll_again(
+    node: Node, guests: Guests, hypervisor: Libvirt
+) -> None:
     (guest,) = guests(disks=[volume(2**30, iotune={"total_iops_sec": 50})])
     node.write_rules("rules: [{name: all, match: {pool: '*'}, override: true, limits: {total_iops_sec: 300}}]\n")
     moment = datetime.now(UTC).isoformat()
@@ -120,7 +122,7 @@ def test_a_limit_that_was_taken_over_is_somebody_elses_again(node: Node, guests:
 
 
 @pytest.mark.shared
-def test_what_somebody_else_changed_and_who_was_restarted_is_left_alone_and_listed(
+def test_what_another_client_changed_and_who_was_restarted_is_left_alone_and_listed(
     node: Node, guests: Guests, hypervisor: Libvirt
 ) -> None:
     by_hand, behind_back, restarted, plain = made = with_a_volume(guests, 4)
@@ -160,7 +162,7 @@ def test_a_guest_that_is_gone_is_listed_and_no_failure(node: Node, guests: Guest
 
 
 @pytest.mark.shared
-def test_one_that_hangs_is_said_to_be_unknown_and_keeps_nobody_else(
+def test_one_that_hangs_is_reported_as_unknown_and_delays_no_other(
     node: Node, guests: Guests, hypervisor: Libvirt
 ) -> None:
     hangs, well = with_a_volume(guests, 2)
@@ -212,7 +214,7 @@ def test_killed_at_any_moment_the_next_run_completes_it_and_what_is_remembered_i
 
 
 @pytest.mark.hurt
-def test_a_lift_waits_while_the_cluster_is_not_well_unless_a_person_says_otherwise(
+def test_a_removal_is_deferred_while_the_cluster_is_unhealthy_unless_an_operator_says_otherwise(
     node: Node, guests: Guests, hypervisor: Libvirt, cloud: Cloud
 ) -> None:
     (guest,) = guests(disks=[volume(2**30)])

@@ -74,8 +74,7 @@ ELSEWHERE = (
     Elsewhere(
         "after an upgrade, a guest that refuses the write, or hangs, or is gone",
         "the next guest is tried: the refusal tells nothing about the versions",
-        "tests/unit/agent/reconcile/test_apply.py::"
-        "test_a_guest_that_does_not_let_itself_be_written_says_nothing_about_the_versions",
+        "tests/unit/agent/reconcile/test_apply.py::test_a_guest_that_refuses_writes_says_nothing_about_the_versions",
     ),
     Elsewhere(
         "each file of the state directory corrupt",
@@ -96,7 +95,7 @@ ELSEWHERE = (
     Elsewhere(
         "clock a day ahead and back",
         "no limit is raised, no hold ends, no guest is forgotten",
-        "tests/lab/test_races.py::test_a_clock_that_runs_a_day_ahead_and_back_loosens_nothing",
+        "tests/lab/test_races.py::test_a_clock_that_runs_a_day_ahead_and_back_raises_nothing",
     ),
     Elsewhere(
         "machine suspended",
@@ -112,7 +111,7 @@ ELSEWHERE = (
     Elsewhere(
         "Cinder slow, or with answers that make no sense",
         "no limit changes; the last catalogue stays in use",
-        "tests/functional/test_catalogue.py::test_a_control_plane_in_trouble_changes_nothing_and_holds_nobody_up",
+        "tests/functional/test_catalogue.py::test_a_control_plane_in_trouble_changes_nothing_and_delays_no_pass",
     ),
     Elsewhere(
         "no name server",
@@ -122,7 +121,7 @@ ELSEWHERE = (
     Elsewhere(
         "Cinder or Keystone killed, frozen, or denying",
         "no limit changes; the last catalogue stays in use",
-        "tests/lab/test_cinder_down.py::test_a_control_plane_in_trouble_changes_no_limit_and_holds_nobody_up",
+        "tests/lab/test_cinder_down.py::test_a_control_plane_in_trouble_changes_no_limit_and_delays_no_pass",
     ),
     Elsewhere(
         "an operator's day: edits, an accident, daemon and libvirtd killed, damaged files, a full disk",

@@ -87,6 +87,13 @@ def test_all_that_operators_read_is_looked_through(tmp_path: Path, path: str) ->
     assert [str(one) for one in found(tmp_path)] == [f"{path}:1: 'anew' (say: again, new)"]
 
 
+def test_of_tests_their_names_are_read_as_text_and_what_is_in_them_is_not(tmp_path: Path) -> None:
+    (tmp_path / "tests/unit").mkdir(parents=True)
+    source = 'def nobody() -> None: ...\n\n\ndef test_it_is_made_anew() -> None:\n    assert "by now, nobody"\n'
+    (tmp_path / "tests/unit/test_a.py").write_text(source)
+    assert [str(one) for one in found(tmp_path)] == ["tests/unit/test_a.py:4: 'anew' (say: again, new)"]
+
+
 def test_lists_of_what_may_be_only_become_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "EXEMPT", (("a.rst", "nobody", "a user"), ("b.rst", "nobody", "a user")))
     monkeypatch.setattr(words, "NOT_YET_CLEAN", ("c.rst", "d.rst"))

@@ -78,7 +78,7 @@ def test_a_count_that_is_no_number_is_unknown(count: object) -> None:
     assert parse(json.dumps(status).encode()) == ClusterHealth(fsid=FSID, raised=("OSD_DOWN",), words=("x",))
 
 
-def test_checks_that_nobody_knows_yet_are_named() -> None:
+def test_checks_that_are_new_are_named() -> None:
     status = {"fsid": FSID, "health": {"status": "HEALTH_WARN", "checks": {"NEW_IN_2030": "whatever"}}}
     assert parse(json.dumps(status).encode()) == ClusterHealth(fsid=FSID, raised=("NEW_IN_2030",))
 

@@ -89,7 +89,7 @@ def test_a_call_that_hangs_leaves_the_other_slots_to_others(guest: Guest) -> Non
     assert deadlines.hung == 1
 
 
-def test_where_all_hang_nothing_more_is_asked_and_nobody_waits(guest: Guest) -> None:
+def test_where_all_hang_nothing_more_is_asked_and_no_caller_waits(guest: Guest) -> None:
     deadlines = Deadlines(SOON, 2)
     stuck(deadlines, guest)
     stuck(deadlines, guest)

@@ -51,7 +51,7 @@ def test_a_refresher_of_another_user_gets_no_secret_out_of_the_environment(start
     assert passed.items() <= environment.items()
 
 
-def test_a_refresher_does_not_run_where_somebody_happens_to_be(started: dict[str, Any]) -> None:
+def test_a_refresher_does_not_run_in_the_callers_directory(started: dict[str, Any]) -> None:
     """What is in the current directory may be another user's; a relative address is still that of this one."""
     assert started["directory"] == "/"
     assert started["environment"]["OS_CLIENT_CONFIG_FILE"] == os.path.join(os.getcwd(), "clouds.yaml")  # noqa: PTH109, PTH118

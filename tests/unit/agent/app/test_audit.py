@@ -143,7 +143,7 @@ def test_nothing_is_told_that_is_not_in_the_record(record: Record, journald: Rec
     assert journald.entries() == []
 
 
-def test_a_limit_that_is_tightened_without_a_record_is_in_the_journal_before_the_call(
+def test_a_limit_that_is_lowered_without_a_record_is_in_the_journal_before_the_call(
     tmp_path: Path, journald: Received
 ) -> None:
     lowered = replace(CHANGE, direction=Direction.LOWER, after=Limits(total_iops_sec=5))

@@ -102,7 +102,7 @@ def test_a_pass_asks_no_refresher_of_its_own_accord(shell: Shell, monkeypatch: p
     assert (shell.fetched / NAME).read_bytes() == before
 
 
-def test_nobody_who_is_not_to_be_asked_can_be_refreshed(shell: Shell) -> None:
+def test_a_service_that_is_not_to_be_asked_cannot_be_refreshed(shell: Shell) -> None:
     shell.source = "none"
     assert shell.enforce("--refresh") == 64
     assert shell.hypervisor.writes == []

@@ -29,7 +29,7 @@ def counts(known: Catalogue | Unknown | None) -> Code | bool:
     return known.reason.code if isinstance(known, Unknown) else known is not None
 
 
-def test_while_nobody_is_to_be_asked_no_file_counts(tmp_path: Path) -> None:
+def test_while_no_service_is_to_be_asked_no_file_counts(tmp_path: Path) -> None:
     save(tmp_path, KNOWN)
     assert catalogue_actual(settings(tmp_path, source="none"), NOON) == (None, None)
 
@@ -40,7 +40,7 @@ def test_what_was_fetched_counts_whoever_it_is_from(tmp_path: Path, source: str)
     assert catalogue_actual(settings(tmp_path, source=source), NOON + HOUR) == (KNOWN, None)
 
 
-def test_before_the_first_refresh_nobody_knows(tmp_path: Path) -> None:
+def test_before_the_first_refresh_all_is_unknown(tmp_path: Path) -> None:
     """And not "nobody is asked": every default would be put on volumes of which Cinder says something else."""
     known, doubt = catalogue_actual(settings(tmp_path), NOON)
     assert counts(known) is Code.NO_CATALOGUE
@@ -51,7 +51,7 @@ def test_before_the_first_refresh_nobody_knows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"kind": "plimsoll-catalogue", "version": 99}'])
-def test_a_file_that_cannot_be_read_is_said_with_its_name_and_nobody_knows(tmp_path: Path, content: str) -> None:
+def test_a_file_that_cannot_be_read_is_named_and_all_is_unknown(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
     known, doubt = catalogue_actual(settings(tmp_path), NOON)
     assert counts(known) is Code.CATALOGUE_UNREADABLE
@@ -124,7 +124,7 @@ def test_of_two_files_about_a_cluster_the_newest_counts(fetched: Callable[..., F
     assert fetched(new).fault == ""
 
 
-def test_a_process_that_lives_on_refuses_an_older_edition_and_one_that_expired(
+def test_a_process_that_lives_on_refuses_an_older_file_and_one_that_expired(
     fetched: Callable[..., Factors],
 ) -> None:
     assert fetched(a_factor_file(generation=9)).clusters
@@ -133,7 +133,7 @@ def test_a_process_that_lives_on_refuses_an_older_edition_and_one_that_expired(
     assert (late.clusters, "expired at 2026" in late.fault) == ({}, True)
 
 
-def test_an_edition_of_another_key_does_not_count_and_the_fault_says_so(fetched: Callable[..., Factors]) -> None:
+def test_a_file_of_another_key_does_not_count_and_the_fault_says_so(fetched: Callable[..., Factors]) -> None:
     factors = fetched(a_factor_file(), signer=2)
     assert (factors.clusters, "the signature is not that of" in factors.fault) == ({}, True)
 

@@ -50,7 +50,7 @@ class Node:
         return sorted(str(path) for path in self.settings.state_dir.rglob("*"))
 
 
-def test_it_decides_as_a_plan_does_and_asks_nobody_and_writes_nothing(tmp_path: Path) -> None:
+def test_it_decides_as_a_plan_does_and_asks_no_service_and_writes_nothing(tmp_path: Path) -> None:
     node = Node(tmp_path)
     planned = node.plan.planned(node.sampler.sample())
     assert (node.hypervisor.calls, node.written(), planned.complaint) == ([], [], "")

@@ -174,7 +174,7 @@ def test_metrics_that_cannot_be_written_are_an_error_and_the_limits_are_put_actu
     assert last(shell).grade is Grade.GOOD, "a pass is not worse for it"
 
 
-def test_a_damaged_file_is_begun_anew(shell: Shell) -> None:
+def test_a_damaged_file_is_begun_again(shell: Shell) -> None:
     shell.enforce()
     shell.state.last_pass.write_text("{")
     shell.enforce()
@@ -191,7 +191,7 @@ def test_counters_that_cannot_be_kept_are_not_told(shell: Shell, monkeypatch: py
 
 
 @pytest.mark.parametrize("broken", [ValueError("a bug"), LookupError("a bug"), MemoryError()])
-def test_what_nobody_foresaw_in_the_telling_leaves_the_pass_as_it_was(
+def test_an_unforeseen_error_while_publishing_leaves_the_pass_unchanged(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, broken: Exception
 ) -> None:
     shell.enforce()

@@ -41,7 +41,7 @@ def test_what_is_attached_during_a_refresh_is_fetched_by_another_one(status: int
 
 
 @pytest.mark.parametrize("status", [1, 75])
-def test_after_a_failure_nobody_is_asked_again_at_once(status: int) -> None:
+def test_after_a_failure_no_service_is_asked_again_at_once(status: int) -> None:
     assert following("a", "b", status=status) == (status, ["refresh"])
 
 

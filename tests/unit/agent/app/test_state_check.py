@@ -193,7 +193,9 @@ def test_a_newer_file_that_would_stop_a_downgraded_plimsoll_is_bad(used: Path, n
     ("name", "version"),
     [*((name, 99) for name in PASSING), *((name, 0) for name in PASSING if name not in DATABASES)],
 )
-def test_a_file_that_is_begun_anew_keeps_no_version_from_being_installed(used: Path, name: str, version: int) -> None:
+def test_a_file_that_is_begun_again_keeps_no_version_from_being_installed(
+    used: Path, name: str, version: int
+) -> None:
     set_version(path_of(used, name), version)
     file = found(used)[name]
     assert (file.condition, file.version, file.bad) == (FileCondition.REPLACED, version, False)
@@ -312,7 +314,7 @@ def test_rules_that_only_the_other_plimsoll_understands_are_of_no_matter(used: P
 
 
 @pytest.mark.parametrize("name", [*WITH_VERSION, "catalogue.json"])
-def test_what_cannot_be_read_at_all_is_unreadable_and_waited_for_by_nobody(used: Path, name: str) -> None:
+def test_what_cannot_be_read_at_all_is_unreadable_and_no_command_waits_for_it(used: Path, name: str) -> None:
     path = path_of(used, name)
     path.unlink()
     os.mkfifo(path)  # root may read everything: what is no file stands for a file without the right to read it
@@ -353,7 +355,7 @@ def test_looking_changes_nothing_not_even_what_a_killed_writer_left(used: Path, 
     assert everything_in(used) == before
 
 
-def test_a_pass_that_mends_what_a_killed_one_left_meanwhile_hides_no_file(
+def test_a_pass_that_mends_what_a_killed_one_left_since_hides_no_file(
     used: Path, killed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def after_a_pass(*paths: str, copy: Callable[..., object] = shutil.copyfile) -> object:

@@ -102,7 +102,7 @@ def test_the_same_volume_in_two_guests_has_two_marks(watch: Watch) -> None:
 # --- somebody else's hand
 
 
-def test_somebody_elses_hand_on_the_limit_changes_the_mark_once(watch: Watch) -> None:
+def test_an_external_change_of_the_limit_changes_the_mark_once(watch: Watch) -> None:
     first = watch.look(DISK)
     second = watch.look(finds(THEIRS))
     assert second.mark != first.mark
@@ -151,7 +151,7 @@ def test_another_change_by_another_hand_is_news(watch: Watch) -> None:
     assert watch.met.volumes[DISK.key].external_changes == 4
 
 
-def test_what_plimsoll_put_there_is_nobody_elses_hand(watch: Watch) -> None:
+def test_what_plimsoll_set_is_no_external_change(watch: Watch) -> None:
     first = watch.look(DISK)
     watch.applied[DISK.key] = OTHERS
     assert watch.look(finds(OTHERS)) == first
@@ -169,7 +169,7 @@ def test_where_plimsoll_put_nothing_a_hand_on_what_the_attachment_came_with_is_a
     assert watch.look(finds(Limits())).external_changes == 2
 
 
-def test_what_it_came_with_is_learned_later_where_nobody_could_say_at_first() -> None:
+def test_what_it_came_with_is_learned_later_where_it_was_unknown_at_first() -> None:
     """A guest that hung when it was met first has not been meddled with because it answers now."""
     watch = Watch(applied=None)
     first = watch.look(finds(Unknown(because(Code.TIMED_OUT, detail="?"))))
@@ -181,7 +181,7 @@ def test_what_it_came_with_is_learned_later_where_nobody_could_say_at_first() ->
 
 
 @pytest.mark.parametrize("applied", [OURS, Limits()], ids=["limited", "removed"])
-def test_what_it_came_with_is_somebody_elses_once_plimsoll_put_something(applied: Limits) -> None:
+def test_attach_time_limits_are_external_once_plimsoll_set_something(applied: Limits) -> None:
     watch = Watch(applied=None)
     first = watch.look(finds(THEIRS))
     watch.applied[DISK.key] = applied
@@ -190,9 +190,7 @@ def test_what_it_came_with_is_somebody_elses_once_plimsoll_put_something(applied
 
 
 @pytest.mark.parametrize("actual", [None, Unknown(because(Code.TIMED_OUT, detail="?"))])
-def test_a_guest_that_does_not_say_what_it_has_was_changed_by_nobody(
-    watch: Watch, actual: Limits | Unknown | None
-) -> None:
+def test_an_unreachable_guest_has_no_external_change(watch: Watch, actual: Limits | Unknown | None) -> None:
     first = watch.look(DISK)
     assert watch.look(finds(actual)) == first
 
@@ -215,7 +213,7 @@ def test_a_guest_that_was_not_looked_at_keeps_its_marks(watch: Watch) -> None:
     assert watch.met.guests[GUEST] == before.guests[GUEST]
 
 
-def test_a_disk_that_vanished_is_told_to_nobody_any_more(watch: Watch) -> None:
+def test_a_disk_that_vanished_is_not_listed_any_more(watch: Watch) -> None:
     """Else the refresher would ask for volumes that left the node, and for ever."""
     watch.look(DISK, OWN)
     watch.met = sight([OWN], watch.met, watch.applied, watch.now, boot="b1")
@@ -228,7 +226,7 @@ def test_disks_of_the_guests_own_are_not_asked_of_cinder() -> None:
     assert not sight([OWN], Attachments(), {}, NOON, boot="b1").volumes
 
 
-def test_nova_is_asked_only_for_guests_of_its_own_whose_flavor_nobody_told() -> None:
+def test_nova_is_asked_only_for_guests_of_its_own_whose_flavor_is_unknown() -> None:
     guests = [
         a_guest(uuid="a"),
         a_guest(uuid="b", extra_specs={}),

@@ -234,7 +234,7 @@ def test_another_kind_of_file_is_corrupt_even_if_newer(directory: Path, whole: M
         load(directory)
 
 
-def test_a_file_that_somebody_made_huge_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_was_made_huge_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path, WHOLE)
     size = (tmp_path / NAME).stat().st_size
     monkeypatch.setattr(catalogue, "MOST_BYTES", size)

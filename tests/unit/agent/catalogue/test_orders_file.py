@@ -53,7 +53,7 @@ def test_they_stand_beside_the_regions_file(beside: RegionState) -> None:
 
 
 @pytest.mark.parametrize("orders", [ORDERS, Orders()])
-def test_orders_are_read_as_they_were_saved(beside: RegionState, orders: Orders) -> None:
+def test_orders_are_read_as_saved(beside: RegionState, orders: Orders) -> None:
     beside.save_orders(orders)
     assert beside.orders() == orders
 

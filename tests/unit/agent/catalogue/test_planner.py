@@ -145,7 +145,7 @@ def test_a_guest_that_nova_did_not_know_is_asked_for_again_since_it_may_migrate(
     assert not due(known(servers={"g": missing}), met(guests={"g": "m"}, since=ago(hours=5))).servers
 
 
-def test_without_sightings_the_lists_alone_are_due() -> None:
+def test_without_attachments_the_lists_alone_are_due() -> None:
     assert due(None, None) == Agenda(lists=True)
     assert due(known(), None).empty
 

@@ -88,7 +88,7 @@ def test_each_spec_gives_what_the_golden_file_has() -> None:
     golden.transcript("qos_spec_limits.txt", answer)
 
 
-def test_the_arithmetic_is_told_for_each_limit_that_hangs_on_the_size() -> None:
+def test_the_arithmetic_is_told_for_each_limit_that_depends_on_the_size() -> None:
     keys = PER_GB | {"total_iops_sec_max": "20000", "size_iops_sec": "4096"}
     assert set(evaluated(keys, 1000).arithmetic) == {
         PerGb(parameter="total_iops_sec", per_gb=30, gib=1000, minimum=100, maximum=20000, result=20000),
@@ -135,7 +135,7 @@ _strangers = st.text(max_size=20).filter(lambda key: not key.startswith((*SIX, "
 
 @given(_keys, st.integers(1, 1000), _strangers | st.just("group_name"), st.none() | st.text(max_size=5))
 @examples
-def test_a_key_that_nobody_knows_never_changes_a_limit(
+def test_an_unknown_key_never_changes_a_limit(
     keys: dict[str, str], gib: int, stranger: str, value: str | None
 ) -> None:
     assert evaluate(a_spec(keys | {stranger: value}), gib) == evaluate(a_spec(keys), gib)
@@ -204,6 +204,6 @@ def test_only_front_end_and_both_are_for_nova() -> None:
     assert [one for one in consumers if a_spec(GOLD, one).for_nova] == ["front-end", "both"]
 
 
-def test_only_a_key_per_gb_makes_a_spec_hang_on_the_size() -> None:
+def test_only_a_key_per_gb_makes_a_spec_depend_on_the_size() -> None:
     assert a_spec(PER_GB).per_gib
     assert not a_spec(GOLD | {"total_iops_sec_per_gb_min": "500", "iops_per_gb": "3"}).per_gib

@@ -76,7 +76,7 @@ def test_where_cinder_does_not_filter_the_oldest_alone_is_asked_for() -> None:
     assert len(api.asked) == 2
 
 
-def test_somebody_who_asks_for_all_gets_all_within_the_calls_of_a_run() -> None:
+def test_a_caller_who_asks_for_all_gets_all_within_the_calls_of_a_run() -> None:
     """A retype of volumes is otherwise met a day later; a Cinder that does not filter is no reason for a storm."""
     many = tuple(f"00000000-0000-4000-8000-{number:012}" for number in range(120))
     api = FakeApi(*many)
@@ -100,7 +100,7 @@ def api_with(specs: list[list[Any]], types: list[Any]) -> FakeApi:
     return api
 
 
-def test_a_list_without_the_spec_that_a_type_names_does_not_lift_its_limits() -> None:
+def test_a_list_without_the_spec_that_a_type_names_does_not_remove_its_limits() -> None:
     with pytest.raises(Rejected, match="does not list the QoS spec of volume type gold, s1"):
         lists(api_with([[]], [GOLD]))
 

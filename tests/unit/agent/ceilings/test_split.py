@@ -40,7 +40,7 @@ def test_what_others_have_is_not_split() -> None:
     assert split(3000, [Need(5000, ALL), Need(5000, ALL)], others_have=1000, others=1) == [1000, 1000]
 
 
-def test_nobody_has_less_than_a_floor_whatever_others_have() -> None:
+def test_no_disk_has_less_than_a_floor_whatever_others_have() -> None:
     assert split(3000, [Need(5000, ALL), Need(5000, 0.0)], others_have=9000, others=1) == [100, 100]
     assert split(2, [Need(5000, ALL)] * 5) == [1] * 5
 

@@ -129,7 +129,7 @@ def test_looking_at_a_disk_by_its_servers_name_asks_nothing(shell: Shell) -> Non
 # --- the status of hold add
 
 
-def test_a_hold_actual_is_0_and_the_pass_says_what_became_of_the_other_disks(shell: Shell) -> None:
+def test_a_hold_actual_is_0_and_the_pass_reports_the_other_disks(shell: Shell) -> None:
     assert shell.add() == 0
     assert shell.guest.disks["vda"].actual == HELD
     held, *passed = shell.out.splitlines()
@@ -280,7 +280,7 @@ def test_a_hold_for_less_than_no_time_is_refused_for_what_is_wrong(
         ("enforce", True, "the node is paused: nothing will be written until plimsoll resume"),
     ],
 )
-def test_the_end_of_a_hold_says_what_becomes_of_its_limits(
+def test_the_end_of_a_hold_says_what_its_limits_will_be(
     shell: Shell, mode: str, paused: bool, next_line: str
 ) -> None:
     shell.add()
@@ -359,7 +359,7 @@ def damage(shell: Shell) -> None:
     shell.state.memory.write_text("no memory")
 
 
-def test_holds_that_nobody_knows_are_not_said_to_be_none(shell: Shell) -> None:
+def test_unknown_holds_are_not_reported_as_none(shell: Shell) -> None:
     assert shell.run(HoldList) == 0
     assert shell.out == "No holds on this node; to add one: plimsoll disk hold add\n"
     damage(shell)

@@ -191,7 +191,7 @@ def test_what_comes_is_told_once(record: Record) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 10])
-def test_a_result_is_told_of_changes_of_before_whether_they_were_listed_or_not(record: Record, number: int) -> None:
+def test_a_result_is_shown_of_changes_of_before_whether_they_were_listed_or_not(record: Record, number: int) -> None:
     record.intend([a_change()], NOON, "root")
     follower = following(record, number=number)
     record.conclude([Conclusion(1, Ending.TIMED_OUT), Conclusion(2, Ending.DONE)], LATER)

@@ -99,7 +99,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(tmp_path)
 
 
-def test_with_yes_all_is_put_back_at_once(shell: Shell) -> None:
+def test_with_yes_all_is_reverted_at_once(shell: Shell) -> None:
     assert shell.undo("--yes") == 0
     assert shell.actual == [OLD] * 4
     assert "Undone: 4 lowered, in " in shell.out
@@ -143,7 +143,7 @@ def test_a_daemon_that_reverts_nothing_is_no_reason_to_refuse(shell: Shell, valu
     assert shell.actual == [OLD] * 4
 
 
-def test_off_a_terminal_nobody_is_asked_and_nothing_done(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
+def test_off_a_terminal_no_question_is_asked_and_nothing_done(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:
     assert shell.undo() == 64
     assert shell.actual == [NEW] * 4
     assert "--yes" in caplog.text
@@ -214,7 +214,7 @@ def test_for_a_time_more_than_a_day_ago_a_few_disks_need_their_number_too(
     assert shell.actual == [Limits()] * 4
 
 
-def test_a_disk_that_changes_while_the_person_thinks_is_not_put_back_by_their_yes(shell: Shell) -> None:
+def test_a_disk_that_changes_while_the_person_thinks_is_not_reverted_by_their_yes(shell: Shell) -> None:
     def meanwhile() -> None:
         shell.node.rules = rules(Limits(total_iops_sec=1000))
         shell.node.run(yes=True)
@@ -238,7 +238,7 @@ def test_while_a_person_thinks_passes_go_on(shell: Shell) -> None:
     assert held
 
 
-def test_nobody_is_asked_about_nothing(shell: Shell) -> None:
+def test_no_question_is_asked_about_nothing(shell: Shell) -> None:
     shell.undo("--yes")
     assert shell.undo(answer="n\n") == 0
     assert "?" not in shell.out
@@ -373,11 +373,11 @@ def test_where_the_start_of_the_node_is_unknown_no_change_counts_as_made_since(
     assert shell.actual == [NEW] * 4
 
 
-def test_json_has_nobody_to_ask(shell: Shell) -> None:
+def test_json_asks_no_question(shell: Shell) -> None:
     assert shell.undo("-f", "json", answer="y\n") == 64
 
 
-def test_json_counts_what_became_of_the_disks(shell: Shell) -> None:
+def test_json_counts_the_results_of_the_disks(shell: Shell) -> None:
     set_by_hand(shell.node.disk(1), OTHERS)
     assert shell.undo("--yes", "-f", "json") == 3
     data = json.loads(shell.out)

@@ -17,7 +17,7 @@ LOW = a_factor(0.4, "hdd")
 SECOND = timedelta(seconds=1)
 
 
-def test_all_of_an_edition_comes_back() -> None:
+def test_all_of_a_file_comes_back() -> None:
     start = Start(x=1.0, level=-4.5, rate=None)
     state = ClassState(x=0.5, gain=0.1, direction=-1, start=start, level=-4.0, after=-4.2, afters=2)
     unknown = a_factor(1, latency=None, target=None, why=Gap.NO_REQUESTS)
@@ -57,13 +57,13 @@ def test_a_pool_takes_the_lowest_factor_of_its_classes_and_none_while_one_is_unk
         (7, -91 * SECOND, "from the future"),
     ],
 )
-def test_an_older_expired_or_future_edition_does_not_count(newest: int, late: timedelta, words: str) -> None:
+def test_an_older_expired_or_future_file_does_not_count(newest: int, late: timedelta, words: str) -> None:
     check_fit(a_factor_file(), 7, NOON + 90 * SECOND, "f")
     with pytest.raises(Unusable, match=words):
         check_fit(a_factor_file(), newest, NOON + late, "f")
 
 
-def test_an_edition_that_would_last_longer_than_the_design_allows_does_not_count() -> None:
+def test_a_file_that_would_last_longer_than_the_design_allows_does_not_count() -> None:
     with pytest.raises(Unusable, match="from the future"):
         check_fit(a_factor_file(valid_until=NOON + 91 * SECOND), 0, NOON, "f")
 

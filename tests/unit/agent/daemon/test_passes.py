@@ -143,7 +143,7 @@ def test_a_guest_started_while_rules_wait_for_a_judgement_has_its_limits_from_be
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=250)
 
 
-def test_passes_go_by_the_rules_that_the_daemon_believes_whatever_the_file_has_by_now(passes: Passes) -> None:
+def test_passes_use_the_rules_that_the_daemon_read_whatever_the_file_has_now(passes: Passes) -> None:
     passes.rules_at_rest("default: {limits: {total_iops_sec: 240}}")
     assert passes.over() is PassResult.CHANGED
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=240)

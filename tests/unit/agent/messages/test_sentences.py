@@ -591,5 +591,5 @@ def test_a_clock_that_was_set_back_makes_no_time_to_come_of_it() -> None:
 
 
 @pytest.mark.parametrize("until", ["no time", "", None, "9999-12-31T23:59:59-12:00"])
-def test_a_time_that_somebody_wrote_into_a_file_costs_no_traceback(until: object) -> None:
+def test_a_time_that_was_edited_in_a_file_costs_no_traceback(until: object) -> None:
     assert "ann" in sentences.words(because(Code.HOLD, why="?", by="ann", until=until))

@@ -148,7 +148,7 @@ def test_what_qemu_tells_back_equals_what_was_set_but_for_the_group(limits: Limi
 
 @given(possible_limits(), st.sampled_from([0, 1]))
 @examples
-def test_what_libvirt_tells_back_equals_what_was_set(limits: Limits, plain: int) -> None:
+def test_what_libvirt_returns_equals_what_was_set(limits: Limits, plain: int) -> None:
     # libvirt versions differ in whether the length of a plain burst, or of none, is 0 or 1.
     told = limits.full_set()
     told |= {name: plain for name, value in told.items() if name.endswith("_length") and value in (0, 1)}
@@ -201,7 +201,7 @@ def test_each_parameter_knows_what_it_measures() -> None:
 # --- groups
 
 
-def test_a_group_that_nobody_named_is_no_group() -> None:
+def test_a_group_without_a_name_is_no_group() -> None:
     for name in (None, "", "/machine/peripheral/virtio-disk0/virtio-backend", "drive-virtio-disk0"):
         assert shared_group(name) is None
     assert shared_group("vm-total", alias="scsi0-0-0-0") == "vm-total"
@@ -210,7 +210,7 @@ def test_a_group_that_nobody_named_is_no_group() -> None:
     assert shared_group("scsi0-0-0-0", alias="scsi0-0-0-1") == "scsi0-0-0-0"
 
 
-def test_a_disk_taken_out_of_a_group_shares_with_nobody() -> None:
+def test_a_disk_taken_out_of_a_group_shares_with_none() -> None:
     alone = group_alone("1ebc1454-0d31-4367-8c90-06e18daa66f9", "vda")
     assert shared_group(alone) is None
     assert alone != group_alone("1ebc1454-0d31-4367-8c90-06e18daa66f9", "vdb")

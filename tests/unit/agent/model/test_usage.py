@@ -137,7 +137,7 @@ def test_two_readings_of_one_moment_say_nothing() -> None:
     assert after(Limits(total_iops_sec=100), reading(0, reads=5)).rates is None
 
 
-def test_a_guest_that_was_busy_is_unknown_and_what_it_did_meanwhile_is_not_now() -> None:
+def test_a_guest_that_was_busy_is_unknown_and_what_it_did_since_is_not_now() -> None:
     disk = a_disk(actual=Limits(total_iops_sec=100))
     missed = follow(busy(disk, 100, 100), [disk], {})
     assert missed[0].reason is not None
@@ -194,7 +194,7 @@ def test_a_group_does_not_reach_beyond_its_guest() -> None:
 # --- time at their limit
 
 
-def test_the_time_at_the_wall_is_a_share_of_the_seconds_that_are_known() -> None:
+def test_the_time_at_limit_is_a_share_of_the_seconds_that_are_known() -> None:
     at_limit = busy(a_disk(actual=Limits(total_iops_sec=100)), 100, 10, 96, 94)[0].at_limit
     assert at_limit is not None
     assert (at_limit.share, at_limit.seconds) == (0.5, 40)
@@ -214,7 +214,7 @@ def test_the_wall_of_more_than_a_minute_ago_is_forgotten_to_the_second() -> None
     assert (at_limit.share, at_limit.seconds) == (pytest.approx(1 / 6), 60)
 
 
-def test_a_disk_that_was_unknown_for_a_minute_has_no_time_at_the_wall() -> None:
+def test_a_disk_that_was_unknown_for_a_minute_has_no_time_at_limit() -> None:
     disk = a_disk(actual=Limits(total_iops_sec=100))
     missed = unreachable(busy(disk, 100, 0), [disk], SILENCE)
     again = follow(missed, [disk], {"vdb": reading(100)})

@@ -119,7 +119,7 @@ def test_a_failed_pass_keeps_limits_and_counters_and_has_no_averages() -> None:
     assert not told & {"plimsoll_pass_interval_seconds", "plimsoll_pass_duration_seconds", "plimsoll_disks_at_limit"}
 
 
-def test_of_a_disk_whose_limits_nobody_knows_it_is_not_said_that_it_has_none() -> None:
+def test_a_disk_with_unknown_limits_is_not_reported_as_one_without() -> None:
     last = a_last_pass(a_last_disk(actual=None, desired=None, kind=Kind.UNKNOWN))
     for name in ("disk_unlimited", *(f"disk_limit_{which}_operations_per_second" for which in ("actual", "desired"))):
         assert named(last, name) == {}
@@ -175,7 +175,7 @@ def test_drift_of_a_type_is_counted_from_its_first_disk_on_or_increase_would_mis
     assert named(a_last_pass(a_last_disk(volume_type="new")), "external_changes_reverted_total") == {("new",): 0}
 
 
-def test_a_disk_is_at_the_wall_from_95_percent_of_any_limit_on() -> None:
+def test_a_disk_is_at_limit_from_95_percent_of_any_limit_on() -> None:
     almost, held = {"total_iops_sec": 0.94}, {"total_iops_sec": 0.2, "total_bytes_sec": 0.95}
     last = a_last_pass(used(shares=almost), used(named=a_name(2), shares=held))
     assert named(last, "disks_at_limit") == {("gold",): 1}

@@ -103,7 +103,7 @@ def test_what_a_guest_does_not_tell_is_unknown_and_no_lack_of_limits(watched: Wa
     assert (disk.kind, disk.actual, disk.unlimited, disk.astray) == (Kind.UNKNOWN, None, None, False)
 
 
-def test_after_a_write_without_an_answer_nobody_knows_what_is_actual(watched: Watched) -> None:
+def test_after_a_write_without_an_answer_the_actual_limits_are_unknown(watched: Watched) -> None:
     first = watched.node.hypervisor.by_uuid[UUIDS[1]]
     watched.node.hypervisor.before["set_limits"] = lambda: setattr(first, "trouble", hangs())
     watched.passes()
@@ -194,7 +194,7 @@ def test_what_a_limit_allows_is_told_by_the_second(watched: Watched) -> None:
     assert watched.disk().allowed["total_iops_sec"] == pytest.approx((250 * 300 + 25) / 300)
 
 
-def test_what_was_done_is_held_against_what_was_actual_meanwhile_not_against_the_new_limit(
+def test_what_was_done_is_held_against_what_was_actual_during_it_not_against_the_new_limit(
     watched: Watched,
 ) -> None:
     watched.passes()
@@ -205,7 +205,7 @@ def test_what_was_done_is_held_against_what_was_actual_meanwhile_not_against_the
     assert (disk.actual, disk.shares["total_iops_sec"], disk.at_limit) == (TIGHTER, 1.0, True)
 
 
-def test_an_attachment_made_anew_starts_from_nothing_though_the_volume_is_the_same(watched: Watched) -> None:
+def test_an_attachment_made_again_starts_from_nothing_though_the_volume_is_the_same(watched: Watched) -> None:
     watched.passes()
     again = replace(a_volume(2, DEFAULT), done=(10**6, 10**9, 0, 0))
     watched.node.hypervisor.attach(watched.node.hypervisor.by_uuid[UUIDS[2]], "vda", again)
@@ -215,7 +215,7 @@ def test_an_attachment_made_anew_starts_from_nothing_though_the_volume_is_the_sa
     assert (disk.rates, disk.shares, disk.allowed) == (None, {}, {})
 
 
-def test_after_the_node_was_started_anew_uptimes_of_before_are_no_readings(watched: Watched) -> None:
+def test_after_the_node_was_started_again_uptimes_of_before_are_no_readings(watched: Watched) -> None:
     watched.passes()
     watched.boot, watched.uptime = "b2", 2000.0
     watched.does(10**6)
@@ -261,7 +261,7 @@ def test_a_source_that_answers_again_is_up_again(watched: Watched) -> None:
     assert watched.passes().sources == dict.fromkeys(("libvirt", "rules", "record", "writes", "disks"), True)
 
 
-def test_when_the_first_pass_of_all_fails_nobody_has_looked(watched: Watched) -> None:
+def test_when_the_first_pass_of_all_fails_nothing_was_observed(watched: Watched) -> None:
     last = watched.fails()
     assert (last.looked, last.last_good, last.disks, last.grade) == (None, None, (), Grade.FAILED)
     assert last.totals.passes == {Grade.FAILED: 1}
@@ -279,7 +279,7 @@ def test_passes_and_outcomes_add_up(watched: Watched) -> None:
     assert totals.outcomes == {Kind.CHANGED: 2, Kind.IN_SYNC: 4}
 
 
-def test_what_somebody_else_changed_and_plimsoll_put_back_is_counted_by_disk_and_by_type(watched: Watched) -> None:
+def test_what_another_client_changed_and_plimsoll_reverted_is_counted_by_disk_and_by_type(watched: Watched) -> None:
     watched.passes(typed="gold")
     for _ in range(2):
         set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
@@ -295,13 +295,13 @@ def test_a_first_limit_and_a_new_wish_are_no_drift(watched: Watched) -> None:
     assert watched.passes().totals.corrected == {}
 
 
-def test_drift_that_was_only_seen_is_not_put_back(watched: Watched) -> None:
+def test_drift_that_was_only_seen_is_not_reverted(watched: Watched) -> None:
     watched.passes()
     set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
     assert watched.passes(Mode.OBSERVE).totals.corrected == {}
 
 
-def test_what_was_put_back_on_a_disk_that_left_stays_in_the_sum_of_its_type(watched: Watched) -> None:
+def test_what_was_reverted_on_a_disk_that_left_stays_in_the_sum_of_its_type(watched: Watched) -> None:
     watched.passes(typed="gold")
     set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))
     watched.passes(typed="gold")
@@ -310,7 +310,7 @@ def test_what_was_put_back_on_a_disk_that_left_stays_in_the_sum_of_its_type(watc
     assert ([disk.named.guest_uuid for disk in last.disks], last.totals.corrected) == ([UUIDS[2]], {"gold": 1})
 
 
-def test_what_was_put_back_is_not_forgotten_of_a_guest_that_two_passes_cannot_look_at(watched: Watched) -> None:
+def test_what_was_reverted_is_not_forgotten_of_a_guest_that_two_passes_cannot_look_at(watched: Watched) -> None:
     """A counter that comes back with 0 has fallen."""
     watched.passes()
     set_by_hand(watched.node.disk(1), Limits(total_iops_sec=9))

@@ -147,13 +147,13 @@ def test_each_outcome_names_the_volumes_type(cloud: Cloud, node: Node) -> None:
     assert [outcome.disk.volume_type for outcome in node.run().outcomes] == ["gold", None, "gold"]
 
 
-def test_nobody_is_told_what_is_attached_while_nobody_is_to_be_asked(tmp_path: Path) -> None:
+def test_attachments_are_not_published_while_no_service_is_to_be_asked(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1))
     node.run()
     assert not node.state.attachments.exists()
 
 
-def test_a_plan_tells_nobody_and_an_observing_node_does(tmp_path: Path) -> None:
+def test_a_plan_publishes_nothing_and_an_observing_node_does(tmp_path: Path) -> None:
     """What is observed is to be what enforcing would do: then Cinder has to be asked."""
     cloud = a_cloud(tmp_path, guest(1, a_volume(1)))
     cloud.node.run(Mode.PLAN)
@@ -211,7 +211,7 @@ def test_a_volume_of_another_type_gets_that_types_limits_and_no_other_volume_doe
     assert actual(node) == [POOR, RICH]
 
 
-def test_a_spec_that_says_unlimited_lifts_the_limit_once_that_is_approved(cloud: Cloud, node: Node) -> None:
+def test_a_spec_that_says_unlimited_removes_the_limit_once_that_is_approved(cloud: Cloud, node: Node) -> None:
     cloud.edit(replace(GOLD, keys={"total_iops_sec": "0"}))
     stop = node.run().braked
     assert stop is not None
@@ -232,7 +232,7 @@ def sized(tmp_path: Path) -> Cloud:
     return settled(cloud)
 
 
-def test_an_extended_volume_is_right_in_the_next_pass_and_nobody_had_to_be_asked(sized: Cloud) -> None:
+def test_an_extended_volume_is_right_in_the_next_pass_and_no_service_had_to_be_asked(sized: Cloud) -> None:
     node, disk = sized.node, sized.node.disk(1, "vdb")
     assert disk.actual == Limits(total_iops_sec=300)
     disk.size = 100 * GIB
@@ -298,7 +298,7 @@ def test_a_volume_that_is_made_unlimited_while_no_catalogue_counts_is_known_to_m
     assert node.run().outcomes[0].missed is None, "another attachment may have another type"
 
 
-def test_an_outage_that_ends_finds_the_marks_as_they_were(cloud: Cloud, node: Node) -> None:
+def test_an_outage_that_ends_finds_the_marks_unchanged(cloud: Cloud, node: Node) -> None:
     """Else every volume of the region would be asked for again at once, just when the API is back."""
     known, before = node.catalogue, node.state.load_attachments()
     node.catalogue = LOST
@@ -638,7 +638,7 @@ def test_the_first_limits_of_volumes_that_were_just_met_are_no_change_of_what_is
 
 
 @pytest.mark.parametrize("lost", ["the catalogue", "the volume"])
-def test_a_hold_that_ends_while_nobody_knows_cinders_word_loosens_nothing(
+def test_a_hold_that_ends_while_cinders_limits_are_unknown_raises_nothing(
     cloud: Cloud, node: Node, lost: str
 ) -> None:
     """What was there before it is of old: Cinder may have cut it since."""
@@ -657,7 +657,7 @@ def test_a_hold_that_ends_while_nobody_knows_cinders_word_loosens_nothing(
     assert actual(node) == [RICH] * 2, "and when it is known again, that"
 
 
-def test_a_hold_that_ends_while_nobody_knows_may_tighten(cloud: Cloud, node: Node) -> None:
+def test_a_hold_that_ends_while_limits_are_unknown_may_lower(cloud: Cloud, node: Node) -> None:
     node.hold(1, "vda", Limits(total_iops_sec=9000), timedelta(minutes=7))
     node.run()
     node.catalogue = LOST
@@ -666,7 +666,7 @@ def test_a_hold_that_ends_while_nobody_knows_may_tighten(cloud: Cloud, node: Nod
     assert actual(node) == [RICH] * 2
 
 
-def test_a_disk_that_came_back_with_the_new_limits_is_not_loosened_while_the_others_are_braked(many: Cloud) -> None:
+def test_a_disk_that_came_back_with_the_new_limits_is_not_raised_while_the_others_are_braked(many: Cloud) -> None:
     """Nova attaches with the spec as it is now, but for the lengths: the brake's guard must not take that away."""
     keys = {"total_iops_sec": "30", "total_iops_sec_max": "60", "total_iops_sec_max_length": "5"}
     many.edit(replace(GOLD, keys=keys))

@@ -139,7 +139,7 @@ def test_two_guests_share_by_need_and_an_idle_one_gets_its_part_in_two_periods(n
     assert node.iops() == [750, 750]
 
 
-def test_nothing_is_written_while_nobody_at_its_limit_would_get_more(node: Daemon) -> None:
+def test_nothing_is_written_while_no_disk_at_limit_would_get_more(node: Daemon) -> None:
     for rate in (100, 300, 50, 700):
         assert kinds(node.period(g1_vda=rate, g2_vda=rate / 2)) == ["in-sync"] * 2
 

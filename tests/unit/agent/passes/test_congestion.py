@@ -94,7 +94,7 @@ def test_a_disk_is_reduced_without_burst_and_restored(node: Node) -> None:
     assert kinds(node.run()) == ["in-sync"]
 
 
-def test_it_is_restored_while_the_cluster_is_unwell_and_without_a_question(reduced: Node) -> None:
+def test_it_is_restored_while_the_cluster_is_unhealthy_and_without_a_question(reduced: Node) -> None:
     reduced.ceph.raised, reduced.ceph.asked, reduced.following = ("SLOW_OPS",), 0, at(1)
     assert kinds(reduced.run()) == ["changed"]
     assert (reduced.disk(1).actual, reduced.ceph.asked) == (GOLD, 0)

@@ -51,7 +51,7 @@ def test_it_is_left_alone_with_its_limits_and_the_other_disk_is_not(node: Node, 
     assert {write[1] for write in node.hypervisor.writes} == ({"vdb"} if mode is Mode.ENFORCE else set())
 
 
-def test_filters_whose_limits_are_unknown_are_what_is_told_of_the_disk(node: Node) -> None:
+def test_filters_whose_limits_are_unknown_are_what_is_reported_of_the_disk(node: Node) -> None:
     """And not that QEMU was not asked, which tells an operator nothing."""
     there = node.hypervisor.by_uuid[uuid_of(1)]
     assert there.xml is not None

@@ -82,7 +82,7 @@ def test_held_limits_are_put_actual_and_guarded(tmp_path: Path) -> None:
     assert actual(node) == HELD
 
 
-def test_held_limits_are_left_to_somebody_elses_hand_after_the_rounds(tmp_path: Path) -> None:
+def test_held_limits_are_left_to_external_changes_after_the_rounds(tmp_path: Path) -> None:
     node = a_node(tmp_path, rules=Rules(default=DEFAULT))
     hold_for_two_hours(node)
     for _ in range(node.rounds):
@@ -128,7 +128,7 @@ def test_a_plan_shows_the_hold_and_leaves_the_disk(tmp_path: Path) -> None:
 # --- the end
 
 
-def test_after_a_hold_the_disk_goes_to_what_the_sources_want_by_now(tmp_path: Path) -> None:
+def test_after_a_hold_the_disk_goes_to_what_the_sources_say_now(tmp_path: Path) -> None:
     node = a_node(tmp_path, rules=Rules(default=DEFAULT))
     hold_for_two_hours(node)
     node.rules = Rules(default=TIGHTER)
@@ -167,7 +167,7 @@ def test_after_a_hold_limits_of_others_are_back_and_theirs(tmp_path: Path) -> No
     assert codes(node.run()) == [Code.FOREIGN_LIMIT], "and others may change them"
 
 
-def test_limits_that_somebody_changes_during_a_hold_are_not_what_it_goes_back_to(tmp_path: Path) -> None:
+def test_limits_that_another_client_changes_during_a_hold_are_not_what_it_goes_back_to(tmp_path: Path) -> None:
     node = a_node(tmp_path, GOLD, Rules(default=DEFAULT))
     hold_for_two_hours(node, GOLD)  # as they are: there is nothing to write
     set_by_hand(node.disk(1), HELD)
@@ -191,7 +191,7 @@ def test_a_hold_goes_back_to_what_was_promised_and_not_to_what_was_set_behind_li
 
 
 @pytest.mark.parametrize("mode", [Mode.ENFORCE, Mode.OBSERVE])
-def test_a_hold_that_never_came_actual_leaves_what_others_set_meanwhile(tmp_path: Path, mode: Mode) -> None:
+def test_a_hold_that_never_came_actual_leaves_what_others_set_since(tmp_path: Path, mode: Mode) -> None:
     node = a_node(tmp_path, GOLD)
     node.ceph.raised = ("OSD_DOWN",)
     node.hold(1, "vda", HELD)
@@ -277,7 +277,7 @@ def test_what_was_there_before_a_hold_does_not_come_back_once_a_source_has_spoke
     assert actual(node) == HELD
 
 
-def test_a_hold_whose_end_comes_while_ceph_is_unwell_goes_back_when_it_is_well(tmp_path: Path) -> None:
+def test_a_hold_whose_end_comes_while_ceph_is_unhealthy_goes_back_when_it_is_well(tmp_path: Path) -> None:
     node = a_node(tmp_path, GOLD)
     hold_for_two_hours(node, DEFAULT)
     node.ceph.raised = ("OSD_DOWN",)
@@ -307,7 +307,7 @@ def test_a_hold_may_ignore_the_health_gate_for_as_long_as_it_stands_and_its_end_
     assert actual(node) == TIGHTER
 
 
-def test_a_hold_that_loosens_waits_for_ceph_and_one_that_tightens_does_not(tmp_path: Path) -> None:
+def test_a_hold_that_raises_waits_for_ceph_and_one_that_lowers_does_not(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1), own_disk(1)))
     node.run()
     node.hold(1, "vda", HELD)
@@ -352,7 +352,7 @@ def test_a_guest_that_is_off_when_its_hold_ends_goes_back_when_it_is_on_again(tm
     assert actual(node) == GOLD
 
 
-def test_a_volume_attached_anew_during_a_hold_is_held_and_goes_back_to_what_it_came_with(tmp_path: Path) -> None:
+def test_a_volume_attached_again_during_a_hold_is_held_and_goes_back_to_what_it_came_with(tmp_path: Path) -> None:
     node = a_node(tmp_path, GOLD)
     hold_for_two_hours(node)
     node.hypervisor.attach(node.hypervisor.by_uuid[UUIDS[1]], "vda", a_volume(1, DEFAULT))
@@ -421,7 +421,7 @@ def test_a_pass_that_was_killed_while_it_went_back_leaves_limits_of_others_their
 
 
 @pytest.mark.parametrize("had", [GOLD, None], ids=["foreign", "ours"])
-def test_a_memory_that_is_lost_during_a_hold_loosens_nothing(tmp_path: Path, had: Limits | None) -> None:
+def test_a_memory_that_is_lost_during_a_hold_raises_nothing(tmp_path: Path, had: Limits | None) -> None:
     node = a_node(tmp_path, had, Rules(default=DEFAULT))
     held = Limits(total_iops_sec=9)
     hold_for_two_hours(node, held)

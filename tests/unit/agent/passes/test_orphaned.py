@@ -238,7 +238,7 @@ def test_a_release_ends_when_the_type_gets_a_spec_again(cloud: Cloud) -> None:
     assert (codes(node.run()), actual(node)) == ([Code.ORPHANED] * 2, [RICH] * 2)
 
 
-def test_a_release_waits_for_ceph_and_stands_meanwhile(cloud: Cloud, node: Node) -> None:
+def test_a_release_waits_for_ceph_and_stands_until_then(cloud: Cloud, node: Node) -> None:
     disassociate(cloud)
     node.run()
     release(node)

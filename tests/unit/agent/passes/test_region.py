@@ -316,7 +316,7 @@ def test_a_command_that_only_shows_remembers_nothing_and_a_state_that_is_lost_co
     assert state.load_orders() == kept
 
 
-def test_orders_that_are_kept_back_are_told_by_their_own_age(tmp_path: Path) -> None:
+def test_orders_that_are_withheld_are_told_by_their_own_age(tmp_path: Path) -> None:
     """The time in the catalogue is written by whoever writes the catalogue."""
     keep_region_file(tmp_path, begun=datetime.now(UTC) - DAY)
     save(tmp_path, replace(KNOWN, issued=datetime.now(UTC)))

@@ -106,7 +106,7 @@ def test_a_memory_of_a_newer_plimsoll_is_refused_and_kept(shell: Shell, caplog: 
     assert (actual(shell), shell.state.memory.read_text()) == (LIMIT, newer)
 
 
-def test_with_a_record_of_a_newer_plimsoll_limits_are_tightened_and_never_raised(shell: Shell) -> None:
+def test_with_a_record_of_a_newer_plimsoll_limits_are_lowered_and_never_raised(shell: Shell) -> None:
     with closing(sqlite3.connect(shell.state.record)) as database, database:
         database.execute("PRAGMA user_version = 99")
     before = shell.state.record.read_bytes()

@@ -87,7 +87,7 @@ def test_limits_that_are_not_actual_are_not_its_own() -> None:
     assert (taken.desired, taken.enforced) == (DEFAULT, True)
 
 
-def test_a_disk_that_was_right_already_is_adopted_as_one_that_nobody_wrote_to() -> None:
+def test_a_disk_that_was_right_already_is_adopted_as_one_that_was_never_written() -> None:
     (taken,) = adopted([marked(replace(MARK, applied=None))], {}, {}, NOON).memory.values()
     assert (taken.applied, taken.desired) == (None, DEFAULT)
 
@@ -183,7 +183,7 @@ def test_a_hold_follows_where_the_disk_is_as_the_mark_says_or_it_only_lowers(
     assert [note.code for note in taken.notes] == ([] if follows else [Code.HOLD_NOT_ADOPTED])
 
 
-def test_a_hold_that_does_not_follow_is_told_of() -> None:
+def test_a_hold_that_does_not_follow_is_reported() -> None:
     (note,) = adopted([marked(replace(MARK, hold=replace(HELD, limits=None)), SPEC)], {}, {}, NOON).notes
     assert note.facts["detail"] == "instance-00000001 vdb, until 2026-11-20T13:00+00:00 by ann: noisy"
 
@@ -215,7 +215,7 @@ def test_a_guest_that_comes_back_with_another_hold_has_that_one() -> None:
     assert (taken.went, [hold.by for hold in taken.came], taken.holds[disk.key].by) == ((old,), ["ann"], "ann")
 
 
-def test_a_guest_that_comes_back_with_the_hold_that_it_left_with_is_not_told_of() -> None:
+def test_a_guest_that_comes_back_with_the_hold_that_it_left_with_is_not_reported() -> None:
     disk = marked(replace(MARK, hold=HELD))
     here = Hold(
         disk=disk.named,

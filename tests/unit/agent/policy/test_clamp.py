@@ -135,7 +135,7 @@ limits_and_bounds = st.one_of(st.tuples(ungrouped, bounds), _near(), _parts_and_
 
 @given(limits_and_bounds)
 @examples
-def test_under_a_ceiling_nobody_does_more_than_it_for_ever_or_in_any_time(pair: tuple[Limits, Limits]) -> None:
+def test_under_a_ceiling_no_disk_does_more_than_it_for_ever_or_in_any_time(pair: tuple[Limits, Limits]) -> None:
     limits, ceiling = pair
     result = at_most(limits, ceiling)
     for unit in UNITS:
@@ -147,7 +147,7 @@ def test_under_a_ceiling_nobody_does_more_than_it_for_ever_or_in_any_time(pair: 
 
 @given(limits_and_bounds)
 @examples
-def test_a_ceiling_loosens_nothing_but_one_way_of_a_total_made_of_reads_and_writes(
+def test_a_ceiling_raises_nothing_but_one_way_of_a_total_made_of_reads_and_writes(
     pair: tuple[Limits, Limits],
 ) -> None:
     limits, ceiling = pair
@@ -233,7 +233,7 @@ def test_a_disk_in_a_group_keeps_the_limits_that_it_shares(limits: Limits, bound
 @example((iops(read=1, read_max=MOST, write=1, write_max=MOST), iops(total=3)))
 @given(limits_and_bounds)
 @examples
-def test_a_floor_tightens_nothing(pair: tuple[Limits, Limits]) -> None:
+def test_a_floor_lowers_nothing(pair: tuple[Limits, Limits]) -> None:
     limits, floor = pair
     result = at_least(limits, floor)
     assert result.size_iops_sec == limits.size_iops_sec, "requests are counted as before"

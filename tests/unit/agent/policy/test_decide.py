@@ -55,7 +55,7 @@ def test_unknown_ends_the_question_though_a_default_would_answer() -> None:
     assert decision.desired == UNKNOWN
 
 
-def test_a_disk_of_which_nobody_speaks_is_left_alone_and_not_released() -> None:
+def test_a_disk_of_which_no_source_speaks_is_left_alone_and_not_released() -> None:
     decision = decide(a_disk(actual=Limits(total_iops_sec=1)), a_situation(), (source("a", SILENT), source("b")))
     assert isinstance(decision.desired, Unmanaged)
     assert decision.desired.reason.code is Code.NO_LIMIT
@@ -143,7 +143,7 @@ def test_a_bound_that_has_ended_bounds_nothing() -> None:
 
 
 @pytest.mark.parametrize("bound", [ceiling("c", LOW, SOMEWHERE), floor("f", LOW, SOMEWHERE)])
-def test_where_nobody_knows_whether_a_bound_fits_nothing_is_known(bound: Rule) -> None:
+def test_where_it_is_unknown_whether_a_bound_fits_all_is_unknown(bound: Rule) -> None:
     desired, _ = bounded(bound, ceiling("d", HIGH))
     assert isinstance(desired, Unknown)
     assert desired.reason.code is Code.CLUSTER_UNKNOWN

@@ -55,7 +55,7 @@ def may_do(limits: Limits) -> dict[str, float]:
 
 @given(pairs_of_limits())
 @examples
-def test_a_change_after_which_a_guest_may_do_more_is_never_called_tighten(pair: tuple[Limits, Limits]) -> None:
+def test_a_change_after_which_a_guest_may_do_more_is_never_called_lower(pair: tuple[Limits, Limits]) -> None:
     could, can = map(may_do, pair)
     if direction(*pair) is LOWER:
         assert {bound for bound in can if can[bound] > could[bound]} == set()
@@ -63,7 +63,7 @@ def test_a_change_after_which_a_guest_may_do_more_is_never_called_tighten(pair: 
 
 @given(possible_limits(), st.data())
 @examples
-def test_a_change_that_raises_or_removes_a_base_is_never_called_tighten(before: Limits, data: st.DataObject) -> None:
+def test_a_change_that_raises_or_removes_a_base_is_never_called_lower(before: Limits, data: st.DataObject) -> None:
     set_bases = [base for base in SIX if getattr(before, base)]
     assume(set_bases)
     base = data.draw(st.sampled_from(set_bases))
@@ -81,7 +81,7 @@ def test_a_change_that_raises_or_removes_a_base_is_never_called_tighten(before: 
 
 @given(possible_limits(), st.data())
 @examples
-def test_cutting_any_number_that_is_set_is_called_tighten(before: Limits, data: st.DataObject) -> None:
+def test_cutting_any_number_that_is_set_is_called_lower(before: Limits, data: st.DataObject) -> None:
     numbers = before.full_set()
     for base in SIX:
         rate, peak, seconds = (getattr(before, base + ending) for ending in ("", "_max", "_max_length"))
@@ -98,7 +98,7 @@ def test_cutting_any_number_that_is_set_is_called_tighten(before: Limits, data: 
 
 @given(pairs_of_limits())
 @examples
-def test_the_way_back_from_a_tightening_is_none(pair: tuple[Limits, Limits]) -> None:
+def test_the_way_back_from_a_cut_is_none(pair: tuple[Limits, Limits]) -> None:
     before, after = pair
     if before != after:
         assert {direction(before, after), direction(after, before)} != {LOWER}
@@ -106,7 +106,7 @@ def test_the_way_back_from_a_tightening_is_none(pair: tuple[Limits, Limits]) -> 
 
 @given(possible_limits())
 @examples
-def test_a_first_limit_tightens_and_no_limit_removes(limits: Limits) -> None:
+def test_a_first_limit_lowers_and_no_limit_removes(limits: Limits) -> None:
     assume(not limits.unlimited)
     assert direction(Limits(), limits) is LOWER
     assert direction(limits, Limits()) is REMOVE

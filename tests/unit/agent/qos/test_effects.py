@@ -95,7 +95,7 @@ def test_the_middle_one_is_that_of_the_volumes_not_of_the_sizes() -> None:
     assert effect.median.gib == 1
 
 
-def test_a_volume_of_a_type_that_is_gone_meanwhile_is_passed_over() -> None:
+def test_a_volume_of_a_type_that_is_gone_since_is_passed_over() -> None:
     there = qos_cinder.read(cinder(keys={}))
     (effect,) = effects(
         gold({"total_iops_sec": "5"}), there, [AttachedVolume("gone", 1, "a"), AttachedVolume("gold", 1, "b")]

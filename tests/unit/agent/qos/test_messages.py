@@ -95,7 +95,7 @@ def test_each_step_is_data_with_its_own_name() -> None:
         (How.NOT_TRIED, "gone", "- volume type gold   not tried: gone"),
     ],
 )
-def test_what_became_of_a_step_stands_behind_it(how: How, detail: str, expected: str) -> None:
+def test_the_result_of_a_step_stands_behind_it(how: How, detail: str, expected: str) -> None:
     assert words.taken_line(StepResult(DeleteType("gold"), how, detail)).text == expected
 
 

@@ -264,7 +264,7 @@ def _evaluated(keys: Mapping[str, str | None], gib: int) -> Limits:
     return found.limits
 
 
-def test_a_spec_of_the_storage_has_no_zeros_meanwhile() -> None:
+def test_a_spec_of_the_storage_has_no_zeros_until_then() -> None:
     seen = _states({"total_iops_sec": "5"}, Spec("gold", "back-end", {"minIOPS": "1"}))
     assert seen == [{"total_iops_sec": "5", "minIOPS": "1"}, {"minIOPS": "1"}]
 

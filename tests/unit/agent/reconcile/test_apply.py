@@ -209,7 +209,7 @@ def test_a_change_ends_so_much_later_as_the_pass_took(monkeypatch: pytest.Monkey
     assert [now for _, now in bench.node_store.concluded] == [NOON + timedelta(seconds=7)]
 
 
-def test_without_a_record_what_loosens_fails_and_what_tightens_is_done_and_the_note_says_why() -> None:
+def test_without_a_record_a_raise_fails_and_a_cut_is_done_and_the_note_says_why() -> None:
     bench = Bench(DEFAULT)
     bench.node_store.full = "record.sqlite: database or disk is full"
     lower, higher = replace(DEFAULT, total_iops_sec=100), replace(DEFAULT, total_iops_sec=900)
@@ -419,7 +419,7 @@ def test_another_libvirt_and_another_qemu_are_each_another_version(versions: Ver
 
 
 @pytest.mark.parametrize("error", [hangs(), NotSent("crowded"), Rejected("no such device"), NotFound("gone")])
-def test_a_guest_that_does_not_let_itself_be_written_says_nothing_about_the_versions(error: Exception) -> None:
+def test_a_guest_that_refuses_writes_says_nothing_about_the_versions(error: Exception) -> None:
     bench = Upgraded()
     refuses(bench, error)
     results = bench.results()

@@ -427,7 +427,7 @@ def test_guest_by_guest_the_last_hour_counts_too(tmp_path: Path) -> None:
     assert moved(node, 6) is None
 
 
-def test_a_disk_that_is_new_under_rules_that_the_node_goes_by_is_not_asked_about(tmp_path: Path) -> None:
+def test_a_disk_that_is_new_under_rules_that_the_node_uses_is_not_asked_about(tmp_path: Path) -> None:
     """Nova attaches by the type, a rule for a noisy project holds it to a hundredth: that was asked about once."""
     node = a_node(tmp_path, 1, 3, start=rules(SLIP))
     assert node.state.load_memory().brake.judged == AAA  # type: ignore[union-attr]
@@ -511,7 +511,7 @@ def test_a_slip_beneath_a_rule_that_has_an_end_is_stopped_before_that_end(
     assert bronze(node) == {of_bronze(slip).limits}
 
 
-def test_the_end_of_a_rule_brings_back_what_was_before_it_whatever_was_edited_meanwhile(tmp_path: Path) -> None:
+def test_the_end_of_a_rule_brings_back_what_was_before_it_whatever_was_edited_since(tmp_path: Path) -> None:
     node = a_node(tmp_path, 20, 40)
     for revision in (BBB, CCC):
         another = Rule(name=revision, match=Match(pool=("none",)), limits=SLIP)
@@ -550,7 +550,7 @@ def test_a_disk_that_a_rule_left_alone_is_weighed_against_what_it_has_now(tmp_pa
     assert bronze(node) == {BRONZE}
 
 
-def test_what_the_gate_keeps_back_counts_for_the_last_hour_too(tmp_path: Path) -> None:
+def test_what_the_gate_defers_counts_for_the_last_hour_too(tmp_path: Path) -> None:
     """It is what is desired from then on: the next pass takes it for no change."""
     node = a_node(tmp_path, 0, 20, start=Rules(rules=(of_bronze(9000),), default=GOLD, revision=AAA))
     node.ceph.raised = ("SLOW_OPS",)
@@ -643,7 +643,7 @@ def braked_node(directory: Path) -> Node:
 
 
 @pytest.mark.parametrize("remove", [reboot, by_virsh, by_raw_qmp])
-def test_what_waits_for_a_person_is_put_back_to_what_was_desired_before(
+def test_what_waits_for_an_operator_is_reverted_to_what_was_desired_before(
     tmp_path: Path, remove: Callable[[Node], None]
 ) -> None:
     node = braked_node(tmp_path)
@@ -678,7 +678,7 @@ def test_an_unlimited_hold_that_ends_while_its_disk_is_braked_leaves_it_not_unli
     assert bronze(node) == {BRONZE}
 
 
-def test_what_waits_is_guarded_and_never_loosened_nor_on_a_paused_node(tmp_path: Path) -> None:
+def test_what_waits_is_guarded_and_never_raised_nor_on_a_paused_node(tmp_path: Path) -> None:
     """What is tighter than it was may be what is desired now: Nova hands out a new spec at every attach."""
     node = braked_node(tmp_path)
     tighter, removed, *_ = bronze_disks(node)
@@ -709,7 +709,7 @@ def test_a_disk_that_does_not_answer_stays_unknown_while_it_is_braked(tmp_path: 
     assert bronze(node) == {BRONZE}
 
 
-def test_what_was_desired_before_is_left_to_somebody_elses_hand_after_the_rounds(tmp_path: Path) -> None:
+def test_what_was_desired_before_is_left_to_external_changes_after_the_rounds(tmp_path: Path) -> None:
     node = braked_node(tmp_path)
     one = node.disk(0)
     for _ in range(node.rounds):
@@ -732,7 +732,7 @@ def test_who_only_observes_puts_nothing_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("loses", [reboot, lambda node: [set_by_hand(disk, Limits()) for disk in node.disks()]])
-def test_limits_that_a_reboot_or_somebody_else_removed_are_put_right_without_asking(
+def test_limits_that_a_reboot_or_another_client_removed_are_put_right_without_asking(
     node: Node, loses: Callable[[Node], None]
 ) -> None:
     loses(node)
@@ -742,7 +742,7 @@ def test_limits_that_a_reboot_or_somebody_else_removed_are_put_right_without_ask
 
 
 @pytest.mark.parametrize(("after", "stops"), [(Limits(total_iops_sec=2000), False), (SLIP, True)])
-def test_what_is_desired_anew_is_weighed_against_what_was_desired_and_not_against_what_a_reboot_left(
+def test_new_desired_limits_are_weighed_against_what_was_desired_and_not_against_what_a_reboot_left(
     node: Node, after: Limits, stops: bool
 ) -> None:
     for each in node.hypervisor.by_uuid.values():

@@ -87,7 +87,7 @@ def test_rules_that_end_one_after_the_other_ask_nothing(tmp_path: Path, its: lis
         assert stopped(node.run()) is None
 
 
-def test_a_rule_that_is_loosened_under_another_one_is_weighed_at_once(tmp_path: Path) -> None:
+def test_a_rule_that_is_raised_under_another_one_is_weighed_at_once(tmp_path: Path) -> None:
     node = a_node(tmp_path, 20, 20)
     edit(node, BBB, until(27, 200), until(6000, 250, "contract"), of_bronze(3000))
     node.approve(BBB)

@@ -423,7 +423,7 @@ def test_limits_that_are_not_actual_as_the_mark_says_are_those_of_others(tmp_pat
     assert actual(b) == {SPEC}
 
 
-def test_an_unreadable_mark_is_told_of_and_replaced(tmp_path: Path) -> None:
+def test_an_unreadable_mark_is_reported_and_replaced(tmp_path: Path) -> None:
     nodes = Nodes(tmp_path, guest(1))
     a = nodes.all[0]
     a.run()

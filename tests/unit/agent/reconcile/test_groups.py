@@ -107,7 +107,7 @@ WITHHELD = ("deferred", Code.GROUP_WITHHELD)
 # --- what slipped past gate, brake, hold and record
 
 
-def test_a_disk_attached_into_a_group_while_ceph_is_unwell_raises_none_of_its_members(pair: Node) -> None:
+def test_a_disk_attached_into_a_group_while_ceph_is_unhealthy_raises_none_of_its_members(pair: Node) -> None:
     pair.rules = everywhere(shared(400))
     pair.ceph.raised = ("OSD_DOWN",)
     assert codes(pair.run()) == [Code.CLUSTER_UNHEALTHY] * 2
@@ -406,7 +406,7 @@ def test_without_a_record_a_disk_that_may_not_leave_keeps_its_group(
     assert sorted(pair.told, key=lambda o: o.disk.key) == sorted(report.outcomes, key=lambda o: o.disk.key)
 
 
-def test_without_a_record_a_group_is_tightened_all_the_same(pair: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_record_a_group_is_lowered_all_the_same(pair: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     pair.rules = everywhere(shared(90))
     monkeypatch.setattr(Record, "intend", raising(StateError("record: no space left on device")))
     assert kinds(pair.run()) == ["changed"] * 2
@@ -439,7 +439,7 @@ def test_a_group_that_a_disk_of_another_kind_is_in_is_left_as_it_is(pair: Node) 
 # --- undoing
 
 
-def test_an_undo_of_a_whole_group_puts_back_every_member(pair: Node) -> None:
+def test_an_undo_of_a_whole_group_reverts_every_member(pair: Node) -> None:
     moment = pair.now + timedelta(seconds=1)
     pair.rules = everywhere(shared(90))
     pair.run()

@@ -67,16 +67,16 @@ EASING = pytest.mark.parametrize("change", [RAISE, REMOVE], ids=["raise", "remov
 # --- who is asked
 
 
-def test_nobody_is_asked_for_what_only_lowers() -> None:
+def test_no_cluster_is_asked_for_what_only_lowers() -> None:
     assert kept(nobody, LOWER, a_change(Direction.LOWER, cluster=9)) == {}
 
 
-def test_nobody_is_asked_for_nothing() -> None:
+def test_no_cluster_is_asked_for_nothing() -> None:
     assert kept(nobody) == {}
 
 
 @EASING
-def test_without_blocking_checks_nobody_is_asked_and_nothing_waits(change: Change) -> None:
+def test_without_blocking_checks_no_cluster_is_asked_and_nothing_waits(change: Change) -> None:
     unknown = a_change(Direction.REMOVE, cluster=9, image="unknown")
     assert Gate(NODE, nobody, blocking=()).keeps([change, unknown]) == {}
 
@@ -102,7 +102,7 @@ def test_two_clusters_are_asked_at_the_same_time() -> None:
 
 
 @EASING
-def test_a_cluster_in_trouble_keeps_what_loosens_and_not_what_lowers(change: Change) -> None:
+def test_a_cluster_in_trouble_defers_what_raises_and_not_what_lowers(change: Change) -> None:
     tighter = a_change(Direction.LOWER, image="tighter")
     reasons = Gate(NODE, Ceph(first=("PG_AVAILABILITY", "TOO_FEW_PGS", "SLOW_OPS"))).keeps([tighter, change])
     expected = because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="PG_AVAILABILITY, SLOW_OPS")
@@ -128,7 +128,7 @@ def test_trouble_of_another_cluster_keeps_nothing() -> None:
 
 @EASING
 @pytest.mark.parametrize("error", [DeadlineExceeded("10 s"), Rejected("no key"), Unreachable("no ceph")])
-def test_a_cluster_that_does_not_say_keeps_what_loosens(change: Change, error: PlimsollError) -> None:
+def test_a_cluster_that_does_not_answer_defers_what_raises(change: Change, error: PlimsollError) -> None:
     reasons = Gate(NODE, Ceph(first=error)).keeps([change, a_change(Direction.LOWER, image="x")])
     assert reasons == {change.disk.key: because(Code.CLUSTER_UNREACHABLE, cluster=FSID, detail=str(error))}
 
@@ -145,7 +145,7 @@ def test_the_health_of_another_cluster_is_not_taken_for_this_ones() -> None:
     assert OTHER in str(reasons[RAISE.disk.key].facts["detail"])
 
 
-def test_a_cluster_whose_fsid_is_in_no_file_is_taken_at_its_word() -> None:
+def test_a_cluster_whose_fsid_is_in_no_file_is_believed() -> None:
     def ask(cluster: Cluster) -> ClusterHealth:
         return ClusterHealth(fsid=FSID, raised=("POOL_FULL",))
 
@@ -155,7 +155,7 @@ def test_a_cluster_whose_fsid_is_in_no_file_is_taken_at_its_word() -> None:
 
 @EASING
 @pytest.mark.parametrize("clusters", [Clusters(), Clusters((SECOND,)), Clusters((FIRST, FIRST))])
-def test_a_disk_whose_cluster_nobody_knows_waits_unasked(change: Change, clusters: Clusters) -> None:
+def test_a_disk_of_an_unknown_cluster_waits_unasked(change: Change, clusters: Clusters) -> None:
     reasons = Gate(clusters, nobody).keeps([change, a_change(Direction.LOWER, image="x")])
     assert reasons == {change.disk.key: because(Code.CLUSTER_UNKNOWN, monitors="10.0.0.1:6789")}
 
@@ -166,7 +166,7 @@ def test_an_unknown_cluster_is_told_by_all_its_monitors() -> None:
     assert reasons[disk.key].facts == {"monitors": "10.0.0.8:6789, 10.0.0.9:6789"}
 
 
-def test_what_nobody_foresaw_is_not_taken_for_health() -> None:
+def test_an_unforeseen_error_is_not_taken_for_health() -> None:
     with pytest.raises(ZeroDivisionError):
         kept(Ceph(first=ZeroDivisionError()), RAISE)
 

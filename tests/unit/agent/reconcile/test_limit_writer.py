@@ -131,7 +131,7 @@ def test_a_volume_that_took_the_limit_of_another_is_told_and_named(bench: Bench)
     assert other.persistent == Limits(), "what was done by mistake is not written down for the next start"
 
 
-def test_two_letters_that_are_swapped_meanwhile_are_both_told(bench: Bench) -> None:
+def test_two_letters_that_are_swapped_in_between_are_both_told(bench: Bench) -> None:
     disks = bench.hypervisor.by_uuid[UUIDS[1]].disks
 
     def swap() -> None:

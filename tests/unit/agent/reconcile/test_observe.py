@@ -75,7 +75,7 @@ def test_only_guests_that_are_asked_for_are_looked_at(words: set[str]) -> None:
     assert hypervisor.calls == ["guests", "look", "actual"]
 
 
-def test_all_that_are_asked_for_and_not_there_are_named_and_nobody_is_looked_at() -> None:
+def test_all_that_are_asked_for_and_not_there_are_named_and_no_guest_is_looked_at() -> None:
     hypervisor = FakeHypervisor(guest(1))
     with pytest.raises(NoSuchGuest, match=r"name or uuid b, c$"):
         look(hypervisor, Scope(frozenset({"instance-00000001", "c", "b"})))
@@ -206,7 +206,7 @@ def test_a_guest_without_rbd_disks_is_asked_for_nothing_more() -> None:
 # --- guests in trouble
 
 
-def test_one_disk_that_hangs_silences_the_others_of_its_guest_and_nobody_else() -> None:
+def test_one_disk_that_hangs_silences_the_others_of_its_guest_only() -> None:
     hypervisor = FakeHypervisor(guest(1, "vda", "vdb", "vdc"), guest(2))
     hypervisor.by_uuid[UUIDS[1]].trouble = hangs()
     seen = look(hypervisor)
@@ -261,7 +261,7 @@ def test_a_disk_whose_limits_cannot_be_had_is_unknown_and_its_neighbour_is_asked
         (KeyError("a surprise"), Code.NOT_READ, False),
     ],
 )
-def test_a_guest_that_cannot_be_looked_at_is_told_and_costs_nobody_else(
+def test_a_guest_that_cannot_be_looked_at_is_reported_and_costs_no_other_guest(
     error: Exception, code: Code, hung: bool
 ) -> None:
     hypervisor = FakeHypervisor(guest(1), guest(2))
@@ -282,7 +282,7 @@ def test_a_definition_that_cannot_be_read_costs_its_guest_only(xml: str) -> None
 
 
 @pytest.mark.parametrize("call", ["look", "sizes", "actual"])
-def test_what_nobody_foresaw_costs_its_guest_only_and_is_logged_as_a_bug(
+def test_an_unforeseen_error_costs_its_guest_only_and_is_logged_as_a_bug(
     call: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     hypervisor = FakeHypervisor(replace(guest(1), name="in\nstance"), guest(2))

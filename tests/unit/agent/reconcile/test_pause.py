@@ -103,7 +103,7 @@ def test_a_file_that_may_not_be_read_pauses() -> None:
             assert why(pause) == ""
 
 
-def test_where_nobody_can_look_the_node_is_paused() -> None:
+def test_where_the_pause_file_cannot_be_read_the_node_is_paused() -> None:
     with TemporaryDirectory() as name:
         pause = Pause(Path(name) / "paused")
         pause.file.parent.chmod(0o600)

@@ -116,7 +116,7 @@ def test_a_rule_that_overrides_takes_over_limits_of_others(tmp_path: Path) -> No
     assert kinds(node.run()) == ["changed"]
 
 
-def test_a_limit_loosened_behind_libvirts_back_is_put_right(node: Node) -> None:
+def test_a_limit_raised_over_qmp_is_put_right(node: Node) -> None:
     node.run()
     disk = node.hypervisor.by_uuid[UUIDS[1]].disks["vdb"]
     disk.actual = Limits()  # raw QMP: libvirt's definition still has the limit
@@ -182,7 +182,7 @@ def test_a_reboot_that_loses_the_limits_is_put_right(node: Node) -> None:
     assert kinds(node.run()) == ["changed", "changed", "in-sync", "in-sync"]
 
 
-def test_a_volume_attached_anew_with_limits_is_not_taken_for_the_old_attachment(node: Node) -> None:
+def test_a_volume_attached_again_with_limits_is_not_taken_for_the_old_attachment(node: Node) -> None:
     node.run()
     gold = Limits(total_iops_sec=3000)
     node.hypervisor.attach(node.hypervisor.by_uuid[UUIDS[1]], "vdb", replace(a_volume(1), actual=gold, defined=gold))
@@ -192,7 +192,7 @@ def test_a_volume_attached_anew_with_limits_is_not_taken_for_the_old_attachment(
 # --- guests that hang, vanish, refuse or move
 
 
-def test_a_guest_that_hangs_costs_nobody_else(tmp_path: Path) -> None:
+def test_a_guest_that_hangs_costs_no_other_guest(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1), guest(2), guest(3))
     node.hypervisor.by_uuid[UUIDS[2]].trouble = hangs()
     report = node.run()
@@ -375,7 +375,7 @@ def test_a_letter_that_became_another_volume_is_not_written_to(tmp_path: Path) -
     assert other.actual == Limits()
 
 
-def test_a_volume_attached_anew_between_plan_and_write_is_decided_anew(tmp_path: Path) -> None:
+def test_a_volume_attached_again_between_plan_and_write_is_decided_again(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1)))
     first = node.hypervisor.by_uuid[UUIDS[1]]
     gold = Limits(total_iops_sec=3000)
@@ -529,7 +529,7 @@ def test_a_pass_killed_between_memory_and_record_is_settled_and_counts_once(node
     assert kinds(node.run()) == ["changed"] * 4
 
 
-def test_a_limit_that_somebody_changes_between_the_look_and_the_write_is_theirs_for_now(node: Node) -> None:
+def test_a_limit_that_another_client_changes_between_the_look_and_the_write_is_theirs_for_now(node: Node) -> None:
     def somebody() -> None:
         node.disk(1).actual = node.disk(1).defined = Limits(total_iops_sec=10)
 
@@ -607,7 +607,7 @@ def test_a_pass_that_was_killed_before_its_write_claims_no_limits_of_others(tmp_
 
 
 @pytest.mark.parametrize("error", [NotSent("crowded"), Rejected("busy"), NotFound("gone"), KeyError("a bug")])
-def test_a_write_that_was_made_is_ours_whatever_became_of_reading_it_back(tmp_path: Path, error: Exception) -> None:
+def test_a_write_that_was_made_is_ours_however_reading_it_back_ended(tmp_path: Path, error: Exception) -> None:
     node = Node(tmp_path, guest(1, a_volume(1)))
     node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=raising(error))
     assert kinds(node.run()) == ["unknown"]
@@ -676,14 +676,14 @@ def test_a_node_that_restarted_takes_no_attachment_for_an_earlier_one(node: Node
     assert codes(node.run())[:2] == [Code.FOREIGN_LIMIT] * 2
 
 
-def test_a_rule_that_says_unlimited_lifts_the_limit(node: Node) -> None:
+def test_a_rule_that_says_unlimited_removes_the_limit(node: Node) -> None:
     node.run()
     node.rules = Rules(default=Limits())
     assert kinds(node.run()) == ["changed"] * 4
     assert node.hypervisor.by_uuid[UUIDS[1]].disks["vda"].actual == Limits()
 
 
-def test_a_default_that_is_removed_lifts_nothing(node: Node) -> None:
+def test_a_default_that_is_removed_removes_no_limit(node: Node) -> None:
     node.run()
     node.rules = Rules()
     assert codes(node.run()) == [Code.ORPHANED] * 4
@@ -711,7 +711,7 @@ LOOSER = Limits(total_iops_sec=300, total_bytes_sec=104857600)
 
 
 @pytest.mark.parametrize("after", [LOOSER, Limits(), replace(DEFAULT, group_name="both")])
-def test_what_loosens_waits_until_ceph_is_well(node: Node, after: Limits) -> None:
+def test_a_raise_waits_until_ceph_is_healthy(node: Node, after: Limits) -> None:
     node.run()
     node.ceph.raised, node.rules = UNWELL, Rules(default=after)
     for _ in range(2):
@@ -724,7 +724,7 @@ def test_what_loosens_waits_until_ceph_is_well(node: Node, after: Limits) -> Non
     assert {disk.actual for disk in node.disks()} == {after}
 
 
-def test_what_tightens_goes_on_while_ceph_is_unwell_and_asks_nobody(node: Node) -> None:
+def test_a_cut_goes_on_while_ceph_is_unhealthy_and_asks_no_cluster(node: Node) -> None:
     node.ceph.raised = UNWELL
     assert kinds(node.run()) == ["changed"] * 4
     node.rules = Rules(default=TIGHTER)
@@ -732,7 +732,7 @@ def test_what_tightens_goes_on_while_ceph_is_unwell_and_asks_nobody(node: Node) 
     assert node.ceph.asked == 0
 
 
-def test_a_cluster_that_does_not_say_counts_as_unwell(node: Node) -> None:
+def test_a_cluster_that_does_not_answer_counts_as_unhealthy(node: Node) -> None:
     node.run()
     node.ceph.silent, node.rules = Unreachable("no answer from ceph within 10 s"), Rules(default=LOOSER)
     assert codes(node.run()) == [Code.CLUSTER_UNREACHABLE] * 4
@@ -782,7 +782,7 @@ def test_a_paused_node_is_looked_at_and_nothing_is_written(node: Node) -> None:
     assert kinds(node.run()) == ["changed"] * 4
 
 
-def test_on_a_paused_node_what_loosens_waits_for_the_pause_and_no_cluster_is_asked(node: Node) -> None:
+def test_on_a_paused_node_a_raise_waits_for_the_pause_and_no_cluster_is_asked(node: Node) -> None:
     node.run()
     node.ceph.raised, node.rules, node.paused = UNWELL, Rules(default=LOOSER), lambda: PAUSED
     assert codes(node.run()) == [Code.PAUSED] * 4
@@ -821,7 +821,7 @@ def fight(node: Node, rounds: int, every: timedelta = timedelta(minutes=5)) -> l
     return done
 
 
-def test_a_limit_that_somebody_keeps_changing_is_left_to_them_after_so_many_rounds(node: Node) -> None:
+def test_a_limit_that_another_client_keeps_changing_is_left_to_it_after_so_many_rounds(node: Node) -> None:
     node.run()
     assert fight(node, 5) == ["changed", "changed", "changed", "deferred", "deferred"]
     report = node.run(Mode.PLAN)
@@ -860,7 +860,7 @@ def test_a_person_who_says_yes_or_gives_limits_by_hand_is_in_no_quarrel(node: No
     assert kinds(node.run())[0] == "changed"
 
 
-def test_what_is_desired_anew_is_put_actual_and_fought_for_afresh(node: Node) -> None:
+def test_new_desired_limits_are_set_and_external_changes_counted_from_zero(node: Node) -> None:
     node.run()
     fight(node, 4)
     node.rules = Rules(default=TIGHTER)
@@ -868,7 +868,7 @@ def test_what_is_desired_anew_is_put_actual_and_fought_for_afresh(node: Node) ->
     assert fight(node, 4) == ["changed", "changed", "changed", "deferred"]
 
 
-def test_a_disk_that_is_attached_anew_is_not_left_to_who_changed_it_before(node: Node) -> None:
+def test_a_disk_that_is_attached_again_is_not_left_to_who_changed_it_before(node: Node) -> None:
     node.run()
     fight(node, 4)
     node.hypervisor.attach(node.hypervisor.by_uuid[UUIDS[1]], "vda", own_disk(1))
@@ -904,7 +904,7 @@ def test_reboots_are_nobodys_hand(node: Node) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\0" * 100], ids=["lost", "empty", "cut off", "zeros"])
-def test_a_memory_that_is_lost_is_made_anew_from_the_record(node: Node, content: bytes | None) -> None:
+def test_a_memory_that_is_lost_is_made_again_from_the_record(node: Node, content: bytes | None) -> None:
     node.run()
     if content is None:
         node.state.memory.unlink()
@@ -919,7 +919,7 @@ def test_a_memory_that_is_lost_is_made_anew_from_the_record(node: Node, content:
     assert notes(node.run()) == []
 
 
-def test_limits_that_somebody_changed_since_are_not_claimed_from_the_record(node: Node) -> None:
+def test_limits_that_another_client_changed_since_are_not_claimed_from_the_record(node: Node) -> None:
     node.run()
     node.state.memory.unlink()
     set_by_hand(node.disk(1), THEIRS)

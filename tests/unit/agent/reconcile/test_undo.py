@@ -148,7 +148,7 @@ def test_limits_are_as_before_and_the_record_has_the_undoing_as_a_change_like_an
     assert record_query.verify(Record(scene.node.state.record)).faults == ()
 
 
-def test_what_is_put_back_goes_into_the_persistent_definition_too(scene: Scene) -> None:
+def test_what_is_reverted_goes_into_the_persistent_definition_too(scene: Scene) -> None:
     scene.person.undo(scene.moment)
     assert scene.node.disk(1).persistent == OLD
 
@@ -162,7 +162,7 @@ def test_an_undo_is_undone_by_another(scene: Scene) -> None:
     assert limits_of(scene.node) == [OLD, OLD]
 
 
-def test_the_next_pass_does_not_take_what_was_put_back_for_somebody_elses_hand(scene: Scene) -> None:
+def test_the_next_pass_does_not_take_what_was_reverted_for_an_external_change(scene: Scene) -> None:
     scene.person.undo(scene.moment)
     report = scene.node.run()
     assert {outcome.change.cause for outcome in report.outcomes if outcome.change} == {Code.DESIRED_CHANGED}
@@ -170,14 +170,14 @@ def test_the_next_pass_does_not_take_what_was_put_back_for_somebody_elses_hand(s
     assert {remembered.reverts for remembered in scene.node.memory.values()} == {0}
 
 
-def test_rules_that_want_what_was_put_back_find_it_right(scene: Scene) -> None:
+def test_rules_that_desire_what_was_reverted_find_it_in_sync(scene: Scene) -> None:
     scene.person.undo(scene.moment)
     scene.node.rules = rules(OLD)
     report = scene.node.run()
     assert report.count(Kind.IN_SYNC) == 2
 
 
-def test_a_limit_that_was_somebody_elses_is_theirs_again(tmp_path: Path) -> None:
+def test_a_limit_of_another_client_is_theirs_again(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1, OTHERS)), rules=rules(None))
     node.run()
     moment = node.now + timedelta(seconds=1)
@@ -191,7 +191,7 @@ def test_a_limit_that_was_somebody_elses_is_theirs_again(tmp_path: Path) -> None
     assert limits_of(node) == [OTHERS]
 
 
-def test_a_limit_of_others_that_was_put_back_stays_theirs_when_the_memory_is_lost(tmp_path: Path) -> None:
+def test_a_limit_of_others_that_was_reverted_stays_theirs_when_the_memory_is_lost(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1, a_volume(1, OTHERS)), rules=rules(None, TAKEN))
     moment = node.now
     node.run()
@@ -217,7 +217,7 @@ def test_a_disk_that_had_no_limit_has_none_again(tmp_path: Path) -> None:
     assert limits_of(node) == [UNLIMITED, UNLIMITED]
 
 
-def test_a_disk_that_somebody_changed_since_is_left_alone_and_listed(scene: Scene) -> None:
+def test_a_disk_that_another_client_changed_since_is_left_alone_and_listed(scene: Scene) -> None:
     set_by_hand(scene.node.disk(1, "vdb"), OTHERS)
     report = scene.person.undo(scene.moment)
     assert results(report)["1 vdb"] == ("left-alone", "external-change")
@@ -266,7 +266,7 @@ def test_changes_from_before_the_node_was_started_are_not_undone(scene: Scene) -
     assert limits_of(scene.node) == [NEW, NEW]
 
 
-def test_without_a_memory_of_the_attachment_nothing_is_put_back(scene: Scene) -> None:
+def test_without_a_memory_of_the_attachment_nothing_is_reverted(scene: Scene) -> None:
     scene.node.state.memory.unlink()
     scene.node.hypervisor.lose_marks()
     report = scene.person.undo(scene.moment)
@@ -274,7 +274,7 @@ def test_without_a_memory_of_the_attachment_nothing_is_put_back(scene: Scene) ->
     assert limits_of(scene.node) == [NEW, NEW]
 
 
-def test_a_guest_that_does_not_answer_keeps_nobody_else_from_being_put_back(tmp_path: Path) -> None:
+def test_a_guest_that_does_not_answer_keeps_no_other_from_being_reverted(tmp_path: Path) -> None:
     scene = a_scene(tmp_path, guest(1), guest(2))
     scene.guest.trouble = hangs()
     report = scene.person.undo(scene.moment)
@@ -350,7 +350,7 @@ def test_a_hold_that_came_along_with_its_guest_counts_before_a_pass_has_met_it(s
     assert scene.node.holds, "and it is kept"
 
 
-def test_what_is_desired_and_judged_stays_as_it_was_whatever_the_rules_say_by_now(scene: Scene) -> None:
+def test_what_is_desired_and_judged_stays_as_it_was_whatever_the_rules_say_now(scene: Scene) -> None:
     """An undo is no pass that a brake has weighed: an edit is still an edit afterwards."""
     before = NodeStore(scene.node.state, "ann").recall(scene.node.now, read_only=True)
     scene.node.rules = rules(OTHERS)
@@ -362,7 +362,7 @@ def test_what_is_desired_and_judged_stays_as_it_was_whatever_the_rules_say_by_no
         assert disk.applied == OLD
 
 
-def test_what_was_put_back_follows_a_guest_that_migrates(scene: Scene) -> None:
+def test_what_was_reverted_follows_a_guest_that_migrates(scene: Scene) -> None:
     scene.person.undo(scene.moment)
     marks = [scene.node.seen(1, target).mark for target in ("vda", "vdb")]
     assert [mark and mark.applied for mark in marks] == [OLD, OLD]
@@ -378,7 +378,7 @@ def test_a_disk_that_a_rule_takes_out_of_plimsolls_hands_is_not_written_to(scene
     "first",
     ["manage: false", "override: true, limits: unlimited}, {name: foreign, match: {pool: vms}, manage: false"],
 )
-def test_a_disk_of_which_nobody_knows_whether_a_rule_takes_it_out_of_plimsolls_hands_is_not_written_to(
+def test_a_disk_of_which_it_is_unknown_whether_a_rule_leaves_it_unmanaged_is_not_written_to(
     scene: Scene, first: str
 ) -> None:
     scene.node.ceph.known = Clusters(())
@@ -396,7 +396,7 @@ def test_what_is_desired_of_a_disk_need_not_be_known_to_undo_it(scene: Scene) ->
     assert limits_of(scene.node) == [OLD, OLD]
 
 
-def test_nothing_is_loosened_while_the_cluster_is_not_well_and_tightened_it_is(tmp_path: Path) -> None:
+def test_nothing_is_raised_while_the_cluster_is_unhealthy_and_lowered_it_is(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1), guest(2), rules=rules(OLD))
     node.run(scope=Scope(frozenset({uuid_of(1)})))
     moment = node.now + timedelta(seconds=1)
@@ -451,7 +451,7 @@ def test_a_dry_run_writes_nowhere_and_says_what_the_real_one_then_says(scene: Sc
     assert [line.partition("  undo of")[0] for line in told.undone(scene.person.told)] == dry
 
 
-def test_only_the_guest_that_is_meant_is_put_back_by_its_name_or_uuid(tmp_path: Path) -> None:
+def test_only_the_guest_that_is_meant_is_reverted_by_its_name_or_uuid(tmp_path: Path) -> None:
     scene = a_scene(tmp_path, guest(1), guest(2), guest(3))
     report = scene.person.undo(scene.moment, "instance-00000001", uuid_of(2))
     assert limits_of(scene.node) == [OLD, OLD, OLD, OLD, NEW, NEW]
@@ -465,7 +465,7 @@ def test_a_guest_that_is_gone_may_be_named_and_one_that_never_was_may_not(scene:
         scene.person.undo(scene.moment, "instance-99999999")
 
 
-def test_of_a_named_guest_only_the_others_stay_remembered_as_they_were(tmp_path: Path) -> None:
+def test_of_a_named_guest_only_the_others_stay_remembered(tmp_path: Path) -> None:
     scene = a_scene(tmp_path, guest(1), guest(2))
     before = scene.node.memory
     scene.person.undo(scene.moment, "instance-00000001")
@@ -526,7 +526,7 @@ def test_what_another_pass_was_killed_over_is_settled_first(tmp_path: Path) -> N
     assert node.recorded("result") == [("took",)] * 2 + [("done",)] * 2
 
 
-def test_that_the_record_was_begun_anew_since_is_said_since_earlier_changes_are_not_in_it(scene: Scene) -> None:
+def test_that_the_record_was_begun_again_since_is_said_since_earlier_changes_are_not_in_it(scene: Scene) -> None:
     Record(scene.node.state.record).set_aside(scene.node.now, "tests")
     scene.node.now += timedelta(hours=1)
     later = scene.node.now
@@ -591,7 +591,7 @@ def test_a_disk_that_had_a_limit_of_its_own_leaves_the_group_that_it_was_put_in(
     assert limits_of(scene.node) == [OLD, OLD]
 
 
-def test_directions_are_told_of_the_undoing_and_not_of_what_is_undone(scene: Scene) -> None:
+def test_directions_are_those_of_the_undo_and_not_of_what_is_undone(scene: Scene) -> None:
     report = scene.person.undo(scene.moment)
     assert {one.change.direction for one in report.undone if one.change} == {Direction.LOWER}
 

@@ -178,7 +178,7 @@ def _dumped(data: object, *, flow: bool = False) -> str:
 
 @given(_files(), st.booleans())
 @examples
-def test_rules_that_are_written_down_are_read_as_they_were(rules: Rules, flow: bool) -> None:
+def test_rules_that_are_written_down_are_read_unchanged(rules: Rules, flow: bool) -> None:
     assert parse(_dumped(_data(rules), flow=flow), "r") == rules
 
 

@@ -66,7 +66,7 @@ def test_a_node_may_have_been_off_for_a_day(off: timedelta) -> None:
 
 
 @pytest.mark.parametrize("off", [-2 * HOUR, DAY + timedelta(seconds=1), 40 * DAY])
-def test_a_node_that_was_off_for_longer_goes_by_its_last_pass_until_its_clock_is_synchronised(off: timedelta) -> None:
+def test_a_node_that_was_off_for_longer_uses_its_last_pass_until_its_clock_is_synchronised(off: timedelta) -> None:
     wall = NOON + off
     now = reckon(LAST, clocks(wall, timedelta(minutes=-10), "second"))
     assert now.at == NOON

@@ -88,7 +88,7 @@ def test_first_rows_are_in_the_file_when_it_is_there_and_know_whose_place_it_too
     assert told == [None, path.with_name("birds.sqlite.corrupt")]
 
 
-def test_nobody_writes_the_new_file_while_others_may_still_have_the_old_one_open(
+def test_no_process_writes_the_new_file_while_others_may_still_have_the_old_one_open(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They would take the journal for that of the old file, by its name, and remove it in mid-transaction."""

@@ -128,7 +128,7 @@ def test_a_disk_that_is_not_there_is_gone_only_where_everything_was_seen() -> No
     assert settled([an_open()], [neighbour], a_situation(), everything=False) == ([], {})
 
 
-def test_a_change_that_lifted_a_limit_took_where_there_is_none() -> None:
+def test_a_change_that_removed_a_limit_took_where_there_is_none() -> None:
     lift = an_open(after=UNLIMITED, before=LIMITS)
     conclusions, ours = settled([lift], [a_disk()], a_situation(), everything=True)
     assert conclusions == [Conclusion(7, Ending.TOOK)]
@@ -243,7 +243,7 @@ def test_a_change_tells_how_the_one_before_it_ended_and_starts_from_it() -> None
     ]
 
 
-def test_what_is_put_back_while_the_brake_holds_stays_the_word_of_whose_it_was() -> None:
+def test_what_is_reverted_while_the_brake_holds_keeps_its_source() -> None:
     before = replace(OLD, seen=BEFORE - timedelta(minutes=5), applied=OTHERS, by_type="gold")
     assert took(an_open(before=OTHERS, reason=because(Code.DESIRED_BEFORE)), before).by_type == "gold"
 
@@ -252,7 +252,7 @@ def test_what_is_put_back_while_the_brake_holds_stays_the_word_of_whose_it_was()
     ("desired", "foreign", "applied", "kept"),
     [(LIMITS, False, LIMITS, True), (OTHERS, False, LIMITS, False), (OTHERS, True, None, False)],
 )
-def test_what_an_undo_put_back_is_ours_unless_it_was_somebody_elses(
+def test_what_an_undo_reverted_is_ours_unless_it_was_of_others(
     desired: Limits, foreign: bool, applied: Limits | None, kept: bool
 ) -> None:
     undone = an_open(before=OTHERS, reason=because(Code.UNDONE, foreign=foreign))
@@ -313,7 +313,7 @@ def test_an_intent_names_the_revision_that_it_was_decided_by(node_store: NodeSto
     assert [change.revision for change in Record(State(tmp_path).record).unsettled()] == ["aaaaaa"]
 
 
-def test_what_is_tightened_without_a_record_is_told_all_the_same(tmp_path: Path) -> None:
+def test_what_is_lowered_without_a_record_is_reported_all_the_same(tmp_path: Path) -> None:
     told: list[object] = []
     state = State(tmp_path)
     state.record.mkdir()
@@ -495,7 +495,7 @@ def test_attachments_are_known_by_the_boot_and_by_what_plimsoll_put_there(tmp_pa
     assert node_store.attachments([], later, (GUEST,)) == as_met, "its guest was not looked at"
 
 
-def test_only_sightings_that_are_news_are_told(node_store: NodeStore, tmp_path: Path) -> None:
+def test_only_new_attachments_are_saved(node_store: NodeStore, tmp_path: Path) -> None:
     state = State(tmp_path)
     met = sight([VOLUME_DISK], Attachments(), {}, NOON, boot="")
     node_store.save_attachments(met, met)
@@ -595,7 +595,7 @@ def test_what_the_record_tells_of_rules_and_releases(
 
 
 @pytest.mark.parametrize("reason", [HOLD, ENDED])
-def test_what_a_hold_put_or_put_back_is_not_claimed_from_the_record(node_store: NodeStore, reason: Reason) -> None:
+def test_what_a_hold_set_or_reverted_is_not_claimed_from_the_record(node_store: NodeStore, reason: Reason) -> None:
     put_on_record(node_store, a_change(), a_change(reason=reason, after=OTHERS))
     assert node_store.recall(NOON, read_only=False) == Memory()
     put_on_record(node_store, a_change())
@@ -703,7 +703,7 @@ def test_limits_by_hand_are_put_and_not_taken_for_what_the_sources_want() -> Non
     assert after(by_hand, others, applied=LIMITS) == replace(others, seen=NOON, applied=LIMITS)
 
 
-def test_since_when_something_is_desired_begins_anew_with_something_else() -> None:
+def test_the_time_since_which_limits_are_desired_begins_again_with_other_limits() -> None:
     desired_others = replace(OLD, desired=OTHERS)
     assert after(WANTS, desired_others) == replace(OLD, since=NOON, seen=NOON)
 
@@ -715,7 +715,7 @@ def test_a_disk_of_which_nothing_is_desired_now_stays_ours(decision: Decision) -
     assert after(decision, never) == never, "and one that never was ours does not become it"
 
 
-def test_a_disk_just_met_of_which_nobody_can_tell_is_not_remembered_as_one_without_limits() -> None:
+def test_a_disk_just_met_that_is_unknown_is_not_remembered_as_one_without_limits() -> None:
     """The brake would take its first limits for a change of what is desired, on every disk of a new node."""
     assert after(UNKNOWN) is None
     assert after(LEAVES) == replace(FRESH, desired=None, enforced=False, revision=None), (
@@ -727,7 +727,7 @@ def test_a_disk_just_met_of_which_nobody_can_tell_is_not_remembered_as_one_witho
 
 
 @pytest.mark.parametrize("decision", [WANTS, LEAVES])
-def test_a_disk_attached_anew_with_other_limits_is_not_taken_for_the_old_one(decision: Decision) -> None:
+def test_a_disk_attached_again_with_other_limits_is_not_taken_for_the_old_one(decision: Decision) -> None:
     again = replace(DISK, node="9", defined=OTHERS, actual=OTHERS)
     fresh = Remembered(
         desired=LIMITS,
@@ -830,13 +830,13 @@ def test_a_specs_own_word_is_remembered_as_one_and_no_other(reason: Reason, by_t
 
 @pytest.mark.parametrize("by_type", ["gold", None])
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
-def test_whose_word_it_was_is_known_while_nobody_says_another(decision: Decision, by_type: str | None) -> None:
+def test_the_source_is_known_while_no_source_says_another(decision: Decision, by_type: str | None) -> None:
     old = replace(OLD, by_type=by_type)
     assert after(decision, old) == replace(old, seen=NOON)
 
 
 @pytest.mark.parametrize(("said", "before"), [(BY_SPEC, None), (WANTS, "gold")])
-def test_what_does_not_count_yet_does_not_say_whose_word_it_was(said: Decision, before: str | None) -> None:
+def test_what_does_not_count_yet_does_not_name_a_source(said: Decision, before: str | None) -> None:
     """Of a disk that is braked the old limits are still to be weighed as whose they were."""
     old = replace(OLD, desired=OTHERS, applied=OTHERS, by_type=before)
     assert after(said, old, braked=True) == replace(old, seen=NOON)
@@ -845,7 +845,7 @@ def test_what_does_not_count_yet_does_not_say_whose_word_it_was(said: Decision, 
 
 
 @pytest.mark.parametrize("decision", [LEAVES, UNKNOWN])
-def test_a_disk_attached_anew_is_still_known_by_whose_word_it_was(decision: Decision) -> None:
+def test_a_disk_attached_again_keeps_its_source(decision: Decision) -> None:
     """It is so for a pass at least: Cinder has to be asked for every new attachment."""
     again = replace(DISK, node="9", defined=OTHERS, actual=OTHERS)
     new = after(decision, replace(OLD, by_type="gold"), disk=again)
@@ -853,7 +853,7 @@ def test_a_disk_attached_anew_is_still_known_by_whose_word_it_was(decision: Deci
     assert (new.desired, new.by_type) == (LIMITS, "gold")
 
 
-def test_of_a_disk_attached_anew_it_stays_known_what_was_desired_and_nothing_of_what_was_actual() -> None:
+def test_of_a_disk_attached_again_it_stays_known_what_was_desired_and_nothing_of_what_was_actual() -> None:
     known = replace(OLD, by_type="gold", by_rules=("night",), later=LATER, mark="1f2e", released="gold")
     again = replace(DISK, node="9", defined=OTHERS, actual=OTHERS)
     old = replace(known, restore_to=OTHERS, foreign=True, reverts=2, reverted_at=BEFORE)
@@ -873,7 +873,7 @@ def test_a_guest_on_the_move_is_remembered_as_it_was_and_its_neighbours_as_they_
     assert kept == {arriving.key: old, hanging.key: replace(known, seen=NOON), DISK.key: FRESH}
 
 
-def test_a_change_that_took_says_whose_word_it_was() -> None:
+def test_a_change_that_took_effect_names_its_source() -> None:
     assert took(an_open(reason=SPEC), None).by_type == "gold"
     before = replace(OLD, desired=OTHERS, applied=OTHERS, by_type="gold")
     by_rule = took(an_open(reason=because(Code.RULE, rule="r")), replace(before, by_rules=("night",)))
@@ -1042,7 +1042,7 @@ def test_what_an_enforcing_pass_had_actual_is_known_as_kept() -> None:
     assert not kept(LEAVES), "nothing was desired"
 
 
-def test_somebody_elses_hand_is_counted_while_the_same_is_desired() -> None:
+def test_external_changes_are_counted_while_the_same_is_desired() -> None:
     def reverts(old: Remembered, cause: Code = Code.EXTERNAL_CHANGE) -> tuple[int, object]:
         change = replace(a_change(), cause=cause)
         new = remembering(
@@ -1073,7 +1073,7 @@ def test_somebody_elses_hand_is_counted_while_the_same_is_desired() -> None:
         (None, False),
     ],
 )
-def test_a_limit_is_left_to_somebody_else_after_3_rounds_within_a_day(
+def test_a_limit_is_left_to_another_client_after_3_rounds_within_a_day(
     remembered: Remembered | None, left: bool
 ) -> None:
     assert reverted_too_often(remembered, Desired(LIMITS, because(Code.NODE_DEFAULT)), 3, NOON) is left

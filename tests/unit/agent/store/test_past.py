@@ -82,7 +82,7 @@ def test_what_took_as_was_found_later_counts_like_what_was_seen_to_take() -> Non
 
 
 @pytest.mark.parametrize("result", [None, Ending.TIMED_OUT])
-def test_a_disk_of_which_nobody_knows_whether_it_was_changed_is_not_passed_over(
+def test_a_disk_of_which_a_change_is_unknown_is_not_passed_over(
     result: Ending | None,
 ) -> None:
     past = only(pasts([a_row(1, UNLIMITED, OLD, result=result)], NOON, LONG_AGO, {}))
@@ -138,7 +138,7 @@ def test_of_a_moment_in_a_hold_what_was_before_the_hold_counts() -> None:
     assert only(pasts([*held, *anew], minute(5), LONG_AGO, {})).before == OTHERS, "attached anew with another limit"
 
 
-def test_what_was_put_back_for_somebody_else_is_theirs_for_the_next_undo_too() -> None:
+def test_what_was_reverted_for_another_client_is_theirs_for_the_next_undo_too() -> None:
     undone = because(Code.UNDONE, since="2026-11-20T12:00:00+00:00", foreign=True)
     rows = [a_row(1, OTHERS, OLD), a_row(2, OLD, OTHERS, code=undone), a_row(3, OTHERS, NEW)]
     assert only(pasts(rows, minute(3), LONG_AGO, {})).foreign is True

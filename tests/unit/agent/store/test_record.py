@@ -144,7 +144,7 @@ def test_ids_are_in_the_order_of_the_changes(record: Record, path: Path) -> None
     assert rows(path, "id, target") == list(zip(ids, ("vdc", "vda", "vdb"), strict=True))
 
 
-def test_the_id_of_a_row_that_somebody_deleted_is_not_given_again(record: Record, path: Path) -> None:
+def test_the_id_of_a_row_that_was_deleted_is_not_given_again(record: Record, path: Path) -> None:
     (first,) = record.intend([a_change()], NOON, "tests")
     do(path, "DELETE FROM change")
     assert record.intend([a_change()], NOON, "tests") != [first]
@@ -240,7 +240,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Record:
 
 @fewer
 @given(after=possible_limits())
-def test_limits_that_were_meant_are_read_back_as_they_were(shared: Record, after: Limits) -> None:
+def test_limits_that_were_meant_are_read_back_unchanged(shared: Record, after: Limits) -> None:
     shared.intend([a_change(after=after)], NOON, "tests")
     assert shared.unsettled()[-1].after == after
 

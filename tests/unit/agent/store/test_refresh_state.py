@@ -48,7 +48,7 @@ def test_chance_keeps_nodes_apart_and_never_takes_more_than_half_of_the_pause() 
     )
 
 
-def test_nobody_is_asked_during_the_pause_and_somebody_after_it() -> None:
+def test_no_service_is_asked_during_the_pause_and_one_after_it() -> None:
     notes = RefreshNotes().failed(NOW, "down", 1)
     assert notes.pausing(NOW)
     assert not notes.pausing(NOW + timedelta(seconds=FIRST_PAUSE))
@@ -98,7 +98,7 @@ def test_counts_of_calls_are_all_there_or_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"version": 2}', '{"version": 1, "failures": -1}', "[" * 50_000])
-def test_notes_that_cannot_be_read_keep_nobody_from_asking(tmp_path: Path, content: str) -> None:
+def test_notes_that_cannot_be_read_prevent_no_refresh(tmp_path: Path, content: str) -> None:
     (tmp_path / NAME).write_text(content)
     assert RefreshDir(tmp_path).load_notes() == RefreshNotes()
 

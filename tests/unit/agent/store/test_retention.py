@@ -123,7 +123,7 @@ def test_what_was_before_a_hold_is_kept_with_it(record: Record) -> None:
     assert changes(record) == [2, 3, 4, 5]
 
 
-def test_what_undo_would_put_back_is_the_same_before_and_after(tmp_path: Path) -> None:
+def test_what_undo_would_revert_is_the_same_before_and_after(tmp_path: Path) -> None:
     """For any moment that the record still answers for."""
     chance = random.Random(20261122)
     reasons = [RULE, because(Code.HOLD, why="w", by="b", until="u"), because(Code.HOLD_ENDED)]

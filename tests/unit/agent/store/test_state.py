@@ -744,7 +744,7 @@ def test_a_pass_and_another_process_exclude_each_other(state: State) -> None:
         os.close(held)
 
 
-def test_who_may_only_read_the_directory_holds_up_no_pass_and_is_told_of(
+def test_who_may_only_read_the_directory_holds_up_no_pass_and_is_reported(
     state: State, caplog: pytest.LogCaptureFixture
 ) -> None:
     held = os.open(state.directory, os.O_RDONLY)
@@ -826,7 +826,7 @@ def test_a_pass_that_met_another_does_not_free_the_node(state: State) -> None:
                 raise AssertionError("two at once")
 
 
-def test_the_lock_is_given_to_no_program_that_is_started_meanwhile(state: State) -> None:
+def test_the_lock_is_given_to_no_program_that_is_started_in_between(state: State) -> None:
     with state.locked():
         locks = (state.directory, lock_of(state))
         ours = (fd for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.readlink() in locks)
@@ -877,7 +877,7 @@ def test_a_directory_that_is_replaced_while_it_is_waited_for_is_a_state_error(tm
 
 
 @pytest.mark.parametrize("file", [file.name for file in state_module.FILES])
-def test_the_node_is_swept_by_who_holds_it_and_by_nobody_else(state: State, file: str) -> None:
+def test_the_node_is_swept_by_who_holds_it_and_by_no_other(state: State, file: str) -> None:
     left, fresh = state.directory / f".{file}.x1y2z3", state.directory / f".{file}.fresh"
     for path in (left, fresh):
         path.touch()
@@ -942,7 +942,7 @@ def test_the_version_of_the_record_in_the_table_is_the_records(state: State) -> 
 # --- the versions under which limits were written
 
 
-def test_versions_are_kept_as_they_were_told(state: State) -> None:
+def test_versions_are_kept_as_read(state: State) -> None:
     assert state.load_versions() is None
     state.save_versions(Versions(9_000_000, 7_002_022))
     assert state.load_versions() == Versions(9_000_000, 7_002_022)
@@ -983,13 +983,13 @@ def test_versions_that_cannot_be_saved_are_a_warning(state: State, caplog: pytes
 # --- the last good rules
 
 
-def test_rules_are_kept_as_they_were_written(state: State) -> None:
+def test_rules_are_kept_as_written(state: State) -> None:
     text = "# ängström\ndefault:\n  limits: unlimited\n"
     state.keep_rules(text)
     assert state.last_rules.read_text(encoding="utf-8") == text
 
 
-def test_rules_that_are_the_same_are_only_dated_anew(state: State) -> None:
+def test_rules_that_are_the_same_are_only_dated_again(state: State) -> None:
     state.keep_rules("a: 1\n")
     os.utime(state.last_rules, (0, 0))
     file = state.last_rules.stat().st_ino

@@ -29,7 +29,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("never", "TERM", "xterm", False),
     ],
 )
-def test_a_terminal_shows_colour_unless_it_is_not_wanted(
+def test_a_terminal_shows_colour_unless_it_is_switched_off(
     monkeypatch: pytest.MonkeyPatch, choice: str, name: str, value: str, shown: bool
 ) -> None:
     monkeypatch.setenv(name, value)

@@ -308,7 +308,7 @@ def test_a_guest_that_hangs_is_named_with_its_reason() -> None:
     assert "unknown: no answer from QEMU within" in lines[3]
 
 
-def test_a_guest_whose_disks_nobody_saw_has_a_line_too() -> None:
+def test_a_guest_whose_disks_no_pass_saw_has_a_line_too() -> None:
     lines = drawn(shown(unreachable=(UnreachableGuest(GuestRef("u", "unseen"), SILENCE),)), View(), 80, 10)
     assert "unseen" in lines[3]
     assert "disks unknown: no answer" in lines[3]

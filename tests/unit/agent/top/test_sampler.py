@@ -151,7 +151,7 @@ def test_a_guest_that_goes_while_it_is_asked_is_no_trouble() -> None:
     assert not node.sampler.sample().incomplete
 
 
-def test_a_guest_that_was_started_again_is_looked_at_anew() -> None:
+def test_a_guest_that_was_started_again_is_looked_at_again() -> None:
     node = Node()
     node.round()
     node.round(node.a)
@@ -182,7 +182,7 @@ def test_the_limits_of_a_guest_on_the_move_are_not_asked_for() -> None:
     assert not node.sampler.sample().incomplete
 
 
-def test_a_definition_that_nobody_can_read_is_that_guests_trouble() -> None:
+def test_an_unreadable_definition_is_that_guests_trouble() -> None:
     node = Node()
     node.a.xml = "<domain>"
     found = node.round()

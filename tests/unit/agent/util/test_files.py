@@ -213,7 +213,7 @@ def test_a_link_is_swept_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == {"target"}
 
 
-def test_what_cannot_be_swept_stops_nobody(tmp_path: Path) -> None:
+def test_what_cannot_be_swept_stops_no_pass(tmp_path: Path) -> None:
     (tmp_path / TEMPORARY).mkdir()
     os.utime(tmp_path / TEMPORARY, (0, 0))
     aged(tmp_path / ".memory.json.zz", 10**7)
@@ -234,7 +234,7 @@ def test_a_name_aside_is_that_of_no_earlier_file_nor_of_its_journal(tmp_path: Pa
     assert files.name_aside(path).name == "record.sqlite.corrupt.3"
 
 
-def test_a_pipe_in_the_place_of_a_file_is_refused_and_nobody_waits_for_its_reader(tmp_path: Path) -> None:
+def test_a_pipe_in_the_place_of_a_file_is_refused_and_no_caller_waits_for_its_reader(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "busy.count")
     with pytest.raises(OSError):  # noqa: PT011 - the kernel's word, or ours
         files.append(tmp_path / "busy.count", b".")

@@ -64,7 +64,7 @@ def test_a_limit_that_was_used_is_named() -> None:
                for line in told(*[CALM] * 9, *[replace(CALM, share=1.0)] * 5))  # fmt: skip
 
 
-def test_a_tenant_is_not_told_of_all_of_a_limit_that_was_used_in_bursts() -> None:
+def test_a_tenant_is_not_shown_all_of_a_limit_that_was_used_in_bursts() -> None:
     bursts = replace(CALM, share=0.8, latency=0.9)
     assert tenant(*[CALM] * 9, *[bursts] * 5).startswith(
         "Your volume v1 used 80 % of its 500 write IOPS on average, more in bursts, between 1970"

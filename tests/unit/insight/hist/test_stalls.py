@@ -86,7 +86,7 @@ def test_a_stall_that_fills_no_interval_is_told_as_nearly_one(tmp_path: Path) ->
     assert run[0].waiting > DEPTH / 2
 
 
-def test_few_requests_that_nobody_waits_for_are_no_stall(tmp_path: Path) -> None:
+def test_few_requests_that_no_client_waits_for_are_no_stall(tmp_path: Path) -> None:
     requests = [Request(each * 10 * MS, MS) for each in range(2000)]
     requests += [Request((20_000 + each * 2000) * MS, MS) for each in range(5)]
     requests += [Request((30_000 + each * 10) * MS, MS) for each in range(1000)]

@@ -43,7 +43,7 @@ def test_a_sign_needs_repetition_or_a_share_of_many_requests(whole: RanksPeriod,
     assert judge(whole, whole, complete=True).answer is answer
 
 
-def test_what_is_not_known_whole_is_never_calm_and_a_sign_in_it_counts() -> None:
+def test_what_is_known_in_part_is_never_calm_and_a_sign_in_it_counts() -> None:
     assert judge(span(*EVEN), span(*EVEN), complete=False).answer is MdsAnswer.CANNOT_TELL
     assert judge(span(), span(), complete=True).answer is MdsAnswer.CANNOT_TELL  # each rank has another daemon now
     assert judge_moves((), complete=False).answer is MdsAnswer.CANNOT_TELL

@@ -101,7 +101,7 @@ def test_status_has_its_problems_as_data_too() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_nobody_there_is_trouble_and_no_output(
+def test_an_unreachable_prometheus_is_trouble_and_no_output(
     command: type[RegionCommand], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert ran(command, NobodyThere({}))[:2] == (1, "")
@@ -138,7 +138,7 @@ def test_an_answer_that_is_not_whole_is_shown_with_a_warning_and_status_1(comman
         (RegionPromised, ("--ceph-report", "/nowhere"), "--ceph-report is for --by class"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error_and_nobody_is_asked(
+def test_what_cannot_be_meant_is_a_usage_error_and_no_prometheus_is_asked(
     command: type[RegionCommand], words: Sequence[str], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakePrometheus(passed(60))

@@ -156,7 +156,7 @@ def test_warning_ends_with_1(state: State, run: Run) -> None:
     assert "WARNING - 1 disk unlimited: instance-00000001 vdb: " in ran.text
 
 
-def test_critical_is_worse_than_what_nobody_knows(state: State, run: Run) -> None:
+def test_critical_is_worse_than_unknown(state: State, run: Run) -> None:
     pass_summary_file.save(state, recent(a_failed_disk(1), looked=datetime.now(UTC) + timedelta(hours=1)))
     ran = run("limits", "--failed-critical", "0")
     assert (ran.status, ran.text[:26]) == (2, "PLIMSOLL LIMITS CRITICAL -")

@@ -139,7 +139,7 @@ def test_of_a_failed_pass_only_the_cause_is_told() -> None:
     assert found(last) == ["CRITICAL libvirt cannot be reached"]
 
 
-def test_what_only_an_operator_ends_is_told_of_a_failed_pass_too() -> None:
+def test_what_only_an_operator_ends_is_reported_of_a_failed_pass_too() -> None:
     paused = because(Code.PAUSED, file="/etc/plimsoll/paused", why="maintenance")
     last = passed(trouble="no", braked="a1b2c3", braked_disks=3)
     said = found(last, paused=paused)

@@ -81,12 +81,12 @@ def test_critical_has_the_last_word_where_both_ranges_are_left() -> None:
     assert level("failed", 3, Thresholds("1", "4")) is Level.WARNING
 
 
-def test_what_nobody_watches_may_stay_unknown() -> None:
+def test_what_is_not_watched_may_stay_unknown() -> None:
     assert level("pass_age", None) is Level.UNKNOWN
     assert level("pass_age", None, NEVER) is Level.OK
 
 
-def test_what_nobody_knows_is_worse_than_a_warning_and_better_than_critical() -> None:
+def test_unknown_is_worse_than_a_warning_and_better_than_critical() -> None:
     some = [Figure(name="paused", value=1), Figure(name="pass_age", value=None)]
     assert judge(some, SHIPPED).level is Level.UNKNOWN
     judgement = judge([*some, Figure(name="catalogue_age", value=86401)], SHIPPED)
@@ -94,7 +94,7 @@ def test_what_nobody_knows_is_worse_than_a_warning_and_better_than_critical() ->
     assert [finding.figure.name for finding in judgement.findings] == ["catalogue_age", "pass_age", "paused"]
 
 
-def test_nothing_measured_is_not_well() -> None:
+def test_nothing_measured_is_not_ok() -> None:
     assert judge([], SHIPPED).level is Level.UNKNOWN
 
 
@@ -172,16 +172,16 @@ def test_a_figure_of_disks_that_are_well_is_zero() -> None:
     assert {figure(last, name).value for name, _ in OF_DISKS} == {0}
 
 
-def test_a_disk_of_which_nobody_knows_what_is_actual_is_not_called_unlimited() -> None:
+def test_a_disk_with_unknown_actual_limits_is_not_called_unlimited() -> None:
     last = a_last_pass(a_last_disk(actual=None), a_last_disk(actual=Limits(), desired=Limits()))
     assert figure(last, "unlimited").value == 0
 
 
-def test_who_is_held_back_is_unknown_without_two_readings() -> None:
+def test_who_is_at_limit_is_unknown_without_two_readings() -> None:
     assert figure(a_last_pass(a_last_disk(), interval=None), "at_limit").value is None
 
 
-def test_without_a_pass_nothing_is_known_and_that_is_not_well() -> None:
+def test_without_a_pass_all_is_unknown_and_that_is_not_ok() -> None:
     judgement = judge(figures_of_pass(None, NOON), SHIPPED)
     assert judgement.level is Level.UNKNOWN
     assert {(MEASURE[each.figure.name].subject, each.level) for each in judgement.findings} == {
@@ -200,7 +200,7 @@ def test_a_clock_that_was_set_back_does_not_make_an_old_pass_a_new_one() -> None
     assert "2026-11-20 12:00 UTC is in the future" in sentence(figure(last, "pass_age", before))
 
 
-def test_an_old_pass_or_catalogue_names_the_timer_that_somebody_disabled() -> None:
+def test_an_old_pass_or_catalogue_names_the_timer_that_was_disabled() -> None:
     setup = NodeSetup(timers=frozenset(), disabled=frozenset((ENFORCE_UNIT, CATALOGUE_UNIT)))
     last = replace(a_last_pass(), catalogue=LastCatalogue(NOON, "keystone", 60))
     told = {each.name: sentence(each) for each in figures_of_pass(last, NOON + timedelta(hours=9), setup)}
@@ -217,7 +217,7 @@ def test_a_failed_pass_is_not_said_to_have_been_quick() -> None:
     assert "pass_seconds" not in {each.name for each in figures_of_pass(last, NOON)}
 
 
-def test_in_observe_mode_nobody_is_told_to_enforce_what_would_do_nothing() -> None:
+def test_in_observe_mode_no_operator_is_told_to_enforce_what_would_do_nothing() -> None:
     disk = a_last_disk(kind=Kind.PLANNED)
     found = figure(a_last_pass(disk, enforcing=False), "behind")
     assert (found.do, "mode is observe" in sentence(found)) == ("plimsoll plan", True)

@@ -86,7 +86,7 @@ def facts(**told: list[Series]) -> dict[str, list[Series]]:
     return {name: told.get(name, []) for name in fact_questions(SELECTION, [key("u1")])}
 
 
-def test_what_nobody_tells_of_a_disk_is_unknown() -> None:
+def test_what_no_series_has_of_a_disk_is_unknown() -> None:
     (disk,) = disks(facts(), [key("u1")])
     assert (disk.state, disk.share, disk.limit, disk.operations, disk.bytes, disk.pass_ended) == (None,) * 6
     assert disk.states == ()

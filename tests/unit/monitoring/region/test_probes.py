@@ -90,7 +90,7 @@ def test_a_guest_counts_once_in_its_row_and_one_without_a_type_is_not_lost(
     assert {row.labels[name]: (row.guests, row.broken, row.late, row.postponed) for row in found} == groups
 
 
-def test_guests_whose_type_nobody_told_are_not_of_the_type_that_is_asked_for() -> None:
+def test_guests_whose_type_is_unknown_are_not_of_the_type_that_is_asked_for() -> None:
     found = rows(two_guests(ProbesBy.GUEST), ProbesBy.GUEST, SeriesSelection(types=("gold",)), NOW)
     assert [row.labels["uuid"] for row in found] == ["u1"]
 

@@ -29,7 +29,7 @@ def test_the_time_before_an_approval_is_before_its_first_one_also_where_it_was_a
         assert " offset 9000s" in questions(case)["at_limit_before"]
 
 
-def test_a_cluster_that_is_not_well_and_does_not_say_why_is_unknown() -> None:
+def test_an_unhealthy_cluster_without_a_reason_is_unknown() -> None:
     """The mgr of an old release of Ceph has no ``ceph_health_detail``."""
     approval = RegionApproval(Of.RULES, "ab" * 32, NOON, NOON + WAIT, "ann", "x", stages=STAGES)
     case = StageCase(approval=approval, stages=STAGES, now=NOON.timestamp(), checks=())

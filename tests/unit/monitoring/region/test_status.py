@@ -123,7 +123,7 @@ def test_the_ranges_of_the_settings_count_and_no_others() -> None:
     assert wrong(status({**SHIPPED, "at_limit": Thresholds("5", "")}, **wall)) == {"at_limit": Level.WARNING}
 
 
-def test_a_node_that_says_nothing_any_more_is_not_well_and_none_of_its_figures_is_zero() -> None:
+def test_a_node_without_series_is_not_ok_and_none_of_its_figures_is_zero() -> None:
     found = status(seen=[series(NOW), series(NOW - HOUR, "n2")])
     (unreachable,) = [node for node in found.nodes if node.unreachable_since is not None]
     assert (unreachable.instance, unreachable.unreachable_since) == ("n2", NOW - HOUR)

@@ -136,7 +136,7 @@ def trouble(*words: str) -> Iterator[None]:
     assert "\n" not in detail
 
 
-def test_without_a_url_nobody_is_asked_and_nothing_runs_out() -> None:
+def test_without_a_url_no_service_is_asked_and_nothing_runs_out() -> None:
     with slots.acquire("", 1, node="n1", names=["pool:f/p"], ttl=1, connect=raising(AssertionError("asked"))) as held:
         held.ensure(10**9)
 
@@ -188,7 +188,7 @@ def test_a_slot_that_a_person_took_away_by_a_key_without_a_lease_stays_taken(etc
         pass
 
 
-def test_ensure_starts_the_lease_anew(etcd: Etcd) -> None:
+def test_ensure_starts_the_lease_again(etcd: Etcd) -> None:
     with acquire(etcd) as held:
         for _ in range(5):
             etcd.now += TTL - 1

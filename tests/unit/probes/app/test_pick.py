@@ -71,7 +71,7 @@ def test_a_guest_that_went_away_between_two_calls_costs_itself_only() -> None:
     assert (names(told), len(told.unreachable)) == (["instance-00000002"], 1)
 
 
-def test_what_nobody_foresaw_in_a_guest_costs_it_only_and_is_called_a_bug(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unforeseen_error_in_a_guest_costs_it_only_and_is_called_a_bug(caplog: pytest.LogCaptureFixture) -> None:
     class Odd(FakeHypervisor):
         def _guest(self, uuid: str) -> FakeGuest:
             if uuid == uuid_of(1):
@@ -83,7 +83,7 @@ def test_what_nobody_foresaw_in_a_guest_costs_it_only_and_is_called_a_bug(caplog
     assert "this is a bug in plimsoll" in caplog.text
 
 
-def test_without_a_list_of_guests_nobody_is_said_to_have_none() -> None:
+def test_without_a_list_of_guests_none_is_said_to_be_missing() -> None:
     hypervisor = FakeHypervisor(guest(1))
     hypervisor.before["guests"] = raising(Unreachable("libvirt is gone"))
     with pytest.raises(Unreachable):

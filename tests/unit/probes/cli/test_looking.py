@@ -257,7 +257,7 @@ def test_results_are_listed_oldest_first_and_by_what_is_asked_for(shell: Shell) 
     assert ids("--guest", "g2") == [other]
 
 
-def test_what_is_left_out_is_said_and_only_when_nobody_asked_for_it(
+def test_what_is_left_out_is_said_and_only_when_it_was_not_asked_for(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looking, "_LISTED", 2)

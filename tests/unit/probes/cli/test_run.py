@@ -312,7 +312,7 @@ def test_a_paused_node_begins_nothing_that_is_due_and_a_person_probes_all_the_sa
     assert shell.probed() == ["instance-00000001"]
 
 
-def test_a_pause_that_begins_meanwhile_holds_what_was_not_begun(shell: Shell) -> None:
+def test_a_pause_that_begins_in_between_holds_what_was_not_begun(shell: Shell) -> None:
     shell.has(a_guest(1), a_guest(2), a_guest(3))
     for guest in shell.guests.values():
         guest.meanwhile = (shell.directory / "paused").touch
@@ -410,7 +410,7 @@ def test_what_cannot_be_meant_is_64_and_nothing_is_touched(shell: Shell, words: 
 # --- health
 
 
-def test_a_cluster_that_nobody_knows_to_be_well_is_left_alone_unless_a_person_says_otherwise(shell: Shell) -> None:
+def test_a_cluster_of_unknown_health_is_left_alone_unless_an_operator_says_otherwise(shell: Shell) -> None:
     shell.blocking = DOWN
     assert shell.run() == 3
     assert "postponed: Ceph is unhealthy" in shell.out
@@ -436,7 +436,7 @@ def test_broken_rules_probe_by_the_last_good_ones_with_status_1(
     assert shell.kept() == [("instance-00000001", verdict)]
 
 
-def test_broken_rules_without_good_ones_before_probe_nobody(shell: Shell) -> None:
+def test_broken_rules_without_good_ones_before_probe_no_guest(shell: Shell) -> None:
     shell.rules = "broken"
     assert shell.run() == 1
     assert shell.probed() == []
@@ -563,7 +563,7 @@ def test_who_was_put_off_and_cannot_be_noted_is_said_all_the_same(shell: Shell) 
     assert "postponed: Ceph is unhealthy" in shell.out
 
 
-def test_without_a_history_that_can_be_read_nobody_knows_what_is_due(shell: Shell) -> None:
+def test_without_a_history_that_can_be_read_it_is_unknown_what_is_due(shell: Shell) -> None:
     """Then nothing is: a timer would probe the same guests every few minutes."""
     (shell.state / "probes.sqlite").mkdir(parents=True)
     assert shell.run("--due") == 1
@@ -631,7 +631,7 @@ def test_the_status_says_whether_all_some_or_none_is_as_promised(
     assert shell.run() == status
 
 
-def test_what_nobody_foresaw_costs_its_guest_only_and_is_called_a_bug(
+def test_an_unforeseen_error_costs_its_guest_only_and_is_called_a_bug(
     shell: Shell, caplog: pytest.LogCaptureFixture
 ) -> None:
     shell.has(a_guest(1), a_guest(2, name=HOSTILE.replace("\n", "")), a_guest(3))
@@ -644,7 +644,7 @@ def test_what_nobody_foresaw_costs_its_guest_only_and_is_called_a_bug(
     assert shell.guests[uuid_of(2)].verbs == ["look", "fill", "run", "clean"]
 
 
-def test_a_region_that_nobody_can_reach_by_these_settings_ends_the_run_with_the_reason(
+def test_a_region_that_is_unreachable_by_these_settings_ends_the_run_with_the_reason(
     shell: Shell, caplog: pytest.LogCaptureFixture
 ) -> None:
     shell.has(a_guest(1), a_guest(2))
@@ -869,7 +869,7 @@ def test_where_no_directory_is_set_none_is_written_to(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--due"], ["--here"]])
-def test_a_dry_run_tells_prometheus_nothing_and_chooses_nobody(watched: Shell, words: list[str]) -> None:
+def test_a_dry_run_tells_prometheus_nothing_and_chooses_no_guest(watched: Shell, words: list[str]) -> None:
     assert watched.run("--dry-run", *words) == 0
     assert [*(watched.textfiles or Path()).iterdir()] == []
     assert not watched.state.exists()
@@ -902,7 +902,7 @@ def nobody_chosen(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("state", "status"), [(libvirt_is_down, 1), (paused, 3), (not_due, 0), (nobody_chosen, 0), (fails_all, 1)]
 )
-def test_metrics_are_written_whatever_becomes_of_the_run_and_leave_its_status(
+def test_metrics_are_written_however_the_run_ends_and_leave_its_status(
     watched: Shell, state: Callable[[Shell], None], status: int
 ) -> None:
     """Else a file that grew old would be taken for a timer that stands still."""

@@ -68,7 +68,7 @@ def test_the_first_moment_of_the_time_before_counts() -> None:
     assert compare(RUN, [before(days=7)]).then is not None
 
 
-def test_a_discarded_run_is_no_measure_of_what_is_usual_but_is_told_of() -> None:
+def test_a_discarded_run_is_no_measure_of_what_is_usual_but_is_reported() -> None:
     discarded = before(finding=a_finding(Verdict.INCONCLUSIVE, Why.FROZEN))
     failed = replace(before(finding=a_finding(Verdict.FAILED, Why.NO_FIO)), measured=None)
     comparison = compare(RUN, [discarded, failed, before(days=2)])
@@ -77,7 +77,7 @@ def test_a_discarded_run_is_no_measure_of_what_is_usual_but_is_told_of() -> None
     assert comparison.verdicts == {Verdict.INCONCLUSIVE: 1, Verdict.FAILED: 1, Verdict.KEPT: 1}
 
 
-def test_other_parameters_measure_something_else_and_other_limits_are_told_of() -> None:
+def test_other_parameters_measure_something_else_and_other_limits_are_reported() -> None:
     deeper = before(job=Job(JobName.READ, io_depth=32))
     looser = before(circumstances=Circumstances(before=Limits(total_iops_sec=500)))
     comparison = compare(RUN, [deeper, looser, before(days=3)])

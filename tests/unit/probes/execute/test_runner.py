@@ -68,7 +68,7 @@ def test_more_than_plimsoll_set_is_over_the_limit_though_libvirt_knows_of_none(w
     assert findings(world) == [(JobName.READ, Verdict.OVER_LIMIT, Why.NOT_SET)]
 
 
-def test_a_limit_that_changes_meanwhile_spoils_the_result(world: World) -> None:
+def test_a_limit_that_changes_during_a_run_spoils_the_result(world: World) -> None:
     def change() -> None:
         world.guest.qemu.disks["vdb"].actual = Limits(total_iops_sec=500)
 
@@ -77,7 +77,7 @@ def test_a_limit_that_changes_meanwhile_spoils_the_result(world: World) -> None:
     assert findings(world) == [(JobName.READ, Verdict.INCONCLUSIVE, Why.LIMITS_CHANGED)]
 
 
-def test_a_migration_meanwhile_spoils_the_result(world: World) -> None:
+def test_a_migration_during_a_run_spoils_the_result(world: World) -> None:
     def leave() -> None:
         world.guest.qemu.movement = Movement.LEAVING
 
@@ -116,7 +116,7 @@ def test_a_stall_fails_the_job_and_the_rest_is_not_said_to_have_stalled(world: W
 @pytest.mark.parametrize(
     "trouble", [NotFound("the guest is gone"), DeadlineExceeded("no answer from QEMU within 5 s")]
 )
-def test_a_guest_that_is_lost_meanwhile_is_cleaned_away_all_the_same(
+def test_a_guest_that_is_lost_during_a_run_is_cleaned_away_all_the_same(
     world: World, trouble: NotFound | DeadlineExceeded
 ) -> None:
     """The look after the run fails: what is in the guest must go, should it be there still."""
@@ -161,7 +161,7 @@ def test_a_freeze_that_ends_in_time_spoils_one_result_and_not_the_next(world: Wo
     ]
 
 
-def test_nothing_is_asked_of_a_guest_whose_cluster_is_unwell(world: World) -> None:
+def test_nothing_is_asked_of_a_guest_whose_cluster_is_unhealthy(world: World) -> None:
     world.health = lambda: UNWELL
     postponed = world.probe()
     assert postponed is not None
@@ -169,14 +169,14 @@ def test_nothing_is_asked_of_a_guest_whose_cluster_is_unwell(world: World) -> No
     assert (world.kept, world.guest.asked) == ([], [])
 
 
-def test_a_cluster_that_does_not_say_how_it_is_is_not_well(world: World) -> None:
+def test_a_cluster_that_does_not_answer_is_not_healthy(world: World) -> None:
     world.health = raising(DeadlineExceeded("no answer from Ceph within 10 s"))
     postponed = world.probe()
     assert postponed is not None
     assert postponed.why is Why.UNHEALTHY
 
 
-def test_a_person_may_probe_an_unwell_cluster(world: World) -> None:
+def test_a_person_may_probe_an_unhealthy_cluster(world: World) -> None:
     world.health, world.heeds_health = lambda: UNWELL, False
     assert world.probe(JobName.READ, JobName.WRITE) is None
     assert len(world.kept) == 2
@@ -329,7 +329,7 @@ def test_of_two_disks_that_were_written_to_the_serial_decides_and_then_the_name(
     assert locate(three, premises("vda", ""), nothing, much, MIB).target == "vda"
 
 
-def test_a_serial_of_a_disk_that_nobody_wrote_to_is_a_lie() -> None:
+def test_a_serial_of_a_disk_that_was_never_written_is_a_lie() -> None:
     two = disks(OWN, volume())
     found = locate(two, premises("vdb", VOLUME[:20]), reading(vda=0, vdb=0), reading(vda=MIB, vdb=0), MIB)
     assert found.target == "vda"

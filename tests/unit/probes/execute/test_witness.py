@@ -128,7 +128,7 @@ def test_a_disk_that_is_not_counted_is_not_taken_for_an_idle_one(world: World) -
 
 
 @pytest.mark.parametrize("after", [100, 5000], ids=["less than before", "more than before"])
-def test_counters_that_began_anew_count_nothing(world: World, after: int) -> None:
+def test_counters_that_began_again_count_nothing(world: World, after: int) -> None:
     """Started anew in mid-run: by the end it may have counted further than it had before."""
     world.disk.done = (1000, 1000 * 4096, 0, 0)
     watch = world.watch()
@@ -188,7 +188,7 @@ def test_a_disk_that_was_replaced_before_the_run_was_not_held_to_the_others_limi
     assert (met.before, met.after) == (None, None)
 
 
-def test_limits_that_changed_meanwhile_are_told_as_they_were_and_as_they_are(world: World) -> None:
+def test_limits_that_changed_during_a_run_are_shown_before_and_after(world: World) -> None:
     watch = world.watch()
     world.disk.actual = OTHER
     _, met = ended(watch)
@@ -307,7 +307,7 @@ def test_what_blocks_is_a_blocking_check_and_not_to_know(
     assert told() is None
 
 
-def test_a_disk_on_a_cluster_that_nobody_knows_is_not_well(world: World) -> None:
+def test_a_disk_on_an_unknown_cluster_is_not_healthy(world: World) -> None:
     world.known = (replace(CLUSTER, monitors=frozenset({"10.0.0.9:6789"})),)
     witness = world.witness()
     disks = witness.look().disks

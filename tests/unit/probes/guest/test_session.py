@@ -309,7 +309,7 @@ def test_a_run_that_fails_is_told_with_fios_words_or_its_status() -> None:
 
 
 @pytest.mark.parametrize("answers", [{"run": said({"trouble": "gone"})}, {"piece": said(b"", status=3)}])
-def test_a_session_that_was_swept_away_meanwhile_is_told_so(answers: dict[str, Ran]) -> None:
+def test_a_session_that_was_swept_away_since_is_told_so(answers: dict[str, Ran]) -> None:
     shell = running()
     shell.answers.update(answers)
     caught = trouble(lambda: session(shell).run(JOB, PREMISES))
@@ -414,7 +414,7 @@ def test_a_result_of_the_largest_size_that_is_all_structure_stays_small() -> Non
         (Trouble(Why.NOT_FOUND), False),
     ],
 )
-def test_clean_is_what_the_guest_says_is_clean(answer: Ran | Trouble, clean: bool) -> None:
+def test_clean_is_what_the_guest_reports_as_clean(answer: Ran | Trouble, clean: bool) -> None:
     assert session(FakeShell({"clean": answer})).clean() is clean
 
 

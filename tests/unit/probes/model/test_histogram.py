@@ -186,7 +186,7 @@ def test_a_percentile_is_not_taken_for_a_fraction(fraction: float) -> None:
         Histogram.of([1]).quantile(fraction)
 
 
-def test_a_quantile_beyond_the_last_bucket_says_that_nobody_knows_how_far() -> None:
+def test_a_quantile_beyond_the_last_bucket_says_that_it_is_unknown_how_far() -> None:
     histogram = Histogram.of([SECOND] * 98 + [23 * SECOND, BEGINS_LAST])
     assert histogram.saturated == 2
     quantile, lower = histogram.quantile(0.99), histogram.quantile(0.98)

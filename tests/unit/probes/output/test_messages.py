@@ -198,7 +198,7 @@ def test_the_end_of_the_last_good_run_has_its_date_where_it_was_another_day() ->
     assert messages.since_words((first, first - timedelta(minutes=9))).endswith("(kept until 2026-11-19 23:56 UTC)")
 
 
-def test_a_cluster_that_was_unwell_only_when_the_run_began_is_not_called_well() -> None:
+def test_a_cluster_that_was_unhealthy_only_when_the_run_began_is_not_called_well() -> None:
     assert "OSD_DOWN" in messages.ceph_words(Circumstances(health_before=DOWN, health_after=WELL))
     silent = Health(None, "no answer")
     assert "unknown" in messages.ceph_words(Circumstances(health_before=silent, health_after=WELL))

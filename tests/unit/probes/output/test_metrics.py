@@ -177,7 +177,7 @@ def test_counters_of_runs_that_were_removed_to_make_room_are_still_shown() -> No
     assert named(families, "latency_seconds_count") == {("read", "instance-00000001", "read", GUEST, "gold"): 7530}
 
 
-def test_all_series_of_a_guest_go_by_one_name_or_they_could_not_be_joined() -> None:
+def test_all_series_of_a_guest_have_one_name_or_they_could_not_be_joined() -> None:
     renamed = a_subject(guest_name="instance-new")
     runs = [a_probe(), ago(a_probe(job=JobName.WRITE, subject=renamed), hours=9)]
     assert {sample.labels.get("domain") for sample in samples(of(runs))} == {"instance-00000001", None}

@@ -71,7 +71,7 @@ def test_guests_on_the_same_pools_in_another_order_do_not_wait_for_each_other_fo
     assert all_done([threading.Thread(target=probe, args=(order,), daemon=True) for order in orders])
 
 
-def test_guests_on_other_pools_wait_for_nobody() -> None:
+def test_guests_on_other_pools_wait_for_none() -> None:
     admission = Admission(Slots(), one_per_pool=True)
     both = threading.Barrier(2)
 
@@ -109,7 +109,7 @@ def test_a_guest_with_several_disks_on_a_pool_does_not_wait_for_itself() -> None
     assert done == [("pool:fsid/a", "pool:fsid/b")]
 
 
-def test_pools_bind_nobody_unless_the_settings_say_so() -> None:
+def test_pools_bind_no_guest_unless_the_settings_say_so() -> None:
     slots = Slots()
     admission = Admission(slots, one_per_pool=False)
     with (

@@ -35,7 +35,7 @@ def test_a_guest_that_was_never_probed_is_late_from_when_it_was_chosen() -> None
     assert late([a_target(since=10 * HOUR)], {}, NOON) == (Late(a_target(since=10 * HOUR), None),)
 
 
-def test_a_probe_of_another_directory_makes_nobody_punctual() -> None:
+def test_a_probe_of_another_directory_makes_no_guest_punctual() -> None:
     assert len(late([a_target()], {(GUEST, "/srv"): NOON}, NOON)) == 1
 
 

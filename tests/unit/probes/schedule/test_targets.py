@@ -83,7 +83,7 @@ def test_every_job_that_a_rule_may_name_is_one_that_there_is() -> None:
     assert tuple(JobName) == JOBS
 
 
-def test_a_rule_of_which_nobody_knows_whether_it_fits_chooses_nothing_and_is_told() -> None:
+def test_a_rule_of_which_it_is_unknown_whether_it_fits_chooses_nothing_and_is_told() -> None:
     unknown = a_rule("by cluster", match=Match(project=(PROJECT,), cluster=(FSID,)))
     answer = asked(Rules(rules=(unknown,)), a_disk(), a_disk(OTHER))
     assert answer.targets == ()

@@ -572,7 +572,7 @@ def put(column: str, key: str, value: object) -> str:
     ],
     ids=lambda damage: damage[15:75],
 )
-def test_a_row_that_no_plimsoll_writes_costs_itself_and_is_told_of(
+def test_a_row_that_no_plimsoll_writes_costs_itself_and_is_reported(
     history: History, path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     history.add(a_probe())
@@ -683,7 +683,7 @@ def test_guests_that_were_not_run_for_long_become_nameless_and_no_sum_falls(hist
         "guest_name = CAST(x'ff' AS TEXT)",
     ],
 )
-def test_a_sum_that_cannot_be_read_begins_anew_and_costs_no_result(
+def test_a_sum_that_cannot_be_read_begins_again_and_costs_no_result(
     history: History, path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     history.add(a_probe())

@@ -133,7 +133,7 @@ def test_sums_are_the_same_in_whatever_order_they_were_added_up(runs: list[Probe
     assert total.latency.get("read", Histogram()) == reads
 
 
-def test_a_tally_goes_by_the_guests_newest_name_and_the_latest_of_its_runs() -> None:
+def test_a_tally_uses_the_guests_newest_name_and_the_latest_of_its_runs() -> None:
     first, second = a_probe(), a_probe(subject=a_subject(guest_name="instance-0000beef"), started=NOON)
     later = a_probe(started=NOON + timedelta(days=1))
     tally = Tally.of(second).after(Tally.of(later)).after(Tally.of(first))

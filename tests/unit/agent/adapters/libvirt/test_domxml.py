@@ -88,7 +88,7 @@ def test_the_extra_specs_of_a_flavor_are_read() -> None:
 
 
 @pytest.mark.parametrize("name", [BASELINE, "21-bfv-root-gold.live.xml"])
-def test_a_flavor_that_has_no_extra_specs_is_told_from_one_that_nobody_wrote_down(name: str) -> None:
+def test_a_flavor_that_has_no_extra_specs_is_told_from_one_that_is_not_written_down(name: str) -> None:
     assert parse(sample(name))[0].extra_specs == {}
     assert parse(domain(metadata=nova("<nova:flavor name='m1.old'/>")))[0].extra_specs is None
 
@@ -291,7 +291,7 @@ def test_a_guest_from_before_nova_23_has_its_owner_too() -> None:
     assert (guest.project, guest.flavor) == ("76f321b2fd294e5fa90eb0525110f9e2", "m1.spike")
 
 
-def test_metadata_of_another_namespace_makes_nobody_an_owner() -> None:
+def test_metadata_of_another_namespace_makes_no_owner() -> None:
     # Tenants cannot write into Nova's element; a tool that writes another one must not be taken for Nova.
     owner = "<n:owner><n:project uuid='p'>x</n:project></n:owner>"
     fake = f"<n:instance xmlns:n='http://example.org/nova'>{owner}</n:instance>"

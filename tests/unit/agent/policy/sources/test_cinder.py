@@ -91,7 +91,7 @@ def decided(known: Catalogue, *rules: Rule, disk: Disk = DISK) -> Decision:
 # --- whom nobody asks
 
 
-def test_while_nobody_is_to_be_asked_cinder_is_silent() -> None:
+def test_while_no_service_is_to_be_asked_cinder_has_no_opinion() -> None:
     assert silent(None) is Code.NO_CATALOGUE_SOURCE
 
 
@@ -122,7 +122,7 @@ def test_without_a_catalogue_nothing_is_known(code: Code) -> None:
     ],
     ids=["no entry", "another attachment", "another run", "asked for none", "never met"],
 )
-def test_a_type_that_was_told_of_another_attachment_does_not_count(known: Catalogue, seen: Attachments) -> None:
+def test_a_type_of_another_attachment_does_not_count(known: Catalogue, seen: Attachments) -> None:
     """Detached, given another type and attached again, a volume must not get the old type's limits."""
     assert unknown(known, seen=seen) is Code.VOLUME_NOT_FETCHED
 
@@ -162,7 +162,7 @@ def test_a_spec_that_would_be_refused_is_unknown() -> None:
     assert unknown(cloud(odd)) is Code.QOS_SPEC_UNREADABLE
 
 
-def test_limits_per_gib_of_a_disk_whose_size_nobody_knows_are_unknown() -> None:
+def test_limits_per_gib_of_a_disk_whose_size_is_unknown_are_unknown() -> None:
     assert unknown(cloud(PER_GB)) is Code.SIZE_UNKNOWN
     assert desired(cloud(FIXED)) == Limits(total_iops_sec=3000), "others do not hang on it"
 
@@ -311,7 +311,7 @@ def test_the_limits_are_those_that_nova_wrote_for_the_same_specs() -> None:
         (None, False),
     ],
 )
-def test_a_size_is_asked_only_where_limits_hang_on_it(known: Catalogue | Unknown | None, asks: bool) -> None:
+def test_a_size_is_asked_only_where_limits_depend_on_it(known: Catalogue | Unknown | None, asks: bool) -> None:
     assert per_gib(DISK, known) is asks
     assert not per_gib(a_disk(volume_id=None), known)
 

@@ -89,7 +89,7 @@ def test_nova_tells_the_flavor_where_the_definition_does_not() -> None:
     assert silence(answer(disk, *nova(disk))) is Code.NO_QUOTA
 
 
-def test_what_nova_told_of_an_earlier_run_does_not_count() -> None:
+def test_what_nova_returned_for_an_earlier_run_does_not_count() -> None:
     """It may have been resized in between."""
     known, _ = nova(local(), disk_total_iops_sec="500")
     again = local(run="4")
@@ -170,7 +170,7 @@ def test_a_volume_that_the_guest_boots_from_gets_the_flavors_limits_where_a_rule
     assert desired(answer(untold, *nova(untold, disk_total_iops_sec="500"), BOOT)) == LIMITS
 
 
-def test_a_rule_for_one_cluster_leaves_a_boot_volume_of_a_cluster_that_nobody_knows_alone() -> None:
+def test_a_rule_for_one_cluster_leaves_a_boot_volume_of_an_unknown_cluster_alone() -> None:
     rule = replace(BOOT, match=Match(cluster=("bcebd1ee-e0de-43ae-9dbe-a7fd9e23a0d7",)))
     said = answer(replace(root_volume(QUOTA), monitors=("10.0.0.1:6789",)), a_catalogue(), None, rule)
     assert said == Unknown(because(Code.CLUSTER_UNKNOWN, monitors="10.0.0.1:6789"))
@@ -200,7 +200,7 @@ def test_while_cinder_has_not_told_a_boot_volume_gets_nothing_of_the_flavor() ->
     assert said.reason.code is Code.VOLUME_NOT_FETCHED
 
 
-def test_while_nobody_asks_cinder_limits_that_a_boot_volume_was_attached_with_are_left_alone() -> None:
+def test_while_cinder_is_not_asked_attach_time_limits_of_a_boot_volume_are_left_alone() -> None:
     """They may be its QoS spec's, which comes before the flavor."""
     disk = replace(root_volume(QUOTA), defined=OLD, actual=OLD)
     said = decide(disk, knowing(None, Attachments(), BOOT), SOURCES).desired

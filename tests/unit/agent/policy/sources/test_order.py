@@ -185,7 +185,7 @@ def test_limits_that_a_source_desired_that_is_gone_are_orphaned_and_others_are_n
 
 
 @pytest.mark.parametrize("concerned", [exempt, override, limit])
-def test_a_disk_on_a_cluster_that_nobody_knows_is_left_as_it_is_where_that_decides(concerned: Any) -> None:
+def test_a_disk_on_an_unknown_cluster_is_left_unchanged_where_that_decides(concerned: Any) -> None:
     match = Match(cluster=("bcebd1ee-e0de-43ae-9dbe-a7fd9e23a0d7",))
     unplaced = a_disk(monitors=("10.0.0.1:6789",))
     answer = decision(replace(concerned("x"), match=match), disk=unplaced).desired

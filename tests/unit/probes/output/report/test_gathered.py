@@ -96,7 +96,7 @@ def test_one_job_in_trouble_is_a_guest_in_trouble_and_the_others_are_named() -> 
     assert (guest.broken, guest.judged) == (3, 4)
 
 
-def test_the_run_that_is_told_of_is_the_newest_that_broke_the_promise() -> None:
+def test_the_run_that_is_shown_is_the_newest_that_broke_the_promise() -> None:
     (guest,) = gathered(run(5, SHORT), run(4, SHORT), run(3, KEPT)).guests
     assert guest.worst.result.started == NOON - 4 * HOUR
     assert guest.well_since == NOON - 3 * HOUR
@@ -115,7 +115,7 @@ def test_guests_of_one_name_are_told_apart_by_their_uuid() -> None:
     assert [(guest.uuid, guest.standing) for guest in told.guests] == [("a", Standing.BROKEN), ("b", Standing.KEPT)]
 
 
-def test_guests_come_in_the_order_of_who_needs_somebody() -> None:
+def test_guests_come_in_the_order_of_who_needs_an_operator() -> None:
     told = gathered(
         run(2, FREE, "free"),
         run(2, KEPT, "kept"),

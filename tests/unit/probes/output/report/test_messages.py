@@ -91,7 +91,7 @@ def test_what_was_judged_long_ago_is_not_told_as_of_now() -> None:
         (2, Standing.LAST_BAD, "2 more were in trouble when last judged."),
     ],
 )
-def test_who_is_left_out_of_a_table_is_told_of_by_its_state(left: int, standing: Standing, says: str) -> None:
+def test_who_is_left_out_of_a_table_is_counted_by_its_state(left: int, standing: Standing, says: str) -> None:
     assert messages.left_words(left, standing) == says
 
 
@@ -113,7 +113,7 @@ def test_where_all_is_well_there_are_no_details() -> None:
     assert list(messages.details(of_guests((KEPT,), (KEPT,)), 0, 0)) == []
 
 
-def test_the_others_are_counted_by_what_became_of_them() -> None:
+def test_the_others_are_counted_by_their_results() -> None:
     told = of_guests((SHORT,), (KEPT,), (FREE,), (INCONCLUSIVE,), (INCONCLUSIVE,))
     said = "Of the others: 1 always got what was promised, 1 without a limit, 2 could not be judged."
     assert messages.rest_words(told) == said

@@ -161,7 +161,7 @@ def test_a_row_of_the_worst_says_who_why_how_much_and_since_when() -> None:
         assert part in said.replace("short: ", "short : "), part
 
 
-def test_a_latency_that_nobody_knows_is_no_number() -> None:
+def test_an_unknown_latency_is_no_number() -> None:
     stuck = a_measurement(a_flow([20_000 * MS] * 10, slowest=21_000 * MS))
     parsed = read(run(3, SHORT, measured=stuck))
     assert "> 17 s" in parsed.said
@@ -241,7 +241,7 @@ def test_hundreds_of_guests_in_trouble_stay_a_page_that_can_be_read() -> None:
         assert count in parsed.said, count
 
 
-def test_where_nobody_is_in_trouble_the_slowest_are_looked_at() -> None:
+def test_where_no_guest_is_in_trouble_the_slowest_are_looked_at() -> None:
     slow = a_measurement(a_flow([900 * MS] * 10))
     runs = [run(3, guest=f"quick{number}") for number in range(5)]
     text = made(*runs, run(3, guest="slow", measured=slow))
