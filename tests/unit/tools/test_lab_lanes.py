@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import pytest
@@ -24,12 +24,18 @@ BESIDE = [
 ]
 
 
-def test_three_lanes_run_beside_each_other_and_no_more() -> None:
-    def at_once(number: int) -> bool:
-        return any(set(combinations(lanes, 2)) <= set(BESIDE) for lanes in combinations(LANES, number))
+def test_four_lanes_run_beside_each_other_and_three_until_openstack_is_over() -> None:
+    """Functional tests run meanwhile, and emulated guests answer too late where more is beside them."""
 
-    assert at_once(3)
-    assert not at_once(4)
+    def most(lanes: Sequence[Lane]) -> int:
+        return max(
+            number
+            for number in range(1, len(lanes) + 1)
+            if any(set(combinations(some, 2)) <= set(BESIDE) for some in combinations(lanes, number))
+        )
+
+    assert most(LANES) == 4
+    assert most([lane for lane in LANES if "openstack" not in {each.name for each in before(lane)}]) == 3
 
 
 @pytest.mark.parametrize("lanes", BESIDE, ids=lambda lanes: " ".join(lane.name for lane in lanes))
