@@ -72,7 +72,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/reconcile/health_gate.py": ("agent/reconcile/test_health_gate",),
     "agent/plimsoll_agent/reconcile/groups.py": ("agent/reconcile/test_groups",),
     "agent/plimsoll_agent/store/node_store.py": ("agent/store/test_node_store",),
-    "agent/plimsoll_agent/policy/memory.py": ("agent/store/test_node_store",),
+    "agent/plimsoll_agent/policy/memory.py": (
+        "agent/store/test_node_store",
+        "agent/passes/test_congestion",
+        "agent/reconcile/test_undo",
+    ),
     "agent/plimsoll_agent/catalogue/qosspec.py": ("agent/catalogue/test_qosspec",),
     "agent/plimsoll_agent/store/record.py": (
         "agent/store/test_record",

@@ -296,10 +296,8 @@ def _reverts(entry: Remembered, now: datetime) -> tuple[int, datetime]:
 
 def with_changes(situation: Situation, changes: Mapping[str, Change]) -> dict[str, Remembered]:
     """The memory after changes (by ``Disk.key``), with the same desired limits; the memory of a disk may be lost."""
-    entries = {
-        key: remembered_after(each, situation.memory.get(key) or _known(each.disk, situation), situation.now)
-        for key, each in changes.items()
-    }
+    now = situation.now
+    entries = {key: remembered_after(each, _known(each.disk, situation), now) for key, each in changes.items()}
     return {**situation.memory, **entries}
 
 

@@ -91,6 +91,7 @@ def test_a_disk_is_reduced_without_burst_and_restored(node: Node) -> None:
     assert (change.direction, change.after) == (Direction.RESTORE, GOLD)
     assert node.disk(1).actual == GOLD
     assert entry(node) == (GOLD, GOLD, None)
+    assert [each.unreduced for each in node.memory.values()] == [None]
     assert kinds(node.run()) == ["in-sync"]
 
 

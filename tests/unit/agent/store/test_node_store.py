@@ -215,8 +215,9 @@ def test_a_round_that_took_counts_like_one_that_was_answered() -> None:
 
 def test_what_took_is_desired_since_then_also_where_its_pass_did_not_come_to_remember_it() -> None:
     earlier = BEFORE - timedelta(minutes=5)
-    met = replace(OLD, since=earlier, seen=earlier)
-    assert took(an_open(), met) == replace(met, seen=NOON, later=None)
+    pending = Pending(before=OTHERS, at=earlier, revision="aaaaaa", rules="")
+    met = replace(OLD, since=earlier, seen=earlier, pending=pending)
+    assert took(an_open(), met) == replace(met, seen=NOON, later=None, pending=None)
 
 
 def test_what_its_pass_had_remembered_already_is_not_counted_again() -> None:
