@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.util.decoding import UNREADABLE, count, maybe, text, time
+from plimsoll_agent.util.decoding import UNREADABLE, count, data_of, text, time, value_of
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.json_lines import JsonLines
-from plimsoll_insight.mds.settings import CephSetting, Name, SettingStep
+from plimsoll_insight.mds.settings import SettingStep
 
 VERSION = 1
 _MOST = 8 << 20
@@ -82,7 +82,9 @@ class FileSystemJournal:
 def _take(steps: dict[int, OpenStep], number: int, entry: Mapping[str, Any]) -> None:
     match entry:
         case {"begin": step}:
-            steps[number] = OpenStep(number, time(entry["at"]), text(entry["by"]), _step(step))
+            steps[number] = OpenStep(
+                number, time(entry["at"]), text(entry["by"]), value_of(SettingStep, {**step, "setting": step})
+            )
         case {"undone": of}:
             steps.pop(count(of), None)
         case {"done": of}:
@@ -92,10 +94,4 @@ def _take(steps: dict[int, OpenStep], number: int, entry: Mapping[str, Any]) -> 
 
 
 def _data(step: SettingStep) -> dict[str, object]:
-    setting = step.setting
-    return {"name": str(setting.name), "of": setting.of, "before": step.before, "after": step.after}
-
-
-def _step(data: Mapping[str, Any]) -> SettingStep:
-    setting = CephSetting(Name(text(data["name"])), text(data["of"]))
-    return SettingStep(setting, maybe(text, data["before"]), maybe(text, data["after"]))
+    return {**data_of(step.setting), "before": step.before, "after": step.after}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.errors import PlimsollError
-from plimsoll_agent.util.decoding import UNREADABLE, maybe, text, time
+from plimsoll_agent.util.decoding import UNREADABLE, data_of, text, time, value_of
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.json_lines import JsonLines
 
@@ -72,14 +72,10 @@ class ReturnJournal:
         self._lines.append(line | facts, 0o600)
 
     def intend(self, change: ClusterChange) -> None:
-        self.write("change", **_named(change.target), before=change.before, after=change.after)
+        self.write("change", **data_of(change.target), before=change.before, after=change.after)
 
     def restored(self, target: ChangeTarget, how: str) -> None:
-        self.write("restored", **_named(target), how=how)
-
-
-def _named(target: ChangeTarget) -> dict[str, object]:
-    return {"kind": target.kind.value, "name": target.name}
+        self.write("restored", **data_of(target), how=how)
 
 
 def _lines(path: Path) -> JsonLines:
@@ -110,12 +106,11 @@ def _entry(line: dict[str, Any]) -> ReturnEntry:
 
 
 def target_of(entry: ReturnEntry) -> ChangeTarget:
-    return ChangeTarget(TargetKind(entry.facts["kind"]), text(entry.facts["name"]))
+    return value_of(ChangeTarget, entry.facts)
 
 
 def change_of(entry: ReturnEntry) -> ClusterChange:
-    before, after = (maybe(text, entry.facts[key]) for key in ("before", "after"))
-    return ClusterChange(target_of(entry), before, after)
+    return value_of(ClusterChange, {**entry.facts, "target": entry.facts})
 
 
 def open_changes(entries: Iterable[ReturnEntry]) -> dict[ChangeTarget, ClusterChange]:
