@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -199,7 +200,8 @@ def _draw(region: Region, path: Path) -> None:
         below.set_xlabel("minutes")
         above.legend(loc="lower left", bbox_to_anchor=(0, 0.97), ncols=5, columnspacing=0.9, handlelength=1.4)
 
-    path.write_bytes(themed_svg(draw, 4.6, 7.2))
+    # A path is one line: so many points are one change where they differ.
+    path.write_bytes(re.sub(rb" \n(?=[A-Z] )", b" ", themed_svg(draw, 4.6, 7.2)))
 
 
 def main(words: Sequence[str]) -> int:
