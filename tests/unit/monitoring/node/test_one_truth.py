@@ -30,6 +30,7 @@ from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.util.frozen import replace
+from plimsoll_monitoring.alerts.definition import Alert
 from plimsoll_monitoring.alerts.files import alerts_of
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.nagios import check
@@ -413,15 +414,25 @@ def test_the_json_of_a_node_is_as_its_schemas_say(whole: Whole) -> None:
 
 
 def agree(seen: Seen) -> None:
-    report, last = seen.report, seen.last
-    told = seen.told()
-    health = told["health"]
-    for who, its in told.items():
+    """All that tells of one pass: its files, metrics, JSON, words, exit statuses, plan and alerts."""
+    figures = seen.told()
+    health = figures["health"]
+    for who, its in figures.items():
         rest = {"daemon_faults"} if who == "pass.json" else set()
         assert {name: each for name, each in its.items() if name in health} == _without(health, rest), who
-
-    # What was counted while the pass ran is what the files count.
     values = {name: value for name, (value, _) in health.items()}
+    counted_alike(seen, values)
+    in_words(seen, values)
+    wrong = {name for name, (_, level) in health.items() if level is not Level.OK}
+    graded_alike(seen, wrong, max(level for _, level in health.values()))
+    planned_alike(seen, values, wrong)
+    for alert in alerts_of(Site()):
+        alerted_alike(seen, alert, health)
+
+
+def counted_alike(seen: Seen, values: Mapping[str, float | None]) -> None:
+    """What was counted while the pass ran is what the files, the metrics and the JSON count."""
+    report = seen.report
     assert values["failed"] == report.count(Kind.FAILED)
     assert values["behind"] == report.count(Kind.PLANNED, Kind.DEFERRED)
     assert values["unknown"] == report.unknown
@@ -430,50 +441,49 @@ def agree(seen: Seen) -> None:
     assert report.unknown + known + new == report.count(Kind.UNKNOWN)
     said = seen.sum("plimsoll_disks_unknown_acknowledged") or 0
     assert said == sum(each.acknowledged is not None for each in _unknown(report))
-    assert {kind: sum(disk.kind is kind for disk in last.disks) for kind in Kind} == {
-        kind: report.count(kind) for kind in Kind
-    }
+    kinds = {kind: report.count(kind) for kind in Kind}
+    assert {kind: sum(disk.kind is kind for disk in seen.last.disks) for kind in Kind} == kinds
     for name, (metric, labels) in COUNTS.items():
         assert (seen.sum(metric, **labels) or 0) == values[name], name
     for kind in Kind:
-        assert (seen.sum("plimsoll_disks", state=kind.value) or 0) == report.count(kind)
-
-    # JSON of the node's status and of the region's.
+        assert (seen.sum("plimsoll_disks", state=kind.value) or 0) == kinds[kind]
     of_node, of_region = status_data.data(seen.status)["disks"], region_data(seen.region, ())
-    assert of_node["states"] == of_region["disks"] == {kind.value: report.count(kind) for kind in Kind}
+    assert of_node["states"] == of_region["disks"] == {kind.value: number for kind, number in kinds.items()}
     for data in (of_node, of_region):
         assert (data["unknown"], data["unlimited"]) == (values["unknown"], values["unlimited"])
         assert data["unknown_acknowledged"] == said
 
-    in_words(seen, values)
 
-    # The grade, the exit status and the findings are one.
-    wrong = {name for name, (_, level) in health.items() if level is not Level.OK}
+def graded_alike(seen: Seen, wrong: Collection[str], level: Level) -> None:
+    """The grade, the exit status and the findings are one."""
+    report, is_good = seen.report, seen.last.grade is Grade.GOOD
     causes = {*TELLS_PASS, *(("braked", "behind") if seen.whole.enforcing else ())}
-    assert (last.grade is Grade.GOOD) == (not wrong & causes and not report.notes), wrong
+    assert is_good == (not causes.intersection(wrong) and not report.notes), wrong
     status = exit_status(report)
-    assert (status == 0) == (last.grade is Grade.GOOD and report.braked is None)
+    assert (status == 0) == (is_good and report.braked is None)
     assert status == 4 or report.braked is None or report.complaint
     assert (seen.status.exit_status == 0) == (not wrong)
-    assert seen.status.level is max(level for _, level in health.values())
+    assert seen.status.level is level
 
-    # What plan says is what the pass then meets.
+
+def planned_alike(seen: Seen, values: Mapping[str, float | None], wrong: Collection[str]) -> None:
+    """What plan says is what the pass then meets."""
     planned = {outcome.disk.key: outcome.result.kind for outcome in seen.planned.outcomes}
-    for outcome in report.outcomes:
+    for outcome in seen.report.outcomes:
         assert outcome.result.kind in _AFTER[planned[outcome.disk.key]], outcome
-    assert seen.planned.unknown + seen.planned.count(Kind.PLANNED, Kind.DEFERRED) >= values["unknown"]
+    assert seen.planned.unknown + seen.planned.count(Kind.PLANNED, Kind.DEFERRED) >= (values["unknown"] or 0)
     if exit_status(seen.planned) == 0:
-        assert not wrong & {"behind", "failed", "unknown", "unlimited", "unreachable_guests", "braked"}, wrong
+        assert not {"behind", "failed", "unknown", "unlimited", "unreachable_guests", "braked"}.intersection(wrong)
 
-    # Alerts: the same metric, and the range of the table, at the level of the table.
-    for alert in alerts_of(Site()):
-        if alert.measure in METRIC:
-            assert METRIC[alert.measure] in alert.expr, alert.name
-        if alert.measure in COUNTS and alert.severity in ("warning", "critical"):
-            value = seen.sum(*COUNTS[alert.measure][:1], **COUNTS[alert.measure][1]) or 0
-            level = Level[alert.severity.upper()]
-            fires = alarms(Site().range_of(alert.measure, alert.severity), value)
-            assert fires == (health[alert.measure][1] >= level), alert.name
+
+def alerted_alike(seen: Seen, alert: Alert, health: Mapping[str, tuple[float | None, Level]]) -> None:
+    """The same metric, and the range of the table, at the level of the table."""
+    if alert.measure in METRIC:
+        assert METRIC[alert.measure] in alert.expr, alert.name
+    if alert.measure in COUNTS and alert.severity in ("warning", "critical"):
+        metric, labels = COUNTS[alert.measure]
+        fires = alarms(Site().range_of(alert.measure, alert.severity), seen.sum(metric, **labels) or 0)
+        assert fires == (health[alert.measure][1] >= Level[alert.severity.upper()]), alert.name
 
 
 NOUNS = {
@@ -495,6 +505,19 @@ PROBLEMS = {
 
 def in_words(seen: Seen, values: Mapping[str, float | None]) -> None:
     """What is printed has the same numbers and nouns: sums of all, problems of status, checks and the region."""
+    summed_alike(seen, values)
+    # What two figures tell of the same disks is told once.
+    texts = [problem.problem.text for problem in seen.status.problems()]
+    for name, pattern in PROBLEMS.items():
+        counted = sum(int(match[1]) for text in texts if (match := re.match(pattern, text)))
+        assert counted <= (values[name] or 0), (name, texts)
+        if name in ("unlimited", "unreachable_guests", "braked"):  # told first, or of nothing else
+            assert counted == values[name], (name, texts)
+    checked_alike(seen, values)
+    region_alike(seen, values)
+
+
+def summed_alike(seen: Seen, values: Mapping[str, float | None]) -> None:
     report, status = seen.report, seen.status
     told = told_by.enforced(report) if seen.mode is Mode.ENFORCE else told_by.planned(report)
     sums = {
@@ -517,17 +540,9 @@ def in_words(seen: Seen, values: Mapping[str, float | None]) -> None:
         known = sum(each.acknowledged is not None for each in report.outcomes)
         assert its.get("unknown but acknowledged", 0) == known, who
 
-    # What two figures tell of the same disks is told once.
-    texts = [told.problem.text for told in status.problems()]
-    for name, pattern in PROBLEMS.items():
-        counted = sum(int(found[1]) for text in texts if (found := re.match(pattern, text)))
-        assert counted <= (values[name] or 0), (name, texts)
-        if name in ("unlimited", "unreachable_guests", "braked"):  # told first, or of nothing else
-            assert counted == values[name], (name, texts)
 
-    checked_alike(seen, values)
-
-    # The region tells of this node all that is wrong, with the same numbers.
+def region_alike(seen: Seen, values: Mapping[str, float | None]) -> None:
+    """The region tells of this node all that is wrong, with the same numbers."""
     told = list(problems(seen.region))
     wrong = judge(seen.figures, SHIPPED).wrong
     assert {name for each in told for name in each.figures} == {finding.measure.name for finding in wrong}
