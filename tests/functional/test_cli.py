@@ -58,11 +58,11 @@ def test_impossible_limits_are_named(plimsoll: Plimsoll) -> None:
     )
 
 
-def test_what_a_number_with_a_unit_is_read_as_stands_first(plimsoll: Plimsoll, test_node: str) -> None:
-    ran = plimsoll("plan", "--uri", test_node, "--total-bytes-sec", "1.5GiB", "--total-iops-sec", "400", **NO_BRAKE)
-    assert ran.out.splitlines()[0] == "On the command line: total_bytes_sec 1610612736, total_iops_sec 400"
-    plain = plimsoll("plan", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE)
-    assert "On the command line" not in plain.out
+def test_a_number_with_a_unit_is_shown_as_given_and_with_v_in_exact_bytes(plimsoll: Plimsoll, test_node: str) -> None:
+    words = ("plan", "--uri", test_node, "--total-bytes-sec", "1.5GiB", "--total-iops-sec", "400")
+    assert "unlimited → 400 IOPS 1.5 GiB/s  given on the command line" in plimsoll(*words, **NO_BRAKE).out
+    exact = plimsoll(*words, "-v", **NO_BRAKE).out
+    assert "unlimited → total_bytes_sec 1610612736, total_iops_sec 400  given on the command line" in exact
 
 
 def test_plan_tells_changes_by_its_status(plimsoll: Plimsoll, test_node: str) -> None:

@@ -20,7 +20,6 @@ from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import serialize
 from plimsoll_agent.messages.disk_lines import Manner, outcome_line
 from plimsoll_agent.messages.impacts import missing_words
-from plimsoll_agent.messages.limits import exact_limits
 from plimsoll_agent.messages.lines import REMEDY, TextLine
 from plimsoll_agent.messages.plan import closing_lines, plan_lines, told_at_once
 from plimsoll_agent.messages.sums import incomplete_words
@@ -30,7 +29,7 @@ from plimsoll_agent.reconcile.grade import exit_status
 from plimsoll_agent.reconcile.observe import guests_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
-from plimsoll_agent.terminal.base import add_guests, add_limits, given_approval, given_limits, has_units
+from plimsoll_agent.terminal.base import add_guests, add_limits, given_approval, given_limits
 from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute, printable
@@ -61,8 +60,6 @@ class _Pass(TellsDisks):
         # Of a plan, a pipe gets a line a disk; a pass from the timer does not fill the journal with lines alike.
         every = parsed_args.all or (mode is Mode.PLAN and self.terminal.width is None)
         self._manner = Manner(self.wants_exact(parsed_args), every, settings.catalogue.source == "region-file")
-        if text and request.limits is not None and has_units(parsed_args):
-            self.say(f"On the command line: {exact_limits(request.limits)}")
         scope = self._scope(parsed_args, settings, mode)
         tell = self._tell if text and mode is Mode.ENFORCE else lambda _: None
         with self.telling():

@@ -136,7 +136,7 @@ def _reason(row: DiskRow) -> Reason | None:
 
 
 def sum_of(rows: Sequence[DiskRow]) -> str:
-    """``4 disks, 3 guests: 1 wrongly unlimited, 1 unknown, 2 at limit``."""
+    """``4 disks, 3 guests: 1 unlimited, 1 unknown, 2 at limit``."""
     counts = Counter(row.wrong for row in rows)
     parts = [f"{counts[wrong]} {wrong.words}" for wrong in reversed(Wrong) if wrong and counts[wrong]]
     unknown = sum(row.unknown for row in rows)

@@ -134,6 +134,11 @@ def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLin
 
 def _unseen_lines(brake: Braked, report: PassReport) -> Iterator[str]:
     """Deferred disks without a change to show: unreachable, or of guests that are not in this pass."""
+    if brake.many:  # they need no approval of their own, and those of this pass have their lines, or are counted
+        rest = 0 if report.scope.everything else len(brake.keys - {outcome.disk.key for outcome in report.outcomes})
+        if rest:
+            yield f"  … {plural(rest, 'more disk')} of guests that are not in this pass"
+        return
     keys = {outcome.disk.key for outcome in report.outcomes if outcome.change is not None}
     for key, reason in brake.alone.items():
         if key not in keys:

@@ -65,10 +65,14 @@ def impact_lines(
         return
     others = "will not" if hits else "will not feel it"
     numbers = ((hits, "will feel it"), (len(figures) - hits, others), (unknown, "may: their use is unknown"))
-    parts = [f"{number} {what}" for number, what in numbers if number]
+    parts = {what: number for number, what in numbers if number}
     span = _span(max(impact.seconds for impact in figures))
-    disks = f"{plural(len(impacts), noun)} with a lower or a first limit"
-    text = f"Of {disks}, {', '.join(parts)} ({source} of {span})."
+    text = f"{plural(len(impacts), noun)} with a lower or a first limit"
+    if len(parts) > 1:
+        text = f"Of {text}, {', '.join(f'{number} {what}' for what, number in parts.items())}"
+    else:
+        text = f"{text} {next(iter(parts))}"
+    text = f"{text} ({source} of {span})."
     yield TextLine(text, Severity.LOWERED if hits else Severity.PLAIN)
 
 

@@ -36,7 +36,6 @@ TONES: Mapping[str, Tone] = {
     "OK": Tone.GOOD,
     # of a disk; unlimited is told only where a limit is desired
     "unlimited": Tone.CRITICAL,
-    "wrongly-unlimited": Tone.CRITICAL,
     "failed": Tone.CRITICAL,
     "deferred": Tone.WARNING,
     "planned": Tone.WARNING,

@@ -99,8 +99,12 @@ def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
         return Code.DESIRED_CHANGED
     if disk.drifted:
         return Code.CHANGED_OVER_QMP
-    if ours is None or ours.applied is None:
+    if ours is None:
         return Code.NEVER_LIMITED
+    if ours.applied is None:
+        # plimsoll set none, since it found the desired ones in force.
+        were_right = ours.enforced and ours.pending is None and ours.desired == target.whole
+        return Code.EXTERNAL_CHANGE if were_right else Code.NEVER_LIMITED
     if not is_applied(ours, target):
         return Code.DESIRED_CHANGED
     return Code.BURST_SAVED if ours.applied == disk.actual else Code.EXTERNAL_CHANGE

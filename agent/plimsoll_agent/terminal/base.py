@@ -238,12 +238,6 @@ def given_limits(parsed_args: argparse.Namespace) -> Limits | None:
         raise UsageError(f"limits on the command line: {error}") from error
 
 
-def has_units(parsed_args: argparse.Namespace) -> bool:
-    """Whether a limit on the command line is not plain digits."""
-    texts = (getattr(parsed_args, parameter.name) for parameter in PARAMETERS)
-    return not all(text is None or text.isdigit() for text in texts)
-
-
 def _number(where: str, parameter: Parameter, text: str) -> int:
     """Raises ``UsageError``."""
     try:

@@ -34,7 +34,7 @@ class Wrong(IntEnum):
 
     @property
     def words(self) -> str:
-        return {Wrong.NOT: "", Wrong.FAR: "far from desired", Wrong.UNLIMITED: "wrongly unlimited"}[self]
+        return {Wrong.NOT: "", Wrong.FAR: "far from desired", Wrong.UNLIMITED: "unlimited"}[self]
 
     @property
     def code(self) -> str:
@@ -183,11 +183,12 @@ class DiskRow:
 def _wrong(actual: Limits, desired: Limits) -> Wrong:
     if desired.unlimited:
         return Wrong.NOT
-    if any(_limits(desired, unit) and not _limits(actual, unit) for unit in UNITS):
+    if actual.unlimited:
         return Wrong.UNLIMITED
     if actual.shortens(desired):  # a burst is as long as what is saved of it
         return Wrong.NOT
-    far = min(share_left(actual, desired), share_left(desired, actual)) * FAR <= 1
+    lacks = any(_limits(desired, unit) and not _limits(actual, unit) for unit in UNITS)
+    far = lacks or min(share_left(actual, desired), share_left(desired, actual)) * FAR <= 1
     return Wrong.FAR if far else Wrong.NOT
 
 
@@ -219,7 +220,7 @@ def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool
     unknown, order = _ORDERS[sort]
     by_name.sort(key=order, reverse=reverse)
     # Python's sorting is stable: the order above stays among equals.
-    return sorted(by_name, key=lambda row: (-row.wrong, bool(row.wrong) and row.actual != Limits(), unknown(row)))
+    return sorted(by_name, key=lambda row: (-row.wrong, unknown(row)))
 
 
 def _of_disk(usage: Usage, plan: Planned) -> DiskRow:

@@ -121,7 +121,7 @@ def list_unlimited(series: SiteNames, size: Size) -> table.Panel:
             "reason",
         ],
         [
-            QueryColumn("Unlimited", column(details), words={"1": ("unlimited", steps.WARNING)}),
+            QueryColumn("Unlimited", column(details), words={"1": ("unlimited", steps.BAD)}),
             QueryColumn("Desired operations", column(f"{operations}\nand {astray}"), Unit.OPERATIONS),
             QueryColumn("Desired bytes", column(f"{size_}\nand {astray}"), Unit.BYTES),
         ],

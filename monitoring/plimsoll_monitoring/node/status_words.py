@@ -83,7 +83,7 @@ def _passes(last: LastPass, now: datetime) -> str:
     how = {Grade.GOOD: "good", Grade.PARTIAL: "partial", Grade.FAILED: "FAILED"}[last.grade]
     took = f", {sum(last.phases.values()):.1f} s" if last.phases else ""
     good = "never" if last.last_good is None else ago(last.last_good, now)
-    return f"last {ago(last.ended, now)}: {how}{took}; last good {good}"
+    return f"last {ago(last.ended, now)}: {how}{took}" + ("" if last.grade is Grade.GOOD else f"; last good {good}")
 
 
 def _mode(status: NodeStatus) -> dict[str, str]:

@@ -76,7 +76,7 @@ def test_a_row_tells_unknown_from_nothing() -> None:
     [
         (NODE_LIMITS, "in-sync", "in sync"),
         (replace(NODE_LIMITS, total_iops_sec=300), "planned", "out of sync"),
-        (Limits(), "wrongly-unlimited", "wrongly unlimited"),
+        (Limits(), "unlimited", "unlimited"),
     ],
 )
 def test_a_disk_with_limits_by_its_size_has_the_state_of_its_limits(actual: Limits, state: str, words: str) -> None:
@@ -95,7 +95,7 @@ def test_a_disk_with_limits_by_its_size_has_the_state_of_its_limits(actual: Limi
 
 def test_what_is_wrong_is_said_to_people_too() -> None:
     told = cells(FREE, desiring(NODE_LIMITS, FREE.disk), people=True)
-    assert (told["state"], told["actual"]) == ("wrongly unlimited", "unlimited")
+    assert (told["state"], told["actual"]) == ("unlimited", "unlimited")
     assert told["desired"] == "250 IOPS 100 MiB/s"
     assert cells(DARK, Planned(), people=True)["desired"] == "unknown"
 
@@ -133,7 +133,7 @@ def test_a_disk_is_a_row_at_each_width_and_its_guest_is_never_cut(width: int) ->
     for usage in usages:
         (line,) = [line for line in lines if usage.disk.guest.name in line.split()]
         assert "vda" in line
-    assert sum("wrongly unlimited" in line for line in lines) == 2
+    assert sum("unlimited" in line for line in lines) == 2
 
 
 def test_heads_are_those_of_the_live_screen() -> None:
@@ -144,7 +144,7 @@ def test_heads_are_those_of_the_live_screen() -> None:
 def test_the_sum_counts_what_is_wrong_first() -> None:
     sample = Sample((FREE, DARK, using(disk_named("a"), iops=250)), (), 3)
     found = rows(sample, desiring(NODE_LIMITS, FREE.disk))
-    assert top_once.sum_of(found) == "3 disks, 3 guests: 1 wrongly unlimited, 1 unknown, 1 at limit"
+    assert top_once.sum_of(found) == "3 disks, 3 guests: 1 unlimited, 1 unknown, 1 at limit"
 
 
 class Once(OneLineErrors, Listing):

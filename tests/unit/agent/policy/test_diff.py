@@ -22,7 +22,7 @@ from plimsoll_agent.model.direction import (
 )
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.memory import Remembered
+from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import Change, change_for
@@ -251,6 +251,11 @@ def test_a_change_knows_how_the_limit_came_to_differ() -> None:
     same, drifted = a_disk(actual=OLD, defined=OLD), a_disk(actual=OLD, defined=DESIRED)
     assert cause(same) is Code.NEVER_LIMITED
     assert cause(same, remembered(same, applied=None)) is Code.NEVER_LIMITED
+    were_right = replace(remembered(same, applied=None), enforced=True)
+    assert cause(same, were_right) is Code.EXTERNAL_CHANGE, "as attached they were the desired ones"
+    assert cause(same, replace(were_right, desired=OLD)) is Code.NEVER_LIMITED
+    waiting = Pending(before=OLD, at=NOON, revision=None, rules="")
+    assert cause(same, replace(were_right, pending=waiting)) is Code.NEVER_LIMITED
     assert cause(same, remembered(same, attachment="an earlier run of the guest")) is Code.NEVER_LIMITED
     assert cause(same, remembered(same)) is Code.EXTERNAL_CHANGE
     assert cause(same, remembered(same, limits=OLD)) is Code.DESIRED_CHANGED

@@ -373,6 +373,27 @@ def test_each_disk_that_is_deferred_for_itself_has_its_line_also_where_it_is_in_
         assert head.startswith("BRAKE  2 of 4 disks deferred: 2 cut by more than half")
 
 
+def test_where_one_approval_is_for_all_its_digest_is_the_only_one(tmp_path: Path) -> None:
+    """Also beside a disk that does not answer, and of guests that are not in the pass."""
+    node = a_node(tmp_path, 8, 20)
+    node.run()
+    node.rules = rules(SLIP, of=BBB)
+    node.hypervisor.by_uuid[uuid_of(1)].trouble = hangs()
+    for scope, lines in (
+        (Scope(), ["BRAKE  8 of 20 disks: 7 deferred, 1 held or unreachable"]),
+        (
+            Scope(frozenset({uuid_of(0)})),
+            ["BRAKE  8 of 20 disks deferred: 8 cut", "  … 7 more disks of guests that are not in this pass"],
+        ),
+    ):
+        told_now = told.planned(node.run(scope=scope, mode=Mode.PLAN))
+        assert told_now[0].startswith(lines[0])
+        assert [line for line in told_now if "not in this pass" in line] == lines[1:]
+        assert [line for line in told_now if "approve" in line] == [
+            f"If it is meant: plimsoll approve {BBB[:16]} --reason TEXT"
+        ]
+
+
 def test_a_disk_that_does_not_answer_and_is_deferred_has_its_line(tmp_path: Path) -> None:
     node = a_node(tmp_path, 2, 4)
     digest = digest_of_change(node.seen(1, "vda").key, SLIP)[:16]

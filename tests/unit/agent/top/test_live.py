@@ -48,7 +48,7 @@ def shown(*usages: Usage, unreachable: tuple[UnreachableGuest, ...] = (), **othe
 
 
 def crowd(number: int) -> Contents:
-    """Disks of all kinds of names; the 4th is wrongly unlimited, the 6th has a hundredth of what is desired."""
+    """Disks of all kinds of names; the 4th is unlimited, the 6th has a hundredth of what is desired."""
     limits = [NODE_LIMITS] * number
     limits[3:4], limits[5:6] = [Limits()] * (number > 3), [HUNDREDTH] * (number > 5)
     disks = [disk_named(NAMES[n % len(NAMES)], n, limits[n]) for n in range(number)]
@@ -203,7 +203,7 @@ def test_a_bar_has_a_track() -> None:
 def test_what_is_not_limited_as_desired_is_first_and_said_in_words(width: int, sort: str) -> None:
     for reverse in (False, True):
         lines = drawn(crowd(50), View(sort=sort, reverse=reverse), width, 24)
-        assert "1 wrongly unlimited" in lines[0]
+        assert "1 unlimited" in lines[0]
         assert "1 far from desired" in lines[0]
         assert "unlimited, desired 250 IOPS" in lines[2]
         assert re.search("2 IOPS( 1 MiB/s)?, desired 250 IOPS", lines[3])
@@ -378,7 +378,7 @@ def test_a_filter_leaves_its_disks_and_is_said() -> None:
 
 
 def test_the_head_counts_disks_that_a_filter_leaves_out() -> None:
-    assert "1 wrongly unlimited" in drawn(crowd(50), View(needle="no such"), 80, 24)[0]
+    assert "1 unlimited" in drawn(crowd(50), View(needle="no such"), 80, 24)[0]
 
 
 @pytest.mark.parametrize("height", [8, 24, 40])

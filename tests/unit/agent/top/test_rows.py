@@ -76,7 +76,7 @@ def test_a_disk_at_its_limit_is_before_one_that_is_near_and_a_busy_one_before_a_
 def test_what_is_wrong_is_first_in_every_order(sort: str, reverse: bool) -> None:
     found = rows(ALL, desiring(NODE_LIMITS, *(usage.disk for usage in ALL.usages)), sort, reverse=reverse)
     assert [row.guest_name for row in found[:2]] == ["free", "close"]
-    assert [row.wrong for row in found[:3]] == [Wrong.UNLIMITED, Wrong.UNLIMITED, Wrong.NOT]
+    assert [row.wrong for row in found[:3]] == [Wrong.UNLIMITED, Wrong.FAR, Wrong.NOT]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def wrong(actual: Limits | Unknown, desired: Limits | Unknown | None) -> Wrong:
     ("actual", "desired", "expected"),
     [
         (Limits(), NODE_LIMITS, Wrong.UNLIMITED),
-        (Limits(total_iops_sec=250), NODE_LIMITS, Wrong.UNLIMITED),  # its bytes are
+        (Limits(total_iops_sec=250), NODE_LIMITS, Wrong.FAR),  # its bytes are unlimited
         (NODE_LIMITS, NODE_LIMITS, Wrong.NOT),
         (Limits(), None, Wrong.NOT),
         (Limits(), Limits(), Wrong.NOT),

@@ -361,7 +361,7 @@ def test_what_cannot_be_read_is_1_and_the_rest_is_shown(here: Here, name: str) -
     assert here.out.startswith(f"UNKNOWN  {here.directory}/{name}:")
     assert "next: plimsoll state check" in here.out
     assert ("1 kept" in here.row("probes")) is (name == "pass.json")
-    assert ("last good" in here.out) is (name != "pass.json")
+    assert ("good, " in here.out) is (name != "pass.json")
 
 
 def test_a_state_directory_without_room_is_no_green_light(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
