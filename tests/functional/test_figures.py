@@ -13,6 +13,8 @@ import pytest
 
 from lab.command import Forked
 from plimsoll_insight.drill.recording import RecordingWriter
+from plimsoll_insight.figures.page import FigureTable
+from plimsoll_insight.figures.page import page as page_of
 from tests.functional.browser import CHROMIUM, Tab, browser, greys
 from tests.functional.conftest import ended
 from tests.functional.test_hist import SAMPLES
@@ -121,3 +123,15 @@ def test_on_paper_figures_are_light_and_whole(tab: Tab, page: str) -> None:
     assert 1 <= pages <= len(sizes) + 1, "figures, and behind them tables"
     assert all(right <= A4[0] and 100 < height <= A4[1] for right, height in sizes), sizes
     assert all(usual > 250 and darkest < 45 for usual, darkest, _ in found)
+
+
+def test_on_paper_a_table_of_many_columns_loses_none(tab: Tab, tmp_path: Path) -> None:
+    heads = ["PROJECT", "NAME", *(f"DISKS {number}" for number in range(12)), "LONGEST"]
+    table = FigureTable("The worst first", heads, [["76f321b2fd294e5fa90eb0525110f9e2", *["43 ms–40 min"] * 14]])
+    (tmp_path / "page.html").write_bytes(page_of("Replay", ["Of 12 disks: 4 worse off."], [], [table]))
+    tab.ask("Emulation.setEmulatedMedia", media="print")
+    try:
+        tab.open((tmp_path / "page.html").as_uri(), A4[0])
+        assert tab.value("document.documentElement.scrollWidth") <= A4[0]
+    finally:
+        tab.ask("Emulation.setEmulatedMedia", media="")

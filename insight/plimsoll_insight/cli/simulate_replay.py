@@ -38,6 +38,8 @@ _TABLE = 40
 _FIGURES = (
     Column("at_limit_before", head="AT LIMIT", right=True),
     Column("at_limit_after", head="WOULD BE", right=True),
+    Column("served_before", head="IOPS", right=True, drop=9),
+    Column("served_after", head="IOPS THEN", right=True, drop=9),
     Column("waited", right=True, drop=2),
     Column("longest_wait", head="LONGEST", right=True, drop=3),
     Column("burst_wait", head="BURST", right=True, drop=1),
@@ -322,6 +324,8 @@ def _group_cells(row: Row, by: ReplayBy) -> list[object]:
 def _figures(of: Fate | Row) -> Iterator[Shown]:
     yield _number(of.at_limit_before, lambda value: messages.share_words(FigureRange(value, value)))
     yield _span(of.at_limit, messages.share_words)
+    yield _number(of.served_before, lambda value: messages.rate_words(FigureRange(value, value)))
+    yield _span(of.served, messages.rate_words)
     yield _span(of.waited, messages.count_words)
     yield _span(of.longest, messages.wait_words)
     yield _number(of.hidden, messages.seconds_words)

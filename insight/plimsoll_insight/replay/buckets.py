@@ -27,8 +27,10 @@ _LEAST = 1e-6
 class ReplayInterval:
     """What an interval came to, a value a disk."""
 
+    served: Floats
+    """Requests that the throttle let through."""
     overflow: Floats
-    """Requests that the throttle has not let through at its end."""
+    """Those that it has not let through at its end."""
     waited: Floats
     """Requests that came in it and waited."""
     drain: Floats
@@ -99,7 +101,7 @@ class Buckets:
         if self._queues:
             self._queue, self._queue_bytes = rest, rest_bytes
         waits = _waits(queue, remainder, first_drain, last_drain, requests.sum(0) / seconds, seconds)
-        return ReplayInterval(remainder, waits, np.maximum(first_drain, last_drain), at_limit)
+        return ReplayInterval((share * want).sum(0), remainder, waits, np.maximum(first_drain, last_drain), at_limit)
 
     def drain(self, requests: Floats, size: Floats) -> Floats:
         """Seconds that the throttle takes for these, with full buckets."""

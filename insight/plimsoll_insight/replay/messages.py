@@ -79,6 +79,11 @@ def share_words(span: FigureRange) -> str:
     return ranged(f"{low} %", f"{high or '?'} %")
 
 
+def rate_words(span: FigureRange) -> str:
+    low, high = _rate(span.low), "?" if span.high is None else _rate(span.high)
+    return ranged(low, high)
+
+
 def count_words(span: FigureRange) -> str:
     low, high = _count(span.low), "?" if span.high is None else _count(span.high)
     return ranged(low, high)
@@ -96,6 +101,10 @@ def seconds_words(value: float) -> str:
             number = value / size
             return "0" if number < 0.05 else f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
     return f"{value / 86_400:.1f} d"
+
+
+def _rate(value: float) -> str:
+    return f"{value:.1f}" if value < 9.95 else _count(value)
 
 
 def _count(value: float) -> str:

@@ -128,6 +128,8 @@ class Most:
     ratio: float | None = None
     """Of a limit that was used, without its burst."""
     samples: float = 0.0
+    mean: float = 0.0
+    """Requests a second, of all samples."""
 
 
 def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> dict[DiskKey, Most]:
@@ -143,18 +145,20 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> dict[DiskKey,
             if series.known is not None:
                 rates[unit][_key(series)][label(series, "direction")] = series.known
     ratio = {_key(series): series.known for series in over(metrics.DISK_AVERAGE_LIMIT_RATIO, _BY)}
-    reads = 'direction="read"'
-    counts = ask(
-        f"sum by ({_BY}) (max without (job) (count_over_time("
-        f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, reads)}[{seconds}s])))"
-    )
-    samples = {_key(series): series.known or 0.0 for series in counts}
+
+    def summed(function: str, *matchers: str) -> dict[DiskKey, float]:
+        series = f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, *matchers)}"
+        answer = ask(f"sum by ({_BY}) (max without (job) ({function}_over_time({series}[{seconds}s])))")
+        return {_key(each): each.known or 0.0 for each in answer}
+
+    samples, requests = summed("count", 'direction="read"'), summed("sum")
     return {
         disk.key: Most(
             operations=rates["operations"].get(disk.key, {}),
             bytes=rates["bytes"].get(disk.key, {}),
             ratio=ratio.get(disk.key),
             samples=samples.get(disk.key, 0.0),
+            mean=requests.get(disk.key, 0.0) / samples[disk.key] if samples.get(disk.key) else 0.0,
         )
         for disk in disks
     }

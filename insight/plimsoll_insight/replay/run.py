@@ -14,7 +14,7 @@ from plimsoll_agent.model.usage import AT_LIMIT_RATIO
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay import questions
-from plimsoll_insight.replay.buckets import Buckets, Flags, Floats
+from plimsoll_insight.replay.buckets import Buckets, Flags, Floats, ReplayInterval
 from plimsoll_insight.replay.columns import SeriesSource, Steps
 from plimsoll_insight.replay.questions import Most, Nodes, ReplayNode
 from plimsoll_insight.replay.values import (
@@ -37,14 +37,13 @@ _DISKS = 2000
 """Disks whose facts are asked for at once."""
 _TOGETHER, _HELD = 1000, 10_000_000
 """Disks that are replayed at once, and their steps."""
-_IDLE = 0.5
-"""Below this share of its limit a disk's requests are taken not to wait at it."""
 _SAMPLES = 1_000_000
 """Of an answer, at most: some 30 MB."""
 _MOST_STEPS = 10_000
 """Of an answer; Prometheus refuses more than 11,000."""
 _SHORTEST, _LONGEST = 15, 300
 """Seconds of a step."""
+_ENDLESS = 1e9
 _STAYS = 0.5
 """Intervals: less is rounding."""
 
@@ -171,6 +170,8 @@ class Replay:
                 share_known=min(one.samples * self._extent.scrape_seconds / self._extent.seconds, 1.0),
                 at_limit_before=0.0,
                 at_limit=ZERO,
+                served_before=one.mean,
+                served=FigureRange(one.mean, one.mean),
                 waited=ZERO,
                 longest=ZERO,
                 hidden=wait,
@@ -225,12 +226,26 @@ class Replay:
         return self._fresh[region, steps]
 
 
-class _Run:
-    """The sums of some disks, over the time.
-
-    Three throttles: what was served, which comes no later than it did (the least that would wait); what would have
-    come if the queue at today's limit had been let through; and what was served, with what waits coming later.
+class _Throttles:
+    """Three with the same limits, for what was served: what does not fit is not sent again (``served``), the queue at
+    today's limit had been let through (``let_through``), or what waits comes later (``later``).
     """
+
+    def __init__(self, limits: Sequence[Limits], sides: Sequence[str], *, most: bool) -> None:
+        self._served = Buckets(limits, sides, most=most, queues=False)
+        self._let_through = Buckets(limits, sides, most=most, queues=False)
+        self.later = Buckets(limits, sides, most=most, queues=True)
+
+    def advance(self, here: Sequence[Floats], more: Sequence[Floats], seconds: float) -> tuple[ReplayInterval, ...]:
+        return (
+            self._served.advance(here[0], here[1], seconds),
+            self._let_through.advance(more[0], more[1], seconds),
+            self.later.advance(here[0], here[1], seconds),
+        )
+
+
+class _Run:
+    """The sums of some disks, over the time."""
 
     def __init__(self, units: Sequence[_Unit], ratio: Halves, latency: Halves, extent: ReplayExtent) -> None:
         """``ratio`` and ``latency`` are of the whole time, by disk and step."""
@@ -238,22 +253,28 @@ class _Run:
         free = [member.actual is not None and member.actual.unlimited for unit in units for member in unit.members]
         self._ratio = np.where(np.isnan(ratio) & np.array(free)[:, None], np.float32(0), ratio)
         self._latency, self._place = latency, 0
-        away = np.where(self._ratio < _IDLE, latency, np.nan)
-        self._own = np.fmin.reduce(np.where(away > 0, away, np.nan), axis=1)
+        spare = np.array([_spare(member.actual or Limits()) for unit in units for member in unit.members])
+        two = self._ratio[:, 1:] + self._ratio[:, :-1]
+        fits = two * extent.step <= np.minimum(spare, extent.step)[:, None]
+        self._own = np.fmin.reduce(
+            np.where(fits & (latency[:, 1:] > 0), latency[:, 1:], np.nan), axis=1, initial=np.nan
+        )
         limits = [unit.limits for unit in units]
         by_side = any(getattr(one, base) for one in limits for base in BASES if scope_of(base) != "total")
         self.sides = ("read", "write") if by_side else ("total",)
         self._of_disk = np.array([number for number, unit in enumerate(units) for _ in unit.members], np.intp)
         self._begins = np.flatnonzero(np.diff(self._of_disk, prepend=-1))
-        self._served = Buckets(limits, self.sides, most=False, queues=False)
-        self._let_through = Buckets(limits, self.sides, most=True, queues=False)
-        self._later = Buckets(limits, self.sides, most=True, queues=True)
+        # With size_iops_sec requests count between two bounds; else both are the same.
+        self._fewest = _Throttles(limits, self.sides, most=False)
+        has_sizes = any(one.size_iops_sec for one in limits)
+        self._most = _Throttles(limits, self.sides, most=True) if has_sizes else self._fewest
         number = len(units)
         self._steps, self._at_least, self._at_most = np.zeros(number), np.zeros(number), np.zeros(number)
         self._waited, self._waited_most = np.zeros(number), np.zeros(number)
         self._longest, self._longest_most, self._hidden = np.zeros(number), np.zeros(number), np.zeros(number)
+        self._least_served, self._most_served = np.zeros(number), np.zeros(number)
         self._unbounded = np.zeros(number, bool)
-        self._has_limit = np.array([not one.unlimited for one in limits])[:, None]
+        self._has_limit = np.array([not one.unlimited for one in limits])
         self._disk_steps, self._disk_at, self._disk_requests = (np.zeros(len(ratio)) for _ in range(3))
 
     def advance(self, rates: Floats, byte_rates: Floats) -> None:
@@ -268,8 +289,9 @@ class _Run:
         factor = np.where(at_limit, np.maximum(latency / self._own[:, None], 1.0), 1.0)
         whole_rate = rates.sum(0)
         outstanding = np.where(whole_rate > 0, whole_rate * latency, 0.0)
-        times = np.where(np.isnan(factor), 1.0, factor)
-        open_ended = self._any(at_limit & np.isnan(factor)) & self._has_limit
+        # What nothing bounds is more than any limit lets through.
+        times = np.where(np.isnan(factor), _ENDLESS, factor)
+        open_ended = self._any(at_limit & np.isnan(factor))
         requests, size = rates * seconds, byte_rates * seconds
         whole = self._all(valid)
         self._disk_requests += np.where(whole[self._of_disk], whole_rate, 0.0).sum(1) * seconds
@@ -297,10 +319,16 @@ class _Run:
         outstanding: Floats,
         seconds: float,
     ) -> None:
-        least = self._served.advance(here[0], here[1], seconds)
-        through = self._let_through.advance(more[0], more[1], seconds)
-        later = self._later.advance(here[0], here[1], seconds)
+        least, few_through, few_later = self._fewest.advance(here, more, seconds)
+        most, through, later = (
+            (least, few_through, few_later) if self._most is self._fewest else self._most.advance(here, more, seconds)
+        )
         self._steps += valid
+        self._least_served += most.served
+        endless = open_ended & (few_through.overflow == 0)
+        most_served = np.where(endless, np.inf, np.maximum(few_through.served, few_later.served))
+        self._most_served += np.where(valid, most_served, 0.0)
+        open_ended = open_ended & self._has_limit
         self._at_least += valid & least.at_limit
         self._at_most += valid & (least.at_limit | through.at_limit | later.at_limit | open_ended)
         self._waited += least.overflow
@@ -310,13 +338,13 @@ class _Run:
         # In a closed loop a request waits for those that are outstanding, and no longer.
         with np.errstate(divide="ignore", invalid="ignore"):
             scale = np.where(came > 0, outstanding / came, 0.0)
-        queue = self._later.drain(here[0] * scale, here[1] * scale)
+        queue = self._most.later.drain(here[0] * scale, here[1] * scale)
         latency = np.where(came > 0, outstanding * seconds / np.maximum(came, 1e-9), 0.0)
         queue_wait = np.where(least.overflow > 0, np.maximum(np.minimum(queue - latency, least.drain), 0.0), 0.0)
         self._longest = np.fmax(self._longest, queue_wait)
         self._longest_most = np.fmax(self._longest_most, np.fmax(later.drain, np.where(held_back, queue, 0.0)))
         together = self._extent.pass_seconds / seconds
-        burst = self._later.burst(here[0] * together, here[1] * together)
+        burst = self._most.later.burst(here[0] * together, here[1] * together)
         self._hidden = np.fmax(self._hidden, later.drain + burst)
         self._unbounded |= open_ended
 
@@ -333,16 +361,26 @@ class _Run:
                 else:
                     share = self._disk_requests[disk] / whole if whole else 0.0
                     before = float(self._disk_at[disk] / steps)
-                    yield self._fate(member, unit.limits, place, before, share, float(steps / number))
+                    rate = whole * share / (self._steps[place] * step)
+                    yield self._fate(member, unit.limits, place, before, share, rate, float(steps / number))
                 disk += 1
 
     def _fate(
-        self, member: ReplayedDisk, limits: Limits, place: int, before: float, share: float, share_known: float
+        self,
+        member: ReplayedDisk,
+        limits: Limits,
+        place: int,
+        before: float,
+        share: float,
+        served_before: float,
+        share_known: float,
     ) -> Fate:
         steps = self._steps[place]
         at_limit = FigureRange(float(self._at_least[place] / steps), float(self._at_most[place] / steps))
         no_bound = bool(self._unbounded[place])
         waits = FigureRange(float(self._waited[place] * share), float(self._waited_most[place] * share))
+        rate = share / (steps * self._extent.step)
+        most = float(self._most_served[place] * rate) if rate else 0.0
         longest_most = None if no_bound else float(self._longest_most[place])
         return Fate(
             subject=member,
@@ -351,6 +389,8 @@ class _Run:
             share_known=share_known,
             at_limit_before=before,
             at_limit=at_limit,
+            served_before=served_before,
+            served=FigureRange(float(self._least_served[place] * rate), most if np.isfinite(most) else None),
             waited=waits,
             longest=FigureRange(float(self._longest[place]), longest_most),
             hidden=None if no_bound else float(max(self._hidden[place], self._longest_most[place])),
@@ -402,6 +442,12 @@ def _loads(limits: Limits, most: Iterable[Most]) -> Iterator[tuple[float, float,
                     per = limits.size_iops_sec
                     amount += sum(one.operations[side] for side in sides) + (size / per if per else 0.0)
             yield amount, *bucket(limits, base)
+
+
+def _spare(limits: Limits) -> float:
+    """What fits in at once, in seconds of the limit: where an average and the one before are no more, none waited."""
+    buckets = [bucket(limits, base) for base in BASES if getattr(limits, base)]
+    return min((min(room, peak / 10) / rate for rate, room, peak in buckets), default=0.0)
 
 
 def _without(subject: ReplayedDisk, limits: Limits) -> Fate:

@@ -45,6 +45,9 @@ class Row:
     at_limit_before: float | None
     """Of the time of all disks that are touched; so too the figures below."""
     at_limit: FigureRange | None
+    served_before: float | None
+    """Requests a second, of all together."""
+    served: FigureRange | None
     waited: FigureRange | None
     longest: FigureRange | None
     hidden: float | None
@@ -114,6 +117,8 @@ def _row(by: ReplayBy, fates: Sequence[Fate]) -> Row:
         turns=dict(turns.most_common()),
         at_limit_before=_mean([(fate.at_limit_before, fate.share_known) for fate in figures]),
         at_limit=_mean_span([(fate.at_limit, fate.share_known) for fate in figures]),
+        served_before=sum(fate.served_before or 0.0 for fate in figures) if figures else None,
+        served=_sum([fate.served for fate in figures]),
         waited=_sum([fate.waited for fate in figures]),
         longest=_longest([fate.longest for fate in figures]),
         hidden=_most([fate.hidden for fate in figures]),

@@ -92,6 +92,9 @@ class Fate:
     at_limit_before: float | None = None
     """The share of that time that it was at limit."""
     at_limit: FigureRange | None = None
+    served_before: float | None = None
+    """Requests a second, of that time."""
+    served: FigureRange | None = None
     waited: FigureRange | None = None
     """Requests."""
     longest: FigureRange | None = None

@@ -26,8 +26,16 @@ ACTUAL = 500
 class Region:
     """Answers as Prometheus does, of disks of one node; each writes so many requests a second of 4 KiB."""
 
-    def __init__(self, *loads: Sequence[float], ratio: float | None = 0.5, latency: float | None = None) -> None:
-        self.loads, self.ratio, self.latency = loads, ratio, latency
+    def __init__(
+        self,
+        *loads: Sequence[float],
+        ratio: float | None = 0.5,
+        latency: float | Sequence[float] = np.nan,
+        ratios: Sequence[float] | None = None,
+    ) -> None:
+        """``ratio`` is the highest of ``ratios``, or that of all steps."""
+        self.loads, self.ratio = loads, ratio
+        self.columns = {"limit_ratio": [ratio or np.nan] * STEPS if ratios is None else ratios, "latency": latency}
         self.ranges: list[str] = []
 
     def labels(self, disk: int) -> dict[str, str]:
@@ -45,6 +53,8 @@ class Region:
                 answer.append(Series({**labels, "parameter": "total_iops_sec"}, ACTUAL))
             elif "count_over_time" in promql:
                 answer.append(Series(labels, float(STEPS)))
+            elif "sum_over_time" in promql:
+                answer.append(Series(labels, float(np.nansum(load))))
             elif "max_over_time(plimsoll_disk_average_limit" in promql and self.ratio is not None:
                 answer.append(Series(labels, self.ratio))
             elif "max_over_time" in promql and most is not None and "limit" not in promql:
@@ -61,10 +71,9 @@ class Region:
         for disk, load in enumerate(self.loads):
             factor = 4096 if "bytes" in promql else 1
             column = np.array(load) * (0 if '"read"' in promql else factor)
-            if "limit_ratio" in promql:
-                column = np.full(steps.number, np.nan if self.ratio is None else self.ratio)
-            elif "latency" in promql:
-                column = np.full(steps.number, np.nan if self.latency is None else self.latency)
+            for name, values in self.columns.items():
+                if name in promql:
+                    column = np.full(steps.number, values)
             found.append((self.labels(disk), column))
         return found
 
@@ -96,6 +105,12 @@ def test_disks_that_would_share_a_limit_wait_together() -> None:
     assert second.waited.low == pytest.approx(overflow * 2 / 3, rel=0.01)
 
 
+def test_what_waits_and_comes_while_the_load_is_unknown_is_not_counted() -> None:
+    (fate,) = Region([400.0] * 5 + [np.nan] * 5).fates({"total_iops_sec": 300})
+    assert (fate.served_before, fate.share_known) == (pytest.approx(400), 0.5)
+    assert fate.served == FigureRange(pytest.approx(300, abs=0.2), pytest.approx(300, abs=0.2))
+
+
 def test_a_group_is_unknown_while_one_of_its_disks_is() -> None:
     together = {"total_iops_sec": 300, "group_name": "g"}
     half = [200.0] * 5 + [np.nan] * 5
@@ -110,6 +125,7 @@ def test_a_disk_that_never_comes_near_the_limit_is_not_read_step_by_step() -> No
     (fate,) = region.fates({"total_iops_sec": 300})
     assert (fate.verdict, fate.at_limit, region.ranges) == (ReplayVerdict.SAME, FigureRange(0, 0), [])
     assert fate.hidden == pytest.approx((100 * 60 - 30) / 300)
+    assert (fate.served_before, fate.served) == (100, FigureRange(100, 100))
 
 
 def test_reads_do_not_wait_at_a_limit_of_writes() -> None:
@@ -123,11 +139,54 @@ def test_a_disk_at_its_limit_all_the_time_has_no_upper_bound() -> None:
     assert (fate.verdict, fate.at_limit, fate.at_limit_before) == (ReplayVerdict.SAME, FigureRange(0, 1), 1)
     assert fate.longest == FigureRange(0, None)
     assert fate.hidden is None
+    assert fate.served == FigureRange(pytest.approx(500), pytest.approx(600, abs=0.2)), (
+        "no more than the limit lets through"
+    )
 
 
 def test_without_limits_nothing_waits_whatever_comes() -> None:
     (fate,) = Region([500] * STEPS, ratio=1.0, latency=0.064).fates({})
     assert (fate.verdict, fate.at_limit, fate.longest) == (ReplayVerdict.BETTER, FigureRange(0, 0), FigureRange(0, 0))
+    assert fate.served == FigureRange(pytest.approx(500), None)
+
+
+def test_what_comes_later_is_served_in_a_pause_and_what_is_not_sent_again_is_not() -> None:
+    """400 for 300 and then none, in turn: three quarters of it, or all of it; the first bucket holds 30 more."""
+    (fate,) = Region([400, 0] * (STEPS // 2)).fates({"total_iops_sec": 300})
+    assert fate.served_before == 200
+    assert fate.served == FigureRange(pytest.approx(150, abs=0.5), pytest.approx(200))
+
+
+def test_large_requests_are_served_between_two_ways_to_count_them() -> None:
+    """100 of 4096 bytes count as 400 for each 1024, or as 500 at most: of 300 a second they are 75, or 60."""
+    (fate,) = Region([100] * STEPS).fates({"total_iops_sec": 300, "size_iops_sec": 1024})
+    assert fate.served == FigureRange(pytest.approx(60, rel=0.01), pytest.approx(75, rel=0.01))
+
+
+def test_disks_that_would_share_a_limit_are_served_by_what_they_asked_for() -> None:
+    together = {"total_iops_sec": 300, "group_name": "g"}
+    fates = Region([200] * STEPS, [400] * STEPS).fates(together, together)
+    assert [fate.served_before for fate in fates] == [200, 400]
+    (pool,) = rows(fates, ReplayBy.POOL)
+    assert pool.served_before == 600
+    for served, rate in zip([fate.served for fate in fates] + [pool.served], (100, 200, 300), strict=True):
+        assert served == FigureRange(pytest.approx(rate, rel=0.01), pytest.approx(rate, rel=0.01))
+
+
+@pytest.mark.parametrize("rest", [0.4, 0.6])
+def test_what_was_left_of_a_burst_tells_no_latency_without_a_wait(rest: float) -> None:
+    """20 in flight are 500 a second at 40 ms, and four times as many at 10 ms. What came next to them may have
+    waited, and what comes later too where two minutes have more than the 50 that the limit lets through at once.
+    """
+    loads = [500, 500, rest, rest, rest, rest, rest, rest, rest, rest]
+    latency = [0.04, 0.04, 0.001, *[0.01] * 7]
+    (fate,) = Region(loads, ratio=1, ratios=[each / ACTUAL for each in loads], latency=latency).fates(
+        {"total_iops_sec": 5000}
+    )
+    most = 4 * 500 if rest == 0.4 else 5000
+    low, high = ((2 * each + 8 * rest) / STEPS for each in (500, most))
+    assert fate.served == FigureRange(pytest.approx(low), pytest.approx(high, rel=0.002))
+    assert (fate.hidden is None) == (rest == 0.6)
 
 
 @pytest.mark.parametrize("ratio", [None, 0.5])
