@@ -27,7 +27,7 @@ At = Callable[[int], Value]
 """The value at a step; None where there is no sample."""
 Labels = Mapping[str, str]
 _MOST_NODES = 100
-_VERDICTS = ("kept", "short", "over-limit", "slow", "no-limit", "inconclusive", "failed")
+_VERDICTS = ("kept", "short", "over-limit", "slow", "no-limit", "reduced", "inconclusive", "failed")
 _STATES = ("deferred", "unknown", "failed")
 
 

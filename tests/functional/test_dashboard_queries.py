@@ -174,7 +174,7 @@ def latencies(gold: Value, promised: tuple[float, float]) -> Panel:
 
 
 KEPT = 7530 / 7525
-RUNS = dict.fromkeys(("no-limit", "over-limit", "inconclusive", "failed"), 0)
+RUNS = dict.fromkeys(("no-limit", "over-limit", "reduced", "inconclusive", "failed"), 0)
 NONE_SO = dict.fromkeys(("changed", "left-alone", "unknown"), 0)
 IDLE: dict[str, list[Series]] = {"A": []}
 

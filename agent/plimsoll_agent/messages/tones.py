@@ -62,6 +62,7 @@ TONES: Mapping[str, Tone] = {
     "slow": Tone.WARNING,
     "late": Tone.WARNING,
     "inconclusive": Tone.UNKNOWN,
+    "reduced": Tone.WARNING,
     "no-limit": Tone.FAINT,
     "postponed": Tone.FAINT,
 }

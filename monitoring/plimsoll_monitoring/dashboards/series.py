@@ -96,7 +96,7 @@ def name_type(expr: str) -> str:
     return f'label_replace({expr}, "volume_type", "no type", "volume_type", "")'
 
 
-VERDICTS = ("kept", "no-limit", "short", "slow", "over-limit", "inconclusive", "failed")
+VERDICTS = ("kept", "no-limit", "short", "slow", "over-limit", "reduced", "inconclusive", "failed")
 
 
 def verdict_number(series: SiteNames, *labels: str) -> str:

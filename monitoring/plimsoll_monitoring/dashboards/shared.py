@@ -172,7 +172,7 @@ def throughput(what: str, unit: Unit, series: SiteNames, size: Size) -> timeseri
 def runs_by_verdict(series: SiteNames, size: Size = HALF) -> timeseries.Panel:
     about = (
         "kept: as promised. short: the cluster gave less. over-limit: the limit did not hold. slow: the latency "
-        "objective was missed. inconclusive and failed: no verdict."
+        "objective was missed. reduced: the limits are reduced for now. inconclusive and failed: no verdict."
     )
     expr = f"sum by (verdict) (increase({series(metrics.PROBE_RUNS_TOTAL, over='1d')}))"
     panel = graph("Probe runs in 24 h, by verdict", about, [Query(expr, "{{verdict}}")], size=size, stacked=True)

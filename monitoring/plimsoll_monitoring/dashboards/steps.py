@@ -32,13 +32,14 @@ OF_STATE = {
     "unknown": "#900afd",
     "failed": "#76160d",
 }
-# Near those of the report of probes. Inconclusive and failed share one: neither is a verdict.
+# Near those of the report of probes. Those that say nothing of the promise share one.
 OF_VERDICT = {
     "kept": "#45887a",
     "no-limit": "#48dfe7",
     "short": "#b12304",
     "slow": "#eca700",
     "over-limit": "#a44ff9",
+    "reduced": "#44386a",
     "inconclusive": "#44386a",
     "failed": "#44386a",
 }

@@ -48,7 +48,15 @@ COLUMNS = (
 _OF_LIST = {"when": Column("when", head="AGE", right=True), "p99": Column("p99", right=True)}
 LIST_COLUMNS = tuple(_OF_LIST.get(column, column) for column in COLUMNS)
 """An age is shorter than a time, so there is room for one more figure."""
-_WORST = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW, Verdict.FAILED, POSTPONED, Verdict.INCONCLUSIVE)
+_WORST = (
+    Verdict.SHORT,
+    Verdict.OVER_LIMIT,
+    Verdict.SLOW,
+    Verdict.FAILED,
+    POSTPONED,
+    Verdict.REDUCED,
+    Verdict.INCONCLUSIVE,
+)
 """The order of the list: a guest has the place of its worst job."""
 
 

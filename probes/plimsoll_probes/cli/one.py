@@ -134,7 +134,7 @@ class ProbeCompare(HistoryCommand, Page):
 
     Those are of the same guest, directory and job.
 
-    Inconclusive results, and those with other parameters, are left out.
+    Inconclusive results, and those with other parameters or under reduced limits, are left out.
 
     Exit status:
         0   done

@@ -103,12 +103,11 @@ class Comparison:
 def compare(run: ProbeResult, others: Iterable[ProbeResult], span: timedelta = SPAN) -> Comparison:
     """Compare a run with those of the same guest, directory and job that began in the ``span`` before it.
 
-    Inconclusive runs count in the verdicts only.
+    Inconclusive runs, and those under reduced limits, count in the verdicts only.
     """
     earlier = [each for each in others if _precedes(each, run, span)]
-    sound = [
-        each for each in earlier if each.measured is not None and each.finding.verdict is not Verdict.INCONCLUSIVE
-    ]
+    left_out = Verdict.INCONCLUSIVE, Verdict.REDUCED
+    sound = [each for each in earlier if each.measured is not None and each.finding.verdict not in left_out]
     alike = [each for each in sound if each.job == run.job]
     limits = run.circumstances.before
     return Comparison(

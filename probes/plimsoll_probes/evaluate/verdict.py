@@ -36,8 +36,8 @@ def judge(
     """The verdict on a run that has a result. ``tolerance`` is a share of what the limits allow: 0.05.
 
     The first that holds: ``inconclusive`` where the run was disturbed, ``over-limit``, ``short``, ``slow``,
-    ``no-limit``, ``kept``. Where the limits are unknown or the job cannot reach them, a missed objective still gives
-    ``slow``.
+    ``reduced``, ``no-limit``, ``kept``. Where the limits are unknown or the job cannot reach them, a missed objective
+    still gives ``slow``.
 
     The facts ``allowed`` and ``done`` are in the parameter's unit: bytes, or requests as QEMU counts them. Every
     verdict has the facts ``saturated`` (latencies beyond fio's buckets) and ``unfinished`` (requests that never
@@ -78,7 +78,7 @@ def _judge(
 
 def _reduction(promise: Limits, actual: Limits) -> Finding:
     """The guest gets what it may have now, which is less than promised: that is never kept."""
-    return Finding(Verdict.INCONCLUSIVE, Why.REDUCED, {"promised": promise.in_effect(), "actual": actual.in_effect()})
+    return Finding(Verdict.REDUCED, Why.REDUCED, {"promised": promise.in_effect(), "actual": actual.in_effect()})
 
 
 def _never_hidden(measurement: Measured) -> dict[str, object]:

@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     OVER_LIMIT = "over-limit"
     SLOW = "slow"
     NO_LIMIT = "no-limit"
+    REDUCED = "reduced"
+    """Neither kept nor broken: the limits are reduced for now, and the guest gets those."""
     INCONCLUSIVE = "inconclusive"
     FAILED = "failed"
 
@@ -47,12 +49,13 @@ class Why(StrEnum):
     TOO_MUCH = "too-much"  # parameter, allowed, done
     # slow
     OBJECTIVE_MISSED = "objective-missed"  # direction, quantile, objective, measured, wait (seconds)
+    # reduced
+    REDUCED = "reduced"  # promised, actual
     # inconclusive: a result, if there is one, proves nothing
     FROZEN = "frozen"
     MOVED = "moved"
     LIMITS_CHANGED = "limits-changed"  # before, after
     LIMITS_UNKNOWN = "limits-unknown"  # detail
-    REDUCED = "reduced"  # promised, actual
     GUEST_BUSY = "guest-busy"  # busy (share of its CPUs)
     TOO_SHALLOW = "too-shallow"  # in_flight, needed (seconds a request)
     # failed: there is no result

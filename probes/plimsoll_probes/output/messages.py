@@ -52,8 +52,8 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
         f"unknown: {_limits_unknown(facts['detail'])}; see plimsoll disk show, or set --limits with probe run --here"
     ),
     Why.REDUCED: lambda facts: (
-        f"reduced for now, {_set(facts['promised'])} → {_set(facts['actual'])}: the guest gets the reduced"
-        " limits; see plimsoll disk explain"
+        f"{_set(facts['promised'])} → {_set(facts['actual'])} for now, and the guest gets that;"
+        " see plimsoll disk explain"
     ),
     Why.GUEST_BUSY: lambda facts: (
         f"the guest's CPUs were {_percent(facts['busy'])} busy, so the run measured them and not the disk;"

@@ -1,7 +1,7 @@
 """The probes of this node as families of series for Prometheus.
 
 Budget: at most ``PER_PROBE`` series for each job in a directory of a guest, with both directions, ``PER_TARGET`` more
-for each directory, and one for the node. That is 171 for a guest with the three jobs. With ``aggregate`` it is
+for each directory, and one for the node. That is 174 for a guest with the three jobs. With ``aggregate`` it is
 ``PER_TYPE`` for each volume type and four for each quantile of its objectives, for any number of guests.
 
 Latencies are cumulative counts below ``LE``, 30 of the 1856 edges of fio's buckets. The counts are exact, but a
@@ -50,7 +50,15 @@ _LE_LABELS = (*(repr(edge / _NANOSECONDS) for edge in LE), "+Inf")
 
 LACKING = (Verdict.SHORT, Verdict.SLOW)
 """Verdicts on a guest that gets less than promised."""
-_WORST_FIRST = (*LACKING, Verdict.OVER_LIMIT, Verdict.FAILED, Verdict.INCONCLUSIVE, Verdict.KEPT, Verdict.NO_LIMIT)
+_WORST_FIRST = (
+    *LACKING,
+    Verdict.OVER_LIMIT,
+    Verdict.FAILED,
+    Verdict.REDUCED,
+    Verdict.INCONCLUSIVE,
+    Verdict.KEPT,
+    Verdict.NO_LIMIT,
+)
 
 _Key = tuple[str, str]
 """The guest's uuid, and the directory."""

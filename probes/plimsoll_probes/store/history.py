@@ -117,7 +117,11 @@ CREATE TABLE chosen (
 _WORDS = """
 UPDATE run SET verdict = 'inconclusive' WHERE verdict = 'discarded';
 """
-_STEPS = (_RUNS, _POSTPONED, _TALLY, _WORDS)
+# Their tallies stay: a counter must not fall.
+_REDUCED = """
+UPDATE run SET verdict = 'reduced' WHERE verdict = 'inconclusive' AND why = 'reduced';
+"""
+_STEPS = (_RUNS, _POSTPONED, _TALLY, _WORDS, _REDUCED)
 SCHEMA_VERSION = len(_STEPS)
 
 _OWN_NAME = "(guest_uuid = lower(:guest) OR guest_name = :guest)"
@@ -463,7 +467,8 @@ class History:
         """Since when this guest, directory and job has been in trouble without interruption, up to that result.
 
         That is when the first run of the streak began, and when the last good one before it began (None if there is
-        none). None where there is no trouble. An inconclusive run neither begins nor ends a streak. A failed one does
+        none). None where there is no trouble. An inconclusive run, or one under reduced limits,
+        neither begins nor ends a streak. A failed one does
         not end a streak of ``short``, ``over-limit`` or ``slow``, nor begin one; failures alone are a streak.
         """
         if result.finding.verdict in GOOD:

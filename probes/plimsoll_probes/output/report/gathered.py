@@ -1,6 +1,6 @@
 """Gathers what a report shows from the runs of a span: the state of each guest, latencies by volume type over time.
 
-Inconclusive and failed runs are counted separately and are in no figure.
+Inconclusive and failed runs, and those under reduced limits, are counted separately and are in no figure.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from plimsoll_probes.output.report.span import ReportPeriod
 FRACTIONS = (0.5, 0.99, 0.999)
 BROKEN = (Verdict.SHORT, Verdict.SLOW, Verdict.OVER_LIMIT)
 """The promise was not kept."""
-UNJUDGED = (Verdict.INCONCLUSIVE, Verdict.FAILED)
-"""The run proves nothing."""
+UNJUDGED = (Verdict.REDUCED, Verdict.INCONCLUSIVE, Verdict.FAILED)
+"""The run does not tell whether the promise is kept."""
 _UNPLANNED = timedelta(days=1)
 """The interval of a guest that no rule chooses, at least: it may be probed twice in an hour by hand."""
 
@@ -143,7 +143,7 @@ class Summary:
     guests: tuple[ReportGuest, ...]
     columns: tuple[ColumnCounts, ...]
     unproved: tuple[Run, ...]
-    """Each guest, directory and job's newest run, where it was inconclusive or failed; newest first."""
+    """Each guest, directory and job's newest run, where it was not judged; newest first."""
 
     @property
     def runs(self) -> int:
@@ -328,6 +328,7 @@ SEVERITY = {
         (
             Verdict.FAILED,
             Verdict.INCONCLUSIVE,
+            Verdict.REDUCED,
             Verdict.NO_LIMIT,
             Verdict.KEPT,
             Verdict.OVER_LIMIT,

@@ -20,6 +20,7 @@ MEANINGS: Mapping[Verdict, str] = {
     Verdict.SLOW: "requests took longer than the objective allows",
     Verdict.OVER_LIMIT: "more than was promised: a limit is not effective",
     Verdict.NO_LIMIT: "no limit, so nothing is promised",
+    Verdict.REDUCED: "as much as limits allow that are reduced for now",
     Verdict.INCONCLUSIVE: "the run was disturbed, so it has no verdict",
     Verdict.FAILED: "no result",
 }

@@ -53,6 +53,7 @@ _SHAPES: dict[Verdict, tuple[int, int]] = {
     Verdict.SHORT: (0, 20),
     Verdict.SLOW: (7, 13),
     Verdict.OVER_LIMIT: (0, 9),
+    Verdict.REDUCED: (9, 2),
     Verdict.INCONCLUSIVE: (9, 2),
     Verdict.FAILED: (9, 2),
 }

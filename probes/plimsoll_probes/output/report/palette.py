@@ -1,7 +1,8 @@
 """The colours of a report, for light and for dark pages.
 
 Those of any two verdicts differ by 25 or more (CIEDE2000), also for people who see no red, no green or no blue, and
-have a contrast of 3 to the page; the tests compute both. What ``inconclusive`` and ``failed`` share is no verdict.
+have a contrast of 3 to the page; the tests compute both. What ``reduced``, ``inconclusive`` and ``failed``
+share says nothing of the promise.
 """
 
 from __future__ import annotations

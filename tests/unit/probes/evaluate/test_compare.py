@@ -68,13 +68,14 @@ def test_the_first_moment_of_the_time_before_counts() -> None:
     assert compare(RUN, [before(days=7)]).then is not None
 
 
-def test_a_discarded_run_is_no_measure_of_what_is_usual_but_is_reported() -> None:
-    discarded = before(finding=a_finding(Verdict.INCONCLUSIVE, Why.FROZEN))
+@pytest.mark.parametrize(("verdict", "why"), [(Verdict.INCONCLUSIVE, Why.FROZEN), (Verdict.REDUCED, Why.REDUCED)])
+def test_a_run_that_is_not_judged_is_no_measure_of_what_is_usual_but_is_reported(verdict: Verdict, why: Why) -> None:
+    unjudged = before(finding=a_finding(verdict, why))
     failed = replace(before(finding=a_finding(Verdict.FAILED, Why.NO_FIO)), measured=None)
-    comparison = compare(RUN, [discarded, failed, before(days=2)])
+    comparison = compare(RUN, [unjudged, failed, before(days=2)])
     assert comparison.then is not None
     assert comparison.then.runs == 1
-    assert comparison.verdicts == {Verdict.INCONCLUSIVE: 1, Verdict.FAILED: 1, Verdict.KEPT: 1}
+    assert comparison.verdicts == {verdict: 1, Verdict.FAILED: 1, Verdict.KEPT: 1}
 
 
 def test_other_parameters_measure_something_else_and_other_limits_are_reported() -> None:

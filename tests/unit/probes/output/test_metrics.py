@@ -365,8 +365,8 @@ def test_a_guest_takes_no_more_series_than_the_budget_allows() -> None:
     # As jobs are: only the mixed one has both directions.
     runs = [a_probe(job=job, objective=P99) for job in JobName]
     families = of(runs, [late], [a_target()], last_good=last_good)
-    assert len(samples(families)) == 171 + of_objectives + metrics.PER_VERDICTS + of_the_node
-    assert "171 for a guest with the three jobs" in " ".join((metrics.__doc__ or "").split())
+    assert len(samples(families)) == 174 + of_objectives + metrics.PER_VERDICTS + of_the_node
+    assert "174 for a guest with the three jobs" in " ".join((metrics.__doc__ or "").split())
 
 
 def test_aggregates_take_no_more_series_the_more_guests_there_are() -> None:
@@ -406,13 +406,23 @@ def test_what_the_history_gives_is_what_is_told(tmp_path: Path) -> None:
 # --- guests by verdict, and the timetable
 
 
-def test_a_guest_counts_once_by_the_worst_of_its_jobs_however_many_runs_a_probe_has() -> None:
+@pytest.mark.parametrize(
+    ("verdicts", "worst"),
+    [
+        ((Verdict.KEPT, Verdict.SHORT, Verdict.SLOW), "short"),
+        ((Verdict.KEPT, Verdict.REDUCED, Verdict.INCONCLUSIVE), "reduced"),
+        ((Verdict.KEPT, Verdict.REDUCED, Verdict.FAILED), "failed"),
+    ],
+)
+def test_a_guest_counts_once_by_the_worst_of_its_jobs_however_many_runs_a_probe_has(
+    verdicts: Sequence[Verdict], worst: str
+) -> None:
     """A blip of one probe is one, not three."""
-    verdicts = {JobName.READ: Verdict.KEPT, JobName.WRITE: Verdict.SHORT, JobName.MIXED: Verdict.SLOW}
-    runs = [a_probe(job=job, finding=a_finding(verdict, Why.CLUSTER_SHORT)) for job, verdict in verdicts.items()]
+    each = zip(JobName, verdicts, strict=True)
+    runs = [a_probe(job=job, finding=a_finding(verdict, Why.CLUSTER_SHORT)) for job, verdict in each]
     for detail in ("disk", "aggregate"):
         counted = named(of(runs, chosen=[a_target()], detail=detail), "targets")
-        assert {key for key, number in counted.items() if number} == {("short", "gold")}
+        assert {key for key, number in counted.items() if number} == {(worst, "gold")}
 
 
 def test_a_promise_is_broken_again_where_the_trouble_began_before_this_probe() -> None:

@@ -367,12 +367,13 @@ def test_no_question_goes_through_all_rows_nor_sorts_them(path: Path, ask: Calla
 
 # --- since when
 
-K, N, S, O, L, D, F = (  # noqa: E741
+K, N, S, O, L, R, D, F = (  # noqa: E741
     Verdict.KEPT,
     Verdict.NO_LIMIT,
     Verdict.SHORT,
     Verdict.OVER_LIMIT,
     Verdict.SLOW,
+    Verdict.REDUCED,
     Verdict.INCONCLUSIVE,
     Verdict.FAILED,
 )
@@ -392,6 +393,8 @@ def found(verdict: Verdict, hour: float, **other: Any) -> ProbeResult:
         ([S, K, S, S], 2, 1),
         ([K, K, S], 2, 1),
         ([K, S, D, S], 1, 0),
+        ([K, S, R, S], 1, 0),
+        ([K, R, S], 2, 0),
         ([K, D, S], 2, 0),
         ([K, S, D], 1, 0),
         ([K, S, F, S], 1, 0),
@@ -411,7 +414,7 @@ def test_a_streak_begins_with_the_first_run_in_trouble_after_the_last_good_one(
     assert history.streak(last) == (at(first), None if kept is None else at(kept))
 
 
-@pytest.mark.parametrize("verdicts", [[K], [S, K], [S, N], [K, D], [D]], ids=str)
+@pytest.mark.parametrize("verdicts", [[K], [S, K], [S, N], [K, D], [D], [K, R], [R]], ids=str)
 def test_without_trouble_there_is_no_streak(history: History, verdicts: Sequence[Verdict]) -> None:
     for hour, verdict in enumerate(verdicts):
         history.add(found(verdict, hour))
@@ -820,6 +823,19 @@ def test_whoever_writes_a_history_of_0_1_0_makes_it_what_a_new_one_is(old: Histo
     assert asked(old.path, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
     assert asked(old.path, "SELECT DISTINCT verdict FROM run WHERE id = 3") == [("inconclusive",)]
     assert [run for run in old.runs() if run in before] == before
+
+
+def test_what_was_inconclusive_as_limits_were_reduced_is_reduced_from_the_next_write_on(history: History) -> None:
+    """In a file of version 4, whose reader did not know the verdict."""
+    for why in (Why.REDUCED, Why.FROZEN):
+        history.add(a_probe(finding=Finding(Verdict.INCONCLUSIVE, why)))
+    do(history.path, "PRAGMA user_version = 4")
+    assert [run.finding.why for run in history.runs()] == [Why.FROZEN, Why.REDUCED]
+    history.add(a_probe())
+    verdicts = [run.finding.verdict for run in history.runs()]
+    assert verdicts == [Verdict.KEPT, Verdict.INCONCLUSIVE, Verdict.REDUCED]
+    (tally,) = history.tallies()
+    assert tally.sums.runs == {Verdict.INCONCLUSIVE: 2, Verdict.KEPT: 1}
 
 
 # --- rights and room

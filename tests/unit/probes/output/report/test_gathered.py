@@ -28,6 +28,7 @@ OVER = a_finding(Verdict.OVER_LIMIT, Why.TOO_MUCH, parameter="total_iops_sec", a
 FREE = a_finding(Verdict.NO_LIMIT, Why.UNLIMITED)
 FAILED = a_finding(Verdict.FAILED, Why.NO_FIO)
 INCONCLUSIVE = a_finding(Verdict.INCONCLUSIVE, Why.MOVED)
+REDUCED = a_finding(Verdict.REDUCED, Why.REDUCED)
 
 
 def run(
@@ -72,6 +73,9 @@ def standing(*runs: ProbeResult) -> Standing:
         ([SHORT, INCONCLUSIVE], Standing.BROKEN),
         ([KEPT, FAILED], Standing.FAILING),
         ([KEPT, INCONCLUSIVE], Standing.KEPT),
+        ([SHORT, REDUCED], Standing.BROKEN),
+        ([KEPT, REDUCED], Standing.KEPT),
+        ([REDUCED], Standing.UNKNOWN),
         ([FAILED, INCONCLUSIVE], Standing.UNKNOWN),
     ],
     ids=lambda each: each.name if isinstance(each, Standing) else "-".join(finding.verdict for finding in each),
@@ -315,6 +319,8 @@ def test_a_column_shows_the_worst_that_is_proved_and_nothing_hides_a_broken_prom
     assert mark(FAILED, KEPT) is Verdict.KEPT
     assert mark(SLOW, KEPT, OVER) is Verdict.SLOW
     assert mark(INCONCLUSIVE, FAILED) is Verdict.INCONCLUSIVE
+    assert mark(REDUCED, KEPT) is Verdict.KEPT
+    assert mark(INCONCLUSIVE, REDUCED) is Verdict.REDUCED
 
 
 def test_a_verdict_lasts_until_the_next_run_and_a_run_that_is_missing_leaves_a_gap() -> None:
