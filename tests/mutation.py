@@ -44,6 +44,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/model/approvals.py": ("agent/reconcile/test_brake",),
     "agent/plimsoll_agent/reconcile/brake.py": (
         "agent/reconcile/test_brake",
+        "agent/reconcile/test_brake_counts",
         "agent/reconcile/test_brake_later",
         "agent/passes/test_region",
         "agent/passes/test_catalogue",
