@@ -40,6 +40,9 @@ MODULES: dict[str, tuple[str, ...]] = {
         "agent/reconcile/test_apply",
         "agent/reconcile/test_run",
         "agent/reconcile/test_groups",
+        "agent/reconcile/test_withdrawal",
+        "agent/passes/test_congestion",
+        "agent/passes/test_ceilings",
     ),
     "agent/plimsoll_agent/model/approvals.py": ("agent/reconcile/test_brake",),
     "agent/plimsoll_agent/reconcile/brake.py": (

@@ -32,7 +32,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest
 from tests.unit.agent.passes.test_congestion import at, made
 from tests.unit.agent.passes.test_congestion import rules as congested
-from tests.unit.node import Node, a_volume, changes, guest, kinds, own_disk, uuid_of
+from tests.unit.node import Node, a_volume, changes, guest, kinds, own_disk, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
 
 GOLD = Limits(total_iops_sec=1000)
@@ -159,7 +159,8 @@ def test_what_is_split_is_never_more_than_the_ceiling_not_even_between_two_write
     assert max(sums) == 1500
 
 
-def test_nothing_is_raised_while_a_limit_cannot_be_lowered_that_was_to_make_room(node: Daemon) -> None:
+def refuse_500(node: Daemon) -> None:
+    """The second guest is not lowered so far."""
     write = node.hypervisor.set_limits
 
     def refused(disk: Disk, limits: Limits, *, alone: bool = False) -> None:
@@ -168,6 +169,28 @@ def test_nothing_is_raised_while_a_limit_cannot_be_lowered_that_was_to_make_room
         write(disk, limits, alone=alone)
 
     node.hypervisor.set_limits = refused  # type: ignore[method-assign]
+
+
+def test_a_disk_of_no_ceiling_is_raised_beside_one_that_waits_for_room(tmp_path: Path) -> None:
+    team = Rule(name="team", match=Match(pool=("volumes",)), project_ceiling=CEILING)
+    free = a_volume(7, pool="others")
+    node = Daemon(
+        tmp_path,
+        guest(1, a_volume(1), free),
+        guest(2, a_volume(2)),
+        rules=Rules(default=GOLD, rules=(team,), revision="1"),
+    )
+    node.period()
+    assert node.iops() == [750, 1000, 750]
+    refuse_500(node)
+    set_by_hand(free, Limits(total_iops_sec=9))
+    assert kinds(node.period(g1_vda=750, g2_vda=0)) == ["deferred", "changed", "failed"]
+    assert node.iops() == [750, 1000, 750]
+
+
+def test_nothing_is_raised_while_a_limit_cannot_be_lowered_that_was_to_make_room(node: Daemon) -> None:
+    write = node.hypervisor.set_limits
+    refuse_500(node)
     for _ in range(2):
         report = node.period(g1_vda=750, g2_vda=0)
         first, second = (each.result for each in report.outcomes)

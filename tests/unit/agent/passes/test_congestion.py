@@ -20,14 +20,14 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.reconcile.limit_writer import Writer
-from plimsoll_agent.reconcile.outcome import Mode
+from plimsoll_agent.reconcile.outcome import Kind, Mode, Result
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.rules.model import Match, Rule, Rules, UnderCongestion
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.actual import actual
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
-from plimsoll_agent.store.state import StateError
+from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
@@ -390,6 +390,14 @@ def test_without_a_record_nothing_is_reduced_but_everything_restored(
     monkeypatch.setattr(Record, "note", lambda *_: (_ for _ in ()).throw(StateError("disk full")))
     node.following = at(1)
     assert kinds(node.run()) == ["changed"]
+    assert node.disk(1).actual == GOLD
+
+
+def test_a_factor_that_cannot_be_saved_reduces_nothing(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(State, "save_factors", lambda *_: (_ for _ in ()).throw(StateError("disk full")))
+    node.following = replace(at(0.73), saves=True)
+    (outcome,) = node.run().outcomes
+    assert outcome.result == Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
     assert node.disk(1).actual == GOLD
 
 
