@@ -51,6 +51,13 @@ def test_a_mistake_on_the_command_line_is_64_never_changes(
     assert (ran.err + ran.out).strip()
 
 
+def test_a_guest_in_the_place_of_a_results_number_is_told_its_option(plimsoll: Plimsoll) -> None:
+    for verb in ("show", "compare"):
+        ran = plimsoll("probe", verb, "web-1")
+        assert ran.status == 64
+        assert "'web-1' is not the number of a result; of a guest the newest is shown with --guest" in ran.err
+
+
 def test_impossible_limits_are_named(plimsoll: Plimsoll) -> None:
     ran = plimsoll("plan", "--total-iops-sec", "5", "--read-iops-sec", "5")
     assert ran.err == (

@@ -84,6 +84,8 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_the_page_needs_nothing_else_and_fits_a_phone(tab: Tab, page: str) -> None:
     tab.open(page, PHONE)
     assert tab.value("document.documentElement.scrollWidth") <= PHONE
+    rows = tab.value("[...document.querySelectorAll('tr')].map(each => each.clientHeight)")
+    assert max(rows, default=0) <= 60, "words are in a column of letters"
     seen = tab.value("[...document.images].map(each => each.complete && each.naturalWidth > 100)")
     assert len(seen) >= 2
     assert all(seen)

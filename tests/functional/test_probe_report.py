@@ -67,7 +67,7 @@ def report(directory: Path, since: str = "7d", at: datetime = AT, **environment:
     assert ran.stdout == ""
     *first, last = ran.stderr.splitlines()
     assert last.startswith(f"{output}: ")
-    assert first in ([], ["no probe has run on this node yet; see: plimsoll probe run"])
+    assert first in ([], ["No probe has run on this node yet; see: plimsoll probe run"])
     return output.as_uri()
 
 

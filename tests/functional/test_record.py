@@ -176,8 +176,8 @@ def test_nothing_recorded_yet_is_no_failure_and_makes_no_file(plimsoll: Plimsoll
 def test_the_list_and_its_data_have_the_same_entries(plimsoll: Plimsoll, record: Record) -> None:
     lines = plimsoll("record").out.splitlines()
     assert len(lines) == 1 + 4
-    assert lines[0].split() == ["AT", "(UTC)", "SERVER", "GUEST", "DISK", "CHANGE", "RESULT", "REASON", "BY"]
-    assert re.search(r'vdb +unlimited → 3000 IOPS +done +rule "bronze" +root$', lines[-1])
+    assert lines[0].split() == ["AT", "(UTC)", "SERVER", "GUEST", "DISK", "CHANGE", "REASON", "RESULT", "BY"]
+    assert re.search(r'vdb +unlimited → 3000 IOPS +rule "bronze" +done +root$', lines[-1])
     for limit in ("0", "4"):
         entries = json.loads(plimsoll("record", "-f", "json", "--last", limit).out)
         assert [entry["kind"] for entry in entries] == ["event", "event", "change", "change"]

@@ -279,8 +279,8 @@ COLUMNS = (
     guest_column(drop=2),
     Column("disk", most=12),
     Column("after", head="CHANGE", wraps=True),
-    Column("result", wraps=True),
     Column("reason", wraps=True, note=True),
+    Column("result", wraps=True),
     Column("by", drop=1, most=24),
     *(
         Column(name, long=True)

@@ -114,7 +114,7 @@ class Load(NodeCommand, Listing):
             sample = sampler.sample()
         troubles = [sentences.unreachable_words(unreachable) for unreachable in sample.unreachable]
         for line in (*troubles, *histograms.complaints):
-            self.app.stderr.write(f"{line}\n")
+            self.warn_of(line)
         self.status = 1 if troubles or histograms.complaints or tally.unknown else 0
         if tally.intervals is not None:
             self.closing = tuple(_incomplete(tally))

@@ -24,16 +24,26 @@ class HistoryCommand(LocalCommand):
         """The history; a hint on stderr while it is empty. Raises ``StateError``."""
         with history_of(self.settings(parsed_args)) as history:
             if not history.is_there():
-                self.app.stderr.write("no probe has run on this node yet; see: plimsoll probe run\n")
+                self.app.stderr.write("No probe has run on this node yet; see: plimsoll probe run\n")
             yield history
 
 
 def add_one(parser: argparse.ArgumentParser) -> None:
     """The arguments that choose one result."""
     parser.add_argument(
-        "id", nargs="?", type=int, help="the number of a result, as in probe list and history; default: the newest"
+        "id", nargs="?", type=_id, help="the number of a result, as in probe list and history; default: the newest"
     )
     add_choice(parser, "the newest result of")
+
+
+def _id(text: str) -> int:
+    """Raises ``ArgumentTypeError``."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not the number of a result; of a guest the newest is shown with --guest"
+        ) from None
 
 
 def add_choice(parser: argparse.ArgumentParser, which: str) -> None:

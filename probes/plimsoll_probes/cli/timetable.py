@@ -129,7 +129,7 @@ class ProbeTimetable(NodeCommand, Listing):
     def _sum(self) -> str:
         if not self._guests:
             return (
-                "no rule with probe chooses a guest of this node; to probe one, add probe to a rule that matches it"
+                "No rule with probe chooses a guest of this node; to probe one, add probe to a rule that matches it"
             )
         waiting = sum(entry.state in (ScheduleState.DUE, ScheduleState.POSTPONED) for entry in self._entries)
         return f"{plural(self._guests, 'guest')}, {waiting} due now"

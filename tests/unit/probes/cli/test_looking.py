@@ -80,7 +80,7 @@ def line_of(text: str, word: str) -> str:
 @pytest.mark.parametrize("command", LOOKING)
 def test_without_a_history_lists_are_empty_and_say_so_on_stderr(shell: Shell, command: type) -> None:
     assert shell.told(command) == []
-    assert shell.err == "no probe has run on this node yet; see: plimsoll probe run\n"
+    assert shell.err == "No probe has run on this node yet; see: plimsoll probe run\n"
     assert not shell.history.path.exists(), "who looks makes no file"
 
 
@@ -446,7 +446,7 @@ def test_a_paused_node_says_that_its_timetable_does_not_hold(shell: Shell) -> No
 def test_without_a_rule_with_probe_the_timetable_is_empty_and_says_so(shell: Shell) -> None:
     shell.hypervisor = FakeHypervisor(guest(1))
     assert shell.run(ProbeTimetable) == 0
-    sentence = "no rule with probe chooses a guest of this node; to probe one, add probe to a rule that matches it"
+    sentence = "No rule with probe chooses a guest of this node; to probe one, add probe to a rule that matches it"
     assert shell.out == f"{sentence}\n"
     assert shell.told(ProbeTimetable) == []
 

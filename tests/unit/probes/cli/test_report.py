@@ -110,7 +110,7 @@ def test_runs_are_read_in_parts_and_each_is_counted_once(
 
 def test_without_a_history_the_page_says_what_to_do_and_no_history_is_made(shell: Shell, output: Path) -> None:
     assert shell.run(ProbeReport, "-o", str(output)) == 0
-    assert shell.err.splitlines()[0] == "no probe has run on this node yet; see: plimsoll probe run"
+    assert shell.err.splitlines()[0] == "No probe has run on this node yet; see: plimsoll probe run"
     assert "No probes in this time" in output.read_text()
     assert not shell.history.path.exists()
 
