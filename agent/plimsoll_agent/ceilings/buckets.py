@@ -95,6 +95,8 @@ class Shared:
     """Of each who shares it. A part is empty where what the limits allow together is within the ceiling."""
     moves: tuple[Moment, ...] = ()
     """When it was split again in the last hour."""
+    refused: frozenset[str] = frozenset()
+    """The keys of sharers that could not be lowered: until they can, others share what these leave."""
 
     def has(self, key: str, rate: str) -> int:
         """What is counted of the ceiling: the part, else what the own limits allow."""
@@ -147,6 +149,12 @@ class Ceilings:
         """Those of which a sharer had a part."""
         last = self.before if self.is_split else self.shared
         return tuple(bucket for bucket, each in last.items() if each.parts.get(key))
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """Those that the last split could not lower."""
+        last = self.before if self.is_split else self.shared
+        return frozenset().union(*(each.refused for each in last.values()))
 
     def parts(self, bucket: CeilingKey, key: str) -> Mapping[str, int]:
         """What a sharer gets, by the ceiling's rates; nothing where its own limits count."""
@@ -228,13 +236,16 @@ def joined(its_split: Shared, key: str, limits: Limits, in_force: Limits | None 
     return replace(its_split, disks=disks, own={**its_split.own, key: own}, parts={**its_split.parts, key: part})
 
 
-def stayed(its_split: Shared, in_force: Mapping[str, Limits]) -> Shared:
-    """The split, where these sharers kept the limits of before: in place of their parts they have these."""
+def stayed(its_split: Shared, in_force: Mapping[str, Limits], refusals: Collection[str]) -> Shared:
+    """The split, where these sharers kept the limits of before: in place of their parts they have these.
+
+    ``refusals`` are those whose lower limits were refused.
+    """
     parts = {
         key: {rate: most(in_force[key], rate) or part for rate, part in its.items()} if key in in_force else its
         for key, its in its_split.parts.items()
     }
-    return replace(its_split, parts=parts)
+    return replace(its_split, parts=parts, refused=its_split.keys.intersection(refusals))
 
 
 def with_joined(ceilings: Ceilings, now: Mapping[CeilingKey, Shared]) -> dict[CeilingKey, Shared]:
@@ -266,6 +277,22 @@ def _allowance(limits: Limits, ceiling: Limits) -> dict[str, int]:
 
 
 def _split_again(before: Shared | None, sharing: Sharing, now: datetime, unseen: Collection[str]) -> Shared:
+    obstacles = [each for each in sharing.sharers if before is not None and each.key in before.refused]
+    if before is None or not obstacles:
+        return _split_among(before, sharing, now, unseen)
+    keys = {each.key for each in obstacles}
+    others = replace(sharing, sharers=tuple(each for each in sharing.sharers if each.key not in keys))
+    after = _split_among(before, others, now, {*unseen, *keys})
+    attempt = _split_among(None, sharing, now, ())
+    own = {key: attempt.own[key] for key in keys}
+    parts = {
+        key: {rate: min(part, before.has(key, rate) or part) for rate, part in attempt.parts[key].items()}
+        for key in keys
+    }
+    return replace(after, own={**after.own, **own}, parts={**after.parts, **parts})
+
+
+def _split_among(before: Shared | None, sharing: Sharing, now: datetime, unseen: Collection[str]) -> Shared:
     absent = None if before is None else _only(before, before.keys.intersection(unseen))
     moves = () if before is None else tuple(min(at, now) for at in before.moves if now - at < WITHIN)
     others = _Others(sharing, absent)

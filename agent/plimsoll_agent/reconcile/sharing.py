@@ -62,7 +62,8 @@ def split_now(
     now = {bucket: _sharing(limits[bucket], its, sizes) for bucket, its in members.items() if bucket not in stay}
     absent = {key for each in ceilings.shared.values() for key in each.keys if key in unseen}
     splits = step({b: each for b, each in ceilings.shared.items() if b not in stay}, now, situation.now, absent)
-    splits |= {b: _as_it_was(ceilings.shared[b], members[b]) for b in stay if b in ceilings.shared}
+    as_before = {b: each for b, each in ceilings.shared.items() if b in stay}
+    splits |= {b: each for b, each in with_newcomers(as_before, visible, situation).items() if b in as_before}
     looks = _looks(members, readings) if by_need else {}
     return replace(ceilings, shared=splits, before=ceilings.shared, looks=looks, is_split=True)
 
@@ -84,15 +85,24 @@ def with_newcomers(
 
 
 def without_room(outcomes: Iterable[Outcome], situation: Situation) -> dict[CeilingKey, Disk]:
-    """The ceilings with a disk, named here, of which a limit was to be lowered and was not, or not yet."""
-    ceilings: dict[CeilingKey, Disk] = {}
-    for outcome in outcomes:
-        change = outcome.change
-        if change is None or not makes_room(change, situation) or outcome.result.kind is Kind.CHANGED:
-            continue
-        if outcome.result.kind is not Kind.DEFERRED or change.reduction is not None:
-            ceilings |= {bucket: outcome.disk for bucket, _ in buckets_of(outcome.disk, situation)}
-    return ceilings
+    """The ceilings with a disk, named here, of which a limit was to be lowered and was not, or not yet.
+
+    Where the split counts what such a disk has (``refused``) there is room.
+    """
+    exceptions = situation.ceilings.refused
+    news = (each for each in _not_lowered(outcomes, situation) if _sharer_key(each) not in exceptions)
+    return {bucket: each.disk for each in news for bucket, _ in buckets_of(each.disk, situation)}
+
+
+def _not_lowered(outcomes: Iterable[Outcome], situation: Situation) -> list[Outcome]:
+    return [
+        outcome
+        for outcome in outcomes
+        if (change := outcome.change) is not None
+        and makes_room(change, situation)
+        and outcome.result.kind is not Kind.CHANGED
+        and (outcome.result.kind is not Kind.DEFERRED or change.reduction is not None)
+    ]
 
 
 def makes_room(change: Change, situation: Situation) -> bool:
@@ -113,14 +123,17 @@ def needs_room(change: Change, situation: Situation, full: Mapping[CeilingKey, D
     return None
 
 
-def as_they_stayed(outcomes: Iterable[Outcome], situation: Situation, full: Collection[CeilingKey]) -> Ceilings:
-    """The ceilings after a pass that could not write all limits of those that are ``full``."""
+def as_they_stayed(outcomes: Sequence[Outcome], situation: Situation) -> Ceilings:
+    """The ceilings after a pass has written limits, or could not write those that were to make room."""
     ceilings, in_force = situation.ceilings, dict[str, Limits]()
+    not_lowered = _not_lowered(outcomes, situation)
+    full = {bucket for outcome in not_lowered for bucket, _ in buckets_of(outcome.disk, situation)}
+    refusals = {_sharer_key(outcome) for outcome in not_lowered if outcome.result.kind is Kind.FAILED}
     for outcome in outcomes:
         limits = outcome.disk.in_force
         if outcome.result.kind not in (Kind.CHANGED, Kind.IN_SYNC) and isinstance(limits, Limits):
             in_force[_sharer_key(outcome)] = limits
-    splits = {b: stayed(each, in_force) if b in full else each for b, each in ceilings.shared.items()}
+    splits = {b: stayed(each, in_force, refusals) if b in full else each for b, each in ceilings.shared.items()}
     return replace(ceilings, shared=splits)
 
 
@@ -182,13 +195,6 @@ def _limits(outcome: Outcome, own: Own | None) -> Limits:
     """Without a reduction."""
     limits = outcome.disk.actual if own is None else own.limits
     return limits if isinstance(limits, Limits) else Limits()
-
-
-def _as_it_was(its_split: Shared, members: Sequence[_Member]) -> Shared:
-    for member in members:
-        if member.own is not None and is_reducible(member.own):
-            its_split = joined(its_split, member.key, member.limits, member.outcome.disk.reduced)
-    return its_split
 
 
 def _sharer_key(outcome: Outcome) -> str:

@@ -27,4 +27,4 @@ def decoded(envelope: dict[str, Any], boot: str) -> tuple[dict[CeilingKey, Share
 
 
 def _shared(value: Any) -> tuple[CeilingKey, Shared]:
-    return value_of(CeilingKey, value), value_of(Shared, value)
+    return value_of(CeilingKey, value), value_of(Shared, value, "refused")

@@ -191,25 +191,50 @@ def test_a_disk_of_no_ceiling_is_raised_beside_one_that_waits_for_room(tmp_path:
 def test_nothing_is_raised_while_a_limit_cannot_be_lowered_that_was_to_make_room(node: Daemon) -> None:
     write = node.hypervisor.set_limits
     refuse_500(node)
-    for _ in range(2):
-        report = node.period(g1_vda=750, g2_vda=0)
-        first, second = (each.result for each in report.outcomes)
-        assert (first.kind, first.reason.code) == (Kind.DEFERRED, Code.CEILING_FULL)
-        assert words(first.reason) == (
-            'project_ceiling of rule "team" has no room: deferred until vda of instance-00000002 is lowered'
-        )
-        assert second.kind is Kind.FAILED
-        (shared,) = node.state.load_ceilings()[0].values()
-        assert [part["total_iops_sec"] for part in shared.parts.values()] == [750, 750]
-        assert shared == next(iter(report.situation.ceilings.shared.values()))
-        node.passes_over(1)
-        assert node.iops() == [750, 750]
+    report = node.period(g1_vda=750, g2_vda=0)
+    first, second = (each.result for each in report.outcomes)
+    assert (first.kind, first.reason.code) == (Kind.DEFERRED, Code.CEILING_FULL)
+    assert words(first.reason) == (
+        'project_ceiling of rule "team" has no room: deferred until vda of instance-00000002 is lowered'
+    )
+    assert second.kind is Kind.FAILED
+    (shared,) = node.state.load_ceilings()[0].values()
+    assert [part["total_iops_sec"] for part in shared.parts.values()] == [750, 750]
+    assert shared == next(iter(report.situation.ceilings.shared.values()))
+    node.passes_over(1)
+    assert node.iops() == [750, 750]
     volume = node.seen(1, "vda").volume_id or ""
     (state,) = actual(Record(node.state.record), node.now, volume, None)
     assert state.limits == Limits(total_iops_sec=750)
     node.hypervisor.set_limits = write  # type: ignore[method-assign]
     node.period(g1_vda=750, g2_vda=0)
+    assert node.iops() == [750, 500]
+    node.period(g1_vda=750, g2_vda=0)
     assert node.iops() == [1000, 500]
+
+
+def test_others_share_what_is_left_by_a_limit_that_can_never_be_lowered(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, *(guest(number, a_volume(number)) for number in (1, 2, 3)), rules=rules())
+    node.period()
+    node.period(g1_vda=500, g2_vda=500, g3_vda=0)
+    assert node.iops() == [725, 725, 50]
+    write = node.hypervisor.set_limits
+
+    def refused(disk: Disk, limits: Limits, *, alone: bool = False) -> None:
+        if disk.guest.uuid == uuid_of(2) and limits.total_iops_sec < 725:
+            raise Rejected("device is busy")
+        write(disk, limits, alone=alone)
+
+    node.hypervisor.set_limits = refused  # type: ignore[method-assign]
+    seen = []
+    for _ in range(2 * MOST_MOVES):
+        first, _second, third = node.iops()
+        report = node.period(g1_vda=first, g2_vda=10, g3_vda=third)
+        assert report.outcomes[1].result.kind is Kind.FAILED
+        seen.append(node.iops())
+    assert seen == [[725, 725, 50], *[[387, 725, 387]] * (2 * MOST_MOVES - 1)]
+    (shared,) = node.state.load_ceilings()[0].values()
+    assert len(shared.moves) < 5, "what is refused each time is no split"
 
 
 def test_a_ceiling_that_is_new_is_tried_again_until_all_its_disks_are_lowered(tmp_path: Path) -> None:
@@ -228,6 +253,8 @@ def test_a_ceiling_that_is_new_is_tried_again_until_all_its_disks_are_lowered(tm
         node.period()
         assert node.iops() == [750, 1000]
     node.period()
+    assert node.iops() == [500, 750], "until the pass after it that has lowered the limit"
+    node.period(g1_vda=500, g2_vda=750)
     assert node.iops() == [750, 750]
 
 
