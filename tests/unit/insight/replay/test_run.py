@@ -19,7 +19,6 @@ from plimsoll_monitoring.region.answers import Series
 from tests.unit.node import uuid_of
 
 STEPS = 10
-EXTENT = ReplayExtent(since=0, until=600, step=60, pass_seconds=60.0, scrape_seconds=60.0)
 ACTUAL = 500
 
 
@@ -32,10 +31,14 @@ class Region:
         ratio: float | None = 0.5,
         latency: float | Sequence[float] = np.nan,
         ratios: Sequence[float] | None = None,
+        actual: int = ACTUAL,
+        step: int = 60,
     ) -> None:
         """``ratio`` is the highest of ``ratios``, or that of all steps."""
-        self.loads, self.ratio = loads, ratio
-        self.columns = {"limit_ratio": [ratio or np.nan] * STEPS if ratios is None else ratios, "latency": latency}
+        self.loads, self.ratio, self.actual = loads, ratio, actual
+        self.columns = {"limit_ratio": ratios or [ratio or np.nan] * len(loads[0]), "latency": latency}
+        until = step * len(loads[0])
+        self.extent = ReplayExtent(since=0, until=until, step=step, pass_seconds=step, scrape_seconds=step)
         self.ranges: list[str] = []
 
     def labels(self, disk: int) -> dict[str, str]:
@@ -50,9 +53,9 @@ class Region:
             elif "disk_unlimited" in promql:
                 answer.append(Series(labels, 0))
             elif "limit_actual_operations" in promql:
-                answer.append(Series({**labels, "parameter": "total_iops_sec"}, ACTUAL))
+                answer.append(Series({**labels, "parameter": "total_iops_sec"}, self.actual))
             elif "count_over_time" in promql:
-                answer.append(Series(labels, float(STEPS)))
+                answer.append(Series(labels, float(len(load))))
             elif "sum_over_time" in promql:
                 answer.append(Series(labels, float(np.nansum(load))))
             elif "max_over_time(plimsoll_disk_average_limit" in promql and self.ratio is not None:
@@ -82,7 +85,7 @@ class Region:
             one = limits[int(subject.target[2:])]
             return Limits(**one) if isinstance(one, dict) else one
 
-        replay = Replay(self.ask, self.source, decide, EXTENT, lambda *_: None)
+        replay = Replay(self.ask, self.source, decide, self.extent, lambda *_: None)
         fates = list(replay.run([ReplayNode(("r1", "n1"), len(self.loads))], SeriesSelection()))
         return sorted(fates, key=lambda fate: fate.subject.target)
 
