@@ -6,6 +6,8 @@ is a ``bool`` may be one (``paused``), and so may a field, which stands beside i
 
 Two public classes of one name meet in one traceback, or in one file of imports. A class that extends one of its name
 in a lower package (``class DiskExplain(disk.DiskExplain)``) is the same thing.
+
+A value of seven fields or more is made by their names: else nothing tells neighbours of one type apart.
 """
 
 from __future__ import annotations
@@ -27,6 +29,13 @@ IRREGULAR = """
 NOUNS = """
     bed bound deed desired embed exceed feed hundred need proceed red seed shed shred speed succeed weed
 """
+MOST_BY_PLACE = 6
+ROWS = """
+    Measure Metric
+    RequestColumns SlowRequest Operation WrappedEntry LogExtent FlowWindows RankDid
+    Node ProbeTarget ProbeRow RegionDisk TypeStatus
+"""
+"""Made by place all the same: rows of a table, what is made for each line of a log, and what begins with a key."""
 _PARTICIPLE = re.compile(rf"(?!(?:{'|'.join(NOUNS.split())})$)(?:[a-z]+ed|{'|'.join(IRREGULAR.split())})")
 
 
@@ -72,11 +81,25 @@ def twins(sources: Mapping[str, str]) -> Iterator[Found]:
                 yield Found(path, node.lineno, node.name, fault)
 
 
+def by_place(path: str, source: str) -> Iterator[Found]:
+    """Classes of ``frozen`` with too many fields for that."""
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.ClassDef) or node.bases or node.name in ROWS.split():
+            continue
+        decorators = [ast.unparse(each) for each in node.decorator_list]
+        fields = sum(isinstance(line, ast.AnnAssign) for line in node.body)
+        if "frozen" in {each.partition("(")[0] for each in decorators if "kw_only" not in each} and (
+            fields > MOST_BY_PLACE
+        ):
+            yield Found(path, node.lineno, node.name, f"has {fields} fields: say frozen(kw_only=True)")
+
+
 def found(root: Path = ROOT) -> Iterator[Found]:
     files = [file for package in PACKAGES for file in sorted((root / package).rglob("*.py"))]
     sources = {file.relative_to(root).as_posix(): file.read_text(encoding="utf-8") for file in files}
     for path, source in sources.items():
         yield from in_python(path, source)
+        yield from by_place(path, source)
     yield from twins(sources)
 
 

@@ -249,7 +249,15 @@ class _Probes:
             guest_uuid=uuid_of(self.node), guest_name=guest(self.node), directory=DIRECTORY, rule="canaries",
             jobs=JOBS, every=timedelta(hours=6), since=at(-1), seen=at(step),
         )  # fmt: skip
-        late = Postponed(at(59), "node", uuid_of(16), guest(16), DIRECTORY, Why.UNHEALTHY, {})
+        late = Postponed(
+            at=at(59),
+            node="node",
+            guest_uuid=uuid_of(16),
+            guest_name=guest(16),
+            directory=DIRECTORY,
+            why=Why.UNHEALTHY,
+            facts={},
+        )
         yield from probe_metrics.families(
             self.latest.values(),
             [late] if self.node == 16 and step >= 59 else [],

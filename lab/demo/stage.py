@@ -84,7 +84,7 @@ class Stage:
     def measure(self, title: str, name: str) -> None:
         print(f"\n{title}: fio, random 16 KiB reads and writes, {SECONDS} s ", end="", flush=True)
         limit = self.guest.domain().blockIoTune(self.target)["total_iops_sec"] or None
-        job = Job(JobName.MIXED, SECONDS, FILE_SIZE)
+        job = Job(name=JobName.MIXED, seconds=SECONDS, file_size=FILE_SIZE)
         text = fio.job_file(job, self._file, None, "libaio")
         completed = with_dots(lambda: self.guest.exec(list(fio.ARGV), timeout=SECONDS * 10, input=text))
         measured = fio.parse(completed.out or completed.err, job, engine="libaio")

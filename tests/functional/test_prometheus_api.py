@@ -117,21 +117,32 @@ def run(number: int, project: str, verdict: Verdict, why: Why, latency: int, **o
 def probes(*results: ProbeResult, late: int | None = None, put_off: int | None = None) -> bytes:
     chosen = [
         ChosenTarget(
-            result.subject.guest_uuid,
-            result.subject.guest_name,
-            result.subject.directory,
-            "canaries",
-            (JobName.READ,),
-            timedelta(hours=6),
-            now() - timedelta(days=3),
-            now(),
+            guest_uuid=result.subject.guest_uuid,
+            guest_name=result.subject.guest_name,
+            directory=result.subject.directory,
+            rule="canaries",
+            jobs=(JobName.READ,),
+            every=timedelta(hours=6),
+            since=now() - timedelta(days=3),
+            seen=now(),
         )
         for result in results
     ]
     if late is not None:
         name = f"instance-{late:08}"
         every, since = timedelta(hours=1), now() - timedelta(hours=5)
-        chosen.append(ChosenTarget(uuid_of(late), name, "/var/tmp", "canaries", (JobName.READ,), every, since, now()))
+        chosen.append(
+            ChosenTarget(
+                guest_uuid=uuid_of(late),
+                guest_name=name,
+                directory="/var/tmp",
+                rule="canaries",
+                jobs=(JobName.READ,),
+                every=every,
+                since=since,
+                seen=now(),
+            )
+        )
     postponed = []
     if put_off is not None:
         of = {"guest_uuid": uuid_of(put_off), "guest_name": f"instance-{put_off:08}", "directory": "/var/tmp"}

@@ -31,7 +31,16 @@ SIZE = 2**24
 # The RHEL family's sh is bash.
 SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"], "bash": ["bash", "--posix"]}
 # Any disk: its counters are read, and nothing else of it.
-PREMISES = Premises("", ("libaio",), None, min(disk.name for disk in Path("/sys/block").iterdir()), "", 0, "", 0)
+PREMISES = Premises(
+    directory="",
+    engines=("libaio",),
+    cpus=None,
+    device=min(disk.name for disk in Path("/sys/block").iterdir()),
+    serial="",
+    size=0,
+    filesystem="",
+    free=0,
+)
 KILLED = -signal.SIGKILL
 NOBODY = 65534
 FILES = ("made-by-plimsoll", "pid", "data", "job.fio", "out.json", "out.json.gz", "err")
@@ -54,7 +63,7 @@ def session(directory: Path, name: str = "a", shell: str = "dash", grace: int = 
 
 
 def job(name: JobName = JobName.MIXED, seconds: int = 1) -> Job:
-    return Job(name, seconds, SIZE)
+    return Job(name=name, seconds=seconds, file_size=SIZE)
 
 
 def own(directory: Path, name: str = "a") -> Path:
@@ -174,7 +183,16 @@ def test_our_percentiles_are_fios_own_of_the_same_run(filled: Path) -> None:
 
 def test_fewer_processors_than_processes_are_enough(filled: Path) -> None:
     one = min(os.sched_getaffinity(0))
-    premises = Premises("", ("libaio",), str(one), PREMISES.device, "", 0, "", 0)
+    premises = Premises(
+        directory="",
+        engines=("libaio",),
+        cpus=str(one),
+        device=PREMISES.device,
+        serial="",
+        size=0,
+        filesystem="",
+        free=0,
+    )
     assert session(filled).run(job(), premises)[0].operations > 0
 
 

@@ -194,7 +194,9 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def approval(name: str) -> RegionApproval:
     at = datetime.fromtimestamp(BEGAN, UTC)
     stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=5), types=("gold",), reached=0, entered=at)
-    return RegionApproval(Of.SPECS, digest(name), at, at + timedelta(days=7), "ann", "sale", stages=stages)
+    return RegionApproval(
+        of=Of.SPECS, digest=digest(name), since=at, until=at + timedelta(days=7), by="ann", why="sale", stages=stages
+    )
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -117,7 +117,7 @@ def test_an_idle_hour_is_a_burst_of_the_length_that_explain_states(
     print(node.run("disk", "explain", booted.uuid, "vdb").out)
 
     def run(seconds: int) -> int:
-        job = Job(JobName.READ, seconds, SIZE)
+        job = Job(name=JobName.READ, seconds=seconds, file_size=SIZE)
         text = fio.job_file(job, FILE, None, "libaio")
         completed = booted.exec(list(fio.ARGV), timeout=seconds * 3 + 60, input=text)
         flow = fio.parse(completed.out or completed.err, job, engine="libaio").read

@@ -322,7 +322,15 @@ def refreshed(node: Node) -> None:
 
 def postponed(node: Node, guest: Guest) -> None:
     History(node.state.probes).postpone(
-        Postponed(datetime.now(UTC), "node-1", guest.uuid, guest.name, "/mnt/volume", Why.PAUSED, {})
+        Postponed(
+            at=datetime.now(UTC),
+            node="node-1",
+            guest_uuid=guest.uuid,
+            guest_name=guest.name,
+            directory="/mnt/volume",
+            why=Why.PAUSED,
+            facts={},
+        )
     )
 
 

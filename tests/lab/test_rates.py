@@ -48,7 +48,7 @@ def unlimited(guest: Guest, hypervisor: Libvirt) -> Iterator[Guest]:
 
 
 def run(guest: Guest, name: JobName, seconds: int = SECONDS) -> Measured:
-    job = Job(name, seconds, SIZE)
+    job = Job(name=name, seconds=seconds, file_size=SIZE)
     text = fio.job_file(job, FILE, None, "libaio")
     completed = guest.exec(list(fio.ARGV), timeout=seconds * 5, input=text)
     return fio.parse(completed.out or completed.err, job, engine="libaio")
@@ -78,7 +78,7 @@ def baseline(guest: Guest, hypervisor: Libvirt, name: JobName) -> Measured:
 
 def hold_against(limits: Limits, name: JobName, did: Measured) -> None:
     """QEMU empties the buckets when limits are put, so all of a burst is there."""
-    within = reach(limits, Job(name), did.seconds)
+    within = reach(limits, Job(name=name), did.seconds)
     assert within is not None
     assert did.operations == pytest.approx(within.high, rel=TOLERANCE), (
         f"{did.operations} done, {within.high:.0f} allowed in {did.seconds:.1f} s"
@@ -105,7 +105,7 @@ def test_read_and_write_limits_hold_each_on_its_own(unlimited: Guest, hypervisor
     did = run(unlimited, JobName.MIXED)
     # A mixed job of equal shares runs at the pace of its slower half, and the limit shows in that half. fio draws
     # which of both a request is: of 1200 draws the halves differ by a quarter once in 40,000 runs.
-    within = reach(limits, Job(JobName.MIXED), did.seconds)
+    within = reach(limits, Job(name=JobName.MIXED), did.seconds)
     assert within is not None
     assert operations(did.write) == pytest.approx(within.high / 2, rel=TOLERANCE)
     assert operations(did.read) == pytest.approx(operations(did.write), rel=0.25)

@@ -57,7 +57,7 @@ def test_a_guest_is_measured_with_every_job_and_nothing_is_left(shell: GuestShel
     one.fill(SIZE)
     added = []
     for name in JobName:
-        job = Job(name, 3, SIZE)
+        job = Job(name=name, seconds=3, file_size=SIZE)
         began = time.monotonic()
         measured, frozen = one.run(job, premises)
         added.append(time.monotonic() - began - measured.seconds)
@@ -96,7 +96,7 @@ def test_what_a_killed_plimsoll_left_at_work_is_ended_by_the_next(shell: GuestSh
     premises = one.look(SIZE)
     one.fill(SIZE)
     with pytest.raises(Killed):
-        one.run(Job(JobName.READ, 120, SIZE), premises, kill)
+        one.run(Job(name=JobName.READ, seconds=120, file_size=SIZE), premises, kill)
     session(shell, "b").look(SIZE)
     assert told(booted, FIO) == ""
     assert told(booted, f"ls -A {DIRECTORY}") == ""

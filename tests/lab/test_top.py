@@ -23,7 +23,7 @@ pytestmark = pytest.mark.quiet
 IOPS = 250
 INTERVAL = 5
 # fio writes before top's first reading and after its second.
-JOB = Job(JobName.WRITE, seconds=14, file_size=2**26)
+JOB = Job(name=JobName.WRITE, seconds=14, file_size=2**26)
 FILE = "/mnt/volume/top-test"
 
 

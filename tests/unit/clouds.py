@@ -59,7 +59,13 @@ def orders_for(
 ) -> Orders:
     """The region approved of just the specs and types of this catalogue, and of removals of these types."""
     removed = frozenset(type.id for type in remove)
-    return Orders((RegionApproval(of, known.digest, NOON, until, "root (ann)", "as agreed", removed),))
+    return Orders(
+        (
+            RegionApproval(
+                of=of, digest=known.digest, since=NOON, until=until, by="root (ann)", why="as agreed", remove=removed
+            ),
+        )
+    )
 
 
 def a_server(met: Attachments, uuid: str, missing: bool = False, **extra_specs: str) -> Server:

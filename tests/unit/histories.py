@@ -495,7 +495,7 @@ class History:
 
     def region_approval(self, digest: str, span: timedelta) -> None:
         now = self.world.now
-        approval = RegionApproval(Of.RULES, digest, now, now + span, "ann", "a test")
+        approval = RegionApproval(of=Of.RULES, digest=digest, since=now, until=now + span, by="ann", why="a test")
         self.decide_for_region(approvals=(*self.orders.approvals, approval))
 
     def approve(self, name: str, digest: str, *, remove: bool) -> None:

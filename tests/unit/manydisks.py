@@ -80,7 +80,14 @@ def _change(
     disk: Disk, after: Limits, reason: Reason, result: Result | None = None, cause: Code = Code.DESIRED_CHANGED
 ) -> Outcome:
     assert isinstance(disk.actual, Limits)
-    change = Change(disk, disk.actual, after, direction(disk.actual, after), reason, cause)
+    change = Change(
+        disk=disk,
+        before=disk.actual,
+        after=after,
+        direction=direction(disk.actual, after),
+        reason=reason,
+        cause=cause,
+    )
     return Outcome(
         disk=disk,
         decision=Decision(desired=Desired(after, reason), trail=()),

@@ -110,7 +110,7 @@ class ProbedGuest(FakeAgent):
         (job,) = (name for name in JobName if f"[{name}]" in self.given.decode())
         self.result = fio_says(self.operations, self.runtime, job)
         done = self.operations if self.counted is None else self.counted
-        reads = round(done * Job(job).shares.get("read", 0))
+        reads = round(done * Job(name=job).shares.get("read", 0))
         self._does(reads, done - reads, 16384)
         cpu = b"cpu_before=0 0 0 0 0 0 0 0\ncpu_after=100 0 100 800 0 0 0 0\n"
         return Program(seconds=10, out=cpu + f"stopped=no\nexit=0\nbytes={len(self.result)}\n".encode())
@@ -154,7 +154,15 @@ class World:
             self.kept.append(result)
             return result
 
-        return Desk("r2-n14", self.settings, keep, self.seen.append, self.stop, self.guest.clock, lambda: NOW)
+        return Desk(
+            node="r2-n14",
+            settings=self.settings,
+            keep=keep,
+            tell=self.seen.append,
+            stop=self.stop,
+            clock=self.guest.clock,
+            now=lambda: NOW,
+        )
 
     def probe(self, *jobs: JobName, until: datetime | None = None) -> Postponed | None:
         desk = replace(self.desk(), stop=_Clocked(self.stop, self.guest))

@@ -55,7 +55,15 @@ def _alike(latency: int, number: int) -> Flow:
 def a_measurement(
     reads: Flow | None = None, writes: Flow | None = None, seconds: float = 30.0, unfinished: int = 0
 ) -> Measured:
-    return Measured(seconds, reads, writes, unfinished, "fio-3.33", "libaio", 0.12)
+    return Measured(
+        seconds=seconds,
+        read=reads,
+        write=writes,
+        unfinished=unfinished,
+        fio="fio-3.33",
+        engine="libaio",
+        cpu_busy=0.12,
+    )
 
 
 def a_finding(verdict: Verdict = Verdict.KEPT, why: Why = Why.WITHIN, **facts: object) -> Finding:
@@ -73,7 +81,7 @@ def a_probe(
     **other: Any,
 ) -> ProbeResult:
     """Thirty seconds of requests that all took the same time, half of them writes in the mixed job."""
-    job = job if isinstance(job, Job) else Job(job)
+    job = job if isinstance(job, Job) else Job(name=job)
     reads = round(30 * iops * job.shares.get("read", 0))
     writes = 30 * iops - reads
     measured = a_measurement(_alike(latency, reads) if reads else None, _alike(latency, writes) if writes else None)

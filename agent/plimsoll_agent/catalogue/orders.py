@@ -37,7 +37,7 @@ class RegionBrake:
     percent: int = 1
 
 
-@frozen
+@frozen(kw_only=True)
 class RegionApproval:
     """What the brakes of all nodes allow until its end, also on nodes that come back later."""
 

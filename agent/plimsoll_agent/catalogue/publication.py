@@ -148,7 +148,15 @@ def with_returns(
         same = [one for one in last.approvals if one.since == each.since]
         why = f"withdrawn at {minute(each.since)}: {each.why}"
         returns += same or [
-            RegionApproval(Of.SPECS, to, each.since, each.until, each.by, why, removals(each, to))
+            RegionApproval(
+                of=Of.SPECS,
+                digest=to,
+                since=each.since,
+                until=each.until,
+                by=each.by,
+                why=why,
+                remove=removals(each, to),
+            )
             for to in dict.fromkeys((each.before, digest))
             if to != each.digest
         ]

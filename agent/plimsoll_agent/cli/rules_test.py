@@ -208,7 +208,14 @@ def _line(trial: _Trial) -> DiskLine:
     why = sentences.words(then.reason)
     if trial.turn is not None:
         before, after = trial.turn
-        change = Change(disk, before, after, direction(before, after), then.reason, Code.DESIRED_CHANGED)
+        change = Change(
+            disk=disk,
+            before=before,
+            after=after,
+            direction=direction(before, after),
+            reason=then.reason,
+            cause=Code.DESIRED_CHANGED,
+        )
         reason = f"{turns_words(before, after)}: {why}"
         return DiskLine(
             sign=sign_of(change),

@@ -137,7 +137,14 @@ def held_line(disk: Disk, hold: Hold, manner: Manner) -> DiskLine:
         return DiskLine(
             sign="=", names=names_of(disk), what=_keeps(disk, manner), why=words(hold.reason), severity=Severity.FAINT
         )
-    change = Change(disk, before, after, direction(before, after), hold.reason, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk,
+        before=before,
+        after=after,
+        direction=direction(before, after),
+        reason=hold.reason,
+        cause=Code.DESIRED_CHANGED,
+    )
     return _change_line(names_of(disk), change, Result(Kind.PLANNED, hold.reason), manner)
 
 

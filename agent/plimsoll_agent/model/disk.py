@@ -61,7 +61,7 @@ def filtered(filters: tuple[tuple[str, Limits | Unknown], ...]) -> Reason:
     return because(Code.THROTTLE_FILTERS, groups=groups)
 
 
-@frozen
+@frozen(kw_only=True)
 class DiskName:
     """The names of a disk and its guest at some time, for records and lists. ``key`` is ``Disk.key``."""
 
@@ -156,7 +156,14 @@ class Disk:
     def named(self) -> DiskName:
         guest = self.guest
         return DiskName(
-            self.key, guest.uuid, guest.name, guest.project, self.target, self.pool, self.image, self.volume_id
+            key=self.key,
+            guest_uuid=guest.uuid,
+            guest_name=guest.name,
+            project=guest.project,
+            target=self.target,
+            pool=self.pool,
+            image=self.image,
+            volume_id=self.volume_id,
         )
 
     @property

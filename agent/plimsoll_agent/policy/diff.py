@@ -43,7 +43,7 @@ class Reduction:
         return because(Code.CEILING, **congestion, ends=self.ends, ceilings=[data_of(each) for each in self.ceilings])
 
 
-@frozen
+@frozen(kw_only=True)
 class Change:
     """Set ``after`` in place of ``before``."""
 
@@ -85,12 +85,12 @@ def change_for(disk: Disk, decision: Decision) -> Change | None:
     if disk.filters or not isinstance(target, Desired) or not isinstance(before, Limits) or before == target.limits:
         return None
     return Change(
-        disk,
-        before,
-        target.limits,
-        direction(before, target.limits),
-        target.reason,
-        _cause(disk, target, decision.ours),
+        disk=disk,
+        before=before,
+        after=target.limits,
+        direction=direction(before, target.limits),
+        reason=target.reason,
+        cause=_cause(disk, target, decision.ours),
     )
 
 

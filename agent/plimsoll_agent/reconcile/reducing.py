@@ -265,12 +265,12 @@ def _change_to(aim: _Aim, disk: Disk, in_force: Limits, own: Change | None, redu
     how = Direction.LOWER if direction(in_force, aim.limits) is Direction.LOWER else Direction.RESTORE
     why = reduction.reason
     return Change(
-        disk.found,
-        in_force,
-        aim.limits,
-        how if own is None else most_permissive([own.direction, how]),
-        why if own is None else own.reason,
-        why.code if own is None else own.cause,
+        disk=disk.found,
+        before=in_force,
+        after=aim.limits,
+        direction=how if own is None else most_permissive([own.direction, how]),
+        reason=why if own is None else own.reason,
+        cause=why.code if own is None else own.cause,
         reduction=reduction,
     )
 

@@ -57,7 +57,7 @@ class Planned:
     """By ``Disk.key`` those that it shares."""
 
 
-@frozen
+@frozen(kw_only=True)
 class DiskRow:
     """A disk, or a guest whose disks were never observed."""
 
@@ -226,18 +226,24 @@ def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool
 def _of_disk(usage: Usage, plan: Planned) -> DiskRow:
     guest, key = usage.disk.guest, usage.disk.key
     return DiskRow(
-        guest.name,
-        guest.uuid,
-        usage,
-        plan.outcomes.get(key),
-        usage.reason,
-        plan.saved.get(key, _NOTHING_SAVED),
-        plan.ceilings.get(key, ()),
+        guest_name=guest.name,
+        guest_uuid=guest.uuid,
+        usage=usage,
+        outcome=plan.outcomes.get(key),
+        reason=usage.reason,
+        saved=plan.saved.get(key, _NOTHING_SAVED),
+        ceilings=plan.ceilings.get(key, ()),
     )
 
 
 def _of_guest(unreachable: UnreachableGuest) -> DiskRow:
-    return DiskRow(unreachable.guest.name, unreachable.guest.uuid, None, None, unreachable.reason)
+    return DiskRow(
+        guest_name=unreachable.guest.name,
+        guest_uuid=unreachable.guest.uuid,
+        usage=None,
+        outcome=None,
+        reason=unreachable.reason,
+    )
 
 
 Order = tuple[Callable[[DiskRow], int], Callable[[DiskRow], tuple[object, ...]]]

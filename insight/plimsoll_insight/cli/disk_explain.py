@@ -102,15 +102,15 @@ def evidence_of(settings: Settings, state: State, this_disk: Disk, period: Windo
     past = read(lambda: node.evidence(usage_history.passes(state), this_disk, types, period, now))
     past = past or Evidence(300.0, ())
     return NodeEvidence(
-        period,
-        now,
-        None if entries is None else tuple(entries),
-        last,
-        None if last is None else next((each for each in last.disks if each.named.key == this_disk.key), None),
-        ran,
-        None if consoles is None else consoles.guests.get(this_disk.guest.uuid),
-        node.explain(this_disk, past),
-        cause.find(past),
-        this_disk.guest.name,
-        tuple(complaints),
+        window=period,
+        now=now,
+        entries=None if entries is None else tuple(entries),
+        last=last,
+        disk=None if last is None else next((each for each in last.disks if each.named.key == this_disk.key), None),
+        probes=ran,
+        console=None if consoles is None else consoles.guests.get(this_disk.guest.uuid),
+        explained=node.explain(this_disk, past),
+        diagnosis=cause.find(past),
+        guest_name=this_disk.guest.name,
+        complaints=tuple(complaints),
     )

@@ -239,8 +239,8 @@ def _by_counts(parsed_args: argparse.Namespace, inputs: Inputs) -> list[Failure]
         shares = [_percent(word) for word in parsed_args.degraded.split(",")]
         return [
             Failure(
-                f"{100 * share:g} % degraded",
-                exactly(share),
+                name=f"{100 * share:g} % degraded",
+                share=exactly(share),
                 objects=_part(objects, share),
                 osds=per_domain,
                 hosts=1,

@@ -57,7 +57,7 @@ COLUMNS = (
 )
 
 
-@frozen
+@frozen(kw_only=True)
 class ClusterLook:
     """All that was seen before anything is started."""
 
@@ -219,7 +219,15 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
         wave_seconds=wave_seconds(inputs.peering, steady),
     )
     refusals = tuple(_refusals(each, health, osd_map.flags, views, own, parsed_args.tolerate))
-    return ClusterLook(away, ways, order, whole, {host: views[host] for host in own}, refusals, has_mclock)
+    return ClusterLook(
+        cluster=away,
+        ways=ways,
+        plan=order,
+        whole=whole,
+        views={host: views[host] for host in own},
+        refusals=refusals,
+        has_mclock=has_mclock,
+    )
 
 
 def _times(cluster: ClusterWriter, osd_map: OsdMap, osds: Iterable[int]) -> dict[int, float]:

@@ -57,7 +57,7 @@ class GuestDisks:
         return usage.reading.at != before
 
     def _sample(self, time: float, usages: list[Usage]) -> DrillSample:
-        sample = DrillSample(time, [], [], [], [], [], [])
+        sample = DrillSample(time=time, numbers=[], ends=[], seconds=[], requests=[], latency=[], unknown=[])
         wait = all = 0.0
         is_timed = True
         for usage in usages:

@@ -53,7 +53,7 @@ class DrillDisk:
         return f"{self.guest} {self.target}"
 
 
-@frozen
+@frozen(kw_only=True)
 class DrillSample:
     """What disks did, each with its number. ``latency`` is the mean of a request in microseconds; None is unknown."""
 
@@ -273,7 +273,17 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
         case {"ceph": of}:
             recording.statuses.append((time, ClusterCounts(**{**of, "checks": tuple(of["checks"])})))
         case {"disks": of}:
-            recording.done.append(DrillSample(time, of["n"], of["e"], of["s"], of["r"], of["l"], of.get("u", [])))
+            recording.done.append(
+                DrillSample(
+                    time=time,
+                    numbers=of["n"],
+                    ends=of["e"],
+                    seconds=of["s"],
+                    requests=of["r"],
+                    latency=of["l"],
+                    unknown=of.get("u", []),
+                )
+            )
         case {"disk": [number, guest, uuid, target]}:
             recording.disks[int(number)] = DrillDisk(str(guest), str(uuid), str(target))
         case {"event": {"who": who, "number": number, "level": level, "text": text}}:

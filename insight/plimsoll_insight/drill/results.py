@@ -22,7 +22,7 @@ _LEAST_NORMAL = 5
 _LATE = 3.0
 
 
-@frozen
+@frozen(kw_only=True)
 class PhaseFigures:
     """``latency``: seconds, by ``FRACTIONS``, of the means of each disk and reading, weighted by their requests."""
 
@@ -43,7 +43,7 @@ class PhaseFigures:
     """Object·seconds: missing copies over time."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Incident:
     """From the first sign of trouble until all is normal again. In seconds; None is unknown, or did not happen."""
 
@@ -86,7 +86,7 @@ class DrillStall:
         return self.until - self.begin
 
 
-@frozen
+@frozen(kw_only=True)
 class Results:
     recording: Recording
     seconds: Seconds
@@ -105,14 +105,14 @@ def results(recording: Recording) -> Results:
     phases = find(seconds.iops.tolist(), seconds.states, seconds.waited.tolist())
     busy, stalls = _stalls(recording, seconds, phases)
     return Results(
-        recording,
-        seconds,
-        phases,
-        tuple(_figures(span, recording, seconds, phases.normal) for span in phases.spans),
-        tuple(_incidents(recording, seconds, phases)),
-        tuple(stalls),
-        busy,
-        _integral(recording, 0, seconds.number, lambda _: 1.0)[1],
+        recording=recording,
+        seconds=seconds,
+        phases=phases,
+        figures=tuple(_figures(span, recording, seconds, phases.normal) for span in phases.spans),
+        incidents=tuple(_incidents(recording, seconds, phases)),
+        stalls=tuple(stalls),
+        busy=busy,
+        unknown=_integral(recording, 0, seconds.number, lambda _: 1.0)[1],
     )
 
 
@@ -126,15 +126,17 @@ def _figures(span: PhaseSpan, recording: Recording, seconds: Seconds, normal: fl
     degradation, _ = _integral(recording, span.begin, span.end, lambda state: state.degraded)
     is_known = unknown < span.end - span.begin
     return PhaseFigures(
-        span,
-        iops,
-        None if iops is None or normal is None else iops / normal - 1,
-        float(np.average(seconds.latency[inside], weights=seconds.weight[inside])) / 1e6 if inside.any() else None,
-        latencies,
-        float(seconds.latency[inside].max()) / 1e6 if inside.any() else None,
-        _probe_latency(span, recording),
-        peering if is_known else None,
-        degradation if is_known else None,
+        span=span,
+        iops=iops,
+        change=None if iops is None or normal is None else iops / normal - 1,
+        mean=float(np.average(seconds.latency[inside], weights=seconds.weight[inside])) / 1e6
+        if inside.any()
+        else None,
+        latency=latencies,
+        slowest=float(seconds.latency[inside].max()) / 1e6 if inside.any() else None,
+        probed=_probe_latency(span, recording),
+        peering=peering if is_known else None,
+        degraded=degradation if is_known else None,
     )
 
 
@@ -231,19 +233,19 @@ def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording,
     served_again = outage is not None and outage.end < seconds.number
     recovering = [state for time, state in within if return_span is not None and time >= return_span.end - 1]
     return Incident(
-        begin,
-        end if has_ended else None,
-        end,
-        None if down is None else max(down - begin, 0.0),
-        float(outage.end - begin) if outage is not None and served_again else None,
-        float(end - return_span.begin) if return_span is not None and has_ended else None,
-        peering,
-        _peering_range(recording, begin, end),
-        _integral(recording, begin, end, lambda state: state.inactive)[0],
-        _integral(recording, begin, end, lambda state: state.degraded)[0],
-        max((min(state.degraded / state.objects, 1.0) for _, state in within if state.objects), default=None),
-        max((state.degraded + state.misplaced for state in recovering), default=None),
-        unknown,
+        begin=begin,
+        end=end if has_ended else None,
+        last=end,
+        detect=None if down is None else max(down - begin, 0.0),
+        serve=float(outage.end - begin) if outage is not None and served_again else None,
+        recover=float(end - return_span.begin) if return_span is not None and has_ended else None,
+        peering=peering,
+        peering_range=_peering_range(recording, begin, end),
+        inactive=_integral(recording, begin, end, lambda state: state.inactive)[0],
+        degraded=_integral(recording, begin, end, lambda state: state.degraded)[0],
+        share=max((min(state.degraded / state.objects, 1.0) for _, state in within if state.objects), default=None),
+        stale=max((state.degraded + state.misplaced for state in recovering), default=None),
+        unknown=unknown,
     )
 
 

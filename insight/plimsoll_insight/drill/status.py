@@ -18,7 +18,7 @@ _PEERING = ("peering", "activating")
 _UNCLEAN = ("degraded", "undersized", "recover", "backfill", "remapped", "inconsistent")
 
 
-@frozen
+@frozen(kw_only=True)
 class ClusterCounts:
     """Counts of one moment. Ceph has a rate of recovery, and counts of degraded copies, only while there is any."""
 

@@ -83,12 +83,12 @@ def find(evidence: Evidence) -> Diagnosis:
     node_stands_still = _note_node_still(around, readings, verdicts)
     slow = [each for each, is_slow in verdicts if is_slow]
     diagnosis = Diagnosis(
-        Cause.NOT_SLOW,
-        None,
-        (),
-        len(slow),
-        sum(is_slow is not None for _, is_slow in verdicts),
-        len(verdicts),
+        cause=Cause.NOT_SLOW,
+        unexplained=None,
+        slow=(),
+        all_slow=len(slow),
+        known=sum(is_slow is not None for _, is_slow in verdicts),
+        total=len(verdicts),
         unread=tuple(judge.unread(verdicts)),
         verdicts=tuple(is_slow for _, is_slow in verdicts),
     )

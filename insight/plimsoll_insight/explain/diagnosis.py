@@ -39,7 +39,7 @@ class Unexplained(StrEnum):
     """Slow, and nothing around it is."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Diagnosis:
     """The cause, with the figures that it follows from."""
 

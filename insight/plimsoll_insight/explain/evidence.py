@@ -34,7 +34,7 @@ def idle(place: SharedPlace, unit: str) -> Neighbour:
     return Neighbour("", place, unit, 0.0, 0.0)
 
 
-@frozen
+@frozen(kw_only=True)
 class PassInterval:
     """The averages of the last pass before a time (seconds since 1970)."""
 

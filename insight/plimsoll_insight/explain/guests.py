@@ -59,7 +59,7 @@ class FoundGuest:
     project_name: str
 
 
-@frozen
+@frozen(kw_only=True)
 class ExplainedDisk:
     """A disk with all that was measured."""
 

@@ -79,7 +79,9 @@ class IntervalJudge:
         apart = median(later - one for one, later in pairwise(passes)) if len(passes) > 1 else seconds
         most = OVERDUE * max(apart, seconds)
         return [
-            PassInterval(each.at, each.node, raised=each.raised, observed=each.observed, unanswered=each.unanswered)
+            PassInterval(
+                at=each.at, node=each.node, raised=each.raised, observed=each.observed, unanswered=each.unanswered
+            )
             if each.observed is not None and each.at - each.observed > most and self._around.new(each)
             else each
             for each in intervals

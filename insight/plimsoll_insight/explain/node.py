@@ -44,7 +44,7 @@ _UNEXPLAINED: Mapping[Unexplained, str] = {
 }
 
 
-@frozen
+@frozen(kw_only=True)
 class NodeEvidence:
     """None is unknown, for the reason in ``complaints``."""
 
@@ -109,7 +109,7 @@ def evidence(
     for late in range(
         1, min(int((window.until.timestamp() - intervals[-1].at) / seconds), _MOST_MISSING) if intervals else 0
     ):
-        intervals.append(PassInterval(readings[-1].at + late * seconds))
+        intervals.append(PassInterval(at=readings[-1].at + late * seconds))
     return Evidence(seconds, tuple(intervals), usual_of(usual, numbers, LEAST_OF_NODE))
 
 
@@ -118,7 +118,7 @@ def _without_gaps(readings: Sequence[PassInterval], seconds: float) -> Iterator[
     for each, later in pairwise(readings):
         yield each
         for number in range(1, min(round((later.at - each.at) / seconds), _MOST_MISSING)):
-            yield PassInterval(each.at + number * seconds)
+            yield PassInterval(at=each.at + number * seconds)
     yield from readings[-1:]
 
 
@@ -126,13 +126,13 @@ def _past_interval(one: PastPass, disk: Disk, alike: Collection[str]) -> PassInt
     own, actual = one.disks.get(disk.key), disk.actual
     is_hung, is_paused = disk.guest.uuid in one.unanswered, disk.guest.uuid in one.paused
     if own is None:
-        return PassInterval(one.at.timestamp(), unanswered=is_hung, paused=is_paused)
+        return PassInterval(at=one.at.timestamp(), unanswered=is_hung, paused=is_paused)
     others = {key: each for key, each in one.disks.items() if guest_of(key) != disk.guest.uuid}
     waits = [each.latency for each in others.values() if each.latency is not None]
     of_type = [each.latency for key, each in others.items() if key in alike and each.latency is not None]
     rates = {unit: {key: getattr(each, unit) for key, each in one.disks.items()} for unit in metrics.UNITS}
     return PassInterval(
-        one.at.timestamp(),
+        at=one.at.timestamp(),
         operations=own.operations,
         bytes=own.bytes,
         share=own.share,

@@ -52,7 +52,7 @@ class OwnReadings:
     def at(self, target: str, node: NodeKey | None, at: float) -> PassInterval:
         read_at = None if node is None else self._observed.get(node, {}).get(at)
         if node is None or read_at is None or at - read_at >= STALE:
-            return PassInterval(at)
+            return PassInterval(at=at)
         key = node, target
         shares = {
             label(line, "parameter"): line.values[at]
@@ -62,8 +62,8 @@ class OwnReadings:
         limit = max(shares, key=lambda name: shares[name], default=None)
         limits = self._set(key, at) or {}
         return PassInterval(
-            at,
-            node[1],
+            at=at,
+            node=node[1],
             operations=value_of(self._rates["operations"], key, at),
             bytes=value_of(self._rates["bytes"], key, at),
             share=None if limit is None else shares[limit],

@@ -31,7 +31,7 @@ class UnknownBucket(PlimsollError):
         self.name, self.known = name, names
 
 
-@frozen
+@frozen(kw_only=True)
 class Failure:
     """What fails. None is unknown."""
 
@@ -66,8 +66,8 @@ def by_counts(
         raise ValueError(f"{losses} of {domains} failure domains cannot be lost with {copies} copies")
     share = arithmetic.degraded_share(domains, losses, copies)
     return Failure(
-        f"{losses} of {domains} domains",
-        exactly(share),
+        name=f"{losses} of {domains} domains",
+        share=exactly(share),
         objects=None if objects is None else Range(share * objects.low, share * objects.high),
         osds=None if per_domain is None else losses * per_domain,
         hosts=losses,
@@ -141,16 +141,16 @@ class Placement:
                 recovering.append((on, each, len(on) - missing >= of.least))
         share = degraded_objects / all_objects if all_objects else hit / max(len(self.groups), 1)
         return Failure(
-            name,
-            exactly(share),
-            exactly(stopped_objects / all_objects) if all_objects else None,
-            exactly(degraded_objects),
-            len(osds),
-            hosts,
-            len(tree.osds) - len(osds),
-            _hosts(tree, tree.osds) - hosts,
-            exactly(copies / len(osds)),
-            tuple(
+            name=name,
+            share=exactly(share),
+            stopped=exactly(stopped_objects / all_objects) if all_objects else None,
+            objects=exactly(degraded_objects),
+            osds=len(osds),
+            hosts=hosts,
+            left=len(tree.osds) - len(osds),
+            hosts_left=_hosts(tree, tree.osds) - hosts,
+            groups=exactly(copies / len(osds)),
+            recovering=tuple(
                 PlacementGroup(on, frozenset(osds).intersection(on), each / degraded_objects, can_wait)
                 for on, each, can_wait in recovering
             ),

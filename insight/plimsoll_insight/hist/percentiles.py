@@ -34,7 +34,7 @@ class Latency:
         return self.lower if self.upper is None else (self.lower + self.upper) / 2
 
 
-@frozen
+@frozen(kw_only=True)
 class PercentileInterval:
     """From ``begin_ms`` until ``end_ms``; ``direction`` is read, write, trim, or all of them."""
 
@@ -96,11 +96,27 @@ def _interval(
     whole = float(rising[-1])
     if whole < _NEGLIGIBLE:
         queue = waiting if waiting > _NEGLIGIBLE else 0.0
-        return PercentileInterval(begin, begin + width, direction, 0.0, (None,) * len(fractions), None, 0.0, queue)
+        return PercentileInterval(
+            begin_ms=begin,
+            end_ms=begin + width,
+            direction=direction,
+            completed=0.0,
+            percentiles=(None,) * len(fractions),
+            slowest=None,
+            saturated=0.0,
+            waiting=queue,
+        )
     percentiles = tuple(_at(rank(whole, fraction), rising, edges) for fraction in fractions)
     slowest = _bucket(int(np.flatnonzero(counts > _NEGLIGIBLE)[-1]), edges)
     return PercentileInterval(
-        begin, begin + width, direction, whole, percentiles, slowest, float(counts[-1]), waiting
+        begin_ms=begin,
+        end_ms=begin + width,
+        direction=direction,
+        completed=whole,
+        percentiles=percentiles,
+        slowest=slowest,
+        saturated=float(counts[-1]),
+        waiting=waiting,
     )
 
 

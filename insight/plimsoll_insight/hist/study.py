@@ -85,7 +85,16 @@ class Rows:
                 name, end = _NAMES[int(direction)], begin + self._width
                 yield IntervalRow(
                     whose,
-                    PercentileInterval(begin, end, name, completions, tuple(percentiles), slowest, overflow, waiting),
+                    PercentileInterval(
+                        begin_ms=begin,
+                        end_ms=end,
+                        direction=name,
+                        completed=completions,
+                        percentiles=tuple(percentiles),
+                        slowest=slowest,
+                        saturated=overflow,
+                        waiting=waiting,
+                    ),
                 )
 
 

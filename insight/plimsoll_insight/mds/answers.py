@@ -42,7 +42,7 @@ class FileSystem:
     pools: Sequence[int]
 
 
-@frozen
+@frozen(kw_only=True)
 class RankCounters:
     """Since the daemon's start, down to ``imported``; then those of the moment. Seconds and bytes.
 
@@ -107,11 +107,12 @@ def counters(answer: str, daemon: str) -> RankCounters:
 def _counters(dump: Mapping[str, Any]) -> RankCounters:
     mds = dump["mds"]
     return RankCounters(
-        count(mds["request"]), count(mds["forward"]),
-        count(mds["reply_latency"]["avgcount"]), number(mds["reply_latency"]["sum"]),
-        count(mds["exported"]), count(mds["imported"]), count(dump["mds_sessions"]["session_count"]),
-        count(mds["inodes"]), count(mds["caps"]), count(mds["subtrees"]),
-        maybe(count, dump.get("mempool", {}).get("mds_co_bytes")),
+        requests=count(mds["request"]), forwards=count(mds["forward"]),
+        replies=count(mds["reply_latency"]["avgcount"]), reply_seconds=number(mds["reply_latency"]["sum"]),
+        exported=count(mds["exported"]), imported=count(mds["imported"]),
+        sessions=count(dump["mds_sessions"]["session_count"]),
+        inodes=count(mds["inodes"]), caps=count(mds["caps"]), subtrees=count(mds["subtrees"]),
+        cache=maybe(count, dump.get("mempool", {}).get("mds_co_bytes")),
     )  # fmt: skip
 
 

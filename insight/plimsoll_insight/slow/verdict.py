@@ -33,7 +33,7 @@ _SMALLEST = 3
 """OSDs in a cluster of which no tree is known."""
 
 
-@frozen
+@frozen(kw_only=True)
 class OfBucket:
     """``inside`` of the bucket's ``osds`` are among the slowest ``slowest`` of ``all`` OSDs."""
 
@@ -48,7 +48,7 @@ class OfBucket:
     """The OSD of it with most blamed requests."""
 
 
-@frozen
+@frozen(kw_only=True)
 class OfOsd:
     """The OSD has ``number`` of ``all`` blamed requests of OSDs like it, in ``intervals``; the next has ``next``.
 
@@ -103,7 +103,16 @@ def _bucket(sums: Mapping[int, int], tree: Tree) -> OfBucket | None:
             if chance < CHANCE:
                 worst = max(hit, key=lambda osd: sums[osd])
                 candidates.append(
-                    OfBucket(bucket, kind, len(hit), len(inside), len(slowest), len(osds), chance, worst)
+                    OfBucket(
+                        bucket=bucket,
+                        device_class=kind,
+                        inside=len(hit),
+                        osds=len(inside),
+                        slowest=len(slowest),
+                        all=len(osds),
+                        chance=chance,
+                        worst=worst,
+                    )
                 )
     # Of a rack with one host both are as likely: the host says more.
     return min(candidates, key=lambda each: (each.chance, -len(each.bucket.path)), default=None)
@@ -148,7 +157,15 @@ def _osd(
     )
     if any_[worst] < _INTERVALS or 2 * chance * all >= CHANCE:
         return None
-    return OfOsd(worst, kind, most, sum(sums[osd] for osd in order), following, any_[worst], leads[worst])
+    return OfOsd(
+        osd=worst,
+        device_class=kind,
+        number=most,
+        all=sum(sums[osd] for osd in order),
+        next=following,
+        intervals=any_[worst],
+        led=leads[worst],
+    )
 
 
 def leaders(counts: Mapping[tuple[int, int], int]) -> Counter[int]:

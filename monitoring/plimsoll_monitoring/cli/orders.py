@@ -181,7 +181,15 @@ class RegionApprove(_RegionOrder):
         why, span = given_reason(parsed_args.reason), given_duration("--for", parsed_args.span)
         state, now, by = self.state(parsed_args), datetime.now(UTC), who()
         last = state.last()
-        base = RegionApproval(Of.SPECS, "", now, now + span, by, why, _types(parsed_args.remove, last))
+        base = RegionApproval(
+            of=Of.SPECS,
+            digest="",
+            since=now,
+            until=now + span,
+            by=by,
+            why=why,
+            remove=_types(parsed_args.remove, last),
+        )
         approvals = _approvals(parsed_args, base, last)
         stages = _stages(parsed_args, span)
         with self.changing(state, now) as orders:

@@ -64,7 +64,7 @@ class Place:
     volume_type: str
 
 
-@frozen
+@frozen(kw_only=True)
 class PromiseRow:
     """What one type, pool or class is promised of one unit, and what its guests took at most."""
 

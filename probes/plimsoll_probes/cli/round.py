@@ -58,7 +58,9 @@ class Round:
         quiet = not as_text or app.options.verbose_level < 1 or is_journal(app.stderr)
         progress = None if quiet else app.stderr
         self._show: Bars | Lines = Bars(self._out) if terminal else Lines(self._out, app.for_journal, progress)
-        self.desk = Desk(socket.gethostname(), settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop)
+        self.desk = Desk(
+            node=socket.gethostname(), settings=settings.probe, keep=self._keep, tell=self._show.tell, stop=self._stop
+        )
         self.admission = Admission(self._acquire, one_per_pool=settings.probe.one_per_pool)
 
     def keep_chosen(self, selection: Pick) -> None:

@@ -72,7 +72,7 @@ class QuantileChange:
         return self.now.value / self.then.value if self.then.value else None
 
 
-@frozen
+@frozen(kw_only=True)
 class Comparison:
     """A run, and the earlier ones that it is compared with."""
 

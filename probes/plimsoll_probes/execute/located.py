@@ -46,7 +46,13 @@ def _writes(disks: Sequence[Disk], before: GuestReading | None, after: GuestRead
 
 def subject_of(target: Target, disk: Disk | None) -> Subject:
     guest = target.guest
-    who = Subject(guest.uuid, guest.name, target.directory, guest.display_name, guest.project)
+    who = Subject(
+        guest_uuid=guest.uuid,
+        guest_name=guest.name,
+        directory=target.directory,
+        display_name=guest.display_name,
+        project=guest.project,
+    )
     if disk is None:
         return who
     return replace(

@@ -81,7 +81,7 @@ class Watching(Protocol):
     def end(self, *, frozen: bool) -> tuple[QemuCounts | None, Circumstances]: ...
 
 
-@frozen
+@frozen(kw_only=True)
 class Desk:
     """What all probes of this process share."""
 
@@ -97,7 +97,7 @@ class Desk:
     def job(self, name: JobName) -> Job:
         settings = self.settings
         return Job(
-            name,
+            name=name,
             seconds=settings.seconds,
             file_size=settings.file_size,
             block_size=settings.block_size,
@@ -108,7 +108,15 @@ class Desk:
 
     def postpone(self, target: Target, why: Why, facts: Mapping[str, object]) -> Postponed:
         guest = target.guest
-        return Postponed(self.now(), self.node, guest.uuid, guest.name, target.directory, why, facts)
+        return Postponed(
+            at=self.now(),
+            node=self.node,
+            guest_uuid=guest.uuid,
+            guest_name=guest.name,
+            directory=target.directory,
+            why=why,
+            facts=facts,
+        )
 
     def sleep(self, seconds: float) -> None:
         """Raises ``Stopped``."""
@@ -136,7 +144,7 @@ class Desk:
         return tell
 
 
-@frozen
+@frozen(kw_only=True)
 class Ground:
     """Where the jobs of a target run: the session and what it found, the disk, and what observes the run."""
 
@@ -211,14 +219,14 @@ class GuestProbe:
             _fill(desk, target, session, slot)
             disk = locate(disks, premises, before, witness.read(disks), size)
             ground = Ground(
-                session,
-                premises,
-                subject_of(target, disk),
-                self.objective(disk),
-                lambda job: Watch(witness, disk, job.seconds),
-                healths[witness.gate.clusters.of(disk)],
-                lambda: witness.health(disk),
-                lambda health: witness.against([health]) if self.heeds_health else None,
+                session=session,
+                premises=premises,
+                subject=subject_of(target, disk),
+                objective=self.objective(disk),
+                watch=lambda job: Watch(witness, disk, job.seconds),
+                health=healths[witness.gate.clusters.of(disk)],
+                health_now=lambda: witness.health(disk),
+                against=lambda health: witness.against([health]) if self.heeds_health else None,
             )
             _all_jobs(desk, target, ground, slot, jobs)
 
@@ -245,9 +253,9 @@ class HereProbe:
         ):
             _fill(self.desk, target, session, slot)
             ground = Ground(
-                session,
-                premises,
-                subject_of(target, None),
+                session=session,
+                premises=premises,
+                subject=subject_of(target, None),
                 objective=None,
                 watch=lambda _: watch,
                 health=None,

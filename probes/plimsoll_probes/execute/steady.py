@@ -14,7 +14,7 @@ from plimsoll_probes.guest.session import Premises, Session
 from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import Job, JobName
 
-JOB = Job(JobName.MIXED, seconds=5, file_size=2**25, block_size=4096, io_depth=1, processes=1)
+JOB = Job(name=JobName.MIXED, seconds=5, file_size=2**25, block_size=4096, io_depth=1, processes=1)
 """One request at a time: little load, and a read that waits delays the writes, which librbd would cache.
 
 fio writes its logs of histograms only when a job ends (3.33), so the job is short.

@@ -37,7 +37,7 @@ _TIMED_OUT = (124, 137)
 _WITHOUT_FIO = ("look", "piece")
 
 
-@frozen
+@frozen(kw_only=True)
 class Premises:
     """What a guest reports about itself before a probe; none of it is verified."""
 

@@ -17,7 +17,7 @@ class JobName(StrEnum):
     MIXED = "mixed"
 
 
-@frozen
+@frozen(kw_only=True)
 class Job:
     """Random requests on one file, without the page cache.
 

@@ -31,7 +31,7 @@ class Flow:
     """The exact maximum in nanoseconds, also beyond the histogram's last bucket."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Measured:
     """A run as fio measured it, over ``seconds`` of wall time."""
 
@@ -98,7 +98,7 @@ class QemuCounts:
         return self.read_bytes + self.write_bytes
 
 
-@frozen
+@frozen(kw_only=True)
 class Subject:
     """The guest and its disk that were probed. The disk may be unknown; a machine that probes itself has none."""
 
@@ -130,7 +130,7 @@ class Health:
     """Those of the checks that prevent a probe; they are not stored."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Circumstances:
     """The limits during a run, and what may have disturbed it."""
 
@@ -173,7 +173,7 @@ class ProbeResult:
     """Its number in the history."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Postponed:
     """A probe that was due and did not begin, and why."""
 

@@ -41,7 +41,7 @@ class PlannedTarget(Target):
         return tuple(JobName(job) for job in self.probing.jobs)
 
 
-@frozen
+@frozen(kw_only=True)
 class ChosenTarget:
     """A target as the history keeps it: what the last ``probe run`` chose."""
 
@@ -59,7 +59,16 @@ class ChosenTarget:
     @classmethod
     def of(cls, target: PlannedTarget, since: datetime, now: datetime) -> ChosenTarget:
         guest, probing = target.guest, target.probing
-        return cls(guest.uuid, guest.name, target.directory, target.rule, target.jobs, probing.every, since, now)
+        return cls(
+            guest_uuid=guest.uuid,
+            guest_name=guest.name,
+            directory=target.directory,
+            rule=target.rule,
+            jobs=target.jobs,
+            every=probing.every,
+            since=since,
+            seen=now,
+        )
 
     @property
     def key(self) -> tuple[str, str]:

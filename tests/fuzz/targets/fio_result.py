@@ -14,7 +14,7 @@ def target(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for name in JobName:
         try:
-            measured = parse(text, Job(name), engine="libaio")
+            measured = parse(text, Job(name=name), engine="libaio")
         except Trouble as error:
             assert_short_facts(error, 300)
             continue

@@ -58,7 +58,16 @@ def _step(take: Callable[[], Any]) -> Any:
         return None
 
 
-_PREMISES = Premises("/mnt", ("libaio",), "0-1", "vda", "", 2**33, "ext4", 2**32)
+_PREMISES = Premises(
+    directory="/mnt",
+    engines=("libaio",),
+    cpus="0-1",
+    device="vda",
+    serial="",
+    size=2**33,
+    filesystem="ext4",
+    free=2**32,
+)
 
 
 def target(data: bytes) -> None:
@@ -72,7 +81,7 @@ def target(data: bytes) -> None:
     premises = _step(lambda: session.look(2**20))
     assert premises is None or premises.free >= 2**20
     _step(lambda: session.fill(2**20))
-    measured = _step(lambda: session.run(Job(JobName.MIXED), premises or _PREMISES))
+    measured = _step(lambda: session.run(Job(name=JobName.MIXED), premises or _PREMISES))
     if measured is not None:
         assert measured[0].seconds > 0
         assert measured[0].cpu_busy is None or 0 <= measured[0].cpu_busy <= 1

@@ -178,7 +178,9 @@ def test_a_result_of_a_probe_with_everything_is_as_its_schema_says() -> None:
     run = a_probe(
         job=JobName.MIXED,
         counted=QemuCounts(30.0, 1, 1, 1, 1),
-        circumstances=Circumstances(LIMIT, LIMIT, LIMIT, health, health),
+        circumstances=Circumstances(
+            promised=LIMIT, before=LIMIT, after=LIMIT, health_before=health, health_after=health
+        ),
         objective=Objective(((0.99, 0.25),), slowest=5.0),
     )
     shown = serialize.result_data(run, histograms=True, streak=(SINCE, KEPT_UNTIL))

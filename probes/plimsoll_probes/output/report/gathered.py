@@ -102,7 +102,7 @@ class Curve:
     """Of the newest run that had one."""
 
 
-@frozen
+@frozen(kw_only=True)
 class ReportGuest:
     """A guest over the span. ``worst`` is the run to show: the newest of its kind."""
 
@@ -131,7 +131,7 @@ class ColumnCounts:
     broken: int
 
 
-@frozen
+@frozen(kw_only=True)
 class Summary:
     """All that the page shows of the runs. The most urgent guests come first."""
 

@@ -26,7 +26,14 @@ from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk
 
 Fields = dict[str, bytes]
 RULE = because(Code.RULE, rule="gold", why="ticket 4711")
-CHANGE = Change(a_disk(), Limits(total_iops_sec=500), Limits(), Direction.REMOVE, RULE, Code.DESIRED_CHANGED)
+CHANGE = Change(
+    disk=a_disk(),
+    before=Limits(total_iops_sec=500),
+    after=Limits(),
+    direction=Direction.REMOVE,
+    reason=RULE,
+    cause=Code.DESIRED_CHANGED,
+)
 
 
 def parsed(message: bytes) -> Fields:

@@ -354,7 +354,16 @@ def test_a_clock_far_ahead_ends_no_hold_and_forgets_no_guest_until_it_is_synchro
     shell.hypervisor = FakeHypervisor(shell.guest, guest(2, a_volume(2)))
     assert shell.enforce() == 0
     key, off = remembered(shell)
-    disk = DiskName(key, guest_of(key), "instance-00000001", None, "vda", "volumes", "x", key.partition("/")[2])
+    disk = DiskName(
+        key=key,
+        guest_uuid=guest_of(key),
+        guest_name="instance-00000001",
+        project=None,
+        target="vda",
+        pool="volumes",
+        image="x",
+        volume_id=key.partition("/")[2],
+    )
     memory = shell.state.load_memory()
     assert memory is not None
     hold = Hold(

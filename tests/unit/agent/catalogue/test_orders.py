@@ -21,7 +21,7 @@ from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_situation
 
 HOUR = timedelta(hours=1)
 DIGEST = "0a1b" * 16
-APPROVAL = RegionApproval(Of.SPECS, DIGEST, NOON, NOON + HOUR, "ann", "sale")
+APPROVAL = RegionApproval(of=Of.SPECS, digest=DIGEST, since=NOON, until=NOON + HOUR, by="ann", why="sale")
 HELD, LOCAL = Limits(total_iops_sec=500), Limits(total_iops_sec=99)
 
 

@@ -21,8 +21,12 @@ from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON
 
 DAY = timedelta(days=1)
-APPROVAL = RegionApproval(Of.SPECS, "0a1b" * 16, NOON, NOON + DAY, "ann", "sale", frozenset({"t1"}))
-BOUNDS = RegionApproval(Of.BOUNDS, "", NOON, NOON + DAY, "ann", "move", disks=40, percent=50)
+APPROVAL = RegionApproval(
+    of=Of.SPECS, digest="0a1b" * 16, since=NOON, until=NOON + DAY, by="ann", why="sale", remove=frozenset({"t1"})
+)
+BOUNDS = RegionApproval(
+    of=Of.BOUNDS, digest="", since=NOON, until=NOON + DAY, by="ann", why="move", disks=40, percent=50
+)
 HOLD = RegionHold("v1", Limits(total_iops_sec=500), NOON, NOON + DAY, "ann", "import")
 ORDERS = Orders((APPROVAL, BOUNDS), RegionPause(since=NOON, until=None, by="root", why="Ceph moves"), (HOLD,))
 LAST = LastReading(

@@ -25,7 +25,9 @@ def lists(limit: int) -> Lists:
 
 BEFORE, AFTER, THIRD = lists(500), lists(5), lists(7)
 STAGES = Stages(percent=(1.0, 10.0, 100.0), wait=WAIT, before=BEFORE.digest)
-APPROVAL = RegionApproval(Of.SPECS, AFTER.digest, NOON, NOON + DAY, "ann", "sale", stages=STAGES)
+APPROVAL = RegionApproval(
+    of=Of.SPECS, digest=AFTER.digest, since=NOON, until=NOON + DAY, by="ann", why="sale", stages=STAGES
+)
 JUDGED = tuple(one for one in StageCheck if one not in {StageCheck.APPROVED, StageCheck.RUNNING})
 
 

@@ -77,7 +77,15 @@ def test_a_stop_is_ended_by_an_approval_of_just_this_state_and_of_each_type_that
     def stops(
         found: RegionJudgement, *remove: str, digest: str = "d", of: Of = Of.SPECS, now: datetime = NOON
     ) -> bool:
-        approval = RegionApproval(of, digest, NOON, NOON + timedelta(days=7), "ann", "meant", frozenset(remove))
+        approval = RegionApproval(
+            of=of,
+            digest=digest,
+            since=NOON,
+            until=NOON + timedelta(days=7),
+            by="ann",
+            why="meant",
+            remove=frozenset(remove),
+        )
         return stopped(found, Orders((approval,)), "d", now)
 
     cut, removed = judged(edited(total_iops_sec="30")), judged(edited())

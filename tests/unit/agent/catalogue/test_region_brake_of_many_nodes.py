@@ -145,7 +145,14 @@ def test_a_slip_that_no_nodes_brake_sees_reaches_no_node(region: SimulatedRegion
 def test_what_is_approved_reaches_every_node_also_one_that_comes_back_later(region: SimulatedRegion) -> None:
     region.publisher.spec = edit(GOLD, total_iops_sec="1000")
     region.tick()
-    approval = RegionApproval(Of.SPECS, region.digest(), region.now, region.now + timedelta(days=7), "ann", "meant")
+    approval = RegionApproval(
+        of=Of.SPECS,
+        digest=region.digest(),
+        since=region.now,
+        until=region.now + timedelta(days=7),
+        by="ann",
+        why="meant",
+    )
     region.publisher.orders = Orders((approval,))
     away = NODES - 1
     region.tick(back=range(away))
@@ -158,7 +165,12 @@ def test_what_is_approved_reaches_every_node_also_one_that_comes_back_later(regi
 def test_an_approval_of_another_state_or_one_that_has_ended_publishes_nothing(region: SimulatedRegion) -> None:
     region.publisher.spec = edit(GOLD, total_iops_sec="1000")
     approval = RegionApproval(
-        Of.SPECS, region.digest(), region.now, region.now + timedelta(minutes=5), "ann", "meant"
+        of=Of.SPECS,
+        digest=region.digest(),
+        since=region.now,
+        until=region.now + timedelta(minutes=5),
+        by="ann",
+        why="meant",
     )
     region.publisher.orders = Orders((approval,))
     region.tick()

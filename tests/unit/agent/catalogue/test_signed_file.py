@@ -46,8 +46,25 @@ REGION = Region(
     },
     orders=Orders(
         (
-            RegionApproval(Of.SPECS, "0a1b" * 16, NOW, NOW + timedelta(days=7), "ann", "sale", frozenset({"t1"})),
-            RegionApproval(Of.BOUNDS, "", NOW, NOW + timedelta(hours=2), "ann", "move", disks=40, percent=50),
+            RegionApproval(
+                of=Of.SPECS,
+                digest="0a1b" * 16,
+                since=NOW,
+                until=NOW + timedelta(days=7),
+                by="ann",
+                why="sale",
+                remove=frozenset({"t1"}),
+            ),
+            RegionApproval(
+                of=Of.BOUNDS,
+                digest="",
+                since=NOW,
+                until=NOW + timedelta(hours=2),
+                by="ann",
+                why="move",
+                disks=40,
+                percent=50,
+            ),
         ),
         RegionPause(since=NOW, until=NOW + timedelta(hours=1), by="root", why="Ceph moves"),
         (RegionHold("v1", None, NOW, NOW + timedelta(hours=1), "ann", "import"),),
@@ -63,12 +80,12 @@ IN_STAGES = replace(
     orders=Orders(
         staged=(
             RegionApproval(
-                Of.SPECS,
-                OTHER.digest,
-                NOW,
-                NOW + timedelta(days=7),
-                "ann",
-                "sale",
+                of=Of.SPECS,
+                digest=OTHER.digest,
+                since=NOW,
+                until=NOW + timedelta(days=7),
+                by="ann",
+                why="sale",
                 stages=Stages(
                     percent=(1.0, 12.5, 100.0),
                     wait=timedelta(minutes=30),
@@ -124,7 +141,9 @@ def test_the_last_stage_has_its_specs_also_where_those_of_before_are_approved() 
     """They were edited in the same week, or approved for the return from an approval that was withdrawn."""
     region = staged_at(2)
     assert region.other is not None
-    before = RegionApproval(Of.SPECS, region.other.digest, NOW, NOW + timedelta(days=7), "ann", "sale")
+    before = RegionApproval(
+        of=Of.SPECS, digest=region.other.digest, since=NOW, until=NOW + timedelta(days=7), by="ann", why="sale"
+    )
     region = replace(region, orders=replace(region.orders, approvals=(before,)))
     assert [region.on_node(position).specs for position in (0.5, 60.0)] == [OTHER.specs] * 2
 

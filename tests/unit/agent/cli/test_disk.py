@@ -121,7 +121,14 @@ def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: 
     limits = Limits(total_iops_sec=500)
     disk = a_disk(actual=limits, defined=limits)
     record = Record(tmp_path / "record.sqlite")
-    change = Change(disk, Limits(), limits, Direction.LOWER, Reason(Code.RULE), Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk,
+        before=Limits(),
+        after=limits,
+        direction=Direction.LOWER,
+        reason=Reason(Code.RULE),
+        cause=Code.DESIRED_CHANGED,
+    )
     (id_,) = record.intend([change], NOON, "root")
     record.conclude([Conclusion(id_, Ending.DONE)], NOON)
     decision = decide(disk, a_situation(), SOURCES)
@@ -209,12 +216,21 @@ def test_a_disk_out_of_sync_after_an_undo_is_listed_with_who_undid_it(
     disk = a_disk(actual=found, defined=found)
     record = Record(tmp_path / "record.sqlite")
     before = replace(disk, node="1") if again else disk
-    undo = Change(before, limits, Limits(), Direction.REMOVE, reason, Code.DESIRED_CHANGED)
+    undo = Change(
+        disk=before,
+        before=limits,
+        after=Limits(),
+        direction=Direction.REMOVE,
+        reason=reason,
+        cause=Code.DESIRED_CHANGED,
+    )
     (id_,) = record.intend([undo], NOON, "root")
     record.conclude([Conclusion(id_, Ending.DONE)], NOON)
     rules = Rules(default=limits)
     desired = because(Code.NODE_DEFAULT)
-    change = Change(disk, found, limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
+    change = Change(
+        disk=disk, before=found, after=limits, direction=Direction.LOWER, reason=desired, cause=Code.NEVER_LIMITED
+    )
     outcome = Outcome(
         disk=disk,
         decision=decide(disk, a_situation(rules), SOURCES),
@@ -252,7 +268,9 @@ def test_a_disk_whose_change_failed_before_is_shown_with_that_and_since_when(
     record = Record(tmp_path / "record.sqlite")
     rules = Rules(default=limits)
     desired = because(Code.NODE_DEFAULT)
-    change = Change(disk, Limits(), limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
+    change = Change(
+        disk=disk, before=Limits(), after=limits, direction=Direction.LOWER, reason=desired, cause=Code.NEVER_LIMITED
+    )
     for minutes in range(3):
         at = NOON + timedelta(minutes=minutes)
         before = replace(change, after=Limits(total_iops_sec=7)) if other else change
@@ -439,7 +457,9 @@ def test_a_record_that_cannot_be_read_is_told_once_where_it_would_tell_of_failur
 ) -> None:
     limits, disk = Limits(total_iops_sec=500), a_disk()
     desired, rules = because(Code.NODE_DEFAULT), Rules(default=limits)
-    change = Change(disk, Limits(), limits, Direction.LOWER, desired, Code.NEVER_LIMITED)
+    change = Change(
+        disk=disk, before=Limits(), after=limits, direction=Direction.LOWER, reason=desired, cause=Code.NEVER_LIMITED
+    )
     planned = Outcome(
         disk=disk,
         decision=decide(disk, a_situation(rules), SOURCES),

@@ -44,7 +44,9 @@ DISK = a_disk()
 def a_change(disk: Disk = DISK) -> Change:
     rule = because(Code.RULE, rule="gold")
     before, after = Limits(total_iops_sec=500), Limits(total_iops_sec=3000)
-    return Change(disk, before, after, Direction.RAISE, rule, Code.DESIRED_CHANGED)
+    return Change(
+        disk=disk, before=before, after=after, direction=Direction.RAISE, reason=rule, cause=Code.DESIRED_CHANGED
+    )
 
 
 @pytest.fixture

@@ -19,7 +19,9 @@ from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, a_disk, a_situation
 
 STAGES = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), reached=1, entered=NOON)
-APPROVAL = RegionApproval(Of.SPECS, "0a1b" * 16, NOON, NOON + timedelta(days=7), "ann", "sale", stages=STAGES)
+APPROVAL = RegionApproval(
+    of=Of.SPECS, digest="0a1b" * 16, since=NOON, until=NOON + timedelta(days=7), by="ann", why="sale", stages=STAGES
+)
 OUTCOME = outcome_of(a_disk(), Decision(desired=Desired(Limits(), because(Code.NO_LIMIT)), trail=()))
 
 

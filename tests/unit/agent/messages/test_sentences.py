@@ -68,7 +68,9 @@ class Disks:
     def changing(self, before: Limits, after: Limits, cause: Code, result: Result | Reason = DEFAULT) -> Outcome:
         disk = self._disk(before)
         reason = result if isinstance(result, Reason) else DEFAULT
-        change = Change(disk, before, after, direction(before, after), reason, cause)
+        change = Change(
+            disk=disk, before=before, after=after, direction=direction(before, after), reason=reason, cause=cause
+        )
         if isinstance(result, Reason):
             result = Result(Kind.PLANNED, result)
         return Outcome(
@@ -530,7 +532,14 @@ def _hostile_outcomes() -> Iterator[Outcome]:
     hostile = {name: HOSTILE if isinstance(fact, str) else fact for name, fact in FACTS.items()}
     for code in Code:
         reason = because(code, **hostile)
-        change = Change(disk, NODE, IOPS, direction(NODE, IOPS), reason, Code.CHANGED_OVER_QMP)
+        change = Change(
+            disk=disk,
+            before=NODE,
+            after=IOPS,
+            direction=direction(NODE, IOPS),
+            reason=reason,
+            cause=Code.CHANGED_OVER_QMP,
+        )
         for kind in Kind:
             yield Outcome(
                 disk=disk,

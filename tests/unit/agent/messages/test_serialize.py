@@ -35,7 +35,9 @@ UNKNOWN = Unknown(because(Code.TIMED_OUT, detail="?"))
 
 def changed() -> Outcome:
     disk = a_disk(actual=BEFORE, defined=BEFORE, monitors=("a:1", "b:1"), size=2**30, bus="virtio")
-    change = Change(disk, BEFORE, AFTER, Direction.LOWER, RULE, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk, before=BEFORE, after=AFTER, direction=Direction.LOWER, reason=RULE, cause=Code.DESIRED_CHANGED
+    )
     return Outcome(
         disk=disk,
         decision=Decision(desired=Desired(AFTER, RULE), trail=()),

@@ -74,7 +74,15 @@ def test_the_text_is_the_golden_one() -> None:
 
 def test_the_text_of_the_regions_machine_is_the_golden_one() -> None:
     stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), reached=1, entered=NOON)
-    one = RegionApproval(Of.SPECS, "0a1b" * 16, NOON, NOON + timedelta(days=7), "ann", "sale", stages=stages)
+    one = RegionApproval(
+        of=Of.SPECS,
+        digest="0a1b" * 16,
+        since=NOON,
+        until=NOON + timedelta(days=7),
+        by="ann",
+        why="sale",
+        stages=stages,
+    )
     stops = [
         ConditionFinding(StageCheck.AT_LIMIT, False, "40 %"),
         ConditionFinding(StageCheck.HEALTH, None, "no answer"),

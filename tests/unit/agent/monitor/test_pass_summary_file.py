@@ -60,8 +60,9 @@ shares = st.dictionaries(texts, numbers, max_size=2)
 @st.composite
 def names(draw: st.DrawFn) -> DiskName:
     uuid = draw(texts.filter(lambda text: "/" not in text))
-    others = [draw(st.none() | texts), draw(texts), draw(texts), draw(texts), draw(st.none() | texts)]
-    return DiskName(f"{uuid}/{draw(texts)}", uuid, draw(texts), *others)  # type: ignore[arg-type]
+    others = {name: draw(texts) for name in ("guest_name", "target", "pool", "image")}
+    others |= {name: draw(st.none() | texts) for name in ("project", "volume_id")}
+    return DiskName(key=f"{uuid}/{draw(texts)}", guest_uuid=uuid, **others)
 
 
 disks = st.builds(

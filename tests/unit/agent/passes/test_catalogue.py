@@ -735,7 +735,9 @@ def test_rules_that_the_region_approved_of_remove_limits_of_the_types_that_it_na
     free = Rule(name="free", match=ANYWHERE, limits=Limits(), override=True)
     cloud.node.rules = Rules(rules=(free,), revision="b" * 64)
     end = NOON + timedelta(days=7)
-    approval = RegionApproval(Of.RULES, "b" * 64, NOON, end, "ann", "meant", frozenset({named}))
+    approval = RegionApproval(
+        of=Of.RULES, digest="b" * 64, since=NOON, until=end, by="ann", why="meant", remove=frozenset({named})
+    )
     cloud.node.orders = Orders((approval,))
     assert (cloud.node.run().braked is None) == goes
     assert actual(cloud.node) == [Limits() if goes else RICH]
@@ -745,7 +747,9 @@ def test_rules_that_the_region_approved_of_remove_limits_of_the_types_that_it_na
 def test_an_approval_of_rules_alone_is_none_of_a_spec_and_one_of_the_revision_is(many: Cloud, of: str) -> None:
     slip(many)
     digest = many.node.rules.revision if of == "rules" else present(many.node)
-    approval = RegionApproval(Of.RULES, digest, NOON, NOON + timedelta(days=7), "ann", "meant")
+    approval = RegionApproval(
+        of=Of.RULES, digest=digest, since=NOON, until=NOON + timedelta(days=7), by="ann", why="meant"
+    )
     many.node.orders = Orders((approval,))
     assert (many.node.run().braked is None) == (of == "revision")
 
@@ -776,6 +780,12 @@ def test_an_approval_of_rules_is_none_of_a_spec_that_is_gone_so_that_rules_answe
         cloud.types["gold"] = None
         cloud.refresh()
     digest = node.rules.revision if of == "rules" else present(node)
-    node.orders = Orders((RegionApproval(Of.RULES, digest, NOON, NOON + timedelta(days=7), "ann", "meant"),))
+    node.orders = Orders(
+        (
+            RegionApproval(
+                of=Of.RULES, digest=digest, since=NOON, until=NOON + timedelta(days=7), by="ann", why="meant"
+            ),
+        )
+    )
     assert (node.run().braked is None) == goes
     assert actual(node) == [SLIP if goes else RICH]

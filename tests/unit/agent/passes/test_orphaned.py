@@ -293,7 +293,14 @@ def test_a_release_follows_a_live_migration_that_restores_old_limits(cloud: Clou
 
 def test_what_is_undone_is_released_no_more(cloud: Cloud) -> None:
     node = freed(cloud)
-    change = Change(node.seen(1, "vda"), UNLIMITED, RICH, Direction.LOWER, because(Code.UNDONE), Code.DESIRED_CHANGED)
+    change = Change(
+        disk=node.seen(1, "vda"),
+        before=UNLIMITED,
+        after=RICH,
+        direction=Direction.LOWER,
+        reason=because(Code.UNDONE),
+        cause=Code.DESIRED_CHANGED,
+    )
     after = remembered_after(change, next(iter(node.memory.values())), node.now)
     assert (after.released, after.applied) == (None, RICH)
 

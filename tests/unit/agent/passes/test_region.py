@@ -163,7 +163,9 @@ def test_while_orders_are_unknown_no_group_is_written_where_one_of_its_disks_wou
 
 TRUSTED, OTHER = a_key(1), a_key(2)
 LASTING = replace(PAUSE, until=None)
-APPROVAL = RegionApproval(Of.BOUNDS, "", NOON, NOON + 9999 * DAY, "ann", "move", disks=40)
+APPROVAL = RegionApproval(
+    of=Of.BOUNDS, digest="", since=NOON, until=NOON + 9999 * DAY, by="ann", why="move", disks=40
+)
 GIVEN = Orders((APPROVAL,), LASTING, (a_hold(VOLUME),))
 
 
@@ -349,7 +351,19 @@ SLIP = Limits(total_iops_sec=20)
 
 
 def approved_rules(digest: str, *remove: str, until: timedelta = DAY) -> Orders:
-    return Orders((RegionApproval(Of.RULES, digest, NOON, NOON + until, "ann", "meant", frozenset(remove)),))
+    return Orders(
+        (
+            RegionApproval(
+                of=Of.RULES,
+                digest=digest,
+                since=NOON,
+                until=NOON + until,
+                by="ann",
+                why="meant",
+                remove=frozenset(remove),
+            ),
+        )
+    )
 
 
 @pytest.mark.parametrize("of", ["rules", "revision"])

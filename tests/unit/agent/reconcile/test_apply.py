@@ -111,7 +111,14 @@ class Bench:
 def planned(disk: Disk, after: Limits) -> Outcome:
     before = disk.actual
     assert isinstance(before, Limits)
-    change = Change(disk, before, after, direction(before, after), WHY, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk,
+        before=before,
+        after=after,
+        direction=direction(before, after),
+        reason=WHY,
+        cause=Code.DESIRED_CHANGED,
+    )
     return Outcome(
         disk=disk,
         decision=Decision(desired=Desired(after, WHY), trail=()),

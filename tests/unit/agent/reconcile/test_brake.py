@@ -1033,7 +1033,13 @@ def braked_for(
 ) -> str | None:
     """What the brake stops where it stops all that is large, None where the change of the disk is not."""
     disk = a_disk(actual=actual)
-    change = Change(disk, GOLD, SLIP, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED) if changes else None
+    change = (
+        Change(
+            disk=disk, before=GOLD, after=SLIP, direction=Direction.LOWER, reason=BY_RULE, cause=Code.DESIRED_CHANGED
+        )
+        if changes
+        else None
+    )
     outcome = Outcome(
         disk=disk, decision=Decision(desired=desired, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
     )  # type: ignore[arg-type]
@@ -1113,7 +1119,11 @@ def test_each_disk_of_a_throttle_group_is_weighed_by_its_part(
         Outcome(
             disk=disk,
             decision=Decision(desired=Desired(limits, BY_RULE), trail=()),
-            change=None if was == limits else Change(disk, was, limits, direction(was, limits), BY_RULE, Code.RULE),
+            change=None
+            if was == limits
+            else Change(
+                disk=disk, before=was, after=limits, direction=direction(was, limits), reason=BY_RULE, cause=Code.RULE
+            ),
             result=Result(Kind.PLANNED, BY_RULE),
         )
         for disk, was, limits in zip(disks, before, after, strict=True)
@@ -1134,7 +1144,14 @@ def test_what_was_to_come_for_a_disk_anyway_is_no_change_when_it_comes_sooner() 
 def test_of_several_changes_of_a_disk_the_largest_counts(now: int, later: int) -> None:
     disk = a_disk(actual=GOLD)
     wants, ahead = Desired(own(now), BY_RULE), Desired(own(later), BY_RULE)
-    change = Change(disk, GOLD, wants.limits, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk,
+        before=GOLD,
+        after=wants.limits,
+        direction=Direction.LOWER,
+        reason=BY_RULE,
+        cause=Code.DESIRED_CHANGED,
+    )
     decision = Decision(desired=wants, trail=(), ahead=((NOON + timedelta(hours=1), ahead),))
     situation = a_situation(memory={disk.key: replace(DESIRED, later=())})
     (large,) = large_changes(
@@ -1160,7 +1177,9 @@ def test_a_disk_that_needs_no_change_counts_only_where_it_does_not_answer() -> N
 
 def test_what_is_written_for_now_is_no_change_of_what_is_desired() -> None:
     disk, slip = a_disk(actual=GOLD), Desired(SLIP, BY_RULE)
-    change = Change(disk, GOLD, SLIP, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk, before=GOLD, after=SLIP, direction=Direction.LOWER, reason=BY_RULE, cause=Code.DESIRED_CHANGED
+    )
     decision = Decision(desired=Desired(GOLD, BY_RULE), trail=(), instead=slip)
     situation = a_situation(memory={disk.key: DESIRED})
     assert (
@@ -1176,7 +1195,9 @@ def test_what_is_written_for_now_is_no_change_of_what_is_desired() -> None:
 def test_an_approval_counts_beside_those_of_before() -> None:
     """Of a revision that was judged, for a disk that was away then."""
     disk, slip = a_disk(actual=GOLD), Desired(SLIP, BY_RULE)
-    change = Change(disk, GOLD, SLIP, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk, before=GOLD, after=SLIP, direction=Direction.LOWER, reason=BY_RULE, cause=Code.DESIRED_CHANGED
+    )
     outcome = Outcome(
         disk=disk, decision=Decision(desired=slip, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
     )
@@ -1240,7 +1261,9 @@ def test_a_regions_approval_lets_limits_go_only_of_the_types_that_it_names() -> 
         assert braked_for(OF_SLOW, Desired(Limits(), SLOW), catalogue=known, orders=orders) == stopped
 
 
-OF_RULES = Orders((RegionApproval(Of.RULES, AAA, NOON, NOON + timedelta(hours=1), "ann", "meant"),))
+OF_RULES = Orders(
+    (RegionApproval(of=Of.RULES, digest=AAA, since=NOON, until=NOON + timedelta(hours=1), by="ann", why="meant"),)
+)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,14 @@ def test_a_plan_says_which_bound_a_limit_is_below(tmp_path: Path) -> None:
 )
 def test_the_lowest_limits_are_settings(lowest: dict[str, int], alone: bool) -> None:
     disk, desired = a_disk(actual=GOLD), Desired(replace(GOLD, total_bytes_sec=100), BY_RULE)
-    change = Change(disk, GOLD, desired.limits, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk,
+        before=GOLD,
+        after=desired.limits,
+        direction=Direction.LOWER,
+        reason=BY_RULE,
+        cause=Code.DESIRED_CHANGED,
+    )
     outcome = Outcome(
         disk=disk, decision=Decision(desired=desired, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
     )
@@ -286,7 +293,9 @@ def test_a_tenfold_raise_stops_a_single_disk_and_a_retype_does_not(
 
 def test_of_a_raise_now_and_a_cut_to_come_the_one_that_stops_a_disk_alone_counts() -> None:
     disk, now, then = a_disk(actual=GOLD), Limits(total_iops_sec=50000), Limits(total_iops_sec=2000)
-    change = Change(disk, GOLD, now, Direction.RAISE, BY_RULE, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk, before=GOLD, after=now, direction=Direction.RAISE, reason=BY_RULE, cause=Code.DESIRED_CHANGED
+    )
     decision = Decision(
         desired=Desired(now, BY_RULE), trail=(), ahead=((NOON + timedelta(hours=1), Desired(then, BY_RULE)),)
     )
@@ -424,7 +433,9 @@ def test_the_region_approves_of_rules_that_leave_disks_alone_also_beside_a_catal
     node.rules = left_alone(BRONZE_DISKS, BBB)
     assert hows(node.run()) == {"unmanaged": 6}
     until = node.now + timedelta(days=1)
-    node.orders = Orders((RegionApproval(Of.RULES, BBB, node.now, until, "ann", "meant"),))
+    node.orders = Orders(
+        (RegionApproval(of=Of.RULES, digest=BBB, since=node.now, until=until, by="ann", why="meant"),)
+    )
     assert stopped(node.run()) is None
 
 
@@ -556,7 +567,14 @@ def test_disks_are_alike_by_their_volume_type_or_where_it_is_unknown_by_their_po
         Outcome(
             disk=each,
             decision=Decision(desired=Desired(WITH_BYTES, BY_RULE), trail=()),
-            change=Change(each, BRONZE, WITH_BYTES, Direction.LOWER, BY_RULE, Code.DESIRED_CHANGED),
+            change=Change(
+                disk=each,
+                before=BRONZE,
+                after=WITH_BYTES,
+                direction=Direction.LOWER,
+                reason=BY_RULE,
+                cause=Code.DESIRED_CHANGED,
+            ),
             result=Result(Kind.PLANNED, BY_RULE),
         )
         for each in disks

@@ -475,7 +475,14 @@ def disk(target: str, actual: Limits | Unknown | None, defined: Limits | Unknown
 def planned(there: Disk, after: Limits) -> Outcome:
     before = there.actual
     assert isinstance(before, Limits)
-    change = Change(there, before, after, direction(before, after), WHY, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=there,
+        before=before,
+        after=after,
+        direction=direction(before, after),
+        reason=WHY,
+        cause=Code.DESIRED_CHANGED,
+    )
     return Outcome(
         disk=there,
         decision=Decision(desired=Desired(after, WHY), trail=()),

@@ -33,7 +33,14 @@ NODE = Clusters((FIRST, SECOND))
 
 def a_change(direction: Direction, cluster: int = 1, image: str = "disk") -> Change:
     disk = a_disk(volume_id=None, image=image, monitors=(f"10.0.0.{cluster}:6789",))
-    return Change(disk, Limits(), Limits(), direction, because(Code.RULE), Code.DESIRED_CHANGED)
+    return Change(
+        disk=disk,
+        before=Limits(),
+        after=Limits(),
+        direction=direction,
+        reason=because(Code.RULE),
+        cause=Code.DESIRED_CHANGED,
+    )
 
 
 class Ceph:

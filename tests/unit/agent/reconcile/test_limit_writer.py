@@ -67,12 +67,12 @@ def _change(disk: Disk, limits: Limits, guest: Collection[Disk]) -> Change:
     assert isinstance(before, Limits)
     members = [each for each in guest if group is not None and may_be_in(group, each)]
     return Change(
-        disk,
-        before,
-        limits,
-        direction(before, limits),
-        because(Code.NODE_DEFAULT),
-        Code.NEVER_LIMITED,
+        disk=disk,
+        before=before,
+        after=limits,
+        direction=direction(before, limits),
+        reason=because(Code.NODE_DEFAULT),
+        cause=Code.NEVER_LIMITED,
         members=tuple((each.key, each.defined) for each in members),
     )
 

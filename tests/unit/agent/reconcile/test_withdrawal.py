@@ -41,7 +41,7 @@ from tests.unit.values import NOON
 
 DAY = timedelta(days=1)
 STAGES = Stages(percent=(10.0, 100.0), wait=timedelta(minutes=30), entered=NOON)
-APPROVAL = RegionApproval(Of.RULES, BBB, NOON, NOON + DAY, "ann", "sale", stages=STAGES)
+APPROVAL = RegionApproval(of=Of.RULES, digest=BBB, since=NOON, until=NOON + DAY, by="ann", why="sale", stages=STAGES)
 BACK = Withdrawal(
     of=Of.RULES, digest=BBB, before="", began=NOON, since=NOON + DAY, until=NOON + 30 * DAY, by="ann", why="slow"
 )

@@ -41,7 +41,14 @@ def put(
 ) -> None:
     disk = a_disk(volume_id=volume, target="vdb" if volume == VOLUME else "vdc")
     reason = because(Code.RULE, rule="gold")
-    change = Change(disk, limits(before), limits(after), Direction.LOWER, reason, Code.DESIRED_CHANGED)
+    change = Change(
+        disk=disk,
+        before=limits(before),
+        after=limits(after),
+        direction=Direction.LOWER,
+        reason=reason,
+        cause=Code.DESIRED_CHANGED,
+    )
     (id_,) = record.intend([change], NOON + hour * HOUR, "root (ann)")
     if result is not None:
         record.conclude([Conclusion(id_, result)], NOON + hour * HOUR + took)

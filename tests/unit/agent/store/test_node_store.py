@@ -273,7 +273,14 @@ STANDING = Hold(disk=DISK.named, limits=OTHERS, since=BEFORE, until=NOON + timed
 
 
 def a_change(disk: Disk = DISK, reason: Reason = DEFAULT, after: Limits = LIMITS) -> Change:
-    return Change(disk, UNLIMITED, after, direction(UNLIMITED, after), reason, Code.NEVER_LIMITED)
+    return Change(
+        disk=disk,
+        before=UNLIMITED,
+        after=after,
+        direction=direction(UNLIMITED, after),
+        reason=reason,
+        cause=Code.NEVER_LIMITED,
+    )
 
 
 def results(directory: Path) -> list[tuple[object, ...]]:
@@ -528,7 +535,9 @@ def test_the_record_has_the_stage_of_the_node_when_an_approval_reaches_it(
     node_store: NodeStore, tmp_path: Path, position: float, number: int
 ) -> None:
     stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), reached=2, entered=BEFORE)
-    one = RegionApproval(Of.SPECS, "0a1b" * 16, BEFORE, NOON, "ann", "sale", stages=stages)
+    one = RegionApproval(
+        of=Of.SPECS, digest="0a1b" * 16, since=BEFORE, until=NOON, by="ann", why="sale", stages=stages
+    )
     everywhere = replace(one, stages=None)
     node_store.note_stages([everywhere, one], position, NOON)
     _, event = record_query.entries(Record(tmp_path / "record.sqlite"), Selection())
@@ -540,7 +549,7 @@ def test_the_record_has_the_stage_of_the_node_when_an_approval_reaches_it(
 
 
 def test_an_approval_without_stages_makes_no_record(node_store: NodeStore, tmp_path: Path) -> None:
-    one = RegionApproval(Of.SPECS, "0a1b" * 16, BEFORE, NOON, "ann", "sale")
+    one = RegionApproval(of=Of.SPECS, digest="0a1b" * 16, since=BEFORE, until=NOON, by="ann", why="sale")
     node_store.note_stages([one], 5.0, NOON)
     assert not (tmp_path / "record.sqlite").exists()
 

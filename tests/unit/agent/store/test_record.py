@@ -38,7 +38,9 @@ fewer = examples_of(50)  # each waits for the disk
 
 def a_change(disk: Disk = DISK, after: Limits = LIMITS, **other: object) -> Change:
     reason = because(Code.RULE, rule="bronze")
-    change = Change(disk, Limits(), after, Direction.LOWER, reason, Code.NEVER_LIMITED)
+    change = Change(
+        disk=disk, before=Limits(), after=after, direction=Direction.LOWER, reason=reason, cause=Code.NEVER_LIMITED
+    )
     return replace(change, **other)  # type: ignore[arg-type]
 
 

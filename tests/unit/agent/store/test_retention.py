@@ -35,8 +35,10 @@ def disk(number: int) -> Disk:
 
 
 def a_change(of: Disk, before: int, after: int, reason: Reason = RULE) -> Change:
-    limits = [Limits(total_iops_sec=number) if number else Limits() for number in (before, after)]
-    return Change(of, *limits, Direction.LOWER, reason, Code.DESIRED_CHANGED)
+    its, new = (Limits(total_iops_sec=number) if number else Limits() for number in (before, after))
+    return Change(
+        disk=of, before=its, after=new, direction=Direction.LOWER, reason=reason, cause=Code.DESIRED_CHANGED
+    )
 
 
 def put(

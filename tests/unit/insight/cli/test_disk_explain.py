@@ -267,7 +267,14 @@ def test_changes_in_that_time_are_told_with_why_and_older_ones_are_not(tmp_path:
     record = Record(tmp_path / "record.sqlite")
     for back, iops in ((timedelta(days=2), 111), (timedelta(hours=2), 333)):
         after = Limits(total_iops_sec=iops)
-        change = Change(DISK, Limits(), after, Direction.LOWER, Reason(Code.NODE_DEFAULT), Code.DESIRED_CHANGED)
+        change = Change(
+            disk=DISK,
+            before=Limits(),
+            after=after,
+            direction=Direction.LOWER,
+            reason=Reason(Code.NODE_DEFAULT),
+            cause=Code.DESIRED_CHANGED,
+        )
         (id_,) = record.intend([change], NOW - back, "root")
         record.conclude([Conclusion(id_, Ending.DONE)], NOW - back)
     out = ran(tmp_path, "--since", "1d")[1]

@@ -26,7 +26,18 @@ RECOVERING = {"active+clean": 20, "active+recovering+degraded": 4}
 
 
 def status(up: int = 3, states: dict[str, int] = CLEAN, degraded: int = 0) -> ClusterCounts:
-    return ClusterCounts(3, up, 3, states, 100, degraded, 0, 200 if degraded else 0, 0.0, 0)
+    return ClusterCounts(
+        osds=3,
+        up=up,
+        within=3,
+        states=states,
+        objects=100,
+        degraded=degraded,
+        misplaced=0,
+        copies=200 if degraded else 0,
+        recovering=0.0,
+        slow=0,
+    )
 
 
 Second = tuple[float | None, ClusterCounts | None]
@@ -54,7 +65,10 @@ def write(path: Path, seconds: Sequence[Second], disks: int = 1, *, end: bool = 
     for number in range(disks):
         guest = f"instance-{number:08x}"
         writer.write(BEGAN, {"disk": [number, guest, f"{number:08d}-0000-4000-8000-000000000000", "vda"]})
-    writer.write(BEGAN, sample_line(DrillSample(BEGAN, [], [], [], [], [], [])))
+    writer.write(
+        BEGAN,
+        sample_line(DrillSample(time=BEGAN, numbers=[], ends=[], seconds=[], requests=[], latency=[], unknown=[])),
+    )
     for time, line in lines(seconds, disks):
         writer.write(BEGAN + time, line)
     if end:
@@ -73,8 +87,9 @@ def lines(seconds: Sequence[Second], disks: int) -> Iterator[tuple[float, dict[s
             latency = 1000 if iops >= 100 else 2000
             yield number + 1.0, sample_line(
                 DrillSample(
-                    number, [*of], [0.0 for _ in of], [1.0 for _ in of], [iops for _ in of],
-                    [latency if disks == 1 else chance.randrange(latency, 3 * latency) for _ in of], [],
+                    time=number, numbers=[*of], ends=[0.0 for _ in of], seconds=[1.0 for _ in of],
+                    requests=[iops for _ in of], unknown=[],
+                    latency=[latency if disks == 1 else chance.randrange(latency, 3 * latency) for _ in of],
                 )
             )  # fmt: skip
 

@@ -22,7 +22,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     file = tmp_path / "drill"
     writer = RecordingWriter.begin(file, BEGAN, "node-1", 2.0)
     writer.write(BEGAN, {"disk": [0, "instance-1", "uuid", "vdb"]})
-    writer.write(BEGAN + 1, sample_line(DrillSample(0, [0], [-0.25], [1.5], [30], [None], [4])))
+    writer.write(
+        BEGAN + 1,
+        sample_line(
+            DrillSample(time=0, numbers=[0], ends=[-0.25], seconds=[1.5], requests=[30], latency=[None], unknown=[4])
+        ),
+    )
     writer.write(BEGAN + 0.5, {"event": {"who": "mon.a", "number": 7, "level": "INF", "text": "osd.1 boot"}})
     writer.write(BEGAN + 3, {"gap": "ceph", "since": BEGAN + 1, "why": "no answer"})
     writer.write(BEGAN + 4, {"change": "500 → 3000 IOPS"})
@@ -35,7 +40,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert (found.began, found.node, found.interval, found.ended, found.last) == (
         BEGAN, "node-1", 2.0, "stopped", BEGAN + 5,
     )  # fmt: skip
-    assert found.done == [DrillSample(BEGAN + 1, [0], [-0.25], [1.5], [30], [None], [4])]
+    assert found.done == [
+        DrillSample(
+            time=BEGAN + 1, numbers=[0], ends=[-0.25], seconds=[1.5], requests=[30], latency=[None], unknown=[4]
+        )
+    ]
     assert found.disks[0].words == "instance-1 vdb"
     assert [(line.time, line.text) for line in found.events] == [(BEGAN + 0.5, "osd.1 boot")]
     assert [(gap.source, gap.until - gap.since, gap.why) for gap in found.gaps] == [("ceph", 2, "no answer")]

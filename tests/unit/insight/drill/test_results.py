@@ -144,7 +144,10 @@ def part(path: Path, uuid: str, begin: int, end: int, *, ceph: bool) -> Recordin
     """Of the drill from second ``begin`` until ``end``, with a disk of this guest."""
     writer = RecordingWriter.begin(path, BEGAN + begin, f"node-{uuid}", 1.0)
     writer.write(BEGAN + begin, {"disk": [0, f"instance-{uuid}", uuid, "vda"]})
-    writer.write(BEGAN + begin, sample_line(DrillSample(BEGAN, [], [], [], [], [], [])))
+    writer.write(
+        BEGAN + begin,
+        sample_line(DrillSample(time=BEGAN, numbers=[], ends=[], seconds=[], requests=[], latency=[], unknown=[])),
+    )
     for time, line in lines(drill(), 1):
         if begin < time <= end and (ceph or "disks" in line):
             writer.write(BEGAN + time, line)

@@ -43,7 +43,18 @@ def test_a_healthy_cluster_has_no_rates_and_no_copies_to_recover() -> None:
     healthy = {"health": {"checks": {}}, "osdmap": {"osdmap": OSDS},
                "pgmap": {"pgs_by_state": [{"state_name": "active+clean", "count": 24}]}}  # fmt: skip
     found = status(json.dumps(healthy))
-    assert found == ClusterCounts(3, 2, 3, {"active+clean": 24}, 0, 0, 0, 0, 0.0, 0)
+    assert found == ClusterCounts(
+        osds=3,
+        up=2,
+        within=3,
+        states={"active+clean": 24},
+        objects=0,
+        degraded=0,
+        misplaced=0,
+        copies=0,
+        recovering=0.0,
+        slow=0,
+    )
     assert (found.peering, found.inactive, found.unclean) == (0, 0, 0)
 
 

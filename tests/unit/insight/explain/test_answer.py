@@ -24,8 +24,8 @@ from tests.unit.widths import plain
 DATA = Path(__file__).parents[2] / "data"
 END = datetime(2026, 11, 28, 10, 20, tzinfo=UTC)
 CALM = PassInterval(
-    0,
-    "node7:9100",
+    at=0,
+    node="node7:9100",
     operations=100.0,
     bytes=409600.0,
     share=0.2,
@@ -40,7 +40,7 @@ BESIDE_LOUD = replace(CALM, latency=0.2, neighbours=(LOUD,))
 AT_LIMIT = replace(CALM, share=1.0, latency=0.3)
 UNWELL = replace(CALM, latency=0.9, raised=("OSD_DOWN", "SLOW_OPS"))
 ALONE = replace(CALM, latency=0.9)
-NOTHING = PassInterval(0)
+NOTHING = PassInterval(at=0)
 SERVER = "web-29"
 
 
@@ -52,7 +52,16 @@ def a_disk(name: str, *intervals: PassInterval, volume: str = "") -> Explained:
         for each, back in zip(intervals, reversed(range(len(intervals))), strict=True)
     )
     limits = Limits(total_iops_sec=500).in_effect()
-    disk = ExplainedDisk("u1", name, volume, "gold", "volumes", "c", Evidence(300.0, every, 0.004), limits)
+    disk = ExplainedDisk(
+        guest_uuid="u1",
+        disk=name,
+        volume=volume,
+        volume_type="gold",
+        pool="volumes",
+        cluster="c",
+        evidence=Evidence(300.0, every, 0.004),
+        limits=limits,
+    )
     return disk, find(disk.evidence)
 
 

@@ -74,7 +74,7 @@ def neighbour(one: PassInterval, chance: random.Random, usual: float) -> PassInt
 
 def unknown_around(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
     """It is slow, and of all else nothing is known."""
-    return PassInterval(one.at, one.node, latency=chance.uniform(4, 100) * max(usual, 0.004))
+    return PassInterval(at=one.at, node=one.node, latency=chance.uniform(4, 100) * max(usual, 0.004))
 
 
 def one_slow_osd(one: PassInterval, chance: random.Random, usual: float) -> PassInterval:
@@ -103,7 +103,7 @@ def situation(seed: object, disturb: Disturb | None) -> Evidence:
         elif stuck:
             pass  # what waited ends
         elif chance.random() < 0.05:
-            one = PassInterval(one.at)  # no metrics then
+            one = PassInterval(at=one.at)  # no metrics then
         elif chance.random() < 0.05:
             one = replace(one, operations=0.0, bytes=0.0, latency=None)  # no requests then
         if stuck and one.operations:  # one of its requests has waited all the time
@@ -138,9 +138,9 @@ def test_the_planted_cause_is_found_20_of_20_times(planted: str, situation_of: i
 
 SLOW_OPS, DOWN = ("SLOW_OPS",), ("OSD_DOWN",)
 CALM = PassInterval(
-    0, "n1", operations=100.0, bytes=1e6, share=0.2, latency=0.004, of_type=0.004, of_type_disks=9, raised=()
+    at=0, node="n1", operations=100.0, bytes=1e6, share=0.2, latency=0.004, of_type=0.004, of_type_disks=9, raised=()
 )
-NOTHING = PassInterval(0)
+NOTHING = PassInterval(at=0)
 IDLE = replace(CALM, operations=0.0, bytes=0.0, share=0.0, latency=None)
 HELD = replace(CALM, share=1.0)
 UNASKED = replace(CALM, raised=None)

@@ -13,8 +13,8 @@ from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval,
 from plimsoll_insight.explain.guests import ExplainedDisk
 
 CALM = PassInterval(
-    0,
-    "n1",
+    at=0,
+    node="n1",
     operations=100.0,
     bytes=409600.0,
     share=0.2,
@@ -30,7 +30,16 @@ LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.9)
 def explained(*intervals: PassInterval) -> tuple[ExplainedDisk, Diagnosis]:
     every = tuple(replace(one, at=300.0 * number) for number, one in enumerate(intervals))
     limits = Limits(write_iops_sec=500).in_effect()
-    disk = ExplainedDisk("u1", "vdb", "v1", "gold", "volumes", "c", Evidence(300.0, every, 0.004), limits)
+    disk = ExplainedDisk(
+        guest_uuid="u1",
+        disk="vdb",
+        volume="v1",
+        volume_type="gold",
+        pool="volumes",
+        cluster="c",
+        evidence=Evidence(300.0, every, 0.004),
+        limits=limits,
+    )
     return disk, find(disk.evidence)
 
 
@@ -82,7 +91,7 @@ def test_what_is_unknown_is_called_so() -> None:
 
 
 def test_a_stall_in_which_nothing_could_be_read_is_the_clusters_and_the_tenant_is_told_so() -> None:
-    hung = PassInterval(0, "n1", raised=("SLOW_OPS",), unanswered=True)
+    hung = PassInterval(at=0, node="n1", raised=("SLOW_OPS",), unanswered=True)
     stall = [*[CALM] * 90, hung, *[CALM] * 90]
     lines = told(*stall)
     assert (

@@ -12,7 +12,8 @@ from plimsoll_insight.forecast.recovery import PlacementGroup
 
 MIB = 1 << 20
 HOST = Failure(
-    "host", exactly(0.3), objects=exactly(3000), osds=10, hosts=1, left=90, hosts_left=9, groups=exactly(100),
+    name="host", share=exactly(0.3), objects=exactly(3000), osds=10, hosts=1, left=90, hosts_left=9,
+    groups=exactly(100),
     recovering=(PlacementGroup((1, 2), frozenset((1,)), 0.5), PlacementGroup((2, 1), frozenset((1,)), 0.5)),
 )  # fmt: skip
 KNOWN = Inputs(

@@ -329,7 +329,14 @@ def test_a_row_of_the_result_takes_little_memory() -> None:
     scale = Scale(29, 0)
     told = [
         PercentileInterval(
-            each * 1000.0, each * 1000.0 + 1000, "write", 7, (Latency(64, 65), None), Latency(96, 97), 0, 0.5
+            begin_ms=each * 1000.0,
+            end_ms=each * 1000.0 + 1000,
+            direction="write",
+            completed=7,
+            percentiles=(Latency(64, 65), None),
+            slowest=Latency(96, 97),
+            saturated=0,
+            waiting=0.5,
         )
         for each in range(100)
     ]

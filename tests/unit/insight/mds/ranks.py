@@ -18,7 +18,19 @@ def owned(by_path: Mapping[str, int]) -> dict[Directory, int]:
 
 
 def counted(requests: int = 0, forwards: int = 0, replies: int = 0, seconds: float = 0.0) -> RankCounters:
-    return RankCounters(requests, forwards, replies, seconds, 0, 0, 1, 10, 5, 2, 1 << 20)
+    return RankCounters(
+        requests=requests,
+        forwards=forwards,
+        replies=replies,
+        reply_seconds=seconds,
+        exported=0,
+        imported=0,
+        sessions=1,
+        inodes=10,
+        caps=5,
+        subtrees=2,
+        cache=1 << 20,
+    )
 
 
 def reading(

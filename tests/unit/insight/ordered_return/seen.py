@@ -58,7 +58,18 @@ def planned(down: Sequence[int], per_host: int = 1, away: Mapping[int, float] | 
 
 
 def counts(slow: int | None = 0, degraded: int = 0) -> ClusterCounts:
-    return ClusterCounts(6, 6, 6, {"active+clean": 6}, 10, degraded, 0, 0, 0, slow)
+    return ClusterCounts(
+        osds=6,
+        up=6,
+        within=6,
+        states={"active+clean": 6},
+        objects=10,
+        degraded=degraded,
+        misplaced=0,
+        copies=0,
+        recovering=0,
+        slow=slow,
+    )
 
 
 def host(free: int = 1000 * MIB, resident: Mapping[int, int] | None = None) -> HostView:

@@ -15,7 +15,16 @@ VOLUME, SERVER = "6665c608-001a-4ea4-a2eb-d491b58efc11", "5c9b0f6e-3f0e-4a51-9a4
 
 
 def disk(pool: str, image: str) -> LastDisk:
-    named = DiskName(f"{SERVER}/{VOLUME}", SERVER, "instance-00000412", "shop", "vdb", pool, image, VOLUME)
+    named = DiskName(
+        key=f"{SERVER}/{VOLUME}",
+        guest_uuid=SERVER,
+        guest_name="instance-00000412",
+        project="shop",
+        target="vdb",
+        pool=pool,
+        image=image,
+        volume_id=VOLUME,
+    )
     return LastDisk(
         named=named, volume_type=None, flavor=None, cluster=None, kind=Kind.IN_SYNC, reason=because(Code.RULE),
         actual=None, desired=None, drifted=False, corrected=0, server="web-1",

@@ -21,7 +21,15 @@ BEFORE_NOW, AFTER_NOW = datetime(2026, 11, 20, tzinfo=UTC), datetime(2126, 11, 2
 
 def in_stages(of: Of, digest: str, reached: int) -> RegionApproval:
     stages = Stages(percent=(1.0, 10.0, 100.0), wait=timedelta(minutes=30), before=BEFORE, types=("gold",))
-    return RegionApproval(of, digest, BEFORE_NOW, AFTER_NOW, "ann", "x", stages=stages.at(reached, BEFORE_NOW))
+    return RegionApproval(
+        of=of,
+        digest=digest,
+        since=BEFORE_NOW,
+        until=AFTER_NOW,
+        by="ann",
+        why="x",
+        stages=stages.at(reached, BEFORE_NOW),
+    )
 
 
 class Maker(Person):

@@ -337,7 +337,15 @@ def test_one_that_was_never_run_is_late_by_when_it_was_chosen() -> None:
 def test_why_a_late_probe_was_put_off_is_told_unless_it_was_run_since() -> None:
     def put_off(ago: timedelta) -> Postponed:
         facts = {"detail": "OSD_DOWN"}
-        return Postponed(NOON - ago, "n", uuid_of(1), "instance-00000001", "/var/tmp", Why.UNHEALTHY, facts)
+        return Postponed(
+            at=NOON - ago,
+            node="n",
+            guest_uuid=uuid_of(1),
+            guest_name="instance-00000001",
+            directory="/var/tmp",
+            why=Why.UNHEALTHY,
+            facts=facts,
+        )
 
     late = probes(a_run(ago=3 * EVERY), chosen=(a_target(),), postponed=(put_off(EVERY),))["probe_late"]
     assert "postponed: Ceph is unhealthy (OSD_DOWN)" in late.about

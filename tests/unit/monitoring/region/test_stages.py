@@ -24,14 +24,18 @@ def test_the_time_before_an_approval_is_before_its_first_one_also_where_it_was_a
     """When it was approved again, the nodes of its stage had the new limits already."""
     again = NOON + timedelta(hours=2)
     for since, stages in ((NOON, STAGES), (again, replace(STAGES, entered=again, began=NOON))):
-        approval = RegionApproval(Of.RULES, "ab" * 32, since, again + WAIT, "ann", "x", stages=stages)
+        approval = RegionApproval(
+            of=Of.RULES, digest="ab" * 32, since=since, until=again + WAIT, by="ann", why="x", stages=stages
+        )
         case = StageCase(approval=approval, stages=stages, now=(again + WAIT).timestamp(), checks=())
         assert " offset 9000s" in questions(case)["at_limit_before"]
 
 
 def test_an_unhealthy_cluster_without_a_reason_is_unknown() -> None:
     """The mgr of an old release of Ceph has no ``ceph_health_detail``."""
-    approval = RegionApproval(Of.RULES, "ab" * 32, NOON, NOON + WAIT, "ann", "x", stages=STAGES)
+    approval = RegionApproval(
+        of=Of.RULES, digest="ab" * 32, since=NOON, until=NOON + WAIT, by="ann", why="x", stages=STAGES
+    )
     case = StageCase(approval=approval, stages=STAGES, now=NOON.timestamp(), checks=())
     for status, holds in ((0.0, True), (1.0, None)):
         answers: dict[str, list[Series]] = {key: [] for key in questions(case)}
@@ -44,7 +48,9 @@ def test_an_unhealthy_cluster_without_a_reason_is_unknown() -> None:
 
 A, B = ({"region": "r", "instance": name} for name in ("a", "b"))
 CLOCK = (NOON + WAIT).timestamp()
-APPROVAL = RegionApproval(Of.SPECS, "ab" * 32, NOON, NOON + 2 * WAIT, "ann", "x", stages=STAGES)
+APPROVAL = RegionApproval(
+    of=Of.SPECS, digest="ab" * 32, since=NOON, until=NOON + 2 * WAIT, by="ann", why="x", stages=STAGES
+)
 CASE = StageCase(approval=APPROVAL, stages=STAGES, now=CLOCK, checks=BLOCKING_CHECKS)
 
 

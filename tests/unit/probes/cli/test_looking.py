@@ -35,7 +35,13 @@ from tests.unit.values import GUEST, NOON, PROJECT
 
 LOOKING = [ProbeList, ProbeHistory]
 SHORT = a_finding(Verdict.SHORT, Why.CLUSTER_SHORT, parameter="total_iops_sec", allowed=7500.0, done=2850)
-OSD_DOWN = Circumstances(LIMIT, LIMIT, LIMIT, Health((), ""), Health(("OSD_DOWN",), "1 osds down"))
+OSD_DOWN = Circumstances(
+    promised=LIMIT,
+    before=LIMIT,
+    after=LIMIT,
+    health_before=Health((), ""),
+    health_after=Health(("OSD_DOWN",), "1 osds down"),
+)
 
 
 class Shell(Person):
@@ -483,7 +489,15 @@ LATE = 900.0
 
 
 def postponed_at(at: datetime) -> Postponed:
-    return Postponed(at, "node1", TARGET.guest.uuid, "g1", "/srv", Why.NO_SLOT, {"detail": "3 of 3 are taken"})
+    return Postponed(
+        at=at,
+        node="node1",
+        guest_uuid=TARGET.guest.uuid,
+        guest_name="g1",
+        directory="/srv",
+        why=Why.NO_SLOT,
+        facts={"detail": "3 of 3 are taken"},
+    )
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,15 @@ def test_a_guest_and_a_job_can_be_chosen_for_every_part_of_the_page(shell: Shell
     add(shell, 3, SHORT, "a", job=JobName.WRITE)
     for uuid in ("a", "b"):
         shell.history.postpone(
-            Postponed(datetime.now(UTC), "node1", uuid, f"instance-{uuid}", "/var/tmp", Why.PAUSED, {})
+            Postponed(
+                at=datetime.now(UTC),
+                node="node1",
+                guest_uuid=uuid,
+                guest_name=f"instance-{uuid}",
+                directory="/var/tmp",
+                why=Why.PAUSED,
+                facts={},
+            )
         )
     assert shell.run(ProbeReport, "--guest", "instance-b", "-o", str(output)) == 0
     assert ": 1 run of 1 guest," in shell.err

@@ -17,7 +17,7 @@ from tests.unit.values import examples, examples_of
 NANOSECONDS = 10**9
 BLOCK = 16384
 BOTH: tuple[Direction, ...] = ("read", "write")
-MIXED = Job(JobName.MIXED)
+MIXED = Job(name=JobName.MIXED)
 OF_ALL = RequestLoad(read_operations=1, write_operations=1, read_bytes=1, write_bytes=1)
 """Takes from every limit."""
 
@@ -118,10 +118,10 @@ limits_ = st.builds(lambda one, other: Limits(**(one | other)), iops, st.just({}
 times = st.floats(0.5, 30)
 fewer = examples_of(100)
 REQUESTS: dict[Job, Sequence[Direction]] = {
-    Job(JobName.READ): ("read",),
-    Job(JobName.WRITE): ("write",),
+    Job(name=JobName.READ): ("read",),
+    Job(name=JobName.WRITE): ("write",),
     MIXED: BOTH,
-    Job(JobName.MIXED, read_percent=75): ("read", "read", "read", "write"),
+    Job(name=JobName.MIXED, read_percent=75): ("read", "read", "read", "write"),
 }
 jobs = st.sampled_from(list(REQUESTS))
 
@@ -168,7 +168,7 @@ def test_a_request_above_size_iops_sec_counts_as_several(
 )
 def test_examples_that_a_person_can_reckon(given_: dict[str, int], seconds: float, low: int, high: int) -> None:
     limits = Limits(**given_)
-    assert reach(limits, Job(JobName.READ), seconds) == Reach(low, high)
+    assert reach(limits, Job(name=JobName.READ), seconds) == Reach(low, high)
     assert simulated(limits, seconds, ["read"]) == pytest.approx(high, abs=2)
     assert simulated(limits, seconds, ["read"], full=True) == pytest.approx(low, abs=2)
 
@@ -178,7 +178,7 @@ def test_a_mixed_job_runs_at_the_pace_of_its_slower_half() -> None:
     within = reach(limits, MIXED, 10)
     assert within == Reach(1200, 1212)
     assert within is not None
-    mostly_reads = reach(limits, Job(JobName.MIXED, read_percent=75), 10)
+    mostly_reads = reach(limits, Job(name=JobName.MIXED, read_percent=75), 10)
     assert mostly_reads is not None
     assert mostly_reads.low == 2000
 
@@ -187,8 +187,8 @@ def test_a_mixed_job_runs_at_the_pace_of_its_slower_half() -> None:
     ("limits", "job"),
     [
         (Limits(), MIXED),
-        (Limits(write_iops_sec=1), Job(JobName.READ)),
-        (Limits(read_bytes_sec=1), Job(JobName.WRITE)),
+        (Limits(write_iops_sec=1), Job(name=JobName.READ)),
+        (Limits(read_bytes_sec=1), Job(name=JobName.WRITE)),
     ],
     ids=["none", "of writes", "of reads"],
 )

@@ -79,7 +79,7 @@ def test_a_run_that_is_not_judged_is_no_measure_of_what_is_usual_but_is_reported
 
 
 def test_other_parameters_measure_something_else_and_other_limits_are_reported() -> None:
-    deeper = before(job=Job(JobName.READ, io_depth=32))
+    deeper = before(job=Job(name=JobName.READ, io_depth=32))
     looser = before(circumstances=Circumstances(before=Limits(total_iops_sec=500)))
     comparison = compare(RUN, [deeper, looser, before(days=3)])
     assert comparison.then is not None

@@ -24,7 +24,7 @@ MS = 10**6
 BLOCK = 16384
 SECONDS = 30.0
 TOLERANCE = 0.05
-READ, WRITE, MIXED = (Job(name) for name in JobName)
+READ, WRITE, MIXED = (Job(name=name) for name in JobName)
 LIMIT = Limits(total_iops_sec=250)  # 7500 in 30 s, 7525 from an empty bucket
 KEPT, OVER, SHORT = Verdict.KEPT, Verdict.OVER_LIMIT, Verdict.SHORT
 QUICK = 2 * MS
@@ -41,7 +41,12 @@ def flow(operations: int, latency: int = QUICK, *, slow: int = 0, slowest: int =
 
 
 def measured(reads: Flow | None = None, writes: Flow | None = None, **other: Any) -> Measured:
-    return replace(Measured(SECONDS, reads, writes, 0, "fio-3.33", "libaio", 0.12), **other)
+    return replace(
+        Measured(
+            seconds=SECONDS, read=reads, write=writes, unfinished=0, fio="fio-3.33", engine="libaio", cpu_busy=0.12
+        ),
+        **other,
+    )
 
 
 def counted(reads: int = 0, writes: int = 0, *, seconds: float = SECONDS + 2, **other: Any) -> QemuCounts:
@@ -101,7 +106,7 @@ def verdict_of(job: str, text: str) -> str:
     finding = judged(
         run,
         Circumstances(**limits_of(case), **disturbed),
-        job=Job(JobName(job)),
+        job=Job(name=JobName(job)),
         seen=counted(**case["seen"]) if "seen" in case else None,
         objective=objective if goals else None,
     )

@@ -305,7 +305,16 @@ def disks(*known: FakeDisk) -> tuple[Disk, ...]:
 
 
 def premises(device: str = "vdb", serial: str = "") -> Premises:
-    return Premises("/mnt", ("libaio",), "0", device, serial, 2**30, "ext4", 2**30)
+    return Premises(
+        directory="/mnt",
+        engines=("libaio",),
+        cpus="0",
+        device=device,
+        serial=serial,
+        size=2**30,
+        filesystem="ext4",
+        free=2**30,
+    )
 
 
 def reading(**written: int) -> GuestReading:

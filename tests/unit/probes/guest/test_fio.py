@@ -18,7 +18,7 @@ from plimsoll_probes.model.result import Measured
 from tests.unit.values import examples
 
 TEXT = (Path(__file__).parents[2] / "data" / "fio-osd-stopped.json").read_text(encoding="utf-8")
-MIXED = Job(JobName.MIXED)
+MIXED = Job(name=JobName.MIXED)
 NOTHING = {"total_ios": 0, "io_bytes": 0, "runtime": 0, "clat_ns": {"min": 0, "max": 0, "N": 0}}
 # Of 2,200 ns, in the bucket that begins at 2,176.
 ONE = {"total_ios": 1, "io_bytes": 16384, "runtime": 9, "clat_ns": {"max": 2200, "N": 1, "bins": {"2192": 1}}}
@@ -57,11 +57,13 @@ def options(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", JobName)
 def test_the_packaged_job_is_the_job_by_default(name: JobName) -> None:
     packaged = files("plimsoll_probes.guest.jobs").joinpath(f"{name}.fio").read_text(encoding="utf-8")
-    assert job_file(Job(name), "data", "0-3", "libaio") == packaged
+    assert job_file(Job(name=name), "data", "0-3", "libaio") == packaged
 
 
 def test_every_value_of_a_job_reaches_fio() -> None:
-    job = Job(JobName.MIXED, 7, 2**20, 4096, 8, 3, 70)
+    job = Job(
+        name=JobName.MIXED, seconds=7, file_size=2**20, block_size=4096, io_depth=8, processes=3, read_percent=70
+    )
     said = options(job_file(job, "/mnt/a-b/data", "0,2", "io_uring"))
     desired = {
         "rw": "randrw",
@@ -208,8 +210,8 @@ def test_a_direction_that_contradicts_itself_is_nonsense(changed: dict[str, obje
 
 
 def test_requests_of_a_direction_that_the_job_has_not_are_nonsense() -> None:
-    assert why_not(TEXT, Job(JobName.READ)) == (Why.NONSENSE, "not a result of fio: writes in a read job;")
-    assert read(result(write=NOTHING), Job(JobName.READ)).operations == 27186
+    assert why_not(TEXT, Job(name=JobName.READ)) == (Why.NONSENSE, "not a result of fio: writes in a read job;")
+    assert read(result(write=NOTHING), Job(name=JobName.READ)).operations == 27186
 
 
 def test_a_run_that_took_no_time_is_nonsense() -> None:

@@ -51,8 +51,17 @@ RUN = {
     "stopped": "no",
     "exit": "0",
 }
-PREMISES = Premises("/var/tmp", ("libaio",), "0-1", "vdb", "35fbbb67", 2**32, "ext4", 2**31)
-JOB = Job(JobName.MIXED, 90)
+PREMISES = Premises(
+    directory="/var/tmp",
+    engines=("libaio",),
+    cpus="0-1",
+    device="vdb",
+    serial="35fbbb67",
+    size=2**32,
+    filesystem="ext4",
+    free=2**31,
+)
+JOB = Job(name=JobName.MIXED, seconds=90)
 
 
 def lines(said: dict[str, str]) -> bytes:

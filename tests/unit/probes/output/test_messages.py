@@ -185,7 +185,15 @@ def test_a_quantile_beyond_the_last_bucket_is_never_told_as_a_number_of_its_own(
 
 
 def test_what_is_unknown_is_a_dash_and_never_0() -> None:
-    nothing = Measured(30.0, None, Flow(0, 0, a_flow([]).latency, 0), 0, "fio-3.33", "libaio", None)
+    nothing = Measured(
+        seconds=30.0,
+        read=None,
+        write=Flow(0, 0, a_flow([]).latency, 0),
+        unfinished=0,
+        fio="fio-3.33",
+        engine="libaio",
+        cpu_busy=None,
+    )
     assert "p99 -" in messages.figures_words(nothing)
     assert messages.share_words(None) == "-"
     assert messages.limits_words(None) == "unknown"
@@ -208,12 +216,14 @@ def test_a_cluster_that_was_unhealthy_only_when_the_run_began_is_not_called_well
 def test_a_limit_that_is_not_actual_is_told_by_what_was_promised() -> None:
     looser = Limits(total_iops_sec=3000)
     finding = a_finding(Verdict.OVER_LIMIT, Why.NOT_SET, **{**FACTS[Why.NOT_SET], "actual": looser})
-    said = messages.verdict_words(a_probe(finding=finding, circumstances=Circumstances(LIMIT, looser, looser)))
+    said = messages.verdict_words(
+        a_probe(finding=finding, circumstances=Circumstances(promised=LIMIT, before=looser, after=looser))
+    )
     assert "of the promised limit 250 IOPS, but QEMU has total_iops_sec 3000" in said
 
 
 def test_the_parameters_of_a_job_are_told_in_a_line() -> None:
-    assert messages.job_words(Job(JobName.MIXED, read_percent=70)) == (
+    assert messages.job_words(Job(name=JobName.MIXED, read_percent=70)) == (
         "random read and write, 70 % reads, 16 KiB, 4 × 2 in flight, 30 s, file of 1 GiB"
     )
 

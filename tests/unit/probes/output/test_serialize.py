@@ -116,7 +116,15 @@ def test_a_comparison_with_nothing_is_null_where_it_would_be_a_number() -> None:
 
 
 def test_a_postponed_probe_tells_who_and_why() -> None:
-    postponed = Postponed(NOON, "node1", "u", "g", "/srv", Why.UNHEALTHY, {"detail": "OSD_DOWN"})
+    postponed = Postponed(
+        at=NOON,
+        node="node1",
+        guest_uuid="u",
+        guest_name="g",
+        directory="/srv",
+        why=Why.UNHEALTHY,
+        facts={"detail": "OSD_DOWN"},
+    )
     assert serialize.postponed_data(postponed) == {
         "at": "2026-11-20T12:00:00+00:00",
         "node": "node1",

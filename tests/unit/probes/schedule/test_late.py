@@ -16,7 +16,16 @@ LONG_AGO = NOON - timedelta(days=30)
 
 
 def a_target(uuid: str = GUEST, since: timedelta = timedelta(days=30), every: timedelta = 4 * HOUR) -> ChosenTarget:
-    return ChosenTarget(uuid, "instance-00000001", "/var/tmp", "canaries", (JobName.READ,), every, NOON - since, NOON)
+    return ChosenTarget(
+        guest_uuid=uuid,
+        guest_name="instance-00000001",
+        directory="/var/tmp",
+        rule="canaries",
+        jobs=(JobName.READ,),
+        every=every,
+        since=NOON - since,
+        seen=NOON,
+    )
 
 
 @pytest.mark.parametrize(

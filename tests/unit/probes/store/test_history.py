@@ -713,7 +713,16 @@ def test_what_is_chosen_is_read_back_with_how_often_and_since_when(history: Hist
     jobs = (JobName.READ, JobName.MIXED)
     six = timedelta(hours=6)
     assert history.chosen_targets() == (
-        ChosenTarget(GUEST, "instance-00000001", "/var/tmp", "canaries", jobs, six, at(1), at(1)),
+        ChosenTarget(
+            guest_uuid=GUEST,
+            guest_name="instance-00000001",
+            directory="/var/tmp",
+            rule="canaries",
+            jobs=jobs,
+            every=six,
+            since=at(1),
+            seen=at(1),
+        ),
     )
 
 
@@ -796,11 +805,19 @@ def test_a_history_of_0_1_0_is_read_by_the_words_of_today_and_not_touched(old: H
     assert runs[3].finding.facts["actual"] == {"total_iops_sec": 900}
     at_250, first = Limits(total_iops_sec=250), runs[-1]
     read = Flow(7500, 7500 * 16384, Histogram(((300, 7000), (301, 490), (420, 10))), 90_000_000)
-    assert first.measured == Measured(30.0, read, None, 8, "fio-3.33", "libaio", 0.25)
+    assert first.measured == Measured(
+        seconds=30.0, read=read, write=None, unfinished=8, fio="fio-3.33", engine="libaio", cpu_busy=0.25
+    )
     assert first.counted == QemuCounts(30.0, 7508, 3, 7508 * 16384, 4096, 250.0)
     unwell = Health(("OSD_DOWN",), "1 osds down")
-    assert first.circumstances == Circumstances(at_250, at_250, at_250, Health(()), unwell)
-    assert (first.job, first.objective, first.rule) == (Job(JobName.READ), Objective(((0.99, 0.02),)), "gold guests")
+    assert first.circumstances == Circumstances(
+        promised=at_250, before=at_250, after=at_250, health_before=Health(()), health_after=unwell
+    )
+    assert (first.job, first.objective, first.rule) == (
+        Job(name=JobName.READ),
+        Objective(((0.99, 0.02),)),
+        "gold guests",
+    )
     assert (first.node, first.subject.volume_type, first.started) == ("compute-1", "gold", FIRST)
     (tally,) = old.tallies()
     runs_by_verdict = {Verdict.KEPT: 1, Verdict.OVER_LIMIT: 1, Verdict.INCONCLUSIVE: 1, Verdict.FAILED: 2}

@@ -298,7 +298,9 @@ def test_a_share_is_of_what_the_limits_let_pass() -> None:
 def test_the_limit_that_is_drawn_is_the_one_that_the_verdict_was_held_against(
     promised: Limits | None, actual: Limits | None, allowed: float | None
 ) -> None:
-    assert allowed_iops(run(1, circumstances=Circumstances(promised, actual, actual))) == allowed
+    assert (
+        allowed_iops(run(1, circumstances=Circumstances(promised=promised, before=actual, after=actual))) == allowed
+    )
 
 
 def test_no_share_is_made_up_where_the_limits_are_unknown() -> None:

@@ -142,7 +142,14 @@ def test_no_job_is_named_twice() -> None:
 
 def test_who_is_late_reads_since_when_and_where_to_look() -> None:
     target = ChosenTarget(
-        GUEST, "x", "/var/tmp", None, (JobName.READ,), timedelta(hours=4), NOON - timedelta(days=2), NOON
+        guest_uuid=GUEST,
+        guest_name="x",
+        directory="/var/tmp",
+        rule=None,
+        jobs=(JobName.READ,),
+        every=timedelta(hours=4),
+        since=NOON - timedelta(days=2),
+        seen=NOON,
     )
     never = "never begun, chosen since 2026-11-18 12:00 UTC, due every 4 h: see plimsoll probe timetable"
     assert messages.late_words(Late(target, None)) == never

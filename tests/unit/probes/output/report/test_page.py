@@ -92,7 +92,15 @@ def named(name: str, hours_ago: float = 3, finding: object = SHORT) -> ProbeResu
 
 
 def a_postponed(name: str = "instance-00000009") -> Postponed:
-    return Postponed(NOON, "node1", "u9", name, "/srv", Why.UNHEALTHY, {"detail": name})
+    return Postponed(
+        at=NOON,
+        node="node1",
+        guest_uuid="u9",
+        guest_name=name,
+        directory="/srv",
+        why=Why.UNHEALTHY,
+        facts={"detail": name},
+    )
 
 
 def test_no_name_of_a_guest_becomes_markup() -> None:

@@ -20,7 +20,7 @@ from tests.unit.probes.output.report.test_page import made
 from tests.unit.results import MS, a_flow, a_measurement
 
 BEYOND = "percentiles here: > 17 s"
-UNLIMITED = Circumstances(Limits(), Limits(), Limits())
+UNLIMITED = Circumstances(promised=Limits(), before=Limits(), after=Limits())
 
 
 def of_type(*runs: ProbeResult) -> bytes:
