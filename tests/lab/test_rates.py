@@ -18,6 +18,7 @@ from plimsoll_probes.evaluate.allowance import reach
 from plimsoll_probes.guest import fio
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import Flow, Measured
+from tests import depth
 
 pytestmark = pytest.mark.quiet
 
@@ -27,8 +28,11 @@ SECONDS = 10
 IOPS = 250
 BYTES = 4 * 2**20
 TOLERANCE = 0.05
-
-jobs = pytest.mark.parametrize("name", JobName)
+REQUESTS, DATA = Limits(total_iops_sec=IOPS), Limits(total_bytes_sec=BYTES)
+# Each limit and each job; in a soak each with each.
+CASES = [(REQUESTS, JobName.READ), (DATA, JobName.WRITE), (REQUESTS, JobName.MIXED), (DATA, JobName.MIXED)]
+if depth.DEPTH is depth.Depth.SOAK:
+    CASES += [(REQUESTS, JobName.WRITE), (DATA, JobName.READ)]
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +89,11 @@ def hold_against(limits: Limits, name: JobName, did: Measured) -> None:
     )
 
 
-@jobs
 @pytest.mark.parametrize(
-    "limits", [Limits(total_iops_sec=IOPS), Limits(total_bytes_sec=BYTES)], ids=["iops", "bytes"]
+    ("limits", "name"), CASES, ids=lambda value: "-".join(value.in_effect()) if isinstance(value, Limits) else value
 )
 def test_a_guest_gets_what_its_limit_allows_and_no_more(
-    unlimited: Guest, hypervisor: Libvirt, name: JobName, limits: Limits
+    unlimited: Guest, hypervisor: Libvirt, limits: Limits, name: JobName
 ) -> None:
     baseline(unlimited, hypervisor, name)
     put(hypervisor, unlimited.uuid, "vdb", limits)

@@ -59,8 +59,7 @@ def site(fleet: Fleet, cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def roles(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Playbooks:
     roles = Playbooks(tmp_path_factory.mktemp("roles"))
-    played = roles.play("agent/site.yml", site.inventory)
-    assert played.ok, played.failures
+    switched(roles, site, True)
     return roles
 
 
@@ -74,27 +73,10 @@ def active(fleet: Fleet) -> list[str]:
     return fleet.run(HOST, f"systemctl is-active {TIMER} {DAEMON}", check=False).split()
 
 
-def test_no_moment_of_a_switch_to_the_daemon_and_back_is_without_passes(
-    roles: Playbooks, site: Site, fleet: Fleet, tmp_path: Path
-) -> None:
-    assert active(fleet) == ["active", "inactive"]
-    with sampling(fleet, tmp_path / "states") as states:
-        switched(roles, site, True)
-        assert active(fleet) == ["active", "active"]
-        switched(roles, site, False)
-        assert active(fleet) == ["active", "inactive"]
-    print(f"{len(states)} samples, the daemon active in {states.count(('active', 'active'))}")
-    assert all(len(each) == 2 for each in states)
-    assert all("active" in each for each in states), f"nothing watched the host: {set(states)}"
-    assert ("active", "active") in states, "it was looked at while the daemon ran, too"
-    assert states[0] == states[-1] == ("active", "inactive")
-
-
 def test_a_failed_rollout_leaves_its_canary_paused_with_an_end_and_a_rollback_ends_that(
     roles: Playbooks, site: Site, fleet: Fleet, guests: Guests
 ) -> None:
     guests()  # else the version that cannot decide would have nothing to decide
-    switched(roles, site, True)
     variables = {"plimsoll_daemon": True, "plimsoll_version": "0.1.2", "plimsoll_rollout_gate_timeout": 10}
     failed = site.play("rollout", phase="rollout whose canary fails at its plan", **variables)
     assert "Plan on the canaries" in text_of(failed)
@@ -107,3 +89,19 @@ def test_a_failed_rollout_leaves_its_canary_paused_with_an_end_and_a_rollback_en
     assert site.versions([HOST]) == {HOST: "0.1.0"}
     assert active(fleet) == ["active", "active"]
     fleet.run(HOST, "test ! -e /etc/plimsoll/paused")
+
+
+def test_no_moment_of_a_switch_to_the_timer_and_back_is_without_passes(
+    roles: Playbooks, site: Site, fleet: Fleet, tmp_path: Path
+) -> None:
+    assert active(fleet) == ["active", "active"]
+    with sampling(fleet, tmp_path / "states") as states:
+        switched(roles, site, False)
+        assert active(fleet) == ["active", "inactive"]
+        switched(roles, site, True)
+        assert active(fleet) == ["active", "active"]
+    print(f"{len(states)} samples, the daemon active in {states.count(('active', 'active'))}")
+    assert all(len(each) == 2 for each in states)
+    assert all("active" in each for each in states), f"nothing watched the host: {set(states)}"
+    assert ("active", "inactive") in states, "it was looked at while the daemon did not run, too"
+    assert states[0] == states[-1] == ("active", "active")
