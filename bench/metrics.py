@@ -26,7 +26,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.lab import in_lab, say
 from bench.measure import Spread, once
 from bench.ways import BY_RULES, Way, Ways
-from lab.cloud import Cloud, Guest, ephemeral, volume
+from lab.cloud import Cloud, Guest, ephemeral, release, volume
+from lab.cloud.layout import Layout
 from plimsoll_agent.model.limits import BASES, Limits
 from plimsoll_agent.model.usage import Rates
 from plimsoll_agent.monitor import pass_metrics, pass_summary_file, textfile
@@ -159,7 +160,9 @@ class Bench:
         rendered = Spread.of(_seconds(render) for _ in range(self._runs))
         text = (directory / "plimsoll-pass.prom").read_text(encoding="utf-8")
         collector = ["--collector.disable-defaults", "--collector.textfile"]
-        with _serving(NODE_EXPORTER, *collector, f"--collector.textfile.directory={directory}") as url:
+        options = [*collector, f"--collector.textfile.directory={directory}"]
+        exporter = release.program([f"/usr/bin/{NODE_EXPORTER}"], Layout.from_environment().cache)
+        with _serving(NODE_EXPORTER, exporter, options) as url:
             answer = _scraped(url)
         if "\nnode_textfile_scrape_error 0\n" not in answer.text or "\nplimsoll_build_info{" not in answer.text:
             raise RuntimeError(f"{NODE_EXPORTER} did not take the file")
@@ -168,7 +171,7 @@ class Bench:
     def _peer(self) -> Answer | str:
         """Or why there is none."""
         try:
-            with _serving(PEER, f"--libvirt.uri={self._uri}") as url:
+            with _serving(PEER, [PEER], [f"--libvirt.uri={self._uri}"]) as url:
                 answer = _scraped(url)
         except (OSError, RuntimeError) as error:
             return str(error)
@@ -277,22 +280,20 @@ def _milliseconds(spread: Spread) -> str:
 
 
 @contextmanager
-def _serving(program: str, *options: str) -> Iterator[str]:
+def _serving(name: str, program: Sequence[str], options: Sequence[str]) -> Iterator[str]:
     """An exporter on a port of its own; its address. Raises ``RuntimeError`` where it does not come up."""
     with socket.socket() as some:
         some.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{some.getsockname()[1]}"
     with tempfile.TemporaryFile() as said:
-        argv = [program, *options, f"--web.listen-address={address}"]
+        argv = [*program, *options, f"--web.listen-address={address}"]
         process = subprocess.Popen(argv, stdout=said, stderr=said)
         try:
             _wait_for(address, process)
             yield f"http://{address}/metrics"
         except RuntimeError as error:
             said.seek(0)
-            raise RuntimeError(
-                f"{program}: {error}: {said.read().decode(errors='replace')[-300:].strip()}"
-            ) from error
+            raise RuntimeError(f"{name}: {error}: {said.read().decode(errors='replace')[-300:].strip()}") from error
         finally:
             process.terminate()
             process.wait(_DEADLINE)

@@ -24,6 +24,7 @@ _PACKAGES = (
     *preflight.PACKAGES,
     *preflight.FOR_PROMETHEUS,
     "ceph-mds",
+    "procps",  # Nova asks `uptime`, and its node is not there without an answer
     "python3-cephfs",
     "python3-rados",
     "python3-rbd",
