@@ -56,7 +56,9 @@ def of_node(name: str, place: float, *, has: bool, start: float) -> Region:
         f"{metrics.PASS_PAUSED}{{{own}": always(0),
         f'{disks},state="in-sync"': always(10),
         f'{disks},state="failed"': always(0),
-        f'{metrics.DISKS_AT_LIMIT}{{{own},volume_type="gold"': always(1),
+        f'{disks},state="left-alone"': always(90),
+        f'{metrics.DISKS_AT_LIMIT}{{{own},volume_type="gold"': always(31),
+        f'{metrics.DISKS_LEFT_ALONE_AT_LIMIT}{{{own},volume_type="gold"': always(30),
         f'{runs},verdict="kept"': lambda second: 5 + max(0, second // 30),
         f'{runs},verdict="short"': always(2),
         f'{metrics.EXTERNAL_CHANGES_REVERTED_TOTAL}{{{own},volume_type="gold"': always(7),
@@ -97,20 +99,22 @@ N1 = 'instance="n1"'
 SHORT = f'{metrics.PROBE_RUNS_TOTAL}{{{N1},volume_type="gold",probe="write",verdict="short"'
 FAILED = f'{metrics.DISKS}{{{N1},volume_type="gold",state="failed"'
 AT_LIMIT = f"{metrics.DISKS_AT_LIMIT}{{{N1}"
+LEFT_ALONE_AT_LIMIT = f"{metrics.DISKS_LEFT_ALONE_AT_LIMIT}{{{N1}"
 REVERTS = f"{metrics.EXTERNAL_CHANGES_REVERTED_TOTAL}{{{N1}"
 OSDS: Region = {f'ceph_osd_up{{cluster="c",ceph_daemon="osd.{number}"': always(1) for number in range(200)}
 ONE_OSD = 'ceph_osd_up{cluster="c",ceph_daemon="osd.7"'
 NO, UNKNOWN = False, None
 CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[StageCheck, bool | None]]] = {
     "all-is-well": (lambda region: region, {}),
-    "a-disk-more-at-its-limit": (but(AT_LIMIT, since(2, 1)), {}),
-    "disks-at-their-limits": (but(AT_LIMIT, since(5, 1)), {StageCheck.AT_LIMIT: NO}),
-    "at-their-limits-before-too": (but(AT_LIMIT, always(5)), {}),
+    "a-disk-more-at-its-limit": (but(AT_LIMIT, since(32, 31)), {}),
+    "disks-at-their-limits": (but(AT_LIMIT, since(35, 31)), {StageCheck.AT_LIMIT: NO}),
+    "at-their-limits-before-too": (but(AT_LIMIT, always(35)), {}),
+    "no-averages-of-disks-that-are-left-alone": (but(LEFT_ALONE_AT_LIMIT, None), {StageCheck.AT_LIMIT: UNKNOWN}),
     "no-averages": (but(AT_LIMIT, None), {StageCheck.AT_LIMIT: UNKNOWN}),
     "averages-that-are-no-numbers": (but(AT_LIMIT, always(NAN)), {StageCheck.AT_LIMIT: UNKNOWN}),
-    "no-averages-before": (but(AT_LIMIT, lambda second: 1 if second >= 0 else None), {StageCheck.AT_LIMIT: UNKNOWN}),
+    "no-averages-before": (but(AT_LIMIT, lambda second: 31 if second >= 0 else None), {StageCheck.AT_LIMIT: UNKNOWN}),
     "hardly-any-averages-now": (
-        but(AT_LIMIT, lambda second: 1 if second < 0 or second > 500 else None),
+        but(AT_LIMIT, lambda second: 31 if second < 0 or second > 500 else None),
         {StageCheck.AT_LIMIT: UNKNOWN},
     ),
     "a-broken-promise": (but(SHORT, since(3, 2, at=60)), {StageCheck.VERDICTS: NO}),

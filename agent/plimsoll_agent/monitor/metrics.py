@@ -130,6 +130,9 @@ DISKS_AT_LIMIT = Metric(
     "Disks that used 95 % of a limit or more, on average between the last two readings",
     "volume_type",
 )
+DISKS_LEFT_ALONE_AT_LIMIT = Metric(
+    "plimsoll_disks_left_alone_at_limit", "Those of them whose limits plimsoll leaves alone", "volume_type"
+)
 EXTERNAL_CHANGES_REVERTED_TOTAL = Metric(
     "plimsoll_external_changes_reverted_total", "External changes to limits that plimsoll reverted", "volume_type"
 )

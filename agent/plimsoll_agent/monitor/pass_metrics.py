@@ -28,7 +28,7 @@ from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
 
 PER_NODE = 36
-PER_TYPE = 17
+PER_TYPE = 18
 PER_CLUSTER = 1
 PER_GUEST = 1
 PER_DISK = 13
@@ -157,7 +157,12 @@ def _of_types(last: LastPass) -> Iterator[Family]:
     yield gauge(metrics.DISKS_ORPHANED, counted(lambda disk: disk.orphaned))
     yield gauge(metrics.DISKS_UNKNOWN, counted(lambda disk: disk.unknown))
     yield gauge(metrics.DISKS_UNKNOWN_ACKNOWLEDGED, counted(lambda disk: disk.acknowledged is not None))
-    yield gauge(metrics.DISKS_AT_LIMIT, [((name,), sum(disk.at_limit for disk in types[name])) for name in by_type])
+    walls = {name: [disk for disk in types[name] if disk.at_limit] for name in by_type}
+    yield gauge(metrics.DISKS_AT_LIMIT, [((name,), len(disks)) for name, disks in walls.items()])
+    yield gauge(
+        metrics.DISKS_LEFT_ALONE_AT_LIMIT,
+        [((name,), sum(disk.kind is Kind.LEFT_ALONE for disk in disks)) for name, disks in walls.items()],
+    )
     yield counter(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, [((name,), number) for name, number in reverts.items()])
     yield gauge(metrics.AVERAGE["operations"], _sums(by_type, _operations))
     yield gauge(metrics.AVERAGE["bytes"], _sums(by_type, _bytes))

@@ -74,13 +74,19 @@ def questions(case: StageCase) -> dict[str, str]:
     types = any_of("volume_type", case.stages.types) if case.stages.types else ""
     over, back = f"[{case.window}s]", max(0, int(case.now - case.approval.began.timestamp()))
     failures = braces(types, equal("state", Kind.FAILED.value))
+    but_alone = f'state!="{Kind.LEFT_ALONE.value}"'
 
     def of_stage(vector: str) -> str:
         return f"({vector}) and on (region, instance) {here}"
 
-    def average(metric: str, offset: str = "") -> str:
-        series = f"max without (job) (avg_over_time({metric}{braces(types)}{over}{offset}))"
-        return of_stage(f"sum by (region, instance) ({series})")
+    def average(metric: str, offset: str = "", matcher: str = "") -> str:
+        series = f"max without (job) (avg_over_time({metric}{braces(types, matcher)}{over}{offset}))"
+        return f"sum by (region, instance) ({series})"
+
+    def at_limit(offset: str = "") -> str:
+        return of_stage(
+            f"{average(metrics.DISKS_AT_LIMIT, offset)} - {average(metrics.DISKS_LEFT_ALONE_AT_LIMIT, offset)}"
+        )
 
     def samples(offset: str = "") -> str:
         series = f"max without (job) (count_over_time({metrics.DISKS_AT_LIMIT}{braces(types)}{over}{offset}))"
@@ -105,10 +111,10 @@ def questions(case: StageCase) -> dict[str, str]:
         "observed": of_stage(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, "")),
         "enforcing": of_stage(each(metrics.PASS_ENFORCING, "")),
         "paused": of_stage(each(metrics.PASS_PAUSED, "")),
-        "disks": average(metrics.DISKS),
-        "at_limit": average(metrics.DISKS_AT_LIMIT),
-        "disks_before": average(metrics.DISKS, f" offset {back}s"),
-        "at_limit_before": average(metrics.DISKS_AT_LIMIT, f" offset {back}s"),
+        "disks": of_stage(average(metrics.DISKS, matcher=but_alone)),
+        "at_limit": at_limit(),
+        "disks_before": of_stage(average(metrics.DISKS, f" offset {back}s", but_alone)),
+        "at_limit_before": at_limit(f" offset {back}s"),
         "samples": samples(),
         "samples_before": samples(f" offset {back}s"),
         "probed": counted(metrics.PROBE_RUNS_TOTAL, braces(CONCLUSIVE, types), "verdict", proves=True),

@@ -187,6 +187,13 @@ def test_a_disk_is_at_limit_from_95_percent_of_any_limit_on() -> None:
     almost, held = {"total_iops_sec": 0.94}, {"total_iops_sec": 0.2, "total_bytes_sec": 0.95}
     last = a_last_pass(used(shares=almost), used(named=a_name(2), shares=held))
     assert named(last, "disks_at_limit") == {("gold",): 1}
+    assert named(last, "disks_left_alone_at_limit") == {("gold",): 0}
+    left_alone = (
+        used(named=a_name(number), shares=each, kind=Kind.LEFT_ALONE) for number, each in ((3, held), (4, almost))
+    )
+    last = a_last_pass(*last.disks, *left_alone)
+    assert named(last, "disks_at_limit") == {("gold",): 2}
+    assert named(last, "disks_left_alone_at_limit") == {("gold",): 1}
 
 
 def test_averages_of_a_type_are_sums_over_its_disks_by_direction() -> None:
