@@ -298,6 +298,22 @@ def test_rules_that_an_operator_of_the_node_approved_stay_also_after_an_edit_of_
         assert bronze(node) == {SLIP}
 
 
+def test_rules_that_an_operator_of_the_node_approved_under_an_earlier_version_stay(tmp_path: Path) -> None:
+    """Its memory has the approval, and not of which rules it was."""
+    node = a_node(tmp_path, 30, 100)
+    node.rules = rules(SLIP, of=BBB)
+    stop = node.run().braked
+    assert stop is not None
+    node.approve(stop.revision)
+    node.run()
+    memory = json.loads(node.state.memory.read_bytes())
+    assert memory["approved_rules"] == BBB
+    node.state.memory.write_text(json.dumps(memory | {"approved_rules": None}))
+    approve(node)
+    withdraw(node)
+    assert bronze(node) == {SLIP}
+
+
 def killed(node: Node) -> None:
     """After it wrote, before it remembered."""
     memory = node.state.memory.read_bytes()
