@@ -319,12 +319,26 @@ def test_an_edit_stays_in_its_first_stage_while_its_hosts_or_what_judges_them_ar
         region.passes(early)
         prometheus.wait_for("plimsoll_stage_in_effect", len, SOON)
 
-        put(hypervisor, region.guests[EARLY].uuid, "vdb", Limits(total_iops_sec=777))
+        put(hypervisor, region.guests[EARLY].uuid, "vdb", Limits(total_iops_sec=20))
+        with read_only(early.state.directory):  # without a record nothing is raised
+            early.run("enforce")
+            prometheus.wait_for('sum(plimsoll_disks{state="failed"}) > 0', len, SOON)
+            stopped("writes: limits could not be set on ")
         region.passes(early)
         prometheus.wait_for("sum(plimsoll_external_changes_reverted_total) > 0", len, SOON)
         stopped("reverts: ")
         region.follow()
         assert region.limits() == stage_1
+
+
+@contextmanager
+def read_only(directory: Path) -> Iterator[None]:
+    subprocess.run(["mount", "--bind", directory, directory], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", directory], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
 
 
 def shifting(home: Path) -> Path:
