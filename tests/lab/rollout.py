@@ -55,12 +55,15 @@ class Site:
         )
 
     @contextmanager
-    def repository(self, later: Mapping[str, wheelhouses.Changes]) -> Iterator[None]:
-        """Of this tree, and of the versions ``later``, which differ from it by those files; hosts have the URL."""
+    def repository(self, later: Mapping[str, wheelhouses.Changes], more: Sequence[Path] = ()) -> Iterator[None]:
+        """Of this tree, and of the versions ``later``, which differ from it by those files; hosts have the URL.
+
+        ``more`` are packages for other systems.
+        """
         home = self._home / "repository"
         versions: Mapping[str, wheelhouses.Changes] = {wheelhouses.VERSION: {}, **later}
         made = [package for version, changes in versions.items() for package in packages.debs(version, changes)]
-        key = packages.repository(home, made)
+        key = packages.repository(home, [*made, *more])
         with packages.served(home, f"{ports.FLEET_NETWORK}.1") as url:
             self._repository = {"plimsoll_repository": url, "plimsoll_repository_key": key}
             yield
