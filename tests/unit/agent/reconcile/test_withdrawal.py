@@ -122,6 +122,19 @@ def test_what_was_withdrawn_is_restored_once_and_the_rules_wait_again(tmp_path: 
     assert bronze(node) == {SLIP}
 
 
+def test_withdrawn_rules_wait_also_on_a_node_where_they_are_too_few_to_be_stopped(tmp_path: Path) -> None:
+    node = a_node(tmp_path, 2, 100)
+    node.now = NOON + timedelta(hours=1)
+    approve(node, rules(Limits(total_iops_sec=1000), of=BBB))
+    assert bronze(node) == {Limits(total_iops_sec=1000)}
+    withdraw(node)
+    for orders in (WITHDRAWN, Orders()):
+        node.orders = orders
+        node.now += timedelta(hours=2)
+        node.run()
+        assert bronze(node) == {BRONZE}
+
+
 def test_each_limit_is_as_before_to_the_byte_also_where_it_was_none_of_the_rules(tmp_path: Path) -> None:
     """Other rules set them after the approval was made, and before this node had those that were approved."""
     node = a_node(tmp_path, 30, 100)
