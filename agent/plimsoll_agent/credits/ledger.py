@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from operator import attrgetter
 
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import BASES, Limits
@@ -110,15 +111,21 @@ def is_of_group(key: str) -> bool:
     return key.partition("/")[2].startswith("/")
 
 
+_PARTS = {base: attrgetter(base, f"{base}_max", f"{base}_max_length") for base in BASES}
+
+
 def burst_of(limits: Limits, base: str) -> Burst:
-    rate, peak, length = (getattr(limits, base + ending) for ending in ("", "_max", "_max_length"))
-    return Burst(rate, peak, length)
+    return Burst(*_PARTS[base](limits))
 
 
 def bursts(limits: Limits) -> dict[str, Burst]:
     """The limits that have a burst, by their names; a second of the rate, the least that QEMU takes, is none."""
-    every = {base: burst_of(limits, base) for base in BASES}
-    return {base: burst for base, burst in every.items() if burst.capacity > burst.rate}
+    found = {}
+    for base, parts in _PARTS.items():
+        rate, peak, length = parts(limits)
+        if peak * length > rate:
+            found[base] = Burst(rate, peak, length)
+    return found
 
 
 def whole(limits: Limits, reason: Reason) -> Limits:
