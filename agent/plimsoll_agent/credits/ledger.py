@@ -120,12 +120,12 @@ def burst_of(limits: Limits, base: str) -> Burst:
 
 def bursts(limits: Limits) -> dict[str, Burst]:
     """The limits that have a burst, by their names; a second of the rate, the least that QEMU takes, is none."""
-    found = {}
+    of_base = {}
     for base, parts in _PARTS.items():
         rate, peak, length = parts(limits)
         if peak * length > rate:
-            found[base] = Burst(rate, peak, length)
-    return found
+            of_base[base] = Burst(rate, peak, length)
+    return of_base
 
 
 def whole(limits: Limits, reason: Reason) -> Limits:

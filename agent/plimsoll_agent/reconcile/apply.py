@@ -224,7 +224,7 @@ class Applier:
         results = self._writer.write([errand.change for errand in errands])
         for errand, result in zip(errands, results, strict=True):
             errand.result = result
-            if result.kind is Kind.CHANGED:
+            if _was_set(errand.change, result):
                 self.applied[errand.change.disk.key] = errand.change
 
     def _intend(self, errands: Sequence[_Errand]) -> bool:
@@ -277,7 +277,7 @@ class Applier:
     def conclude(self) -> None:
         """Record how the changes ended. Call it after they are remembered: a change that is open is settled later."""
         conclusions = [
-            Conclusion(errand.id, _recorded(errand.result), _detail(errand.result))
+            Conclusion(errand.id, _recorded(errand.change, errand.result), _detail(errand.result))
             for errand in self._errands
             if errand.id is not None and errand.result is not None
         ]
@@ -354,10 +354,19 @@ def _detail(result: Result) -> str | None:
     return str(detail) if detail else None
 
 
-def _recorded(result: Result) -> Ending:
+def _was_set(change: Change, result: Result) -> bool:
+    """Whether the limits were in force: also where others, neither these nor those before, were read back. Those were
+    set in between, so the next pass finds an external change.
+    """
+    if result.reason.code is not Code.READ_BACK_DIFFERS:
+        return result.kind is Kind.CHANGED
+    return result.reason.facts["actual"] not in (change.before.in_effect(), change.after.in_effect())
+
+
+def _recorded(change: Change, result: Result) -> Ending:
+    if _was_set(change, result):
+        return Ending.DONE
     match result.kind:
-        case Kind.CHANGED:
-            return Ending.DONE
         case Kind.UNKNOWN:
             return Ending.TIMED_OUT
         case Kind.FAILED if result.reason.code is Code.REJECTED:

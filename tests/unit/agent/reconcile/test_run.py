@@ -396,14 +396,34 @@ def test_a_letter_that_changes_hands_during_the_write_is_told_and_not_called_don
     assert codes(report) == [Code.ANOTHER_DISK]
 
 
-def test_a_write_that_did_not_take_is_a_failure(tmp_path: Path) -> None:
+@pytest.mark.parametrize("over_qmp", [True, False])
+def test_limits_that_others_replace_before_they_are_read_back_are_an_external_change(
+    tmp_path: Path, over_qmp: bool
+) -> None:
+    """They are not those of the attachment, which would be left alone."""
     node = Node(tmp_path, guest(1, a_volume(1)))
     disk = node.hypervisor.by_uuid[UUIDS[1]].disks["vda"]
 
-    def undo() -> None:
+    def overtake() -> None:
         disk.actual = Limits(total_iops_sec=1)
+        if not over_qmp:
+            disk.defined = disk.actual
 
-    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=undo)
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(actual=overtake)
+    report = node.run()
+    assert codes(report) == [Code.READ_BACK_DIFFERS]
+    assert report.failures == 1
+    assert kinds(node.run()) == ["changed"]
+    cause = Code.CHANGED_OVER_QMP if over_qmp else Code.EXTERNAL_CHANGE
+    assert node.recorded("result", "cause") == [("done", "never-limited"), ("done", str(cause))]
+
+
+def test_a_write_that_did_not_take_is_a_failure_and_tried_again(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)))
+    disk = node.hypervisor.by_uuid[UUIDS[1]].disks["vda"]
+    node.hypervisor.before["set_limits"] = lambda: node.hypervisor.before.update(
+        actual=lambda: setattr(disk, "actual", Limits())
+    )
     report = node.run()
     assert codes(report) == [Code.READ_BACK_DIFFERS]
     assert report.failures == 1
