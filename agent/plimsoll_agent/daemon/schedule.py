@@ -21,7 +21,7 @@ SPACED_NEW = 1.0
 ASIDE = (5.0, 600.0)
 """Seconds that a guest is set aside after a failure, doubled with each further one; and at most."""
 BUSY_AGAIN = 1.0
-"""Seconds before another try where another pass works on the guest."""
+"""Seconds before another try where another pass works on the guest; sooner where a full pass of the daemon ends."""
 POSTPONED = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds before each further try where a pass was postponed. After these an event or a full pass is needed."""
 FULL_AGAIN = 10.0
@@ -251,6 +251,9 @@ class Schedule:
     def full_pass_ended(self, done: bool, now: float) -> None:
         """``done`` is false if it failed, or found another one running."""
         self._full_runs = False
+        for guest in self._waiting.values():
+            if guest.result is PassResult.BUSY:  # most often by this pass
+                guest.not_before = min(guest.not_before, now)
         if done:
             self._full_failures = 0
             return

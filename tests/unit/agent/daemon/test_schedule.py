@@ -265,6 +265,19 @@ def test_where_another_pass_works_on_the_guest_it_is_tried_again_soon(schedule: 
     assert (schedule.begin(0), schedule.begin(module.BUSY_AGAIN)) == (None, A)
 
 
+def test_guests_that_a_full_pass_kept_waiting_are_tried_again_when_it_ends(schedule: Schedule) -> None:
+    schedule.full_pass_due(2)
+    assert schedule.begin_full_pass(2)
+    for uuid, result in ((A, PassResult.BUSY), (B, PassResult.FAILED)):
+        schedule.event(an_event(EventKind.STARTED, uuid), 2)
+        assert schedule.begin(2) == uuid
+        schedule.ended(uuid, result, 2)
+    assert schedule.begin(2.1) is None
+    schedule.full_pass_ended(True, 2.2)
+    assert schedule.wake_at() <= 2.2
+    assert (schedule.begin(2.2), schedule.begin(2.2)) == (A, None), "what failed waits as before"
+
+
 def test_a_pass_that_found_another_one_working_does_not_count_as_flapping(schedule: Schedule) -> None:
     schedule.event(an_event(EventKind.BLOCK_JOB), 0)
     for second in range(20):
