@@ -5,7 +5,8 @@ waits more than it works, and follows side by side: a lane begins when those are
 comes up meanwhile. Clouds are taken down at the end, however it ends; the common one stays where
 ``PLIMSOLL_LAB_KEEP`` is set.
 
-With ``--second-try`` the tests that failed are tried once more at the end, alone and in a new cloud.
+With ``--second-try`` the tests that failed are tried once more at the end, alone and in a new cloud. With
+``--others-over FILE`` some lanes wait for that file.
 
 The status is 0 where all passed, 1 where any did not, 5 where there was none, 130 after an interrupt.
 """
@@ -45,6 +46,8 @@ class Lane:
     """The lanes that must be over before it begins."""
     offset: int = 0
     """Of the ports of a cloud of its own; 0: the common one."""
+    later: bool = False
+    """It does not begin before the groups that need no lab are over."""
 
     def words(self, markers: str) -> list[str]:
         """The lane's own choice of tests, narrowed by the caller's."""
@@ -70,11 +73,11 @@ LANES = (
     Lane("openstack", "shared", after=("quiet",)),
     Lane("booted", "hurt", after=("libvirt",), offset=500),
     Lane("rest", "hurt", after=("libvirt", "openstack")),
-    Lane("newcomer", "newcomer", after=("libvirt", "openstack"), offset=700),
+    Lane("newcomer", "newcomer", after=("libvirt", "openstack"), offset=700, later=True),
     Lane("faults", "faults", after=("newcomer",), offset=400),
 )
-"""Three at a time beside the functional tests, four when these are over, which is before `openstack` is: with more of
-them emulated guests answer too late on two cores."""
+"""Three at a time beside the groups that need no lab, four when these are over: with more of them emulated guests
+answer too late on two cores."""
 LAST_WITH_THE_GUEST = "libvirt"
 """The last lane of the common cloud whose tests need the guest with a system in it."""
 
@@ -126,6 +129,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("-m", dest="markers", default="")
     parser.add_argument("-x", "--exitfirst", action="store_true")
     parser.add_argument("--second-try", action="store_true")
+    parser.add_argument("--others-over", type=Path, metavar="FILE", help="there when the other groups are over")
     chosen, rest = parser.parse_known_args(words)
     if not any(Path(word.partition("::")[0]).exists() for word in rest):
         rest.append(str(Path(__file__).parent))
@@ -141,7 +145,9 @@ def main(words: Sequence[str]) -> int:
     for lane in lanes:
         shutil.rmtree(TRIED / lane.name, ignore_errors=True)
     try:
-        with closing(_in_order(lanes, lambda lane: [*lane.words(chosen.markers), *rest])) as runs:
+        over = chosen.others_over
+        words_of = lambda lane: [*lane.words(chosen.markers), *rest]  # noqa: E731
+        with closing(_in_order(lanes, words_of, lambda: over is None or over.exists())) as runs:
             for run in runs:
                 if chosen.second_try and run.process.returncode == FAILED:
                     failed.append(run.lane)
@@ -179,7 +185,9 @@ def main(words: Sequence[str]) -> int:
     return 0 if 0 in statuses else NONE_FOUND
 
 
-def _in_order(lanes: Sequence[Lane], words: Callable[[Lane], list[str]]) -> Generator[Run]:
+def _in_order(
+    lanes: Sequence[Lane], words: Callable[[Lane], list[str]], are_others_over: Callable[[], bool]
+) -> Generator[Run]:
     """Each one as soon as it is over; what still runs when the caller stops early is interrupted."""
     waiting, running = list(lanes), list[Run]()
     LOGS.mkdir(exist_ok=True)
@@ -187,6 +195,8 @@ def _in_order(lanes: Sequence[Lane], words: Callable[[Lane], list[str]]) -> Gene
         while waiting or running:
             unfinished = {lane.name for lane in [*waiting, *(run.lane for run in running)]}
             ready = [lane for lane in waiting if not unfinished.intersection(lane.after)]
+            if not are_others_over():
+                ready = [lane for lane in ready if not lane.later]
             alone = not running and len(ready) == 1
             for lane in ready:
                 waiting.remove(lane)
