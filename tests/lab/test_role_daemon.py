@@ -34,7 +34,10 @@ def sampling(fleet: Fleet, file: Path) -> Iterator[States]:
     """Ask systemd on the host until the end; nothing of Ansible has a part in it."""
     states: States = []
     with file.open("w") as output:  # a pipe that is full would end the sampling
-        asking = subprocess.Popen([*fleet.ssh(HOST), SAMPLED], stdin=subprocess.DEVNULL, stdout=output)
+        # An ssh makes what it inherits non-blocking, with which Ansible does not begin.
+        asking = subprocess.Popen(
+            [*fleet.ssh(HOST), SAMPLED], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL
+        )
     try:
         while file.read_text().count("\n") < 2:
             time.sleep(0.05)
