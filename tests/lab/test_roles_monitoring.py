@@ -19,6 +19,7 @@ import yaml
 
 from lab.cloud.fleet import Fleet
 from lab.cloud.layout import CHECKOUT
+from lab.waiting import until
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.store.state import State
@@ -191,9 +192,13 @@ def test_nrpe_answers_what_nagios_asks_of_the_nodes_of_the_inventory(place: Plac
         assert said.startswith("PLIMSOLL AGENT OK - "), said
         said = place.on_server(f"{CHECK_NRPE} -H {address} -c check_plimsoll_limits", check=False)
         assert said.startswith("PLIMSOLL LIMITS WARNING - 1 disk deferred: "), said
-    known = place.on_server("cat /var/lib/nagios4/objects.cache")
-    for node in NODES:
-        assert known.count(f"\thost_name\t{node}\n") == 4, "the host and three services"
+
+    def known() -> list[int]:
+        objects = place.on_server("cat /var/lib/nagios4/objects.cache")
+        return [objects.count(f"\thost_name\t{node}\n") for node in NODES]
+
+    # The host and three services; Nagios writes them some time after it was told to read them.
+    until(lambda: known() == [4] * len(NODES), tell=known)
 
 
 def test_check_mode_foresees_what_a_run_changes_and_a_second_run_changes_nothing(place: Place, first: First) -> None:
