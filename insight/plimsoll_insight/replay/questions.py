@@ -128,7 +128,7 @@ class Most:
     ratio: float | None = None
     """Of a limit that was used, without its burst."""
     samples: float = 0.0
-    mean: float = 0.0
+    mean: float | None = None
     """Requests a second, of all samples."""
 
 
@@ -147,9 +147,10 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> dict[DiskKey,
     ratio = {_key(series): series.known for series in over(metrics.DISK_AVERAGE_LIMIT_RATIO, _BY)}
 
     def summed(function: str, *matchers: str) -> dict[DiskKey, float]:
+        """Unknown, so absent, is a sum with a sample that is no number."""
         series = f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, *matchers)}"
         answer = ask(f"sum by ({_BY}) (max without (job) ({function}_over_time({series}[{seconds}s])))")
-        return {_key(each): each.known or 0.0 for each in answer}
+        return {_key(each): each.known for each in answer if each.known is not None}
 
     samples, requests = summed("count", 'direction="read"'), summed("sum")
     return {
@@ -158,7 +159,7 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> dict[DiskKey,
             bytes=rates["bytes"].get(disk.key, {}),
             ratio=ratio.get(disk.key),
             samples=samples.get(disk.key, 0.0),
-            mean=requests.get(disk.key, 0.0) / samples[disk.key] if samples.get(disk.key) else 0.0,
+            mean=requests[disk.key] / samples[disk.key] if disk.key in requests and samples.get(disk.key) else None,
         )
         for disk in disks
     }

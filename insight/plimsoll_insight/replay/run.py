@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from plimsoll_agent.model.limits import BASES, Limits
@@ -146,11 +147,12 @@ class Replay:
         return rest
 
     def _quiet(self, unit: _Unit) -> list[Fate] | None:
-        """If none of its disks was at its limit, and all of them together never came near the new ones."""
+        """If what its disks did is known, none was at its limit, and all together never came near the new ones."""
         most = [self._most[member.key] for member in unit.members]
         if any(_misses(one, member) for one, member in zip(most, unit.members, strict=True)):
             return [_without(member, unit.limits) for member in unit.members]
-        if any((one.ratio or 0.0) >= AT_LIMIT_RATIO for one in most):
+        means = [one.mean for one in most if one.mean is not None]
+        if len(means) < len(most) or any((one.ratio or 0.0) >= AT_LIMIT_RATIO for one in most):
             return None
         if any(amount >= AT_LIMIT_RATIO * rate for amount, rate, _, _ in _loads(unit.limits, most)):
             return None
@@ -170,13 +172,13 @@ class Replay:
                 share_known=min(one.samples * self._extent.scrape_seconds / self._extent.seconds, 1.0),
                 at_limit_before=0.0,
                 at_limit=ZERO,
-                served_before=one.mean,
-                served=FigureRange(one.mean, one.mean),
+                served_before=mean,
+                served=FigureRange(mean, mean),
                 waited=ZERO,
                 longest=ZERO,
                 hidden=wait,
             )
-            for one, member in zip(most, unit.members, strict=True)
+            for one, mean, member in zip(most, means, unit.members, strict=True)
         ]
 
     def _replay(self, units: Sequence[_Unit]) -> Iterator[Fate]:
@@ -254,14 +256,17 @@ class _Run:
         self._ratio = np.where(np.isnan(ratio) & np.array(free)[:, None], np.float32(0), ratio)
         self._latency, self._place = latency, 0
         spare = np.array([_spare(member.actual or Limits()) for unit in units for member in unit.members])
-        two = self._ratio[:, 1:] + self._ratio[:, :-1]
-        fits = two * extent.step <= np.minimum(spare, extent.step)[:, None]
-        self._own = np.fmin.reduce(
-            np.where(fits & (latency[:, 1:] > 0), latency[:, 1:], np.nan), axis=1, initial=np.nan
-        )
+        # The average before one is so many values before, or fewer.
+        two = _most_before(self._ratio, -(-int(extent.pass_seconds) // extent.step)) + self._ratio
+        fits = two * extent.pass_seconds <= np.minimum(spare, extent.pass_seconds)[:, None]
+        self._own = np.fmin.reduce(np.where(fits & (latency > 0), latency, np.nan), axis=1)
         limits = [unit.limits for unit in units]
         by_side = any(getattr(one, base) for one in limits for base in BASES if scope_of(base) != "total")
         self.sides = ("read", "write") if by_side else ("total",)
+        self._has_limit = np.array(
+            [[any(getattr(one, base) for base in BASES if scope_of(base) in ("total", side)) for one in limits]
+             for side in self.sides]
+        )  # fmt: skip
         self._of_disk = np.array([number for number, unit in enumerate(units) for _ in unit.members], np.intp)
         self._begins = np.flatnonzero(np.diff(self._of_disk, prepend=-1))
         # With size_iops_sec requests count between two bounds; else both are the same.
@@ -274,7 +279,6 @@ class _Run:
         self._longest, self._longest_most, self._hidden = np.zeros(number), np.zeros(number), np.zeros(number)
         self._least_served, self._most_served = np.zeros(number), np.zeros(number)
         self._unbounded = np.zeros(number, bool)
-        self._has_limit = np.array([not one.unlimited for one in limits])
         self._disk_steps, self._disk_at, self._disk_requests = (np.zeros(len(ratio)) for _ in range(3))
 
     def advance(self, rates: Floats, byte_rates: Floats) -> None:
@@ -325,10 +329,10 @@ class _Run:
         )
         self._steps += valid
         self._least_served += most.served
-        endless = open_ended & (few_through.overflow == 0)
+        endless = open_ended & ((here[0] > 0) & ~self._has_limit).any(0)
         most_served = np.where(endless, np.inf, np.maximum(few_through.served, few_later.served))
         self._most_served += np.where(valid, most_served, 0.0)
-        open_ended = open_ended & self._has_limit
+        open_ended = open_ended & self._has_limit.any(0)
         self._at_least += valid & least.at_limit
         self._at_most += valid & (least.at_limit | through.at_limit | later.at_limit | open_ended)
         self._waited += least.overflow
@@ -448,6 +452,13 @@ def _spare(limits: Limits) -> float:
     """What fits in at once, in seconds of the limit: where an average and the one before are no more, none waited."""
     buckets = [bucket(limits, base) for base in BASES if getattr(limits, base)]
     return min((min(room, peak / 10) / rate for rate, room, peak in buckets), default=0.0)
+
+
+def _most_before(values: Halves, number: int) -> Halves:
+    """The highest of so many values before each; NaN where one of them is unknown."""
+    row = np.pad(values, ((0, 0), (number, 0)), constant_values=np.nan)[:, :-1]
+    highest: Halves = sliding_window_view(row, number, axis=1).max(-1)
+    return highest
 
 
 def _without(subject: ReplayedDisk, limits: Limits) -> Fate:

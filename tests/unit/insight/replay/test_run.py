@@ -23,7 +23,10 @@ ACTUAL = 500
 
 
 class Region:
-    """Answers as Prometheus does, of disks of one node; each writes so many requests a second of 4 KiB."""
+    """Answers as Prometheus does, of disks of one node; each writes so many requests a second of 4 KiB.
+
+    ``reads``: how many it reads for each that it writes.
+    """
 
     def __init__(
         self,
@@ -33,12 +36,17 @@ class Region:
         ratios: Sequence[float] | None = None,
         actual: int = ACTUAL,
         step: int = 60,
+        pass_seconds: float | None = None,
+        reads: int = 0,
     ) -> None:
         """``ratio`` is the highest of ``ratios``, or that of all steps."""
         self.loads, self.ratio, self.actual = loads, ratio, actual
         self.columns = {"limit_ratio": ratios or [ratio or np.nan] * len(loads[0]), "latency": latency}
         until = step * len(loads[0])
-        self.extent = ReplayExtent(since=0, until=until, step=step, pass_seconds=step, scrape_seconds=step)
+        self.extent = ReplayExtent(
+            since=0, until=until, step=step, pass_seconds=pass_seconds or step, scrape_seconds=step
+        )
+        self.factors = {"read": reads, "write": 1, "total": 1 + reads}
         self.ranges: list[str] = []
 
     def labels(self, disk: int) -> dict[str, str]:
@@ -57,12 +65,12 @@ class Region:
             elif "count_over_time" in promql:
                 answer.append(Series(labels, float(len(load))))
             elif "sum_over_time" in promql:
-                answer.append(Series(labels, float(np.nansum(load))))
+                answer.append(Series(labels, float(np.sum(load)) * self.factors["total"]))
             elif "max_over_time(plimsoll_disk_average_limit" in promql and self.ratio is not None:
                 answer.append(Series(labels, self.ratio))
             elif "max_over_time" in promql and most is not None and "limit" not in promql:
                 size = 4096 if "bytes" in promql else 1
-                answer += [Series({**labels, "direction": side}, most * size * (side == "write"))
+                answer += [Series({**labels, "direction": side}, most * size * self.factors[side])
                            for side in ("read", "write")]  # fmt: skip
         return answer
 
@@ -72,8 +80,8 @@ class Region:
             return [({"region": "r1", "instance": "n1"}, np.ones(steps.number))]
         found: Rows = []
         for disk, load in enumerate(self.loads):
-            factor = 4096 if "bytes" in promql else 1
-            column = np.array(load) * (0 if '"read"' in promql else factor)
+            side = next((side for side in ("read", "write") if f'"{side}"' in promql), "total")
+            column = np.array(load) * self.factors[side] * (4096 if "bytes" in promql else 1)
             for name, values in self.columns.items():
                 if name in promql:
                     column = np.full(steps.number, values)
@@ -131,6 +139,12 @@ def test_a_disk_that_never_comes_near_the_limit_is_not_read_step_by_step() -> No
     assert (fate.served_before, fate.served) == (100, FigureRange(100, 100))
 
 
+def test_a_quiet_disk_of_which_some_averages_are_no_numbers_is_known_in_part() -> None:
+    (fate,) = Region([100.0] * 5 + [np.nan] * 5).fates({"total_iops_sec": 300})
+    assert (fate.verdict, fate.share_known, fate.served_before) == (ReplayVerdict.SAME, 0.5, 100)
+    assert fate.served == FigureRange(100, 100)
+
+
 def test_reads_do_not_wait_at_a_limit_of_writes() -> None:
     (fate,) = Region([400] * STEPS).fates({"read_iops_sec": 10, "write_iops_sec": 1000})
     assert (fate.verdict, fate.waited) == (ReplayVerdict.SAME, FigureRange(0, 0))
@@ -151,6 +165,12 @@ def test_without_limits_nothing_waits_whatever_comes() -> None:
     (fate,) = Region([500] * STEPS, ratio=1.0, latency=0.064).fates({})
     assert (fate.verdict, fate.at_limit, fate.longest) == (ReplayVerdict.BETTER, FigureRange(0, 0), FigureRange(0, 0))
     assert fate.served == FigureRange(pytest.approx(500), None)
+
+
+def test_what_comes_beside_the_new_limits_is_unbounded_where_it_was_hidden() -> None:
+    """250 reads and 250 writes come to a limit on both; the new one is on reads alone."""
+    (fate,) = Region([250] * STEPS, ratio=1.0, reads=1).fates({"read_iops_sec": 200})
+    assert fate.served == FigureRange(pytest.approx(450, abs=0.2), None)
 
 
 def test_what_comes_later_is_served_in_a_pause_and_what_is_not_sent_again_is_not() -> None:
@@ -190,6 +210,15 @@ def test_what_was_left_of_a_burst_tells_no_latency_without_a_wait(rest: float) -
     low, high = ((2 * each + 8 * rest) / STEPS for each in (500, most))
     assert fate.served == FigureRange(pytest.approx(low), pytest.approx(high, rel=0.002))
     assert (fate.hidden is None) == (rest == 0.6)
+
+
+def test_in_steps_shorter_than_averages_the_one_before_is_not_the_value_before() -> None:
+    """An average over five minutes is five values; of the next one the five values may be of requests that waited."""
+    few = 0.05
+    loads, latency = [500, *[few] * 9], [0.04, *[0.001] * 5, *[0.01] * 4]
+    ratios = [each / ACTUAL for each in loads]
+    (fate,) = Region(loads, ratio=1, ratios=ratios, latency=latency, pass_seconds=300).fates({"total_iops_sec": 5000})
+    assert fate.served == FigureRange(pytest.approx((500 + 9 * few) / STEPS), pytest.approx((2000 + 9 * few) / STEPS))
 
 
 @pytest.mark.parametrize("ratio", [None, 0.5])

@@ -26,7 +26,8 @@ SIZE = 4096
 class Load:
     """At most ``depth`` requests are under way, and so many a second are sent; what is late is made up for.
 
-    With a ``burst`` of so many seconds there is a pause after each, which begins when all of it is served.
+    With a ``burst`` of so many seconds there is a pause after each, by the clock. One that began when all is served
+    would come later under a lower limit, which averages over a part of a burst do not show.
     """
 
     begin: int
@@ -53,8 +54,6 @@ def requests(load: Load, limits: Limits) -> Iterator[tuple[int, int]]:
         if begins and begins[0][0] <= now:
             end, begin = heappop(begins)
             yield end, end - begin
-            if following == NEVER and not begins and not waiting:
-                following = now + load.pause * SECOND
         elif may_send and following <= now:
             sent += 1
             following += SECOND // load.rate
@@ -63,7 +62,7 @@ def requests(load: Load, limits: Limits) -> Iterator[tuple[int, int]]:
             else:
                 waiting += 1
             if load.burst and sent % (load.burst * load.rate) == 0:
-                following = NEVER
+                following += load.pause * SECOND
 
 
 LOADS = st.builds(
