@@ -114,9 +114,14 @@ CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[StageCheck, bool |
     "averages-that-are-no-numbers": (but(AT_LIMIT, always(NAN)), {StageCheck.AT_LIMIT: UNKNOWN}),
     "no-averages-before": (but(AT_LIMIT, lambda second: 31 if second >= 0 else None), {StageCheck.AT_LIMIT: UNKNOWN}),
     "hardly-any-averages-now": (
-        but(AT_LIMIT, lambda second: 31 if second < 0 or second > 500 else None),
+        but(LEFT_ALONE_AT_LIMIT, lambda second: 30 if second < 0 or second > 500 else None),
         {StageCheck.AT_LIMIT: UNKNOWN},
     ),
+    "a-node-that-was-upgraded-a-moment-before": (
+        but(LEFT_ALONE_AT_LIMIT, lambda second: 30 if second > -120 else None),
+        {StageCheck.AT_LIMIT: UNKNOWN},
+    ),
+    "all-disks-left-alone-before": (but('state="in-sync"', since(10, at=1)), {StageCheck.AT_LIMIT: NO}),
     "a-broken-promise": (but(SHORT, since(3, 2, at=60)), {StageCheck.VERDICTS: NO}),
     "the-first-broken-promise-ever": (
         but(SHORT, lambda second: 1 if second > 120 else None),

@@ -25,6 +25,7 @@ _LATE = 15 * 60
 """Seconds without a pass after which the metrics of a node are not of now: three of its timer's."""
 _DIGITS = 16
 _NAMED = 3
+_NO_DISK = "no touched disk was on the nodes of the stage"
 
 
 @frozen(kw_only=True)
@@ -89,8 +90,9 @@ def questions(case: StageCase) -> dict[str, str]:
         )
 
     def samples(offset: str = "") -> str:
-        series = f"max without (job) (count_over_time({metrics.DISKS_AT_LIMIT}{braces(types)}{over}{offset}))"
-        return of_stage(f"sum by (region, instance) ({series})")
+        # Of the newer metric: a node that was upgraded in that time has the other one from all of it.
+        series = f"count_over_time({metrics.DISKS_LEFT_ALONE_AT_LIMIT}{braces(types)}{over}{offset})"
+        return of_stage(f"sum by (region, instance) (max without (job) ({series}))")
 
     def counted(metric: str, matchers: str, by: str, *, proves: bool = False) -> str:
         """What a counter counted; of a series that is new, all of it.
@@ -161,6 +163,7 @@ def _fresh(at: float, case: StageCase) -> bool:
 
 def _at_limit(case: StageCase, answers: Answers) -> ConditionFinding:
     now, before = (_share(answers[f"at_limit{of}"], answers[f"disks{of}"]) for of in ("", "_before"))
+    now = _absence(answers["disks"]) or now
     if isinstance(now, str) or isinstance(before, str):
         return ConditionFinding(
             StageCheck.AT_LIMIT, None, now if isinstance(now, str) else f"before the approval: {before}"
@@ -178,15 +181,25 @@ def _at_limit(case: StageCase, answers: Answers) -> ConditionFinding:
 
 
 def _share(at_limit: Sequence[Series], disks: Sequence[Series]) -> float | str:
-    """The share of the time at limits, in per cent; or why it is unknown."""
+    """The share of the time at limits, in per cent, 0 where all disks are left alone; or why it is unknown."""
     number, there = _by_node(disks), _by_node(at_limit)
+    if not number:
+        return _NO_DISK
     disks_of = {key: value for key, value in number.items() if value != 0}
-    if not disks_of:
-        return "no touched disk was on the nodes of the stage"
     missing = {key for key, value in disks_of.items() if value is None or there.get(key) is None}
     if missing:
         return f"{plural(len(missing), 'node')} without averages of disks: {_names(missing)}"
-    return 100 * sum(there[key] or 0 for key in disks_of) / sum(value or 0 for value in disks_of.values())
+    whole = sum(value or 0 for value in disks_of.values())
+    return 100 * sum(there[key] or 0 for key in disks_of) / whole if whole else 0.0
+
+
+def _absence(disks: Sequence[Series]) -> str | None:
+    """Why no touched disk can be judged, if none can."""
+    if not disks:
+        return _NO_DISK
+    # Without a disk of the type a node has no such series.
+    alone = all(one.known == 0 for one in disks)
+    return "all touched disks on the nodes of the stage are left alone" if alone else None
 
 
 def _few(answers: Answers) -> set[NodeKey]:
@@ -224,8 +237,8 @@ def _none_of(condition: StageCheck, answers: Answers, name: str, words: str) -> 
     nodes = {key for key, value in _by_node(answers["disks"]).items() if value != 0}
     if keys := {key for key, value in numbers.items() if value}:
         return ConditionFinding(condition, False, f"{words} {_names(keys)}")
-    if not nodes:
-        return ConditionFinding(condition, None, "no touched disk was on the nodes of the stage")
+    if absence := _absence(answers["disks"]):
+        return ConditionFinding(condition, None, absence)
     if missing := {key for key in nodes if numbers.get(key) is None}:
         return ConditionFinding(
             condition, None, f"{plural(len(missing), 'node')} without a figure: {_names(missing)}"
