@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import field
+from math import isfinite, nan
 
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.monitor import metrics
@@ -21,6 +22,8 @@ _SPARE, _USUAL = 120, 300
 
 _MINUTES = 10
 """The time in which samples are counted."""
+_APART = 300
+"""Seconds between the moments at which a node is asked for."""
 
 
 @frozen
@@ -132,8 +135,8 @@ class Most:
     """Requests a second, of all samples."""
 
 
-def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> dict[DiskKey, Most]:
-    """Raises ``PlimsollError``."""
+def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str]) -> dict[DiskKey, Most]:
+    """``stale``: nodes that served old metrics for a while. Raises ``PlimsollError``."""
 
     def over(metric: str, by: str) -> Sequence[Series]:
         return ask(f"max by ({by}) (max_over_time({metric}{matchers_of(disks)}[{seconds}s]))")
@@ -147,10 +150,12 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> dict[DiskKey,
     ratio = {_key(series): series.known for series in over(metrics.DISK_AVERAGE_LIMIT_RATIO, _BY)}
 
     def summed(function: str, *matchers: str) -> dict[DiskKey, float]:
-        """Unknown, so absent, is a sum with a sample that is no number."""
+        """Unknown, so absent, is a sum with a sample that is no number, or that may be of another time."""
         series = f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, *matchers)}"
-        answer = ask(f"sum by ({_BY}) (max without (job) ({function}_over_time({series}[{seconds}s])))")
-        return {_key(each): each.known for each in answer if each.known is not None}
+        sums: dict[DiskKey, float] = defaultdict(float)
+        for one in ask(f"sum by ({_BY}, instance) (max without (job) ({function}_over_time({series}[{seconds}s])))"):
+            sums[_key(one)] += nan if label(one, "instance") in stale else one.value
+        return {key: value for key, value in sums.items() if isfinite(value)}
 
     samples, requests = summed("count", 'direction="read"'), summed("sum")
     return {
@@ -187,6 +192,12 @@ def ratio_of(disks: Sequence[ReplayedDisk]) -> str:
 
 def latency_of(disks: Sequence[ReplayedDisk]) -> str:
     return _once(metrics.DISK_AVERAGE_LATENCY_SECONDS + matchers_of(disks))
+
+
+def stale_nodes(ask: Ask, region: str, seconds: int) -> frozenset[str]:
+    """Those whose metrics were not ``fresh`` all the time. Raises ``PlimsollError``."""
+    answer = ask(f"min_over_time(({fresh(region)})[{seconds}s:{_APART}s])")
+    return frozenset(label(series, "instance") for series in answer if series.known != 1)
 
 
 def _once(values: str) -> str:

@@ -98,6 +98,7 @@ class Replay:
         self._ask, self._source, self._decide = ask, source, decide
         self._extent, self._report = extent, report
         self._fresh: dict[tuple[str, Steps], Mapping[str, Flags]] = {}
+        self._stale: dict[str, frozenset[str]] = {}
         self._together = max(min(_TOGETHER, _HELD * extent.step // extent.seconds), 1)
         self._most: dict[DiskKey, Most] = {}
 
@@ -136,7 +137,10 @@ class Replay:
         changing = [member for unit in units.values() for member in unit.members]
         if not changing:
             return []
-        self._most = questions.most(self._ask, changing, self._extent.seconds)
+        region, seconds = changing[0].region, self._extent.seconds
+        if region not in self._stale:
+            self._stale[region] = questions.stale_nodes(self._ask, region, seconds)
+        self._most = questions.most(self._ask, changing, seconds, self._stale[region])
         rest = []
         for unit in units.values():
             fates = self._quiet(unit)

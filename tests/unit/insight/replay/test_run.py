@@ -38,8 +38,9 @@ class Region:
         step: int = 60,
         pass_seconds: float | None = None,
         reads: int = 0,
+        fresh: Sequence[bool] = (True,),
     ) -> None:
-        """``ratio`` is the highest of ``ratios``, or that of all steps."""
+        """``ratio`` is the highest of ``ratios``, or that of all steps; ``fresh`` is by step, or of all."""
         self.loads, self.ratio, self.actual = loads, ratio, actual
         self.columns = {"limit_ratio": ratios or [ratio or np.nan] * len(loads[0]), "latency": latency}
         until = step * len(loads[0])
@@ -47,6 +48,7 @@ class Region:
             since=0, until=until, step=step, pass_seconds=pass_seconds or step, scrape_seconds=step
         )
         self.factors = {"read": reads, "write": 1, "total": 1 + reads}
+        self.fresh = fresh
         self.ranges: list[str] = []
 
     def labels(self, disk: int) -> dict[str, str]:
@@ -56,7 +58,9 @@ class Region:
         answer = []
         for disk, load in enumerate(self.loads):
             labels, most = self.labels(disk), max((each for each in load if not np.isnan(each)), default=None)
-            if "disk_info" in promql:
+            if "min_over_time" in promql:
+                answer.append(Series({"region": "r1", "instance": "n1"}, float(min(self.fresh))))
+            elif "disk_info" in promql:
                 answer.append(Series({**labels, "project": f"p{disk}", "pool": "volumes"}, 1))
             elif "disk_unlimited" in promql:
                 answer.append(Series(labels, 0))
@@ -77,7 +81,7 @@ class Region:
     def source(self, promql: str, steps: Steps) -> Rows:
         self.ranges.append(promql)
         if "observed" in promql:
-            return [({"region": "r1", "instance": "n1"}, np.ones(steps.number))]
+            return [({"region": "r1", "instance": "n1"}, np.full(steps.number, self.fresh, float))]
         found: Rows = []
         for disk, load in enumerate(self.loads):
             side = next((side for side in ("read", "write") if f'"{side}"' in promql), "total")
@@ -143,6 +147,11 @@ def test_a_quiet_disk_of_which_some_averages_are_no_numbers_is_known_in_part() -
     (fate,) = Region([100.0] * 5 + [np.nan] * 5).fates({"total_iops_sec": 300})
     assert (fate.verdict, fate.share_known, fate.served_before) == (ReplayVerdict.SAME, 0.5, 100)
     assert fate.served == FigureRange(100, 100)
+
+
+def test_a_quiet_disk_whose_node_served_old_metrics_is_known_in_part() -> None:
+    (fate,) = Region([100.0] * STEPS, fresh=[True] * 5 + [False] * 5).fates({"total_iops_sec": 300})
+    assert (fate.verdict, fate.share_known, fate.served_before) == (ReplayVerdict.SAME, 0.5, 100)
 
 
 def test_reads_do_not_wait_at_a_limit_of_writes() -> None:
