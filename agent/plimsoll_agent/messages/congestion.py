@@ -13,7 +13,7 @@ from plimsoll_agent.model.clusters import short_fsid
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.policy.decide import NoOpinion
 from plimsoll_agent.policy.reduced import Reduced
-from plimsoll_agent.util.text import printable
+from plimsoll_agent.util.text import printable, rounded
 
 GAPS: Mapping[str, str] = {
     Gap.NO_REQUESTS: "too few requests of light disks",
@@ -40,7 +40,7 @@ ACTIONS: Mapping[str, str] = {
 
 
 def milliseconds(seconds: float | None) -> str:
-    return "unknown" if seconds is None else f"{seconds * 1000:.3g} ms"
+    return "unknown" if seconds is None else f"{rounded(seconds * 1000)} ms"
 
 
 def state_words(action: str, why: str) -> str:

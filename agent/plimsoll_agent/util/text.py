@@ -65,6 +65,11 @@ def meant(word: str, candidates: Iterable[str]) -> str:
     return f"known are {', '.join(words)}" if near is None else f"did you mean {near}?"
 
 
+def rounded(value: float) -> str:
+    """Three digits, without an exponent: ``0.0123``, ``38.4``, ``1200``."""
+    return f"{float(f'{value:.3g}'):.12g}"
+
+
 def ranged(low: str, high: str) -> str:
     """``20–29 s``, ``800 ms–1.6 s``; a range of one value is that value."""
     number, _, unit = low.partition(" ")

@@ -18,7 +18,7 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import moment_of, time_of
 from plimsoll_agent.util import files
-from plimsoll_agent.util.text import plural, printable, second
+from plimsoll_agent.util.text import plural, printable, rounded, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
 from plimsoll_probes.app.history import history_of
 from plimsoll_probes.output.messages import iops_words, latency_words
@@ -348,7 +348,7 @@ def _answer(study: Study, rows: Iterable[IntervalRow], run: Whole) -> str:
         seconds = sum(each[-1].end_ms - each[0].begin_ms for each in runs) / 1000
         how, number = _stalled([interval for each in runs for interval in each])
         times = {1: "once, for", 2: "twice, for"}.get(len(runs), f"{len(runs)} times, for")
-        return f"{how} {times} {seconds:.3g} s{' in all' * (len(runs) > 1)}: {number} completed"
+        return f"{how} {times} {rounded(seconds)} s{' in all' * (len(runs) > 1)}: {number} completed"
     intervals = [each for each in run.intervals() if each.completed]
     if not intervals:
         return "No request completed"
@@ -411,7 +411,7 @@ def _losses(extents: Sequence[LogExtent], study: Study) -> Iterable[str]:
     if interval:
         yield (
             "fio never logs its last interval: up to"
-            f" {interval / 1000:.3g} s at the end of each log are not in these figures (fio's JSON has them)."
+            f" {rounded(interval / 1000)} s at the end of each log are not in these figures (fio's JSON has them)."
         )
     yield from _of_servers(study)
     incomplete = sum(extent.unread.incomplete for extent in extents)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from plimsoll_agent.messages.limits import short_change, short_limits
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.util.text import plural, ranged
+from plimsoll_agent.util.text import plural, ranged, rounded
 from plimsoll_insight.replay.values import Fate, FigureRange, ReplayVerdict, UnknownReason
 
 VERDICTS: Mapping[ReplayVerdict, str] = {
@@ -110,5 +110,5 @@ def _rate(value: float) -> str:
 def _count(value: float) -> str:
     for size, letter in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
         if value >= size:
-            return f"{value / (1000 if letter == 'k' else size):.3g} {letter}"
+            return f"{rounded(value / (1000 if letter == 'k' else size))} {letter}"
     return f"{value:.0f}"

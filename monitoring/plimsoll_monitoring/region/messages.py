@@ -10,7 +10,7 @@ from plimsoll_agent.messages.sentences import STATE_WORDS, states_words
 from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util import durations
-from plimsoll_agent.util.text import plural, printable
+from plimsoll_agent.util.text import plural, printable, rounded
 from plimsoll_monitoring.node.health import Figure, judge
 from plimsoll_monitoring.region import promised
 from plimsoll_monitoring.region.answers import NodeKey
@@ -51,8 +51,8 @@ def seconds_words(seconds: float | None) -> str:
         return f"over {_LAST_EDGE:g} s"
     for unit, name in ((1.0, "s"), (1e-3, "ms")):
         if seconds >= unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds * 1e6:.3g} µs"
+            return f"{rounded(seconds / unit)} {name}"
+    return f"{rounded(seconds * 1e6)} µs"
 
 
 def rate_words(rate: float | None) -> str:
@@ -270,15 +270,15 @@ def probes_sum(rows: Iterable[ProbeRow], lines: int) -> str:
 
 
 def amount(value: float | None, unit: str) -> str:
-    """``340,000``, or ``1.2 GiB/s``."""
+    """``340000``, or ``1.2 GiB/s``."""
     if value is None:
         return UNKNOWN
     if unit == "operations":
         return f"{value:.0f}"
     for factor, name in ((2**40, "TiB/s"), (2**30, "GiB/s"), (2**20, "MiB/s")):
         if value >= factor:
-            return f"{value / factor:.3g} {name}" if value < 1000 * factor else f"{value / factor:.0f} {name}"
-    return f"{value / 2**10:.3g} KiB/s"
+            return f"{value / factor:.0f} {name}" if value >= 1000 * factor else f"{rounded(value / factor)} {name}"
+    return f"{rounded(value / 2**10)} KiB/s"
 
 
 def promised_words(row: promised.PromiseRow) -> str:

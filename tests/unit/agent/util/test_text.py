@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll_agent.util.text import meant, nearest, plural, ranged
+from plimsoll_agent.util.text import meant, nearest, plural, ranged, rounded
 
 
 def test_one_thing_stands_in_the_singular_and_none_as_many() -> None:
@@ -36,3 +36,14 @@ def test_all_that_is_known_is_told_where_nothing_is_near() -> None:
 )
 def test_a_range_has_the_unit_that_both_ends_have_once(low: str, high: str, words: str) -> None:
     assert ranged(low, high) == words
+
+
+def test_three_digits_have_no_exponent() -> None:
+    assert [rounded(value) for value in (0.0, 0.01234, 38.44, 999.7, 1234.0, 7_654_321.0)] == [
+        "0",
+        "0.0123",
+        "38.4",
+        "1000",
+        "1230",
+        "7650000",
+    ]

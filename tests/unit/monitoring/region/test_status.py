@@ -245,6 +245,7 @@ def test_a_used_share_is_in_whole_per_cent_and_a_part_of_a_limit_is_never_all_of
         (0.000066, "66 µs"),
         (0.0419, "41.9 ms"),
         (0.4, "400 ms"),
+        (0.9997, "1000 ms"),
         (1.94, "1.94 s"),
         (17.045651456, "over 17 s"),
     ],
