@@ -96,7 +96,7 @@ class Shared:
     moves: tuple[Moment, ...] = ()
     """When it was split again in the last hour."""
     refused: frozenset[str] = frozenset()
-    """The keys of sharers that could not be lowered: until they can, others share what these leave."""
+    """The keys of sharers that could not be lowered, and whose parts are what they have: others share the rest."""
 
     def has(self, key: str, rate: str) -> int:
         """What is counted of the ceiling: the part, else what the own limits allow."""
@@ -150,11 +150,10 @@ class Ceilings:
         last = self.before if self.is_split else self.shared
         return tuple(bucket for bucket, each in last.items() if each.parts.get(key))
 
-    @property
-    def refused(self) -> frozenset[str]:
-        """Those that the last split could not lower."""
-        last = self.before if self.is_split else self.shared
-        return frozenset().union(*(each.refused for each in last.values()))
+    def has_refused(self, bucket: CeilingKey, key: str) -> bool:
+        """Whether the last split could not lower a sharer, and this one counts what it has."""
+        last, now = (self.before if self.is_split else self.shared).get(bucket), self.shared.get(bucket)
+        return now is not None and key in _obstacles(last, now.ceiling)
 
     def parts(self, bucket: CeilingKey, key: str) -> Mapping[str, int]:
         """What a sharer gets, by the ceiling's rates; nothing where its own limits count."""
@@ -239,13 +238,15 @@ def joined(its_split: Shared, key: str, limits: Limits, in_force: Limits | None 
 def stayed(its_split: Shared, in_force: Mapping[str, Limits], refusals: Collection[str]) -> Shared:
     """The split, where these sharers kept the limits of before: in place of their parts they have these.
 
-    ``refusals`` are those whose lower limits were refused.
+    ``refusals`` are those whose lower limits were refused. One without a limit leaves nothing that is known.
     """
+    have = {key: _allowance(limits, its_split.ceiling) for key, limits in in_force.items() if key in its_split.keys}
     parts = {
-        key: {rate: most(in_force[key], rate) or part for rate, part in its.items()} if key in in_force else its
+        key: {rate: have.get(key, {}).get(rate, part) for rate, part in its.items()}
         for key, its in its_split.parts.items()
     }
-    return replace(its_split, parts=parts, refused=its_split.keys.intersection(refusals))
+    obstacles = {key: have[key] for key in refusals if set(its_split.ceiling.rates()) == have.get(key, {}).keys()}
+    return replace(its_split, parts={**parts, **obstacles}, refused=frozenset(obstacles))
 
 
 def with_joined(ceilings: Ceilings, now: Mapping[CeilingKey, Shared]) -> dict[CeilingKey, Shared]:
@@ -276,14 +277,18 @@ def _allowance(limits: Limits, ceiling: Limits) -> dict[str, int]:
     return {rate: peak for rate, peak in pairs if peak is not None}
 
 
+def _obstacles(before: Shared | None, ceiling: Limits) -> frozenset[str]:
+    """Those that could not be lowered. What they have of a rate that is new in the ceiling is unknown."""
+    return before.refused if before is not None and before.ceiling.rates() == ceiling.rates() else frozenset()
+
+
 def _split_again(before: Shared | None, sharing: Sharing, now: datetime, unseen: Collection[str]) -> Shared:
-    obstacles = [each for each in sharing.sharers if before is not None and each.key in before.refused]
-    if before is None or not obstacles:
+    keys = _obstacles(before, sharing.ceiling).intersection(each.key for each in sharing.sharers)
+    if before is None or not keys:
         return _split_among(before, sharing, now, unseen)
-    keys = {each.key for each in obstacles}
     others = replace(sharing, sharers=tuple(each for each in sharing.sharers if each.key not in keys))
     after = _split_among(before, others, now, {*unseen, *keys})
-    attempt = _split_among(None, sharing, now, ())
+    attempt = _split_among(_only(before, before.keys.intersection(unseen)), sharing, now, unseen)
     own = {key: attempt.own[key] for key in keys}
     parts = {
         key: {rate: min(part, before.has(key, rate) or part) for rate, part in attempt.parts[key].items()}

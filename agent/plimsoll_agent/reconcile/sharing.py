@@ -89,9 +89,12 @@ def without_room(outcomes: Iterable[Outcome], situation: Situation) -> dict[Ceil
 
     Where the split counts what such a disk has (``refused``) there is room.
     """
-    exceptions = situation.ceilings.refused
-    news = (each for each in _not_lowered(outcomes, situation) if _sharer_key(each) not in exceptions)
-    return {bucket: each.disk for each in news for bucket, _ in buckets_of(each.disk, situation)}
+    return {
+        bucket: each.disk
+        for each in _not_lowered(outcomes, situation)
+        for bucket, _ in buckets_of(each.disk, situation)
+        if not situation.ceilings.has_refused(bucket, _sharer_key(each))
+    }
 
 
 def _not_lowered(outcomes: Iterable[Outcome], situation: Situation) -> list[Outcome]:

@@ -150,7 +150,7 @@ def test_the_file_has_all_of_it_and_after_a_reboot_no_counters() -> None:
     limits = Limits(total_iops_sec=1000)
     its = sharing(limits, limits, ceiling=Limits(total_iops_sec=1500))
     splits = step(step({}, {TEAM: its}, NOON), {TEAM: replace(its, used={IOPS: 7.5})}, NOON)
-    splits = {TEAM: stayed(splits[TEAM], {}, ["guest0/disk"])}
+    splits = {TEAM: stayed(splits[TEAM], {"guest0/disk": limits}, ["guest0/disk"])}
     looks = {"guest0/disk": LastCounters("3:1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))}
     data = json.loads(ceilings_file.encoded(splits, looks, "boot"))
     assert ceilings_file.decoded(data, "boot") == (splits, looks)

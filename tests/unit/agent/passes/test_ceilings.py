@@ -159,12 +159,12 @@ def test_what_is_split_is_never_more_than_the_ceiling_not_even_between_two_write
     assert max(sums) == 1500
 
 
-def refuse_500(node: Daemon) -> None:
-    """The second guest is not lowered so far."""
+def refuse(node: Daemon, *iops: int) -> None:
+    """The second guest does not take these limits; without any it takes none."""
     write = node.hypervisor.set_limits
 
     def refused(disk: Disk, limits: Limits, *, alone: bool = False) -> None:
-        if disk.guest.uuid == uuid_of(2) and limits.total_iops_sec == 500:
+        if disk.guest.uuid == uuid_of(2) and (not iops or limits.total_iops_sec in iops):
             raise Rejected("device is busy")
         write(disk, limits, alone=alone)
 
@@ -182,7 +182,7 @@ def test_a_disk_of_no_ceiling_is_raised_beside_one_that_waits_for_room(tmp_path:
     )
     node.period()
     assert node.iops() == [750, 1000, 750]
-    refuse_500(node)
+    refuse(node, 500)
     set_by_hand(free, Limits(total_iops_sec=9))
     assert kinds(node.period(g1_vda=750, g2_vda=0)) == ["deferred", "changed", "failed"]
     assert node.iops() == [750, 1000, 750]
@@ -190,7 +190,7 @@ def test_a_disk_of_no_ceiling_is_raised_beside_one_that_waits_for_room(tmp_path:
 
 def test_nothing_is_raised_while_a_limit_cannot_be_lowered_that_was_to_make_room(node: Daemon) -> None:
     write = node.hypervisor.set_limits
-    refuse_500(node)
+    refuse(node, 500)
     report = node.period(g1_vda=750, g2_vda=0)
     first, second = (each.result for each in report.outcomes)
     assert (first.kind, first.reason.code) == (Kind.DEFERRED, Code.CEILING_FULL)
@@ -235,6 +235,50 @@ def test_others_share_what_is_left_by_a_limit_that_can_never_be_lowered(tmp_path
     assert seen == [[725, 725, 50], *[[387, 725, 387]] * (2 * MOST_MOVES - 1)]
     (shared,) = node.state.load_ceilings()[0].values()
     assert len(shared.moves) < 5, "what is refused each time is no split"
+
+
+def test_a_limit_of_its_own_that_is_not_lowered_counts_as_it_is(node: Daemon) -> None:
+    small = Match(volume=(node.seen(2, "vda").volume_id or "",))
+    node.rules = rules(GOLD, Rule(name="small", match=small, limits=Limits(total_iops_sec=500), override=True))
+    refuse(node, 500)
+    for _ in range(3):
+        assert node.period(g1_vda=750, g2_vda=0).outcomes[1].result.kind is Kind.FAILED
+        assert node.iops() == [750, 750]
+
+
+def test_what_is_tried_again_counts_those_that_cannot_be_read(node: Daemon) -> None:
+    refuse(node, 500)
+    node.period(g1_vda=750, g2_vda=0)
+    node.hypervisor.by_uuid[uuid_of(1)].trouble = StateError("hangs")
+    node.period(g2_vda=750)
+    assert node.iops() == [750, 750]
+
+
+def test_nothing_is_raised_beside_a_disk_that_takes_no_limit(tmp_path: Path) -> None:
+    node = Daemon(tmp_path, *(guest(number, a_volume(number)) for number in (1, 2)), rules=rules())
+    refuse(node)
+    for _ in range(4):
+        node.period(g1_vda=750, g2_vda=0)
+        assert node.iops() == [750, 0]
+
+
+def test_what_a_disk_has_that_is_not_lowered_is_unknown_of_a_rate_that_is_new_in_the_ceiling(node: Daemon) -> None:
+    refuse(node)
+    node.period(g1_vda=750, g2_vda=0)
+    node.rules = rules(ceiling=replace(CEILING, total_bytes_sec=2**20 * 50))
+    node.period(g1_vda=750, g2_vda=750)
+    assert [disk.actual.total_bytes_sec for disk in node.disks()] == [2**20 * 25, 0]
+
+
+def test_a_burst_that_cannot_be_removed_is_counted(tmp_path: Path) -> None:
+    burst = Limits(total_iops_sec=700, total_iops_sec_max=1400, total_iops_sec_max_length=10)
+    node = Daemon(tmp_path, guest(1, a_volume(1)), guest(2, a_volume(2)), rules=Rules(default=burst))
+    node.period()
+    node.rules = rules(burst)
+    refuse(node)
+    for _ in range(2):
+        node.period(g1_vda=700, g2_vda=0)
+    assert node.iops() == [100, 700]
 
 
 def test_a_ceiling_that_is_new_is_tried_again_until_all_its_disks_are_lowered(tmp_path: Path) -> None:
