@@ -101,20 +101,18 @@ def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
         return Code.CHANGED_OVER_QMP
     if ours is None:
         return Code.NEVER_LIMITED
-    if ours.applied is None:
-        # plimsoll set none, since it found the desired ones in force.
-        were_right = ours.enforced and ours.pending is None and ours.desired == target.whole
-        return Code.EXTERNAL_CHANGE if were_right else Code.NEVER_LIMITED
-    if not is_applied(ours, target):
-        return Code.DESIRED_CHANGED
+    if not was_actual(ours, target):
+        return Code.NEVER_LIMITED if ours.applied is None else Code.DESIRED_CHANGED
     return Code.BURST_SAVED if ours.applied == disk.actual else Code.EXTERNAL_CHANGE
 
 
-def is_applied(ours: Remembered, target: Desired) -> bool:
-    """Whether plimsoll set the target last, be it with more or less of its bursts."""
+def was_actual(ours: Remembered, target: Desired) -> bool:
+    """Whether plimsoll set the target last, be it with more or less of its bursts, or found it set already."""
     before, whole = ours.applied, target.whole
-    if before is None or before == target.limits:
-        return before is not None
+    if before is None:
+        return ours.enforced and ours.pending is None and ours.desired == whole
+    if before == target.limits:
+        return True
     # What a hold desires is not remembered, only that it is in force.
     in_hold = target.reason.code is Code.HOLD and ours.restore_to is not None
     return (in_hold or ours.desired == whole) and before.shortens(whole)

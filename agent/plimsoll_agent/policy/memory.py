@@ -15,7 +15,7 @@ from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import awaits_adoption
 from plimsoll_agent.policy.decide import Decision, Desired, Situation, released_for
-from plimsoll_agent.policy.diff import EXTERNAL, Change, is_applied
+from plimsoll_agent.policy.diff import EXTERNAL, Change, was_actual
 from plimsoll_agent.util.frozen import frozen, replace
 
 # A guest that is off stays in the memory: when it is started again, its definition has the limits that plimsoll set.
@@ -272,7 +272,7 @@ def _after_own(change: Change | RecordedChange, entry: Remembered, now: datetime
         entry = replace(entry, restore_to=change.before, foreign=entry.applied is None)
     elif not origin_of(code).of_hold:
         entry = replace(entry, restore_to=None, foreign=False)
-    is_revert = change.cause in EXTERNAL and is_applied(entry, Desired(change.after, change.reason))
+    is_revert = change.cause in EXTERNAL and was_actual(entry, Desired(change.after, change.reason))
     reverts, reverted_at = _reverts(entry, now) if is_revert else (0, None)
     if change.cause is Code.BURST_SAVED:  # what is set stays the same
         reverts, reverted_at = entry.reverts, entry.reverted_at
@@ -303,7 +303,7 @@ def with_changes(situation: Situation, changes: Mapping[str, Change]) -> dict[st
 
 def reverted_too_often(entry: Remembered | None, target: Desired, rounds: int, now: datetime) -> bool:
     """Whether plimsoll reverted external changes so often that it now leaves the limit unchanged."""
-    if entry is None or not is_applied(entry, target):
+    if entry is None or not was_actual(entry, target):
         return False
     return entry.reverts >= rounds and _within_a_day(entry.reverted_at, now)
 

@@ -851,6 +851,13 @@ def test_a_limit_that_another_client_keeps_changing_is_left_to_it_after_so_many_
     assert kinds(report)[1:] == ["in-sync"] * 3, "the other disks are guarded as ever"
 
 
+def test_limits_that_were_right_from_the_start_have_as_many_rounds(node: Node) -> None:
+    set_by_hand(node.disk(1), DEFAULT)
+    node.rules = Rules(rules=(Rule(name="all", match=Match(), limits=DEFAULT, override=True),))
+    assert kinds(node.run())[0] == "in-sync"
+    assert fight(node, 4) == ["changed", "changed", "changed", "deferred"]
+
+
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_the_number_of_rounds_is_a_setting(node: Node, rounds: int) -> None:
     node.rounds = rounds
