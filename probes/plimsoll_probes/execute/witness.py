@@ -85,7 +85,7 @@ class Witness:
     def promised(self, disk: Disk) -> Limits | None:
         """The limits that plimsoll set on the disk, or else libvirt's; None where unknown.
 
-        Of a disk that is reduced under congestion, those without that.
+        Of a disk that is reduced, under congestion or by a ceiling that it shares, those without that.
         """
         ours = self._situation().ours(disk)
         if ours is not None and ours.reduced is not None and ours.reduced == disk.defined:
@@ -95,7 +95,7 @@ class Witness:
         return disk.defined if isinstance(disk.defined, Limits) else None
 
     def is_reduced(self, disk: Disk, actual: Limits | None) -> bool:
-        """Whether plimsoll has set these limits under congestion, in place of the promised ones."""
+        """Whether plimsoll has set these limits in place of the promised ones: it has reduced them for now."""
         ours = self._situation().ours(disk)
         return ours is not None and ours.reduced is not None and ours.reduced == actual
 
@@ -149,20 +149,23 @@ class Watch:
         self._read()
         after = self._witness.look()
         has_moved = {self._before.movement, after.movement} != {Movement.STAYS}
-        before = self._actual(self._before)
+        before, disk = self._actual(self._before), self._disk_in(after) or self._disk
         return self._totals(), Circumstances(
-            promised=self._witness.promised(self._disk),
+            promised=self._witness.promised(disk),
             before=before,
             after=self._actual(after),
-            reduced=self._witness.is_reduced(self._disk, before),
+            reduced=self._witness.is_reduced(disk, before),
             frozen=frozen,
             moved=has_moved,
         )
 
     def _actual(self, look: Look) -> Limits | None:
-        """None also where another disk has taken its place."""
-        same = any(disk.key == self._disk.key and disk.target == self._disk.target for disk in look.disks)
-        return look.actual.get(self._disk.target) if same else None
+        return look.actual.get(self._disk.target) if self._disk_in(look) else None
+
+    def _disk_in(self, look: Look) -> Disk | None:
+        """With the limits of then; None where another disk has taken its place."""
+        own = self._disk.key, self._disk.target
+        return next((disk for disk in look.disks if (disk.key, disk.target) == own), None)
 
     def _read(self) -> None:
         if not self._counts:

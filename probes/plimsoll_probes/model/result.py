@@ -147,7 +147,7 @@ class Circumstances:
     moved: bool = False
     """The guest was migrated during the run."""
     reduced: bool = False
-    """plimsoll had reduced the limits under congestion: those ``before``, not the promised ones."""
+    """plimsoll had reduced the limits, under congestion or by a ceiling: those ``before``, not the promised ones."""
 
 
 @frozen(kw_only=True)

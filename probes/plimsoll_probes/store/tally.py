@@ -13,8 +13,8 @@ from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import Direction, JobName
 from plimsoll_probes.model.result import Measured, ProbeResult
 
-# Runs that measured something else than the disk, or under changing limits. Other inconclusive runs count: they would
-# be ``slow`` if they had missed the objective, so leaving them out would leave out good latencies only.
+# Runs that measured something else than the disk, or under changing limits. Reduced and other inconclusive runs
+# count: they would be ``slow`` if they had missed the objective, so leaving them out would leave out good ones only.
 _DISTURBED = (Why.FROZEN, Why.MOVED, Why.LIMITS_CHANGED, Why.GUEST_BUSY)
 _SECOND = 10**9
 

@@ -203,6 +203,18 @@ def test_a_reduction_that_a_pass_has_made_since_the_command_began_is_known(world
     assert (met.promised, met.before, met.reduced) == (OTHER, LIMIT, True)
 
 
+def test_a_reduction_of_before_the_disk_was_found_is_no_promise(world: World) -> None:
+    """Limits of a volume that were right as attached, reduced again between two jobs of a probe."""
+    world.disk.actual = world.disk.defined = Limits(total_iops_sec=200)
+    witness = world.witness()
+    (disk,) = witness.look().disks
+    world.disk.actual = world.disk.defined = LIMIT
+    given = {"desired": OTHER, "since": NOON, "seen": NOON, "applied": None, "attachment": disk.attachment}
+    world.memory = {disk.key: Remembered(**given, reduced=LIMIT, unreduced=OTHER)}  # type: ignore[arg-type]
+    met = Watch(witness, disk, 10).end(frozen=False)[1]
+    assert (met.promised, met.before, met.reduced) == (OTHER, LIMIT, True)
+
+
 def test_limits_that_qemu_does_not_tell_are_not_taken_for_none(world: World) -> None:
     world.guest.trouble = DeadlineExceeded("no answer from QEMU within 5 s")
     assert world.witness().look() == Look(world.witness().look().disks, {"vda": None}, Movement.STAYS)
