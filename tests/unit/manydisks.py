@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import change_between
 from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, a_disk, a_guest, a_situation
@@ -80,18 +79,10 @@ def _change(
     disk: Disk, after: Limits, reason: Reason, result: Result | None = None, cause: Code = Code.DESIRED_CHANGED
 ) -> Outcome:
     assert isinstance(disk.actual, Limits)
-    change = Change(
-        disk=disk,
-        before=disk.actual,
-        after=after,
-        direction=direction(disk.actual, after),
-        reason=reason,
-        cause=cause,
-    )
     return Outcome(
         disk=disk,
         decision=Decision(desired=Desired(after, reason), trail=()),
-        change=change,
+        change=change_between(disk, disk.actual, after, reason, cause),
         result=result or Result(Kind.PLANNED, reason),
     )
 

@@ -18,9 +18,9 @@ from plimsoll_agent.messages.limits import short_change
 from plimsoll_agent.messages.lines import DiskLine, Line, Severity, TextLine, alike
 from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, Unknown
+from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.policy.decide import Desired, NoOpinion, Unmanaged
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import change_between
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.brake import braked, large_changes
 from plimsoll_agent.reconcile.observe import scope_of
@@ -208,17 +208,9 @@ def _line(trial: _Trial) -> DiskLine:
     why = sentences.words(then.reason)
     if trial.turn is not None:
         before, after = trial.turn
-        change = Change(
-            disk=disk,
-            before=before,
-            after=after,
-            direction=direction(before, after),
-            reason=then.reason,
-            cause=Code.DESIRED_CHANGED,
-        )
         reason = f"{turns_words(before, after)}: {why}"
         return DiskLine(
-            sign=sign_of(change),
+            sign=sign_of(change_between(disk, before, after, then.reason)),
             names=names,
             what=short_change(before, after),
             why=reason,

@@ -26,7 +26,7 @@ from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import Limits, Unit, of_unit
 from plimsoll_agent.model.reason import Code, Reason
-from plimsoll_agent.policy.diff import EXTERNAL, Change
+from plimsoll_agent.policy.diff import EXTERNAL, Change, change_between
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
@@ -137,14 +137,7 @@ def held_line(disk: Disk, hold: Hold, manner: Manner) -> DiskLine:
         return DiskLine(
             sign="=", names=names_of(disk), what=_keeps(disk, manner), why=words(hold.reason), severity=Severity.FAINT
         )
-    change = Change(
-        disk=disk,
-        before=before,
-        after=after,
-        direction=direction(before, after),
-        reason=hold.reason,
-        cause=Code.DESIRED_CHANGED,
-    )
+    change = change_between(disk, before, after, hold.reason)
     return _change_line(names_of(disk), change, Result(Kind.PLANNED, hold.reason), manner)
 
 

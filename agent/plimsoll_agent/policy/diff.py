@@ -84,14 +84,15 @@ def change_for(disk: Disk, decision: Decision) -> Change | None:
     target, before = decision.written, disk.actual
     if disk.filters or not isinstance(target, Desired) or not isinstance(before, Limits) or before == target.limits:
         return None
-    return Change(
-        disk=disk,
-        before=before,
-        after=target.limits,
-        direction=direction(before, target.limits),
-        reason=target.reason,
-        cause=_cause(disk, target, decision.ours),
-    )
+    return change_between(disk, before, target.limits, target.reason, _cause(disk, target, decision.ours))
+
+
+def change_between(
+    disk: Disk, before: Limits, after: Limits, reason: Reason, cause: Code = Code.DESIRED_CHANGED
+) -> Change:
+    """The change from these limits to those, in the direction that this has."""
+    how = direction(before, after)
+    return Change(disk=disk, before=before, after=after, direction=how, reason=reason, cause=cause)
 
 
 def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:

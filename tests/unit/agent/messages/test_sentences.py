@@ -15,13 +15,12 @@ from plimsoll_agent.catalogue.model import Catalogue
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.messages.disk_lines import Manner
 from plimsoll_agent.messages.plan import plan_lines
-from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, Step, Unmanaged
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import change_between
 from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import ago, printable
@@ -68,9 +67,7 @@ class Disks:
     def changing(self, before: Limits, after: Limits, cause: Code, result: Result | Reason = DEFAULT) -> Outcome:
         disk = self._disk(before)
         reason = result if isinstance(result, Reason) else DEFAULT
-        change = Change(
-            disk=disk, before=before, after=after, direction=direction(before, after), reason=reason, cause=cause
-        )
+        change = change_between(disk, before, after, reason, cause)
         if isinstance(result, Reason):
             result = Result(Kind.PLANNED, result)
         return Outcome(
@@ -532,14 +529,7 @@ def _hostile_outcomes() -> Iterator[Outcome]:
     hostile = {name: HOSTILE if isinstance(fact, str) else fact for name, fact in FACTS.items()}
     for code in Code:
         reason = because(code, **hostile)
-        change = Change(
-            disk=disk,
-            before=NODE,
-            after=IOPS,
-            direction=direction(NODE, IOPS),
-            reason=reason,
-            cause=Code.CHANGED_OVER_QMP,
-        )
+        change = change_between(disk, NODE, IOPS, reason, Code.CHANGED_OVER_QMP)
         for kind in Kind:
             yield Outcome(
                 disk=disk,

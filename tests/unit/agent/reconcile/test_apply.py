@@ -11,7 +11,6 @@ import pytest
 
 from plimsoll_agent.errors import NotFound, NotSent, Rejected
 from plimsoll_agent.model.clusters import Clusters
-from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.hypervisor import Movement, Versions
@@ -20,7 +19,7 @@ from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.adoption import marks_to_write
 from plimsoll_agent.policy.decide import Decision, Desired, Situation
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import Change, change_between
 from plimsoll_agent.reconcile import apply
 from plimsoll_agent.reconcile.apply import Applier
 from plimsoll_agent.reconcile.brake import revision_of
@@ -111,14 +110,7 @@ class Bench:
 def planned(disk: Disk, after: Limits) -> Outcome:
     before = disk.actual
     assert isinstance(before, Limits)
-    change = Change(
-        disk=disk,
-        before=before,
-        after=after,
-        direction=direction(before, after),
-        reason=WHY,
-        cause=Code.DESIRED_CHANGED,
-    )
+    change = change_between(disk, before, after, WHY)
     return Outcome(
         disk=disk,
         decision=Decision(desired=Desired(after, WHY), trail=()),

@@ -16,13 +16,13 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.clusters import Cluster, Clusters
-from plimsoll_agent.model.direction import Direction, direction
+from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, Unmanaged
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import Change, change_between
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
 from plimsoll_agent.reconcile.outcome import Braked, Counted, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
@@ -1119,11 +1119,7 @@ def test_each_disk_of_a_throttle_group_is_weighed_by_its_part(
         Outcome(
             disk=disk,
             decision=Decision(desired=Desired(limits, BY_RULE), trail=()),
-            change=None
-            if was == limits
-            else Change(
-                disk=disk, before=was, after=limits, direction=direction(was, limits), reason=BY_RULE, cause=Code.RULE
-            ),
+            change=None if was == limits else change_between(disk, was, limits, BY_RULE, Code.RULE),
             result=Result(Kind.PLANNED, BY_RULE),
         )
         for disk, was, limits in zip(disks, before, after, strict=True)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.errors import Rejected
-from plimsoll_agent.model.direction import Direction, direction
+from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import Ending, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import Change, change_between
 from plimsoll_agent.reconcile.groups import in_order, judged, moved, withheld
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result
 from plimsoll_agent.rules.model import Match, Rule, Rules
@@ -475,14 +475,7 @@ def disk(target: str, actual: Limits | Unknown | None, defined: Limits | Unknown
 def planned(there: Disk, after: Limits) -> Outcome:
     before = there.actual
     assert isinstance(before, Limits)
-    change = Change(
-        disk=there,
-        before=before,
-        after=after,
-        direction=direction(before, after),
-        reason=WHY,
-        cause=Code.DESIRED_CHANGED,
-    )
+    change = change_between(there, before, after, WHY)
     return Outcome(
         disk=there,
         decision=Decision(desired=Desired(after, WHY), trail=()),

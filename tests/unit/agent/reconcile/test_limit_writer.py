@@ -9,12 +9,11 @@ import pytest
 
 from plimsoll_agent.errors import DeadlineExceeded, NotFound, NotSent, Rejected
 from plimsoll_agent.model.clusters import Clusters
-from plimsoll_agent.model.direction import direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import Change, change_between
 from plimsoll_agent.reconcile import limit_writer
 from plimsoll_agent.reconcile.groups import may_be_in
 from plimsoll_agent.reconcile.limit_writer import Writer
@@ -66,15 +65,8 @@ def _change(disk: Disk, limits: Limits, guest: Collection[Disk]) -> Change:
     before, group = disk.actual, limits.group_name
     assert isinstance(before, Limits)
     members = [each for each in guest if group is not None and may_be_in(group, each)]
-    return Change(
-        disk=disk,
-        before=before,
-        after=limits,
-        direction=direction(before, limits),
-        reason=because(Code.NODE_DEFAULT),
-        cause=Code.NEVER_LIMITED,
-        members=tuple((each.key, each.defined) for each in members),
-    )
+    change = change_between(disk, before, limits, because(Code.NODE_DEFAULT), Code.NEVER_LIMITED)
+    return replace(change, members=tuple((each.key, each.defined) for each in members))
 
 
 @pytest.fixture

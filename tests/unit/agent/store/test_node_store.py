@@ -26,7 +26,7 @@ from plimsoll_agent.model.marks import Mark, Marks
 from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import Change, change_between
 from plimsoll_agent.policy.memory import Findings, releasing, remembering, reverted_too_often, settled
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.node_store import Move, NodeStore
@@ -273,14 +273,7 @@ STANDING = Hold(disk=DISK.named, limits=OTHERS, since=BEFORE, until=NOON + timed
 
 
 def a_change(disk: Disk = DISK, reason: Reason = DEFAULT, after: Limits = LIMITS) -> Change:
-    return Change(
-        disk=disk,
-        before=UNLIMITED,
-        after=after,
-        direction=direction(UNLIMITED, after),
-        reason=reason,
-        cause=Code.NEVER_LIMITED,
-    )
+    return change_between(disk, UNLIMITED, after, reason, Code.NEVER_LIMITED)
 
 
 def results(directory: Path) -> list[tuple[object, ...]]:
