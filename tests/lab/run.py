@@ -146,8 +146,10 @@ def main(words: Sequence[str]) -> int:
         shutil.rmtree(TRIED / lane.name, ignore_errors=True)
     try:
         over = chosen.others_over
-        words_of = lambda lane: [*lane.words(chosen.markers), *rest]  # noqa: E731
-        with closing(_in_order(lanes, words_of, lambda: over is None or over.exists())) as runs:
+        in_order = _in_order(
+            lanes, lambda lane: [*lane.words(chosen.markers), *rest], lambda: over is None or over.exists()
+        )
+        with closing(in_order) as runs:
             for run in runs:
                 if chosen.second_try and run.process.returncode == FAILED:
                     failed.append(run.lane)

@@ -104,11 +104,11 @@ class Applier:
             self._withhold(guests, full, tell)
         self._write(guests, tell, lambda _: True)
         after = _results(pairs)
-        ceilings = as_they_stayed(after, self._situation)
-        if ceilings != self._situation.ceilings and ceilings.is_split:
-            self.ceilings = ceilings
-            with self._notes.taking(Code.NO_RESULTS):
-                self._node_store.save_ceilings(self.ceilings)
+        if self._situation.ceilings.is_split:
+            self.ceilings = as_they_stayed(after, self._situation)
+            if self.ceilings != self._situation.ceilings:
+                with self._notes.taking(Code.NO_RESULTS):
+                    self._node_store.save_ceilings(self.ceilings)
         return after
 
     def _write(

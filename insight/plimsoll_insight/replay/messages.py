@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from plimsoll_agent.messages.limits import short_change, short_limits
 from plimsoll_agent.model.limits import Limits
@@ -80,18 +80,15 @@ def share_words(span: FigureRange) -> str:
 
 
 def rate_words(span: FigureRange) -> str:
-    low, high = _rate(span.low), "?" if span.high is None else _rate(span.high)
-    return ranged(low, high)
+    return _span(span, _rate)
 
 
 def count_words(span: FigureRange) -> str:
-    low, high = _count(span.low), "?" if span.high is None else _count(span.high)
-    return ranged(low, high)
+    return _span(span, _count)
 
 
 def wait_words(span: FigureRange) -> str:
-    low, high = seconds_words(span.low), "?" if span.high is None else seconds_words(span.high)
-    return ranged(low, high)
+    return _span(span, seconds_words)
 
 
 def seconds_words(value: float) -> str:
@@ -101,6 +98,10 @@ def seconds_words(value: float) -> str:
             number = value / size
             return "0" if number < 0.05 else f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
     return f"{value / 86_400:.1f} d"
+
+
+def _span(span: FigureRange, words: Callable[[float], str]) -> str:
+    return ranged(words(span.low), "?" if span.high is None else words(span.high))
 
 
 def _rate(value: float) -> str:

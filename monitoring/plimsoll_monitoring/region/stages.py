@@ -80,19 +80,19 @@ def questions(case: StageCase) -> dict[str, str]:
     def of_stage(vector: str) -> str:
         return f"({vector}) and on (region, instance) {here}"
 
-    def average(metric: str, offset: str = "", matcher: str = "") -> str:
-        series = f"max without (job) (avg_over_time({metric}{braces(types, matcher)}{over}{offset}))"
+    def by_node(function: str, metric: str, offset: str = "", matcher: str = "") -> str:
+        series = f"max without (job) ({function}_over_time({metric}{braces(types, matcher)}{over}{offset}))"
         return f"sum by (region, instance) ({series})"
 
     def at_limit(offset: str = "") -> str:
-        return of_stage(
-            f"{average(metrics.DISKS_AT_LIMIT, offset)} - {average(metrics.DISKS_LEFT_ALONE_AT_LIMIT, offset)}"
+        every, alone = (
+            by_node("avg", metric, offset) for metric in (metrics.DISKS_AT_LIMIT, metrics.DISKS_LEFT_ALONE_AT_LIMIT)
         )
+        return of_stage(f"{every} - {alone}")
 
     def samples(offset: str = "") -> str:
         # Of the newer metric: a node that was upgraded in that time has the other one from all of it.
-        series = f"count_over_time({metrics.DISKS_LEFT_ALONE_AT_LIMIT}{braces(types)}{over}{offset})"
-        return of_stage(f"sum by (region, instance) (max without (job) ({series}))")
+        return of_stage(by_node("count", metrics.DISKS_LEFT_ALONE_AT_LIMIT, offset))
 
     def counted(metric: str, matchers: str, by: str, *, proves: bool = False) -> str:
         """What a counter counted; of a series that is new, all of it.
@@ -113,9 +113,9 @@ def questions(case: StageCase) -> dict[str, str]:
         "observed": of_stage(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, "")),
         "enforcing": of_stage(each(metrics.PASS_ENFORCING, "")),
         "paused": of_stage(each(metrics.PASS_PAUSED, "")),
-        "disks": of_stage(average(metrics.DISKS, matcher=but_alone)),
+        "disks": of_stage(by_node("avg", metrics.DISKS, matcher=but_alone)),
         "at_limit": at_limit(),
-        "disks_before": of_stage(average(metrics.DISKS, f" offset {back}s", but_alone)),
+        "disks_before": of_stage(by_node("avg", metrics.DISKS, f" offset {back}s", but_alone)),
         "at_limit_before": at_limit(f" offset {back}s"),
         "samples": samples(),
         "samples_before": samples(f" offset {back}s"),

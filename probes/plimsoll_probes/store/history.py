@@ -467,9 +467,9 @@ class History:
         """Since when this guest, directory and job has been in trouble without interruption, up to that result.
 
         That is when the first run of the streak began, and when the last good one before it began (None if there is
-        none). None where there is no trouble. An inconclusive run, or one under reduced limits,
-        neither begins nor ends a streak. A failed one does
-        not end a streak of ``short``, ``over-limit`` or ``slow``, nor begin one; failures alone are a streak.
+        none). None where there is no trouble. An inconclusive run, or one under reduced limits, neither begins nor
+        ends a streak. A failed one does not end a streak of ``short``, ``over-limit`` or ``slow``, nor begin one;
+        failures alone are a streak.
         """
         if result.finding.verdict in GOOD:
             return None
