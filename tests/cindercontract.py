@@ -140,7 +140,7 @@ class CinderContract:
         assert name("a") not in qos_cinder.read(cinder).specs
 
     def test_a_type_that_a_volume_has_keeps_its_extra_specs_and_is_not_deleted(
-        self, cinder: Cinder, name: Callable[[str], str], volume: Callable[[str], None]
+        self, cinder: Cinder, name: Callable[[str], str], volume: Callable[[str], str]
     ) -> None:
         type = self.type(cinder, name("t"), extra_specs={"volume_backend_name": "rbd"})
         volume(name("t"))
@@ -148,6 +148,33 @@ class CinderContract:
         self.refused(400, lambda: cinder.post(BLOCK_STORAGE, f"/types/{type}/extra_specs", body))
         self.refused(400, lambda: cinder.delete(BLOCK_STORAGE, f"/types/{type}/extra_specs/volume_backend_name"))
         self.refused(400, lambda: cinder.delete(BLOCK_STORAGE, f"/types/{type}"))
+
+    def test_metadata_of_a_volume_is_written_beside_what_is_there(
+        self, cinder: Cinder, name: Callable[[str], str], volume: Callable[[str], str]
+    ) -> None:
+        self.type(cinder, name("t"))
+        id = volume(name("t"))
+        for metadata in ({"own": "1", "ab:c-d_e. /9" + "x" * 243: "y" * 255}, {"a:b": "73 % at 2026"}, {"a:b": "0"}):
+            cinder.storage.set_volume_metadata(id, **metadata)
+        (there,) = (one for one in cinder.storage.volumes(all_tenants="1") if one.id == id)
+        assert there.metadata == {"own": "1", "ab:c-d_e. /9" + "x" * 243: "y" * 255, "a:b": "0"}
+        cinder.storage.delete_volume_metadata(id, ["a:b"])
+        self.refused(404, lambda: cinder.storage.delete_volume_metadata(id, ["a:b"]))
+        (there,) = (one for one in cinder.storage.volumes(all_tenants="1") if one.id == id)
+        assert "a:b" not in there.metadata
+        assert there.metadata["own"] == "1"
+
+    @pytest.mark.parametrize("metadata", [{"x" * 256: "1"}, {"": "1"}, {"a%": "1"}, {"a": "y" * 256}])
+    def test_metadata_of_a_volume_has_bounds(
+        self, cinder: Cinder, name: Callable[[str], str], volume: Callable[[str], str], metadata: dict[str, str]
+    ) -> None:
+        self.type(cinder, name("t"))
+        id = volume(name("t"))
+        self.refused(400, lambda: cinder.storage.set_volume_metadata(id, **metadata))
+
+    def test_a_volume_that_is_gone_has_no_metadata(self, cinder: Cinder) -> None:
+        self.refused(404, lambda: cinder.storage.set_volume_metadata(NOBODY, a="1"))
+        self.refused(404, lambda: cinder.storage.delete_volume_metadata(NOBODY, ["a"]))
 
     def test_the_default_type_is_named_and_not_deleted(self, cinder: Cinder) -> None:
         live = qos_cinder.read(cinder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ from plimsoll_agent.adapters import block_storage
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
 
 _PUTTABLE = re.compile(r"[a-zA-Z0-9\-_:. /]{1,255}")
+_LONGEST_VALUE = 255
 _CONSUMERS = ("front-end", "back-end", "both")
 
 
@@ -48,13 +50,19 @@ class FakeCinder:
         known = {"name": name, "description": None, "is_public": True, "extra_specs": {}, "qos_specs_id": spec}
         return self._add(self.types, known | words)
 
-    def volume(self, type: str | None, gib: int, status: str = "in-use") -> None:
-        self.volumes.append({"id": self._id(), "volume_type": type, "size": gib, "status": status})
+    def volume(self, type: str | None, gib: int, status: str = "in-use") -> str:
+        id = self._id()
+        self.volumes.append({"id": id, "volume_type": type, "size": gib, "status": status, "metadata": {}})
+        return id
 
     def writes(self) -> list[str]:
         return [one for one in self.asked if not one.startswith("GET") or "associate" in one]
 
     # --- the API
+
+    @property
+    def calls(self) -> Counter[str]:
+        return Counter(one.split("/")[1] for one in self.asked)
 
     @cached_property
     def storage(self) -> Any:
@@ -107,6 +115,14 @@ class FakeCinder:
                 self._known(self.types, id)["extra_specs"].update(self._of_unused(id, body["extra_specs"]))
                 self.between()
                 return body
+            case ["volumes", id, "metadata"]:
+                for key, value in body["metadata"].items():
+                    if not _PUTTABLE.fullmatch(key) or not isinstance(value, str) or len(value) > _LONGEST_VALUE:
+                        raise Refused(f"Invalid input for field/attribute metadata: {key}", 400)
+                metadata = self._metadata(id)
+                metadata.update(body["metadata"])
+                self.between()
+                return {"metadata": dict(metadata)}
         raise Refused(f"no such path: {path}", 404)
 
     def put(self, service: str, path: str, body: Any) -> Any:
@@ -167,6 +183,11 @@ class FakeCinder:
                 if key not in self._of_unused(id, specs):
                     raise Refused(f"Volume Type {id} has no extra specs with key {key}.", 404)
                 del specs[key]
+            case ["volumes", id, "metadata", key]:
+                metadata = self._metadata(id)
+                if key not in metadata:
+                    raise Refused(f"Volume {id} has no metadata with key {key}.", 404)
+                del metadata[key]
             case _:
                 raise Refused(f"no such path: {path}", 404)
         self.between()
@@ -187,7 +208,8 @@ class FakeCinder:
         page = values[first : first + self.page]
         more = {links: [{"rel": "next", "href": "…"}]} if len(page) == self.page else {}
         # Copies: what was read does not change when Cinder does.
-        return {word: [one | {"specs": dict(one["specs"])} if "specs" in one else dict(one) for one in page], **more}
+        copies = [{name: dict(its) if isinstance(its, dict) else its for name, its in one.items()} for one in page]
+        return {word: copies, **more}
 
     def _shown(self, type: dict[str, Any]) -> dict[str, Any]:
         shown = type | {"extra_specs": dict(type["extra_specs"])}
@@ -201,6 +223,10 @@ class FakeCinder:
         elif type["qos_specs_id"] == spec["id"]:  # of another one it is no error, and changes nothing
             type["qos_specs_id"] = None
         self.between()
+
+    def _metadata(self, id: str) -> dict[str, str]:
+        metadata: dict[str, str] = self._known({one["id"]: one for one in self.volumes}, id)["metadata"]
+        return metadata
 
     def _of_unused(self, id: str, extra_specs: dict[str, Any]) -> dict[str, Any]:
         if any(one["volume_type"] == self._known(self.types, id)["name"] for one in self.volumes):

@@ -40,10 +40,12 @@ from tests.functional.test_drill import STATUS
 from tests.functional.test_mds import REEF, Beside, file_system
 from tests.functional.test_prometheus_api import nodes, prometheus
 from tests.functional.test_qos import serving
+from tests.functional.test_qos_balances import VOLUMES, lines
 from tests.functional.test_return import Cluster
 from tests.functional.test_return import statuses as returning
 from tests.functional.webserver import key_pair
 from tests.lab.faults.table import ELSEWHERE, Elsewhere
+from tests.simulated_region import prometheus_of
 from tests.tables import TABLES, Table, standing
 from tests.trust import ROWS as TRUST
 from tests.trust import Trust
@@ -232,6 +234,10 @@ def _statuses_of_qos(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
         if method == "POST" and path == "/types":
             raise Refused("no", 400)
 
+    def refuses_one(method: str, path: str) -> None:
+        if method == "POST" and VOLUMES["saved"] in path:
+            raise Refused("no", 400)
+
     with serving(cinder) as url:
         told = {"OS_CATALOGUE__CREDENTIALS_FILE": str(credentials(directory, f"{url}/identity/v3"))}
 
@@ -250,6 +256,15 @@ def _statuses_of_qos(run: Run, directory: Path) -> Iterator[tuple[str, int]]:
         yield from (status("export"), status("export", "--output", str(directory / "no/such/file")))
         file.write_text("broken")
         yield from (status("plan", str(file)), status("lint", str(file)), status("apply", str(file)))
+        yield status("balances", "--prometheus", url)
+        for volume in VOLUMES.values():
+            cinder.volume(None, 1)
+            cinder.volumes[-1]["id"] = volume
+        with prometheus_of(lines(), directory) as prometheus:
+            cinder.before = refuses_one
+            yield status("balances", "--prometheus", prometheus.url)
+            cinder.before = lambda method, path: None
+            yield status("balances", "--prometheus", prometheus.url)
 
 
 def _statuses_of_monitoring(run: Run, directory: Path, test_node: str) -> Iterator[tuple[str, int]]:
@@ -507,7 +522,7 @@ PARTS: Mapping[str, tuple[Callable[..., Iterator[tuple[str, int]]], tuple[str, .
         ("tmp_path", "test_node"),
     ),
     "catalogue refresh; catalogue show; catalogue age; catalogue diff": (_statuses_of_the_catalogue, ("tmp_path",)),
-    "qos plan; qos lint; qos apply; qos export": (_statuses_of_qos, ("tmp_path",)),
+    "qos plan; qos lint; qos apply; qos export; qos balances": (_statuses_of_qos, ("tmp_path",)),
     "congestion publish; congestion fetch": (_statuses_of_congestion, ("tmp_path",)),
     "status; gate": (_statuses_of_monitoring, ("tmp_path", "test_node")),
     "region approve, region approvals, region withdraw, region pause, region resume, region hold": (

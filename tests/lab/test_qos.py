@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -15,8 +19,11 @@ from plimsoll_agent.adapters.openstack import OpenStack as Adapter
 from plimsoll_agent.adapters.openstack import connect
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.qos import file as qos_file
+from plimsoll_agent.qos.balances import KEY
 from plimsoll_agent.qos.file import Declaration, DeclaredType, Spec
+from plimsoll_agent.util.text import minute
 from tests.cindercontract import CinderContract
+from tests.simulated_region import prometheus_of
 
 pytestmark = pytest.mark.shared
 
@@ -35,12 +42,13 @@ class TestCinder(CinderContract):
         return connect("lab", Path(), deadline=20)
 
     @pytest.fixture
-    def volume(self, openstack: OpenStack) -> Iterator[Callable[[str], None]]:
+    def volume(self, openstack: OpenStack) -> Iterator[Callable[[str], str]]:
         made: list[str] = []
 
-        def make(type: str) -> None:
+        def make(type: str) -> str:
             kind = openstack.connection.block_storage.find_type(type)
             made.append(openstack.create_volume(kind).id)
+            return made[-1]
 
         yield make
         for id in made:
@@ -144,3 +152,39 @@ def test_a_user_who_may_only_read_gets_the_name_of_the_rule_and_nothing_is_done(
         ran = node.run("qos", verb, str(file))
         assert ran.status == 1
         assert "qos_specs_manage" in ran.err
+
+
+def test_a_tenant_reads_what_is_saved_in_the_metadata_of_his_attached_volume(
+    node: Node, word: str, openstack: OpenStack, tmp_path: Path
+) -> None:
+    kind = openstack.create_volume_type(f"gold-{word}")
+    tenant = openstack.create_user(f"tenant-{word}", ["member"], project=f"project-{word}")
+    now = int(time.time())
+    with closing(openstack.connect(tenant)) as connection:
+        his = connection.block_storage
+        volume = his.create_volume(size=1, volume_type=kind.name, metadata={"own": "1"})
+        openstack.wait_for_volume(volume.id, "available")
+        openstack.complete(openstack.attach(volume.id, str(uuid4())))
+        disk = 'region="r1",instance="n1:9100",uuid="u",target_device="vdb"'
+        lines = {
+            "plimsoll_pass_observed_timestamp_seconds": [f'{{region="r1",instance="n1:9100"}} {now}'],
+            "plimsoll_disk_info": [f'{{{disk},volume="{volume.id}"}} 1'],
+            "plimsoll_disk_burst_saved_ratio": [f'{{{disk},parameter="total_iops_sec"}} 0.375'],
+        }
+        series = {name: [f"{name}{line} {now}" for line in its] for name, its in lines.items()}
+        with prometheus_of(series, tmp_path) as prometheus:
+            balances = ("qos", "balances", "--prometheus", prometheus.url)
+            ran = node.run(*balances)
+            assert ran.status == 0, ran
+            assert " 1 written, 0 removed, " in ran.out
+            text = f"38 % at {minute(datetime.fromtimestamp(now, UTC))}"
+            assert his.get_volume(volume.id).metadata == {"own": "1", KEY: text}
+            his.set_volume_metadata(volume.id, **{KEY: "all of it"})
+            reader = openstack.create_user(f"reader-{word}", ["reader"], project=f"project-{word}")
+            openstack.clouds_yaml(node.home / "clouds.yaml", lab=reader)
+            refused = node.run(*balances)
+            assert refused.status == 1
+            assert "by its policy volume:create_volume_metadata" in refused.err
+            openstack.clouds_yaml(node.home / "clouds.yaml")
+            assert node.run(*balances).status == 0
+            assert his.get_volume(volume.id).metadata == {"own": "1", KEY: text}

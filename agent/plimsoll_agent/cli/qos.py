@@ -41,8 +41,10 @@ _STDIN = "-"
 _DEADLINE = 60.0
 
 
-class _CloudCommand(LocalCommand):
+class CloudCommand(LocalCommand):
     """A command that may ask Cinder."""
+
+    has_formats = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -51,7 +53,8 @@ class _CloudCommand(LocalCommand):
             metavar="NAME",
             help="the cloud in clouds.yaml; default: OS_CLOUD in the environment, then the settings",
         )
-        add_format(parser)
+        if self.has_formats:
+            add_format(parser)
         return parser
 
     def cinder(self, parsed_args: argparse.Namespace, settings: Settings) -> Cinder:
@@ -125,7 +128,7 @@ class _Planned:
         return words.weight_words(self.steps, self.effects)
 
 
-class _Planning(_CloudCommand):
+class _Planning(CloudCommand):
     """What plan and apply share."""
 
     missing = "set [prometheus] url to have the use of the {} looked up"
@@ -348,7 +351,7 @@ class QosApply(_Planning):
             return None
 
 
-class QosExport(_CloudCommand):
+class QosExport(CloudCommand):
     """Export QoS specs and volume types as a file.
 
     The file is for plan and apply.
@@ -388,7 +391,7 @@ class QosExport(_CloudCommand):
         return 0
 
 
-class QosLint(_CloudCommand):
+class QosLint(CloudCommand):
     """Check the QoS specs of a file, or those of Cinder.
 
     An error is a key or value without the effect that it says, usually silently: a misspelled key, a total beside

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Protocol, TypeVar
@@ -26,6 +27,10 @@ class Cinder(Protocol):
 
     name: str
     """For people: the cloud's name, or the address of its Keystone."""
+
+    @property
+    def calls(self) -> Counter[str]:
+        """How often each kind of resource (``types``, ``volumes`` …) was requested, every attempt counted."""
 
     @property
     def storage(self) -> Any:
@@ -89,8 +94,17 @@ def read(api: Cinder) -> Live:
 
 def attached_volumes(api: Cinder) -> tuple[AttachedVolume, ...]:
     """Every attached volume of the region, a page at a time. Raises what ``Cinder`` raises."""
+    return tuple(_attached(api, _attached_volume))
+
+
+def attached_metadata(api: Cinder) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """As ``attached_volumes``: each one's id, and its metadata, which its tenant can write."""
+    return _attached(api, lambda value: (_text(value.id), dict(value.metadata)))
+
+
+def _attached(api: Cinder, make: Callable[[Any], T]) -> Iterator[T]:
     # This misses the few volumes that are being extended or retyped; reading all volumes would take many more pages.
-    return tuple(_each("/volumes/detail", api.storage.volumes(all_tenants="1", status="in-use"), _attached_volume))
+    return _each("/volumes/detail", api.storage.volumes(all_tenants="1", status="in-use"), make)
 
 
 def _spec(value: Any) -> QosSpec:

@@ -11,6 +11,7 @@ from plimsoll_agent.messages.sentences import words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.apply import How, StepResult
+from plimsoll_agent.qos.balances import BalanceChange, BalanceResult
 from plimsoll_agent.qos.effects import Given, TypeEffect, VolumeChange, VolumeImpact
 from plimsoll_agent.qos.fault_messages import fault_words
 from plimsoll_agent.qos.file import NO_SPEC, Declaration
@@ -29,6 +30,7 @@ from plimsoll_agent.qos.plan import (
     Texts,
 )
 from plimsoll_agent.qos.review import Exact, LooseEnd, QosFinding
+from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
 
@@ -311,3 +313,46 @@ def _limits_words(value: Given, manner: Manner) -> str:
 
 def _do(verb: str, number: int) -> str:
     return verb if number != 1 else "does" if verb == "do" else f"{verb}s"
+
+
+# --- balances
+
+
+@frozen(kw_only=True)
+class BalanceCounts:
+    """Of one run; ``later`` are changes that the next run makes."""
+
+    volumes: int
+    unknown: int
+    changes: int
+    later: int
+    calls: int
+
+
+def balance_line(change: BalanceChange) -> str:
+    """``volume 6be6efe8-…  87 % at … → 73 % at …``."""
+    before = "none" if change.before is None else printable(change.before)
+    return f"volume {printable(change.volume)}  {before} → {change.after or 'none'}"
+
+
+def balance_fault(result: BalanceResult) -> str:
+    return f"volume {printable(result.change.volume)}: not written: {result.detail}"
+
+
+def balances_sum(counts: BalanceCounts, results: Sequence[BalanceResult] | None) -> str:
+    """``12 attached volumes: 3 written, 1 removed, 7 unchanged, 1 unknown; 5 calls to Cinder``; None: a dry run."""
+    parts = [f"{counts.volumes - counts.unknown - counts.changes} unchanged", f"{counts.unknown} unknown"]
+    if results is None:
+        parts = [f"{counts.changes - counts.later} to write", *parts]
+    else:
+        changes = [one.change for one in results if one.how is How.DONE and not one.gone]
+        removals, losses = sum(change.after is None for change in changes), sum(one.gone for one in results)
+        parts = [f"{len(changes) - removals} written", f"{removals} removed", *parts]
+        faults = len(results) - len(changes) - losses
+        parts += [f"{number} {what}" for number, what in ((losses, "gone"), (faults, "not written")) if number]
+    if counts.later:
+        parts.append(f"{counts.later} left to the next run (--most)")
+    text = (
+        f"{plural(counts.volumes, 'attached volume')}: {', '.join(parts)}; {plural(counts.calls, 'call')} to Cinder"
+    )
+    return f"{text}.{' Dry run: nothing is written.' if results is None else ''}"

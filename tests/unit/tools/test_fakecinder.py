@@ -20,5 +20,5 @@ class TestFakeCinder(CinderContract):
         return cinder
 
     @pytest.fixture
-    def volume(self, cinder: FakeCinder) -> Callable[[str], None]:
+    def volume(self, cinder: FakeCinder) -> Callable[[str], str]:
         return lambda type: cinder.volume(type, 1, status="available")
