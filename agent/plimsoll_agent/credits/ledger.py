@@ -204,12 +204,14 @@ def _used(account: Account, member: Member, base: str, limits: Limits) -> tuple[
 
 def affordable(limits: Limits, account: Account | None) -> Limits:
     """The limits, with each burst as long as what is saved of it."""
-    values = limits.in_effect()
+    changes: dict[str, int] = {}
     for base, burst in bursts(limits).items():
         balance = burst.capacity if account is None else account.balance(limits, base)
         if balance < burst.capacity:
-            values |= dict(_shortened(base, burst, balance))
-    return Limits.from_mapping({name: value for name, value in values.items() if value})
+            changes |= dict(_shortened(base, burst, balance))
+    if not changes:
+        return limits
+    return Limits.from_mapping({name: value for name, value in {**limits.in_effect(), **changes}.items() if value})
 
 
 def _shortened(base: str, burst: Burst, balance: float) -> Iterator[tuple[str, int]]:
@@ -223,11 +225,13 @@ def _shortened(base: str, burst: Burst, balance: float) -> Iterator[tuple[str, i
 
 def to_write(limits: Limits, account: Account | None, members: Sequence[Member]) -> Limits:
     """What the disks should have now: the limits with what is saved of their bursts, or what they have already."""
-    actual, savings = members[0].actual, affordable(limits, account)
-    if not isinstance(actual, Limits) or any(member.actual != actual for member in members):
-        return savings
-    if actual == limits:  # also with a bucket that something else has filled: a write would gain nothing
+    actual = members[0].actual
+    is_one = isinstance(actual, Limits) and all(member.actual == actual for member in members)
+    if is_one and actual == limits:  # also with a bucket that something else has filled: a write would gain nothing
         return limits
+    savings = affordable(limits, account)
+    if not is_one or not isinstance(actual, Limits):
+        return savings
     if account is None:  # not read yet: what plimsoll has shortened stays so
         return actual if all(member.is_shortened(limits) for member in members) else savings
     is_ours = actual.shortens(limits) and all(member.applied == actual for member in members)

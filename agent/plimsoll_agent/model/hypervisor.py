@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.util.decoding import Count
-from plimsoll_agent.util.frozen import asdict, frozen, replace
+from plimsoll_agent.util.frozen import astuple, frozen
 
 
 class Movement(StrEnum):
@@ -75,11 +75,11 @@ class BlockStats:
 
     def since(self, before: BlockStats) -> BlockStats | None:
         """What was done since then; None if one counter is lower: the guest was restarted."""
-        did: dict[str, Any] = {
-            name: None if now is None or then is None else now - then
-            for (name, now), then in zip(asdict(self).items(), asdict(before).values(), strict=True)
-        }
-        return None if any(each is not None and each < 0 for each in did.values()) else replace(self, **did)
+        pairs = zip(astuple(self), astuple(before), strict=True)
+        work = [None if now is None or then is None else now - then for now, then in pairs]
+        if any(each is not None and each < 0 for each in work):
+            return None
+        return BlockStats(*work)  # type: ignore[arg-type]  # None only where a field may be
 
 
 @frozen
