@@ -101,10 +101,18 @@ def write(layout: Layout) -> None:
         for path in (layout.root, layout.cache, CHECKOUT):
             if Path("/usr") in path.parents:
                 raise LabError(f"{path}: the /usr of {name()} covers it; PLIMSOLL_LAB_DIR and a clone go elsewhere")
-        for command in ("ceph", "rbd"):
+        interpreter = layout.commands / "interpreter/python3"
+        interpreter.parent.mkdir()
+        for command in ("rbd", "interpreter/python3"):
             file = layout.commands / command
-            file.write_text(f'#!/bin/sh\nexec {shlex.join(program([f"/usr/bin/{command}"], layout.cache))} "$@"\n')
+            words = program([f"/usr/bin/{file.name}"], layout.cache)
+            file.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
             file.chmod(0o755)
+        # In Python, as on the machines of its users: its interpreter has the release's librados.
+        _, _, program_text = (tree(layout.cache) / "usr/bin/ceph").read_text().partition("\n")
+        ceph = layout.commands / "ceph"
+        ceph.write_text(f"#!{interpreter}\n{program_text}")
+        ceph.chmod(0o755)
 
 
 def check(layout: Layout) -> None:

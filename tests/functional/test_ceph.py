@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.adapters.ceph import Ceph
+from plimsoll_agent.adapters.ceph import Ceph, CephProgram, environment
 from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
 from plimsoll_agent.model.clusters import Cluster
 from plimsoll_agent.reconcile.health_gate import ClusterHealth
+from plimsoll_insight.adapters.conversation import Conversation
 
 FSID = "4b5c8c0a-ff60-454b-a1b4-9747aa737d19"
 CLUSTER = Cluster(Path("/etc/ceph/it's a cluster.conf"), FSID, frozenset())
@@ -110,6 +111,37 @@ def test_words_from_the_environment_do_not_change_what_is_asked(
     assert environment["LC_ALL"] == "C"
     assert environment["CEPH_KEYRING"] == "/somewhere", "where its key is, is the operator's word"
     assert environment["PATH"] == os.environ["PATH"]
+
+
+def test_of_cephs_own_program_the_interpreter_asks_by_librados(tmp_path: Path) -> None:
+    """Its own start takes half a second of a core, each pass and each second of a recording."""
+    interpreter, ceph = tmp_path / "python3.9", tmp_path / "ceph"
+    interpreter.write_text(f"#!/bin/sh\nfor word; do echo \"$word\" >> {tmp_path}/words; done; echo '{STATUS}'\n")
+    ceph.write_text(f"#! {interpreter} -s\nfrom ceph_argparse import parse_json_funcsigs\n")
+    for program in (interpreter, ceph):
+        program.chmod(0o755)
+    assert ask(str(ceph), 12.7) == HEALTH
+    isolated, program, *words = (tmp_path / "words").read_text().splitlines()
+    assert (isolated, Path(program).name) == ("-I", "asking_monitors.py")
+    assert words == [str(CLUSTER.conf), "plimsoll", "12", '{"prefix": "status", "format": "json"}']
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        b"#!/usr/bin/python3\nimport os\nos.execvp('podman', ['podman', 'exec', 'ceph-mon', 'ceph'])\n",
+        b"#!/usr/bin/env python3\nimport ceph_argparse\n",
+        b"#!/opt/python3-tools/run\nimport ceph_argparse\n",
+        b"\x7fELF ceph_argparse",
+    ],
+)
+def test_any_other_ceph_is_run_itself(tmp_path: Path, program: bytes) -> None:
+    """A wrapper that enters a container, say: a Python of this machine knows neither its keys nor its monitors."""
+    (tmp_path / "ceph").write_bytes(program)
+    (tmp_path / "ceph").chmod(0o755)
+    asked = CephProgram(Path("c"), "x", 1, str(tmp_path / "ceph"))
+    assert asked.librados_argv() is None
+    assert asked.argv(["status"])[0] == str(tmp_path / "ceph")
 
 
 def test_it_cannot_wait_for_words_from_a_terminal(stands_in: Stands) -> None:
@@ -251,3 +283,52 @@ def test_it_may_be_asked_from_several_threads(stands_in: Stands) -> None:
     for hand in hands:
         hand.join()
     assert answers == [HEALTH] * 4
+
+
+# --- one that stays, and is asked again and again
+
+
+@pytest.fixture
+def talk(stands_in: Stands) -> Callable[[str], Conversation]:
+    """With a program that does ``each`` for every line of its input, in ``$line``."""
+
+    def make(each: str) -> Conversation:
+        return Conversation([stands_in(f"echo >> starts; while read -r line; do {each}; done")], environment())
+
+    return make
+
+
+def starts(home: Path) -> int:
+    return (home / "starts").read_text().count("\n")
+
+
+def test_one_process_answers_all_questions_each_with_its_own_answer(
+    talk: Callable[[str], Conversation], tmp_path: Path
+) -> None:
+    conversation = talk('printf "0 %s \\n%s" "${#line}" "$line"')
+    assert [conversation.ask(each, SOON) for each in ("a", "a longer one")] == [b"a", b"a longer one"]
+    assert starts(tmp_path) == 1
+
+
+def test_after_each_trouble_the_next_question_goes_to_a_new_process(
+    talk: Callable[[str], Conversation], tmp_path: Path
+) -> None:
+    """What a process that was given up says at last would be taken for the answer to another question."""
+    conversation = talk(
+        'case $line in late) sleep 60 ;; no) echo "13 0 Error EACCES: access denied" ;;'
+        ' end) echo one >&2; echo "the last word" >&2; exit 1 ;; *) printf "0 2 \\nok" ;; esac'
+    )
+    with pytest.raises(DeadlineExceeded, match=r"^no answer from Ceph within 0.2 s$"):
+        conversation.ask("late", 0.2)
+    assert conversation.ask("well", SOON) == b"ok"
+    with pytest.raises(Rejected, match=r"^ceph: Error EACCES: access denied$"):
+        conversation.ask("no", SOON)
+    with pytest.raises(Rejected, match=r"^ceph: the last word$"):
+        conversation.ask("end", SOON)
+    assert conversation.ask("well", SOON) == b"ok"
+    assert starts(tmp_path) == 4
+
+
+def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="cannot be run: No such file"):
+        Conversation([str(tmp_path / "none")], {}).ask("status", SOON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import time
@@ -15,11 +16,14 @@ from lab.cloud import Cloud, Guest
 from lab.cloud.disk import volume
 from lab.looking import actual
 from lab.node import Node
-from plimsoll_agent.adapters.ceph import Ceph
+from plimsoll_agent.adapters.ceph import Ceph, CephProgram
 from plimsoll_agent.adapters.libvirt.client import Libvirt
+from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.model import clusters
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.reconcile.health_gate import BlockingCheck, Gate
+from plimsoll_agent.util.frozen import replace
+from plimsoll_insight.adapters.cluster import OF_MONITORS, LiveCluster, StandingCluster
 
 pytestmark = pytest.mark.hurt
 
@@ -155,6 +159,34 @@ def test_without_a_monitor_health_is_unknown_and_nothing_is_raised(
     cloud.ceph.wait_healthy(60)
     assert node.run("enforce", *scope).status == 0
     assert actual(hypervisor, guest.uuid, "vda") == Limits(total_iops_sec=900)
+
+
+def test_librados_answers_as_the_ceph_command_does_and_again_after_a_monitor_was_gone(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    """A question that only the manager answers, say, or a recording that stays blind after a monitor's restart."""
+    command = shutil.which("ceph", path=Node(tmp_path, cloud).environment["PATH"])
+    assert command
+    live = LiveCluster(cloud.ceph.conf, "admin", 15, command)
+    assert CephProgram(live.conf, live.client, 1, command).librados_argv()
+    for name in sorted(OF_MONITORS):
+        words = name.split()
+        answer, same = (json.loads(text) for text in (live.ask(*words), cloud.ceph.run(*words, "-f", "json")))
+        assert type(answer) is type(same), name
+        assert set(answer) == set(same) if isinstance(answer, dict) else len(answer) == len(same), name
+    standing = StandingCluster(replace(live, deadline=5.0))
+    assert standing.status().up == len(OSDS)
+    cloud.ceph.daemon("mon.a").kill()
+    try:
+        with pytest.raises((DeadlineExceeded, Rejected)):
+            standing.status()
+    finally:
+        cloud.ceph.daemon("mon.a").start()
+    cloud.ceph.wait_healthy(60)
+    assert standing.status().up == len(OSDS)
+    lines = standing.log(1000)
+    printed = json.loads(cloud.ceph.run("log", "last", "1000", "info", "cluster", "-f", "json"))
+    assert 0 < len(lines) <= len(printed) < len(lines) + 10, "the start of a monitor, at least; some may be new"
 
 
 def test_a_monitor_whose_name_has_no_address_is_unknown_health_at_once(

@@ -1,10 +1,13 @@
-"""Runs ``ceph`` as a process that can be killed: librados itself waits five minutes for a monitor."""
+"""Asks Ceph's monitors in a process that can be killed: librados itself waits five minutes for a monitor."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeGuard
 
 from plimsoll_agent.adapters import program
@@ -13,10 +16,65 @@ from plimsoll_agent.model.clusters import Cluster
 from plimsoll_agent.reconcile.health_gate import ClusterHealth
 from plimsoll_agent.util.frozen import frozen
 
+_PYTHON = re.compile(rb"#! ?(/\S*/python3[.\d]*)(?: -[a-zA-Z]+)?\n.*\bceph_argparse\b", re.DOTALL)
+"""Ceph's own program: this module of Ceph reads its words."""
+_BEGIN = 1 << 14
+_ASKING_MONITORS = Path(__file__).with_name("asking_monitors.py")
+
+
+@frozen
+class CephProgram:
+    """``ceph``, or where that is Ceph's own the interpreter of it: with Ceph's binding a fifth of the work."""
+
+    conf: Path
+    client: str
+    """``plimsoll`` for ``client.plimsoll``."""
+    deadline: float
+    """Seconds, which the caller holds it to; told to librados as well, in whole ones."""
+    command: str = "ceph"
+
+    def argv(self, words: Sequence[str]) -> list[str]:
+        """Of the question ``ceph WORDS``, a command of the monitors without arguments; the answer is JSON."""
+        if (librados := self.librados_argv()) is not None:
+            return [*librados, question(*words)]
+        return [*self.command_argv(), *words]
+
+    def command_argv(self) -> list[str]:
+        """Of ``ceph`` itself, for a command that follows."""
+        options = ["--conf", str(self.conf), "--id", self.client, "--connect-timeout", self._seconds]
+        return [self.command, *options, "--format", "json"]
+
+    def librados_argv(self) -> list[str] | None:
+        """Of a program that answers a ``question``, or each of its input; None for a site's own ``ceph``."""
+        if (path := shutil.which(self.command)) is None:
+            return None
+        try:
+            with Path(path).open("rb") as file:
+                match = _PYTHON.match(file.read(_BEGIN))
+        except OSError:
+            return None
+        if match is None:
+            return None
+        return [os.fsdecode(match[1]), "-I", str(_ASKING_MONITORS), str(self.conf), self.client, self._seconds]
+
+    @property
+    def _seconds(self) -> str:
+        return str(max(1, int(self.deadline)))
+
+
+def question(*words: str, **arguments: object) -> str:
+    """As monitors take it: the command's name, and arguments by theirs."""
+    return json.dumps({"prefix": " ".join(words), "format": "json", **arguments})
+
+
+def environment() -> dict[str, str]:
+    """Ours without ``CEPH_ARGS``, which would add arguments, and with messages in English."""
+    return {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
+
 
 @frozen
 class Ceph:
-    """Runs ``ceph status`` as a client with ``mon 'allow r'``."""
+    """Asks ``ceph status`` as a client with ``mon 'allow r'``."""
 
     client: str
     """``plimsoll`` for ``client.plimsoll``."""
@@ -38,17 +96,11 @@ class Ceph:
         return [(f"ceph {' '.join(words)}", self._run(cluster, *words)) for words in commands]
 
     def _run(self, cluster: Cluster, *words: str) -> bytes:
-        argv = [self.command, "--conf", str(cluster.conf), "--id", self.client]
-        argv += ["--connect-timeout", str(max(1, int(self.deadline))), "--format", "json", *words]
-        result = program.run("Ceph", argv, self.deadline, environment=_environment())
+        argv = CephProgram(cluster.conf, self.client, self.deadline, self.command).argv(words)
+        result = program.run("Ceph", argv, self.deadline, environment=environment())
         if result.status != 0:
             raise Rejected(f"ceph ended with {result.status}: {result.last_complaint}")
         return result.out
-
-
-def _environment() -> dict[str, str]:
-    """Ours without ``CEPH_ARGS``, which would add arguments, and with messages in English."""
-    return {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
 
 
 def _words(checks: dict[str, Any]) -> Iterator[str]:

@@ -27,8 +27,7 @@ class Ended:
 
     @property
     def last_complaint(self) -> str:
-        lines = [line.strip() for line in self.complaint.decode("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1][:300] if lines else "no error text"
+        return last_line(self.complaint)
 
 
 @frozen
@@ -41,6 +40,12 @@ class ProgramUser:
 
     def as_options(self) -> dict[str, Any]:
         return {"user": self.user, "group": self.group, "extra_groups": self.groups}
+
+
+def last_line(complaint: bytes | bytearray) -> str:
+    """With the reason, after all that a program complained of."""
+    lines = [line.strip() for line in complaint.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "no error text"
 
 
 def run(
@@ -122,6 +127,6 @@ def kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=1)
-    for stream in (process.stdout, process.stderr):
+    for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             stream.close()

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from plimsoll_agent.adapters import program
+from plimsoll_agent.adapters.ceph import CephProgram, environment, question
 from plimsoll_agent.errors import DeadlineExceeded, Rejected
 from plimsoll_agent.util.frozen import frozen
+from plimsoll_insight.adapters.conversation import Conversation
 from plimsoll_insight.drill import status as answers
 from plimsoll_insight.drill.status import ClusterCounts, LogLine
 from plimsoll_insight.forecast import failures, settings
@@ -20,6 +21,11 @@ from plimsoll_insight.ordered_return import cluster as osds
 from plimsoll_insight.slow import dumps, pools, tree
 from plimsoll_insight.slow.events import LogClock, SlowRequest
 
+OF_MONITORS = frozenset({
+    "config dump", "df", "fs dump", "fsid", "mds metadata",
+    "mgr dump", "osd dump", "osd lspools", "osd tree", "status",
+})  # fmt: skip
+"""Commands without arguments that monitors answer themselves, and no manager."""
 _LONGEST = 256 * 2**20
 """Bytes of an answer. ``pg dump pgs_brief`` has some 130 a placement group, ``osd dump`` some 1500 an OSD."""
 
@@ -53,6 +59,11 @@ class LiveCluster:
     rbd: str = "rbd"
     osdmaptool: str = "osdmaptool"
 
+    @property
+    def remedy(self) -> str:
+        """Where the client may not ask."""
+        return f"; client.{self.client} may not: name another by --id"
+
     def map(self) -> Map:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected``, ``UnreadableTree``."""
         words = self._run("osd", "tree").decode("utf-8", "replace")
@@ -73,22 +84,14 @@ class LiveCluster:
         """Until ``end`` of the monotonic clock. Raises as ``map`` does."""
         slow: list[SlowRequest] = []
         is_full = False
-        for question in ("dump_historic_slow_ops", "dump_blocked_ops"):
+        for dump in ("dump_historic_slow_ops", "dump_blocked_ops"):
             rest = min(self.deadline, end - time.monotonic())
             if rest <= 0:
                 raise DeadlineExceeded("not asked: the time for all OSDs has ended")
-            words = self._run("tell", f"osd.{osd}", question, deadline=rest)
-            slow += dumps.requests(words, osd, f"{question} of osd.{osd}", clock)
+            words = self._run("tell", f"osd.{osd}", dump, deadline=rest)
+            slow += dumps.requests(words, osd, f"{dump} of osd.{osd}", clock)
             is_full |= dumps.is_full(words)
         return OsdRequests(slow, is_full)
-
-    def status(self) -> ClusterCounts:
-        """Raises as ``map`` does."""
-        return answers.status(self._run("status").decode("utf-8", "replace"))
-
-    def log(self, most: int) -> list[LogLine]:
-        """The last lines of the cluster's log, without those for debugging. Raises as ``map`` does."""
-        return answers.log(self._run("log", "last", str(most), "info", "cluster").decode("utf-8", "replace"))
 
     def placement(self) -> failures.Placement:
         """Raises as ``map`` does, and ``UnreadablePlacement``."""
@@ -163,17 +166,46 @@ class LiveCluster:
 
     def _run(self, *words: str, deadline: float | None = None) -> bytes:
         deadline = deadline or self.deadline
-        argv = [self.command, "--conf", str(self.conf), "--id", self.client]
-        argv += ["--connect-timeout", str(max(1, int(deadline))), "--format", "json", *words]
-        return self._run_program(f"ceph {' '.join(words)}", argv, deadline)
+        ceph = CephProgram(self.conf, self.client, deadline, self.command)
+        name = " ".join(words)
+        argv = ceph.argv(words) if name in OF_MONITORS else [*ceph.command_argv(), *words]
+        return self._run_program(f"ceph {name}", argv, deadline)
 
     def _run_program(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
-        environment = {name: value for name, value in os.environ.items() if name != "CEPH_ARGS"} | {"LC_ALL": "C"}
         try:
-            run = program.run("Ceph", argv, deadline, environment=environment, longest=_LONGEST)
+            run = program.run("Ceph", argv, deadline, environment=environment(), longest=_LONGEST)
         except Rejected as error:
             raise Rejected(f"{question}: the answer is longer than {_LONGEST // 2**20} MiB") from error
         if run.status != 0:
-            remedy = f"; client.{self.client} may not: name another by --id" if run.status == errno.EACCES else ""
+            remedy = self.remedy if run.status == errno.EACCES else ""
             raise Rejected(f"{question} ended with {run.status}: {run.last_complaint}{remedy}")
         return run.out
+
+
+class StandingCluster:
+    """The same cluster, asked each second: by one process, where librados can be asked. For one thread.
+
+    Raises as ``LiveCluster.map`` does.
+    """
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self._cluster = cluster
+        argv = CephProgram(cluster.conf, cluster.client, cluster.deadline, cluster.command).librados_argv()
+        self._conversation = None if argv is None else Conversation(argv, environment())
+
+    def status(self) -> ClusterCounts:
+        return answers.status(self._ask(question("status"), "status"))
+
+    def log(self, most: int) -> list[LogLine]:
+        """The last lines of the cluster's log, without those for debugging."""
+        lines = question("log", "last", num=most, level="info", channel="cluster")
+        return answers.log(self._ask(lines, "log", "last", str(most), "info", "cluster"))
+
+    def _ask(self, question: str, *words: str) -> str:
+        if self._conversation is None:
+            return self._cluster.ask(*words)
+        try:
+            return self._conversation.ask(question, self._cluster.deadline).decode("utf-8", "replace")
+        except Rejected as error:
+            is_forbidden = any(word in str(error) for word in ("EACCES", "[errno 13]"))
+            raise Rejected(f"{error}{self._cluster.remedy if is_forbidden else ''}") from error

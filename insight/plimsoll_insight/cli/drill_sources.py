@@ -12,7 +12,7 @@ from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import asdict
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.adapters.cluster import LiveCluster
+from plimsoll_insight.adapters.cluster import LiveCluster, StandingCluster
 from plimsoll_insight.drill.recording import status_line
 from plimsoll_insight.drill.sources import Line, Source
 from plimsoll_insight.drill.status import ClusterCounts
@@ -24,12 +24,12 @@ class ClusterStatus:
     """A source."""
 
     def __init__(self, cluster: LiveCluster, now: Callable[[], float]) -> None:
-        self.cluster, self._now = cluster, now
+        self.cluster, self._standing, self._now = cluster, StandingCluster(cluster), now
         self.last: ClusterCounts | None = None
 
     def __call__(self) -> Iterator[Line]:
         begin = self._now()
-        self.last = self.cluster.status()
+        self.last = self._standing.status()
         # It is of some time between the question and the answer.
         yield (begin + self._now()) / 2, status_line(self.last)
 
@@ -38,11 +38,11 @@ class ClusterLog:
     """A source: lines since the recording began, each once."""
 
     def __init__(self, of: ClusterStatus, began: float) -> None:
-        self._cluster, self._since = of.cluster, began
+        self._standing, self._since = StandingCluster(of.cluster), began
         self._seen: set[tuple[float, str, int]] = set()
 
     def __call__(self) -> Iterator[Line]:
-        for line in self._cluster.log(_LOG_LINES):
+        for line in self._standing.log(_LOG_LINES):
             key = line.time, line.who, line.number
             if line.time >= self._since and key not in self._seen:
                 self._seen.add(key)

@@ -46,7 +46,13 @@ def test_a_cloud_that_is_up_is_not_taken_for_one_of_another_release(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(release.VARIABLE, "trixie")
+    ceph = release.tree(layout.cache) / "usr/bin/ceph"
+    ceph.parent.mkdir(parents=True)
+    ceph.write_text("#!/usr/bin/python3\nimport ceph_argparse\n")
     release.write(layout)
+    assert (
+        layout.commands / "ceph"
+    ).read_text() == f"#!{layout.commands}/interpreter/python3\nimport ceph_argparse\n"
     release.check(layout)
     monkeypatch.delenv(release.VARIABLE)
     with pytest.raises(LabError, match="a cloud of trixie is up"):
