@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.adapters.ceph import Ceph, CephProgram, environment
+from plimsoll_agent.adapters.ceph import Ceph, CephProgram, environment, question
 from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
 from plimsoll_agent.model.clusters import Cluster
 from plimsoll_agent.reconcile.health_gate import ClusterHealth
@@ -141,7 +141,7 @@ def test_any_other_ceph_is_run_itself(tmp_path: Path, program: bytes) -> None:
     (tmp_path / "ceph").chmod(0o755)
     asked = CephProgram(Path("c"), "x", 1, str(tmp_path / "ceph"))
     assert asked.librados_argv() is None
-    assert asked.argv(["status"])[0] == str(tmp_path / "ceph")
+    assert asked.argv(["status"], question("status"))[0] == str(tmp_path / "ceph")
 
 
 def test_it_cannot_wait_for_words_from_a_terminal(stands_in: Stands) -> None:

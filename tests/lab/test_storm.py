@@ -23,7 +23,7 @@ from plimsoll_agent.model import clusters
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.reconcile.health_gate import BlockingCheck, Gate
 from plimsoll_agent.util.frozen import replace
-from plimsoll_insight.adapters.cluster import OF_MONITORS, LiveCluster, StandingCluster
+from plimsoll_insight.adapters.cluster import OF_MONITORS, LiveCluster, StandingCluster, librados_question
 
 pytestmark = pytest.mark.hurt
 
@@ -164,12 +164,18 @@ def test_without_a_monitor_health_is_unknown_and_nothing_is_raised(
 def test_librados_answers_as_the_ceph_command_does_and_again_after_a_monitor_was_gone(
     cloud: Cloud, tmp_path: Path
 ) -> None:
-    """A question that only the manager answers, say, or a recording that stays blind after a monitor's restart."""
+    """A question that another daemon answers, or a recording that stays blind after a monitor's restart."""
     command = shutil.which("ceph", path=Node(tmp_path, cloud).environment["PATH"])
     assert command
     live = LiveCluster(cloud.ceph.conf, "admin", 15, command)
     assert CephProgram(live.conf, live.client, 1, command).librados_argv()
-    for name in sorted(OF_MONITORS):
+    for name in (
+        *sorted(OF_MONITORS),
+        "pg dump pgs_brief",
+        "tell osd.1 dump_historic_slow_ops",
+        "tell osd.1 perf dump",
+    ):
+        assert librados_question(name.split())
         words = name.split()
         answer, same = (json.loads(text) for text in (live.ask(*words), cloud.ceph.run(*words, "-f", "json")))
         assert type(answer) is type(same), name

@@ -3,14 +3,16 @@
 ``python3 -I asking_monitors.py CONF CLIENT SECONDS [QUESTION]``
 
 It is run by the interpreter of this machine's ``ceph``, which has Ceph's binding, may be older than plimsoll's, and
-has no module of plimsoll. QUESTION is a command as monitors take it, in JSON; the answer goes to standard output, and
-the exit status is its error number. Without one each line of standard input is a question, and each answer follows a
-line with its error number, its length in bytes and, if there is one, the error.
+has no module of plimsoll. QUESTION is a command in JSON as monitors take it, with ``"to": "mgr"`` or ``"osd.N"`` as
+these do; the answer goes to standard output, and the exit status is its error number. Without one each line of
+standard input is a question, and each answer follows a line with its error number, its length in bytes and, if there
+is one, the error.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 
@@ -38,7 +40,15 @@ def main(conf: str, client: str, seconds: str, *questions: str) -> int:
 
 def ask(cluster: rados.Rados, question: str, seconds: int) -> tuple[int, bytes, str]:
     """The error number, the answer, and what monitors say of the error in one line."""
-    status, answer, words = cluster.mon_command(question, b"", seconds)
+    command = json.loads(question)
+    to = command.pop("to", "mon")
+    command_text = json.dumps(command)
+    if to == "mgr":
+        status, answer, words = cluster.mgr_command(command_text, b"", seconds)
+    elif to.startswith("osd."):
+        status, answer, words = cluster.osd_command(int(to[4:]), command_text, b"", seconds)
+    else:
+        status, answer, words = cluster.mon_command(command_text, b"", seconds)
     if not status:
         return 0, answer, ""
     return abs(status), b"", " ".join(f"Error {errno.errorcode.get(abs(status), abs(status))}: {words}".split())

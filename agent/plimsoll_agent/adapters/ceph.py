@@ -33,16 +33,12 @@ class CephProgram:
     """Seconds, which the caller holds it to; told to librados as well, in whole ones."""
     command: str = "ceph"
 
-    def argv(self, words: Sequence[str]) -> list[str]:
-        """Of the question ``ceph WORDS``, a command of the monitors without arguments; the answer is JSON."""
-        if (librados := self.librados_argv()) is not None:
-            return [*librados, question(*words)]
-        return [*self.command_argv(), *words]
-
-    def command_argv(self) -> list[str]:
-        """Of ``ceph`` itself, for a command that follows."""
+    def argv(self, words: Sequence[str], question: str | None) -> list[str]:
+        """Of ``ceph WORDS``, which is that question; None: only ``ceph`` itself has the answer, which is JSON."""
+        if question is not None and (librados := self.librados_argv()) is not None:
+            return [*librados, question]
         options = ["--conf", str(self.conf), "--id", self.client, "--connect-timeout", self._seconds]
-        return [self.command, *options, "--format", "json"]
+        return [self.command, *options, "--format", "json", *words]
 
     def librados_argv(self) -> list[str] | None:
         """Of a program that answers a ``question``, or each of its input; None for a site's own ``ceph``."""
@@ -63,7 +59,7 @@ class CephProgram:
 
 
 def question(*words: str, **arguments: object) -> str:
-    """As monitors take it: the command's name, and arguments by theirs."""
+    """As monitors take it: the command's name, and arguments by theirs; ``to`` is another daemon that takes it."""
     return json.dumps({"prefix": " ".join(words), "format": "json", **arguments})
 
 
@@ -96,7 +92,7 @@ class Ceph:
         return [(f"ceph {' '.join(words)}", self._run(cluster, *words)) for words in commands]
 
     def _run(self, cluster: Cluster, *words: str) -> bytes:
-        argv = CephProgram(cluster.conf, self.client, self.deadline, self.command).argv(words)
+        argv = CephProgram(cluster.conf, self.client, self.deadline, self.command).argv(words, question(*words))
         result = program.run("Ceph", argv, self.deadline, environment=environment())
         if result.status != 0:
             raise Rejected(f"ceph ended with {result.status}: {result.last_complaint}")

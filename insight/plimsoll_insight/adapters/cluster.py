@@ -166,10 +166,8 @@ class LiveCluster:
 
     def _run(self, *words: str, deadline: float | None = None) -> bytes:
         deadline = deadline or self.deadline
-        ceph = CephProgram(self.conf, self.client, deadline, self.command)
-        name = " ".join(words)
-        argv = ceph.argv(words) if name in OF_MONITORS else [*ceph.command_argv(), *words]
-        return self._run_program(f"ceph {name}", argv, deadline)
+        argv = CephProgram(self.conf, self.client, deadline, self.command).argv(words, librados_question(words))
+        return self._run_program(f"ceph {' '.join(words)}", argv, deadline)
 
     def _run_program(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
         try:
@@ -180,6 +178,17 @@ class LiveCluster:
             remedy = self.remedy if run.status == errno.EACCES else ""
             raise Rejected(f"{question} ended with {run.status}: {run.last_complaint}{remedy}")
         return run.out
+
+
+def librados_question(words: Sequence[str]) -> str | None:
+    """None for a command of other daemons, or one with arguments, whose names only ``ceph`` knows."""
+    match words:
+        case ("tell", daemon, *command) if daemon.startswith("osd."):
+            return question(*command, to=daemon)
+        case ("pg", "dump", contents):
+            return question("pg", "dump", to="mgr", dumpcontents=[contents])
+        case _:
+            return question(*words) if " ".join(words) in OF_MONITORS else None
 
 
 class StandingCluster:
