@@ -180,6 +180,16 @@ def test_it_loads_no_hypervisor_no_http_client_and_no_command_line_of_plimsoll()
     }
 
 
+def test_status_loads_neither_what_a_pass_needs_nor_what_others_need_for_plugins() -> None:
+    loaded = "import sys, plimsoll_agent.terminal.main, plimsoll_monitoring.cli.status; print(*sys.modules)"
+    names = set(run(sys.executable, "-c", loaded).out.split())
+    assert {"cliff.app", "oslo_config.cfg", "plimsoll_agent.reconcile.pause"} <= names
+    assert not names & {
+        *("stevedore", "importlib.metadata", "email", "zipfile", "yaml", "libvirt", "prometheus_client"),
+        *("plimsoll_agent.app.context", "plimsoll_agent.reconcile.run", "plimsoll_agent.rules.loader"),
+    }
+
+
 def test_it_is_installed_under_the_name_that_the_samples_run() -> None:
     ran = run(Path(sys.executable).with_name("check_plimsoll"), "--version")
     assert (ran.status, ran.out.split()[0]) == (3, "check_plimsoll")

@@ -14,8 +14,8 @@ from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.app.audit import to_journal
 from plimsoll_agent.app.congestion_following import Follow, ceilings, following
 from plimsoll_agent.app.fetched import catalogue_actual, congestion_actual, region_orders
+from plimsoll_agent.app.node import paused, reckoned, state_of
 from plimsoll_agent.catalogue.attachments import Attachments
-from plimsoll_agent.catalogue.orders import Orders
 from plimsoll_agent.config.options import RULES_FILE
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError
@@ -23,7 +23,7 @@ from plimsoll_agent.model import clusters
 from plimsoll_agent.model.approvals import Approval
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, Reason
+from plimsoll_agent.model.reason import Code
 from plimsoll_agent.model.usage import Used
 from plimsoll_agent.monitor import usage_history
 from plimsoll_agent.policy.decide import Situation
@@ -31,13 +31,10 @@ from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
-from plimsoll_agent.reconcile.pause import Pause
 from plimsoll_agent.reconcile.run import by_sources, run_pass
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import NoRules, Read
 from plimsoll_agent.rules.model import Rules
-from plimsoll_agent.store import clock
-from plimsoll_agent.store.clock import Now
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import State, StateError
@@ -89,15 +86,6 @@ class PassContext:
     """What is wrong with the rules file, if the last good rules are used."""
 
 
-def state_of(settings: Settings) -> State:
-    """The node's state, with the kernel's boot id; without one, each call counts as a reboot."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        boot = os.urandom(16).hex()
-    return State(settings.state_dir, boot)
-
-
 def pass_context(
     settings: Settings,
     request: Asked = NOTHING_ASKED,
@@ -119,7 +107,7 @@ def pass_context(
     """
     state = state_of(settings)
     # A pass over some guests leaves the time to the next one over the node: each write waits for the disk.
-    time = _reckoned(state, keep=not read_only and locks is None)
+    time = reckoned(state, keep=not read_only and locks is None)
     now = time.at
     actual, complaint = rules_actual(settings, state, keep=not read_only, without=without_rules, read=read)
     if request.limits is not None:
@@ -184,37 +172,6 @@ def _used(state: State) -> Mapping[str, Used]:
     except StateError as error:
         LOG.warning("%s; what disks used is unknown", error)
         return {}
-
-
-def paused(settings: Settings, orders: Orders, now: datetime) -> Callable[[], Reason | None]:
-    """Returns a function: why nothing may be written now, by the pause file or the region."""
-    here, of_region = partial(Pause(settings.pause_file).reason, now), orders.paused(now)
-    return lambda: here() or of_region
-
-
-def pause_actual(settings: Settings, now: datetime) -> Reason | None:
-    """Why this node is paused now; None if it is not."""
-    return paused(settings, region_orders(settings.catalogue, state_of(settings), keep=False).orders, now)()
-
-
-def now_of(state: State) -> datetime:
-    """The trusted time of this node."""
-    return _reckoned(state, keep=False).at
-
-
-def _reckoned(state: State, *, keep: bool) -> Now:
-    try:
-        last = clock.load(state.clock)
-    except clock.UnreadableClock as error:
-        LOG.warning("%s; using the system clock", error)
-        last = None
-    now = clock.reckon(last, clock.read(state.boot))
-    if keep:
-        try:
-            clock.save(state.clock, now.trusted)
-        except OSError as error:
-            LOG.warning("%s: cannot be written: %s", state.clock, error.strerror)
-    return now
 
 
 def rules_actual(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.app.context import PassContext, pass_context, state_of
+from plimsoll_agent.app.context import PassContext, pass_context
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import NotFound, PlimsollError
 from plimsoll_agent.messages import explain, sentences

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from plimsoll_agent.app.congestion_following import Follow
-from plimsoll_agent.app.context import NOTHING_ASKED, Asked, pass_context, run, state_of
+from plimsoll_agent.app.context import NOTHING_ASKED, Asked, pass_context, run
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.app.publish import Publisher, counters_clock
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError

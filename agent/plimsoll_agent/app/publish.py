@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 from plimsoll_agent.app.consoles import read_consoles
 from plimsoll_agent.app.fetched import REGION_FILE
@@ -20,6 +19,7 @@ from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport
 from plimsoll_agent.store import clock
 from plimsoll_agent.store.refresh_state import RefreshDir
 from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.util.distribution import version
 
 LOG = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class Publisher:
     def _setting(self, between: tuple[Outcome, ...] = ()) -> PassSetting:
         refreshes = RefreshDir(self._settings.catalogue.directory).load_notes()
         return PassSetting(
-            version=version("plimsoll-agent"),
+            version=version(),
             boot=self._state.boot,
             ended=datetime.now(UTC),
             stale_after=self._settings.catalogue.stale_after,

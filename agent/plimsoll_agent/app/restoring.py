@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from plimsoll_agent.app.congestion_following import Follow
-from plimsoll_agent.app.context import PATIENCE, pass_context, state_of
+from plimsoll_agent.app.context import PATIENCE, pass_context
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Hypervisor

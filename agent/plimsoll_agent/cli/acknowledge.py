@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from plimsoll_agent.app.context import now_of, state_of, who
+from plimsoll_agent.app.context import who
+from plimsoll_agent.app.node import now_of, state_of
 from plimsoll_agent.cli import server_column
 from plimsoll_agent.cli.disk import OneOrMany
 from plimsoll_agent.cli.hold import add_choice, all_chosen, duration, name_of, save, server_of, tell_notes

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from plimsoll_agent.app.audit import to_journal
-from plimsoll_agent.app.context import PATIENCE, PassContext, now_of, pass_context, run, state_of, who
+from plimsoll_agent.app.context import PATIENCE, PassContext, pass_context, run, who
 from plimsoll_agent.app.guest_pass import guests_locked
+from plimsoll_agent.app.node import now_of, state_of
 from plimsoll_agent.app.restoring import restore
 from plimsoll_agent.cli.hold import next_words
 from plimsoll_agent.config.settings import Settings

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.context import pass_context, run
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli import server_names
 from plimsoll_agent.cli.many import add_many, add_options, choice_of, one_or_many, words_of
 from plimsoll_agent.config.settings import Settings

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from plimsoll_agent.app.audit import to_journal
-from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, run, state_of, who
+from plimsoll_agent.app.context import PATIENCE, pass_context, run, who
 from plimsoll_agent.app.guest_pass import guests_locked
+from plimsoll_agent.app.node import now_of, pause_actual, state_of
 from plimsoll_agent.cli import server_column, server_names
 from plimsoll_agent.cli.disk import GUEST_HELP, OneOrMany
 from plimsoll_agent.cli.many import add_many, agree, one_or_many

@@ -7,12 +7,12 @@ import functools
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 from plimsoll_agent.adapters.refresher import refresh
-from plimsoll_agent.app.context import PATIENCE, Asked, pass_context, run, state_of
+from plimsoll_agent.app.context import PATIENCE, Asked, pass_context, run
 from plimsoll_agent.app.guest_pass import pass_over
 from plimsoll_agent.app.impacts import impacts_of
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.app.node_pass import pass_over_node
 from plimsoll_agent.cli import server_names
 from plimsoll_agent.config.settings import Settings
@@ -31,6 +31,7 @@ from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
 from plimsoll_agent.terminal.base import add_guests, add_limits, given_approval, given_limits
 from plimsoll_agent.terminal.telling import TellsDisks
+from plimsoll_agent.util.distribution import version
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute, printable
 
@@ -256,11 +257,7 @@ class Enforce(_Pass):
 
     def _daemon_enforces(self, settings: Settings, mode: str) -> bool:
         daemon, now = daemon_status.load_or_none(state_of(settings)), datetime.now(UTC)
-        if (
-            daemon is None
-            or daemon.last_full_pass is None
-            or not daemon.enforces(version("plimsoll-agent"), mode, now)
-        ):
+        if daemon is None or daemon.last_full_pass is None or not daemon.enforces(version(), mode, now):
             return False
         self.say(
             f"No pass: plimsoll daemon runs (pid {daemon.pid}); its last full pass {minute(daemon.last_full_pass)}."

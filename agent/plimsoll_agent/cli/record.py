@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from plimsoll_agent.app.context import now_of, state_of
+from plimsoll_agent.app.node import now_of, state_of
 from plimsoll_agent.app.record_follow import FollowedRecord
 from plimsoll_agent.cli import server_column, server_names
 from plimsoll_agent.errors import UsageError

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.app.context import PassContext, pass_context, run, state_of
+from plimsoll_agent.app.context import PassContext, pass_context, run
 from plimsoll_agent.app.impacts import impacts_of
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.brake import brake_words
 from plimsoll_agent.messages.disk_lines import severity_of, sign_of, turn_words, turns_words

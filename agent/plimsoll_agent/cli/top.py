@@ -16,8 +16,8 @@ from functools import partial
 from threading import Event, Thread
 from typing import Any
 
-from plimsoll_agent.app.context import state_of
 from plimsoll_agent.app.live_plan import LivePlan
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli import top_once as once
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import NotFound, PlimsollError, UsageError

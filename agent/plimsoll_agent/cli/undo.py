@@ -8,7 +8,8 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from plimsoll_agent.app.context import PATIENCE, now_of, pass_context, pause_actual, state_of
+from plimsoll_agent.app.context import PATIENCE, pass_context
+from plimsoll_agent.app.node import now_of, pause_actual, state_of
 from plimsoll_agent.cli import server_names
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError

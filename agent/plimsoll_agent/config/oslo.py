@@ -11,6 +11,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from plimsoll_agent.util.on_demand import postponed
+
 
 class _OnDemand(ModuleType):
     def __getattr__(self, name: str) -> Any:
@@ -22,6 +24,7 @@ class _OnDemand(ModuleType):
 for _library in ("netaddr", "rfc3986"):  # types.IPAddress, HostAddress, URI
     sys.modules.setdefault(_library, _OnDemand(_library))
 
-from oslo_config import cfg, iniparser, types  # noqa: E402  # not before
+with postponed("stevedore"):  # for settings from elsewhere than files, and for samples of them
+    from oslo_config import cfg, iniparser, types
 
 __all__ = ["cfg", "iniparser", "types"]

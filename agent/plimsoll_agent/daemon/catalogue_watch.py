@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.app.context import state_of
 from plimsoll_agent.app.fetched import RegionOrders, load_catalogue, region_orders
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.changes import changed_guests

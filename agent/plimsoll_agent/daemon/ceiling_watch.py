@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.ceilings.buckets import PERIOD
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.rules.model import Rules

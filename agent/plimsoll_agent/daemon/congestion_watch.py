@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plimsoll_agent.app.congestion_following import applied
-from plimsoll_agent.app.context import now_of, pause_actual, state_of
 from plimsoll_agent.app.fetched import congestion_actual
+from plimsoll_agent.app.node import now_of, pause_actual, state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion.following import follow
 from plimsoll_agent.congestion.law import TUNING

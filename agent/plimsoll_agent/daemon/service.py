@@ -12,13 +12,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.service_manager import ServiceManager
-from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.daemon.catalogue_watch import EVERY, CatalogueWatch
 from plimsoll_agent.daemon.ceiling_watch import CeilingWatch
@@ -35,6 +34,7 @@ from plimsoll_agent.model.guest_events import Connected, Disconnected, EventKind
 from plimsoll_agent.monitor import daemon_status, textfile
 from plimsoll_agent.monitor.daemon_status import HEARTBEAT, DaemonStatus, WaitingGuest
 from plimsoll_agent.store.state import Busy
+from plimsoll_agent.util.distribution import version
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
@@ -104,7 +104,7 @@ class Service:
 
     def __init__(self, world: Dependencies) -> None:
         self._world = world
-        self._version = version("plimsoll-agent")  # it reads a file, for which later no descriptor may be left
+        self._version = version()  # it reads a file, for which later no descriptor may be left
         self._stamp_read = self._stamp_seen = world.stamp()
         self._settings = settings = world.load()
         self._inbox: SimpleQueue[Message] = SimpleQueue()

@@ -13,18 +13,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TextIO
 
-from cliff import columns, show
-from cliff.formatters import base
-from cliff.formatters.json_format import JSONFormatter
-from cliff.formatters.yaml_format import YAMLFormatter
-
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.tones import Tone
 from plimsoll_agent.terminal import table
 from plimsoll_agent.terminal.columns import NOTHING, Column, number_of
 from plimsoll_agent.terminal.output import Terminal, terminal_of
 from plimsoll_agent.terminal.table import Cell
+from plimsoll_agent.util.on_demand import postponed
 from plimsoll_agent.util.text import printable
+
+with postponed("stevedore"):  # for formats of other packages
+    from cliff import columns, show
+    from cliff.formatters import base
+    from cliff.formatters.json_format import JSONFormatter
+    from cliff.formatters.yaml_format import YAMLFormatter
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _NUMBER = re.compile(r"([×<>] ?)?[\d.,]+( ?(%|[nµm]?s|[KMGT]?i?B(/s)?))?")

@@ -9,18 +9,25 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import distribution
+from importlib import import_module
 from pathlib import Path
-from typing import NoReturn, TextIO
-
-from cliff.app import App
-from cliff.commandmanager import CommandManager
-from cliff.help import HelpCommand
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.terminal.folding import Folding, folding
 from plimsoll_agent.terminal.output import COLOUR_CHOICES, marked
 from plimsoll_agent.terminal.overview import in_order, noun_of, of_noun, unknown
+from plimsoll_agent.util.distribution import commands, version
+from plimsoll_agent.util.on_demand import postponed
+
+# For plugins, a log file and the metadata of other packages, which no command of plimsoll has: a fifth of a start.
+with postponed("stevedore", "importlib.metadata", "logging.handlers"):
+    from cliff.app import App
+    from cliff.commandmanager import CommandManager, EntryPointWrapper
+    from cliff.help import HelpCommand
+
+if TYPE_CHECKING:
+    from cliff.command import Command
 
 # Priorities of sd-daemon(3): the journal files a line that begins with <3> as an error.
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6, logging.DEBUG: 7}
@@ -53,13 +60,29 @@ def is_journal(stream: TextIO) -> bool:
     return journal == f"{status.st_dev}:{status.st_ino}"
 
 
+class _Command(EntryPointWrapper):
+    """A command, of which nothing is imported before it is run."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self.name = name
+        self._value = value
+
+    def load(self) -> type[Command]:
+        module, _, name = self._value.partition(":")
+        command: type[Command] = getattr(import_module(module), name)
+        return command
+
+    @property
+    def value(self) -> str:
+        return self._value
+
+
 class _Commands(CommandManager):
     """plimsoll's own commands. Unlike cliff it imports only the command to run, and searches no other package."""
 
     def load_commands(self, namespace: str) -> None:
         self.group_list.append(namespace)
-        for point in distribution("plimsoll-agent").entry_points.select(group=namespace):
-            self.commands[point.name.replace("_", " ")] = point
+        self.commands |= {name: _Command(name, value) for name, value in commands().items()}
 
 
 class Help(HelpCommand):
@@ -115,7 +138,7 @@ class Plimsoll(App):
     def __init__(self) -> None:
         super().__init__(
             description="Keeps block I/O limits on the RBD disks of this node's guests.",
-            version=distribution("plimsoll-agent").version,
+            version=version(),
             command_manager=_Commands("plimsoll.commands"),
             deferred_help=True,
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from importlib.metadata import distribution
 
 from rich.cells import cell_len
+
+from plimsoll_agent.util import distribution
 
 GLUE = "\ue000"
 """In place of a space at which no line ends. It is not printable, so it is in no text."""
@@ -71,8 +72,7 @@ def _words(text: str, width: int) -> list[str]:
 @lru_cache(maxsize=1)
 def _commands() -> re.Pattern[str]:
     """What one copies: a command of plimsoll in a sentence with its options and names; all that follows ``next:``."""
-    points = distribution("plimsoll-agent").entry_points.select(group="plimsoll.commands")
-    names = "|".join(sorted((point.name.replace("_", " ") for point in points), key=len, reverse=True))
+    names = "|".join(sorted(distribution.commands(), key=len, reverse=True))
     argument = r"--?\w[\w-]*(?:=\S+)?|[A-Z][A-Z_.]+\b|instance-\w+|[vs]d[a-z]+\b|[0-9a-f]{16,}|\d+\b|/\S+"
     return re.compile(rf"(?<=next: ).*|(?:sudo )?\bplimsoll(?: --[\w-]+=\S+)*(?: (?:{names})\b)?(?: (?:{argument}))*")
 

@@ -12,12 +12,15 @@ from enum import StrEnum
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.util import files, yaml_lines
+from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import meant, nearest, printable
+
+if TYPE_CHECKING:
+    from plimsoll_agent.util import yaml_lines
 
 Value = TypeVar("Value")
 Steps = tuple[str | int, ...]
@@ -142,6 +145,8 @@ def decoded(content: bytes, origin: str) -> str:
 
 def check(text: str, validate: Callable[[Any], Value]) -> Checked[Value]:
     """The result of ``validate`` for the document in the text, which is None if it is empty."""
+    from plimsoll_agent.util import yaml_lines  # here, since not all that name faults read YAML
+
     document = yaml_lines.load(text)
     value = None
     faults: list[tuple[int, Steps, str | Callable[[], str], RemarkCode]] = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from plimsoll_agent.app.context import now_of, state_of
+from plimsoll_agent.app.node import now_of, state_of
 from plimsoll_agent.cli import disk
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.consoles import file as consoles_file

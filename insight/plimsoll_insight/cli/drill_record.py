@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plimsoll_agent.app.context import pass_context, state_of
+from plimsoll_agent.app.context import pass_context
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.app.record_follow import FollowedRecord
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, Unreachable, UsageError

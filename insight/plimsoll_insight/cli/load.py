@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any
 
-from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import Disk

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from plimsoll_agent.adapters.ceph import Ceph
-from plimsoll_agent.app.context import state_of, who
+from plimsoll_agent.app.context import who
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.config.settings import CephSettings
 from plimsoll_agent.errors import PlimsollError, Rejected, Unreachable, UsageError
 from plimsoll_agent.model.clusters import Cluster, Clusters

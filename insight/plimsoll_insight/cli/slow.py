@@ -194,7 +194,7 @@ class Slow(LocalCommand, Listing):
     def _last_disks(self, parsed_args: argparse.Namespace) -> Sequence[LastDisk]:
         """Of this node's last pass. A monitor's host has none."""
         # Here: reading a log is often done in less time.
-        from plimsoll_agent.app.context import state_of
+        from plimsoll_agent.app.node import state_of
         from plimsoll_agent.monitor import pass_summary_file
 
         with suppress(PlimsollError):

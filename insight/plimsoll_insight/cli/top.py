@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from plimsoll_agent.app.context import now_of, state_of
+from plimsoll_agent.app.node import now_of, state_of
 from plimsoll_agent.cli import top
 from plimsoll_agent.cli.top import Earlier
 from plimsoll_agent.config.settings import Settings

@@ -6,7 +6,6 @@ import argparse
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from importlib.metadata import version
 
 from plimsoll_agent.adapters import container, units
 from plimsoll_agent.errors import UsageError
@@ -14,6 +13,7 @@ from plimsoll_agent.monitor.thresholds import MEASURE, Level
 from plimsoll_agent.terminal.moments import moment_of, seconds_of
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.terminal.problems import Line
+from plimsoll_agent.util.distribution import version
 from plimsoll_agent.util.text import ago, printable
 from plimsoll_monitoring.cli.status import look
 from plimsoll_monitoring.node import gate, status_words
@@ -81,7 +81,7 @@ class GateCommand(HistoryCommand, Page):
             raise UsageError("--since: not with --pass, which judges the pass that it makes")
         settings, options = self.settings(parsed_args), self.app.settings_options
         requirements = gate.Requirements(
-            parsed_args.by_version or version("plimsoll-agent"),
+            parsed_args.by_version or version(),
             None if parsed_args.since is None else moment_of("--since", parsed_args.since, now()),
             gate.Tolerance(frozenset(parsed_args.tolerate), parsed_args.tolerate_warnings),
         )

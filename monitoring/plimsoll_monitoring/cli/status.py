@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from plimsoll_agent.app.context import pause_actual, state_of
+from plimsoll_agent.app.node import pause_actual, state_of
 from plimsoll_agent.app.node_setup import node_setup
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.config.settings import Settings

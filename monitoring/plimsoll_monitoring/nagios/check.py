@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +21,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import DeadlineExceeded, PlimsollError
 from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS, Level, Measure, Thresholds, checked_range
 from plimsoll_agent.util import quantities
+from plimsoll_agent.util.distribution import version
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
 from plimsoll_monitoring.nagios.judging import STATE, FindingContext, Judging, WorstFirst
@@ -267,6 +267,6 @@ def _seconds(text: str) -> float:
 
 def _version() -> str:
     try:
-        return version("plimsoll-agent")
-    except PackageNotFoundError:
+        return version()
+    except ModuleNotFoundError:
         return "(not installed)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.store.state import CorruptState, StateError
 from plimsoll_probes.store.history import History, readable

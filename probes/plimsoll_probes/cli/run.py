@@ -13,7 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plimsoll_agent.app.context import PassContext, pass_context, pause_actual, state_of
+from plimsoll_agent.app.context import PassContext, pass_context
+from plimsoll_agent.app.node import pause_actual, state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import words as reason_words

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from plimsoll_agent.app.context import pause_actual, rules_actual, state_of
+from plimsoll_agent.app.context import rules_actual
+from plimsoll_agent.app.node import pause_actual, state_of
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words as reason_words

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.context import pass_context, run
 from plimsoll_agent.app.guest_pass import pass_over
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli.hold import HoldAdd, HoldEnd
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import NoSuchGuest

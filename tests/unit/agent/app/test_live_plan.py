@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.app.context import pass_context, run, state_of
+from plimsoll_agent.app.context import pass_context, run
 from plimsoll_agent.app.live_plan import LivePlan
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli import top_once
 from plimsoll_agent.cli.disk import DiskExplain, DiskShow
 from plimsoll_agent.cli.top_once import COLUMNS

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.app.context import state_of
+from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli import undo as cli
 from plimsoll_agent.cli.undo import Undo
 from plimsoll_agent.config import settings as config

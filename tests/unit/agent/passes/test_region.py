@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.adapters.ed25519 import unsealed
-from plimsoll_agent.app.context import Asked, pass_context, pause_actual
+from plimsoll_agent.app.context import Asked, pass_context
 from plimsoll_agent.app.fetched import RegionOrders, region_orders
+from plimsoll_agent.app.node import pause_actual
 from plimsoll_agent.catalogue import signed_file
 from plimsoll_agent.catalogue.model import NAME, orders_data, save
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause
