@@ -10,29 +10,37 @@ from functools import lru_cache
 from pathlib import Path
 
 _NAME = "plimsoll-agent"
-_COMMANDS = "[plimsoll.commands]"
+_GROUP = "plimsoll.commands"
 
 
 @lru_cache(maxsize=1)
 def version() -> str:
     """Raises ``ModuleNotFoundError`` if plimsoll is not installed."""
-    lines = _read("METADATA").splitlines()
-    return next(line.removeprefix("Version: ") for line in lines if line.startswith("Version: "))
+    if (text := _beside("METADATA")) is None:
+        from importlib import metadata  # here, since it is for a checkout
+
+        return metadata.version(_NAME)
+    return next(line.removeprefix("Version: ") for line in text.splitlines() if line.startswith("Version: "))
 
 
 @lru_cache(maxsize=1)
 def commands() -> dict[str, str]:
     """By the name that is typed: module and class, as ``package.module:Class``."""
-    _, _, text = _read("entry_points.txt").partition(f"{_COMMANDS}\n")
-    rows = (line.partition(" = ") for line in text.partition("\n[")[0].splitlines() if line)
-    return {name.replace("_", " "): value for name, _, value in rows}
+    if (text := _beside("entry_points.txt")) is None:
+        from importlib import metadata
+
+        pairs = [
+            (point.name, point.value) for point in metadata.distribution(_NAME).entry_points.select(group=_GROUP)
+        ]
+    else:
+        _, _, section = text.partition(f"[{_GROUP}]\n")
+        rows = (line.partition(" = ") for line in section.partition("\n[")[0].splitlines() if line)
+        pairs = [(name, value) for name, _, value in rows]
+    return {name.replace("_", " "): value for name, value in pairs}
 
 
-def _read(file: str) -> str:
+def _beside(file: str) -> str | None:
+    """None without one installation beside the package."""
     site = Path(__file__).parents[2]
     beside = [entry for entry in site.iterdir() if re.fullmatch(r"plimsoll_agent-.+\.dist-info", entry.name)]
-    if len(beside) == 1:
-        return (beside[0] / file).read_text(encoding="utf-8")
-    from importlib.metadata import distribution  # here, since it is for a checkout
-
-    return distribution(_NAME).read_text(file) or ""
+    return (beside[0] / file).read_text(encoding="utf-8") if len(beside) == 1 else None

@@ -25,8 +25,18 @@ def _forgotten() -> Iterator[None]:
         function.cache_clear()
 
 
-def test_a_checkout_has_what_python_has_of_it() -> None:
+@pytest.mark.parametrize("has_old_form", [False, True])
+def test_a_checkout_has_what_python_has_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_old_form: bool
+) -> None:
+    """setuptools leaves an .egg-info in a checkout, with files of other names; Python finds that first there."""
+    if has_old_form:
+        (tmp_path / "plimsoll_agent.egg-info").mkdir()
+        (tmp_path / "plimsoll_agent.egg-info/PKG-INFO").write_text(METADATA)
+        (tmp_path / "plimsoll_agent.egg-info/entry_points.txt").write_text(ENTRY_POINTS)
+        monkeypatch.syspath_prepend(tmp_path)
     ours = installed("plimsoll-agent")
+    assert (ours.version == "7.1") == has_old_form
     assert distribution.version() == ours.version
     points = ours.entry_points.select(group="plimsoll.commands")
     assert distribution.commands() == {point.name.replace("_", " "): point.value for point in points}
