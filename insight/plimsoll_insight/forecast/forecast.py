@@ -248,6 +248,8 @@ def _memory(failure: Failure, inputs: Inputs) -> Range:
     except _Lacking:
         stale = objects.high
     missing = stale / osds_.high * copies.high
-    most = arithmetic.memory_peak(memory.high, groups.high, entries.high, missing)
+    places, size = inputs.max_backfills or exactly(1.0), inputs.object_size or exactly(0.0)
+    held = arithmetic.copies_held(missing, places.high) * size.high
+    most = arithmetic.memory_peak(memory.high, groups.high, entries.high, missing, held)
     # The cache of an OSD with a memory target gives way to the rest, so it may take no more than usual.
     return times(Range(memory.low, most), exactly(osds_.high / (failure.hosts or 1)))

@@ -15,6 +15,8 @@ from plimsoll_insight.ordered_return.plan import WavePlan
 
 _GROWTH = 1.02
 """A peak that is higher by less is the same."""
+_MARGIN = 1.2
+"""Where all peaks so far were below their forecasts, the next may be so much nearer to its own than any of them."""
 _NAMED = 3
 
 
@@ -97,6 +99,14 @@ class OsdStart:
     peak: int | None = None
     grown: float = 0.0
     """When its peak was reached."""
+    learned: float = 1.0
+    """What its forecast was multiplied by when it was started."""
+    former: int = 0
+    """Its peak before it was restarted."""
+
+    @property
+    def highest(self) -> int:
+        return max(self.peak or 0, self.former)
 
 
 @frozen
@@ -119,7 +129,7 @@ class ReturnProgress:
     expected: frozenset[int] = frozenset()
     """OSDs that were up, or came up since."""
     learned: float = 1.0
-    """By how much the highest peak was above its forecast."""
+    """The highest of peaks by their forecasts, with a margin where it is below 1."""
     pace: ReturnPace | None = None
 
 
@@ -160,7 +170,7 @@ def next_step(
     """The step is to be taken, and told by ``after``; the progress has what was view."""
     if view.trouble:
         return progress, wait(StepReason.SILENT, view.trouble)
-    progress = _looked(progress, view, plan)
+    progress = _looked(progress, view)
     if hold := _hold(progress, view, whole, bounds):
         return progress, hold
     if remainder := _unfinished(progress.current, view, bounds):
@@ -172,7 +182,8 @@ def next_step(
         one.osd for one in progress.current if one.peak is None or view.now - one.grown < bounds.steady
     ):
         return progress, wait(StepReason.GROWING, osds=growing)
-    progress = replace(progress, finished=progress.finished + progress.current, current=())
+    finished = progress.finished + progress.current
+    progress = replace(progress, finished=finished, current=(), learned=_learned(finished, plan))
     if progress.waves:
         return progress, _start(progress, view, plan, bounds)
     unclean = [id for id, group in view.groups.items() if _gets_clean(group, whole.get(id, ()), view.up)]
@@ -217,11 +228,11 @@ def after(progress: ReturnProgress, step: ReturnStep, now: float) -> ReturnProgr
     if step.act is Act.START:
         rest = tuple(osd for osd in progress.waves[0] if osd not in step.osds)
         waves = (rest, *progress.waves[1:]) if rest else progress.waves[1:]
-        return replace(
-            progress, waves=waves, current=progress.current + tuple(OsdStart(osd, now) for osd in step.osds)
-        )
+        started = tuple(OsdStart(osd, now, learned=progress.learned) for osd in step.osds)
+        return replace(progress, waves=waves, current=progress.current + started)
     if step.act is Act.RESTART:
-        again = tuple(OsdStart(osd, now) for osd in step.osds)
+        former = {one.osd: one for one in progress.finished}
+        again = tuple(_again(former.get(osd), osd, now) for osd in step.osds)
         others = tuple(one for one in progress.finished if one.osd not in step.osds)
         return replace(
             progress,
@@ -233,22 +244,32 @@ def after(progress: ReturnProgress, step: ReturnStep, now: float) -> ReturnProgr
     return progress
 
 
-def _looked(progress: ReturnProgress, view: ReturnObservation, plan: WavePlan) -> ReturnProgress:
+def _again(former: OsdStart | None, osd: int, now: float) -> OsdStart:
+    if former is None:
+        return OsdStart(osd, now)
+    return OsdStart(osd, now, learned=former.learned, former=former.highest)
+
+
+def _looked(progress: ReturnProgress, view: ReturnObservation) -> ReturnProgress:
     # One that came up by itself is not started, and waited for as if it were.
     risen = sorted(view.up.intersection(osd for wave in progress.waves for osd in wave))
     current = tuple(_grown(one, view) for one in (*progress.current, *(OsdStart(osd, view.now) for osd in risen)))
-    ratios = [
-        one.peak / memory.high
-        for one in (*current, *progress.finished)
-        if one.peak is not None and one.osd in plan.returning and (memory := plan.returning[one.osd].memory)
-    ]
     return replace(
         progress,
         waves=tuple(rest for wave in progress.waves if (rest := tuple(osd for osd in wave if osd not in view.up))),
         current=current,
         expected=progress.expected | (view.up & {one.osd for one in current}),
-        learned=max([1.0, *ratios]),
     )
+
+
+def _learned(finished: Collection[OsdStart], plan: WavePlan) -> float:
+    ratios = [
+        one.highest / memory.high
+        for one in finished
+        if one.highest and one.osd in plan.returning and (memory := plan.returning[one.osd].memory)
+    ]
+    most = max(ratios, default=1.0)
+    return max(most, min(1.0, _MARGIN * most))
 
 
 def _grown(start: OsdStart, view: ReturnObservation) -> OsdStart:

@@ -136,11 +136,12 @@ def memory_lines(progress: ReturnProgress, plan: WavePlan) -> Iterator[str]:
     errors = []
     for osd, start in sorted(starts.items()):
         memory = plan.returning[osd].memory if osd in plan.returning else None
-        if memory is None or start.peak is None:
+        if memory is None or not start.highest:
             continue
-        error = start.peak / memory.high - 1
+        high = memory.high * start.learned
+        expected, error = Range(min(memory.low, high), high), start.highest / high - 1
         errors.append(error)
-        yield f"osd.{osd}: {size(start.peak)} at most; forecast {sizes(memory)}, {error:+.0%}".replace("%", " %")
+        yield f"osd.{osd}: {size(start.highest)} at most; forecast {sizes(expected)}, {error:+.0%}".replace("%", " %")
     if errors:
         near = sum(abs(error) <= 0.3 for error in errors)
         yield f"Peaks within 30 % of the highest forecast: {near} of {len(errors)}."

@@ -42,3 +42,8 @@ def test_memory_grows_with_logs_and_missing_objects_and_by_a_fifth_at_least() ->
     assert arithmetic.memory_peak(4 * gib, 100, 10_000, 0) == 4 * gib + 100 * 10_000 * arithmetic.ENTRY
     more = arithmetic.memory_peak(4 * gib, 100, 10_000, 10**7) - arithmetic.memory_peak(4 * gib, 100, 10_000, 0)
     assert more == 10**7 * arithmetic.MISSING
+
+
+def test_copies_that_were_sent_are_in_memory_with_those_on_their_way_where_so_many_are_missing() -> None:
+    assert (arithmetic.copies_held(1000, 4), arithmetic.copies_held(7, 4)) == (arithmetic.KEPT + 2 * 4, 7)
+    assert arithmetic.memory_peak(100, 0, 0, 0, copies=88) == 188

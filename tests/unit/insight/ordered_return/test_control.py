@@ -11,6 +11,7 @@ from plimsoll_insight.ordered_return.cluster import ReturnGroup
 from plimsoll_insight.ordered_return.control import (
     Act,
     HostView,
+    OsdStart,
     ReturnObservation,
     ReturnPace,
     ReturnProgress,
@@ -165,9 +166,9 @@ def test_an_osd_that_never_comes_up_holds_by_its_name() -> None:
 
 
 def ready(sizes: Mapping[int, int], free: int, **bounds: Any) -> ReturnStep:
-    """The first wave is over; what comes next on a host with so much left."""
+    """The first wave is over, of which all was as forecast; what comes next on a host with so much left."""
     on = UP | {FIRST}
-    progress, _ = took(begun(), view(5, on, hosts={"a": host(free, sizes or {FIRST: 100 * MIB})}), **bounds)
+    progress, _ = took(begun(), view(5, on, hosts={"a": host(free, {FIRST: PEAK})}), **bounds)
     return took(progress, view(50, on, hosts={"a": host(free, sizes)}), **bounds)[1]
 
 
@@ -183,6 +184,28 @@ def test_a_peak_above_its_forecast_raises_that_of_the_next() -> None:
     sizes = {"a": host(200 * MIB + PEAK, {FIRST: 2 * PEAK})}
     progress, _ = took(begun(), view(5, on, hosts=sizes))
     assert took(progress, view(50, on, hosts=sizes))[1].why is StepReason.NO_ROOM
+
+
+@pytest.mark.parametrize(("free", "act"), [(0.6 * PEAK, Act.START), (0.6 * PEAK - 1, Act.WAIT)])
+def test_peaks_below_their_forecasts_lower_that_of_the_next_but_for_a_margin(free: float, act: Act) -> None:
+    """The forecast of small OSDs may be twice of what they take: the second would wait without an end."""
+    sizes = {"a": host(200 * MIB + int(free), {FIRST: PEAK // 2})}
+    progress, _ = took(begun(), view(5, UP | {FIRST}, hosts=sizes))
+    progress, step = took(progress, view(50, UP | {FIRST}, hosts=sizes))
+    assert step.act is act
+    assert [one.learned for one in progress.current] == [0.6] * (act is Act.START)
+
+
+def test_the_peak_of_an_osd_that_was_restarted_is_told_with_what_was_forecast_of_it() -> None:
+    """What it took after that, with nothing to catch up, was told as its peak."""
+    progress = replace(begin(PLAN, UP), waves=(), finished=(OsdStart(FIRST, 0, 180 * MIB, 9, learned=1.5),))
+    progress = after(progress, ReturnStep(Act.RESTART, (FIRST,)), 50)
+    seen = view(55, UP | {FIRST}, hosts={"a": host(resident={FIRST: 60 * MIB})})
+    progress, step = took(progress, seen)
+    assert (step.why, progress.current[0].peak) == (StepReason.GROWING, 60 * MIB)
+    assert next(messages.memory_lines(progress, PLAN)) == (
+        f"osd.{FIRST}: 180 MiB at most; forecast 100 MiB to 300 MiB, -40 %"
+    )
 
 
 def test_what_holds_most_is_restarted_once_and_only_if_that_is_allowed() -> None:
