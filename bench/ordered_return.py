@@ -1,13 +1,15 @@
-"""OSDs of a host that return all at once, and in waves: ``PLIMSOLL_LAB_OSDS=12 script/bench ordered_return``.
+"""OSDs of a host that return all at once, and in waves: ``PLIMSOLL_LAB_OSDS=24 script/bench ordered_return``.
 
-A host's OSDs are killed, objects are written, and they return: all at once without a bound, all at once into a memory
-cgroup that has a part of what they took then, and in waves into the same. One client writes an object of 4 KiB after
-the other: its longest wait is what a guest would feel.
+A host's OSDs are killed, all objects are written again, and they return: all at once without a bound, all at once
+into a memory cgroup that has a part of what they took then, and in waves into the same. One client writes 4 KiB into
+one object after the other: its longest wait is what a guest would feel. The command has a higher priority than the
+OSDs, as an admin host does not share their cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import tempfile
@@ -21,63 +23,71 @@ from pathlib import Path
 from bench.lab import in_lab, say
 from lab import osdhost
 from lab.cloud import Cloud, LabError
+from lab.cloud.cephclient import DEBIANS_PYTHON
 from lab.cloud.cephconf import OSDS
+from lab.cloud.layout import CHECKOUT
+from lab.cloud.release import program
 from lab.node import Node
 
 HOST = "lab-a"
 POOL = "returning"
 PATIENCE = 900.0
+PRIORITY = -10
 MIB = 2**20
-ROW = "{:<8} {:>6} {:>7} {:>8} {:>9} {:>9}  {}"
+ROW = "{:<8} {:>6} {:>7} {:>8} {:>9} {:>9} {:>6}"
 
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="script/bench ordered_return", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="of each way; default: 3")
-    parser.add_argument("--objects", type=int, default=5000, help="written in peace, and while they are away")
-    parser.add_argument("--room", type=float, default=0.85, help="of what they take without a bound; default: 0.85")
+    parser.add_argument("--objects", type=int, default=1200, help="of 4 MiB; default: 1200")
+    parser.add_argument("--room", type=float, default=0.75, help="of what they take without a bound; default: 0.75")
     parser.add_argument("--bound", type=int, metavar="MIB", help="of the host, instead of a part of what is measured")
-    parser.add_argument("--groups", type=int, default=64, help="placement groups of the pool")
+    parser.add_argument("--groups", type=int, default=512, help="placement groups; default: 512")
+    parser.add_argument("--per-host", type=int, default=4, help="OSDs of a wave; default: 4")
     parsed = parser.parse_args(words)
     if len(OSDS) < 6:
-        parser.error("set PLIMSOLL_LAB_OSDS=12: a wave of one OSD is no order")
+        parser.error("set PLIMSOLL_LAB_OSDS=24: a wave of one OSD is no order")
     return in_lab(lambda cloud: _all(cloud, parsed), ("ceph",))
 
 
 def _all(cloud: Cloud, parsed: argparse.Namespace) -> None:
     cloud.ceph.run("osd", "pool", "create", POOL, str(parsed.groups))
     cloud.ceph.run("osd", "pool", "application", "enable", POOL, "rbd")
-    write(cloud, parsed.objects)
+    cloud.ceph.wait_healthy(PATIENCE)
+    fill(cloud, parsed.objects)
     cloud.ceph.wait_healthy(PATIENCE)
     say(f"{len(OSDS)} OSDs; those of {HOST} hold {sum(held().values()) / MIB:.0f} MiB in peace")
-    say(ROW.format("way", "killed", "stall s", "clean s", "peak MiB", "load", ""))
+    say(ROW.format("way", "killed", "stall s", "clean s", "peak MiB", "bound MiB", "load"))
     for _ in range(parsed.runs):
         bound = (parsed.bound or 0) * MIB
         if not bound:
             with osdhost.bounded({HOST: 2**40}):
-                bound = int(parsed.room * one(cloud, parsed.objects, "free"))
+                bound = int(parsed.room * one(cloud, parsed, "free"))
         for way in ("waves", "at once"):
             with osdhost.bounded({HOST: bound}):
-                one(cloud, parsed.objects, way)
+                one(cloud, parsed, way, f"{bound / MIB:.0f}")
 
 
-def one(cloud: Cloud, objects: int, way: str) -> int:
+def one(cloud: Cloud, parsed: argparse.Namespace, way: str, bound: str = "") -> int:
     """The most that its OSDs held."""
     daemons = [cloud.ceph.daemon(f"osd.{osd}") for osd in osdhost.osds(HOST)]
     for daemon in daemons:
         daemon.kill()
     wait(lambda: cloud.ceph.status()["osdmap"]["num_up_osds"] == len(OSDS) - len(daemons))
-    write(cloud, objects)
-    with tempfile.TemporaryDirectory() as home, client(cloud) as stalls, peaks() as most:
+    fill(cloud, parsed.objects)
+    with tempfile.TemporaryDirectory() as home, client(cloud, parsed.objects) as stalls, peaks() as most:
+        os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
         began, said = time.monotonic(), ""
         if way == "waves":
             ran = Node(Path(home), cloud).run(
-                "return", "run", "--yes", "--id", "admin", "--on-host", osdhost.words(), "--steady", "5s",
-                "--reserve", "0", "--when-full", "restart", "--patience", "120s", timeout=PATIENCE,
+                "return", "run", "--yes", "--id", "admin", "--on-host", osdhost.words(), "--steady", "4s",
+                "--interval", "1s", "--per-host", str(parsed.per_host), "--reserve", "0", "--when-full", "restart",
+                "--patience", "120s", timeout=PATIENCE,
             )  # fmt: skip
             lines = (ran.out + ran.err).splitlines()
-            said = " | ".join(line for line in lines
-                              if re.search(r"holds|restarts osd|Peaks|at most", line))  # fmt: skip
+            said = "\n".join(f"  {line}" for line in lines
+                             if re.search(r"holds:|starts osd|at most|Peaks|done|refuse|rror", line))  # fmt: skip
         else:
             for osd in osdhost.osds(HOST):
                 osdhost.main(HOST, "systemctl", "start", f"ceph-osd@{osd}.service")
@@ -87,7 +97,9 @@ def one(cloud: Cloud, objects: int, way: str) -> int:
     with Path("/proc/loadavg").open() as file:
         load = file.read().split()[0]
     stall, whole = f"{stalls.longest:.1f}", f"{took:.0f}" if clean else "never"
-    say(ROW.format(way, killed, stall, whole, f"{most.peak / MIB:.0f}", load, said))
+    say(ROW.format(way, killed, stall, whole, f"{most.peak / MIB:.0f}", bound, load))
+    if said:
+        say(said)
     (osdhost.group(HOST) / "memory.limit_in_bytes").write_text(str(2**40))
     for daemon in daemons:
         daemon.heal()
@@ -119,12 +131,14 @@ def wait(true: object) -> None:
         time.sleep(0.5)
 
 
-def write(cloud: Cloud, objects: int) -> None:
-    """New ones of 4 KiB."""
-    cloud.ceph._run(
-        "rados", "-c", str(cloud.ceph.conf), "-p", POOL, "bench", "600", "write", "-b", "4096", "-t", "32",
-        "--max-objects", str(objects), "--no-cleanup", "--run-name", f"run-{time.monotonic_ns()}", timeout=PATIENCE,
-    )  # fmt: skip
+def objects(cloud: Cloud, *way: object) -> list[str]:
+    words = (DEBIANS_PYTHON, CHECKOUT / "bench/objects.py", cloud.ceph.conf, POOL, *way)
+    return program([str(word) for word in words], cloud.layout.cache)
+
+
+def fill(cloud: Cloud, number: int) -> None:
+    """Each object, whole."""
+    subprocess.run(objects(cloud, "fill", number, 4 * MIB), check=True, timeout=PATIENCE)
 
 
 def held() -> dict[int, int]:
@@ -139,32 +153,26 @@ class Stalls:
 
 
 @contextmanager
-def client(cloud: Cloud) -> Iterator[Stalls]:
-    """Writes one object at a time, and knows how long the slowest took."""
-    argv = ["rados", "-c", str(cloud.ceph.conf), "-p", POOL, "bench", "3600", "write", "-b", "4096", "-t", "1",
-            "--no-cleanup", "--run-name", f"client-{time.monotonic_ns()}"]  # fmt: skip
+def client(cloud: Cloud, number: int) -> Iterator[Stalls]:
+    """Writes into one object at a time, and knows how long the slowest took, or takes by now."""
     stalls = Stalls()
     last = time.monotonic()
 
     def read() -> None:
         nonlocal last
         assert process.stdout is not None
-        before = 0
         for line in process.stdout:
-            words = line.split()
-            if len(words) >= 4 and words[0].isdigit() and words[3].isdigit():
-                finished, now = int(words[3]), time.monotonic()
-                if finished > before:
-                    before, last = finished, now
-                stalls.longest = max(stalls.longest, now - last)
+            stalls.longest = max(stalls.longest, float(line))
+            last = time.monotonic()
 
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(objects(cloud, "touch", number), stdout=subprocess.PIPE, text=True) as process:
         thread = threading.Thread(target=read)
         thread.start()
         try:
             time.sleep(3)
             stalls.longest = 0.0
             yield stalls
+            stalls.longest = max(stalls.longest, time.monotonic() - last)
         finally:
             process.kill()
             thread.join()

@@ -121,6 +121,7 @@ def _start(host: str, osd: int, *, again: bool) -> None:
     from lab.cloud import Cloud
 
     daemon = Cloud(say=lambda _: None).ceph.daemon(f"osd.{osd}", group=group(host) if group(host).is_dir() else None)
+    os.setpriority(os.PRIO_PROCESS, 0, 0)  # not that of what starts it, which is another machine elsewhere
     if again and daemon.running:
         os.kill(daemon.pid, signal.SIGTERM)
         while daemon.running:

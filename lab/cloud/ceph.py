@@ -78,8 +78,8 @@ class Ceph:
         if name not in self.daemon_names:
             raise LabError(f"no daemon {name}: there are {', '.join(self.daemon_names)}")
         argv = [f"/usr/bin/ceph-{kind}", "-f", "-i", number, "-c", str(self.conf)]
-        if environment:
-            argv = ["/usr/bin/env", *(f"{key}={value}" for key, value in environment.items()), *argv]
+        if variables := {**(cephconf.ENVIRONMENT if kind == "osd" else {}), **(environment or {})}:
+            argv = ["/usr/bin/env", *(f"{key}={value}" for key, value in variables.items()), *argv]
         if group is not None:
             argv = ["/bin/sh", "-c", 'echo 0 > "$0/cgroup.procs" && exec "$@"', str(group), *argv]
         log = self._layout.logs / f"ceph/{name}.out"

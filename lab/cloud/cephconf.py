@@ -12,9 +12,13 @@ from . import ports
 
 # Three are enough for all but a return in waves, which a bench measures.
 OSDS = tuple(range(int(os.environ.get("PLIMSOLL_LAB_OSDS") or 3)))
+IS_FOR_RETURNS = len(OSDS) > 3
+# Debian's Ceph is built without tcmalloc: buffers of recovery go back to the system as with it.
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"} if IS_FOR_RETURNS else {}
 HOSTS = ("lab-a", "lab-b", "lab-c")
 POOLS = ("volumes", "vms", "images")
-OSD_SIZE = 4 * 1024**3
+# A file grows to that when all objects are written again and again.
+OSD_SIZE = (1536 if IS_FOR_RETURNS else 4096) * 1024**2
 # The defaults let each OSD hold several tables of 256 MiB in memory.
 ROCKSDB = (
     "compression=kNoCompression,max_write_buffer_number=4,min_write_buffer_number_to_merge=1,"
@@ -163,7 +167,9 @@ osd op num threads per shard = 1
 ms async op threads = 2
 # An OSD that a soak stops often would end by itself after the fifth time in ten minutes.
 osd max markdown count = 1000
-osd max backfills = 4
+osd max backfills = {1 if IS_FOR_RETURNS else 4}
+# Of what is kept for that time its data are kept too; a return in the lab takes a minute.
+osd op history duration = {15 if IS_FOR_RETURNS else 600}
 osd recovery sleep = 0
 osd scrub begin hour = 0
 osd scrub during recovery = false
