@@ -249,7 +249,7 @@ def _memory(failure: Failure, inputs: Inputs) -> Range:
         stale = objects.high
     missing = stale / osds_.high * copies.high
     places, size = inputs.max_backfills or exactly(1.0), inputs.object_size or exactly(0.0)
-    held = arithmetic.copies_held(missing, places.high) * size.high
-    most = arithmetic.memory_peak(memory.high, groups.high, entries.high, missing, held)
+    copy_bytes = arithmetic.copies_held(missing, places.high) * size.high
+    most = arithmetic.memory_peak(memory.high, groups.high, entries.high, missing, copy_bytes)
     # The cache of an OSD with a memory target gives way to the rest, so it may take no more than usual.
     return times(Range(memory.low, most), exactly(osds_.high / (failure.hosts or 1)))

@@ -182,8 +182,8 @@ def next_step(
         one.osd for one in progress.current if one.peak is None or view.now - one.grown < bounds.steady
     ):
         return progress, wait(StepReason.GROWING, osds=growing)
-    finished = progress.finished + progress.current
-    progress = replace(progress, finished=finished, current=(), learned=_learned(finished, plan))
+    starts = progress.finished + progress.current
+    progress = replace(progress, finished=starts, current=(), learned=_learned(starts, plan))
     if progress.waves:
         return progress, _start(progress, view, plan, bounds)
     unclean = [id for id, group in view.groups.items() if _gets_clean(group, whole.get(id, ()), view.up)]
@@ -228,8 +228,8 @@ def after(progress: ReturnProgress, step: ReturnStep, now: float) -> ReturnProgr
     if step.act is Act.START:
         rest = tuple(osd for osd in progress.waves[0] if osd not in step.osds)
         waves = (rest, *progress.waves[1:]) if rest else progress.waves[1:]
-        started = tuple(OsdStart(osd, now, learned=progress.learned) for osd in step.osds)
-        return replace(progress, waves=waves, current=progress.current + started)
+        starts = tuple(OsdStart(osd, now, learned=progress.learned) for osd in step.osds)
+        return replace(progress, waves=waves, current=progress.current + starts)
     if step.act is Act.RESTART:
         former = {one.osd: one for one in progress.finished}
         again = tuple(_again(former.get(osd), osd, now) for osd in step.osds)
@@ -262,10 +262,10 @@ def _looked(progress: ReturnProgress, view: ReturnObservation) -> ReturnProgress
     )
 
 
-def _learned(finished: Collection[OsdStart], plan: WavePlan) -> float:
+def _learned(starts: Collection[OsdStart], plan: WavePlan) -> float:
     ratios = [
         one.highest / memory.high
-        for one in finished
+        for one in starts
         if one.highest and one.osd in plan.returning and (memory := plan.returning[one.osd].memory)
     ]
     most = max(ratios, default=1.0)

@@ -139,9 +139,9 @@ def memory_lines(progress: ReturnProgress, plan: WavePlan) -> Iterator[str]:
         if memory is None or not start.highest:
             continue
         high = memory.high * start.learned
-        expected, error = Range(min(memory.low, high), high), start.highest / high - 1
+        forecast, error = Range(min(memory.low, high), high), start.highest / high - 1
         errors.append(error)
-        yield f"osd.{osd}: {size(start.highest)} at most; forecast {sizes(expected)}, {error:+.0%}".replace("%", " %")
+        yield f"osd.{osd}: {size(start.highest)} at most; forecast {sizes(forecast)}, {error:+.0%}".replace("%", " %")
     if errors:
         near = sum(abs(error) <= 0.3 for error in errors)
         yield f"Peaks within 30 % of the highest forecast: {near} of {len(errors)}."
