@@ -103,7 +103,7 @@ def ended(process: Forked | Installed, told: str | None = None) -> Ran:
     What it printed is in the words and the style of ``tests.words``.
     """
     try:
-        out, err = process.communicate(told, timeout=60)
+        out, err = process.communicate(told, timeout=180)  # a model of a day takes a minute on a busy machine
     except BaseException:
         process.kill()
         raise
