@@ -48,6 +48,29 @@ def last_line(complaint: bytes | bytearray) -> str:
     return lines[-1][:300] if lines else "no error text"
 
 
+def start(
+    argv: Sequence[str], environment: Mapping[str, str], *, has_input: bool, **options: Any
+) -> subprocess.Popen[bytes]:
+    """``kill`` ends it. ``options`` are those of ``Popen``.
+
+    Raises ``Unreachable`` where it cannot be started.
+    """
+    try:
+        # A new session, so that what it starts is killed with it.
+        return subprocess.Popen(  # noqa: S603  # a list of words, no shell
+            argv,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,
+            **options,
+        )
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Unreachable(f"{argv[0]}: cannot be run: {why}") from error
+
+
 def run(
     who: str,
     argv: Sequence[str],
@@ -65,21 +88,8 @@ def run(
 
     Raises ``Unreachable`` where it cannot be started, ``DeadlineExceeded``, ``Rejected`` for too long an output.
     """
-    try:
-        # A new session, so that what it starts is killed with it.
-        process = subprocess.Popen(  # noqa: S603  # a list of words, no shell
-            argv,
-            stdin=subprocess.PIPE if content else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            cwd=directory,
-            start_new_session=True,
-            **(account.as_options() if account else {}),
-        )
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise Unreachable(f"{argv[0]}: cannot be run: {why}") from error
+    options = {"cwd": directory, **(account.as_options() if account else {})}
+    process = start(argv, environment, has_input=bool(content), **options)
     if process.stdin is not None:
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(content)

@@ -226,12 +226,11 @@ def _shortened(base: str, burst: Burst, balance: float) -> Iterator[tuple[str, i
 def to_write(limits: Limits, account: Account | None, members: Sequence[Member]) -> Limits:
     """What the disks should have now: the limits with what is saved of their bursts, or what they have already."""
     actual = members[0].actual
-    is_one = isinstance(actual, Limits) and all(member.actual == actual for member in members)
-    if is_one and actual == limits:  # also with a bucket that something else has filled: a write would gain nothing
+    if not isinstance(actual, Limits) or any(member.actual != actual for member in members):
+        return affordable(limits, account)
+    if actual == limits:  # also with a bucket that something else has filled: a write would gain nothing
         return limits
     savings = affordable(limits, account)
-    if not is_one or not isinstance(actual, Limits):
-        return savings
     if account is None:  # not read yet: what plimsoll has shortened stays so
         return actual if all(member.is_shortened(limits) for member in members) else savings
     is_ours = actual.shortens(limits) and all(member.applied == actual for member in members)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from plimsoll_agent.adapters import program
-from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
+from plimsoll_agent.errors import DeadlineExceeded, Rejected
 
 _PIECE = 65536
 
@@ -45,19 +45,7 @@ class Conversation:
             kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        try:
-            process = subprocess.Popen(  # noqa: S603  # a list of words, no shell
-                self._argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                env=self._environment,
-                start_new_session=True,
-            )
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise Unreachable(f"{self._argv[0]}: cannot be run: {why}") from error
+        process = program.start(self._argv, self._environment, has_input=True, bufsize=0)
         # Once: its number may be another's then. And at the end, when it may be waiting for monitors.
         self._process, self._kill = process, weakref.finalize(self, program.kill, process)
         return process

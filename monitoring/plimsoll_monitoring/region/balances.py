@@ -57,7 +57,8 @@ def balances(answers: Answers, now: datetime, *, whole: bool = True) -> dict[str
         else:
             balance = None if ratio is None else Balance(round(min(max(ratio, 0.0), 1.0) * 100), at)
             answer.setdefault(min(names), []).append(balance)
-    return {volume: _least(its) for volume, its in answer.items() if _least(its) or volume not in unknown}
+    least = {volume: _least(its) for volume, its in answer.items()}
+    return {volume: balance for volume, balance in least.items() if balance or volume not in unknown}
 
 
 def _least(balances: list[Balance | None]) -> Balance | None:
