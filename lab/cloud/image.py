@@ -81,6 +81,8 @@ def _configure(tree: Path) -> None:
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+        if text.startswith("#!"):
+            path.chmod(0o755)
     units = tree / "etc/systemd/system"
     for unit in recipe.MASKED:
         (units / unit).unlink(missing_ok=True)

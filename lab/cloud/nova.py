@@ -262,7 +262,7 @@ class Nova:
         return self.openstack.daemon(called, argv, environ=self._path())
 
     def _path(self) -> dict[str, str]:
-        return {"PATH": f"{self._environment}/bin:{PATH}"}
+        return {"PATH": f"{self.openstack.commands}:{self._environment}/bin:{PATH}"}
 
     def _rabbitmq(self) -> list[str]:
         home = self._home / "rabbitmq"

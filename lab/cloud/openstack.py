@@ -44,6 +44,7 @@ class OpenStack:
         self._service_connection: Any = None
         environment = self.environment_inside
         self.services = self._home / "services"
+        self.commands = self._home / "commands"
         self.access_log = self._log.file
         keystone = [
             *(f"{environment}/bin/python", f"{self.services}/serve.py", "keystone", "keystone.wsgi.api"),
@@ -67,7 +68,8 @@ class OpenStack:
         self, name: str, argv: Sequence[str], url: str | None = None, environ: Mapping[str, str] | None = None
     ) -> Daemon:
         """One of the services; it serves when ``url`` is answered, where it has one."""
-        desired = {"PATH": f"{self.environment_inside}/bin:{PATH}", "PYTHONWARNINGS": "ignore"} | dict(environ or {})
+        path = f"{self.commands}:{self.environment_inside}/bin:{PATH}"
+        desired = {"PATH": path, "PYTHONWARNINGS": "ignore"} | dict(environ or {})
         prefix = ["env", *(f"{variable}={value}" for variable, value in desired.items())]
         log = self._logs / f"{name}.out"
         of_release = program([*prefix, *argv], self._layout.cache_inside)
@@ -303,6 +305,8 @@ class OpenStack:
         ):
             directory.mkdir(parents=True, exist_ok=True)
         shutil.copytree(Path(__file__).with_name("services"), self.services, ignore=_BYTECODE)
+        self.commands.mkdir()
+        (self.commands / "ceph").symlink_to(self.services / "ceph.py")
         (self._home / "keystone.conf").write_text(serviceconf.keystone(self._home, self._logs))
         (self._home / "cinder.conf").write_text(
             serviceconf.cinder(self._home, self._logs, self.environment_inside, self._layout.ceph_conf)

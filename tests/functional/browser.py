@@ -39,11 +39,15 @@ class Tab:
         self.requests.clear()
         self.complaints.clear()
         self._loaded = False
-        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.ask("Emulation.setDeviceMetricsOverride", **screen)
+        self.set_width(width, height)
         self.ask("Page.navigate", url=address)
         while not self._loaded:
             self._heed(self._message())
+
+    def set_width(self, width: int, height: int = 900) -> None:
+        """The page that is open is laid out again."""
+        screen = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.ask("Emulation.setDeviceMetricsOverride", **screen)
 
     def value(self, expression: str) -> Any:
         """What JavaScript makes of it, by the debugger's right: the page's own policy does not matter."""

@@ -1,9 +1,9 @@
 """The lab's tests, in lanes: ``python -m tests.lab.run [--group GROUP] [OPTIONS OF PYTEST] [FILES]``.
 
 What measures rates comes first, without another lane beside it, while there is neither OpenStack nor Nova. All else
-waits more than it works, and follows side by side: a lane begins when those are over that must not be beside it. Nova
-comes up meanwhile. Clouds are taken down at the end, however it ends; the common one stays where
-``PLIMSOLL_LAB_KEEP`` is set.
+waits more than it works, and follows side by side: a lane begins when those are over that must not be beside it, and
+the machine has room. Nova comes up meanwhile. Clouds are taken down at the end, however it ends; the common one stays
+where ``PLIMSOLL_LAB_KEEP`` is set.
 
 With ``--second-try`` the tests that failed are tried once more at the end, alone and in a new cloud. With
 ``--others-over FILE`` some lanes wait for that file.
@@ -78,6 +78,10 @@ LANES = (
 )
 """Three at a time beside the groups that need no lab, four when these are over: with more of them emulated guests
 answer too late on two cores."""
+CROWD = 4 * (os.cpu_count() or 1)
+"""Where so many processes want to run, one more lane makes none of them end sooner, and guests answer too late."""
+SHOWS, LONGEST = 30.0, 300.0
+"""Seconds until what a lane does is in the load, and which one waits for others at most."""
 LAST_WITH_THE_GUEST = "libvirt"
 """The last lane of the common cloud whose tests need the guest with a system in it."""
 
@@ -192,6 +196,7 @@ def _in_order(
 ) -> Generator[Run]:
     """Each one as soon as it is over; what still runs when the caller stops early is interrupted."""
     waiting, running = list(lanes), list[Run]()
+    began = -SHOWS
     LOGS.mkdir(exist_ok=True)
     try:
         while waiting or running:
@@ -200,7 +205,10 @@ def _in_order(
             if not are_others_over():
                 ready = [lane for lane in ready if not lane.later]
             alone = not running and len(ready) == 1
-            for lane in ready:
+            since = time.monotonic() - began
+            if ready and (not running or since > (SHOWS if os.getloadavg()[0] < CROWD else LONGEST)):
+                began = time.monotonic()
+                lane = ready[0]
                 waiting.remove(lane)
                 running.append(Run.start(lane, words(lane), None if alone else LOGS / f"lab-{lane.name}.log"))
             for run in [run for run in running if run.ended()]:

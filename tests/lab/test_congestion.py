@@ -9,7 +9,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,11 +21,11 @@ from lab.node import Node
 from lab.waiting import PATIENT
 from plimsoll_agent.adapters.ceph import Ceph
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_agent.congestion.published import Factor, FactorFile, encode
 from plimsoll_agent.model import clusters
 from plimsoll_agent.model.limits import Limits
 from plimsoll_monitoring.region.congestion import elements
 from plimsoll_monitoring.region.device_classes import classes_of
+from tests.unit.agent.congestion.values import signed_factors
 from tests.unit.regionfile import a_key, keep_public
 
 SECONDS, LIGHT, HEAVY, DEPTH = 20, 20, 25, 8
@@ -156,16 +155,9 @@ class Congested:
         self.generation = 0
 
     def publish(self, x: float, lasts: float = 90) -> None:
-        now, fsid, self.generation = datetime.now(UTC), self.cluster.fsid or "", self.generation + 1
-        file = FactorFile(
-            generation=self.generation,
-            issued=now,
-            valid_until=now + timedelta(seconds=lasts),
-            factors=(Factor(cluster=fsid, device_class="ssd", x=x, action="lowered", latency=0.009, target=0.006),),
-            pools={(fsid, pool): ("ssd",) for pool in ("vms", "volumes")},
-        )
+        self.generation += 1
         path = self.node.catalogue / "congestion-0.json"
-        path.with_suffix(".new").write_bytes(a_key().seal(encode(file)))
+        path.with_suffix(".new").write_bytes(signed_factors(self.cluster.fsid or "", x, self.generation, lasts))
         path.with_suffix(".new").replace(path)
 
 

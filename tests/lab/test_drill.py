@@ -38,7 +38,7 @@ PATIENCE = 120.0
 # Each write is flushed: what librbd keeps in its cache waits for no OSD.
 LOAD = (
     "fio --name=w --filename=/mnt/volume/drill --size=64M --direct=1 --ioengine=libaio --rw=randwrite --bs=4k"
-    " --rate_iops=60 --fdatasync=1 --time_based --runtime=36000 >/dev/null 2>&1 & echo $! >/run/drill.pid"
+    " --rate_iops=20 --fdatasync=1 --time_based --runtime=36000 >/dev/null 2>&1 & echo $! >/run/drill.pid"
 )
 END = "kill $(cat /run/drill.pid); rm -f /run/drill.pid; true"
 

@@ -58,7 +58,8 @@ CALMED = 240.0
 SOON = 30.0
 ROUND = 30.0
 """Seconds within which a pass whose guests do not answer is followed by the next one's metrics."""
-RATE = 60
+RATE = 20
+"""Of a light guest. Each request costs it three thousandths of a core, and its flush as much."""
 FIO = "fio --name=w --filename=/mnt/volume/explain --size=64M --direct=1 --ioengine=libaio --rw=randwrite"
 # Each write is flushed: what librbd keeps in its cache waits for no OSD.
 LIGHT = f"{FIO} --time_based --runtime=36000 --bs=4k --rate_iops={RATE} --fdatasync=1"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from plimsoll_agent.congestion.law import Action
-from plimsoll_agent.congestion.published import Factor, FactorFile
+from plimsoll_agent.congestion.published import Factor, FactorFile, encode
 from tests.unit.node import FSID
+from tests.unit.regionfile import a_key
 from tests.unit.values import NOON
 
 
@@ -28,4 +29,20 @@ def a_factor_file(*factors: Factor, **other: Any) -> FactorFile:
             "pools": {(FSID, "volumes"): ("ssd",), (FSID, "mixed"): ("ssd", "hdd"), (FSID, "odd"): ()},
         }
         | other
+    )
+
+
+def signed_factors(fsid: str, x: float, generation: int, lasts: float = 90) -> bytes:
+    """A file from now on about a real cluster, signed with ``a_key()``."""
+    now = datetime.now(UTC)
+    return a_key().seal(
+        encode(
+            a_factor_file(
+                a_factor(x, cluster=fsid),
+                generation=generation,
+                issued=now,
+                valid_until=now + timedelta(seconds=lasts),
+                pools={(fsid, pool): ("ssd",) for pool in ("vms", "volumes")},
+            )
+        )
     )
