@@ -28,10 +28,10 @@ def text_of(test: str, cases: Mapping[str, str]) -> str:
 def check(name: str, test: str, cases: Mapping[str, str]) -> None:
     """Whether the golden file has these cases, in this order; ``test`` is the file of the test, from the root."""
     path, text = DATA / name, text_of(Path(test).relative_to(DATA.parents[2]).as_posix(), cases)
-    _compare(path, path.read_text(encoding="utf-8") if path.is_file() else "", text)
+    compare(path, path.read_text(encoding="utf-8") if path.is_file() else "", text)
 
 
-def _compare(path: Path, before: str, after: str) -> None:
+def compare(path: Path, before: str, after: str) -> None:
     if os.environ.get("PLIMSOLL_GOLDEN") == "write":
         path.write_text(after, encoding="utf-8")
         return
@@ -53,4 +53,4 @@ def transcript(name: str, answer: Callable[[str, str], str]) -> None:
         kind, mark, text = line.partition("> ")
         if mark and not line.startswith("#"):
             lines += (f"    {each}" for each in answer(kind, text.replace("⏎", "\n")).splitlines() or ["nothing"])
-    _compare(path, before, "".join(f"{line}\n" for line in lines))
+    compare(path, before, "".join(f"{line}\n" for line in lines))

@@ -130,6 +130,30 @@ _REQUIRED: Any = Draft202012Validator.VALIDATORS["required"]
 _Strict = extend(Draft202012Validator, {"anyOf": _any_of})
 
 
+_WIDTH = 114
+
+
+def laid_out(schema: object, indent: int = 0, column: int = 0, *, named: bool = False) -> str:
+    """One line where it fits; else each name begins a line, and keywords of the schema follow one another."""
+    line = json.dumps(schema, ensure_ascii=False)
+    nested = isinstance(schema, list) and any(isinstance(part, dict | list) for part in schema)
+    if column + len(line) <= _WIDTH or not (nested or isinstance(schema, dict)):
+        return line
+    begin = "\n" + " " * (indent + 1)
+    if isinstance(schema, list):
+        return f"[{','.join(begin + laid_out(part, indent + 1, indent + 1) for part in schema)}]"
+    text = "{"
+    for key, part in schema.items():
+        head, names = f'"{key}": ', key in ("properties", "$defs")
+        place = (0 if "\n" in text else column) + len(text.rpartition("\n")[2]) + len(", ") + len(head)
+        following = laid_out(part, indent + 1, place, named=names)
+        space = "" if text == "{" else " "
+        if named or (space and place + len(following.partition("\n")[0]) > _WIDTH):
+            following, space = laid_out(part, indent + 1, indent + 1 + len(head), named=names), begin
+        text += f"{',' * (text != '{')}{space}{head}{following}"
+    return text + "}"
+
+
 # --- what commands print
 
 
