@@ -36,7 +36,9 @@ class _Name:
 
 
 class _Module(ModuleType):
-    def __getattr__(self, name: str) -> _Name:
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is not self:
+            return getattr(import_module(self.__name__), name)
         if name.startswith("__"):
             raise AttributeError(name)
         return _Name(self.__name__, name)
