@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
-from plimsoll_agent.policy.diff import change_between
-from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.model.reason import Code, Unknown, because
+from plimsoll_agent.policy.decide import Unmanaged
+from plimsoll_agent.reconcile.outcome import Braked, Edit, Kind, Outcome, PassReport, Result
 from plimsoll_agent.util.frozen import replace
-from tests.unit.values import NOON, a_disk, a_guest, a_situation
+from tests.unit.outcomes import a_pass, planned, staying
+from tests.unit.values import NOON, a_disk, a_guest
 
 PER_GIB = {"parameter": "total_iops_sec", "per_gb": 30, "gib": 100, "minimum": 500, "maximum": None, "result": 3000}
 SPEC = because(Code.QOS_SPEC, type="gold", spec="gold-iops", consumer="front-end", gib=100, arithmetic=[PER_GIB])
@@ -30,9 +30,7 @@ def a_pass_over(number: int) -> PassReport:
     """Of ten disks, one at least is of each kind; some servers have long names, or some in wide characters."""
     outcomes = [_outcome(each) for each in range(number)]
     keys = frozenset(o.disk.key for o in outcomes if o.result.reason.code is Code.BRAKED)
-    report = PassReport(
-        mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=1.5, outcomes=tuple(outcomes), unreachable=()
-    )
+    report = a_pass(*outcomes, seconds=1.5)
     if not keys:
         return report
     edits = (Edit("gold-iops", "total_iops_sec", 3000, 30, len(keys), "qos-spec"),)
@@ -59,35 +57,23 @@ def _outcome(number: int) -> Outcome:
     )
     match number % 10:
         case 0 | 1 | 2 | 3:
-            return _change(a_disk(guest, actual=Limits()), NODE, DEFAULT)
+            return planned(a_disk(guest, actual=Limits()), NODE, DEFAULT)
         case 4:
-            return _change(a_disk(guest, actual=Limits(total_iops_sec=500)), GOLD, SPEC)
+            return planned(a_disk(guest, actual=Limits(total_iops_sec=500)), GOLD, SPEC)
         case 5:
             braked = because(Code.BRAKED, revision=REVISION, disks=1, of=10)
-            return _change(a_disk(guest, actual=GOLD), Limits(total_iops_sec=30), SPEC, Result(Kind.DEFERRED, braked))
+            return planned(
+                a_disk(guest, actual=GOLD), Limits(total_iops_sec=30), SPEC, result=Result(Kind.DEFERRED, braked)
+            )
         case 6:
             return _still(a_disk(guest, actual=IOPS), Unknown(NOT_FETCHED), Kind.UNKNOWN)
         case 7:
             return _still(a_disk(guest, actual=NODE), Unmanaged(HELD), Kind.LEFT_ALONE)
         case 8:
-            return _change(a_disk(guest, actual=BURST), SPLIT, RULE, cause=Code.EXTERNAL_CHANGE)
+            return planned(a_disk(guest, actual=BURST), SPLIT, RULE, cause=Code.EXTERNAL_CHANGE)
         case _:
-            return _change(a_disk(guest, actual=GOLD), Limits(), RULE, Result(Kind.DEFERRED, UNWELL))
-
-
-def _change(
-    disk: Disk, after: Limits, reason: Reason, result: Result | None = None, cause: Code = Code.DESIRED_CHANGED
-) -> Outcome:
-    assert isinstance(disk.actual, Limits)
-    return Outcome(
-        disk=disk,
-        decision=Decision(desired=Desired(after, reason), trail=()),
-        change=change_between(disk, disk.actual, after, reason, cause),
-        result=result or Result(Kind.PLANNED, reason),
-    )
+            return planned(a_disk(guest, actual=GOLD), Limits(), RULE, result=Result(Kind.DEFERRED, UNWELL))
 
 
 def _still(disk: Disk, desired: Unknown | Unmanaged, kind: Kind) -> Outcome:
-    return Outcome(
-        disk=disk, decision=Decision(desired=desired, trail=()), change=None, result=Result(kind, desired.reason)
-    )
+    return staying(disk, desired, kind, desired.reason)

@@ -12,7 +12,6 @@ import pytest
 
 from plimsoll_agent.cli.disk import DiskExplain, DiskList, DiskShow
 from plimsoll_agent.config import settings as config
-from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.hypervisor import GuestRef
@@ -20,14 +19,15 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, Marks
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.decide import Desired, decide
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import change_between
 from plimsoll_agent.policy.sources import SOURCES
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport, Result, UnreachableGuest
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.util.frozen import replace
 from tests.unit.clouds import a_catalogue, a_spec, a_type, knowing, met
 from tests.unit.manydisks import a_pass_over
+from tests.unit.outcomes import a_pass, planned, staying
 from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest, a_situation
 from tests.unit.widths import WIDTHS, misfits, plain
@@ -43,18 +43,9 @@ def hostile_pass() -> PassReport:
     disk = a_disk(guest, **names, volume_id=None, monitors=(HOSTILE,), defined=Limits(total_iops_sec=1))
     rules = Rules(rules=(Rule(name=HOSTILE, match=Match(pool=("x",)), manage=False),))
     decision = decide(disk, a_situation(rules), SOURCES)
-    outcome = Outcome(
-        disk=disk, decision=decision, change=None, result=Result(Kind.FAILED, because(Code.REJECTED, detail=HOSTILE))
-    )
+    outcome = staying(disk, decision, Kind.FAILED, because(Code.REJECTED, detail=HOSTILE))
     hidden = UnreachableGuest(GuestRef("u", HOSTILE), because(Code.NOT_READ, detail=HOSTILE))
-    return PassReport(
-        mode=Mode.PLAN,
-        scope=Scope(),
-        situation=a_situation(rules),
-        seconds=0.0,
-        outcomes=(outcome,),
-        unreachable=(hidden,),
-    )
+    return a_pass(outcome, situation=a_situation(rules), unreachable=(hidden,))
 
 
 def printed(command: type, passed: PassReport, state: Path, *words: str) -> list[str]:
@@ -83,14 +74,10 @@ def explained(disk: Disk, tmp_path: Path) -> list[str]:
         known, met(disk), Rule(name="night", match=Match(pool=("*",)), ceiling=Limits(total_iops_sec=2000))
     )
     decision = decide(disk, situation, SOURCES)
-    outcome = Outcome(
-        disk=disk, decision=decision, change=None, result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT))
-    )
+    outcome = staying(disk, decision, Kind.LEFT_ALONE, because(Code.NO_LIMIT))
     return printed(
         DiskExplain,
-        PassReport(
-            mode=Mode.PLAN, scope=Scope(), situation=situation, seconds=0.0, outcomes=(outcome,), unreachable=()
-        ),
+        a_pass(outcome, situation=situation),
         tmp_path,
         disk.guest.name,
     )
@@ -121,25 +108,14 @@ def test_a_recorded_reason_without_its_facts_is_explained_by_its_code(tmp_path: 
     limits = Limits(total_iops_sec=500)
     disk = a_disk(actual=limits, defined=limits)
     record = Record(tmp_path / "record.sqlite")
-    change = Change(
-        disk=disk,
-        before=Limits(),
-        after=limits,
-        direction=Direction.LOWER,
-        reason=Reason(Code.RULE),
-        cause=Code.DESIRED_CHANGED,
-    )
+    change = change_between(disk, Limits(), limits, Reason(Code.RULE))
     (id_,) = record.intend([change], NOON, "root")
     record.conclude([Conclusion(id_, Ending.DONE)], NOON)
     decision = decide(disk, a_situation(), SOURCES)
-    outcome = Outcome(
-        disk=disk, decision=decision, change=None, result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT))
-    )
+    outcome = staying(disk, decision, Kind.LEFT_ALONE, because(Code.NO_LIMIT))
     lines = printed(
         DiskExplain,
-        PassReport(
-            mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=0.0, outcomes=(outcome,), unreachable=()
-        ),
+        a_pass(outcome),
         tmp_path,
         disk.guest.name,
     )
@@ -150,17 +126,10 @@ def test_a_disk_that_a_guest_does_not_have_is_answered_with_those_that_it_has(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     outcomes = [
-        Outcome(
-            disk=disk,
-            decision=decide(disk, a_situation(), SOURCES),
-            change=None,
-            result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)),
-        )
+        staying(disk, decide(disk, a_situation(), SOURCES), Kind.LEFT_ALONE, because(Code.NO_LIMIT))
         for disk in (a_disk(target="vda", image="x", volume_id=None), a_disk())
     ]
-    passed = PassReport(
-        mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=0.0, outcomes=tuple(outcomes), unreachable=()
-    )
+    passed = a_pass(*outcomes)
     name = outcomes[0].disk.guest.name
     person = Person()
     status = person.types(
@@ -183,17 +152,19 @@ def test_verify_says_who_was_asked_and_whether_libvirt_agrees(
     limits = Limits(total_iops_sec=500)
     disk = a_disk(actual=limits, defined=limits)
     decision = decide(disk, a_situation(), SOURCES)
-    outcome = Outcome(
-        disk=disk, decision=decision, change=None, result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT))
-    )
-    passed = PassReport(
-        mode=Mode.PLAN, scope=Scope(), situation=a_situation(), seconds=0.0, outcomes=(outcome,), unreachable=()
-    )
+    outcome = staying(disk, decision, Kind.LEFT_ALONE, because(Code.NO_LIMIT))
+    passed = a_pass(outcome)
     person = Person()
     settings = replace(config.load([], []), state_dir=tmp_path)
     fakes = {"look": lambda *_, **__: passed, "_qemu_says": lambda *_: qemu}
     assert person.types(DiskShow, disk.guest.name, "--verify", settings=settings, **fakes) == status
     assert f"qemu {words}" in [" ".join(line.split()) for line in person.out.splitlines()]
+
+
+def first_limits(disk: Disk, limits: Limits) -> Outcome:
+    """Planned, by the default."""
+    decision = decide(disk, a_situation(Rules(default=limits)), SOURCES)
+    return planned(disk, limits, because(Code.NODE_DEFAULT), Code.NEVER_LIMITED, decision=decision)
 
 
 BY_UNDO = because(Code.UNDONE, since=NOON.isoformat())
@@ -216,30 +187,12 @@ def test_a_disk_out_of_sync_after_an_undo_is_listed_with_who_undid_it(
     disk = a_disk(actual=found, defined=found)
     record = Record(tmp_path / "record.sqlite")
     before = replace(disk, node="1") if again else disk
-    undo = Change(
-        disk=before,
-        before=limits,
-        after=Limits(),
-        direction=Direction.REMOVE,
-        reason=reason,
-        cause=Code.DESIRED_CHANGED,
-    )
+    undo = change_between(before, limits, Limits(), reason)
     (id_,) = record.intend([undo], NOON, "root")
     record.conclude([Conclusion(id_, Ending.DONE)], NOON)
     rules = Rules(default=limits)
-    desired = because(Code.NODE_DEFAULT)
-    change = Change(
-        disk=disk, before=found, after=limits, direction=Direction.LOWER, reason=desired, cause=Code.NEVER_LIMITED
-    )
-    outcome = Outcome(
-        disk=disk,
-        decision=decide(disk, a_situation(rules), SOURCES),
-        change=change,
-        result=Result(Kind.PLANNED, desired),
-    )
-    passed = PassReport(
-        mode=Mode.PLAN, scope=Scope(), situation=a_situation(rules), seconds=0.0, outcomes=(outcome,), unreachable=()
-    )
+    outcome = first_limits(disk, limits)
+    passed = a_pass(outcome, situation=a_situation(rules))
     assert any(
         line.endswith(f"out of sync  {told}") for line in printed(DiskList, passed, tmp_path, "--max-width", "0")
     )
@@ -267,24 +220,15 @@ def test_a_disk_whose_change_failed_before_is_shown_with_that_and_since_when(
     limits, disk = Limits(total_iops_sec=500), a_disk()
     record = Record(tmp_path / "record.sqlite")
     rules = Rules(default=limits)
-    desired = because(Code.NODE_DEFAULT)
-    change = Change(
-        disk=disk, before=Limits(), after=limits, direction=Direction.LOWER, reason=desired, cause=Code.NEVER_LIMITED
-    )
+    outcome = first_limits(disk, limits)
+    change = outcome.change
+    assert change is not None
     for minutes in range(3):
         at = NOON + timedelta(minutes=minutes)
         before = replace(change, after=Limits(total_iops_sec=7)) if other else change
         (id_,) = record.intend([before], at, "root")
         record.conclude([Conclusion(id_, result, "too high")], at)
-    outcome = Outcome(
-        disk=disk,
-        decision=decide(disk, a_situation(rules), SOURCES),
-        change=change,
-        result=Result(Kind.PLANNED, desired),
-    )
-    passed = PassReport(
-        mode=Mode.PLAN, scope=Scope(), situation=a_situation(rules), seconds=0.0, outcomes=(outcome,), unreachable=()
-    )
+    passed = a_pass(outcome, situation=a_situation(rules))
     state = "out of sync" if other else "failed"
     lines = printed(DiskList, passed, tmp_path, "--max-width", "0")
     assert any(line.endswith(f"{state}  {told}") for line in lines)
@@ -456,30 +400,14 @@ def test_a_record_that_cannot_be_read_is_told_once_where_it_would_tell_of_failur
     command: type, format: str, tmp_path: Path
 ) -> None:
     limits, disk = Limits(total_iops_sec=500), a_disk()
-    desired, rules = because(Code.NODE_DEFAULT), Rules(default=limits)
-    change = Change(
-        disk=disk, before=Limits(), after=limits, direction=Direction.LOWER, reason=desired, cause=Code.NEVER_LIMITED
-    )
-    planned = Outcome(
-        disk=disk,
-        decision=decide(disk, a_situation(rules), SOURCES),
-        change=change,
-        result=Result(Kind.PLANNED, desired),
-    )
-    in_sync = replace(planned, change=None, result=Result(Kind.IN_SYNC, desired))
+    rules, to_come = Rules(default=limits), first_limits(disk, limits)
+    in_sync = replace(to_come, change=None, result=Result(Kind.IN_SYNC, because(Code.NODE_DEFAULT)))
     (tmp_path / "record.sqlite").write_text("no database, but long enough to be read as one" * 99)
 
     def told(outcome: Outcome) -> int:
-        passed = PassReport(
-            mode=Mode.PLAN,
-            scope=Scope(),
-            situation=a_situation(rules),
-            seconds=0.0,
-            outcomes=(outcome,),
-            unreachable=(),
-        )
+        passed = a_pass(outcome, situation=a_situation(rules))
         words = ["-f", format, *([] if command is DiskList else [disk.guest.name])]
         said = "changes that failed are shown as out of sync"
         return " ".join(" ".join(printed(command, passed, tmp_path, *words)).split()).count(said)
 
-    assert (told(planned), told(in_sync)) == (1, 0)
+    assert (told(to_come), told(in_sync)) == (1, 0)

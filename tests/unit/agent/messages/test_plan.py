@@ -12,22 +12,17 @@ from plimsoll_agent.messages.sums import incomplete_words
 from plimsoll_agent.model.impact import Impact
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
-from plimsoll_agent.policy.decide import Decision
-from plimsoll_agent.reconcile.outcome import Edit, Kind, Outcome, PassReport, Result
+from plimsoll_agent.reconcile.outcome import Edit, Kind, PassReport
 from plimsoll_agent.util.frozen import replace
 from tests.unit import told
 from tests.unit.manydisks import GOLD, IOPS, a_pass_over
+from tests.unit.outcomes import staying
 from tests.unit.values import a_disk
 
 ACKNOWLEDGED = because(Code.ACKNOWLEDGED, by="ann", until="2026-11-20T14:30:00+00:00", why="ticket 1")
 
 MISSING = because(Code.VOLUME_MISSING)
-UNKNOWN = Outcome(
-    disk=a_disk(actual=IOPS),
-    decision=Decision(desired=Unknown(MISSING), trail=()),
-    change=None,
-    result=Result(Kind.UNKNOWN, MISSING),
-)
+UNKNOWN = staying(a_disk(actual=IOPS), Unknown(MISSING), Kind.UNKNOWN, MISSING)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, NoOpinion, Step, Unmanaged
 from plimsoll_agent.policy.diff import change_between
-from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.reconcile.outcome import Braked, Kind, Outcome, PassReport, Result, UnreachableGuest
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import ago, printable
-from tests.unit import told
+from tests.unit import outcomes, told
 from tests.unit.manydisks import a_pass_over
 from tests.unit.values import GUEST, NOON, a_disk, a_guest, a_situation, golden
 
@@ -65,38 +66,20 @@ class Disks:
         self._letters = iter("abcdefghijklmnopqrstuvwxyz")
 
     def changing(self, before: Limits, after: Limits, cause: Code, result: Result | Reason = DEFAULT) -> Outcome:
-        disk = self._disk(before)
-        reason = result if isinstance(result, Reason) else DEFAULT
-        change = change_between(disk, before, after, reason, cause)
         if isinstance(result, Reason):
-            result = Result(Kind.PLANNED, result)
-        return Outcome(
-            disk=disk, decision=Decision(desired=Desired(after, reason), trail=()), change=change, result=result
-        )
+            return outcomes.planned(self._disk(before), after, result, cause)
+        return outcomes.planned(self._disk(before), after, DEFAULT, cause, result=result)
 
     def staying(self, kind: Kind, reason: Reason, *, drifted: bool = False, limits: Limits = IOPS) -> Outcome:
         disk = replace(self._disk(limits), defined=NODE if drifted else limits)
         answer = Desired(IOPS, reason) if kind is Kind.IN_SYNC else Unmanaged(reason)
-        return Outcome(
-            disk=disk, decision=Decision(desired=answer, trail=()), change=None, result=Result(kind, reason)
-        )
+        return outcomes.staying(disk, answer, kind, reason)
 
     def _disk(self, actual: Limits) -> Disk:
         return a_disk(target=f"vd{next(self._letters)}", actual=actual)
 
 
-def a_pass(
-    *outcomes: Outcome, unreachable: tuple[UnreachableGuest, ...] = (), notes: tuple[Reason, ...] = ()
-) -> PassReport:
-    return PassReport(
-        mode=Mode.PLAN,
-        scope=Scope(),
-        situation=a_situation(),
-        seconds=1.5,
-        outcomes=outcomes,
-        unreachable=unreachable,
-        notes=notes,
-    )
+a_pass = partial(outcomes.a_pass, seconds=1.5)
 
 
 def braked(*outcomes: Outcome, of: int, catalogue: str | None = None, **number: int) -> PassReport:
@@ -537,12 +520,7 @@ def _hostile_outcomes() -> Iterator[Outcome]:
                 change=change,
                 result=Result(kind, reason),
             )
-            yield Outcome(
-                disk=disk,
-                decision=Decision(desired=Unmanaged(reason), trail=()),
-                change=None,
-                result=Result(kind, reason),
-            )
+            yield outcomes.staying(disk, Unmanaged(reason), kind, reason)
 
 
 def test_a_name_that_a_tenant_chose_never_reaches_the_terminal_as_it_is() -> None:

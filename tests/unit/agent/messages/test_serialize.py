@@ -18,14 +18,12 @@ from plimsoll_agent.reconcile.outcome import (
     Braked,
     Earlier,
     Kind,
-    Mode,
     Outcome,
-    PassReport,
     Result,
-    Scope,
     UnreachableGuest,
 )
 from plimsoll_agent.util.frozen import replace
+from tests.unit.outcomes import a_pass
 from tests.unit.values import GUEST, NOON, PROJECT, VOLUME, a_disk, a_situation
 
 BEFORE, AFTER = Limits(total_iops_sec=500), Limits(total_iops_sec=250, total_iops_sec_max=400)
@@ -126,15 +124,7 @@ def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
     hidden = UnreachableGuest(GuestRef("u-2", "b\x1b🚢"), because(Code.NOT_FOUND, detail="the guest is gone"))
     note = because(Code.NO_RECORD, detail="no space")
     hung = replace(changed(), change=None, result=Result(Kind.UNKNOWN, because(Code.TIMED_OUT, detail="no answer")))
-    passed = PassReport(
-        mode=Mode.PLAN,
-        scope=Scope(),
-        situation=a_situation(),
-        seconds=1.25,
-        outcomes=(changed(), hung),
-        unreachable=(hidden,),
-        notes=(note,),
-    )
+    passed = a_pass(changed(), hung, seconds=1.25, unreachable=(hidden,), notes=(note,))
     data = json.loads(json.dumps(serialize.report_data(passed)))
     assert data["version"] == 2
     assert data["started"] == "2026-11-20T12:00:00+00:00"
@@ -161,16 +151,7 @@ def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
         earlier=(Earlier(NOON, 2, "gold"),),
     )
     wait = Result(Kind.DEFERRED, because(Code.BRAKED, revision="4f21c8", disks=2, of=9))
-    passed = PassReport(
-        mode=Mode.PLAN,
-        scope=Scope(),
-        situation=a_situation(),
-        seconds=1.25,
-        outcomes=(replace(changed(), result=wait),),
-        unreachable=(),
-        notes=(),
-        braked=stop,
-    )
+    passed = a_pass(replace(changed(), result=wait), seconds=1.25, braked=stop)
     data = json.loads(json.dumps(serialize.report_data(passed)))
     others = dict.fromkeys(("low", "added", "managed", "unmanaged"), 0)
     numbers = {"disks": 2, "of": 9, "removed": 0, "raised": 0, "lowered": 2, **others}
@@ -190,14 +171,7 @@ def test_a_report_says_what_was_braked_and_by_which_rules() -> None:
 
 def test_a_report_says_which_word_of_cinder_it_stands_on() -> None:
     known = Catalogue(7, NOON - timedelta(minutes=3), "north")
-    passed = PassReport(
-        mode=Mode.PLAN,
-        scope=Scope(),
-        situation=replace(a_situation(), catalogue=known),
-        seconds=1.25,
-        outcomes=(changed(),),
-        unreachable=(),
-    )
+    passed = a_pass(changed(), situation=replace(a_situation(), catalogue=known), seconds=1.25)
     data = json.loads(json.dumps(serialize.report_data(passed)))
     assert data["catalogue"] == {
         "source": "north",

@@ -18,8 +18,8 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.adoption import marks_to_write
-from plimsoll_agent.policy.decide import Decision, Desired, Situation
-from plimsoll_agent.policy.diff import Change, change_between
+from plimsoll_agent.policy.decide import Desired, Situation
+from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile import apply
 from plimsoll_agent.reconcile.apply import Applier
 from plimsoll_agent.reconcile.brake import revision_of
@@ -35,6 +35,7 @@ from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs, raising
 from tests.unit.node import DEFAULT, a_volume, guest
+from tests.unit.outcomes import planned, staying
 from tests.unit.values import NOON
 
 WHY = because(Code.NODE_DEFAULT)
@@ -98,7 +99,7 @@ class Bench:
 
     def apply(self, limits: Limits = DEFAULT, targets: Collection[str] = ("vda", "vdb", "vdc")) -> list[Outcome]:
         """Disks that are not among ``targets`` are right as they are."""
-        considered = [planned(disk, limits) if disk.target in targets else right(disk) for disk in self.disks]
+        considered = [planned(disk, limits, WHY) if disk.target in targets else right(disk) for disk in self.disks]
         return self.applier.apply(considered, self.told.append)
 
     def concluded(self) -> list[tuple[int, Ending, str | None]]:
@@ -107,25 +108,8 @@ class Bench:
         return [(each.id, each.result, each.detail) for each in conclusions]
 
 
-def planned(disk: Disk, after: Limits) -> Outcome:
-    before = disk.actual
-    assert isinstance(before, Limits)
-    change = change_between(disk, before, after, WHY)
-    return Outcome(
-        disk=disk,
-        decision=Decision(desired=Desired(after, WHY), trail=()),
-        change=change,
-        result=Result(Kind.PLANNED, WHY),
-    )
-
-
 def right(disk: Disk) -> Outcome:
-    return Outcome(
-        disk=disk,
-        decision=Decision(desired=Desired(Limits(), WHY), trail=()),
-        change=None,
-        result=Result(Kind.IN_SYNC, WHY),
-    )
+    return staying(disk, Desired(Limits(), WHY), Kind.IN_SYNC, WHY)
 
 
 @pytest.fixture
@@ -212,8 +196,8 @@ def test_without_a_record_a_raise_fails_and_a_cut_is_done_and_the_note_says_why(
     bench = Bench(DEFAULT)
     bench.node_store.full = "record.sqlite: database or disk is full"
     lower, higher = replace(DEFAULT, total_iops_sec=100), replace(DEFAULT, total_iops_sec=900)
-    limits = (lower, higher, lower)
-    outcomes = bench.applier.apply([*map(planned, bench.disks, limits)], bench.told.append)
+    considered = [planned(*each, WHY) for each in zip(bench.disks, (lower, higher, lower), strict=True)]
+    outcomes = bench.applier.apply(considered, bench.told.append)
     without = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
     assert [each.result.kind for each in outcomes] == [Kind.CHANGED, Kind.FAILED, Kind.CHANGED]
     assert outcomes[1].result == without
@@ -435,7 +419,7 @@ def test_disks_that_share_limits_are_tried_last_and_together() -> None:
     bench = Upgraded(group="both")
     bench.guests[0].movement = Movement.LEAVING
     limits = replace(DEFAULT, group_name="both")
-    considered = judged([planned(disk, limits) for disk in bench.disks])
+    considered = judged([planned(disk, limits, WHY) for disk in bench.disks])
     kinds = [each.result.kind for each in bench.applier.apply(considered, bench.told.append)]
     assert kinds == [Kind.LEFT_ALONE] * 2 + [Kind.CHANGED] * 2
 
@@ -443,7 +427,7 @@ def test_disks_that_share_limits_are_tried_last_and_together() -> None:
 def test_a_guest_of_which_no_start_is_known_is_tried_last() -> None:
     bench = Upgraded()
     disks = [replace(disk, guest=replace(disk.guest, run=None)) for disk in bench.disks if disk.guest.run == "11"]
-    changes = [planned(disk, DEFAULT).change for disk in [*disks, *bench.disks[:2]]]
+    changes = [planned(disk, DEFAULT, WHY).change for disk in [*disks, *bench.disks[:2]]]
     tried = [change.disk.guest.name for (change,) in candidates([[each for each in changes if each is not None]])]
     assert tried == ["instance-00000001"] * 2 + ["instance-00000002"] * 2
 

@@ -16,13 +16,12 @@ from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.clusters import Cluster, Clusters
-from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, Unmanaged
-from plimsoll_agent.policy.diff import Change, change_between
+from plimsoll_agent.policy.diff import change_between
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
 from plimsoll_agent.reconcile.outcome import Braked, Counted, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
@@ -33,6 +32,7 @@ from tests.fakes import FakeDisk, FakeGuest, hangs, raising
 from tests.unit import told
 from tests.unit.clouds import a_catalogue, a_spec, a_type, orders_for
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
+from tests.unit.outcomes import planned
 from tests.unit.values import GUEST, NOON, a_disk, a_situation
 
 AAA, BBB, CCC = "a" * 64, "b" * 64, "c" * 64
@@ -1033,13 +1033,7 @@ def braked_for(
 ) -> str | None:
     """What the brake stops where it stops all that is large, None where the change of the disk is not."""
     disk = a_disk(actual=actual)
-    change = (
-        Change(
-            disk=disk, before=GOLD, after=SLIP, direction=Direction.LOWER, reason=BY_RULE, cause=Code.DESIRED_CHANGED
-        )
-        if changes
-        else None
-    )
+    change = change_between(disk, GOLD, SLIP, BY_RULE) if changes else None
     outcome = Outcome(
         disk=disk, decision=Decision(desired=desired, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
     )  # type: ignore[arg-type]
@@ -1140,21 +1134,9 @@ def test_what_was_to_come_for_a_disk_anyway_is_no_change_when_it_comes_sooner() 
 def test_of_several_changes_of_a_disk_the_largest_counts(now: int, later: int) -> None:
     disk = a_disk(actual=GOLD)
     wants, ahead = Desired(own(now), BY_RULE), Desired(own(later), BY_RULE)
-    change = Change(
-        disk=disk,
-        before=GOLD,
-        after=wants.limits,
-        direction=Direction.LOWER,
-        reason=BY_RULE,
-        cause=Code.DESIRED_CHANGED,
-    )
     decision = Decision(desired=wants, trail=(), ahead=((NOON + timedelta(hours=1), ahead),))
     situation = a_situation(memory={disk.key: replace(DESIRED, later=())})
-    (large,) = large_changes(
-        [Outcome(disk=disk, decision=decision, change=change, result=Result(Kind.PLANNED, BY_RULE))],
-        situation,
-        Brake(),
-    )
+    (large,) = large_changes([planned(disk, wants.limits, BY_RULE, decision=decision)], situation, Brake())
     assert large.after == own(50)
 
 
@@ -1172,31 +1154,20 @@ def test_a_disk_that_needs_no_change_counts_only_where_it_does_not_answer() -> N
 
 
 def test_what_is_written_for_now_is_no_change_of_what_is_desired() -> None:
-    disk, slip = a_disk(actual=GOLD), Desired(SLIP, BY_RULE)
-    change = Change(
-        disk=disk, before=GOLD, after=SLIP, direction=Direction.LOWER, reason=BY_RULE, cause=Code.DESIRED_CHANGED
+    disk = a_disk(actual=GOLD)
+    outcome = planned(
+        disk,
+        SLIP,
+        BY_RULE,
+        decision=Decision(desired=Desired(GOLD, BY_RULE), trail=(), instead=Desired(SLIP, BY_RULE)),
     )
-    decision = Decision(desired=Desired(GOLD, BY_RULE), trail=(), instead=slip)
-    situation = a_situation(memory={disk.key: DESIRED})
-    assert (
-        large_changes(
-            [Outcome(disk=disk, decision=decision, change=change, result=Result(Kind.PLANNED, BY_RULE))],
-            situation,
-            Brake(),
-        )
-        == ()
-    )
+    assert large_changes([outcome], a_situation(memory={disk.key: DESIRED}), Brake()) == ()
 
 
 def test_an_approval_counts_beside_those_of_before() -> None:
     """Of a revision that was judged, for a disk that was away then."""
-    disk, slip = a_disk(actual=GOLD), Desired(SLIP, BY_RULE)
-    change = Change(
-        disk=disk, before=GOLD, after=SLIP, direction=Direction.LOWER, reason=BY_RULE, cause=Code.DESIRED_CHANGED
-    )
-    outcome = Outcome(
-        disk=disk, decision=Decision(desired=slip, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
-    )
+    disk = a_disk(actual=GOLD)
+    outcome = planned(disk, SLIP, BY_RULE)
     present = a_situation(memory={disk.key: replace(DESIRED, revision=AAA)})
     this, other = Approval(revision_of(present)), Approval(BBB)
     for given, before, counts in ((this, other, False), (other, this, False), (other, other, True)):

@@ -9,15 +9,13 @@ import pytest
 
 from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval
 from plimsoll_agent.model.approvals import digest_of_change
-from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import BrakeMemory
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Used
 from plimsoll_agent.policy.decide import Decision, Desired
-from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes
-from plimsoll_agent.reconcile.outcome import Counted, Earlier, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.outcome import Counted, Earlier, Edit, Kind, Mode, PassReport, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk
@@ -42,6 +40,7 @@ from tests.unit.agent.reconcile.test_brake import (
 )
 from tests.unit.clouds import a_catalogue
 from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
+from tests.unit.outcomes import planned
 from tests.unit.values import NOON, a_disk, a_situation
 
 MIB = 2**20
@@ -89,18 +88,8 @@ def test_a_plan_says_which_bound_a_limit_is_below(tmp_path: Path) -> None:
     ("lowest", "alone"), [({}, True), ({"lowest_bytes": 101}, True), ({"lowest_bytes": 100}, False)]
 )
 def test_the_lowest_limits_are_settings(lowest: dict[str, int], alone: bool) -> None:
-    disk, desired = a_disk(actual=GOLD), Desired(replace(GOLD, total_bytes_sec=100), BY_RULE)
-    change = Change(
-        disk=disk,
-        before=GOLD,
-        after=desired.limits,
-        direction=Direction.LOWER,
-        reason=BY_RULE,
-        cause=Code.DESIRED_CHANGED,
-    )
-    outcome = Outcome(
-        disk=disk, decision=Decision(desired=desired, trail=()), change=change, result=Result(Kind.PLANNED, BY_RULE)
-    )
+    disk = a_disk(actual=GOLD)
+    outcome = planned(disk, replace(GOLD, total_bytes_sec=100), BY_RULE)
     (large,) = large_changes([outcome], a_situation(memory={disk.key: DESIRED}), Brake(**lowest))  # type: ignore[arg-type]
     assert (large.alone is not None) is alone
 
@@ -293,18 +282,11 @@ def test_a_tenfold_raise_stops_a_single_disk_and_a_retype_does_not(
 
 def test_of_a_raise_now_and_a_cut_to_come_the_one_that_stops_a_disk_alone_counts() -> None:
     disk, now, then = a_disk(actual=GOLD), Limits(total_iops_sec=50000), Limits(total_iops_sec=2000)
-    change = Change(
-        disk=disk, before=GOLD, after=now, direction=Direction.RAISE, reason=BY_RULE, cause=Code.DESIRED_CHANGED
-    )
     decision = Decision(
         desired=Desired(now, BY_RULE), trail=(), ahead=((NOON + timedelta(hours=1), Desired(then, BY_RULE)),)
     )
     situation = a_situation(memory={disk.key: replace(DESIRED, later=())})
-    (large,) = large_changes(
-        [Outcome(disk=disk, decision=decision, change=change, result=Result(Kind.PLANNED, BY_RULE))],
-        situation,
-        Brake(),
-    )
+    (large,) = large_changes([planned(disk, now, BY_RULE, decision=decision)], situation, Brake())
     assert (large.after, large.alone is not None) == (now, True)
 
 
@@ -563,22 +545,7 @@ def test_disks_are_alike_by_their_volume_type_or_where_it_is_unknown_by_their_po
         a_disk(actual=BRONZE, volume_id=f"{name}0b0de-c647-4620-be6b-d427f6cb59cf", volume_type=type, pool=pool)
         for name, (type, pool) in (("e725", idle), ("aaaa", disk))
     ]
-    outcomes = [
-        Outcome(
-            disk=each,
-            decision=Decision(desired=Desired(WITH_BYTES, BY_RULE), trail=()),
-            change=Change(
-                disk=each,
-                before=BRONZE,
-                after=WITH_BYTES,
-                direction=Direction.LOWER,
-                reason=BY_RULE,
-                cause=Code.DESIRED_CHANGED,
-            ),
-            result=Result(Kind.PLANNED, BY_RULE),
-        )
-        for each in disks
-    ]
+    outcomes = [planned(each, WITH_BYTES, BY_RULE) for each in disks]
     remembered = replace(DESIRED, desired=BRONZE, enforced=True)
     situation = a_situation(memory={each.key: remembered for each in disks})
     situation = replace(situation, used=lambda: {disks[0].key: Used(0, 0)})

@@ -10,10 +10,11 @@ import pytest
 from plimsoll_agent.model.hypervisor import GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
-from plimsoll_agent.policy.decide import Decision, Desired
+from plimsoll_agent.policy.decide import Desired
 from plimsoll_agent.reconcile.grade import exit_status, grade
-from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope, UnreachableGuest
+from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, PassReport, UnreachableGuest
 from plimsoll_agent.util.frozen import replace
+from tests.unit.outcomes import a_pass, staying
 from tests.unit.values import a_disk, a_situation
 
 WHY = because(Code.NODE_DEFAULT)
@@ -30,28 +31,11 @@ def graded(mode: Mode, *kinds: Kind, **other: Any) -> tuple[str, int]:
 
 
 def passed(mode: Mode, *kinds: Kind, undecided: Code | None = None, **other: Any) -> PassReport:
-    outcomes = [
-        Outcome(
-            disk=a_disk(),
-            decision=Decision(desired=Desired(Limits(), WHY), trail=()),
-            change=None,
-            result=Result(kind, WHY),
-        )
-        for kind in kinds
-    ]
+    outcomes = [staying(a_disk(), Desired(Limits(), WHY), kind, WHY) for kind in kinds]
     if undecided is not None:
         why = because(undecided)
-        outcomes.append(
-            Outcome(
-                disk=a_disk(),
-                decision=Decision(desired=Unknown(why), trail=()),
-                change=None,
-                result=Result(Kind.UNKNOWN, why),
-            )
-        )
-    report = PassReport(
-        mode=mode, scope=Scope(), situation=a_situation(), seconds=1.0, outcomes=tuple(outcomes), unreachable=()
-    )
+        outcomes.append(staying(a_disk(), Unknown(why), Kind.UNKNOWN, why))
+    report = a_pass(*outcomes, mode=mode, seconds=1.0)
     return replace(report, **other)
 
 

@@ -14,7 +14,6 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.consoles import file as consoles_file
 from plimsoll_agent.consoles.model import Consoles, GuestConsole, Stalls
 from plimsoll_agent.consoles.patterns import StallKind
-from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.entries import Conclusion, Ending
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
@@ -23,9 +22,9 @@ from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.monitor.pass_summary import LastDisk
 from plimsoll_agent.monitor.usage_history import append
 from plimsoll_agent.policy.decide import decide
-from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.diff import change_between
 from plimsoll_agent.policy.sources import SOURCES
-from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.outcome import Kind, PassReport
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import replace
@@ -35,6 +34,7 @@ from plimsoll_insight.cli.top import sentence_for
 from tests import schemas
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
+from tests.unit.outcomes import a_pass, staying
 from tests.unit.person import Person
 from tests.unit.values import a_disk, a_situation
 
@@ -51,15 +51,8 @@ def _now(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ran(state: Path, *words: str) -> tuple[int, str, str]:
     situation = a_situation()
-    outcome = Outcome(
-        disk=DISK,
-        decision=decide(DISK, situation, SOURCES),
-        change=None,
-        result=Result(Kind.LEFT_ALONE, because(Code.NO_LIMIT)),
-    )
-    passed = PassReport(
-        mode=Mode.PLAN, scope=Scope(), situation=situation, seconds=0.0, outcomes=(outcome,), unreachable=()
-    )
+    outcome = staying(DISK, decide(DISK, situation, SOURCES), Kind.LEFT_ALONE, because(Code.NO_LIMIT))
+    passed = a_pass(outcome, situation=situation)
 
     def look(command: Any, *_: object, **__: object) -> PassReport:
         command.status = 0
@@ -267,14 +260,7 @@ def test_changes_in_that_time_are_told_with_why_and_older_ones_are_not(tmp_path:
     record = Record(tmp_path / "record.sqlite")
     for back, iops in ((timedelta(days=2), 111), (timedelta(hours=2), 333)):
         after = Limits(total_iops_sec=iops)
-        change = Change(
-            disk=DISK,
-            before=Limits(),
-            after=after,
-            direction=Direction.LOWER,
-            reason=Reason(Code.NODE_DEFAULT),
-            cause=Code.DESIRED_CHANGED,
-        )
+        change = change_between(DISK, Limits(), after, Reason(Code.NODE_DEFAULT))
         (id_,) = record.intend([change], NOW - back, "root")
         record.conclude([Conclusion(id_, Ending.DONE)], NOW - back)
     out = ran(tmp_path, "--since", "1d")[1]
