@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.util.frozen import frozen
-
-GOOD, BROKEN = ("kept", "no-limit"), ("short", "over-limit", "slow")
-"""Verdicts that keep a promise, and that break it; the agent cannot import the probes' own enum."""
+from plimsoll_probes.model.finding import BROKEN, GOOD, LACKING
 
 
 def selector(metric: str, *matchers: str, over: str = "") -> str:
@@ -36,9 +34,19 @@ def each(metric: str, matchers: str, *labels: str) -> str:
     return f"max by {label_list('region', 'instance', *labels)} ({metric}{matchers})"
 
 
+def once(vector: str) -> str:
+    """Each series once where two jobs scrape the same node."""
+    return f"max without (job) ({vector})"
+
+
 def increase(metric: str, matchers: str, window: str) -> str:
-    """What a counter counted in the window, once where two jobs scrape the same node."""
-    return f"max without (job) (increase({metric}{matchers}[{window}]))"
+    """What a counter counted in the window."""
+    return once(f"increase({metric}{matchers}[{window}])")
+
+
+def sum_over_time(function: str, series: str, by: str) -> str:
+    """Of what ``function`` (``count`` or ``avg``) makes of each of the series, which have a range."""
+    return f"sum by ({by}) ({once(f'{function}_over_time({series})')})"
 
 
 def quantile(share: float, by: str, buckets: str) -> str:
@@ -57,7 +65,7 @@ CONCLUSIVE = any_verdict(*GOOD, *BROKEN)
 """Not by those that are none: nodes of other versions may have others."""
 
 
-BELOW = any_verdict("short", "slow")
+BELOW = any_verdict(*LACKING)
 """Less than promised, which is not the guest's limit."""
 
 

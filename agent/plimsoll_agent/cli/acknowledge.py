@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from plimsoll_agent.app.context import who
 from plimsoll_agent.app.node import now_of, state_of
-from plimsoll_agent.cli import server_column
 from plimsoll_agent.cli.disk import OneOrMany
-from plimsoll_agent.cli.hold import add_choice, all_chosen, duration, name_of, save, server_of, tell_notes
+from plimsoll_agent.cli.hold import EntryList, add_choice, all_chosen, duration, name_of, save, server_of, tell_notes
 from plimsoll_agent.cli.many import agree
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
@@ -20,14 +18,9 @@ from plimsoll_agent.model.entries import Happening
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
-from plimsoll_agent.store.state import State
+from plimsoll_agent.store.state import Memory, State
 from plimsoll_agent.terminal.base import LocalCommand, given_reason
-from plimsoll_agent.terminal.columns import Column, guest_column
-from plimsoll_agent.terminal.formats import Shown
-from plimsoll_agent.terminal.listing import Listing
-from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import replace
-from plimsoll_agent.util.text import minute
 
 _NEXT = "the next pass tells status, metrics and checks"
 
@@ -182,20 +175,7 @@ class AcknowledgeEnd(LocalCommand):
         return all_chosen(parsed_args, acknowledgements.values(), now, none, state)
 
 
-_COLUMNS = (
-    server_column.SERVER,
-    guest_column(drop=4),
-    Column("disk", most=12),
-    Column("volume", drop=1),
-    Column("since", drop=2),
-    Column("until"),
-    Column("left", drop=3),
-    Column("by", most=16),
-    Column("reason", wraps=True),
-)
-
-
-class AcknowledgeList(LocalCommand, Listing):
+class AcknowledgeList(EntryList):
     """List the acknowledged unknown disks of this node.
 
     Exit status:
@@ -208,32 +188,10 @@ class AcknowledgeList(LocalCommand, Listing):
         plimsoll disk acknowledge list -f json
     """
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        state = state_of(self.settings(parsed_args))
-        now, node_store = now_of(state), NodeStore(state, who())
-        memory = node_store.recall(now, read_only=True)
-        tell_notes(node_store, self)
-        self.status, names = int(bool(node_store.notes)), server_column.names_of(state, self)
-        self.empty = (
-            ""
-            if self.status
-            else "No acknowledged disks on this node; unknown ones: plimsoll disk list --state unknown"
-        )
-        active = [each for each in memory.acknowledged.values() if not each.ended(now)]
-        return _COLUMNS, [
-            (
-                server_column.cell(names, each.disk),
-                each.disk.guest_name,
-                each.disk.target,
-                Shown(each.disk.volume_id, each.disk.volume_id or "(own disk)"),
-                Shown(each.since.isoformat(timespec="seconds"), minute(each.since)),
-                Shown(each.until.isoformat(timespec="seconds"), minute(each.until)),
-                Shown(int((each.until - now).total_seconds()), durations.words(each.until - now)),
-                each.by,
-                each.why,
-            )
-            for each in sorted(active, key=lambda each: each.until)
-        ]
+    none = "No acknowledged disks on this node; unknown ones: plimsoll disk list --state unknown"
+
+    def entries(self, memory: Memory) -> Iterable[Acknowledgement]:
+        return memory.acknowledged.values()
 
 
 def _line(acknowledgement: Acknowledgement) -> str:

@@ -25,7 +25,7 @@ from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.direction import dropped
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import Event, Happening
-from plimsoll_agent.model.holds import LONGEST, Hold, active_holds
+from plimsoll_agent.model.holds import LONGEST, Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, Unmanaged
@@ -333,21 +333,52 @@ class HoldEnd(LocalCommand):
         return 0
 
 
-_COLUMNS = (
-    server_column.SERVER,
-    guest_column(drop=4),
-    Column("disk", most=12),
-    Column("volume", drop=1),
-    Column("limits", wraps=True),
-    Column("since", drop=2),
-    Column("until"),
-    Column("left", drop=3),
-    Column("by", most=16),
-    Column("reason", wraps=True),
-)
+class EntryList(LocalCommand, Listing):
+    """What operators decided about disks until some time."""
+
+    none = ""
+    columns: tuple[Column, ...] = ()
+    """Those of ``own_cells``."""
+
+    def entries(self, memory: Memory) -> Iterable[Hold | Acknowledgement]:
+        raise NotImplementedError
+
+    def own_cells(self, entry: Any) -> tuple[object, ...]:
+        return ()
+
+    def why(self, entry: Any) -> object:
+        return entry.why
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        state = state_of(self.settings(parsed_args))
+        now, node_store = now_of(state), NodeStore(state, who())
+        memory = node_store.recall(now, read_only=True)
+        tell_notes(node_store, self)
+        self.status, names = int(bool(node_store.notes)), server_column.names_of(state, self)
+        self.empty = "" if self.status else self.none
+        active = [each for each in self.entries(memory) if not each.ended(now)]
+        disk_columns = (Column("disk", most=12), Column("volume", drop=1))
+        times = (Column("since", drop=2), Column("until"), Column("left", drop=3))
+        reasons = (Column("by", most=16), Column("reason", wraps=True))
+        heads = (server_column.SERVER, guest_column(drop=4), *disk_columns, *self.columns, *times, *reasons)
+        return heads, [
+            (
+                server_column.cell(names, each.disk),
+                each.disk.guest_name,
+                each.disk.target,
+                Shown(each.disk.volume_id, each.disk.volume_id or "(own disk)"),
+                *self.own_cells(each),
+                Shown(each.since.isoformat(timespec="seconds"), minute(each.since)),
+                Shown(each.until.isoformat(timespec="seconds"), minute(each.until)),
+                Shown(int((each.until - now).total_seconds()), durations.words(each.until - now)),
+                each.by,
+                self.why(each),
+            )
+            for each in sorted(active, key=lambda each: each.until)
+        ]
 
 
-class HoldList(LocalCommand, Listing):
+class HoldList(EntryList):
     """List the holds on this node.
 
     Exit status:
@@ -360,29 +391,17 @@ class HoldList(LocalCommand, Listing):
         plimsoll disk hold list -f json
     """
 
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        state = state_of(self.settings(parsed_args))
-        now, node_store = now_of(state), NodeStore(state, who())
-        memory = node_store.recall(now, read_only=True)
-        tell_notes(node_store, self)
-        self.status, names = int(bool(node_store.notes)), server_column.names_of(state, self)
-        holds = sorted(active_holds(memory.holds, now).values(), key=lambda hold: hold.until)
-        self.empty = "" if self.status else "No holds on this node; to add one: plimsoll disk hold add"
-        return _COLUMNS, [
-            (
-                server_column.cell(names, hold.disk),
-                hold.disk.guest_name,
-                hold.disk.target,
-                Shown(hold.disk.volume_id, hold.disk.volume_id or "(own disk)"),
-                Shown(serialize.limits_data(hold.limits), _held_at(hold.limits)),
-                Shown(hold.since.isoformat(timespec="seconds"), minute(hold.since)),
-                Shown(hold.until.isoformat(timespec="seconds"), minute(hold.until)),
-                Shown(int((hold.until - now).total_seconds()), durations.words(hold.until - now)),
-                hold.by,
-                Shown(hold.why, hold.why + (_IGNORES if hold.ignore_health else "")),
-            )
-            for hold in holds
-        ]
+    none = "No holds on this node; to add one: plimsoll disk hold add"
+    columns = (Column("limits", wraps=True),)
+
+    def entries(self, memory: Memory) -> Iterable[Hold]:
+        return memory.holds.values()
+
+    def own_cells(self, entry: Hold) -> tuple[object, ...]:
+        return (Shown(serialize.limits_data(entry.limits), _held_at(entry.limits)),)
+
+    def why(self, entry: Hold) -> object:
+        return Shown(entry.why, entry.why + (_IGNORES if entry.ignore_health else ""))
 
 
 def save(state: State, memory: Memory, events: Sequence[Event]) -> None:

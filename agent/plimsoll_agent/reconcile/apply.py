@@ -25,7 +25,7 @@ from plimsoll_agent.reconcile.follow import write_marks
 from plimsoll_agent.reconcile.groups import in_order, withheld
 from plimsoll_agent.reconcile.limit_writer import Bounds, Writer
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
-from plimsoll_agent.reconcile.sharing import as_they_stayed, makes_room, needs_room, without_room
+from plimsoll_agent.reconcile.sharing import as_they_stayed, makes_room, needs_room, not_lowered, without_room
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
@@ -99,13 +99,14 @@ class Applier:
             self._try(guests, tell)
         # What disks share is lowered on all guests before it is raised on any.
         self._write(guests, tell, lambda change: _only_reduces(change) or makes_room(change, self._situation))
-        full = without_room(_results(pairs), self._situation)
+        holdouts = not_lowered(_results(pairs), self._situation)
+        full = without_room(holdouts, self._situation)
         if full:
             self._withhold(guests, full, tell)
         self._write(guests, tell, lambda _: True)
         after = _results(pairs)
         if self._situation.ceilings.is_split:
-            self.ceilings = as_they_stayed(after, self._situation)
+            self.ceilings = as_they_stayed(after, holdouts, self._situation)
             if self.ceilings != self._situation.ceilings:
                 with self._notes.taking(Code.NO_RESULTS):
                     self._node_store.save_ceilings(self.ceilings)

@@ -84,20 +84,21 @@ def with_newcomers(
     return after
 
 
-def without_room(outcomes: Iterable[Outcome], situation: Situation) -> dict[CeilingKey, Disk]:
-    """The ceilings with a disk, named here, of which a limit was to be lowered and was not, or not yet.
+def without_room(holdouts: Iterable[Outcome], situation: Situation) -> dict[CeilingKey, Disk]:
+    """The ceilings with one of these disks, which is named here.
 
     Where the split counts what such a disk has (``refused``) there is room.
     """
     return {
         bucket: each.disk
-        for each in _not_lowered(outcomes, situation)
+        for each in holdouts
         for bucket, _ in buckets_of(each.disk, situation)
         if not situation.ceilings.has_refused(bucket, _sharer_key(each))
     }
 
 
-def _not_lowered(outcomes: Iterable[Outcome], situation: Situation) -> list[Outcome]:
+def not_lowered(outcomes: Iterable[Outcome], situation: Situation) -> list[Outcome]:
+    """Those that were to make room for others, and did not, or not yet."""
     return [
         outcome
         for outcome in outcomes
@@ -126,12 +127,11 @@ def needs_room(change: Change, situation: Situation, full: Mapping[CeilingKey, D
     return None
 
 
-def as_they_stayed(outcomes: Sequence[Outcome], situation: Situation) -> Ceilings:
+def as_they_stayed(outcomes: Sequence[Outcome], holdouts: Sequence[Outcome], situation: Situation) -> Ceilings:
     """The ceilings after a pass has written limits, or could not write those that were to make room."""
     ceilings, in_force = situation.ceilings, dict[str, Limits]()
-    not_lowered = _not_lowered(outcomes, situation)
-    full = {bucket for outcome in not_lowered for bucket, _ in buckets_of(outcome.disk, situation)}
-    refusals = {_sharer_key(outcome) for outcome in not_lowered if outcome.result.kind is Kind.FAILED}
+    full = {bucket for outcome in holdouts for bucket, _ in buckets_of(outcome.disk, situation)}
+    refusals = {_sharer_key(outcome) for outcome in holdouts if outcome.result.kind is Kind.FAILED}
     for outcome in outcomes:
         limits = outcome.disk.in_force
         if outcome.result.kind not in (Kind.CHANGED, Kind.IN_SYNC) and isinstance(limits, Limits):

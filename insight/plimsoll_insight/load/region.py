@@ -17,7 +17,7 @@ from enum import StrEnum
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, increase, quote
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, increase, once, quote
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import without_disks
 
@@ -169,9 +169,9 @@ class _Over:
         step = max(self.seconds // _PRESENT, 1)
         passes = f"{_PASSES}{self.matchers}[{self.seconds}s"
         apart = f"{step} * count_over_time({passes}:{step}s]) / count_over_time({passes}])"
-        return (
-            f"max without (job) (\n  sum_over_time({rate}[{self.seconds}s])\n"
-            f"  * on (region, instance, job) group_left () max by (region, instance, job) ({apart})\n)"
+        return once(
+            f"\n  sum_over_time({rate}[{self.seconds}s])\n"
+            f"  * on (region, instance, job) group_left () max by (region, instance, job) ({apart})\n"
         )
 
 

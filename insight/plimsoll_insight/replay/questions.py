@@ -11,7 +11,7 @@ from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, sum_over_time
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import FACTS, NAMES, without_disks
 
@@ -153,7 +153,7 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str])
         """Unknown, so absent, is a sum with a sample that is no number, or that may be of another time."""
         series = f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, *matchers)}"
         sums: dict[DiskKey, float] = defaultdict(float)
-        for one in ask(f"sum by ({_BY}, instance) (max without (job) ({function}_over_time({series}[{seconds}s])))"):
+        for one in ask(sum_over_time(function, f"{series}[{seconds}s]", f"{_BY}, instance")):
             sums[_key(one)] += nan if label(one, "instance") in stale else one.value
         return {key: value for key, value in sums.items() if isfinite(value)}
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.definition import RecordingRule
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import BELOW, CONCLUSIVE, GOOD, any_verdict
+from plimsoll_monitoring.promql import BELOW, CONCLUSIVE, any_verdict, once
+from plimsoll_probes.model.finding import GOOD
 
 
 def of_disks(site: Site) -> Iterator[RecordingRule]:
@@ -89,7 +90,7 @@ def of_light(site: Site) -> Iterator[RecordingRule]:
     pool = site.in_region(site.own("cluster"), site.own("pool"))
     why = "What light disks waited: the usual latency of a week is made of these (plimsoll congestion publish)."
     for counter, record in metrics.LIGHT.items():
-        of_node = f"max without (job) (increase({site(counter, over='5m')}))"
+        of_node = once(f"increase({site(counter, over='5m')})")
         yield RecordingRule(record, f"sum by {pool} ({of_node})", why)
         why = ""
 

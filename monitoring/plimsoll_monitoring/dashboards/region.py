@@ -35,7 +35,8 @@ from plimsoll_monitoring.dashboards.panels import (
 )
 from plimsoll_monitoring.dashboards.series import SiteNames, name_type, of_region
 from plimsoll_monitoring.dashboards.variables import datasource, region, volume_type
-from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, GOOD, any_verdict, equal, quantile
+from plimsoll_monitoring.promql import CONCLUSIVE, any_verdict, equal, quantile
+from plimsoll_probes.model.finding import BROKEN, GOOD
 
 WIDE = Size(12, 9)
 _RATE = "$__rate_interval"

@@ -12,7 +12,7 @@ from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import ago, plural, printable
 from plimsoll_monitoring.node.health import Figure, Problem, first, shorten, since_words
-from plimsoll_probes.model.finding import Verdict, Why
+from plimsoll_probes.model.finding import BROKEN, WORST_FIRST, Verdict, Why
 from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.output.messages import (
     Streak,
@@ -25,14 +25,11 @@ from plimsoll_probes.output.messages import (
 from plimsoll_probes.schedule.late import Late, late
 from plimsoll_probes.schedule.targets import ChosenTarget
 
-BROKEN = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW)
 FORGOTTEN = timedelta(days=7)
 """How long the result of a target counts that is no longer chosen."""
 
 _NAMED = 3
 """Guests of one cause that are named."""
-_ORDER = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW, Verdict.FAILED)
-"""The worst first."""
 _TOLD_SINCE = 20
 """Results for which the start of the streak is shown: each needs a query of the history."""
 
@@ -175,7 +172,7 @@ def _by_cause(results: Sequence[ProbeResult]) -> list[list[ProbeResult]]:
         verdict, why = each.finding.verdict, each.finding.why.value
         after = str(each.finding.facts.get("after")) if each.finding.why is Why.NOT_REACHED else ""
         by_cause.setdefault((verdict, after if (verdict, after) in by_cause else why), []).append(each)
-    return sorted(by_cause.values(), key=lambda those: (_ORDER.index(those[0].finding.verdict), -len(those)))
+    return sorted(by_cause.values(), key=lambda those: (WORST_FIRST.index(those[0].finding.verdict), -len(those)))
 
 
 def _cause_words(those: Sequence[ProbeResult], streaks: Sequence[Streak | None]) -> str:

@@ -9,8 +9,9 @@ from enum import StrEnum
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_monitoring.promql import BROKEN, GOOD, SeriesSelection, each, increase, label_list, quantile
+from plimsoll_monitoring.promql import SeriesSelection, each, increase, label_list, quantile
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
+from plimsoll_probes.model.finding import BROKEN, GOOD
 
 FAILED = "failed"
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}

@@ -17,8 +17,19 @@ from plimsoll_agent.reconcile.health_gate import BlockingCheck, ClusterHealth
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural
-from plimsoll_monitoring.promql import BROKEN, CONCLUSIVE, any_of, any_verdict, braces, each, equal
+from plimsoll_monitoring.promql import (
+    CONCLUSIVE,
+    any_of,
+    any_verdict,
+    braces,
+    each,
+    equal,
+    increase,
+    once,
+    sum_over_time,
+)
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
+from plimsoll_probes.model.finding import BROKEN
 
 _DAY = 86400
 _LATE = 15 * 60
@@ -74,15 +85,14 @@ def questions(case: StageCase) -> dict[str, str]:
     here = f"(max by (region, instance) ({metrics.STAGE_IN_EFFECT}{approval}))"
     types = any_of("volume_type", case.stages.types) if case.stages.types else ""
     over, back = f"[{case.window}s]", max(0, int(case.now - case.approval.began.timestamp()))
-    failures = braces(types, equal("state", Kind.FAILED.value))
+    failures = equal("state", Kind.FAILED.value)
     but_alone = f'state!="{Kind.LEFT_ALONE.value}"'
 
     def of_stage(vector: str) -> str:
         return f"({vector}) and on (region, instance) {here}"
 
     def by_node(function: str, metric: str, offset: str = "", matcher: str = "") -> str:
-        series = f"max without (job) ({function}_over_time({metric}{braces(types, matcher)}{over}{offset}))"
-        return f"sum by (region, instance) ({series})"
+        return sum_over_time(function, f"{metric}{braces(types, matcher)}{over}{offset}", "region, instance")
 
     def at_limit(offset: str = "") -> str:
         every, alone = (
@@ -99,10 +109,10 @@ def questions(case: StageCase) -> dict[str, str]:
 
         Where it ``proves`` something, a series that was only not scraped when the stage began is not new.
         """
-        there, start = f"max without (job) ({metric}{matchers})", f"offset {case.window}s"
+        there, start = once(f"{metric}{matchers}"), f"offset {case.window}s"
         earlier = f"count_over_time({metric}{matchers}[{_DAY}s] {start})" if proves else f"{metric}{matchers} {start}"
-        new = of_stage(f"{there} unless max without (job) ({earlier})")
-        more = of_stage(f"max without (job) (increase({metric}{matchers}{over}))")
+        new = of_stage(f"{there} unless {once(earlier)}")
+        more = of_stage(increase(metric, matchers, f"{case.window}s"))
         return f"sum by ({by}) (({more}) + ({new}) or ({more}) or ({new}))"
 
     gate = f"max by (region, instance) ({metrics.HEALTH_GATE_SHUT})"
@@ -122,9 +132,7 @@ def questions(case: StageCase) -> dict[str, str]:
         "probed": counted(metrics.PROBE_RUNS_TOTAL, braces(CONCLUSIVE, types), "verdict", proves=True),
         "broken": counted(metrics.PROBE_RUNS_TOTAL, braces(any_verdict(*BROKEN), types), "region, instance"),
         "reverts": counted(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, braces(types), "region, instance"),
-        "failed": of_stage(
-            f"sum by (region, instance) (max without (job) (max_over_time({metrics.DISKS}{failures}{over})))"
-        ),
+        "failed": of_stage(by_node("max", metrics.DISKS, matcher=failures)),
         "gates": of_stage(gate),
         "ceph": "max by (region, cluster) (ceph_health_status)",
         "checks": "max by (region, cluster, name) (ceph_health_detail) == 1",

@@ -15,12 +15,13 @@ from plimsoll_agent.monitor.thresholds import Level, Thresholds
 from plimsoll_agent.reconcile.outcome import ACKNOWLEDGED, NEW, Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_monitoring.node.health import Figure, Judgement, judge
-from plimsoll_monitoring.promql import BROKEN, SeriesSelection, each, increase, quantile
+from plimsoll_monitoring.promql import SeriesSelection, each, increase, quantile
 from plimsoll_monitoring.region import firing
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import aggregates, without_disks
 from plimsoll_monitoring.region.firing import Firing
 from plimsoll_monitoring.region.probes import FAILED, QUANTILES, WINDOW, ProbeTarget, probe_questions, probes
+from plimsoll_probes.model.finding import BROKEN
 
 _BEHIND = (Kind.PLANNED, Kind.DEFERRED)
 _PASSED = metrics.PASS_LAST_TIMESTAMP_SECONDS

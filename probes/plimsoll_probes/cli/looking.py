@@ -19,7 +19,7 @@ from plimsoll_agent.terminal.moments import add_window, ends
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural
 from plimsoll_probes.cli.base import HistoryCommand, add_choice, guest_of, job_of, now
-from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.finding import GOOD, WORST_FIRST, Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Measured, Postponed, ProbeResult
 from plimsoll_probes.output import messages, serialize
@@ -48,15 +48,8 @@ COLUMNS = (
 _OF_LIST = {"when": Column("when", head="AGE", right=True), "p99": Column("p99", right=True)}
 LIST_COLUMNS = tuple(_OF_LIST.get(column, column) for column in COLUMNS)
 """An age is shorter than a time, so there is room for one more figure."""
-_WORST = (
-    Verdict.SHORT,
-    Verdict.OVER_LIMIT,
-    Verdict.SLOW,
-    Verdict.FAILED,
-    POSTPONED,
-    Verdict.REDUCED,
-    Verdict.INCONCLUSIVE,
-)
+_WORST: list[str] = [verdict for verdict in WORST_FIRST if verdict not in GOOD]
+_WORST.insert(_WORST.index(Verdict.FAILED) + 1, POSTPONED)
 """The order of the list: a guest has the place of its worst job."""
 
 

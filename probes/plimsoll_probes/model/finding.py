@@ -31,6 +31,11 @@ class Verdict(StrEnum):
 
 GOOD = (Verdict.KEPT, Verdict.NO_LIMIT)
 """Nothing to do."""
+BROKEN = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW)
+"""The promise was not kept."""
+LACKING = (Verdict.SHORT, Verdict.SLOW)
+"""The guest gets less than promised."""
+WORST_FIRST = (*LACKING, Verdict.OVER_LIMIT, Verdict.FAILED, Verdict.REDUCED, Verdict.INCONCLUSIVE, *GOOD)
 
 
 class Why(StrEnum):

@@ -12,7 +12,7 @@ from plimsoll_agent.messages.limits import short_limits, short_size
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.text import minute, printable
-from plimsoll_probes.model.finding import Finding, Verdict, Why
+from plimsoll_probes.model.finding import BROKEN, Finding, Verdict, Why
 from plimsoll_probes.model.histogram import LAST, Quantile, edges
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import Circumstances, Health, Measured, Postponed, ProbeResult
@@ -22,7 +22,7 @@ Streak = tuple[datetime, datetime | None]
 """When the first run of a streak of one verdict began, and when the last ``kept`` run before it began."""
 
 _Facts = Mapping[str, Any]
-_WITH_SINCE = (Verdict.SHORT, Verdict.SLOW, Verdict.OVER_LIMIT, Verdict.FAILED)
+_WITH_SINCE = (*BROKEN, Verdict.FAILED)
 # Reasons that the cluster's health may explain.
 _WITH_CEPH = (Why.CLUSTER_SHORT, Why.OBJECTIVE_MISSED, Why.UNFINISHED, Why.FILL_UNFINISHED)
 _LONGEST_DETAIL = 200

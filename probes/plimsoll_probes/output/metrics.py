@@ -22,7 +22,7 @@ from fractions import Fraction
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge, histogram, label, number, single
-from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.finding import LACKING, WORST_FIRST, Verdict
 from plimsoll_probes.model.histogram import LAST, Histogram, bucket_of, edges, midpoint
 from plimsoll_probes.model.job import Direction, JobName
 from plimsoll_probes.model.result import Measured, Postponed, ProbeResult
@@ -47,18 +47,6 @@ _NANOSECONDS = 10**9
 _ABOVE = tuple(map(bucket_of, LE))
 """The first of fio's buckets above each of ``LE``."""
 _LE_LABELS = (*(repr(edge / _NANOSECONDS) for edge in LE), "+Inf")
-
-LACKING = (Verdict.SHORT, Verdict.SLOW)
-"""Verdicts on a guest that gets less than promised."""
-_WORST_FIRST = (
-    *LACKING,
-    Verdict.OVER_LIMIT,
-    Verdict.FAILED,
-    Verdict.REDUCED,
-    Verdict.INCONCLUSIVE,
-    Verdict.KEPT,
-    Verdict.NO_LIMIT,
-)
 
 _Key = tuple[str, str]
 """The guest's uuid, and the directory."""
@@ -108,7 +96,7 @@ def _of_verdicts(view: _View, now: datetime, since: Callable[[ProbeResult], date
     counts: dict[str, dict[Verdict, int]] = {}
     again: dict[str, int] = {}
     for results in by_target.values():
-        worst = min(results, key=lambda each: _WORST_FIRST.index(each.finding.verdict))
+        worst = min(results, key=lambda each: WORST_FIRST.index(each.finding.verdict))
         volume_type = label(worst.subject.volume_type)
         of_type = counts.setdefault(volume_type, dict.fromkeys(Verdict, 0))
         of_type[worst.finding.verdict] += 1

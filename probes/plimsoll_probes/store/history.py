@@ -23,7 +23,7 @@ from plimsoll_agent.store.state import PROBES_LOCK, PROBES_SHOWN, CorruptState, 
 from plimsoll_agent.util import decoding, locks
 from plimsoll_agent.util.decoding import text
 from plimsoll_agent.util.frozen import replace
-from plimsoll_probes.model.finding import GOOD, Verdict
+from plimsoll_probes.model.finding import BROKEN, GOOD, Verdict
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
 from plimsoll_probes.schedule.targets import ChosenTarget, PlannedTarget
@@ -166,7 +166,6 @@ SELECT * FROM run WHERE id IN (
 """  # noqa: S608  # no foreign text
 
 _T = TypeVar("_T")
-_BAD = (Verdict.SHORT, Verdict.OVER_LIMIT, Verdict.SLOW)
 
 
 class CorruptHistory(CorruptState):
@@ -490,7 +489,7 @@ class History:
                 last_good = start
                 break
             starts[verdict] = start
-        first = min((starts[verdict] for verdict in _BAD if verdict in starts), default=starts.get(Verdict.FAILED))
+        first = min((starts[verdict] for verdict in BROKEN if verdict in starts), default=starts.get(Verdict.FAILED))
         return None if first is None else (first, last_good)
 
     def _results(self, query: str, parameters: Mapping[str, object]) -> list[ProbeResult]:

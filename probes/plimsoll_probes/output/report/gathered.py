@@ -17,15 +17,13 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_probes.evaluate.allowance import reach
-from plimsoll_probes.model.finding import Verdict
+from plimsoll_probes.model.finding import BROKEN, WORST_FIRST, Verdict
 from plimsoll_probes.model.histogram import Histogram, Quantile
 from plimsoll_probes.model.job import Job, JobName
 from plimsoll_probes.model.result import ProbeResult
 from plimsoll_probes.output.report.span import ReportPeriod
 
 FRACTIONS = (0.5, 0.99, 0.999)
-BROKEN = (Verdict.SHORT, Verdict.SLOW, Verdict.OVER_LIMIT)
-"""The promise was not kept."""
 UNJUDGED = (Verdict.REDUCED, Verdict.INCONCLUSIVE, Verdict.FAILED)
 """The run does not tell whether the promise is kept."""
 _UNPLANNED = timedelta(days=1)
@@ -322,21 +320,8 @@ class _Series:
 
 _WELL = (Standing.RECOVERED, Standing.KEPT, Standing.UNLIMITED)
 _ORDER = {standing: number for number, standing in enumerate(Standing)}
-SEVERITY = {
-    verdict: number
-    for number, verdict in enumerate(
-        (
-            Verdict.FAILED,
-            Verdict.INCONCLUSIVE,
-            Verdict.REDUCED,
-            Verdict.NO_LIMIT,
-            Verdict.KEPT,
-            Verdict.OVER_LIMIT,
-            Verdict.SLOW,
-            Verdict.SHORT,
-        )
-    )
-}
+_JUDGED = (verdict for verdict in WORST_FIRST if verdict not in UNJUDGED)
+SEVERITY = {verdict: -place for place, verdict in enumerate((*_JUDGED, *UNJUDGED))}
 """A column shows its worst conclusive verdict; other verdicts only where it has none."""
 
 
