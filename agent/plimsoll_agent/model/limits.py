@@ -73,7 +73,7 @@ class Limits:
             raise LimitsError(problems)
         # A burst lasts 1 s by default, and QEMU and libvirt report that as 0, 1 or not at all: one spelling here,
         # so that equal limits compare equal.
-        for length, burst in _LENGTH_OF_BURST:
+        for _, burst, length in _BURSTS:
             if getattr(self, length) <= 1:
                 set_once(self, length, 1 if getattr(self, burst) else 0)
 
@@ -202,7 +202,13 @@ class Parameter:
 
 PARAMETERS = tuple(Parameter.named(name) for name in names(Limits) if name != "group_name")
 BASES = tuple(parameter.name for parameter in PARAMETERS if parameter.role == "base")
-_LENGTH_OF_BURST = tuple((f"{base}_max_length", f"{base}_max") for base in BASES)
+_BURSTS = tuple((base, f"{base}_max", f"{base}_max_length") for base in BASES)
+_EXCLUSIVE = tuple(
+    (f"total_{unit}_sec{ending}", f"{scope}_{unit}_sec{ending}")
+    for unit in UNITS
+    for ending in ("", "_max")
+    for scope in ("read", "write")
+)
 
 
 # The group of a disk that was taken out of a shared one: neither QEMU nor libvirt can express "no group".
@@ -276,8 +282,8 @@ def _problems(limits: Limits) -> Iterator[LimitsProblem]:
     if not_numbers:  # the checks below compare numbers
         return
     yield from _exclusive(limits)
-    for base in BASES:
-        yield from _bad_burst(limits, base)
+    for names_of_burst in _BURSTS:
+        yield from _bad_burst(limits, *names_of_burst)
     if limits.size_iops_sec and not limits_requests(limits):
         yield LimitsProblem(
             ("size_iops_sec",),
@@ -307,17 +313,12 @@ def _not_numbers(limits: Limits) -> Iterator[LimitsProblem]:
 
 
 def _exclusive(limits: Limits) -> Iterator[LimitsProblem]:
-    for unit in UNITS:
-        for ending in ("", "_max"):
-            total = f"total_{unit}_sec{ending}"
-            for scope in ("read", "write"):
-                part = f"{scope}_{unit}_sec{ending}"
-                if getattr(limits, total) and getattr(limits, part):
-                    yield LimitsProblem((total, part), f"{total} and {part} exclude each other; remove one")
+    for total, part in _EXCLUSIVE:
+        if getattr(limits, total) and getattr(limits, part):
+            yield LimitsProblem((total, part), f"{total} and {part} exclude each other; remove one")
 
 
-def _bad_burst(limits: Limits, base: str) -> Iterator[LimitsProblem]:
-    burst, length = f"{base}_max", f"{base}_max_length"
+def _bad_burst(limits: Limits, base: str, burst: str, length: str) -> Iterator[LimitsProblem]:
     rate, peak, seconds = getattr(limits, base), getattr(limits, burst), getattr(limits, length)
     if peak and not rate:
         yield LimitsProblem((burst, base), f"{burst} needs {base}: a burst rises above a limit")

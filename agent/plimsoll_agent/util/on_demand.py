@@ -1,4 +1,4 @@
-"""What libraries import for a rare use, or only to name types: it is loaded once something of it is called."""
+"""What libraries import for a rare use, or only to name types, is loaded once something of it is called, or never."""
 
 from __future__ import annotations
 
@@ -59,3 +59,16 @@ def postponed(*libraries: str) -> Iterator[None]:
         for name in missing:
             if isinstance(sys.modules[name], _Module):
                 del sys.modules[name]
+
+
+@contextmanager
+def absent(library: str) -> Iterator[None]:
+    """What is imported within does without the library, as where it is not installed."""
+    if library in sys.modules:
+        yield
+        return
+    sys.modules[library] = None  # type: ignore[assignment]  # so the import statement raises
+    try:
+        yield
+    finally:
+        del sys.modules[library]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.util.on_demand import postponed
+from plimsoll_agent.util.on_demand import absent, postponed
 
 USER = """
 import wsgiref.util
@@ -51,5 +51,15 @@ def test_a_library_comes_when_it_is_called_and_to_all_that_import_it_later(
 def test_what_is_loaded_already_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = import_module("colorsys")
     with postponed("colorsys"):
+        assert import_module("colorsys") is loaded
+    assert sys.modules["colorsys"] is loaded
+
+
+def test_a_library_is_absent_only_for_what_is_imported_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with absent("colorsys"), pytest.raises(ImportError):
+        import_module("colorsys")
+    loaded = import_module("colorsys")
+    with absent("colorsys"):
         assert import_module("colorsys") is loaded
     assert sys.modules["colorsys"] is loaded
