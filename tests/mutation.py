@@ -107,6 +107,13 @@ MODULES: dict[str, tuple[str, ...]] = {
     "agent/plimsoll_agent/reconcile/observe.py": ("agent/reconcile/test_observe", "agent/passes/test_filters"),
     "agent/plimsoll_agent/reconcile/outcome.py": ("agent/reconcile/test_run", "agent/reconcile/test_brake"),
     "agent/plimsoll_agent/reconcile/keep.py": ("agent/reconcile/test_run", "agent/reconcile/test_brake"),
+    "agent/plimsoll_agent/reconcile/consider.py": ("agent/reconcile/test_run", "agent/passes/test_filters"),
+    "agent/plimsoll_agent/reconcile/defer.py": (
+        "agent/reconcile/test_run",
+        "agent/reconcile/test_brake",
+        "agent/passes/test_catalogue",
+        "agent/passes/test_region",
+    ),
     "agent/plimsoll_agent/reconcile/run.py": (
         "agent/reconcile/test_run",
         "agent/reconcile/test_brake",

@@ -28,8 +28,9 @@ from plimsoll_agent.model.usage import Used
 from plimsoll_agent.policy.decide import Desired, Situation, Unmanaged, decide
 from plimsoll_agent.policy.memory import Findings, remembering
 from plimsoll_agent.policy.sources import SOURCES
-from plimsoll_agent.reconcile.brake import Brake, braked, large_changes, revision_of
-from plimsoll_agent.reconcile.run import consider, typed
+from plimsoll_agent.policy.sources.cinder import typed
+from plimsoll_agent.reconcile.brake import Brake, braked, large_changes
+from plimsoll_agent.reconcile.consider import consider
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.model import Rules
 from plimsoll_agent.util.frozen import replace
@@ -340,14 +341,14 @@ def _in_force(state: State, number: int) -> tuple[list[Disk], dict[str, Remember
     situation = _situation(state, disks)
     decided = [(disk, decide(typed(disk, situation), situation, SOURCES)) for disk in disks]
     limits = {disk.key: said.limits for disk, its in decided if isinstance(said := its.desired, Desired)}
-    memory = remembering(situation, Findings(decided=decided, applied={}, unseen=(), revision=revision_of(situation)))
+    memory = remembering(situation, Findings(decided=decided, applied={}, unseen=(), revision=situation.revision))
     memory = {
         key: replace(each, applied=limits[key], enforced=True) if key in limits else each
         for key, each in memory.items()
     }
     actual = [limits.get(disk.key, Limits()) for disk in disks]
     limited = [replace(disk, actual=its, defined=its) for disk, its in zip(disks, actual, strict=True)]
-    return limited, memory, revision_of(situation)
+    return limited, memory, situation.revision
 
 
 def stop_in_region(edit: Edit) -> Stop | None:

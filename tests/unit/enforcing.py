@@ -16,7 +16,6 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import CatalogueSettings, ConsoleSettings, MetricsSettings, Settings
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.policy.decide import Situation
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor
@@ -95,4 +94,4 @@ class Shell(Person):
     def revision(self) -> str:
         rules, _ = rules_actual(self.settings, self.state, keep=False)
         known, _ = catalogue_actual(self.settings.catalogue, datetime.now(UTC))
-        return revision_of(Situation(now=datetime.now(UTC), rules=rules, catalogue=known))
+        return Situation(now=datetime.now(UTC), rules=rules, catalogue=known).revision

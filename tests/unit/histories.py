@@ -25,7 +25,6 @@ from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Desired, Situation, Unmanaged
 from plimsoll_agent.policy.diff import Change
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.caution import Caution
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
@@ -592,7 +591,7 @@ class History:
 
     def revision(self, name: str) -> str:
         node = self.sides[name].node
-        return revision_of(Situation(now=node.now, rules=node.rules, catalogue=node.catalogue))
+        return Situation(now=node.now, rules=node.rules, catalogue=node.catalogue).revision
 
     def word(self, name: str, key: str) -> tuple[Limits | Word, datetime | None]:
         """What the sources have for a disk, and until when a rule says so."""

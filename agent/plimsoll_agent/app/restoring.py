@@ -10,9 +10,10 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.decide import Decision, Situation, Unmanaged
+from plimsoll_agent.reconcile.consider import outcome_of
 from plimsoll_agent.reconcile.observe import Observation
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
-from plimsoll_agent.reconcile.run import Decider, outcome_of, run_pass
+from plimsoll_agent.reconcile.run import Decider, run_pass
 from plimsoll_agent.util.frozen import replace
 
 

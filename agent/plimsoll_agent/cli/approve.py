@@ -21,7 +21,6 @@ from plimsoll_agent.model.entries import Event, Happening
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.memory import releasing
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.pause import Pause, end_after
 from plimsoll_agent.store.node_store import NodeStore
@@ -104,7 +103,7 @@ class Approve(_NodeDecision, NodeCommand):
             return self._release(parsed_args, settings, lambda o: o.disk.volume_type == parsed_args.type)
         approval = given_approval("DIGEST", parsed_args.digest, parsed_args.remove)
         context = self._context(settings)
-        present = revision_of(context.situation)
+        present = context.situation.revision
         if present.startswith(approval.digest):
             return self._approve(settings, replace(approval, digest=present), "this revision")
         plan, by_digest = self._plan(settings, context), partial(_stands_for, approval.digest)

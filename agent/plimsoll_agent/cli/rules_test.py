@@ -24,9 +24,9 @@ from plimsoll_agent.policy.decide import Desired, NoOpinion, Unmanaged
 from plimsoll_agent.policy.diff import change_between
 from plimsoll_agent.policy.sources import SOURCES
 from plimsoll_agent.reconcile.brake import braked, large_changes
+from plimsoll_agent.reconcile.consider import consider
 from plimsoll_agent.reconcile.observe import scope_of
 from plimsoll_agent.reconcile.outcome import Braked, Mode, Outcome, PassReport
-from plimsoll_agent.reconcile.run import consider
 from plimsoll_agent.rules import loader
 from plimsoll_agent.terminal.base import NodeCommand, add_guests
 from plimsoll_agent.terminal.changes import laid_out

@@ -75,7 +75,7 @@ class Remembered:
     by_rules: tuple[str, ...] = ()
     """The names of the rules behind ``desired``."""
     revision: str | None = None
-    """The revision of rules and catalogue (``brake.revision_of``) behind ``desired``; None if unknown."""
+    """The revision of rules and catalogue (``Situation.revision``) behind ``desired``; None if unknown."""
     later: tuple[Later, ...] | None = ()
     """Desired limits after the end of rules, the next first; empty if they will not change, None if unknown."""
     mark: str | None = None

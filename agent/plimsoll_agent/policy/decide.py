@@ -6,6 +6,8 @@ exception, which also replaces unknown limits).
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
@@ -73,6 +75,21 @@ class Situation:
     """The factors that are applied."""
     ceilings: Ceilings = NO_CEILINGS
     """How the ceilings of guests and projects are split."""
+
+    @property
+    def revision(self) -> str:
+        """The digest of the rules' text with QoS specs and types (and limits on the command line)."""
+        parts = [self.rules.revision]
+        if self.rules.command_line is not None:
+            parts.append(f"command line {json.dumps(self.rules.command_line.in_effect())}")
+        if isinstance(self.catalogue, Catalogue):
+            parts.append(f"catalogue {self.catalogue.revision}")
+        return parts[0] if len(parts) == 1 else hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a pass over the node has judged the revision."""
+        return self.brake.judged == self.revision
 
     def ours(self, disk: Disk) -> Remembered | None:
         """What is remembered of this attachment; None for a new one that does not have plimsoll's limits.
@@ -293,7 +310,7 @@ def _shape(disk: Disk, situation: Situation, decision: Decision) -> Decision:
                 limit: Limits | None = getattr(rule, word)
                 if limit is None or not isinstance(decision.desired, Desired):
                     continue
-                no_opinion = no_opinion_of(rule, disk, situation)
+                no_opinion = no_opinion_of(rule, disk, situation.now)
                 decision = decision.and_then(
                     f'{word} of rule "{rule.name}"',
                     no_opinion or _bounded(decision.desired, bound(decision.desired.limits, limit), word, rule),
@@ -310,7 +327,7 @@ def _under_shared(disk: Disk, situation: Situation, decision: Decision) -> Decis
     """
     if not situation.rules.share_ceilings or not _may_be_shared(decision.desired):
         return decision
-    rules = {bucket.whose: rule for bucket, rule in buckets_of(disk, situation)}
+    rules = {bucket.whose: rule for bucket, rule in buckets_of(disk, situation.rules, situation.now)}
     name = group_of(rule.name for rule in rules.values())
     for whose in Whose:
         for rule in situation.rules.rules:
@@ -342,15 +359,15 @@ def _shared(answer: Desired | Unmanaged | Unknown, ceiling: Limits, group: str, 
     return _bounded(desired, replace(alone, group_name=group), whose.word, rule)
 
 
-def buckets_of(disk: Disk, situation: Situation) -> list[tuple[CeilingKey, Rule]]:
+def buckets_of(disk: Disk, rules: Rules, now: datetime) -> list[tuple[CeilingKey, Rule]]:
     """The ceilings that it shares, each of the first rule that matches and has one."""
     pairs: list[tuple[CeilingKey, Rule]] = []
-    for whose in Whose if situation.rules.share_ceilings else ():
+    for whose in Whose if rules.share_ceilings else ():
         owner = _owner(disk, whose)
-        for rule in situation.rules.rules if owner is not None else ():
+        for rule in rules.rules if owner is not None else ():
             if getattr(rule, whose.word) is None:
                 continue
-            no_opinion = no_opinion_of(rule, disk, situation)
+            no_opinion = no_opinion_of(rule, disk, now)
             if no_opinion is None and owner is not None:
                 pairs.append((CeilingKey(whose, owner, rule.name), rule))
             if not isinstance(no_opinion, NoOpinion):
@@ -361,7 +378,7 @@ def buckets_of(disk: Disk, situation: Situation) -> list[tuple[CeilingKey, Rule]
 def shared_opinion(rule: Rule, whose: Whose, disk: Disk, situation: Situation) -> NoOpinion | Unknown | None:
     if _owner(disk, whose) is None:
         return NoOpinion(because(Code.NOT_BY_NOVA))
-    return no_opinion_of(rule, disk, situation)
+    return no_opinion_of(rule, disk, situation.now)
 
 
 def _owner(disk: Disk, whose: Whose) -> str | None:
@@ -372,7 +389,7 @@ def _with_credits(disk: Disk, situation: Situation, decision: Decision) -> Decis
     for rule in situation.rules.rules:
         if rule.credits is None or not isinstance(decision.desired, Desired):
             continue
-        no_opinion = no_opinion_of(rule, disk, situation)
+        no_opinion = no_opinion_of(rule, disk, situation.now)
         answer = no_opinion or _credited(decision.desired, rule.credits, rule)
         decision = decision.and_then(f'credits of rule "{rule.name}"', answer)
         if no_opinion is None:
@@ -394,9 +411,9 @@ def _bounded(desired: Desired, limits: Limits, word: str, rule: Rule) -> Answer:
     return Desired(limits, replace(reason, facts={**reason.facts, word: rule.name}))
 
 
-def no_opinion_of(rule: Rule, disk: Disk, situation: Situation) -> NoOpinion | Unknown | None:
+def no_opinion_of(rule: Rule, disk: Disk, now: datetime) -> NoOpinion | Unknown | None:
     """Why a rule has no opinion on the disk, or why that is unknown; None if it has one."""
-    if rule.until is not None and rule.ended(situation.now):
+    if rule.until is not None and rule.ended(now):
         return NoOpinion(because(Code.RULE_ENDED, until=rule.until.isoformat()))
     misfit = rule.match.misfit(disk)
     if misfit is None or isinstance(misfit, Unknown):

@@ -20,7 +20,6 @@ from plimsoll_agent.policy.adoption import marks_of_changed, marks_to_write
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile import trial
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.follow import write_marks
 from plimsoll_agent.reconcile.groups import in_order, withheld
 from plimsoll_agent.reconcile.limit_writer import Bounds, Writer
@@ -60,7 +59,7 @@ class Applier:
         self._notes = notes
         self._bounds = bounds
         self._situation = situation
-        self._revision = revision_of(situation)
+        self._revision = situation.revision
         self._now = situation.now
         self._started = time.monotonic()
         self._errands: list[_Errand] = []

@@ -18,8 +18,6 @@ It compares a disk's desired limits with those desired last, or without any with
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -94,24 +92,13 @@ class LargeChange:
     """Rules or catalogue were edited since the disk's last decision."""
 
 
-def revision_of(situation: Situation) -> str:
-    """The digest of the rules' text with QoS specs and types (and limits on the command line)."""
-    rules, catalogue = situation.rules, situation.catalogue
-    parts = [rules.revision]
-    if rules.command_line is not None:
-        parts.append(f"command line {json.dumps(rules.command_line.in_effect())}")
-    if isinstance(catalogue, Catalogue):
-        parts.append(f"catalogue {catalogue.revision}")
-    return rules.revision if len(parts) == 1 else hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
 def stage_in_effect(situation: Situation) -> RegionApproval | None:
     """The approval with stages that has reached this node, if it is of the catalogue or the rules in use.
 
     None once it has ended by this node's clock: its brake lets nothing through by it then.
     """
     orders, catalogue = situation.orders, situation.catalogue
-    digests = {Of.RULES: {revision_of(situation), situation.rules.revision}}
+    digests = {Of.RULES: {situation.revision, situation.rules.revision}}
     if isinstance(catalogue, Catalogue):
         digests[Of.SPECS] = {catalogue.digest}
     approvals = (one for one in orders.approvals if one.stages and one.stands(situation.now))
@@ -124,7 +111,7 @@ def large_changes(outcomes: Sequence[Outcome], situation: Situation, brake: Brak
     A change at the end of a rule counts now, since the rule is edited now. Disks that do not answer, or have a hold,
     count too: their change comes later.
     """
-    this_revision = revision_of(situation)
+    this_revision = situation.revision
     largest: dict[str, LargeChange] = {}
     use = _Use(outcomes, situation)
     for change in _weighed(outcomes, situation):
@@ -157,7 +144,7 @@ def braked(
     hour count too, else many small passes would change the whole node. Where an edit would change too many, all its
     changes stay deferred until it is approved or edited again. Until the revision is ``judged``, all its changes are.
     """
-    this_revision = revision_of(situation)
+    this_revision = situation.revision
     keys = {large.key for large in changes}
     recent = still_recent(situation.brake.recent, situation.now)
     number = len(keys | recent.keys())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from plimsoll_agent.model.reason import Reason
 from plimsoll_agent.policy.decide import Situation
-from plimsoll_agent.reconcile.brake import Brake, revision_of
+from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.util.frozen import frozen
 
@@ -27,10 +27,6 @@ class Caution:
     revision, and to try versions of libvirt and QEMU again whose trial failed."""
 
 
-def is_judged(situation: Situation) -> bool:
-    return situation.brake.judged == revision_of(situation)
-
-
 def leaves_judgement(caution: Caution, situation: Situation) -> bool:
     """Whether the pass defers what an edit changes much, until a pass over the node has judged the revision."""
-    return caution.on_event and not is_judged(situation)
+    return caution.on_event and not situation.is_judged

@@ -16,7 +16,7 @@ from plimsoll_agent.policy.decide import Decision, Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.policy.memory import Findings, remembering, with_changes
 from plimsoll_agent.reconcile.apply import Applier
-from plimsoll_agent.reconcile.brake import LargeChange, revision_of, still_recent
+from plimsoll_agent.reconcile.brake import LargeChange, still_recent
 from plimsoll_agent.reconcile.caution import Caution, leaves_judgement
 from plimsoll_agent.reconcile.observe import Observation
 from plimsoll_agent.reconcile.outcome import Braked, Outcome, Scope
@@ -122,7 +122,7 @@ class Sight:
         braked_keys = self.stop.keys if self.stop is not None else frozenset[str]()
         changes = applier.applied if applier else {}
         if self.lasting:
-            revision, enforcing = revision_of(situation), applier is not None
+            revision, enforcing = situation.revision, applier is not None
             findings = Findings(
                 decided=decisions,
                 applied=changes,
@@ -170,7 +170,7 @@ class Sight:
         brake = replace(brake, recent=recent)
         if isinstance(situation.catalogue, Unknown) or situation.rules.command_line is not None:
             return brake  # without a catalogue, or for the command line alone, there is no lasting revision
-        this_revision = revision_of(situation)
+        this_revision = situation.revision
         if self.stop is not None:
             any_edit = any(large.edited and large.key in stop_keys for large in self.found)
             many = self.stop.many and not leaves_judgement(self.caution, situation)

@@ -17,28 +17,26 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from plimsoll_agent.catalogue.model import VolumeType
 from plimsoll_agent.ceilings.buckets import Split
-from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.policy.decide import Decision, Desired, Situation, Source, Unmanaged, decide
-from plimsoll_agent.policy.diff import change_for
-from plimsoll_agent.policy.memory import reverted_too_often
-from plimsoll_agent.policy.sources.cinder import per_gib, volume_type
+from plimsoll_agent.policy.decide import Situation, Source
+from plimsoll_agent.policy.sources.cinder import per_gib, typed
 from plimsoll_agent.reconcile.apply import Applier, without_record
 from plimsoll_agent.reconcile.brake import LargeChange, braked, large_changes
-from plimsoll_agent.reconcile.caution import Caution, is_judged, leaves_judgement
+from plimsoll_agent.reconcile.caution import Caution, leaves_judgement
+from plimsoll_agent.reconcile.consider import consider
+from plimsoll_agent.reconcile.defer import deferred, some_deferred
 from plimsoll_agent.reconcile.follow import with_what_came, without_what_left
 from plimsoll_agent.reconcile.groups import judged, withheld
 from plimsoll_agent.reconcile.health_gate import Gate
 from plimsoll_agent.reconcile.keep import Sight, unseen
 from plimsoll_agent.reconcile.limit_writer import Bounds
-from plimsoll_agent.reconcile.observe import MOVING, Observation, guests_of, observe
-from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Result, Scope
+from plimsoll_agent.reconcile.observe import Observation, guests_of, observe
+from plimsoll_agent.reconcile.outcome import Braked, Kind, Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.reducing import recognised, with_reductions
-from plimsoll_agent.reconcile.savings import forwarded, instead, may_burst, with_arrivals
+from plimsoll_agent.reconcile.savings import as_saved, forwarded, may_burst, with_arrivals
 from plimsoll_agent.reconcile.sharing import is_counted, split_now, with_newcomers
 from plimsoll_agent.reconcile.withdrawal import with_limits_of_before
 from plimsoll_agent.store.clock import uptime
@@ -309,20 +307,20 @@ def _considered(
     observation = replace(observation, disks=tuple(typed(disk, situation) for disk in observation.disks))
     outcomes = decider.outcomes(observation, situation)
     situation = replace(situation, accounts=forwarded(outcomes, observation.readings, situation.accounts))
-    outcomes = _as_saved(outcomes, situation)
+    outcomes = as_saved(outcomes, situation)
     pause = caution.paused()
     # A confirmation covers what is written now, not what a later pass uses.
     weighs = decider.lasting and (mode is Mode.OBSERVE or not caution.sure)
-    changes = large_changes(outcomes, situation, caution.brake) if weighs else ()
     whole = looked_at.everything and not observation.unreachable
     is_judged = not leaves_judgement(caution, situation)
+    changes = large_changes(outcomes, situation, caution.brake) if weighs else ()
     stop = braked(changes, situation, caution.brake, disks=len(outcomes), whole=whole, judged=is_judged)
     if stop is not None:
         stop = replace(stop, named={o.disk.key: o.disk.named for o in outcomes if o.disk.key in stop.keys})
     of = len(outcomes)
     observation, outcomes = _in_scope(scope, observation, outcomes)
     reduces = mode is not Mode.OBSERVE and pause is None
-    outcomes = _some_deferred(outcomes, situation, caution, pause, stop)
+    outcomes = some_deferred(outcomes, situation, caution, pause, stop)
     if reduces:
         ceilings = situation.ceilings
         if scope.everything and decider.lasting and ceilings.how is not Split.STAY:
@@ -380,39 +378,6 @@ def save_attachments(
     node_store.save_attachments(attachments, situation.attachments)
 
 
-def typed(disk: Disk, situation: Situation) -> Disk:
-    """The disk with the name of its volume type, where known."""
-    type = volume_type(disk, situation)
-    return replace(disk, volume_type=type.name) if isinstance(type, VolumeType) else disk
-
-
-def consider(disk: Disk, situation: Situation, sources: tuple[Source, ...]) -> Outcome:
-    """The outcome for a disk before anything is deferred or written."""
-    acknowledgement = situation.acknowledgement(disk)
-    outcome = outcome_of(disk, decide(disk, situation, sources))
-    return outcome if acknowledgement is None else replace(outcome, acknowledgement=acknowledgement.reason)
-
-
-def outcome_of(disk: Disk, decision: Decision) -> Outcome:
-    """The outcome of a decision before anything is deferred or written."""
-    change, target = change_for(disk, decision), decision.written
-    filters = disk.behind_filters
-    if filters is not None:  # also for decisions that are not of the sources, such as an undo's
-        result = Result(Kind.LEFT_ALONE, filters)
-    elif change is not None:
-        result = Result(Kind.PLANNED, change.reason)
-    elif isinstance(target, Unmanaged):
-        result = Result(Kind.LEFT_ALONE, target.reason)
-    elif isinstance(disk.actual, Unknown):
-        moving = disk.actual.reason.code in MOVING.values()
-        result = Result(Kind.LEFT_ALONE if moving else Kind.UNKNOWN, disk.actual.reason)
-    elif isinstance(target, Unknown):
-        result = Result(Kind.UNKNOWN, target.reason)
-    else:
-        result = Result(Kind.IN_SYNC, target.reason)
-    return Outcome(disk=disk, decision=decision, change=change, result=result)
-
-
 def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> Scope:
     """Which guests a pass over ``scope`` observes: all, until a pass over the node has judged the revision.
 
@@ -421,7 +386,7 @@ def _to_look_at(scope: Scope, situation: Situation, hypervisor: Hypervisor) -> S
 
     Raises ``Unreachable``, ``NoSuchGuest``.
     """
-    if scope.everything or situation.rules.command_line is not None or is_judged(situation):
+    if scope.everything or situation.rules.command_line is not None or situation.is_judged:
         return scope
     guests_of(hypervisor, scope)
     return Scope()
@@ -442,66 +407,6 @@ def _in_scope(
     return observation, [each for each in outcomes if meant(each.disk.guest)]
 
 
-def _some_deferred(
-    outcomes: Sequence[Outcome],
-    situation: Situation,
-    caution: Caution,
-    pause: Reason | None,
-    stop: Braked | None,
-) -> list[Outcome]:
-    """The outcomes, with planned changes deferred by the brake, a pause, unknown orders or an external change."""
-    if stop is not None:
-        outcomes = [_as_before(o, situation, stop) if o.disk.key in stop.keys else o for o in outcomes]
-        outcomes = _as_saved(outcomes, situation)
-    results = [_deferred(o, _reason_to_defer(o, situation, caution, pause)) for o in outcomes]
-    if situation.orders_unknown is not None:
-        results = [_not_raised(o, situation.orders_unknown) for o in judged(results)]
-    return results
-
-
-def _as_saved(outcomes: Sequence[Outcome], situation: Situation) -> list[Outcome]:
-    """The outcomes, with each burst as long as what is saved of it."""
-    savings = instead(outcomes, situation.accounts)
-    return [
-        replace(
-            outcome_of(o.disk, replace(o.decision, instead=savings[o.disk.key])), acknowledgement=o.acknowledgement
-        )
-        if o.disk.key in savings
-        else o
-        for o in outcomes
-    ]
-
-
-def _not_raised(outcome: Outcome, reason: Reason) -> Outcome:
-    change, is_planned = outcome.change, outcome.result.kind is Kind.PLANNED
-    if change is None or not is_planned or change.direction is Direction.LOWER:
-        return outcome
-    return _deferred(outcome, reason)
-
-
-def _as_before(outcome: Outcome, situation: Situation, stop: Braked) -> Outcome:
-    """A disk that the brake stops keeps the limits desired before, also after a reboot. A hold stays in force."""
-    if outcome.decision.aside is not None or isinstance(outcome.decision.desired, Unknown):
-        return outcome
-    too_many = because(Code.BRAKED, revision=stop.revision, disks=len(stop.keys), of=stop.of)
-    why = too_many if stop.many else stop.alone[outcome.disk.key]
-    if isinstance(outcome.decision.desired, Unmanaged):
-        # By a rule: the brake stops no other such disk. Nothing is written, but what was desired stays remembered.
-        return _deferred(outcome, why)
-    deferral = outcome if outcome.change is None else _deferred(outcome, why)
-    entry = situation.memory.get(outcome.disk.key)
-    if entry is None or entry.desired is None or not entry.enforced:
-        return deferral
-    withdrawal = situation.returning.get(outcome.disk.key)
-    facts = {} if withdrawal is None else {"approval": withdrawal.digest, "by": withdrawal.by, "why": withdrawal.why}
-    reason = because(Code.DESIRED_BEFORE, revision=stop.revision, **facts)
-    as_before = outcome_of(outcome.disk, replace(outcome.decision, instead=Desired(entry.desired, reason)))
-    if as_before.change is None:
-        return deferral
-    # Without a withdrawal it never raises or removes.
-    return as_before if withdrawal is not None or as_before.change.direction is Direction.LOWER else deferral
-
-
 def gated(
     gate: Gate, outcomes: Sequence[Outcome], situation: Situation | None = None, *, others: bool = True
 ) -> list[Outcome]:
@@ -512,7 +417,7 @@ def gated(
     """
     changes = [o.change for o in outcomes if o.change is not None and o.result.kind is Kind.PLANNED]
     reasons = gate.keeps(changes)
-    results = [_deferred(o, reasons.get(o.disk.key)) for o in outcomes]
+    results = [deferred(o, reasons.get(o.disk.key)) for o in outcomes]
     if situation is not None and reasons:
         results = judged(with_reductions(results, situation, others=others))
     return withheld(results)
@@ -536,25 +441,4 @@ def _locked(outcomes: Sequence[Outcome], node_store: NodeStore, notes: Notes) ->
         notes.add(Code.NO_RECORD, error)
         return without_record(outcomes)
     reasons = {disk.key: because(conflicts[disk.guest.uuid]) for disk in disks if disk.guest.uuid in conflicts}
-    return withheld([_deferred(each, reasons.get(each.disk.key)) for each in outcomes])
-
-
-def _reason_to_defer(outcome: Outcome, situation: Situation, caution: Caution, pause: Reason | None) -> Reason | None:
-    change = outcome.change
-    if change is None or outcome.result.kind is Kind.DEFERRED:
-        return None
-    if pause is not None:
-        return pause
-    rounds = caution.rounds
-    if rounds is None or change.reason.code is Code.COMMAND_LINE:  # an operator asked for it now
-        return None
-    if change.cause is Code.BURST_SAVED:  # nothing else has changed it
-        return None
-    target = Desired(change.after, change.reason)
-    if reverted_too_often(outcome.decision.ours, target, rounds, situation.now):
-        return because(Code.REVERTED_TOO_OFTEN, rounds=rounds)
-    return None
-
-
-def _deferred(outcome: Outcome, reason: Reason | None) -> Outcome:
-    return outcome if reason is None else replace(outcome, result=Result(Kind.DEFERRED, reason))
+    return withheld([deferred(each, reasons.get(each.disk.key)) for each in outcomes])

@@ -21,6 +21,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Reading
 from plimsoll_agent.policy.decide import Decision, Desired, Situation
 from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.reconcile.consider import outcome_of
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.util.frozen import replace
 
@@ -137,3 +138,16 @@ def _member(outcome: Outcome, reading: Reading | None) -> Member:
         desired=None if ours is None else ours.desired,
         reading=reading,
     )
+
+
+def as_saved(outcomes: Sequence[Outcome], situation: Situation) -> list[Outcome]:
+    """The outcomes, with each burst as long as what is saved of it."""
+    savings = instead(outcomes, situation.accounts)
+    return [
+        replace(
+            outcome_of(o.disk, replace(o.decision, instead=savings[o.disk.key])), acknowledgement=o.acknowledgement
+        )
+        if o.disk.key in savings
+        else o
+        for o in outcomes
+    ]

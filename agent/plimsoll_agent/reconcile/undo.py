@@ -24,10 +24,11 @@ from plimsoll_agent.policy.decide import (
 )
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.caution import Caution
+from plimsoll_agent.reconcile.consider import outcome_of
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import Observation
 from plimsoll_agent.reconcile.outcome import Kind, Mode, Outcome, PassReport, Result, Scope
-from plimsoll_agent.reconcile.run import Decider, outcome_of, run_pass
+from plimsoll_agent.reconcile.run import Decider, run_pass
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.notes import Notes
@@ -269,7 +270,7 @@ def _absent(past: Past, trouble: Reason | None) -> Undone:
 
 def _may_be_unmanaged(disk: Disk, situation: Situation) -> bool:
     rules = (rule for rule in situation.rules.rules if not rule.manage)
-    return not all(isinstance(no_opinion_of(rule, disk, situation), NoOpinion) for rule in rules)
+    return not all(isinstance(no_opinion_of(rule, disk, situation.now), NoOpinion) for rule in rules)
 
 
 def _scope(wish: Wish, rows: Sequence[RecordedChange], hypervisor: Hypervisor) -> Scope | None:

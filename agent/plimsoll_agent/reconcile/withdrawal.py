@@ -18,7 +18,6 @@ from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.policy.decide import Situation
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.past import Past, pasts
 from plimsoll_agent.util.frozen import frozen, replace
@@ -31,7 +30,7 @@ def with_limits_of_before(situation: Situation, node_store: NodeStore) -> Situat
     withdrawals = situation.orders.withdrawn(Of.RULES, situation.now)
     if not withdrawals or _approved_here(situation):
         return situation
-    revision, rules = revision_of(situation), situation.rules.revision
+    revision, rules = situation.revision, situation.rules.revision
     memory, returning = dict(situation.memory), dict[str, Withdrawal]()
     for withdrawal in withdrawals:
         # The clock of a node that accepts the region file may be so far behind.
@@ -52,7 +51,7 @@ def _approved_here(situation: Situation) -> bool:
     """Whether an operator of this node approved the rules in use; that has precedence."""
     brake = situation.brake
     return brake.approved_rules == situation.rules.revision or (
-        brake.judged == revision_of(situation) and bool(brake.let_through)
+        brake.judged == situation.revision and bool(brake.let_through)
     )
 
 

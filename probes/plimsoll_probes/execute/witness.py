@@ -12,8 +12,8 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats, Hypervisor, Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.policy.decide import Situation
+from plimsoll_agent.policy.sources.cinder import typed
 from plimsoll_agent.reconcile.health_gate import Gate
-from plimsoll_agent.reconcile.run import typed
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.model.finding import Trouble, Why
 from plimsoll_probes.model.result import Circumstances, Health, QemuCounts

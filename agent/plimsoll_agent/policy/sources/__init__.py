@@ -1,7 +1,7 @@
 """The sources of a disk's limits, in the order in which they are asked; a file for each. Pure.
 
 A new source also needs a ``Code`` (``model.reason``) with its row in ``ORIGINS`` (``model.origin``) and its sentence
-(``messages.sentences``). Data besides rules and catalogue must be part of the brake's ``revision_of``: else the
+(``messages.sentences``). Data besides rules and catalogue must be part of ``Situation.revision``: else the
 brake does not notice an edit of it.
 
 Imports ``policy.decide``, ``catalogue``, ``rules``, ``model`` and below.

@@ -8,7 +8,7 @@ from plimsoll_agent.catalogue.qosspec import QosSpec, evaluate
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Desired, NoOpinion, Situation, Step
-from plimsoll_agent.util.frozen import asdict
+from plimsoll_agent.util.frozen import asdict, replace
 
 ASKED = "Cinder"
 _GIB = 2**30
@@ -38,6 +38,12 @@ def volume_type(disk: Disk, situation: Situation) -> VolumeType | Unknown | NoOp
     if volume.type is None:
         return None
     return catalogue.types.get(volume.type) or Unknown(because(Code.TYPE_NOT_LISTED, id=volume.type))
+
+
+def typed(disk: Disk, situation: Situation) -> Disk:
+    """The disk with the name of its volume type, where known."""
+    type = volume_type(disk, situation)
+    return replace(disk, volume_type=type.name) if isinstance(type, VolumeType) else disk
 
 
 def per_gib(disk: Disk, catalogue: Catalogue | Unknown | None) -> bool:

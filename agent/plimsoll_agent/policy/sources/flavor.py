@@ -24,7 +24,7 @@ def disk_quota(disk: Disk, situation: Situation) -> tuple[Step, ...]:
         return (Step(ASKED, NoOpinion(because(Code.NOT_FOR_VOLUMES))),)
     for rule in situation.rules.rules:
         if rule.boot_volume_by_flavor:
-            no_opinion = no_opinion_of(rule, disk, situation)
+            no_opinion = no_opinion_of(rule, disk, situation.now)
             if isinstance(no_opinion, Unknown):
                 return (Step(f'rule "{rule.name}"', no_opinion),)
             if no_opinion is None:  # without a catalogue, its attach-time limits may be from its QoS spec

@@ -33,7 +33,7 @@ def _ask(
     disk: Disk, situation: Situation, matches: Callable[[Rule], bool], word: Callable[[Rule], Answer]
 ) -> tuple[Step, ...]:
     return tuple(
-        Step(f'rule "{rule.name}"', no_opinion_of(rule, disk, situation) or word(rule))
+        Step(f'rule "{rule.name}"', no_opinion_of(rule, disk, situation.now) or word(rule))
         for rule in situation.rules.rules
         if matches(rule)
     )

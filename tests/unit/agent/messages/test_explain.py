@@ -13,7 +13,7 @@ from plimsoll_agent.messages import explain
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.decide import Decision, Desired
-from plimsoll_agent.reconcile.run import outcome_of
+from plimsoll_agent.reconcile.consider import outcome_of
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, a_disk, a_situation

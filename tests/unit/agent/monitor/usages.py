@@ -8,7 +8,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.model.usage import Reading, Usage, follow
 from plimsoll_agent.policy.decide import Decision, Desired, Unmanaged
-from plimsoll_agent.reconcile.run import outcome_of
+from plimsoll_agent.reconcile.consider import outcome_of
 from plimsoll_agent.top.rows import Planned
 from tests.unit.values import a_disk, a_guest
 

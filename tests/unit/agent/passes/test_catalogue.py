@@ -21,7 +21,6 @@ from plimsoll_agent.model.usage import Usage
 from plimsoll_agent.monitor import pass_summary
 from plimsoll_agent.monitor.pass_summary import PassSetting
 from plimsoll_agent.policy.decide import Situation
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.grade import Grade, grade
 from plimsoll_agent.reconcile.outcome import Kind, Mode, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
@@ -500,7 +499,7 @@ def stopped(report: PassReport) -> tuple[int, int] | None:
 
 
 def present(node: Node) -> str:
-    return revision_of(Situation(now=NOON, rules=node.rules, catalogue=node.catalogue))
+    return Situation(now=NOON, rules=node.rules, catalogue=node.catalogue).revision
 
 
 def test_a_slip_in_a_spec_is_braked_and_named_by_rules_and_catalogue(many: Cloud) -> None:

@@ -14,7 +14,6 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.memory import releasing
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.state import State
@@ -111,7 +110,7 @@ class Cloud:
         node.orders = self.orders
 
     def _revision(self, node: Node) -> str:
-        return revision_of(Situation(now=node.now, rules=node.rules, catalogue=node.catalogue))
+        return Situation(now=node.now, rules=node.rules, catalogue=node.catalogue).revision
 
     def has(self, target: str) -> set[int]:
         guests = [each for node in self.nodes for each in node.hypervisor.by_uuid.values()]

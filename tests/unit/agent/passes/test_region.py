@@ -21,7 +21,6 @@ from plimsoll_agent.messages.sentences import note_words, words
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.decide import Situation
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.state import State
@@ -371,7 +370,7 @@ def approved_rules(digest: str, *remove: str, until: timedelta = DAY) -> Orders:
 def test_rules_that_the_region_approved_of_pass_the_brake_of_every_node_that_has_them(node: Node, of: str) -> None:
     node.rules = Rules(default=SLIP, revision="b" * 64)
     assert node.run().braked is not None
-    digest = revision_of(Situation(now=node.now, rules=node.rules)) if of == "revision" else node.rules.revision
+    digest = Situation(now=node.now, rules=node.rules).revision if of == "revision" else node.rules.revision
     for other in (approved_rules("c" * 64), approved_rules(digest, until=timedelta()), Orders()):
         node.orders = other
         assert node.run().braked is not None

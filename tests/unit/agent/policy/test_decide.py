@@ -169,15 +169,11 @@ def test_limits_by_hand_are_not_bounded() -> None:
 
 def test_a_rule_without_an_opinion_has_a_reason() -> None:
     ended = Rule(name="r", match=Match(), limits=WANTS.limits, until=NOON)
-    assert no_opinion_of(ended, a_disk(), a_situation()) == NoOpinion(
-        because(Code.RULE_ENDED, until=NOON.isoformat())
-    )
+    assert no_opinion_of(ended, a_disk(), NOON) == NoOpinion(because(Code.RULE_ENDED, until=NOON.isoformat()))
     elsewhere = Rule(name="r", match=Match(pool=("vms",)), limits=WANTS.limits)
-    assert no_opinion_of(elsewhere, a_disk(), a_situation()) == NoOpinion(
-        because(Code.RULE_DOES_NOT_MATCH, word="pool")
-    )
+    assert no_opinion_of(elsewhere, a_disk(), NOON) == NoOpinion(because(Code.RULE_DOES_NOT_MATCH, word="pool"))
     everywhere = Rule(name="r", match=Match(), limits=WANTS.limits)
-    assert no_opinion_of(everywhere, a_disk(), a_situation()) is None
+    assert no_opinion_of(everywhere, a_disk(), NOON) is None
 
 
 # --- limits whose source is gone

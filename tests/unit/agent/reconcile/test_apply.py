@@ -22,7 +22,6 @@ from plimsoll_agent.policy.decide import Desired, Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile import apply
 from plimsoll_agent.reconcile.apply import Applier
-from plimsoll_agent.reconcile.brake import revision_of
 from plimsoll_agent.reconcile.groups import judged
 from plimsoll_agent.reconcile.limit_writer import Bounds
 from plimsoll_agent.reconcile.observe import observe
@@ -130,7 +129,7 @@ def test_intents_are_recorded_with_the_revision_before_the_first_write(bench: Be
     bench.hypervisor.before["look"] = lambda: intended.extend(bench.node_store.intended)
     intended: list[tuple[list[str], datetime, str]] = []
     bench.apply(targets=("vda", "vdc"))
-    assert intended == [(["vda", "vdc"], NOON, revision_of(SITUATION))]
+    assert intended == [(["vda", "vdc"], NOON, SITUATION.revision)]
 
 
 def test_without_a_change_no_intent_is_recorded(bench: Bench) -> None:

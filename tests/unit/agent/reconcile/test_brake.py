@@ -22,7 +22,7 @@ from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import Answer, Decision, Desired, Unmanaged
 from plimsoll_agent.policy.diff import change_between
-from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, revision_of, still_recent
+from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_changes, still_recent
 from plimsoll_agent.reconcile.outcome import Braked, Counted, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
@@ -258,7 +258,7 @@ def test_limits_on_the_command_line_pass_the_same_brake(node: Node) -> None:
     node.rules = node.rules.with_command_line(SLIP)
     stop = node.run().braked
     assert stop is not None
-    assert (len(stop.keys), stop.of, stop.revision) == (100, 100, revision_of(a_situation(node.rules)))
+    assert (len(stop.keys), stop.of, stop.revision) == (100, 100, a_situation(node.rules).revision)
     assert bronze(node) == {BRONZE}
     node.approve(stop.revision)
     assert kinds(node.run()) == ["changed"] * 100
@@ -1044,7 +1044,7 @@ def braked_for(
     if stop is None:
         return None
     assert (stop.keys, stop.of) == ({disk.key}, 1)
-    assert stop.revision == revision_of(present)
+    assert stop.revision == present.revision
     assert stop.catalogue == (catalogue.revision if isinstance(catalogue, Catalogue) else None)
     (word,) = (word.value for word in Counted if getattr(stop, word))
     return word
@@ -1142,9 +1142,9 @@ def test_of_several_changes_of_a_disk_the_largest_counts(now: int, later: int) -
 
 def test_only_a_revision_that_was_judged_lets_a_disk_be_new() -> None:
     slip = Desired(SLIP, BY_RULE)
-    assert braked_for(None, slip, brake=BrakeMemory(judged=revision_of(a_situation()))) is None
+    assert braked_for(None, slip, brake=BrakeMemory(judged=a_situation().revision)) is None
     assert braked_for(None, slip, brake=BrakeMemory(judged=AAA)) == "lowered"
-    assert braked_for(DESIRED, slip, brake=BrakeMemory(judged=revision_of(a_situation()))) == "lowered"
+    assert braked_for(DESIRED, slip, brake=BrakeMemory(judged=a_situation().revision)) == "lowered"
 
 
 def test_a_disk_that_needs_no_change_counts_only_where_it_does_not_answer() -> None:
@@ -1169,9 +1169,9 @@ def test_an_approval_counts_beside_those_of_before() -> None:
     disk = a_disk(actual=GOLD)
     outcome = planned(disk, SLIP, BY_RULE)
     present = a_situation(memory={disk.key: replace(DESIRED, revision=AAA)})
-    this, other = Approval(revision_of(present)), Approval(BBB)
+    this, other = Approval(present.revision), Approval(BBB)
     for given, before, counts in ((this, other, False), (other, this, False), (other, other, True)):
-        situation = replace(present, brake=BrakeMemory(judged=revision_of(present), let_through=(before,)))
+        situation = replace(present, brake=BrakeMemory(judged=present.revision, let_through=(before,)))
         assert bool(large_changes([outcome], situation, Brake(approvals=(given,)))) is counts
 
 
@@ -1280,9 +1280,9 @@ def test_more_than_5_disks_and_more_than_a_fifth_of_them_are_too_many(number: in
 
 def test_a_revision_is_that_of_the_rules_or_a_whole_digest_of_all_that_counts() -> None:
     situation = a_situation(rules())
-    assert revision_of(situation) == AAA
+    assert situation.revision == AAA
     others = {
-        revision_of(other)
+        other.revision
         for other in (
             replace(situation, catalogue=a_catalogue()),
             replace(situation, catalogue=a_catalogue(types=[VolumeType("1", "gold", None)])),
