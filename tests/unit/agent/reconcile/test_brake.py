@@ -448,6 +448,15 @@ def test_guest_by_guest_the_last_hour_counts_too(tmp_path: Path) -> None:
     assert moved(node, 6) is None
 
 
+def test_a_plan_counts_none_of_the_disks_that_have_left(tmp_path: Path) -> None:
+    """It forgets nothing, so the memory still has them."""
+    node = a_node(tmp_path, 10, 60)
+    for number in range(10, 60):
+        del node.hypervisor.by_uuid[uuid_of(number)]
+    node.rules = rules(Limits(total_iops_sec=1200), of=BBB)
+    assert stopped(node.run(Mode.PLAN)) == (10, 10)
+
+
 def test_a_disk_that_is_new_under_rules_that_the_node_uses_is_not_asked_about(tmp_path: Path) -> None:
     """Nova attaches by the type, a rule for a noisy project holds it to a hundredth: that was asked about once."""
     node = a_node(tmp_path, 1, 3, start=rules(SLIP))
