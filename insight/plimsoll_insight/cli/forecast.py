@@ -25,6 +25,7 @@ from plimsoll_insight.forecast.arithmetic import ENTRY, MISSING
 from plimsoll_insight.forecast.failures import Failure
 from plimsoll_insight.forecast.forecast import Forecast, Inputs, forecast
 from plimsoll_insight.forecast.ranges import Range, exactly, over_all
+from plimsoll_insight.load.tally import size_words
 from plimsoll_insight.slow.tree import Tree
 from plimsoll_probes.output.messages import iops_words, latency_words
 
@@ -392,9 +393,9 @@ def _default_words(parsed_args: argparse.Namespace, inputs: Inputs) -> Iterator[
     """What was taken for known without being told."""
     parts = []
     if not parsed_args.object_size and inputs.object_size is not None:
-        parts.append(f"objects of {_bytes(inputs.object_size.low)}")
+        parts.append(f"objects of {size_words(inputs.object_size.low)}")
     if not parsed_args.write_size and inputs.write_iops is not None and inputs.away is not None:
-        parts.append(f"writes of {_bytes(inputs.write_size)}")
+        parts.append(f"writes of {size_words(inputs.write_size)}")
     if not parsed_args.live and not parsed_args.max_backfills and inputs.recovery_active is not None:
         parts.append("osd_max_backfills 1")
     if parts:
@@ -432,7 +433,7 @@ def _cells(one: Forecast) -> tuple[object, ...]:
         Shown(one.bound, one.bound or NOTHING),
         _cell(one.clean, _long),
         _cell(one.rebuild, _long),
-        _cell(one.memory, _bytes),
+        _cell(one.memory, size_words),
     )
 
 
@@ -469,14 +470,6 @@ def _long(value: float) -> str:
     return f"{number:.1f} {unit}" if number < 9.95 else f"{number:.0f} {unit}"
 
 
-def _bytes(value: float) -> str:
-    for unit, size in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if value >= size:
-            number = value / size
-            return f"{number:.0f} {unit}" if number >= 9.95 or number == int(number) else f"{number:.1f} {unit}"
-    return f"{value:.0f} B"
-
-
 def _whole_words(value: float) -> str:
     return f"{value:g}"
 
@@ -485,7 +478,7 @@ _READ: Mapping[str, Callable[[Range], str]] = {
     "recovery_active": lambda value: f"osd_recovery_max_active {_in_words(value, _whole_words)}",
     "recovery_sleep": lambda value: f"osd_recovery_sleep {_in_words(value, _seconds)}",
     "max_backfills": lambda value: f"osd_max_backfills {_in_words(value, _whole_words)}",
-    "osd_memory": lambda value: f"{_in_words(value, _bytes)} of memory an OSD (osd_memory_target)",
+    "osd_memory": lambda value: f"{_in_words(value, size_words)} of memory an OSD (osd_memory_target)",
     "log_entries": lambda value: f"logs of {_in_words(value, _count)} entries",
     "peering": lambda value: f"peering that takes {_in_words(value, _seconds)} (peering_latency, twice at most)",
     "write_latency": lambda value: f"writes that took {_in_words(value, _seconds)} since they started (op_w_latency)",

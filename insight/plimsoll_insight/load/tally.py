@@ -185,7 +185,7 @@ def heaviest(
 
 def size_words(size: float) -> str:
     """``4 KiB``, ``1.5 KiB``, ``512 B``."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+    for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size >= factor:
             value = size / factor
             return f"{value:.0f} {unit}" if value >= 9.95 or value == int(value) else f"{value:.1f} {unit}"
