@@ -333,12 +333,26 @@ class HoldEnd(LocalCommand):
         return 0
 
 
+def _columns(*own: Column) -> tuple[Column, ...]:
+    return (
+        server_column.SERVER,
+        guest_column(drop=4),
+        Column("disk", most=12),
+        Column("volume", drop=1),
+        *own,
+        Column("since", drop=2),
+        Column("until"),
+        Column("left", drop=3),
+        Column("by", most=16),
+        Column("reason", wraps=True),
+    )
+
+
 class EntryList(LocalCommand, Listing):
     """What operators decided about disks until some time."""
 
     none = ""
-    columns: tuple[Column, ...] = ()
-    """Those of ``own_cells``."""
+    columns = _columns()
 
     def entries(self, memory: Memory) -> Iterable[Hold | Acknowledgement]:
         raise NotImplementedError
@@ -357,11 +371,7 @@ class EntryList(LocalCommand, Listing):
         self.status, names = int(bool(node_store.notes)), server_column.names_of(state, self)
         self.empty = "" if self.status else self.none
         active = [each for each in self.entries(memory) if not each.ended(now)]
-        disk_columns = (Column("disk", most=12), Column("volume", drop=1))
-        times = (Column("since", drop=2), Column("until"), Column("left", drop=3))
-        reasons = (Column("by", most=16), Column("reason", wraps=True))
-        heads = (server_column.SERVER, guest_column(drop=4), *disk_columns, *self.columns, *times, *reasons)
-        return heads, [
+        return self.columns, [
             (
                 server_column.cell(names, each.disk),
                 each.disk.guest_name,
@@ -392,7 +402,7 @@ class HoldList(EntryList):
     """
 
     none = "No holds on this node; to add one: plimsoll disk hold add"
-    columns = (Column("limits", wraps=True),)
+    columns = _columns(Column("limits", wraps=True))
 
     def entries(self, memory: Memory) -> Iterable[Hold]:
         return memory.holds.values()

@@ -75,8 +75,8 @@ USUAL = {
 LISTS: dict[str, Sequence[Column]] = {
     "disk list": disk.LIST_COLUMNS,
     "disk explain": disk._EXPLAINED,
-    "disk hold list": hold._COLUMNS,
-    "disk acknowledge list": acknowledge._COLUMNS,
+    "disk hold list": hold.HoldList.columns,
+    "disk acknowledge list": acknowledge.AcknowledgeList.columns,
     "probe list": looking.LIST_COLUMNS,
     "probe history": looking.COLUMNS,
     "probe timetable": timetable.COLUMNS,
