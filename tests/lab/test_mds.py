@@ -45,7 +45,8 @@ def asked(cloud: Cloud) -> list[str]:
 
 
 def watched(node: Node, cloud: Cloud, seconds: int, *words: str) -> list[dict[str, Any]]:
-    ran = node.run("mds", "watch", *asked(cloud), "--for", f"{seconds}s", "--interval", "3s", *words, "-f", "json")
+    words = ("mds", "watch", *asked(cloud), "--for", f"{seconds}s", "--interval", "3s", *words, "-f", "json")
+    ran = node.run(*words, timeout=seconds + 90)
     assert (ran.status, ran.err) == (0, "")
     rows: list[dict[str, Any]] = ran.data()
     return rows

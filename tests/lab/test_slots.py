@@ -80,7 +80,7 @@ class Region:
 
     def prober(self) -> str:
         """A node that has just begun a probe and goes on with it for another moment."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             probing = [one.node for one in self.entries("probe") if one.during(time.monotonic() + 0.5)]
             if probing:
