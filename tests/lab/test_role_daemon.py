@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization as pem
 
 from lab.cloud import Cloud, Guest
 from lab.cloud.fleet import Fleet
 from lab.cloud.fleethost import REAL
-from lab.looking import actual
-from lab.waiting import until
-from plimsoll_agent.adapters.ed25519 import unsealed
-from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_agent.congestion import published
-from plimsoll_agent.model import clusters
-from plimsoll_agent.model.limits import Limits
-from tests import depth
 from tests.lab.playbook import Playbooks, Played
 from tests.lab.rollout import BROKEN, Site, text_of
-from tests.unit.agent.congestion.values import signed_factors
-from tests.unit.regionfile import a_key, keep_public
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
@@ -80,8 +66,8 @@ def roles(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Playbooks:
     return roles
 
 
-def switched(roles: Playbooks, site: Site, on: bool, **variables: object) -> Played:
-    played = roles.play("agent/site.yml", site.inventory, plimsoll_daemon=on, **variables)
+def switched(roles: Playbooks, site: Site, on: bool) -> Played:
+    played = roles.play("agent/site.yml", site.inventory, plimsoll_daemon=on)
     assert played.ok, played.failures
     return played
 
@@ -122,69 +108,3 @@ def test_no_moment_of_a_switch_to_the_timer_and_back_is_without_passes(
     assert all("active" in each for each in states), f"nothing watched the host: {set(states)}"
     assert ("active", "inactive") in states, "it was looked at while the daemon did not run, too"
     assert states[0] == states[-1] == ("active", "active")
-
-
-PUBLISHED, FACTORS = "/var/lib/plimsoll-publish/congestion.json", "/srv/factors.json"
-PROMETHEUS = """
-set -e
-install -d -o prometheus -g prometheus /var/lib/prometheus /var/lib/prometheus/metrics2
-systemctl start prometheus
-"""
-
-
-@pytest.mark.skipif(depth.DEPTH is not depth.Depth.SOAK, reason="takes two minutes")
-def test_a_host_publishes_and_follows_factors_and_a_stop_by_the_role_restores_its_disks(
-    roles: Playbooks, site: Site, fleet: Fleet, cloud: Cloud, guests: Guests, hypervisor: Libvirt, tmp_path: Path
-) -> None:
-    """By the units as they stand: what their sandbox refuses shows here, and in no other test."""
-    (guest,) = guests()
-    (cluster,) = clusters.read([cloud.ceph.conf]).known
-    fleet.run(HOST, PROMETHEUS)
-    key = a_key()
-    private = key.key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption()).decode()
-    rule = {"name": "all", "match": {"pool": "*"}, "congestion": {"floor": {"total_iops_sec": 100}}}
-    variables: dict[str, object] = {
-        "plimsoll_mode": "enforce",
-        "plimsoll_rules": {"default": {"limits": {"total_iops_sec": 1000}}, "rules": [rule]},
-        "plimsoll_settings": {"congestion": {"mode": "enforce"}, "prometheus": {"url": "http://127.0.0.1:9090"}},
-        "plimsoll_congestion_files": [FACTORS],
-        "plimsoll_congestion_key": keep_public(tmp_path / "public.pem", key).read_text(),
-        "plimsoll_congestion_signing_key": private,
-    }
-
-    def has(iops: int) -> None:
-        until(lambda: actual(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=iops), 120, lambda: iops)
-
-    switched(roles, site, True, **variables)
-    until(lambda: fleet.run(HOST, f"cat {PUBLISHED}", check=False), 90, lambda: "no file of factors")
-    content, signature = unsealed(fleet.run(HOST, f"cat {PUBLISHED}").encode())
-    key.public.verify(content, signature or b"", PUBLISHED)
-    assert {fsid for fsid, _ in published.decode(content, PUBLISHED).pools} == {cluster.fsid}
-
-    has(1000)
-    with publishing(fleet, cluster.fsid or "", 0.8):
-        has(800)
-        switched(roles, site, True, **variables, plimsoll_timers="stopped")
-    assert actual(hypervisor, guest.uuid, "vdb") == Limits(total_iops_sec=1000)
-    assert active(fleet) == ["inactive", "inactive"]
-
-
-@contextmanager
-def publishing(fleet: Fleet, fsid: str, x: float) -> Iterator[None]:
-    """No file expires meanwhile, which would restore disks, too."""
-    over = threading.Event()
-
-    def publish() -> None:
-        for generation in itertools.count(1):
-            text = signed_factors(fsid, x, generation).decode()
-            fleet.run(HOST, f"cat > {FACTORS}.new << 'END'\n{text}\nEND\nmv {FACTORS}.new {FACTORS}")
-            if over.wait(20):
-                return
-
-    with ThreadPoolExecutor() as pool:
-        publisher = pool.submit(publish)
-        try:
-            yield
-        finally:
-            over.set()
-            publisher.result()
