@@ -2,7 +2,6 @@
 
 from plimsoll_agent.util.on_demand import absent
 
-with absent(
-    "typing_extensions"
-):  # Python's own typing has what msgspec takes of it, and this takes 3 ms of each start
+# Python's own typing has what msgspec takes of it, and it takes 3 ms of each start.
+with absent("typing_extensions"):
     import msgspec  # noqa: F401
