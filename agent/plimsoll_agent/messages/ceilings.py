@@ -31,7 +31,7 @@ class CeilingShare:
 def ceilings_of(outcome: Outcome, situation: Situation) -> tuple[CeilingShare, ...]:
     own = own_of(outcome)
     shares = list[CeilingShare]()
-    for bucket, rule in buckets_of(outcome.disk, situation.rules, situation.now):
+    for bucket, rule in buckets_of(outcome.disk, situation):
         its_split, part = situation.ceilings.shared.get(bucket), dict[str, int]()
         if own is not None and its_split is not None:
             part = dict(its_split.parts.get(account_key(outcome.disk.key, own.limits), {}))

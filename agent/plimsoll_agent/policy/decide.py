@@ -327,7 +327,7 @@ def _under_shared(disk: Disk, situation: Situation, decision: Decision) -> Decis
     """
     if not situation.rules.share_ceilings or not _may_be_shared(decision.desired):
         return decision
-    rules = {bucket.whose: rule for bucket, rule in buckets_of(disk, situation.rules, situation.now)}
+    rules = {bucket.whose: rule for bucket, rule in buckets_of(disk, situation)}
     name = group_of(rule.name for rule in rules.values())
     for whose in Whose:
         for rule in situation.rules.rules:
@@ -359,15 +359,15 @@ def _shared(answer: Desired | Unmanaged | Unknown, ceiling: Limits, group: str, 
     return _bounded(desired, replace(alone, group_name=group), whose.word, rule)
 
 
-def buckets_of(disk: Disk, rules: Rules, now: datetime) -> list[tuple[CeilingKey, Rule]]:
+def buckets_of(disk: Disk, situation: Situation) -> list[tuple[CeilingKey, Rule]]:
     """The ceilings that it shares, each of the first rule that matches and has one."""
     pairs: list[tuple[CeilingKey, Rule]] = []
-    for whose in Whose if rules.share_ceilings else ():
+    for whose in Whose if situation.rules.share_ceilings else ():
         owner = _owner(disk, whose)
-        for rule in rules.rules if owner is not None else ():
+        for rule in situation.rules.rules if owner is not None else ():
             if getattr(rule, whose.word) is None:
                 continue
-            no_opinion = no_opinion_of(rule, disk, now)
+            no_opinion = no_opinion_of(rule, disk, situation.now)
             if no_opinion is None and owner is not None:
                 pairs.append((CeilingKey(whose, owner, rule.name), rule))
             if not isinstance(no_opinion, NoOpinion):

@@ -12,7 +12,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Decision, Desired, NoOpinion, Situation, no_opinion_of
-from plimsoll_agent.rules.model import Rules, UnderCongestion
+from plimsoll_agent.rules.model import UnderCongestion
 from plimsoll_agent.util.frozen import frozen, replace
 
 
@@ -37,7 +37,7 @@ def reduced(disk: Disk, decision: Decision, situation: Situation) -> Reduced | N
         return None
     if not isinstance(desired, Desired) or desired.limits.unlimited or origin_of(desired.reason.code).aside:
         return NoOpinion(desired.reason) if not isinstance(desired, Unknown) else desired
-    bounds = bounds_of(disk, situation.rules, situation.now)
+    bounds = bounds_of(disk, situation)
     if isinstance(bounds, NoOpinion | Unknown):
         return bounds
     pool = disk.cluster or "", disk.pool
@@ -69,12 +69,12 @@ def reduced(disk: Disk, decision: Decision, situation: Situation) -> Reduced | N
     )
 
 
-def bounds_of(disk: Disk, rules: Rules, now: datetime) -> tuple[str, UnderCongestion] | NoOpinion | Unknown:
+def bounds_of(disk: Disk, situation: Situation) -> tuple[str, UnderCongestion] | NoOpinion | Unknown:
     """Those of the first rule that matches and has them, with its name."""
-    for rule in rules.rules:
+    for rule in situation.rules.rules:
         if rule.congestion is None:
             continue
-        misfit = no_opinion_of(rule, disk, now)
+        misfit = no_opinion_of(rule, disk, situation.now)
         if misfit is None:
             return rule.name, rule.congestion
         if isinstance(misfit, Unknown):

@@ -196,7 +196,7 @@ def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> 
     less = _under_congestion(disk, limits, x, situation) if x < 1 else limits
     x = x if less != limits else 1.0
     ceilings: list[CeilingKey] = []
-    for bucket, _ in buckets_of(disk, situation.rules, situation.now) if situation.ceilings.shared else ():
+    for bucket, _ in buckets_of(disk, situation) if situation.ceilings.shared else ():
         before, less = less, within(less, situation.ceilings.parts(bucket, account_key(disk.key, limits)))
         if less != before:
             ceilings.append(bucket)
@@ -204,7 +204,7 @@ def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> 
 
 
 def _under_congestion(disk: Disk, limits: Limits, x: float, situation: Situation) -> Limits:
-    bounds = bounds_of(disk, situation.rules, situation.now)
+    bounds = bounds_of(disk, situation)
     if not isinstance(bounds, tuple):
         return limits
     under: UnderCongestion = bounds[1]

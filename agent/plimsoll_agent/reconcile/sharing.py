@@ -30,7 +30,6 @@ from plimsoll_agent.policy.decide import Situation, buckets_of
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.reconcile.reducing import Own, is_reducible, own_of
-from plimsoll_agent.rules.model import Rule
 from plimsoll_agent.util.frozen import frozen, replace
 
 _LONGEST = 10 * PERIOD.total_seconds()
@@ -40,7 +39,7 @@ _BRAKED = (Code.BRAKED, Code.LARGE_CHANGE)
 
 def is_counted(disk: Disk, situation: Situation) -> bool:
     """Whether its counters are needed."""
-    return situation.ceilings.how is Split.BY_NEED and bool(_ceilings_of(disk, situation))
+    return situation.ceilings.how is Split.BY_NEED and bool(buckets_of(disk, situation))
 
 
 def split_now(
@@ -69,10 +68,6 @@ def split_now(
     return replace(ceilings, shared=splits, before=ceilings.shared, looks=looks, is_split=True)
 
 
-def _ceilings_of(disk: Disk, situation: Situation) -> list[tuple[CeilingKey, Rule]]:
-    return buckets_of(disk, situation.rules, situation.now)
-
-
 def with_newcomers(
     splits: Mapping[CeilingKey, Shared], outcomes: Iterable[Outcome], situation: Situation
 ) -> dict[CeilingKey, Shared]:
@@ -82,7 +77,7 @@ def with_newcomers(
         own = own_of(outcome)
         if own is None or not is_reducible(own):
             continue
-        for bucket, rule in _ceilings_of(outcome.disk, situation):
+        for bucket, rule in buckets_of(outcome.disk, situation):
             its_split = after.get(bucket) or Shared(ceiling=getattr(rule, bucket.whose.word), disks=0, used={})
             key = account_key(outcome.disk.key, own.limits)
             after[bucket] = joined(its_split, key, own.limits, outcome.disk.reduced)
@@ -97,7 +92,7 @@ def without_room(holdouts: Iterable[Outcome], situation: Situation) -> dict[Ceil
     return {
         bucket: each.disk
         for each in holdouts
-        for bucket, _ in _ceilings_of(each.disk, situation)
+        for bucket, _ in buckets_of(each.disk, situation)
         if not situation.ceilings.has_refused(bucket, _sharer_key(each))
     }
 
@@ -117,14 +112,14 @@ def not_lowered(outcomes: Iterable[Outcome], situation: Situation) -> list[Outco
 def makes_room(change: Change, situation: Situation) -> bool:
     """Whether it only lowers limits that share a ceiling. A group's own limits change together with who is in it."""
     is_alone = change.own is None or {change.before.group_name, change.after.group_name} == {None}
-    return change.direction is Direction.LOWER and is_alone and bool(_ceilings_of(change.disk, situation))
+    return change.direction is Direction.LOWER and is_alone and bool(buckets_of(change.disk, situation))
 
 
 def needs_room(change: Change, situation: Situation, full: Mapping[CeilingKey, Disk]) -> Reason | None:
     """Why a change waits that raises limits within one of these ceilings."""
     if change.direction is Direction.LOWER or origin_of(change.reason.code).aside:
         return None
-    for bucket, _ in _ceilings_of(change.disk, situation):
+    for bucket, _ in buckets_of(change.disk, situation):
         if bucket in full:
             disk = full[bucket]
             facts = {"whose": bucket.whose.value, "rule": bucket.rule}
@@ -135,7 +130,7 @@ def needs_room(change: Change, situation: Situation, full: Mapping[CeilingKey, D
 def as_they_stayed(outcomes: Sequence[Outcome], holdouts: Sequence[Outcome], situation: Situation) -> Ceilings:
     """The ceilings after a pass has written limits, or could not write those that were to make room."""
     ceilings, in_force = situation.ceilings, dict[str, Limits]()
-    full = {bucket for outcome in holdouts for bucket, _ in _ceilings_of(outcome.disk, situation)}
+    full = {bucket for outcome in holdouts for bucket, _ in buckets_of(outcome.disk, situation)}
     refusals = {_sharer_key(outcome) for outcome in holdouts if outcome.result.kind is Kind.FAILED}
     for outcome in outcomes:
         limits = outcome.disk.in_force
@@ -169,7 +164,7 @@ def _members(
     members: dict[CeilingKey, list[_Member]] = {}
     limits: dict[CeilingKey, Limits] = {}
     for outcome in outcomes:
-        for bucket, rule in _ceilings_of(outcome.disk, situation):
+        for bucket, rule in buckets_of(outcome.disk, situation):
             limits[bucket] = getattr(rule, bucket.whose.word)
             rates = _rates(outcome.disk, situation.ceilings.looks, readings)
             members.setdefault(bucket, []).append(_Member(outcome, own_of(outcome), rates))
