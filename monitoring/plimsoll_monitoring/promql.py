@@ -45,7 +45,7 @@ def increase(metric: str, matchers: str, window: str) -> str:
 
 
 def sum_over_time(function: str, series: str, by: str) -> str:
-    """Of what ``function`` (``count`` or ``avg``) makes of each of the series, which have a range."""
+    """Of what ``function`` (``count``, ``avg`` or ``max``) makes of each of the series, which have a range."""
     return f"sum by ({by}) ({once(f'{function}_over_time({series})')})"
 
 

@@ -14,6 +14,7 @@ The status is 0 where all passed, 1 where any did not, 5 where there was none, 1
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import signal
@@ -81,7 +82,7 @@ answer too late on two cores."""
 CROWD = 4 * (os.cpu_count() or 1)
 """Where so many processes want to run, one more lane makes none of them end sooner, and guests answer too late."""
 SHOWS, LONGEST = 30.0, 600.0
-"""Seconds until what a lane does is in the load, and which one waits for others at most."""
+"""Seconds until what a lane does is in the load, and those that the next one waits for room at most."""
 LAST_WITH_THE_GUEST = "libvirt"
 """The last lane of the common cloud whose tests need the guest with a system in it."""
 
@@ -196,7 +197,6 @@ def _in_order(
 ) -> Generator[Run]:
     """Each one as soon as it is over; what still runs when the caller stops early is interrupted."""
     waiting, running = list(lanes), list[Run]()
-    began = -SHOWS
     LOGS.mkdir(exist_ok=True)
     try:
         while waiting or running:
@@ -205,9 +205,8 @@ def _in_order(
             if not are_others_over():
                 ready = [lane for lane in ready if not lane.later]
             alone = not running and len(ready) == 1
-            since = time.monotonic() - began
-            if ready and (not running or since > (SHOWS if os.getloadavg()[0] < CROWD else LONGEST)):
-                began = time.monotonic()
+            since = min((time.monotonic() - run.began for run in running), default=math.inf)
+            if ready and since > (SHOWS if os.getloadavg()[0] < CROWD else LONGEST):
                 lane = ready[0]
                 waiting.remove(lane)
                 running.append(Run.start(lane, words(lane), None if alone else LOGS / f"lab-{lane.name}.log"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -33,11 +34,13 @@ from plimsoll_agent.store.notes import Notes
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs, raising
+from tests.unit import outcomes
 from tests.unit.node import DEFAULT, a_volume, guest
-from tests.unit.outcomes import planned, staying
+from tests.unit.outcomes import staying
 from tests.unit.values import NOON
 
 WHY = because(Code.NODE_DEFAULT)
+planned = partial(outcomes.planned, reason=WHY)
 SITUATION = Situation(now=NOON, rules=Rules(default=DEFAULT, revision="1f" * 32), memory={})
 
 
@@ -98,7 +101,7 @@ class Bench:
 
     def apply(self, limits: Limits = DEFAULT, targets: Collection[str] = ("vda", "vdb", "vdc")) -> list[Outcome]:
         """Disks that are not among ``targets`` are right as they are."""
-        considered = [planned(disk, limits, WHY) if disk.target in targets else right(disk) for disk in self.disks]
+        considered = [planned(disk, limits) if disk.target in targets else right(disk) for disk in self.disks]
         return self.applier.apply(considered, self.told.append)
 
     def concluded(self) -> list[tuple[int, Ending, str | None]]:
@@ -195,7 +198,7 @@ def test_without_a_record_a_raise_fails_and_a_cut_is_done_and_the_note_says_why(
     bench = Bench(DEFAULT)
     bench.node_store.full = "record.sqlite: database or disk is full"
     lower, higher = replace(DEFAULT, total_iops_sec=100), replace(DEFAULT, total_iops_sec=900)
-    considered = [planned(*each, WHY) for each in zip(bench.disks, (lower, higher, lower), strict=True)]
+    considered = [planned(*each) for each in zip(bench.disks, (lower, higher, lower), strict=True)]
     outcomes = bench.applier.apply(considered, bench.told.append)
     without = Result(Kind.FAILED, because(Code.NO_RECORD, detail=""))
     assert [each.result.kind for each in outcomes] == [Kind.CHANGED, Kind.FAILED, Kind.CHANGED]
@@ -418,7 +421,7 @@ def test_disks_that_share_limits_are_tried_last_and_together() -> None:
     bench = Upgraded(group="both")
     bench.guests[0].movement = Movement.LEAVING
     limits = replace(DEFAULT, group_name="both")
-    considered = judged([planned(disk, limits, WHY) for disk in bench.disks])
+    considered = judged([planned(disk, limits) for disk in bench.disks])
     kinds = [each.result.kind for each in bench.applier.apply(considered, bench.told.append)]
     assert kinds == [Kind.LEFT_ALONE] * 2 + [Kind.CHANGED] * 2
 
@@ -426,7 +429,7 @@ def test_disks_that_share_limits_are_tried_last_and_together() -> None:
 def test_a_guest_of_which_no_start_is_known_is_tried_last() -> None:
     bench = Upgraded()
     disks = [replace(disk, guest=replace(disk.guest, run=None)) for disk in bench.disks if disk.guest.run == "11"]
-    changes = [planned(disk, DEFAULT, WHY).change for disk in [*disks, *bench.disks[:2]]]
+    changes = [planned(disk, DEFAULT).change for disk in [*disks, *bench.disks[:2]]]
     tried = [change.disk.guest.name for (change,) in candidates([[each for each in changes if each is not None]])]
     assert tried == ["instance-00000001"] * 2 + ["instance-00000002"] * 2
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,9 +26,10 @@ from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, domain_xml, hangs, raising
+from tests.unit import outcomes
 from tests.unit.agent.reconcile.test_undo import Person
 from tests.unit.node import Node, a_volume, codes, guest, kinds, set_by_hand, uuid_of
-from tests.unit.outcomes import planned, staying
+from tests.unit.outcomes import staying
 from tests.unit.values import a_disk, a_guest
 
 TARGETS = ("vda", "vdb", "vdc", "vdd")
@@ -466,6 +468,7 @@ def test_an_undo_of_one_member_while_another_stays_leaves_both(pair: Node) -> No
 
 SOMEBODY = a_guest()
 WHY = because(Code.NODE_DEFAULT)
+planned = partial(outcomes.planned, reason=WHY)
 
 
 def disk(target: str, actual: Limits | Unknown | None, defined: Limits | Unknown | None = None) -> Disk:
@@ -493,13 +496,13 @@ LOWER, RAISE = Direction.LOWER, Direction.RAISE
 
 def test_a_change_of_a_group_has_the_loosest_direction_that_it_has_for_any_member() -> None:
     new, low, high = disk("vda", FREE), disk("vdb", shared(100)), disk("vdc", shared(500))
-    assert directions(planned(new, shared(400), WHY)) == [LOWER]
-    assert directions(planned(new, shared(400), WHY), stays(high)) == [LOWER, None]
-    assert directions(planned(new, shared(400), WHY), stays(low)) == [RAISE, None]
-    assert directions(stays(low), planned(new, shared(400), WHY), stays(high)) == [None, RAISE, None]
-    assert directions(planned(new, shared(400), WHY), stays(disk("vdb", shared(100, "h")))) == [LOWER, None]
-    assert directions(planned(new, own(400), WHY), stays(low)) == [LOWER, None], "it joins no group"
-    assert directions(planned(new, shared(100), WHY), stays(low)) == [LOWER, None], "they have these very limits"
+    assert directions(planned(new, shared(400))) == [LOWER]
+    assert directions(planned(new, shared(400)), stays(high)) == [LOWER, None]
+    assert directions(planned(new, shared(400)), stays(low)) == [RAISE, None]
+    assert directions(stays(low), planned(new, shared(400)), stays(high)) == [None, RAISE, None]
+    assert directions(planned(new, shared(400)), stays(disk("vdb", shared(100, "h")))) == [LOWER, None]
+    assert directions(planned(new, own(400)), stays(low)) == [LOWER, None], "it joins no group"
+    assert directions(planned(new, shared(100)), stays(low)) == [LOWER, None], "they have these very limits"
 
 
 def test_a_change_knows_its_members_by_what_was_defined_for_them() -> None:
@@ -511,7 +514,7 @@ def test_a_change_knows_its_members_by_what_was_defined_for_them() -> None:
         disk("vdd", shared(100, "h")),
         disk("vde", unknown),
     ]
-    outcomes = judged([planned(there[0], shared(100), WHY), *(stays(each) for each in there[1:])])
+    outcomes = judged([planned(there[0], shared(100)), *(stays(each) for each in there[1:])])
     (change,) = (each.change for each in outcomes if each.change is not None)
     members = [there[1], there[2], there[4]]
     assert change.members == tuple((each.key, each.defined) for each in members)
@@ -526,24 +529,24 @@ def test_a_change_knows_its_members_by_what_was_defined_for_them() -> None:
 
 def test_who_is_not_to_be_changed_keeps_a_group_unless_it_is_right_with_just_these_limits() -> None:
     mine, yours = disk("vda", shared(100)), disk("vdb", shared(100))
-    assert kept(planned(mine, shared(90), WHY), planned(yours, shared(90), WHY)) == [None, None]
-    assert kept(planned(mine, shared(90), WHY), planned(yours, own(90), WHY)) == [None, None], "it leaves"
-    assert kept(planned(mine, shared(90), WHY), stays(yours)) == [Code.GROUP_DISAGREES, None]
-    assert kept(planned(mine, shared(90), WHY), stays(disk("vdb", shared(90)))) == [None, None]
+    assert kept(planned(mine, shared(90)), planned(yours, shared(90))) == [None, None]
+    assert kept(planned(mine, shared(90)), planned(yours, own(90))) == [None, None], "it leaves"
+    assert kept(planned(mine, shared(90)), stays(yours)) == [Code.GROUP_DISAGREES, None]
+    assert kept(planned(mine, shared(90)), stays(disk("vdb", shared(90)))) == [None, None]
     for kind in (Kind.LEFT_ALONE, Kind.UNKNOWN, Kind.FAILED):
-        assert kept(planned(mine, shared(90), WHY), stays(disk("vdb", shared(90)), kind)) == [
+        assert kept(planned(mine, shared(90)), stays(disk("vdb", shared(90)), kind)) == [
             Code.GROUP_WITHHELD,
             None,
         ]
     held = replace(stays(disk("vdb", shared(90))), result=Result(Kind.IN_SYNC, because(Code.HOLD)))
-    assert kept(planned(mine, shared(90), WHY), held) == [Code.GROUP_WITHHELD, None]
-    assert kept(planned(mine, shared(90), WHY), planned(yours, shared(80), WHY)) == [Code.GROUP_DISAGREES] * 2
-    assert kept(planned(mine, own(90), WHY), stays(yours, Kind.LEFT_ALONE)) == [None, None], "who leaves asks nobody"
-    waiting = replace(planned(yours, shared(90), WHY), result=Result(Kind.DEFERRED, because(Code.BRAKED)))
-    assert kept(planned(mine, shared(90), WHY), waiting) == [Code.GROUP_WITHHELD, Code.BRAKED]
+    assert kept(planned(mine, shared(90)), held) == [Code.GROUP_WITHHELD, None]
+    assert kept(planned(mine, shared(90)), planned(yours, shared(80))) == [Code.GROUP_DISAGREES] * 2
+    assert kept(planned(mine, own(90)), stays(yours, Kind.LEFT_ALONE)) == [None, None], "it leaves the group"
+    waiting = replace(planned(yours, shared(90)), result=Result(Kind.DEFERRED, because(Code.BRAKED)))
+    assert kept(planned(mine, shared(90)), waiting) == [Code.GROUP_WITHHELD, Code.BRAKED]
     another = replace(SOMEBODY, uuid=uuid_of(5))
     elsewhere = stays(replace(yours, guest=another), Kind.LEFT_ALONE)
-    assert kept(elsewhere, planned(mine, shared(90), WHY), elsewhere) == [None, None, None]
+    assert kept(elsewhere, planned(mine, shared(90)), elsewhere) == [None, None, None]
 
 
 def test_a_disk_behind_throttle_filters_is_in_no_group_but_theirs_which_no_other_disk_joins() -> None:
@@ -551,15 +554,15 @@ def test_a_disk_behind_throttle_filters_is_in_no_group_but_theirs_which_no_other
     of_both = replace(SOMEBODY, filter_groups=frozenset({theirs}))
     mine = replace(disk("vda", FREE), guest=of_both)
     behind = stays(replace(disk("vdb", unknown), guest=of_both, filters=(("limit0", unknown),)), Kind.LEFT_ALONE)
-    assert kept(planned(mine, shared(90), WHY), behind) == [None, None]
-    reason = withheld([planned(mine, shared(90, theirs), WHY), behind])[0].result.reason
+    assert kept(planned(mine, shared(90)), behind) == [None, None]
+    reason = withheld([planned(mine, shared(90, theirs)), behind])[0].result.reason
     assert reason == because(Code.GROUP_OF_FILTERS, group=theirs)
 
 
 def test_a_change_that_is_deferred_defers_those_of_the_group_that_its_disk_was_to_leave() -> None:
-    first = planned(disk("vda", shared(100)), shared(90), WHY)
-    second = planned(disk("vdb", shared(100)), shared(70, "h"), WHY)
-    third = planned(disk("vdc", shared(100, "h")), shared(70, "i"), WHY)
+    first = planned(disk("vda", shared(100)), shared(90))
+    second = planned(disk("vdb", shared(100)), shared(70, "h"))
+    third = planned(disk("vdc", shared(100, "h")), shared(70, "i"))
     last = stays(disk("vdd", shared(70, "i")), Kind.LEFT_ALONE)
     assert kept(first, second, third) == [None, None, None]
     assert kept(first, second, third, last) == [Code.GROUP_WITHHELD] * 3 + [None]
@@ -569,7 +572,7 @@ def test_a_change_that_is_deferred_defers_those_of_the_group_that_its_disk_was_t
 
 def test_changes_that_need_not_wait_for_each_other_keep_their_order() -> None:
     def change(target: str, before: Limits, after: Limits) -> Change:
-        made = planned(disk(target, before), after, WHY).change
+        made = planned(disk(target, before), after).change
         assert made is not None
         return made
 
@@ -584,9 +587,9 @@ def test_changes_that_need_not_wait_for_each_other_keep_their_order() -> None:
 def test_outcomes_keep_their_order_whatever_guests_they_are_of() -> None:
     other = replace(SOMEBODY, uuid=uuid_of(1), name="other")
     mixed = [
-        planned(disk("vda", shared(100)), shared(90), WHY),
-        planned(replace(disk("vda", shared(100)), guest=other), shared(90), WHY),
-        planned(disk("vdb", shared(100)), shared(90), WHY),
+        planned(disk("vda", shared(100)), shared(90)),
+        planned(replace(disk("vda", shared(100)), guest=other), shared(90)),
+        planned(disk("vdb", shared(100)), shared(90)),
         stays(replace(disk("vdb", shared(100)), guest=other)),
     ]
     assert [each.disk for each in judged(mixed)] == [each.disk for each in mixed]
