@@ -17,7 +17,7 @@ from .disk import GIB
 from .layout import Layout
 from .libvirtd import Libvirt
 from .namespace import Namespace
-from .openstack import PATH, OpenStack
+from .openstack import OpenStack
 
 PORTS = (
     *(ports.NOVA, ports.PLACEMENT, ports.GLANCE, ports.NEUTRON),
@@ -262,7 +262,7 @@ class Nova:
         return self.openstack.daemon(called, argv, environ=self._path())
 
     def _path(self) -> dict[str, str]:
-        return {"PATH": f"{self.openstack.commands}:{self._environment}/bin:{PATH}"}
+        return {"PATH": self.openstack.path(self._environment)}
 
     def _rabbitmq(self) -> list[str]:
         home = self._home / "rabbitmq"

@@ -64,12 +64,15 @@ class OpenStack:
         """The services' Python environment as the namespace sees it."""
         return self._layout.cache_inside / servicesenv.key()
 
+    def path(self, environment: Path) -> str:
+        """For services of that Python environment: the lab's own commands come first."""
+        return f"{self.commands}:{environment}/bin:{PATH}"
+
     def daemon(
         self, name: str, argv: Sequence[str], url: str | None = None, environ: Mapping[str, str] | None = None
     ) -> Daemon:
         """One of the services; it serves when ``url`` is answered, where it has one."""
-        path = f"{self.commands}:{self.environment_inside}/bin:{PATH}"
-        desired = {"PATH": path, "PYTHONWARNINGS": "ignore"} | dict(environ or {})
+        desired = {"PATH": self.path(self.environment_inside), "PYTHONWARNINGS": "ignore"} | dict(environ or {})
         prefix = ["env", *(f"{variable}={value}" for variable, value in desired.items())]
         log = self._logs / f"{name}.out"
         of_release = program([*prefix, *argv], self._layout.cache_inside)

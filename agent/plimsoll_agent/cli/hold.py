@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -354,8 +355,8 @@ class EntryList(LocalCommand, Listing):
     none = ""
     columns = _columns()
 
-    def entries(self, memory: Memory) -> Iterable[Hold | Acknowledgement]:
-        raise NotImplementedError
+    @abstractmethod
+    def entries(self, memory: Memory) -> Iterable[Hold | Acknowledgement]: ...
 
     def own_cells(self, entry: Any) -> tuple[object, ...]:
         return ()

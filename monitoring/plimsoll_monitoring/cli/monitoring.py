@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from abc import abstractmethod
 from pathlib import Path
 
 from plimsoll_agent.errors import PlimsollError, UsageError
@@ -28,8 +29,8 @@ class _OfSite(LocalCommand):
         site = of_labels(labels) if values is None else read(values, files.EVERY_ALERT, labels)
         return self.made(site, parsed_args)
 
-    def made(self, site: Site, parsed_args: argparse.Namespace) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def made(self, site: Site, parsed_args: argparse.Namespace) -> int: ...
 
 
 class _Printed(_OfSite):
@@ -37,8 +38,8 @@ class _Printed(_OfSite):
         self.app.stdout.write(self.text(site))
         return 0
 
-    def text(self, site: Site) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def text(self, site: Site) -> str: ...
 
 
 class MonitoringAlerts(_Printed):
