@@ -7,7 +7,7 @@ from importlib import import_module
 
 from bench import logs
 
-MEASUREMENTS = ("enforce", "nodes", "metrics", "reaction", "forecast", "ordered_return", "fairness")
+MEASUREMENTS = ("enforce", "nodes", "metrics", "reaction", "forecast", "ordered_return", "fairness", "congestion")
 OF_LOGS = ("hist", "slow")
 
 

@@ -252,7 +252,7 @@ class Bench:
 def _filled(last: LastPass, limits: Limits) -> LastPass:
     """The same disks with all these limits in force and desired, and all of them used."""
     values = {base: 0.5 for base in BASES if getattr(limits, base)}
-    rates = Rates(12.5, 34.5, 123456.5, 654321.5, 300.0)
+    rates = Rates(read_iops=12.5, write_iops=34.5, read_bytes=123456.5, write_bytes=654321.5, seconds=300.0)
 
     def full(disk: LastDisk) -> LastDisk:
         return replace(disk, actual=limits, desired=limits, rates=rates, shares=values, allowed=values)

@@ -81,8 +81,8 @@ class Ways:
 
     def _write_catalogue(self, place: Path, way: Way, keys: Mapping[str, str]) -> None:
         """As a refresher would after the node's first pass: every volume of one type, and that of one QoS spec."""
-        spec = QosSpec("bench-spec", "bench", Consumer.FRONT_END, keys)
-        of = VolumeType("bench-type", "bench", spec.id)
+        spec = QosSpec(id="bench-spec", name="bench", consumer=Consumer.FRONT_END, keys=keys)
+        of = VolumeType(id="bench-type", name="bench", qos_spec=spec.id)
         now = datetime.now(UTC)
         empty = Catalogue(1, now, "bench", {spec.id: spec}, {of.id: of})
         catalogue.save(place, empty)

@@ -203,26 +203,35 @@ class CinderContract:
         states: list[tuple[dict[str, tuple[str, Texts]], dict[str, DeclaredType]]] = [
             (
                 {"a": ("front-end", {"total_iops_sec": "3000", "total_iops_sec_max": "5000"})},
-                {"t": DeclaredType("t", "a")},
+                {"t": DeclaredType(name="t", qos_spec="a")},
             ),
             (
                 {"a": ("both", {"read_iops_sec": "5", "typo": ""})},
-                {"t": DeclaredType("t", None, "slow", False, {"k": "v"})},
+                {
+                    "t": DeclaredType(
+                        name="t", qos_spec=None, description="slow", public=False, extra_specs={"k": "v"}
+                    )
+                },
             ),
             (
                 {"a": ("front-end", {"total_iops_sec_per_gb": "30", "name": "x"}), "b": ("back-end", {"null": None})},
                 {
-                    "t": DeclaredType("t", "b", "", True, {}),
-                    "u": DeclaredType("u", "a", None, None, {"a": "1", "b": "2"}),
+                    "t": DeclaredType(name="t", qos_spec="b", description="", public=True, extra_specs={}),
+                    "u": DeclaredType(
+                        name="u", qos_spec="a", description=None, public=None, extra_specs={"a": "1", "b": "2"}
+                    ),
                 },
             ),
             (
                 {"a": ("front-end", {"total_iops_sec": "1"}), "b": ("both", {})},
-                {"t": DeclaredType("t", "a"), "u": DeclaredType("u", "b")},
+                {"t": DeclaredType(name="t", qos_spec="a"), "u": DeclaredType(name="u", qos_spec="b")},
             ),
             (
                 {"a": ("both", {}), "b": ("both", {})},
-                {"t": DeclaredType("t", "b"), "u": DeclaredType("u", "a", "u", None, {"b": None})},
+                {
+                    "t": DeclaredType(name="t", qos_spec="b"),
+                    "u": DeclaredType(name="u", qos_spec="a", description="u", public=None, extra_specs={"b": None}),
+                },
             ),
         ]
         for specs, types in states:
@@ -230,11 +239,11 @@ class CinderContract:
                 {name(one): Spec(name(one), consumer, keys) for one, (consumer, keys) in specs.items()},
                 {
                     name(one): DeclaredType(
-                        name(one),
-                        type.qos_spec and name(type.qos_spec),
-                        type.description,
-                        type.public,
-                        type.extra_specs,
+                        name=name(one),
+                        qos_spec=type.qos_spec and name(type.qos_spec),
+                        description=type.description,
+                        public=type.public,
+                        extra_specs=type.extra_specs,
                     )
                     for one, type in types.items()
                 },

@@ -15,7 +15,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats, GuestRef, Movement, Sighting, Survey, Versions
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.marks import NAMESPACE, PREFIX, Marks
-from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.frozen import of_tuple, replace
 
 VOLUME = "6665c608-001a-4ea4-a2eb-d491b58efc11"
 UNLIMITED = Limits()
@@ -133,7 +133,8 @@ class FakeHypervisor:
     def look(self, uuid: str) -> Sighting:
         self._happens("look")
         guest = self._guest(uuid)
-        return Sighting(*domxml.parse(guest.xml or domain_xml(guest)), guest.movement, guest.paused)
+        seen, disks = domxml.parse(guest.xml or domain_xml(guest))
+        return Sighting(guest=seen, disks=disks, movement=guest.movement, paused=guest.paused)
 
     def survey(self, uuid: str) -> Survey:
         """Among ``calls`` as the looks and questions that it is made of: these are what the guest is asked."""
@@ -166,7 +167,7 @@ class FakeHypervisor:
     def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
         self._happens("block_stats")
         disks = self._guest(uuid).disks
-        return {target: BlockStats(*disks[target].done, 0, 0) for target in targets if target in disks}
+        return {target: of_tuple(BlockStats, [*disks[target].done, 0, 0]) for target in targets if target in disks}
 
     def sizes(self, uuid: str) -> Mapping[str, int]:
         self._happens("sizes")

@@ -29,7 +29,7 @@ IRREGULAR = """
 NOUNS = """
     bed bound deed desired embed exceed feed hundred need proceed red seed shed shred speed succeed weed
 """
-MOST_BY_PLACE = 6
+MOST_BY_PLACE = 3
 ROWS = """
     Measure Metric
     RequestColumns SlowRequest Operation WrappedEntry LogExtent FlowWindows RankDid

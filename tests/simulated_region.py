@@ -146,7 +146,7 @@ def _disks(node: int, step: int) -> Iterator[LastDisk]:
             "project_name": "shop",
             "actual": limits,
             "desired": limits,
-            "rates": Rates(100, 50, 1e6, 5e5, 300),
+            "rates": Rates(read_iops=100, write_iops=50, read_bytes=1e6, write_bytes=5e5, seconds=300),
             "shares": {"total_iops_sec": 0.98 if node == 16 and gold else share},
             "allowed": {"total_iops_sec": 600.0, "total_bytes_sec": 2e7},
         }
@@ -183,7 +183,9 @@ def _passed(node: int, step: int) -> Iterator[Family]:
         "interval": 300.0,
         "sources": {"libvirt": True, "rules": True, "record": True, "catalogue": True},
         "catalogue": LastCatalogue(at(step, 18000 if node == 5 else 700), "openstack", 7200),
-        "totals": Totals({Grade.PARTIAL if partial else Grade.GOOD: 6 * step}, {}, _reverted(node, step)),
+        "totals": Totals(
+            passes={Grade.PARTIAL if partial else Grade.GOOD: 6 * step}, outcomes={}, corrected=_reverted(node, step)
+        ),
     }
     if node == 1:
         given |= {"braked": "c" * 32, "braked_disks": 2}

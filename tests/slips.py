@@ -373,8 +373,11 @@ def _lists(state: State) -> Lists:
     spec, bronze = _specs(state)
     specs = {each.id: each for each in (spec, bronze) if each is not None}
     has = bronze if state.bronze else spec
-    types = {"gold": VolumeType("gold", "gold", None if has is None else has.id)}
-    return Lists(specs, types | ({"silver": VolumeType("silver", "silver", bronze.id)} if state.silver else {}))
+    types = {"gold": VolumeType(id="gold", name="gold", qos_spec=None if has is None else has.id)}
+    return Lists(
+        specs,
+        types | ({"silver": VolumeType(id="silver", name="silver", qos_spec=bronze.id)} if state.silver else {}),
+    )
 
 
 def _specs(state: State) -> tuple[QosSpec | None, QosSpec]:

@@ -88,7 +88,7 @@ class BootedGuest:
         boot = Boot(
             self._home / "vmlinuz",
             self._home / "initrd",
-            recipe.KERNEL_ARGUMENTS,
+            recipe.KERNEL_ARGUMENTS if kvm else recipe.EMULATED,
             self._cloud.layout.logs / f"{name}.console",
             kvm,
         )

@@ -129,6 +129,9 @@ KERNEL_ARGUMENTS = (
     "apparmor=0 random.trust_cpu=on nowatchdog no_timer_check tsc=reliable fsck.mode=skip noresume "
     "no5lvl cryptomgr.notests"
 )
+EMULATED = f"{KERNEL_ARGUMENTS} clocksource=hpet"
+"""The speed of an emulated TSC is measured while it boots, wrongly where others take the core meanwhile: its clock is
+then too fast or too slow until it boots again."""
 
 
 def packages(suite: str) -> tuple[str, ...]:

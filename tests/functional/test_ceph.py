@@ -139,7 +139,7 @@ def test_any_other_ceph_is_run_itself(tmp_path: Path, program: bytes) -> None:
     """A wrapper that enters a container, say: a Python of this machine knows neither its keys nor its monitors."""
     (tmp_path / "ceph").write_bytes(program)
     (tmp_path / "ceph").chmod(0o755)
-    asked = CephProgram(Path("c"), "x", 1, str(tmp_path / "ceph"))
+    asked = CephProgram(conf=Path("c"), client="x", deadline=1, command=str(tmp_path / "ceph"))
     assert asked.librados_argv() is None
     assert asked.argv(["status"], question("status"))[0] == str(tmp_path / "ceph")
 

@@ -92,7 +92,14 @@ def disk(node: int, guest: int, target: str, kind: str) -> LastDisk:
         desired=limits,
         server="twin" if guest in TWINS else uuid_of(HELD) if guest == HOSTILE else f"web-{guest}",
         project_name="shop",
-        rates=Rates(iops / 2, iops / 2, iops * 4096, iops * 4096, 300.0, LATENCY[kind]),
+        rates=Rates(
+            read_iops=iops / 2,
+            write_iops=iops / 2,
+            read_bytes=iops * 4096,
+            write_bytes=iops * 4096,
+            seconds=300.0,
+            latency=LATENCY[kind],
+        ),
         shares={"total_iops_sec": 1.0 if kind == "held" else 0.2},
         allowed={"total_iops_sec": 500.0},
     )
@@ -246,8 +253,11 @@ def test_the_tenant_is_not_shown_other_tenants(explain: Run) -> None:
 
 
 def test_the_qos_spec_of_its_type_is_named_where_the_machine_has_a_catalogue(explain: Run, tmp_path: Path) -> None:
-    types = {"t1": VolumeType("t1", "gold", "s1"), "t2": VolumeType("t2", "bronze", None)}
-    spec = QosSpec("s1", "gold-\x1biops", Consumer.FRONT_END, {"total_iops_sec": "500"})
+    types = {
+        "t1": VolumeType(id="t1", name="gold", qos_spec="s1"),
+        "t2": VolumeType(id="t2", name="bronze", qos_spec=None),
+    }
+    spec = QosSpec(id="s1", name="gold-\x1biops", consumer=Consumer.FRONT_END, keys={"total_iops_sec": "500"})
     catalogue.save(tmp_path, Catalogue(1, datetime.now(UTC), "r1", {"s1": spec}, types))
     ran = explain(uuid_of(5), OS_CATALOGUE__DIRECTORY=str(tmp_path))
     words = " ".join(ran.out.split())

@@ -69,7 +69,10 @@ def now() -> datetime:
 
 def disk(number: int, iops: float, share: float, project: str = DEMO, **other: Any) -> LastDisk:
     named = a_name(number, project=project, volume_id=VOLUMES[number])
-    rated = {"rates": Rates(iops, 0.0, iops * 4096, 0.0, 300.0), "shares": {"total_iops_sec": share}}
+    rated = {
+        "rates": Rates(read_iops=iops, write_iops=0.0, read_bytes=iops * 4096, write_bytes=0.0, seconds=300.0),
+        "shares": {"total_iops_sec": share},
+    }
     return a_last_disk(named, **(rated | other))
 
 
@@ -99,7 +102,7 @@ def node2() -> LastPass:
         last_good=None,
         grade=Grade.PARTIAL,
         sources={"libvirt": True, "rules": False, "record": True},
-        totals=Totals({Grade.PARTIAL: 1}, {}, {"gold": 3}),
+        totals=Totals(passes={Grade.PARTIAL: 1}, outcomes={}, corrected={"gold": 3}),
     )
 
 

@@ -278,7 +278,7 @@ def test_an_approval_lets_just_that_state_through_and_goes_out_with_its_end(node
     assert approval.until - approval.since == timedelta(hours=2)
     node.sees(1)
     node.refresh()
-    assert node.believed == RegionOrders(node.region().orders, begun=node.region().begun)
+    assert node.believed == RegionOrders(orders=node.region().orders, begun=node.region().begun)
 
 
 def test_a_removal_is_approved_of_by_the_volume_type_only(node: RegionalNode) -> None:

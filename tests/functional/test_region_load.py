@@ -84,7 +84,13 @@ def told(node: int, region: str, guests: tuple[int, ...], ended: datetime) -> li
                     volume_type="gold" if gold else "bronze",
                     server=f"web-{guest}",
                     project_name="other" if guest == READER else "shop",
-                    rates=Rates(reads, writes, reads * read_size, writes * write_size, 60.0),
+                    rates=Rates(
+                        read_iops=reads,
+                        write_iops=writes,
+                        read_bytes=reads * read_size,
+                        write_bytes=writes * write_size,
+                        seconds=60.0,
+                    ),
                 )
             )
     told = a_last_pass(*disks, interval=60.0, ended=ended, looked=ended)

@@ -78,7 +78,18 @@ def of_node(node: int, second_hour: bool, at: int) -> list[str]:
         load = loads[second_hour]
         limit = 250 if guest == 9 else 500
         limits = Limits(total_iops_sec=limit)
-        rates = None if load is None else Rates(0, load[0], 0, load[0] * 4096, 60.0, load[1])
+        rates = (
+            None
+            if load is None
+            else Rates(
+                read_iops=0,
+                write_iops=load[0],
+                read_bytes=0,
+                write_bytes=load[0] * 4096,
+                seconds=60.0,
+                latency=load[1],
+            )
+        )
         disks.append(
             a_last_disk(
                 a_name(guest, project=OTHER if guest == 9 else PROJECT, key=f"{uuid_of(guest)}/vdb"),

@@ -59,7 +59,7 @@ class ShellOf:
 
 
 def session(directory: Path, name: str = "a", shell: str = "dash", grace: int = 10) -> Session:
-    return Session(ShellOf(SHELLS[shell]), str(directory), name, grace=grace, keep_free=0)
+    return Session(shell=ShellOf(SHELLS[shell]), directory=str(directory), name=name, grace=grace, keep_free=0)
 
 
 def job(name: JobName = JobName.MIXED, seconds: int = 1) -> Job:
@@ -246,7 +246,7 @@ def test_a_fio_that_does_not_end_is_killed_and_the_kernels_counters_are_told(fil
             return super().run(argv, seconds=seconds, **more | {"tell": hang})
 
     began = time.monotonic()
-    hung = Session(Hanging(), str(filled), "a", grace=1, keep_free=0)
+    hung = Session(shell=Hanging(), directory=str(filled), name="a", grace=1, keep_free=0)
     caught = trouble(lambda: hung.run(job(seconds=3), PREMISES))
     assert caught.why is Why.UNFINISHED
     assert caught.facts["seconds"] == 4

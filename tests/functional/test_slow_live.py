@@ -18,7 +18,7 @@ SAMPLES = Path(__file__).parents[1] / "unit" / "data" / "ceph-pacific"
 def cluster(path: Path, script: str) -> LiveCluster:
     (path / "ceph").write_text(f"#!/bin/sh\n{script}\n")
     (path / "ceph").chmod(0o755)
-    return LiveCluster(path / "ceph.conf", "admin", 5.0, str(path / "ceph"))
+    return LiveCluster(conf=path / "ceph.conf", client="admin", deadline=5.0, command=str(path / "ceph"))
 
 
 @pytest.mark.parametrize("answer", ["", "no JSON", "-1 1.0 root default\n 0 1.0     osd.0 up 1 1", "{}", "[]"])

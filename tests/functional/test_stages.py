@@ -185,7 +185,7 @@ def lines_of(
 
 
 def digest(name: str) -> str:
-    return Lists({}, {name: VolumeType(name, name, None)}).digest
+    return Lists({}, {name: VolumeType(id=name, name=name, qos_spec=None)}).digest
 
 
 BEGAN = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp())
@@ -243,8 +243,8 @@ EARLY = next(name for name in NAMES if position(name) < 1)
 SECOND = next(name for name in NAMES if 1 < position(name) < 10)
 LAST = next(name for name in NAMES if position(name) > 10)
 AFTER = Lists(
-    {"s-gold": QosSpec("s-gold", "gold-iops", "front-end", {"total_iops_sec": "5"})},
-    {"t-gold": VolumeType("t-gold", "gold", "s-gold")},
+    {"s-gold": QosSpec(id="s-gold", name="gold-iops", consumer="front-end", keys={"total_iops_sec": "5"})},
+    {"t-gold": VolumeType(id="t-gold", name="gold", qos_spec="s-gold")},
 )
 
 

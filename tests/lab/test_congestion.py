@@ -15,6 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.cloud import Cloud, Guest
+from lab.congested import Congested
 from lab.daemon import daemon_on
 from lab.looking import actual, put
 from lab.node import Node
@@ -25,8 +26,6 @@ from plimsoll_agent.model import clusters
 from plimsoll_agent.model.limits import Limits
 from plimsoll_monitoring.region.congestion import elements
 from plimsoll_monitoring.region.device_classes import classes_of
-from tests.unit.agent.congestion.values import signed_factors
-from tests.unit.regionfile import a_key, keep_public
 
 SECONDS, LIGHT, HEAVY, DEPTH = 20, 20, 25, 8
 BETWEEN = 6
@@ -142,25 +141,6 @@ rules:
 FULL = Limits(total_iops_sec=1000)
 
 
-class Congested:
-    """A node whose daemon follows a file of factors, signed by the test."""
-
-    def __init__(self, directory: Path, cloud: Cloud) -> None:
-        self.node = Node(directory, cloud, RULES)
-        self.node.use_catalogue(source="none")
-        (self.cluster,) = clusters.read([cloud.ceph.conf]).known
-        key = keep_public(directory / "congestion.pub", a_key())
-        settings = {"files": "https://nowhere.example/congestion.json", "key": key, "mode": "enforce"}
-        self.node._set_section("congestion", settings)
-        self.generation = 0
-
-    def publish(self, x: float, lasts: float = 90) -> None:
-        self.generation += 1
-        path = self.node.catalogue / "congestion-0.json"
-        path.with_suffix(".new").write_bytes(signed_factors(self.cluster.fsid or "", x, self.generation, lasts))
-        path.with_suffix(".new").replace(path)
-
-
 @pytest.mark.shared
 def test_a_disk_follows_a_signed_file_and_is_restored_whatever_ends_that(
     guests: Callable[..., list[Guest]], cloud: Cloud, hypervisor: Libvirt, tmp_path: Path
@@ -174,7 +154,7 @@ def test_a_disk_follows_a_signed_file_and_is_restored_whatever_ends_that(
             assert time.monotonic() < end, actual(hypervisor, guest.uuid, "vdb")
             time.sleep(0.2)
 
-    there = Congested(tmp_path, cloud)
+    there = Congested(tmp_path, cloud, RULES)
     with daemon_on(there.node):
         has(FULL)
         there.publish(0.8, lasts=3)

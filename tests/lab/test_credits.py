@@ -52,7 +52,7 @@ class Storm:
             self.sent += 1
 
     def _write(self, qemu: Qemu, now: float, done: int) -> None:
-        reading = Reading(now, BlockStats(done, 0, 0, 0))
+        reading = Reading(now, BlockStats(read_requests=done, read_bytes=0, write_requests=0, write_bytes=0))
         member = Member(key="a", attachment="1", actual=BURST, applied=BURST, desired=BURST, reading=reading)
         account = brought_forward(self.account, BURST, [member])
         assert account is not None

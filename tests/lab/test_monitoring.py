@@ -314,7 +314,7 @@ def refreshed(node: Node) -> None:
     volumes = {
         id: Volume(type="t1", marks=frozenset(marks), read=now) for id, marks in met.marks_of_volumes().items()
     }
-    types = {"t1": VolumeType("t1", "gold", qos_spec=None)}
+    types = {"t1": VolumeType(id="t1", name="gold", qos_spec=None)}
     found = Catalogue(generation=1, issued=now, source="lab", types=types, volumes=volumes)
     catalogue.save(node.catalogue, found)
     RefreshDir(node.catalogue).save_notes(RefreshNotes().asked({"cinder": 2}).succeeded())

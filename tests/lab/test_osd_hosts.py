@@ -34,8 +34,14 @@ def hosts(fleet: Fleet) -> Iterator[OsdHosts]:
         fleet.run(HOST, f"cat > {path} <<'END'\n{text}END\nchmod 755 {path}")
     fleet.run(HOST, "systemctl daemon-reload")
     on_host = tuple(fleet.ssh(HOST))
-    ways = Ways(on_host, "ceph-osd@{osd}.service", ("systemctl", "start"), ("systemctl", "restart"), "f")
-    yield OsdHosts(ways, {7: HOST, 8: HOST}, 30)
+    ways = Ways(
+        on_host=on_host,
+        unit="ceph-osd@{osd}.service",
+        start=("systemctl", "start"),
+        restart=("systemctl", "restart"),
+        fsid="f",
+    )
+    yield OsdHosts(ways=ways, host_of={7: HOST, 8: HOST}, deadline=30)
     fleet.run(HOST, "systemctl kill -s KILL 'ceph-osd@*'; systemctl stop 'ceph-osd@*'; systemctl reset-failed;"
                     " rm /etc/systemd/system/ceph-osd@.service /usr/local/bin/ceph-osd; systemctl daemon-reload",
               check=False)  # fmt: skip
@@ -76,7 +82,7 @@ def test_an_osd_starts_after_too_many_failures_and_no_other_is_restarted_for_tha
 
 def test_a_host_that_is_out_of_reach_has_an_unknown_memory_and_starts_nothing(hosts: OsdHosts) -> None:
     ssh = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=2", "192.0.2.{host}")
-    away = OsdHosts(replace(hosts.ways, on_host=ssh), {7: "1"}, 10)
+    away = OsdHosts(ways=replace(hosts.ways, on_host=ssh), host_of={7: "1"}, deadline=10)
     view = away.view("1")
     assert (view.memory, view.trouble != "", away.conditions([7])) == (None, True, {})
     with pytest.raises(PlimsollError):

@@ -71,7 +71,8 @@ def test_an_apply_that_is_killed_again_and_again_is_finished_by_the_next(node: N
         keys = {"total_iops_sec": str(100 + shift), f"{'read' if shift else 'write'}_bytes_sec": "5"}
         specs = {name: Spec(name, "front-end", keys) for name in names}
         types = {
-            f"t{name}": DeclaredType(f"t{name}", names[(place + shift) % number]) for place, name in enumerate(names)
+            f"t{name}": DeclaredType(name=f"t{name}", qos_spec=names[(place + shift) % number])
+            for place, name in enumerate(names)
         }
         return Declaration(specs, types)
 
@@ -112,7 +113,9 @@ def test_an_effect_is_what_the_attached_disks_get_in_the_next_pass(
     keys = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100"}
     file = node.home / "qos.yaml"
     file.write_text(
-        qos_file.text_of(Declaration({name: Spec(name, "front-end", keys)}, {name: DeclaredType(name, name)}))
+        qos_file.text_of(
+            Declaration({name: Spec(name, "front-end", keys)}, {name: DeclaredType(name=name, qos_spec=name)})
+        )
     )
     planned = node.run("qos", "plan", str(file))
     assert planned.status == 2, planned.err

@@ -121,7 +121,7 @@ def test_our_limits_are_those_that_cinder_hands_out(
     kinds: Counter[str] = Counter()
     for keys, size, told in handed_out:
         # A length is ours alone: Nova drops it.
-        ours = evaluate(QosSpec("id", "spec", "front-end", _without_lengths(keys)), size)
+        ours = evaluate(QosSpec(id="id", name="spec", consumer="front-end", keys=_without_lengths(keys)), size)
         theirs = None if told is None else novas(told)
         kinds["refused by Cinder" if told is None else "refused after it" if theirs is None else "limits"] += 1
         if theirs is None:

@@ -44,7 +44,7 @@ def playbooks(node: Node, tmp_path: Path) -> Playbooks:
 def declare(file: Path, word: str, iops: int) -> None:
     name = f"role-{word}"
     spec = Spec(name, "front-end", {"total_iops_sec": str(iops)})
-    file.write_text(qos_file.text_of(Declaration({name: spec}, {name: DeclaredType(name, name)})))
+    file.write_text(qos_file.text_of(Declaration({name: spec}, {name: DeclaredType(name=name, qos_spec=name)})))
 
 
 def test_check_mode_shows_the_plan_and_changes_nothing_then_a_run_does_it_and_the_next_has_nothing_to_do(
@@ -122,7 +122,9 @@ def test_a_secret_out_of_a_vault_is_nowhere_to_be_read_and_gone_afterwards(
     others = qos_file.read(file).declared
     name = f"role-{word}"
     specs = dict(others.specs) | {name: Spec(name, "front-end", {"total_iops_sec": "5"})}
-    file.write_text(qos_file.text_of(Declaration(specs, dict(others.types) | {name: DeclaredType(name, name)})))
+    file.write_text(
+        qos_file.text_of(Declaration(specs, dict(others.types) | {name: DeclaredType(name=name, qos_spec=name)}))
+    )
     made = playbooks.play("qos/much.yml", inventory, "-vvv", "--diff")
     assert made.ok, made.failures
     assert made.changed == [("Apply to Cinder", "localhost")]

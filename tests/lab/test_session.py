@@ -42,7 +42,7 @@ def told(guest: Guest, words: str) -> str:
 
 
 def session(shell: GuestShell, name: str = "a") -> Session:
-    return Session(shell, DIRECTORY, name, grace=30, keep_free=2**28)
+    return Session(shell=shell, directory=DIRECTORY, name=name, grace=30, keep_free=2**28)
 
 
 def test_a_guest_is_measured_with_every_job_and_nothing_is_left(shell: GuestShell, booted: Guest) -> None:

@@ -67,8 +67,10 @@ def cinder_said(node: Node, iops_per_gib: int) -> None:
     """Of all volumes that the node has met; per GiB, so that a pass asks for sizes too."""
     met = attachments.load(node.state.attachments)
     assert met is not None
-    spec = QosSpec("s", "gold", Consumer.FRONT_END, {"total_iops_sec_per_gb": str(iops_per_gib)})
-    type, now = VolumeType("t", "gold", spec.id), datetime.now(UTC)
+    spec = QosSpec(
+        id="s", name="gold", consumer=Consumer.FRONT_END, keys={"total_iops_sec_per_gb": str(iops_per_gib)}
+    )
+    type, now = VolumeType(id="t", name="gold", qos_spec=spec.id), datetime.now(UTC)
     volumes = {
         id: Volume(type=type.id, marks=frozenset(marks), read=now) for id, marks in met.marks_of_volumes().items()
     }

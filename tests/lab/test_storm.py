@@ -167,8 +167,8 @@ def test_librados_answers_as_the_ceph_command_does_and_again_after_a_monitor_was
     """A question that another daemon answers, or a recording that stays blind after a monitor's restart."""
     command = shutil.which("ceph", path=Node(tmp_path, cloud).environment["PATH"])
     assert command
-    live = LiveCluster(cloud.ceph.conf, "admin", 15, command)
-    assert CephProgram(live.conf, live.client, 1, command).librados_argv()
+    live = LiveCluster(conf=cloud.ceph.conf, client="admin", deadline=15, command=command)
+    assert CephProgram(conf=live.conf, client=live.client, deadline=1, command=command).librados_argv()
     for name in (
         *sorted(OF_MONITORS),
         "pg dump pgs_brief",

@@ -18,11 +18,11 @@ from tests.unit.values import NOON
 
 
 def a_spec(name: str, consumer: str = "front-end", **keys: str | None) -> QosSpec:
-    return QosSpec(f"id-of-{name}", name, consumer, keys)
+    return QosSpec(id=f"id-of-{name}", name=name, consumer=consumer, keys=keys)
 
 
 def a_type(name: str, spec: QosSpec | None, **other: Any) -> VolumeType:
-    return VolumeType(f"id-of-{name}", name, None if spec is None else spec.id, **other)
+    return VolumeType(id=f"id-of-{name}", name=name, qos_spec=None if spec is None else spec.id, **other)
 
 
 def a_catalogue(
@@ -60,7 +60,7 @@ def orders_for(
     """The region approved of just the specs and types of this catalogue, and of removals of these types."""
     removed = frozenset(type.id for type in remove)
     return Orders(
-        (
+        approvals=(
             RegionApproval(
                 of=of, digest=known.digest, since=NOON, until=until, by="root (ann)", why="as agreed", remove=removed
             ),

@@ -484,7 +484,7 @@ class History:
 
     def region_hold(self, disk: str, limits: Limits | None, span: timedelta) -> None:
         now = self.world.now
-        hold = RegionHold(disk, limits, now, now + span, "ann", "a test")
+        hold = RegionHold(disk=disk, limits=limits, since=now, until=now + span, by="ann", why="a test")
         self.decide_for_region(holds=(*(each for each in self.orders.holds if each.disk != disk), hold))
 
     def region_pause(self, span: timedelta | None) -> None:

@@ -77,7 +77,7 @@ def a_last_pass(*disks: LastDisk, **other: Any) -> LastPass:
             "disks": disks,
             "guests": len({disk.named.guest_uuid for disk in disks}),
             "sources": {"libvirt": True, "rules": True, "record": True},
-            "totals": Totals({Grade.GOOD: 1}),
+            "totals": Totals(passes={Grade.GOOD: 1}),
         }
         | other
     )
@@ -87,8 +87,25 @@ def a_varied_pass(**other: Any) -> LastPass:
     """One of four disks that has something of everything: what is not known, hostile names, a source that is down."""
     used = a_last_disk(
         corrected=2,
-        reading=Reading(7200.5, BlockStats(720000, 11796480000, 480000, 7864320000, 9600000000000, 12000)),
-        rates=Rates(120.0, 80.5, 1966080.0, 1318912.0, 300.0, 0.0085),
+        reading=Reading(
+            7200.5,
+            BlockStats(
+                read_requests=720000,
+                read_bytes=11796480000,
+                write_requests=480000,
+                write_bytes=7864320000,
+                nanoseconds=9600000000000,
+                flushes=12000,
+            ),
+        ),
+        rates=Rates(
+            read_iops=120.0,
+            write_iops=80.5,
+            read_bytes=1966080.0,
+            write_bytes=1318912.0,
+            seconds=300.0,
+            latency=0.0085,
+        ),
         shares={"total_iops_sec": 0.401, "total_bytes_sec": 0.03125},
         allowed={"total_iops_sec": 700.0, "total_bytes_sec": 104892552.5},
         saved={"total_iops_sec": 0.375},
@@ -105,7 +122,7 @@ def a_varied_pass(**other: Any) -> LastPass:
         desired=replace(BRONZE, size_iops_sec=16384),
         unreduced=replace(BRONZE, size_iops_sec=16384),
         device_class="ssd",
-        reading=Reading(7200.5, BlockStats(7, 28672, 0, 0)),
+        reading=Reading(7200.5, BlockStats(read_requests=7, read_bytes=28672, write_requests=0, write_bytes=0)),
     )
     own = a_last_disk(
         a_name(2, "vda", key=f"{uuid_of(2)}/vms/x_disk", pool="vms", image="x_disk", project=None, volume_id=None),
@@ -124,8 +141,8 @@ def a_varied_pass(**other: Any) -> LastPass:
         reason=because(Code.REJECTED, detail="no"),
         actual=Limits(),
         desired=BRONZE,
-        reading=Reading(7200.5, BlockStats(0, 0, 0, 0)),
-        rates=Rates(0.0, 0.0, 0.0, 0.0, 300.0),
+        reading=Reading(7200.5, BlockStats(read_requests=0, read_bytes=0, write_requests=0, write_bytes=0)),
+        rates=Rates(read_iops=0.0, write_iops=0.0, read_bytes=0.0, write_bytes=0.0, seconds=300.0),
     )
     values = {
         "grade": Grade.PARTIAL,
@@ -135,7 +152,22 @@ def a_varied_pass(**other: Any) -> LastPass:
             UnreachableGuest(GuestRef(uuid_of(4), "instance-00000004"), UNTOUCHED),
             UnreachableGuest(GuestRef(uuid_of(5), "instance-00000005"), because(Code.NOT_FOUND, detail="it is gone")),
         ),
-        "unread": {f"{uuid_of(4)}/volumes/x": ("a1", Reading(6900.5, BlockStats(7, 28672, 0, 0, 9000, 3)))},
+        "unread": {
+            f"{uuid_of(4)}/volumes/x": (
+                "a1",
+                Reading(
+                    6900.5,
+                    BlockStats(
+                        read_requests=7,
+                        read_bytes=28672,
+                        write_requests=0,
+                        write_bytes=0,
+                        nanoseconds=9000,
+                        flushes=3,
+                    ),
+                ),
+            )
+        },
         "healthy": frozenset({"c2"}),
         "paused_guests": frozenset({uuid_of(3)}),
         "hung_guests": frozenset({uuid_of(2)}),
@@ -177,10 +209,10 @@ def a_varied_pass(**other: Any) -> LastPass:
         "calls": Calls(20, 1, {"cinder": 40, "nova": 8}),
         "busy": 4,
         "totals": Totals(
-            {Grade.GOOD: 10, Grade.PARTIAL: 2},
-            {Kind.IN_SYNC: 41, Kind.CHANGED: 4, Kind.FAILED: 1, Kind.UNKNOWN: 2},
-            {"gold": 3, "silver": 1},
-            {(FSID, "volumes"): Wait(205.5, 36000.0)},
+            passes={Grade.GOOD: 10, Grade.PARTIAL: 2},
+            outcomes={Kind.IN_SYNC: 41, Kind.CHANGED: 4, Kind.FAILED: 1, Kind.UNKNOWN: 2},
+            corrected={"gold": 3, "silver": 1},
+            light={(FSID, "volumes"): Wait(205.5, 36000.0)},
         ),
         "notes": (because(Code.NO_RESULTS, detail="disk full"),),
         "trouble": "/etc/plimsoll/rules.yaml:14: no\nUsing the last good rules.",

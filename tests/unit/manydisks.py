@@ -33,7 +33,11 @@ def a_pass_over(number: int) -> PassReport:
     report = a_pass(*outcomes, seconds=1.5)
     if not keys:
         return report
-    edits = (Edit("gold-iops", "total_iops_sec", 3000, 30, len(keys), "qos-spec"),)
+    edits = (
+        Edit(
+            source="gold-iops", parameter="total_iops_sec", before=3000, after=30, disks=len(keys), origin="qos-spec"
+        ),
+    )
     stop = Braked(
         revision=REVISION,
         catalogue="ab" * 32,

@@ -170,12 +170,12 @@ class World:
         situation = Situation(now=NOW, rules=Rules(), memory=self.memory)
 
         probe = GuestProbe(
-            desk,
-            lambda uuid: Witness(self.hypervisor, uuid, lambda: situation, gate, self.guest.clock),
-            lambda uuid, request, seconds: self.guest.ask(request, seconds),
-            self.admission or Admission(lambda _: nullcontext(self.held), one_per_pool=False),
-            lambda disk: self.objective,
-            self.heeds_health,
+            desk=desk,
+            witness=lambda uuid: Witness(self.hypervisor, uuid, lambda: situation, gate, self.guest.clock),
+            ask=lambda uuid, request, seconds: self.guest.ask(request, seconds),
+            admission=self.admission or Admission(lambda _: nullcontext(self.held), one_per_pool=False),
+            objective=lambda disk: self.objective,
+            heeds_health=self.heeds_health,
         )
         return probe.run(TARGET, jobs or (JobName.READ,), until)
 
@@ -214,4 +214,4 @@ class Here:
         program = self._guest._program(argv)
         self._guest.sleep(program.seconds)
         self._guest.sleep(program.seconds)
-        return Ran(program.status, program.signal, program.out, program.err)
+        return Ran(status=program.status, signal=program.signal, out=program.out, err=program.err)

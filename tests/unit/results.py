@@ -43,7 +43,9 @@ def a_subject(**other: Any) -> Subject:
 def a_flow(latencies: Sequence[int], slowest: int | None = None) -> Flow:
     """Requests of 16 KiB that took so many nanoseconds each."""
     exact = max(latencies, default=0) if slowest is None else slowest
-    return Flow(len(latencies), 16384 * len(latencies), Histogram.of(latencies), exact)
+    return Flow(
+        operations=len(latencies), bytes=16384 * len(latencies), latency=Histogram.of(latencies), latency_max=exact
+    )
 
 
 @cache

@@ -15,7 +15,7 @@ from plimsoll_agent.terminal.output import Terminal
 
 def planned(report: PassReport, *, exact: bool = False, region: bool = False) -> list[str]:
     """By ``plan`` into a pipe."""
-    return printed(plan_lines(report, Manner(exact, every=True, region=region)), every=True)
+    return printed(plan_lines(report, Manner(exact=exact, every=True, region=region)), every=True)
 
 
 def enforced(report: PassReport) -> list[str]:

@@ -22,7 +22,7 @@ _BEGIN = 1 << 14
 _ASKING_MONITORS = Path(__file__).with_name("asking_monitors.py")
 
 
-@frozen
+@frozen(kw_only=True)
 class CephProgram:
     """``ceph``, or where that is Ceph's own the interpreter of it: with Ceph's binding a fifth of the work."""
 
@@ -92,7 +92,9 @@ class Ceph:
         return [(f"ceph {' '.join(words)}", self._run(cluster, *words)) for words in commands]
 
     def _run(self, cluster: Cluster, *words: str) -> bytes:
-        argv = CephProgram(cluster.conf, self.client, self.deadline, self.command).argv(words, question(*words))
+        argv = CephProgram(conf=cluster.conf, client=self.client, deadline=self.deadline, command=self.command).argv(
+            words, question(*words)
+        )
         result = program.run("Ceph", argv, self.deadline, environment=environment())
         if result.status != 0:
             raise Rejected(f"ceph ended with {result.status}: {result.last_complaint}")

@@ -119,7 +119,7 @@ def _verified(whole: bytes, key: Path, path: Path) -> bytes:
     return content
 
 
-@frozen
+@frozen(kw_only=True)
 class RegionOrders:
     """The orders that count on this node."""
 
@@ -149,10 +149,10 @@ def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> R
     except PlimsollError as error:
         unknown = because(Code.ORDERS_UNKNOWN, detail=str(error))
         if last is not None:
-            return RegionOrders(Orders(pause=last.orders.pause, holds=last.orders.holds), unknown)
+            return RegionOrders(orders=Orders(pause=last.orders.pause, holds=last.orders.holds), unknown=unknown)
         with suppress(CatalogueError):  # after an upgrade the catalogue has the pause, until the first file is kept
             before = load_catalogue(settings)
-            return RegionOrders(Orders(pause=None if before is None else before.pause), unknown)
+            return RegionOrders(orders=Orders(pause=None if before is None else before.pause), unknown=unknown)
         return RegionOrders(unknown=unknown)
     orders, news = signed_orders.orders.on_node(settings.position), tuple[RegionApproval, ...]()
     if keep and signed_orders != last:
@@ -161,7 +161,7 @@ def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> R
             state.save_orders(signed_orders)
         except StateError as error:
             LOG.warning("%s", error)
-    return RegionOrders(orders, begun=signed_orders.begun, news=news)
+    return RegionOrders(orders=orders, begun=signed_orders.begun, news=news)
 
 
 def _remembered(state: State) -> SignedOrders | None:

@@ -42,8 +42,8 @@ class LivePlan:
         except PlimsollError as error:
             return Planned(complaint=f"desired limits unknown: {error}")
         return Planned(
-            {outcome.disk.key: outcome for outcome in outcomes},
-            context.complaint,
+            outcomes={outcome.disk.key: outcome for outcome in outcomes},
+            complaint=context.complaint,
             mode=self._settings.mode if context.caution.paused() is None else "writes paused",
             saved={outcome.disk.key: each for outcome in outcomes if (each := shares(outcome, situation.accounts))},
             ceilings={o.disk.key: its for o in outcomes if (its := ceilings_of(o, situation))},
@@ -73,7 +73,9 @@ class LivePlan:
         rows = explain.rows(outcome, situation, Record(state_of(self._settings).record))
         head = (*context.complaint.splitlines(), explain.head(outcome.disk))
         disk, at = outcome.disk, situation.now
-        return Explained(f"plimsoll disk explain {disk.guest.name} {disk.target}   {at:%H:%M:%S}Z", head, rows)
+        return Explained(
+            title=f"plimsoll disk explain {disk.guest.name} {disk.target}   {at:%H:%M:%S}Z", head=head, rows=rows
+        )
 
     def _context(self) -> PassContext:
         return pass_context(self._settings, read_only=True)

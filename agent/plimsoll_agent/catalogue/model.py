@@ -44,7 +44,7 @@ class NewerCatalogue(CatalogueError):
     """A newer plimsoll wrote the file."""
 
 
-@frozen
+@frozen(kw_only=True)
 class VolumeType:
     """A volume type, and the id of its QoS spec."""
 
@@ -267,11 +267,11 @@ def read_orders(envelope: Mapping[str, Any]) -> Orders:
     keys = {(one.of, one.digest, one.since) for one in in_stages if one.complete}
     approvals = (_approval(one, None) for one in _known(envelope["approvals"]))
     return Orders(
-        tuple(one for one in approvals if (one.of, one.digest, one.since) not in keys),
-        maybe(_pause, envelope["pause"]),
-        several(partial(value_of, RegionHold), envelope["holds"]),
-        in_stages,
-        tuple(value_of(Withdrawal, one) for one in _known(envelope.get("withdrawals", []))),
+        approvals=tuple(one for one in approvals if (one.of, one.digest, one.since) not in keys),
+        pause=maybe(_pause, envelope["pause"]),
+        holds=several(partial(value_of, RegionHold), envelope["holds"]),
+        staged=in_stages,
+        withdrawals=tuple(value_of(Withdrawal, one) for one in _known(envelope.get("withdrawals", []))),
     )
 
 

@@ -112,7 +112,7 @@ class RegionPause:
         return because(Code.PAUSED, region=True, by=self.by, why=self.why, until=until)
 
 
-@frozen
+@frozen(kw_only=True)
 class RegionHold:
     """An operator's exception for one disk, wherever its guest runs; a hold of the node itself has precedence."""
 
@@ -143,7 +143,7 @@ class RegionHold:
         )
 
 
-@frozen
+@frozen(kw_only=True)
 class Orders:
     approvals: tuple[RegionApproval, ...] = ()
     pause: RegionPause | None = None
@@ -157,11 +157,11 @@ class Orders:
     def standing(self, now: datetime) -> Orders:
         """Those that have not ended."""
         return Orders(
-            tuple(approval for approval in self.approvals if approval.stands(now)),
-            self.pause if self.pause is not None and self.pause.stands(now) else None,
-            tuple(hold for hold in self.holds if hold.stands(now)),
-            tuple(approval for approval in self.staged if approval.stands(now)),
-            tuple(each for each in self.withdrawals if each.stands(now)),
+            approvals=tuple(approval for approval in self.approvals if approval.stands(now)),
+            pause=self.pause if self.pause is not None and self.pause.stands(now) else None,
+            holds=tuple(hold for hold in self.holds if hold.stands(now)),
+            staged=tuple(approval for approval in self.staged if approval.stands(now)),
+            withdrawals=tuple(each for each in self.withdrawals if each.stands(now)),
         )
 
     def on_node(self, position: float) -> Orders:

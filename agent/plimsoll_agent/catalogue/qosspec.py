@@ -27,7 +27,7 @@ class Consumer(StrEnum):
     BOTH = "both"
 
 
-@frozen
+@frozen(kw_only=True)
 class QosSpec:
     """A QoS spec as Cinder stores it."""
 

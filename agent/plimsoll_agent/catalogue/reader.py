@@ -257,9 +257,9 @@ def _server(value: Any) -> tuple[str, dict[str, str] | None]:
 def _type(value: Any) -> VolumeType:
     spec = value.get("qos_specs_id")
     return VolumeType(
-        text(value["id"]),
-        text(value["name"]),
-        None if spec is None else text(spec),
+        id=text(value["id"]),
+        name=text(value["name"]),
+        qos_spec=None if spec is None else text(spec),
         # Where a policy hides it, the key is missing (cinder/api/v3/views/types.py).
         hidden="qos_specs_id" not in value,
     )

@@ -57,7 +57,7 @@ LARGEST = (Effect.REMOVED, Effect.TENFOLD, Effect.LOW, Effect.MANIFOLD)
 """Need an approval if one attached volume is affected."""
 
 
-@frozen
+@frozen(kw_only=True)
 class RegionEdit:
     """One difference between two states: a key of a spec, its consumer, or the spec of a type. None: not set."""
 
@@ -158,12 +158,12 @@ def edits(before: Lists, after: Lists, type: str) -> tuple[RegionEdit, ...]:
     old, new = _spec(before, type), _spec(after, type)
     if old is None or new is None or old.id != new.id:
         of = after.types[type].name
-        names = [None if spec is None else spec.name for spec in (old, new)]
-        return (RegionEdit(of, "QoS spec", *names),)
+        names = (None if spec is None else spec.name for spec in (old, new))
+        return (RegionEdit(of=of, key="QoS spec", before=next(names), after=next(names)),)
     parts = [("consumer", old.consumer, new.consumer)]
     keys = sorted(old.keys.keys() | new.keys.keys())
     return tuple(
-        RegionEdit(new.name, key, one, other)
+        RegionEdit(of=new.name, key=key, before=one, after=other)
         for key, one, other in [*parts, *((key, old.keys.get(key), new.keys.get(key)) for key in keys)]
         if one != other
     )

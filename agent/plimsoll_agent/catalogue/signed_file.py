@@ -71,7 +71,7 @@ class Region:
         """The region as the node with this position sees it: with the specs and types whose stage has reached it."""
         here = self.orders.on_node(position)
         # Those of before, in the last stage, may be approved too, without stages.
-        in_stages = Orders(tuple(one for one in here.approvals if one.stages is not None))
+        in_stages = Orders(approvals=tuple(one for one in here.approvals if one.stages is not None))
         if self.other is None or not in_stages.approve(Of.SPECS, self.other.digest, self.issued):
             return self
         return replace(self, specs=self.other.specs, types=self.other.types)

@@ -8,8 +8,17 @@ from datetime import datetime, timedelta
 
 from plimsoll_agent.app.context import who
 from plimsoll_agent.app.node import now_of, state_of
+from plimsoll_agent.cli.decisions import (
+    DecisionList,
+    add_choice,
+    all_chosen,
+    duration,
+    name_of,
+    save,
+    server_of,
+    tell_notes,
+)
 from plimsoll_agent.cli.disk import OneOrMany
-from plimsoll_agent.cli.hold import EntryList, add_choice, all_chosen, duration, name_of, save, server_of, tell_notes
 from plimsoll_agent.cli.many import agree
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
@@ -175,7 +184,7 @@ class AcknowledgeEnd(LocalCommand):
         return all_chosen(parsed_args, acknowledgements.values(), now, none, state)
 
 
-class AcknowledgeList(EntryList):
+class AcknowledgeList(DecisionList):
     """List the acknowledged unknown disks of this node.
 
     Exit status:

@@ -60,7 +60,9 @@ class _Pass(TellsDisks):
         text = parsed_args.format == "text"
         # Of a plan, a pipe gets a line a disk; a pass from the timer does not fill the journal with lines alike.
         every = parsed_args.all or (mode is Mode.PLAN and self.terminal.width is None)
-        self._manner = Manner(self.wants_exact(parsed_args), every, settings.catalogue.source == "region-file")
+        self._manner = Manner(
+            exact=self.wants_exact(parsed_args), every=every, region=settings.catalogue.source == "region-file"
+        )
         scope = self._scope(parsed_args, settings, mode)
         tell = self._tell if text and mode is Mode.ENFORCE else lambda _: None
         with self.telling():

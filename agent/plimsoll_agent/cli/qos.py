@@ -190,7 +190,7 @@ class _Planning(CloudCommand):
             place = _place(plan.file.origin, plan.file.line_of(finding.path))
             self.complain(place + _finding(finding))
         if parsed_args.format == "text":
-            manner = Manner(self.wants_exact(parsed_args))
+            manner = Manner(exact=self.wants_exact(parsed_args))
             self.tell(words.effect_lines(plan.effects or (), manner))
             self.tell(words.volume_impact_lines(plan.impacts, manner, self.missing))
 

@@ -16,7 +16,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable, several_servers
 
 
-@frozen
+@frozen(kw_only=True)
 class NamedServer:
     """The only guest of this node whose server has the name ``word``."""
 
@@ -45,7 +45,7 @@ class NamedServer:
 
 
 def of_guest(word: str, guest: Guest) -> NamedServer:
-    return NamedServer(word, guest.uuid, guest.name, guest.project_name or guest.project)
+    return NamedServer(word=word, uuid=guest.uuid, guest_name=guest.name, project=guest.project_name or guest.project)
 
 
 def here(hypervisor: Hypervisor, words: Iterable[str]) -> list[NamedServer]:
@@ -74,4 +74,9 @@ def of_last_pass(state: State, word: str) -> NamedServer | None:
 
 
 def _of_disk(word: str, disk: LastDisk) -> NamedServer:
-    return NamedServer(word, disk.named.guest_uuid, disk.named.guest_name, disk.project_name or disk.named.project)
+    return NamedServer(
+        word=word,
+        uuid=disk.named.guest_uuid,
+        guest_name=disk.named.guest_name,
+        project=disk.project_name or disk.named.project,
+    )

@@ -244,7 +244,7 @@ class Rounds:
 
 
 def no_sentence(_: Disk) -> Explained:
-    return Explained("sentence for the tenant", ("unknown here",), ())
+    return Explained(title="sentence for the tenant", head=("unknown here",), rows=())
 
 
 class Explaining:
@@ -272,10 +272,12 @@ class Explaining:
         try:
             explanation = self._explained(pane, sample)
         except PlimsollError as error:
-            explanation = Explained("plimsoll disk explain", (str(error),), ())
+            explanation = Explained(title="plimsoll disk explain", head=(str(error),), rows=())
         except Exception as error:  # tenants write into definitions: an unexpected error is limited to this disk
             LOG.error("this is a bug in plimsoll, please report it", exc_info=error)
-            explanation = Explained("plimsoll disk explain", (f"this is a bug in plimsoll: {error!r}",), ())
+            explanation = Explained(
+                title="plimsoll disk explain", head=(f"this is a bug in plimsoll: {error!r}",), rows=()
+            )
         self._found = (pane, explanation)
 
     def _explained(self, pane: Pane, sample: Sample) -> Explained:

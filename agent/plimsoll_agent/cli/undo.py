@@ -102,7 +102,7 @@ class Undo(TellsDisks):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
-        self._manner = Manner(self.wants_exact(parsed_args))
+        self._manner = Manner(exact=self.wants_exact(parsed_args))
         self._every = parsed_args.all or self.terminal.width is None
         now = now_of(state_of(settings))
         record = Record(state_of(settings).record)

@@ -31,7 +31,7 @@ _DISK = (
 )
 
 
-@frozen
+@frozen(kw_only=True)
 class _Pattern:
     kind: StallKind
     literal: bytes
@@ -48,20 +48,22 @@ _DRIVER = re.compile(
 )
 _PATTERNS = (
     _Pattern(  # kernel/hung_task.c
-        StallKind.HUNG_TASK,
-        b" blocked for more than ",
+        kind=StallKind.HUNG_TASK,
+        literal=b" blocked for more than ",
         before=re.compile(rb"INFO: task .{1,64}:[0-9]{1,10}\Z"),
         after=re.compile(rb"[0-9]{1,10} seconds"),
     ),
     # blk-core.c: end_request, blk_update_request or print_req_error before it, or nothing
-    _Pattern(StallKind.IO_ERROR, b"I/O error, dev ", after=re.compile(_DISK)),
-    _Pattern(StallKind.IO_ERROR, b"Buffer I/O error on dev", after=re.compile(rb"(?:ice)? " + _DISK)),  # fs/buffer.c
-    _Pattern(StallKind.IO_ERROR, b"EXT4-fs error (device ", after=re.compile(_DISK)),
-    _Pattern(StallKind.IO_ERROR, b"I/O error", before=re.compile(rb"XFS \([^()]{1,32}\): .{0,64}\Z")),
-    _Pattern(StallKind.DISK_TIMEOUT, b"timeout error, dev ", after=re.compile(_DISK)),  # blk-core.c
-    _Pattern(StallKind.DISK_TIMEOUT, b"Emask 0x4 (timeout)"),
+    _Pattern(kind=StallKind.IO_ERROR, literal=b"I/O error, dev ", after=re.compile(_DISK)),
+    _Pattern(
+        kind=StallKind.IO_ERROR, literal=b"Buffer I/O error on dev", after=re.compile(rb"(?:ice)? " + _DISK)
+    ),  # fs/buffer.c
+    _Pattern(kind=StallKind.IO_ERROR, literal=b"EXT4-fs error (device ", after=re.compile(_DISK)),
+    _Pattern(kind=StallKind.IO_ERROR, literal=b"I/O error", before=re.compile(rb"XFS \([^()]{1,32}\): .{0,64}\Z")),
+    _Pattern(kind=StallKind.DISK_TIMEOUT, literal=b"timeout error, dev ", after=re.compile(_DISK)),  # blk-core.c
+    _Pattern(kind=StallKind.DISK_TIMEOUT, literal=b"Emask 0x4 (timeout)"),
     *(
-        _Pattern(StallKind.DISK_TIMEOUT, literal, before=_DRIVER)
+        _Pattern(kind=StallKind.DISK_TIMEOUT, literal=literal, before=_DRIVER)
         for literal in (b"timeout", b"timed out", b"timed-out", b"timing out", b"DID_TIME_OUT")
     ),
 )

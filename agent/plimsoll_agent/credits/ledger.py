@@ -198,7 +198,13 @@ def _used(account: Account, member: Member, base: str, limits: Limits) -> tuple[
     # libvirt numbers guests again from 1 after a reboot: the same attachment is another one then.
     since = stats.since(before) if attachment == member.attachment and account.at is not None else None
     did = since or stats
-    rates = Rates(did.read_requests, did.write_requests, did.read_bytes, did.write_bytes, 1.0)
+    rates = Rates(
+        read_iops=did.read_requests,
+        write_iops=did.write_requests,
+        read_bytes=did.read_bytes,
+        write_bytes=did.write_bytes,
+        seconds=1.0,
+    )
     return rates.counted_by(base, limits), since is None
 
 

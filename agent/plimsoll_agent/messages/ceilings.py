@@ -16,7 +16,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
 
-@frozen
+@frozen(kw_only=True)
 class CeilingShare:
     """A ceiling that a disk shares."""
 
@@ -35,7 +35,9 @@ def ceilings_of(outcome: Outcome, situation: Situation) -> tuple[CeilingShare, .
         its_split, part = situation.ceilings.shared.get(bucket), dict[str, int]()
         if own is not None and its_split is not None:
             part = dict(its_split.parts.get(account_key(outcome.disk.key, own.limits), {}))
-        shares.append(CeilingShare(bucket, getattr(rule, bucket.whose.word), its_split, part))
+        shares.append(
+            CeilingShare(bucket=bucket, ceiling=getattr(rule, bucket.whose.word), its_split=its_split, part=part)
+        )
     return tuple(shares)
 
 

@@ -34,7 +34,7 @@ from plimsoll_agent.util.text import printable
 DONE_IN = "; done in "
 
 
-@frozen
+@frozen(kw_only=True)
 class Manner:
     """What an operator asked for, and what this node has."""
 

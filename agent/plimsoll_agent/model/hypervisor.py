@@ -11,7 +11,7 @@ from plimsoll_agent.model.disk import Disk, Guest
 from plimsoll_agent.model.limits import Limits, LimitsError
 from plimsoll_agent.model.marks import Marks
 from plimsoll_agent.util.decoding import Count
-from plimsoll_agent.util.frozen import astuple, frozen
+from plimsoll_agent.util.frozen import astuple, frozen, of_tuple
 
 
 class Movement(StrEnum):
@@ -30,7 +30,7 @@ class GuestRef:
     name: str
 
 
-@frozen
+@frozen(kw_only=True)
 class Sighting:
     """A guest's RBD disks from its live definition, and whether it is migrating."""
 
@@ -57,7 +57,7 @@ class Survey:
     """As in ``Sighting``."""
 
 
-@frozen(array_like=True)
+@frozen(array_like=True, kw_only=True)
 class BlockStats:
     """Counters of a disk since its guest started."""
 
@@ -79,7 +79,7 @@ class BlockStats:
         work = [None if now is None or then is None else now - then for now, then in pairs]
         if any(each is not None and each < 0 for each in work):
             return None
-        return BlockStats(*work)  # type: ignore[arg-type]  # None only where a field may be
+        return of_tuple(BlockStats, work)
 
 
 @frozen

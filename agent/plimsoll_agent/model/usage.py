@@ -50,7 +50,7 @@ class Used:
         return Used(max(self.iops, other.iops), max(self.bytes, other.bytes))
 
 
-@frozen(array_like=True)
+@frozen(array_like=True, kw_only=True)
 class Rates:
     """A disk's rates between two readings, in requests and bytes per second."""
 
@@ -194,7 +194,9 @@ def rates_between(before: Reading, after: Reading) -> Rates | None:
     requests = did.read_requests + did.write_requests + (did.flushes or 0)
     has_times = did.nanoseconds is not None and did.flushes is not None and requests
     latency = (did.nanoseconds or 0) / requests / 1e9 if has_times else None
-    return Rates(reads, writes, read, write, seconds, latency)
+    return Rates(
+        read_iops=reads, write_iops=writes, read_bytes=read, write_bytes=write, seconds=seconds, latency=latency
+    )
 
 
 def _sharers(usage: Usage, of_guest: Sequence[Usage]) -> Sequence[Usage]:

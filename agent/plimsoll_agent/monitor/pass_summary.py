@@ -139,7 +139,7 @@ class LastCeiling:
     """What these did since the pass before; None is unknown."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Totals:
     """Sums over all passes of this node over all its guests."""
 
@@ -417,10 +417,10 @@ def _added(
     usages: Collection[Usage] = (),
 ) -> Totals:
     return Totals(
-        Counter(before.passes) + Counter([grade]),
-        Counter(before.outcomes) + Counter(outcomes),
-        Counter(before.corrected) + Counter(reverts),
-        of_pools(before.light, usages) if usages else before.light,
+        passes=Counter(before.passes) + Counter([grade]),
+        outcomes=Counter(before.outcomes) + Counter(outcomes),
+        corrected=Counter(before.corrected) + Counter(reverts),
+        light=of_pools(before.light, usages) if usages else before.light,
     )
 
 

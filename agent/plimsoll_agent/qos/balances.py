@@ -46,7 +46,7 @@ class BalanceChange:
     after: str | None
 
 
-@frozen
+@frozen(kw_only=True)
 class BalanceResult:
     change: BalanceChange
     how: How
@@ -103,25 +103,27 @@ def write(changes: Sequence[BalanceChange], api: Cinder) -> Iterator[BalanceResu
     trouble = ""
     for change in changes:
         if trouble:
-            yield BalanceResult(change, How.NOT_TRIED, trouble)
+            yield BalanceResult(change=change, how=How.NOT_TRIED, detail=trouble)
             continue
         try:
             _write(change, api)
         except Rejected as error:
             status = error.status if isinstance(error, Refused) else None
             if status == 404:
-                yield BalanceResult(change, How.DONE, gone=True)
+                yield BalanceResult(change=change, how=How.DONE, gone=True)
                 continue
             if status in _OF_ALL:
                 trouble = str(error)
-            yield BalanceResult(change, How.REFUSED, str(error))
+            yield BalanceResult(change=change, how=How.REFUSED, detail=str(error))
         except PlimsollError as error:
             trouble = str(error)
             yield BalanceResult(
-                change, How.TIMED_OUT if isinstance(error, DeadlineExceeded) else How.REFUSED, trouble
+                change=change,
+                how=How.TIMED_OUT if isinstance(error, DeadlineExceeded) else How.REFUSED,
+                detail=trouble,
             )
         else:
-            yield BalanceResult(change, How.DONE)
+            yield BalanceResult(change=change, how=How.DONE)
 
 
 def _write(change: BalanceChange, api: Cinder) -> None:

@@ -66,7 +66,11 @@ class Live:
             specs={name: Spec(name, spec.consumer, dict(spec.keys)) for name, spec in self.specs.items()},
             types={
                 name: DeclaredType(
-                    name, type.qos_spec, type.description or None, type.public, type.extra_specs or None
+                    name=name,
+                    qos_spec=type.qos_spec,
+                    description=type.description or None,
+                    public=type.public,
+                    extra_specs=type.extra_specs or None,
                 )
                 for name, type in self.types.items()
             },

@@ -107,7 +107,9 @@ def _specs_then(declaration: Declaration, live: Live, deletions: Collection[str]
     """Also of types that the plan deletes: Cinder keeps those with volumes."""
     specs = dict(live.specs)
     for name, spec in declaration.specs.items():
-        specs[name] = QosSpec(specs[name].id if name in specs else "", name, spec.consumer, spec.keys)
+        specs[name] = QosSpec(
+            id=specs[name].id if name in specs else "", name=name, consumer=spec.consumer, keys=spec.keys
+        )
     then: dict[str, QosSpec | None] = {}
     for name, type in live.types.items():
         spec_name = declaration.types[name].qos_spec if name in declaration.types else type.qos_spec

@@ -43,10 +43,10 @@ class Spec:
     @property
     def as_cinders(self) -> QosSpec:
         """The same for linting and evaluating, without an id."""
-        return QosSpec("", self.name, self.consumer, self.keys)
+        return QosSpec(id="", name=self.name, consumer=self.consumer, keys=self.keys)
 
 
-@frozen
+@frozen(kw_only=True)
 class DeclaredType:
     """A declared volume type; except for ``qos_spec``, None keeps what Cinder has."""
 
@@ -194,7 +194,7 @@ def _type(name: str, raw: object, specs: tuple[str, ...]) -> DeclaredType:
         },
     )
     keys.need("qos_spec", f"; write qos_spec: {NO_SPEC} for a type without one")
-    return DeclaredType(name, **keys.done())
+    return DeclaredType(name=name, **keys.done())
 
 
 def _spec_of(specs: tuple[str, ...], raw: object) -> str | None:

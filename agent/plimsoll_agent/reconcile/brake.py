@@ -511,6 +511,6 @@ def _edits(changes: Sequence[LargeChange]) -> list[Edit]:
             if old.get(name) != new.get(name):
                 counts[edited(large.reason), name, old.get(name), new.get(name), large.reason.code.value] += 1
     return [
-        Edit(source, parameter, before, after, number, origin)
+        Edit(source=source, parameter=parameter, before=before, after=after, disks=number, origin=origin)
         for (source, parameter, before, after, origin), number in counts.most_common()
     ]

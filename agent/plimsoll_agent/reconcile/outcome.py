@@ -139,7 +139,7 @@ class Scope:
         return self.everything or guest.name in self.guests or guest.uuid in self.guests
 
 
-@frozen
+@frozen(kw_only=True)
 class Edit:
     """An edit behind deferred changes, inferred from the disks: ``gold-iops total_iops_sec 3000 → 30``."""
 

@@ -118,7 +118,7 @@ class Own:
     """Where they are from; None of a disk that is not reduced."""
 
 
-@frozen
+@frozen(kw_only=True)
 class _Aim:
     """What a disk has without a reduction, and what it gets."""
 
@@ -173,7 +173,9 @@ def own_of(outcome: Outcome) -> Own | None:
 def _aim(outcome: Outcome, situation: Situation, *, congested: bool = True) -> _Aim | None:
     change = outcome.change
     if change is not None and change.reduction is not None and outcome.result.kind is Kind.PLANNED:
-        return _Aim(change.unreduced, change.after, change.reduction.x, change.reduction.ceilings)
+        return _Aim(
+            of=change.unreduced, limits=change.after, x=change.reduction.x, ceilings=change.reduction.ceilings
+        )
     own = own_of(outcome)
     return None if own is None else _reduced(outcome.disk, own, situation, congested=congested)
 
@@ -191,7 +193,7 @@ def is_reducible(own: Own) -> bool:
 def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> _Aim:
     limits = own.limits
     if not is_reducible(own):
-        return _Aim(limits, limits)
+        return _Aim(of=limits, limits=limits)
     x = situation.following.x(disk.cluster, disk.pool) if congested else 1.0
     less = _under_congestion(disk, limits, x, situation) if x < 1 else limits
     x = x if less != limits else 1.0
@@ -200,7 +202,7 @@ def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> 
         before, less = less, within(less, situation.ceilings.parts(bucket, account_key(disk.key, limits)))
         if less != before:
             ceilings.append(bucket)
-    return _Aim(limits, less, x, tuple(ceilings))
+    return _Aim(of=limits, limits=less, x=x, ceilings=tuple(ceilings))
 
 
 def _under_congestion(disk: Disk, limits: Limits, x: float, situation: Situation) -> Limits:
@@ -231,7 +233,7 @@ def _as_group(
     targets = {after[disk.key].limits if disk.key in after else None for disk in disks}
     foreign = any(name in disk.guest.other_groups | disk.guest.filter_groups for disk in disks)
     if len(targets) > 1 or foreign:
-        return {d.key: _Aim(aims[d.key].of, aims[d.key].of) for d in disks if d.key in aims}
+        return {d.key: _Aim(of=aims[d.key].of, limits=aims[d.key].of) for d in disks if d.key in aims}
     return after
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from plimsoll_agent.credits.ledger import Account, Bucket
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.util.decoding import count, mapping, maybe, number, text
+from plimsoll_agent.util.frozen import of_tuple
 
 VERSION = 1
 
@@ -47,7 +48,7 @@ def _account(value: Any, same_run: bool) -> Account:
 
 def _counters(value: Any) -> tuple[str, BlockStats]:
     attachment, *counts = value
-    return text(attachment), BlockStats(*map(count, counts))
+    return text(attachment), of_tuple(BlockStats, [*map(count, counts)])
 
 
 def _bucket(value: Any) -> Bucket:

@@ -32,7 +32,7 @@ t              copy a sentence for the tenant: was this disk slow, and why
 q              quit; Ctrl-Z suspends"""
 
 
-@frozen
+@frozen(kw_only=True)
 class Explained:
     """Why a disk has its limits."""
 
@@ -52,7 +52,7 @@ class About(StrEnum):
     TENANT = "tenant"
 
 
-@frozen
+@frozen(kw_only=True)
 class Pane:
     """The part of the screen with an explanation."""
 
@@ -150,7 +150,7 @@ def press(view: View, key: str, shape: Shape) -> View | None:
         return _from_top(replace(view, sort=SORTS[(SORTS.index(view.sort) + step) % len(SORTS)]))
     match key:
         case "enter" if shape.rows:
-            return replace(_on_row(view, view.at, shape), pane=Pane(shape.rows[view.at]))
+            return replace(_on_row(view, view.at, shape), pane=Pane(key=shape.rows[view.at]))
         case "r":
             return _from_top(replace(view, reverse=not view.reverse))
         case "/":
@@ -165,7 +165,7 @@ def press(view: View, key: str, shape: Shape) -> View | None:
             return replace(view, back=max(view.back - 1, 0))
         case "h" | "t" if shape.rows:
             about = About.HOLD if key == "h" else About.TENANT
-            return replace(_on_row(view, view.at, shape), pane=Pane(shape.rows[view.at], about=about))
+            return replace(_on_row(view, view.at, shape), pane=Pane(key=shape.rows[view.at], about=about))
         case "?":
             return replace(view, help=True)
         case _:

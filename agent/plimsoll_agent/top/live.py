@@ -201,7 +201,7 @@ def hold_command(row: DiskRow | None) -> Explained:
     """What holds the disk, to type or to paste: its closest limit stands in it, to be changed."""
     disk = None if row is None else row.disk
     if row is None or disk is None:
-        return Explained("plimsoll disk hold add", ("the disk is no longer here",), ())
+        return Explained(title="plimsoll disk hold add", head=("the disk is no longer here",), rows=())
     limits = disk.actual if isinstance(disk.actual, Limits) else Limits()
     shares = row.usage.shares if row.usage is not None else {}
     base = max(shares, key=lambda each: shares[each], default="total_iops_sec")
@@ -209,7 +209,9 @@ def hold_command(row: DiskRow | None) -> Explained:
     name = f"{shlex.quote(steady(disk.guest.name))} {shlex.quote(steady(disk.target))}"
     command = f"plimsoll disk hold add {name} --for 2h --set {base}={value} --reason TEXT"
     return Explained(
-        "hold this disk", (command,), (("--set", "changes this limit and keeps the others; 0 removes it"),)
+        title="hold this disk",
+        head=(command,),
+        rows=(("--set", "changes this limit and keeps the others; 0 removes it"),),
     )
 
 

@@ -41,7 +41,7 @@ class Wrong(IntEnum):
         return self.words.replace(" ", "-")
 
 
-@frozen
+@frozen(kw_only=True)
 class Planned:
     """What a pass would decide on the disks that are followed."""
 

@@ -8,7 +8,7 @@ msgspec 0.21 on (before, a copy with an impossible limit was made).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
@@ -122,3 +122,11 @@ def _as_data(value: object) -> object:
 def astuple(value: object) -> tuple[Any, ...]:
     """The values of the fields, in their order."""
     return tuple(getattr(value, name) for name in names(value))
+
+
+def of_tuple(cls: type[Value], values: Sequence[object]) -> Value:
+    """The inverse of ``astuple``; fields at the end that have a default may be missing.
+
+    Raises ``TypeError`` for too few values, ``ValueError`` for too many.
+    """
+    return cls(**dict(zip(names(cls)[: len(values)], values, strict=True)))

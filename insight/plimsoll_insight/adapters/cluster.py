@@ -47,7 +47,7 @@ class OsdRequests:
     is_full: bool
 
 
-@frozen
+@frozen(kw_only=True)
 class LiveCluster:
     """As a client that may ``tell`` OSDs: one with ``mon 'allow r' osd 'allow *'``, as ``client.admin`` has."""
 
@@ -166,7 +166,9 @@ class LiveCluster:
 
     def _run(self, *words: str, deadline: float | None = None) -> bytes:
         deadline = deadline or self.deadline
-        argv = CephProgram(self.conf, self.client, deadline, self.command).argv(words, librados_question(words))
+        argv = CephProgram(conf=self.conf, client=self.client, deadline=deadline, command=self.command).argv(
+            words, librados_question(words)
+        )
         return self._run_program(f"ceph {' '.join(words)}", argv, deadline)
 
     def _run_program(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
@@ -199,7 +201,9 @@ class StandingCluster:
 
     def __init__(self, cluster: LiveCluster) -> None:
         self._cluster = cluster
-        argv = CephProgram(cluster.conf, cluster.client, cluster.deadline, cluster.command).librados_argv()
+        argv = CephProgram(
+            conf=cluster.conf, client=cluster.client, deadline=cluster.deadline, command=cluster.command
+        ).librados_argv()
         self._conversation = None if argv is None else Conversation(argv, environment())
 
     def status(self) -> ClusterCounts:

@@ -69,7 +69,9 @@ class LiveFileSystems:
     def _rank(self, daemon: str, *, loads: bool) -> RankReading:
         counters = answers.counters(self.tell(daemon, "perf", "dump"), daemon)
         subtrees = answers.subtrees(self.tell(daemon, "get", "subtrees"), daemon)
-        return RankReading(daemon, counters, subtrees, self._loads(daemon) if loads else None)
+        return RankReading(
+            daemon=daemon, counters=counters, subtrees=subtrees, loads=self._loads(daemon) if loads else None
+        )
 
     def _loads(self, daemon: str) -> dict[str, float] | None:
         """None where it does not answer that: moves are known all the same."""

@@ -21,7 +21,7 @@ _AT_ONCE = 8
 """Hosts that are asked at once."""
 
 
-@frozen
+@frozen(kw_only=True)
 class OsdHosts:
     """The hosts of OSDs, each through the words that run something there, such as ``ssh``."""
 

@@ -43,7 +43,7 @@ def cluster_of(parsed_args: argparse.Namespace, load: Callable[[], CephSettings]
         raise UsageError(text) from error
     except OSError as error:
         raise PlimsollError(f"{source}: {conf}: {error.strerror}") from error
-    return LiveCluster(conf, client, deadline)
+    return LiveCluster(conf=conf, client=client, deadline=deadline)
 
 
 def _only(paths: tuple[Path, ...]) -> Path:

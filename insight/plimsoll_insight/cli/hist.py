@@ -185,7 +185,14 @@ def _log_parts(parsed_args: argparse.Namespace, unread: list[str]) -> list[Study
     def part(source: LogSource) -> StudyPart:
         extent = survey(source)
         name = printable(str(source.path))
-        return StudyPart(name, source.guest, source.group, extent, source.offset_ms, Log(source, extent).flows)
+        return StudyPart(
+            name=name,
+            guest=source.guest,
+            group=source.group,
+            extent=extent,
+            offset_ms=source.offset_ms,
+            flows=Log(source, extent).flows,
+        )
 
     groups = dict(_pair("--group", text) for text in parsed_args.group)
     offsets = {

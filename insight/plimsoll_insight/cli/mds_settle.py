@@ -46,7 +46,7 @@ _MOST_SHARE = "mds_export_ephemeral_random_max"
 _OF_FILE_SYSTEMS = tuple(map(BlockingCheck.read, ("FS_*", "MDS_DAMAGE", "MDS_ALL_DOWN", "MDS_HEALTH_READ_ONLY")))
 
 
-@frozen
+@frozen(kw_only=True)
 class _Place:
     """Where it acts: ``daemons`` in words, with their hosts."""
 
@@ -91,7 +91,7 @@ class _ChangesFileSystem(LocalCommand):
             raise Rejected(f"{file_system.name}: rank {ranks} is not active; mend that first (ceph fs status)")
         if not parsed_args.ignore_health:
             _check_health(settings, Cluster(cluster.conf, fsid, frozenset()), cluster.client)
-        return _Place(live, file_system, fsid, daemons)
+        return _Place(live=live, file_system=file_system, fsid=fsid, daemons=daemons)
 
     def agrees(self, parsed_args: argparse.Namespace, question: str) -> bool:
         return parsed_args.yes or self.answer_to(f"{question} [y/N] ") in YES

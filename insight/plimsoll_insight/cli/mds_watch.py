@@ -55,7 +55,7 @@ _LEVEL = (
 )
 
 
-@frozen
+@frozen(kw_only=True)
 class _View:
     """What was found out; ``parts`` and ``readings`` are empty for logs."""
 
@@ -159,7 +159,7 @@ class MdsWatch(LocalCommand, Listing):
         whole = together(parts)
         unknown = [f"rank {rank}: no answer, and so not counted: {why}" for rank, why in _errors(readings).items()]
         verdict = judge(whole, together(parts[len(parts) // 2 :]), complete=not unknown)
-        return _View(verdict, whole.moves, parts, readings, unknown)
+        return _View(verdict=verdict, moves=whole.moves, parts=parts, readings=readings, unknown=unknown)
 
     def _say(self, words: str) -> None:
         stderr = self.app.stderr
@@ -212,13 +212,13 @@ def _of_logs(paths: Sequence[Path], clock: LogClock) -> _View:
         ranks |= log.ranks
         if not log.tells:
             unknown.append(f"{path}: it would not tell of exports, as debug_mds was below 4.")
-    steps = [f"Next: {_LEVEL}."] if unknown else []
+    next = f"Next: {_LEVEL}." if unknown else None
     if missing := sorted({move.target for move in moves} - ranks):
         names = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
         unknown.append(f"No log of {names}: a rank's log has the exports from it alone.")
     in_order = sorted(moves, key=lambda move: move.time)
     verdict = judge_moves(in_order, complete=not unknown)
-    return _View(verdict, in_order, (), (), unknown, *steps)
+    return _View(verdict=verdict, moves=in_order, parts=(), readings=(), unknown=unknown, next=next)
 
 
 # --- words

@@ -156,7 +156,7 @@ def ways_of(parsed_args: argparse.Namespace, fsid: str) -> Ways:
             raise UsageError(f"{option}: needs a command")
     if "{osd}" not in parsed_args.unit:
         raise UsageError("--unit: needs {osd}, in place of the number")
-    ways = Ways(on_host, parsed_args.unit, start, restart, fsid)
+    ways = Ways(on_host=on_host, unit=parsed_args.unit, start=start, restart=restart, fsid=fsid)
     for word in (*ways.units([0]), *start, *restart):
         hosts.check(word)
     return ways
@@ -171,13 +171,13 @@ def writer_of(command: LocalCommand, parsed_args: argparse.Namespace) -> Cluster
     from plimsoll_insight.adapters.cluster_writer import ClusterWriter
 
     reader = cluster_of(parsed_args, lambda: command.settings(parsed_args).ceph, _DEADLINE)
-    return ClusterWriter(reader.conf, reader.client, reader.deadline)
+    return ClusterWriter(conf=reader.conf, client=reader.client, deadline=reader.deadline)
 
 
 def hosts_of(look: ClusterLook) -> OsdHosts:
     from plimsoll_insight.adapters.returning_osds import OsdHosts
 
-    return OsdHosts(look.ways, look.cluster.host_of(), _DEADLINE)
+    return OsdHosts(ways=look.ways, host_of=look.cluster.host_of(), deadline=_DEADLINE)
 
 
 def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLook | None:
@@ -200,8 +200,14 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
     placement = cluster.placement()
     # A pool may be deleted between two of these questions.
     whole = {id: members for id, members in every.items() if int(id.partition(".")[0]) in placement.pools}
-    away = Away(osd_map, tree, whole_placement(placement, whole), now, _times(cluster, osd_map, osds))
-    osd_hosts = OsdHosts(ways, away.host_of(), _DEADLINE)
+    away = Away(
+        osd_map=osd_map,
+        tree=tree,
+        placement=whole_placement(placement, whole),
+        now=now,
+        times=_times(cluster, osd_map, osds),
+    )
+    osd_hosts = OsdHosts(ways=ways, host_of=away.host_of(), deadline=_DEADLINE)
     own = sorted({away.host_of()[osd] for osd in osds})
     ways.check_reach(own)
     others = sorted({away.host_of()[osd] for osd in osd_map.up if osd in away.host_of()} - set(own))

@@ -118,9 +118,13 @@ class ReturnStop(LocalCommand):
         cluster = writer_of(self, parsed_args)
         former.check(cluster.osd_map().fsid)
         begin = [entry for entry in entries if entry.what == "begin"][-1].facts
-        ways = Ways(tuple(begin["on_host"]), str(begin["unit"]), SYSTEMD, SYSTEMD, former.fsid)
+        ways = Ways(
+            on_host=tuple(begin["on_host"]), unit=str(begin["unit"]), start=SYSTEMD, restart=SYSTEMD, fsid=former.fsid
+        )
         tree = cluster.map().tree
-        hosts = OsdHosts(ways, {osd: bucket.name for osd, bucket in tree.bucket_of.items()}, cluster.deadline)
+        hosts = OsdHosts(
+            ways=ways, host_of={osd: bucket.name for osd, bucket in tree.bucket_of.items()}, deadline=cluster.deadline
+        )
         book = ReturnJournal(home / journal.NAME, entries[-1].run, who(), lambda: datetime.now(UTC))
         world = ReturnWorld(cluster, hosts, (), frozenset())
         trouble = restore(tuple(former.changes.values()), world, book, self._say)

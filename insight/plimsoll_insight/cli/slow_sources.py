@@ -36,7 +36,7 @@ _LARGEST_FILE = 64 << 20
 _BEGIN = 64 << 10
 
 
-@frozen
+@frozen(kw_only=True)
 class Names:
     """What the options and the cluster say of places, pools and images."""
 
@@ -53,10 +53,10 @@ def names_in(parsed_args: argparse.Namespace) -> Names:
     tree, pool_file, image_file = parsed_args.tree, parsed_args.pools, parsed_args.images
     pool_text = _text(pool_file, "--pools") if pool_file else ""
     return Names(
-        parse(_text(tree, "--tree"), str(tree)) if tree else None,
-        pools.parse(pool_text, str(pool_file)) if pool_text else {},
-        images.parse(_text(image_file, "--images"), str(image_file)) if image_file else {},
-        pools.erasure_coded(pool_text) if pool_text else {},
+        tree=parse(_text(tree, "--tree"), str(tree)) if tree else None,
+        pools=pools.parse(pool_text, str(pool_file)) if pool_text else {},
+        images=images.parse(_text(image_file, "--images"), str(image_file)) if image_file else {},
+        erasure_coded=pools.erasure_coded(pool_text) if pool_text else {},
     )
 
 

@@ -78,6 +78,8 @@ def sentence_for(settings: Settings, disk: Disk, now: datetime) -> Explained:
     facts = evidence_of(settings, state_of(settings), disk, period, now)
     if facts.diagnosis.cause is Cause.UNKNOWN or facts.complaints:
         why = "; ".join(facts.complaints) or "passes do not show whether it was slow"
-        return Explained(_TITLE, (f"unknown: {why}",), ())
+        return Explained(title=_TITLE, head=(f"unknown: {why}",), rows=())
     text = tenant_words(facts.explained, facts.diagnosis)
-    return Explained(_TITLE, (text,), (("copied", "if this terminal lets programs copy (OSC 52)"),), text)
+    return Explained(
+        title=_TITLE, head=(text,), rows=(("copied", "if this terminal lets programs copy (OSC 52)"),), copy=text
+    )

@@ -23,6 +23,13 @@ def probing(probe: SteadyProbe, guest: str) -> Source:
             raise Unreachable(why_words(trouble.why, trouble.facts)) from trouble
         except Stopped:
             return
-        yield run.ended, job_line(ProbeJob(run.began, run.ended, guest, run.latency.buckets, run.slowest))
+        yield (
+            run.ended,
+            job_line(
+                ProbeJob(
+                    began=run.began, ended=run.ended, guest=guest, latency=run.latency.buckets, slowest=run.slowest
+                )
+            ),
+        )
 
     return ask

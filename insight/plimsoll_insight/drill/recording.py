@@ -70,7 +70,7 @@ class DrillSample:
     """Which of several recordings it is from."""
 
 
-@frozen
+@frozen(kw_only=True)
 class ProbeJob:
     """A job of a probe. ``latency``: fio's buckets with their counts; ``slowest`` in nanoseconds."""
 
@@ -81,7 +81,7 @@ class ProbeJob:
     slowest: int
 
 
-@frozen
+@frozen(kw_only=True)
 class RecordingGap:
     source: str
     since: float
@@ -287,18 +287,24 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
         case {"disk": [number, guest, uuid, target]}:
             recording.disks[int(number)] = DrillDisk(str(guest), str(uuid), str(target))
         case {"event": {"who": who, "number": number, "level": level, "text": text}}:
-            recording.events.append(LogLine(time, str(who), int(number), str(level), str(text)))
+            recording.events.append(
+                LogLine(time=time, who=str(who), number=int(number), level=str(level), text=str(text))
+            )
         case {"change": text}:
             recording.changes.append(Note(time, str(text)))
         case {"mark": text, "by": by}:
             recording.marks.append(Note(time, str(text), str(by)))
         case {"probe": guest, "since": since, "b": buckets, "slowest": slowest}:
             latency = Histogram(tuple((int(index), int(count)) for index, count in buckets))
-            recording.probed.append(ProbeJob(float(since), time, str(guest), latency.buckets, int(slowest)))
+            recording.probed.append(
+                ProbeJob(
+                    began=float(since), ended=time, guest=str(guest), latency=latency.buckets, slowest=int(slowest)
+                )
+            )
         case {"store": size}:
             recording.stores.append(int(size))
         case {"gap": source, "since": since, "why": why}:
-            recording.gaps.append(RecordingGap(str(source), float(since), time, str(why)))
+            recording.gaps.append(RecordingGap(source=str(source), since=float(since), until=time, why=str(why)))
         case {"end": how}:
             recording.ended = str(how)
         case _:

@@ -73,7 +73,7 @@ class Incident:
     """Seconds of it in which the cluster did not answer; they are not in the sums."""
 
 
-@frozen
+@frozen(kw_only=True)
 class DrillStall:
     disk: DrillDisk
     begin: int
@@ -268,5 +268,9 @@ def _stalls(recording: Recording, seconds: Seconds, phases: Phases) -> tuple[int
         for run in np.split(without, np.flatnonzero(np.diff(without) > 1) + 1):
             if len(run) >= STALL:
                 until = int(run[-1]) + 1
-                stalls.append(DrillStall(disk, int(run[0]), None if until >= seconds.number else until, until))
+                stalls.append(
+                    DrillStall(
+                        disk=disk, begin=int(run[0]), end=None if until >= seconds.number else until, until=until
+                    )
+                )
     return busy, sorted(stalls, key=lambda each: (-each.seconds, each.begin))

@@ -64,7 +64,7 @@ class ClusterCounts:
         return self.up >= self.within and not self.unclean and self.slow == 0
 
 
-@frozen
+@frozen(kw_only=True)
 class LogLine:
     """A line of the cluster's log."""
 
@@ -116,11 +116,11 @@ def log(text: str) -> list[LogLine]:
             raise ValueError("not a list")
         return [
             LogLine(
-                datetime.fromisoformat(str(each["stamp"])).timestamp(),
-                printable(str(each["name"]))[:_LONGEST],
-                int(each["seq"]),
-                str(each["priority"]).strip("[]")[:10],
-                printable(str(each["message"]).strip())[:_LONGEST],
+                time=datetime.fromisoformat(str(each["stamp"])).timestamp(),
+                who=printable(str(each["name"]))[:_LONGEST],
+                number=int(each["seq"]),
+                level=str(each["priority"]).strip("[]")[:10],
+                text=printable(str(each["message"]).strip())[:_LONGEST],
             )
             for each in entries
         ]

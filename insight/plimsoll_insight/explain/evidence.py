@@ -16,7 +16,7 @@ class SharedPlace(StrEnum):
     POOL = "pool"
 
 
-@frozen
+@frozen(kw_only=True)
 class Neighbour:
     """The busiest other guest at a place."""
 
@@ -31,7 +31,7 @@ class Neighbour:
 
 def idle(place: SharedPlace, unit: str) -> Neighbour:
     """No other guest did anything there, which is known."""
-    return Neighbour("", place, unit, 0.0, 0.0)
+    return Neighbour(uuid="", place=place, unit=unit, rate=0.0, share=0.0)
 
 
 @frozen(kw_only=True)
@@ -73,7 +73,7 @@ class PassInterval:
         return self.operations is not None or self.latency is not None or self.share is not None
 
 
-@frozen
+@frozen(kw_only=True)
 class LimitChange:
     """Its actual limits from this time on; ``reason`` is the code of its state then."""
 

@@ -47,7 +47,7 @@ class Stall:
     lines: int
 
 
-@frozen
+@frozen(kw_only=True)
 class FoundGuest:
     """A server by its last metrics in the span."""
 

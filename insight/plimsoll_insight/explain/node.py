@@ -158,7 +158,7 @@ def _busiest(rates_of: Mapping[str, Mapping[str, float]], guest: str) -> Iterato
         rates.pop(guest, None)
         most = max(rates, key=lambda uuid: rates[uuid], default=None)
         if most is not None and rates[most]:
-            yield Neighbour(most, SharedPlace.NODE, unit, rates[most], rates[most] / whole)
+            yield Neighbour(uuid=most, place=SharedPlace.NODE, unit=unit, rate=rates[most], share=rates[most] / whole)
         else:
             yield idle(SharedPlace.NODE, unit)
 

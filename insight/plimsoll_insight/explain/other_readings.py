@@ -101,7 +101,10 @@ class OtherReadings:
                 ]
                 busy = [(uuid, rate) for uuid, rate in rates if rate and uuid != self._guest.uuid]
                 if whole:
-                    yield from (Neighbour(uuid, place, unit, rate, min(1.0, rate / whole)) for uuid, rate in busy)
+                    yield from (
+                        Neighbour(uuid=uuid, place=place, unit=unit, rate=rate, share=min(1.0, rate / whole))
+                        for uuid, rate in busy
+                    )
                 # A node's lines are of other guests alone, a pool's of the three busiest.
                 if whole is not None and not busy and (rates or place is SharedPlace.NODE):
                     yield idle(place, unit)

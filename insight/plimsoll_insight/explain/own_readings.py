@@ -96,7 +96,7 @@ class OwnReadings:
             if now is None:
                 continue
             if before is not None and now != before:
-                yield LimitChange(at, before, now, self._reason((nodes[at], target), at))
+                yield LimitChange(at=at, before=before, after=now, reason=self._reason((nodes[at], target), at))
             before = now
 
     def _reason(self, key: tuple[NodeKey, str], at: float) -> str | None:

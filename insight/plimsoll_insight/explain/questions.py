@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from plimsoll_agent.monitor import metrics
-from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.frozen import of_tuple, replace
 from plimsoll_insight.explain.evidence import Evidence
 from plimsoll_insight.explain.guests import ExplainedDisk, FoundGuest, Stall, Stay, StepSpan
 from plimsoll_insight.explain.other_readings import OtherReadings
@@ -40,11 +40,8 @@ def guests(ask: Ask, selection: SeriesSelection, term: str, seconds: int) -> lis
 
 
 def _guest(series: Series) -> FoundGuest:
-    return FoundGuest(
-        label(series, "uuid"),
-        label(series, "region"),
-        *(label(series, name) for name in ("domain", "server", "project", "project_name")),
-    )
+    labels = ("uuid", "region", "domain", "server", "project", "project_name")
+    return of_tuple(FoundGuest, [label(series, name) for name in labels])
 
 
 def _last(metric: str, selection: SeriesSelection, name: str, values: Sequence[str], seconds: int) -> str:

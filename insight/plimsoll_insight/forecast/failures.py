@@ -83,7 +83,7 @@ def spread(losses: int, stay: int | None, copies: int, groups: float) -> tuple[P
     return tuple(evenly(losses, stay, copies, max(1, min(int(groups), _MOST_SPREAD // losses))))
 
 
-@frozen
+@frozen(kw_only=True)
 class Pool:
     size: int
     least: int
@@ -151,7 +151,9 @@ class Placement:
             hosts_left=_hosts(tree, tree.osds) - hosts,
             groups=exactly(copies / len(osds)),
             recovering=tuple(
-                PlacementGroup(on, frozenset(osds).intersection(on), each / degraded_objects, can_wait)
+                PlacementGroup(
+                    osds=on, lost=frozenset(osds).intersection(on), part=each / degraded_objects, can_wait=can_wait
+                )
                 for on, each, can_wait in recovering
             ),
         )
@@ -212,4 +214,7 @@ def _pool(entry: Mapping[str, Any], stats: Mapping[int, Mapping[str, Any]]) -> I
         return
     of = stats[number]
     size = of["stored"] if "stored" in of else of["bytes_used"]  # before Nautilus that was without copies
-    yield number, Pool(int(entry["size"]), int(entry["min_size"]), int(of["objects"]), int(size))
+    yield (
+        number,
+        Pool(size=int(entry["size"]), least=int(entry["min_size"]), objects=int(of["objects"]), stored=int(size)),
+    )

@@ -164,8 +164,18 @@ def _elsewhere(failure: Failure, inputs: Inputs) -> dict[str, Range]:
         sleep, places = inputs.recovery_sleep or exactly(0.0), inputs.max_backfills or exactly(1.0)
         # Each group takes a place of its primary, and one of each of its other OSDs. Where each takes what is free,
         # half of the most are under way at least.
-        fast = RecoveryPace(2 * inputs.object_latency.low, sleep.low, inputs.recovery_active.high, places.high)
-        slow = RecoveryPace(2 * inputs.object_latency.high, sleep.high, inputs.recovery_active.low, places.low)
+        fast = RecoveryPace(
+            each=2 * inputs.object_latency.low,
+            sleep=sleep.low,
+            active=inputs.recovery_active.high,
+            places=places.high,
+        )
+        slow = RecoveryPace(
+            each=2 * inputs.object_latency.high,
+            sleep=sleep.high,
+            active=inputs.recovery_active.low,
+            places=places.low,
+        )
         bounds["settings"] = times(
             exactly(failure.left), Range(_of_each(slow, inputs.copies.high) / 2, _of_each(fast, inputs.copies.low))
         )
@@ -193,8 +203,8 @@ def _by_settings(failure: Failure, inputs: Inputs, active: Range, whole: Range) 
     except _Lacking:
         missing = failure.objects or exactly(1.0)
     sleep, places = inputs.recovery_sleep or exactly(0.0), inputs.max_backfills or exactly(1.0)
-    fast = RecoveryPace(2 * whole.low, sleep.low, active.high, places.high)
-    slow = RecoveryPace(2 * whole.high, sleep.high, active.low, places.low)
+    fast = RecoveryPace(each=2 * whole.low, sleep=sleep.low, active=active.high, places=places.high)
+    slow = RecoveryPace(each=2 * whole.high, sleep=sleep.high, active=active.low, places=places.low)
     # More missing objects may leave the OSDs that returned out of their groups, which is slower or faster.
     rates = [
         per_second(failure.recovering, max(objects, 1.0), pace)

@@ -24,7 +24,7 @@ ASYNC_COST = 100
 (``osd_async_recovery_min_cost``), if the others are ``min_size``: another OSD is the primary until then."""
 
 
-@frozen
+@frozen(kw_only=True)
 class PlacementGroup:
     """A placement group with a copy that is out of date."""
 
@@ -44,7 +44,7 @@ class PlacementGroup:
         return self.osds[0], self.osds[1:]
 
 
-@frozen
+@frozen(kw_only=True)
 class RecoveryPace:
     """Of every OSD; seconds."""
 
@@ -113,7 +113,7 @@ def evenly(losses: int, stay: int | None, copies: int, groups: int) -> list[Plac
         for osd in range(losses):
             with_it = [next(partners) for _ in range(copies - 1)]
             with_it.insert(number % copies, osd)
-            layout.append(PlacementGroup(tuple(with_it), frozenset((osd,)), 1 / (losses * groups)))
+            layout.append(PlacementGroup(osds=tuple(with_it), lost=frozenset((osd,)), part=1 / (losses * groups)))
     return layout
 
 

@@ -30,4 +30,11 @@ def part_of(result: ProbeResult) -> StudyPart | None:
     )
     extent = LogExtent(begin + length, begin + length, length, frozenset({SCALES[BUCKETS]}), (), Unread(), directions)
     subject = result.subject
-    return StudyPart(f"result {result.id}", subject.guest_name, subject.volume_type or "", extent, 0, flows)
+    return StudyPart(
+        name=f"result {result.id}",
+        guest=subject.guest_name,
+        group=subject.volume_type or "",
+        extent=extent,
+        offset_ms=0,
+        flows=flows,
+    )

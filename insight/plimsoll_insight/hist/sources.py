@@ -23,7 +23,7 @@ _LOG = re.compile(
 _JSON = re.compile(r"(?P<guest>.*)\.json(?:\.gz|\.zst)?", re.DOTALL)
 
 
-@frozen
+@frozen(kw_only=True)
 class LogSource:
     """One file. Times in it begin at ``offset_ms``."""
 
@@ -144,4 +144,4 @@ def _source(path: Path, guest: str, choice: FileChoice) -> LogSource:
 
     group = next((name for name, pattern in choice.groups.items() if matches(pattern)), "others")
     offset = next((shift for pattern, shift in choice.offsets_ms.items() if matches(pattern)), 0)
-    return LogSource(path, guest, group, offset)
+    return LogSource(path=path, guest=guest, group=group, offset_ms=offset)

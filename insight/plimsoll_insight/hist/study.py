@@ -32,7 +32,7 @@ _NICE_MS = tuple(
 )
 
 
-@frozen
+@frozen(kw_only=True)
 class StudyPart:
     """One log, or one run of a probe: whose it is, and how its requests are read."""
 

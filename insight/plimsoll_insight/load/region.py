@@ -59,7 +59,7 @@ _FACTS: Mapping[LoadBy, Sequence[tuple[str, str, tuple[str, ...]]]] = {
 Key = tuple[str, ...]
 
 
-@frozen
+@frozen(kw_only=True)
 class LoadRow:
     """One volume, guest, project or type, by its labels, and what it did; tenants may have chosen names."""
 
@@ -76,7 +76,7 @@ class LoadRow:
         return max(share_of(self.did, whole, what, side) or 0.0 for what in UNITS for side in DIRECTIONS)
 
 
-@frozen
+@frozen(kw_only=True)
 class RegionLoad:
     """What a region's disks did, and the rows with the largest shares of it, the largest first."""
 
@@ -146,15 +146,21 @@ def of_region(
         lines_of = stalls.get(key[:1]) if by in (LoadBy.VOLUME, LoadBy.GUEST) else None
         rows.append(
             LoadRow(
-                region,
-                {**facts.get(key, {}), **labels},
-                did.get(key, Did()),
-                None if lines_of is None else round(lines_of),
-                last_stalls.get(key[0]) if by is LoadBy.PROJECT and key[0] else None,
+                region=region,
+                labels={**facts.get(key, {}), **labels},
+                did=did.get(key, Did()),
+                stall_lines=None if lines_of is None else round(lines_of),
+                stalled=last_stalls.get(key[0]) if by is LoadBy.PROJECT and key[0] else None,
             )
         )
     rows.sort(key=lambda row: -row.largest(total))
-    return RegionLoad(region, total, tuple(rows), _number(ask, by, over, rows), len(last_stalls))
+    return RegionLoad(
+        region=region,
+        whole=total,
+        rows=tuple(rows),
+        number=_number(ask, by, over, rows),
+        stalled_projects=len(last_stalls),
+    )
 
 
 @frozen

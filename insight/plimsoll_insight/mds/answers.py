@@ -28,7 +28,7 @@ class UnreadableAnswer(Rejected):
     """Ceph's answer is not what this release of plimsoll knows."""
 
 
-@frozen
+@frozen(kw_only=True)
 class FileSystem:
     """``ranks``: the daemon of each that is active. ``balances`` is its setting; None where the release has none.
     ``pools`` are those of its data, by their numbers.
@@ -96,7 +96,14 @@ def _file_system(entry: Mapping[str, Any]) -> FileSystem:
     inactive = [rank for rank in map(count, mds_map["in"]) if rank not in active]
     balances = maybe(flag, mds_map.get("flags_state", {}).get("balance_automate"))
     ranks, pools = dict(sorted(active.items())), list(map(count, mds_map["data_pools"]))
-    return FileSystem(count(entry["id"]), text(mds_map["fs_name"]), ranks, inactive, balances, pools)
+    return FileSystem(
+        id=count(entry["id"]),
+        name=text(mds_map["fs_name"]),
+        ranks=ranks,
+        inactive=inactive,
+        balances=balances,
+        pools=pools,
+    )
 
 
 def counters(answer: str, daemon: str) -> RankCounters:

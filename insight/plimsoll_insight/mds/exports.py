@@ -30,7 +30,7 @@ _SAME = 1.0
 """Seconds within which two lines are of one export: it has one of each kind, and a crash repeats both."""
 
 
-@frozen
+@frozen(kw_only=True)
 class LogExports:
     """What a log has. ``tells``: that it would have others too, since it has lines of the migrator or is of a release
     that always writes them. ``ranks`` are those that wrote its lines.
@@ -56,7 +56,7 @@ def read(stream: BinaryIO, clock: LogClock) -> LogExports:
             if move.time - last.get(key, float("-inf")) > _SAME:
                 moves.append(move)
                 last[key] = move.time
-    return LogExports(tuple(moves), is_of_mds, tells, frozenset(ranks))
+    return LogExports(moves=tuple(moves), is_of_mds=is_of_mds, tells=tells, ranks=frozenset(ranks))
 
 
 def _exports(block: bytes, clock: LogClock) -> Iterator[DirectoryMove]:
@@ -68,7 +68,7 @@ def _exports(block: bytes, clock: LogClock) -> Iterator[DirectoryMove]:
             continue
         source, target, dirfrag, path = match.groups()
         at = directory(path.decode("utf-8", "replace"), f"0x{dirfrag.decode()}")
-        yield DirectoryMove(time, at, int(source), int(target))
+        yield DirectoryMove(time=time, directory=at, source=int(source), target=int(target))
 
 
 def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ class FileSystemJournalError(PlimsollError):
     """The record of changes to file systems cannot be read or written."""
 
 
-@frozen
+@frozen(kw_only=True)
 class OpenStep:
     """``number`` is that of its entry, from 0."""
 
@@ -83,7 +83,10 @@ def _take(steps: dict[int, OpenStep], number: int, entry: Mapping[str, Any]) -> 
     match entry:
         case {"begin": step}:
             steps[number] = OpenStep(
-                number, time(entry["at"]), text(entry["by"]), value_of(SettingStep, {**step, "setting": step})
+                number=number,
+                at=time(entry["at"]),
+                by=text(entry["by"]),
+                step=value_of(SettingStep, {**step, "setting": step}),
             )
         case {"undone": of}:
             steps.pop(count(of), None)

@@ -10,7 +10,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.mds.answers import Directory, Owners
 
 
-@frozen
+@frozen(kw_only=True)
 class DirectoryMove:
     """``time`` is in seconds since the epoch: when it was seen, or when its log line says."""
 
@@ -57,7 +57,7 @@ def moves(before: Owners, after: Owners, time: float) -> Iterator[DirectoryMove]
     for each in dict.fromkeys((*before, *after)):
         source, target = then.of(each), now.of(each)
         if source is not None and target is not None and source != target:
-            yield DirectoryMove(time, each, source, target)
+            yield DirectoryMove(time=time, directory=each, source=source, target=target)
 
 
 def most_within(moves: Iterable[DirectoryMove], seconds: float) -> dict[str, int]:

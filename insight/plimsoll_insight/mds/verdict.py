@@ -38,7 +38,7 @@ class Uneven:
     idle: tuple[int, ...]
 
 
-@frozen
+@frozen(kw_only=True)
 class MdsVerdict:
     """``repeated``: by path, how often a directory moved, where that is a sign. ``forwarded``: the share."""
 
@@ -60,14 +60,16 @@ def judge(span: RanksPeriod, last: RanksPeriod, *, complete: bool) -> MdsVerdict
         answer = MdsAnswer.UNEVEN
     else:
         answer = MdsAnswer.CALM if complete and last.ranks else MdsAnswer.CANNOT_TELL
-    return MdsVerdict(answer, repetition, share if is_forwarded else None, uneven)
+    return MdsVerdict(answer=answer, repeated=repetition, forwarded=share if is_forwarded else None, uneven=uneven)
 
 
 def judge_moves(moves: Sequence[DirectoryMove], *, complete: bool) -> MdsVerdict:
     """Of what logs have alone."""
     repetition = _repetition(moves)
     calm = MdsAnswer.CALM if complete else MdsAnswer.CANNOT_TELL
-    return MdsVerdict(MdsAnswer.THRASHING if repetition else calm, repetition, None, None)
+    return MdsVerdict(
+        answer=MdsAnswer.THRASHING if repetition else calm, repeated=repetition, forwarded=None, uneven=None
+    )
 
 
 def _repetition(moves: Sequence[DirectoryMove]) -> dict[str, int]:

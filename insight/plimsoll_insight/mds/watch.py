@@ -11,7 +11,7 @@ from plimsoll_insight.mds.answers import Directory, Owners, RankCounters, Subtre
 from plimsoll_insight.mds.moves import Authority, DirectoryMove, moves
 
 
-@frozen
+@frozen(kw_only=True)
 class RankReading:
     """What a rank answered. ``loads`` are by path; None where it was not asked, or cannot tell."""
 
@@ -66,7 +66,7 @@ class RankDid:
         return max(self.requests - self.forwards, 0)
 
 
-@frozen
+@frozen(kw_only=True)
 class RanksPeriod:
     """Of a time: what ranks did, which directories moved, and how long it is unknown where directories are."""
 
@@ -97,7 +97,11 @@ def together(parts: Sequence[RanksPeriod]) -> RanksPeriod:
         ranks[did.rank] = _sum(ranks.get(did.rank, RankDid(did.rank)), did)
     every = [move for part in parts for move in part.moves]
     return RanksPeriod(
-        parts[0].begin, parts[-1].end, dict(sorted(ranks.items())), every, sum(part.unknown for part in parts)
+        begin=parts[0].begin,
+        end=parts[-1].end,
+        ranks=dict(sorted(ranks.items())),
+        moves=every,
+        unknown=sum(part.unknown for part in parts),
     )
 
 
@@ -111,7 +115,13 @@ def _between(before: RanksReading, after: RanksReading) -> RanksPeriod:
     is_known = owners[0] is not None and owners[1] is not None
     changes = moves(owners[0], owners[1], after.time) if owners[0] is not None and owners[1] is not None else ()
     unknown = 0.0 if is_known else after.time - before.time
-    return RanksPeriod(before.time, after.time, {each.rank: each for each in did}, list(changes), unknown)
+    return RanksPeriod(
+        begin=before.time,
+        end=after.time,
+        ranks={each.rank: each for each in did},
+        moves=list(changes),
+        unknown=unknown,
+    )
 
 
 def _continues(then: RankReading, now: RankReading) -> bool:

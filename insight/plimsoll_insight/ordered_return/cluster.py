@@ -90,7 +90,7 @@ class ReturnGroup:
         return {"active", "clean"} <= words and "stale" not in words
 
 
-@frozen
+@frozen(kw_only=True)
 class Osd:
     is_up: bool
     is_destroyed: bool
@@ -100,7 +100,7 @@ class Osd:
     """The epoch of the map since which it is down."""
 
 
-@frozen
+@frozen(kw_only=True)
 class OsdMap:
     fsid: str
     modified: float
@@ -125,14 +125,16 @@ def osd_map(text: str) -> OsdMap:
         since = {int(each["osd"]): _moment(each["down_stamp"]) for each in document["osd_xinfo"]}
         osds = {int(each["osd"]): _osd(each, since.get(int(each["osd"]))) for each in document["osds"]}
         moment = datetime.fromisoformat(document["modified"]).timestamp()
-        return OsdMap(str(document["fsid"]), moment, frozenset(str(document["flags"]).split(",")), osds)
+        return OsdMap(
+            fsid=str(document["fsid"]), modified=moment, flags=frozenset(str(document["flags"]).split(",")), osds=osds
+        )
     except UNREADABLE as error:
         raise Rejected(f"ceph osd dump cannot be read: {complaint(error)}") from error
 
 
 def _osd(entry: Mapping[str, Any], since: float | None) -> Osd:
     is_gone = not {"destroyed", "new"}.isdisjoint(entry["state"]) or "exists" not in entry["state"]
-    return Osd(bool(entry["up"]), is_gone, since, int(entry["down_at"]))
+    return Osd(is_up=bool(entry["up"]), is_destroyed=is_gone, down_since=since, down_at=int(entry["down_at"]))
 
 
 def _moment(text: str) -> float | None:

@@ -90,7 +90,7 @@ class ReturnObservation:
     hosts: Mapping[str, HostView] = field(default_factory=dict)
 
 
-@frozen
+@frozen(kw_only=True)
 class OsdStart:
     """An OSD that this run has started, or restarted."""
 
@@ -140,7 +140,7 @@ class Act(StrEnum):
     DONE = "done"
 
 
-@frozen
+@frozen(kw_only=True)
 class ReturnStep:
     act: Act
     osds: tuple[int, ...] = ()
@@ -153,7 +153,7 @@ class ReturnStep:
 
 
 def wait(why: StepReason, *facts: object, osds: tuple[int, ...] = ()) -> ReturnStep:
-    return ReturnStep(Act.WAIT, osds, why, tuple(map(str, facts)))
+    return ReturnStep(act=Act.WAIT, osds=osds, why=why, facts=tuple(map(str, facts)))
 
 
 def begin(plan: WavePlan, up: Collection[int]) -> ReturnProgress:
@@ -190,7 +190,7 @@ def next_step(
     if unclean and bounds.until_clean:
         copies = view.counts.degraded + view.counts.misplaced if view.counts else 0
         return _paced(progress, StepReason.RECOVERING, unclean, (len(unclean), copies), view, bounds)
-    return progress, ReturnStep(Act.DONE)
+    return progress, ReturnStep(act=Act.DONE)
 
 
 def _paced(
@@ -228,7 +228,7 @@ def after(progress: ReturnProgress, step: ReturnStep, now: float) -> ReturnProgr
     if step.act is Act.START:
         rest = tuple(osd for osd in progress.waves[0] if osd not in step.osds)
         waves = (rest, *progress.waves[1:]) if rest else progress.waves[1:]
-        starts = tuple(OsdStart(osd, now, learned=progress.learned) for osd in step.osds)
+        starts = tuple(OsdStart(osd=osd, at=now, learned=progress.learned) for osd in step.osds)
         return replace(progress, waves=waves, current=progress.current + starts)
     if step.act is Act.RESTART:
         former = {one.osd: one for one in progress.finished}
@@ -246,14 +246,16 @@ def after(progress: ReturnProgress, step: ReturnStep, now: float) -> ReturnProgr
 
 def _again(former: OsdStart | None, osd: int, now: float) -> OsdStart:
     if former is None:
-        return OsdStart(osd, now)
-    return OsdStart(osd, now, learned=former.learned, former=former.highest)
+        return OsdStart(osd=osd, at=now)
+    return OsdStart(osd=osd, at=now, learned=former.learned, former=former.highest)
 
 
 def _looked(progress: ReturnProgress, view: ReturnObservation) -> ReturnProgress:
     # One that came up by itself is not started, and waited for as if it were.
     risen = sorted(view.up.intersection(osd for wave in progress.waves for osd in wave))
-    current = tuple(_grown(one, view) for one in (*progress.current, *(OsdStart(osd, view.now) for osd in risen)))
+    current = tuple(
+        _grown(one, view) for one in (*progress.current, *(OsdStart(osd=osd, at=view.now) for osd in risen))
+    )
     return replace(
         progress,
         waves=tuple(rest for wave in progress.waves if (rest := tuple(osd for osd in wave if osd not in view.up))),
@@ -356,11 +358,11 @@ def _start(progress: ReturnProgress, view: ReturnObservation, plan: WavePlan, bo
             room[one.host] -= peaks[osd]
             choice.append(osd)
     if choice:
-        return ReturnStep(Act.START, tuple(choice))
+        return ReturnStep(act=Act.START, osds=tuple(choice))
     osd = progress.waves[0][0]
     host = plan.host_of(osd)
     if bounds.restarts and (largest := _largest(progress, view.hosts[host], plan)) is not None:
-        return ReturnStep(Act.RESTART, (largest,), StepReason.NO_ROOM, (host,))
+        return ReturnStep(act=Act.RESTART, osds=(largest,), why=StepReason.NO_ROOM, facts=(host,))
     return wait(StepReason.NO_ROOM, host, int(peaks[osd]), int(room[host]), osds=(osd,))
 
 

@@ -60,7 +60,7 @@ def unit_states(text: str) -> dict[str, str]:
     return states
 
 
-@frozen
+@frozen(kw_only=True)
 class Ways:
     """How to do something on a host: words, with ``{host}``, ``{osd}`` and ``{fsid}`` to be filled in."""
 

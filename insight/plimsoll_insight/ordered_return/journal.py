@@ -51,7 +51,7 @@ class ClusterChange:
     after: str | None
 
 
-@frozen
+@frozen(kw_only=True)
 class ReturnEntry:
     at: datetime
     run: str
@@ -97,7 +97,7 @@ def _entry(line: dict[str, Any]) -> ReturnEntry:
     if line.get("version", VERSION) != VERSION:
         raise ValueError(f"has format {line['version']}, this plimsoll knows {VERSION}")
     at, run, by, what = time(line.pop("at")), *(text(line.pop(key)) for key in ("run", "by", "what"))
-    entry = ReturnEntry(at, run, by, what, line)
+    entry = ReturnEntry(at=at, run=run, by=by, what=what, facts=line)
     if entry.what == "change":
         change_of(entry)
     elif entry.what == "restored":

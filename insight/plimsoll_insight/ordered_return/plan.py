@@ -34,7 +34,7 @@ class Wave:
     """Inactive placement groups that become active by it."""
 
 
-@frozen
+@frozen(kw_only=True)
 class WavePlan:
     returning: Mapping[int, Returning]
     waves: tuple[Wave, ...]
@@ -69,7 +69,13 @@ def plan(
     order = _Order(osds, whole, needs)
     waves = tuple(order.waves(per_host, at_once))
     seconds = None if wave_seconds is None else times(wave_seconds, Range(len(waves), len(waves)))
-    return WavePlan(osds, waves, sum(group.is_inactive for group in groups.values()), seconds, frozenset(up))
+    return WavePlan(
+        returning=osds,
+        waves=waves,
+        inactive=sum(group.is_inactive for group in groups.values()),
+        seconds=seconds,
+        up=frozenset(up),
+    )
 
 
 class _Order:

@@ -13,7 +13,7 @@ from plimsoll_insight.ordered_return.plan import Returning
 from plimsoll_insight.slow.tree import Tree
 
 
-@frozen
+@frozen(kw_only=True)
 class Away:
     """The cluster, with OSDs that are down."""
 

@@ -153,5 +153,7 @@ def _catalogue(declaration: Declaration, now: datetime) -> Catalogue:
         issued=now,
         source="file",
         specs={name: replace(spec.as_cinders, id=name) for name, spec in declaration.specs.items()},
-        types={name: VolumeType(name, name, type.qos_spec) for name, type in declaration.types.items()},
+        types={
+            name: VolumeType(id=name, name=name, qos_spec=type.qos_spec) for name, type in declaration.types.items()
+        },
     )

@@ -103,7 +103,7 @@ class Disks:
         return self.guests * self.disks
 
 
-@frozen
+@frozen(kw_only=True)
 class ScenarioEvent:
     """``place``: what is lost or returns, as ``host.1``. ``share``: of all objects those with a stale copy, or of the
     OSDs' speed what is left.
@@ -359,9 +359,9 @@ def _event(raw: object) -> ScenarioEvent:
     act = acts[0]
     value = values[act]
     return (
-        ScenarioEvent(values["at"], act, share=value)
+        ScenarioEvent(at=values["at"], act=act, share=value)
         if act in ("degrade", "speed")
-        else ScenarioEvent(values["at"], act, value)
+        else ScenarioEvent(at=values["at"], act=act, place=value)
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import lru_cache
 
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import frozen, of_tuple
 
 
 class Blame(StrEnum):
@@ -27,7 +27,7 @@ class Blame(StrEnum):
     UNKNOWN = "unknown"
 
 
-@frozen
+@frozen(kw_only=True)
 class OpState:
     """``words``: how a state begins. ``place``: where Ceph sets it. ``releases``: that print it in logs."""
 
@@ -41,64 +41,65 @@ class OpState:
 _EVENTS = "Jewel to Mimic, dumps of all"
 _FLAGS = "since Nautilus"
 _DELAYS = "all, sums until Mimic"
-STATES = (
-    OpState("waiting for rw locks", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _DELAYS),
-    OpState("waiting for blocked object", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _DELAYS),
-    OpState("waiting for ondisk", Blame.LOCK, "an earlier write of the object", "ReplicatedPG.cc", "Jewel"),
-    OpState("op_commit", Blame.REPLICA, "its own disk has committed, a replica not", "ReplicatedBackend.cc", _EVENTS),
-    OpState("op_applied", Blame.REPLICA, "its own disk has applied, a replica not", "ReplicatedBackend.cc", _EVENTS),
-    OpState("waiting for readable", Blame.REPLICA, "other OSDs must renew the lease", "PrimaryLogPG.cc",
-            "since Octopus"),
-    OpState("waiting for peered", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc",
-            _DELAYS),
-    OpState("waiting for active", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc",
-            _DELAYS),
-    OpState("waiting for pg to", Blame.REPLICA, "OSDs of the placement group must agree", "OSD.cc", _DELAYS),
-    OpState("waiting for missing object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _DELAYS),
-    OpState("waiting for unreadable object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _DELAYS),
-    OpState("waiting for degraded object", Blame.UNKNOWN, "recovery, to any OSD", "PrimaryLogPG.cc", _DELAYS),
-    OpState("waiting for map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _DELAYS),
-    OpState("wait for new map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _DELAYS),
-    OpState("waiting for sub ops", Blame.UNKNOWN, "its own disk or a replica: set before both", "OpRequest.h",
-            _FLAGS),
-    OpState("waiting for subops from", Blame.UNKNOWN, "its own disk or replicas; the line was cut before these",
-            "ReplicatedBackend.cc", _EVENTS),
-    OpState("sub_op_commit_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
-            "ReplicatedBackend.cc", _EVENTS),
-    OpState("sub_op_applied_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
-            "ReplicatedBackend.cc", "Jewel to Luminous"),
-    OpState("no flag points reached", Blame.UNKNOWN, "not queued yet", "OpRequest.h", _FLAGS),
-    OpState("initiated", Blame.UNKNOWN, "nothing is known but its begin", "OpRequest.cc", _EVENTS),
-    OpState("header_read", Blame.NETWORK, "its data are still to come, or too many requests wait", "TrackedOp.h",
-            _EVENTS),
-    OpState("throttled", Blame.NETWORK, "its data are still to come", "TrackedOp.h", _EVENTS),
-    OpState("all_read", Blame.OWN, "its own messenger", "TrackedOp.h", _EVENTS),
-    OpState("dispatched", Blame.OWN, "its own queue", "TrackedOp.h", _EVENTS),
-    OpState("queued_for_pg", Blame.OWN, "its own queue", "OSD.cc", _EVENTS),
-    OpState("queued for pg", Blame.OWN, "its own queue", "OpRequest.h", _FLAGS),
-    OpState("reached_pg", Blame.OWN, "its own work", "OSD.cc", _EVENTS),
-    OpState("reached pg", Blame.OWN, "its own work", "OpRequest.h", _FLAGS),
-    OpState("started, erasure-coded", Blame.UNKNOWN, "``started`` in an erasure-coded pool: any shard, its own or"
-            " another OSD's", "ECBackend.cc", "all"),
-    OpState("sub_op_started", Blame.UNKNOWN, "any shard of an erasure-coded pool, its own or another OSD's",
-            "ECBackend.cc", _EVENTS),
-    OpState("sub_op_committed", Blame.REPLICA, "its own shard of an erasure-coded pool has committed, another not",
-            "ECBackend.cc", _EVENTS),
-    OpState("sub_op_applied", Blame.REPLICA, "its own shard of an erasure-coded pool has applied, another not",
-            "ECBackend.cc", "Jewel to Luminous"),
-    OpState("started", Blame.OWN, "its own disk; of a sum, where the pool is replicated", "PrimaryLogPG.cc",
-            "all"),
-    OpState("delayed", Blame.OWN, "its own queue, or a wait that no line names: a lock, recovery, scrub",
-            "OpRequest.h", _FLAGS),
-    OpState("waiting for scrub", Blame.OWN, "its own scrub", "PrimaryLogPG.cc", _DELAYS),
-    OpState("commit_queued_for_journal_write", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
-    OpState("write_thread_in_journal_buffer", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
-    OpState("journaled_completion_queued", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
-    OpState("commit_sent", Blame.OWN, "answered, not applied on its own disk", "PrimaryLogPG.cc", _EVENTS),
-    OpState("commit sent; apply or cleanup", Blame.OWN, "answered, not applied on its own disk", "OpRequest.h",
-            _FLAGS),
-    OpState("unknown", Blame.UNKNOWN, "the line tells no state", "", ""),
+_ROWS: tuple[tuple[str, Blame, str, str, str], ...] = (
+    ("waiting for rw locks", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _DELAYS),
+    ("waiting for blocked object", Blame.LOCK, "another request holds the object", "PrimaryLogPG.cc", _DELAYS),
+    ("waiting for ondisk", Blame.LOCK, "an earlier write of the object", "ReplicatedPG.cc", "Jewel"),
+    ("op_commit", Blame.REPLICA, "its own disk has committed, a replica not", "ReplicatedBackend.cc", _EVENTS),
+    ("op_applied", Blame.REPLICA, "its own disk has applied, a replica not", "ReplicatedBackend.cc", _EVENTS),
+    ("waiting for readable", Blame.REPLICA, "other OSDs must renew the lease", "PrimaryLogPG.cc",
+     "since Octopus"),
+    ("waiting for peered", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc",
+     _DELAYS),
+    ("waiting for active", Blame.REPLICA, "OSDs of the placement group must agree", "PrimaryLogPG.cc",
+     _DELAYS),
+    ("waiting for pg to", Blame.REPLICA, "OSDs of the placement group must agree", "OSD.cc", _DELAYS),
+    ("waiting for missing object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _DELAYS),
+    ("waiting for unreadable object", Blame.UNKNOWN, "recovery, from any OSD", "PrimaryLogPG.cc", _DELAYS),
+    ("waiting for degraded object", Blame.UNKNOWN, "recovery, to any OSD", "PrimaryLogPG.cc", _DELAYS),
+    ("waiting for map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _DELAYS),
+    ("wait for new map", Blame.UNKNOWN, "a map of a monitor or of another OSD", "OSD.cc", _DELAYS),
+    ("waiting for sub ops", Blame.UNKNOWN, "its own disk or a replica: set before both", "OpRequest.h",
+     _FLAGS),
+    ("waiting for subops from", Blame.UNKNOWN, "its own disk or replicas; the line was cut before these",
+     "ReplicatedBackend.cc", _EVENTS),
+    ("sub_op_commit_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
+     "ReplicatedBackend.cc", _EVENTS),
+    ("sub_op_applied_rec", Blame.UNKNOWN, "one replica has answered; another one or its own disk",
+     "ReplicatedBackend.cc", "Jewel to Luminous"),
+    ("no flag points reached", Blame.UNKNOWN, "not queued yet", "OpRequest.h", _FLAGS),
+    ("initiated", Blame.UNKNOWN, "nothing is known but its begin", "OpRequest.cc", _EVENTS),
+    ("header_read", Blame.NETWORK, "its data are still to come, or too many requests wait", "TrackedOp.h",
+     _EVENTS),
+    ("throttled", Blame.NETWORK, "its data are still to come", "TrackedOp.h", _EVENTS),
+    ("all_read", Blame.OWN, "its own messenger", "TrackedOp.h", _EVENTS),
+    ("dispatched", Blame.OWN, "its own queue", "TrackedOp.h", _EVENTS),
+    ("queued_for_pg", Blame.OWN, "its own queue", "OSD.cc", _EVENTS),
+    ("queued for pg", Blame.OWN, "its own queue", "OpRequest.h", _FLAGS),
+    ("reached_pg", Blame.OWN, "its own work", "OSD.cc", _EVENTS),
+    ("reached pg", Blame.OWN, "its own work", "OpRequest.h", _FLAGS),
+    ("started, erasure-coded", Blame.UNKNOWN, "``started`` in an erasure-coded pool: any shard, its own or"
+     " another OSD's", "ECBackend.cc", "all"),
+    ("sub_op_started", Blame.UNKNOWN, "any shard of an erasure-coded pool, its own or another OSD's",
+     "ECBackend.cc", _EVENTS),
+    ("sub_op_committed", Blame.REPLICA, "its own shard of an erasure-coded pool has committed, another not",
+     "ECBackend.cc", _EVENTS),
+    ("sub_op_applied", Blame.REPLICA, "its own shard of an erasure-coded pool has applied, another not",
+     "ECBackend.cc", "Jewel to Luminous"),
+    ("started", Blame.OWN, "its own disk; of a sum, where the pool is replicated", "PrimaryLogPG.cc",
+     "all"),
+    ("delayed", Blame.OWN, "its own queue, or a wait that no line names: a lock, recovery, scrub",
+     "OpRequest.h", _FLAGS),
+    ("waiting for scrub", Blame.OWN, "its own scrub", "PrimaryLogPG.cc", _DELAYS),
+    ("commit_queued_for_journal_write", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
+    ("write_thread_in_journal_buffer", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
+    ("journaled_completion_queued", Blame.OWN, "its own journal", "FileJournal.cc", "Jewel to Mimic"),
+    ("commit_sent", Blame.OWN, "answered, not applied on its own disk", "PrimaryLogPG.cc", _EVENTS),
+    ("commit sent; apply or cleanup", Blame.OWN, "answered, not applied on its own disk", "OpRequest.h",
+     _FLAGS),
+    ("unknown", Blame.UNKNOWN, "the line tells no state", "", ""),
 )  # fmt: skip
+STATES = tuple(of_tuple(OpState, row) for row in _ROWS)
 """As ``docs/guide/slow-requests.rst`` has them."""
 _LONGEST_FIRST = sorted(STATES, key=lambda each: -len(each.words))
 

@@ -132,7 +132,14 @@ class RequestColumns:
         for time, osd, state, age, id, pool, image, image_pool, has_shards in zip(
             *(column.tolist() for column in _columns(self)), strict=True
         ):
-            one = Operation(id, False, pool, image.decode(), image_pool, has_shards)
+            one = Operation(
+                id=id,
+                is_replica=False,
+                pool=pool,
+                image=image.decode(),
+                image_pool=image_pool,
+                is_erasure_coded=has_shards,
+            )
             yield SlowRequest(time, osd, self.names[state], age, (), one, False)
 
     def by_osd(self) -> Iterator[tuple[int, _Times, _Times]]:

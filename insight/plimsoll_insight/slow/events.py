@@ -29,7 +29,7 @@ def osd_name(osd: OSD) -> str:
     return "osd.?" if osd == UNKNOWN_OSD else f"osd.{osd}"
 
 
-@frozen
+@frozen(kw_only=True)
 class Operation:
     """One request: ``client.4140.0:39903``. ``image`` is of RBD, ``pool`` the number in its placement group."""
 
@@ -60,7 +60,7 @@ class SlowRequest:
     """None where the state tells."""
 
 
-@frozen
+@frozen(kw_only=True)
 class SlowCount:
     """An OSD has so many slow requests now."""
 
@@ -71,7 +71,7 @@ class SlowCount:
     pools: Mapping[str, int]
 
 
-@frozen
+@frozen(kw_only=True)
 class Oldest:
     """The oldest slow request of an OSD, by its own log."""
 
@@ -81,7 +81,7 @@ class Oldest:
     operation: Operation
 
 
-@frozen
+@frozen(kw_only=True)
 class MonitorReport:
     """OSDs with slow requests, by the monitor. ``age`` is 0 where it names several: no line says whose it is."""
 
@@ -335,7 +335,9 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
         return _by_monitor(time, words, health)
     have = _HAVE.search(words)
     if have:
-        return MonitorReport(time, tuple(_osd(each) for each in have[1].split(b",") if each), float(have[2]))
+        return MonitorReport(
+            time=time, osds=tuple(_osd(each) for each in have[1].split(b",") if each), age=float(have[2])
+        )
     stall = _OBSERVED.search(words)
     if stall:
         return DiskStalls(time, (_osd(stall[1]),))
@@ -365,7 +367,7 @@ def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
     is_cut = b"[" in (health[5] or b"") and b"]" not in health[5]
     age = oldest if len(daemons) == 1 and not is_cut else 0.0
     others = len(osds) < len(daemons) or is_cut
-    report = MonitorReport(time, osds, age, max(int(health[1]), 1), oldest, others)
+    report = MonitorReport(time=time, osds=osds, age=age, number=max(int(health[1]), 1), oldest=oldest, others=others)
     if words.lstrip().startswith(b"Health check cleared"):
         return Cleared(time, report)
     return Retold(report) if _AGAIN.search(words) else report
@@ -387,10 +389,12 @@ def _of_one(time: float, osd: OSD, words: bytes, clock: LogClock) -> Event | Non
         return SlowRequest(time, osd, UNKNOWN, max(age, 0.0), (), operation(cut[2], cut[3]), tells_locks=False)
     sums = _sums(words)
     if sums:
-        return SlowCount(time, osd, *sums)
+        number, states, pools = sums
+        return SlowCount(time=time, osd=osd, number=number, states=states, pools=pools)
     batch = _BATCH.match(words)
     if batch:
-        return Batch(time, (osd,), float(batch[2]), int(batch[1]), float(batch[2]))
+        age = float(batch[2])
+        return Batch(time=time, osds=(osd,), age=age, number=int(batch[1]), oldest=age)
     wrongly = _WRONGLY.match(words)
     return (_KNOWN if wrongly[1] else OsdChange(time, osd, "wrongly down")) if wrongly else None
 
@@ -425,7 +429,7 @@ def _oldest(time: float, line: bytes, osd: OSD | None) -> Event | None:
     whose = osd if match is None or match[1] is None else _osd(match[1])
     if not match or whose is None:
         return None if b"osd." in line else _KNOWN
-    return Oldest(time, whose, int(match[2]), operation(match[3], match[4]))
+    return Oldest(time=time, osd=whose, number=int(match[2]), operation=operation(match[3], match[4]))
 
 
 def _osd(number: bytes) -> OSD:
@@ -440,11 +444,11 @@ def operation(kind: bytes, inside: bytes) -> Operation:
     match, group, image = _ID.search(inside), _PG.search(inside), _IMAGE.search(inside)
     pool = int(group[1]) if group else None
     return Operation(
-        match[1] if match else inside[:64],
-        kind.startswith(_REPLICA),
-        pool,
-        (image[2] or image[3]).decode() if image and not _PING.match(inside, image.start()) else None,
-        int(image[1]) if image and image[1] else pool,
+        id=match[1] if match else inside[:64],
+        is_replica=kind.startswith(_REPLICA),
+        pool=pool,
+        image=(image[2] or image[3]).decode() if image and not _PING.match(inside, image.start()) else None,
+        image_pool=int(image[1]) if image and image[1] else pool,
         is_erasure_coded=bool(group and group[2]),
     )
 

@@ -22,7 +22,7 @@ class UnreadableImages(PlimsollError):
     """A file is no list of images and their ids."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Owner:
     """Whose image it is. ``server`` and ``guest`` are names, ``uuid`` the guest's; None is unknown."""
 
@@ -55,9 +55,11 @@ def owner(path: str, disks: Sequence[LastDisk]) -> Owner:
     same = [disk for disk in disks if disk.named.image == name and pool[:1] in ([], [disk.named.pool])]
     if same and (len(pool) < 2 or len(same) == 1):
         identity = same[0].named
-        return Owner(identity.volume_id, same[0].server, identity.guest_name, identity.guest_uuid)
+        return Owner(
+            volume=identity.volume_id, server=same[0].server, guest=identity.guest_name, uuid=identity.guest_uuid
+        )
     volume, server = _VOLUME.fullmatch(name), _OF_NOVA.fullmatch(name)
-    return Owner(volume[1] if volume else None, uuid=server[1] if server else None)
+    return Owner(volume=volume[1] if volume else None, uuid=server[1] if server else None)
 
 
 def path(name: str | None, pool: str | None) -> str | None:

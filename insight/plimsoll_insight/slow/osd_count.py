@@ -99,7 +99,14 @@ class MonitorSums:
         self.stalls |= other.stalls
         if other.begin is None or other.end is None:
             return
-        report = MonitorReport(other.end, tuple(other.osds), 0.0, other.number, other.oldest, other.others)
+        report = MonitorReport(
+            time=other.end,
+            osds=tuple(other.osds),
+            age=0.0,
+            number=other.number,
+            oldest=other.oldest,
+            others=other.others,
+        )
         self.add(replace(report, time=other.begin))
         self.add(report)
         if other.cleared is not None:

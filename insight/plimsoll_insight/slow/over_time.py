@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.tree import Tree
 
 
-@frozen
+@frozen(kw_only=True)
 class SlowInterval:
     """``requests`` were slow in it; ``osds`` and ``hosts`` have those that they may be the cause of."""
 
@@ -45,13 +45,13 @@ def over_time(counts: Counts, tree: Tree | None) -> OverTime:
         width *= 2
     all_, of_osds = counts.bins.as_wide_as(width), counts.blamed.as_wide_as(width)
     requests: Counter[int] = Counter()
-    osds: dict[int, Counter[int]] = {}
+    osds: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for (interval, _), number in all_.items():
         requests[interval] += number
     for (interval, osd), number in of_osds.items():
-        osds.setdefault(interval, Counter())[osd] += number
+        osds[interval][osd] += number
     return OverTime(width, [
-        SlowInterval(each * width, requests[each], osds.get(each, {}), _hosts(osds.get(each, {}), tree))
+        SlowInterval(begin=each * width, requests=requests[each], osds=osds[each], hosts=_hosts(osds[each], tree))
         for each in sorted({*requests, *osds})
     ])  # fmt: skip
 

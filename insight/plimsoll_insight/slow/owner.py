@@ -154,4 +154,4 @@ class LineOwner:
 
 def _at_once(count: SlowCount) -> MonitorReport:
     """Of one OSD of several: which lines are of the same one is unknown, and so is how its number has grown."""
-    return MonitorReport(count.time, (), 0.0, count.number)
+    return MonitorReport(time=count.time, osds=(), age=0.0, number=count.number)

@@ -34,7 +34,7 @@ _ROW, _AROUND, _LINES = 0.19, 1.0, 2.2
 """Heights in inches: of a row of a heat map, of what is around it, of the panel with lines."""
 
 
-@frozen
+@frozen(kw_only=True)
 class SlowChart:
     """What is drawn, by interval of ``width`` seconds since ``begin``: all requests, and those by host and by OSD.
     ``is_part``: of more hosts or OSDs, those with most.
@@ -90,12 +90,12 @@ def chart_of(over: OverTime, tree: Tree | None) -> SlowChart:
     several = 1 < len(hosts) < len(osds)
     most = _most(hosts) if several else set()
     return SlowChart(
-        first,
-        over.width * longer,
-        requests,
-        [(words, hosts[host]) for host, words in short.items() if host in most],
-        [(f"{short[of_host[osd]] if osd in of_host else ''} {osd_name(osd)}", osds[osd]) for osd in order],
-        frozenset(what for what, rows in (("host", hosts), ("OSD", osds)) if len(rows) > _MOST_ROWS),
+        begin=first,
+        width=over.width * longer,
+        requests=requests,
+        hosts=[(words, hosts[host]) for host, words in short.items() if host in most],
+        osds=[(f"{short[of_host[osd]] if osd in of_host else ''} {osd_name(osd)}", osds[osd]) for osd in order],
+        is_part=frozenset(what for what, rows in (("host", hosts), ("OSD", osds)) if len(rows) > _MOST_ROWS),
     )
 
 

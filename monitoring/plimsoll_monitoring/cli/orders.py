@@ -647,7 +647,7 @@ class RegionHoldAdd(_RegionOrder):
         )
         disks = [_disk(word) for word in dict.fromkeys(parsed_args.disks)]
         state, now = self.state(parsed_args), datetime.now(UTC)
-        new = [RegionHold(disk, limits, now, now + span, who(), why) for disk in disks]
+        new = [RegionHold(disk=disk, limits=limits, since=now, until=now + span, by=who(), why=why) for disk in disks]
         with self.changing(state, now) as orders:
             others = [hold for hold in orders.holds if hold.disk not in disks]
             if len(others) + len(new) > _MOST:

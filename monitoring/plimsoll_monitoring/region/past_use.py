@@ -29,7 +29,7 @@ Over = Callable[[str, float, int, int], Sequence[TimeSeries]]
 ``PlimsollError``."""
 
 
-@frozen
+@frozen(kw_only=True)
 class _At:
     """The place of a value: a disk on a node, at the end of a step."""
 
@@ -139,7 +139,7 @@ _DISK = ("uuid", "target_device")
 
 
 def _at(line: TimeSeries, time: float) -> _At:
-    return _At(key_of(line), label(line, "uuid"), label(line, "target_device"), time)
+    return _At(node=key_of(line), guest=label(line, "uuid"), target=label(line, "target_device"), time=time)
 
 
 def _past(
@@ -153,7 +153,14 @@ def _past(
     reads, writes, read_bytes, write_bytes = values
     if reads is None or writes is None or read_bytes is None or write_bytes is None:
         return None
-    rates = Rates(reads, writes, read_bytes, write_bytes, float(step), latency)
+    rates = Rates(
+        read_iops=reads,
+        write_iops=writes,
+        read_bytes=read_bytes,
+        write_bytes=write_bytes,
+        seconds=float(step),
+        latency=latency,
+    )
     limit = max(shares, key=lambda name: shares[name]) if shares else None
     return PastDisk(
         operations=rates.of("total_iops_sec"),

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
-from plimsoll_agent.util.frozen import frozen
+from plimsoll_agent.util.frozen import astuple, frozen, names, of_tuple
 from plimsoll_monitoring.promql import SeriesSelection, any_of, each, equal, once, quantile, selector
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.device_classes import PoolKey
@@ -54,7 +54,7 @@ _ROW = "row"
 """A label that tells parts of one query apart."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Place:
     """A volume type in a pool, in a region; no label of it is trusted."""
 
@@ -100,7 +100,7 @@ class PromiseRow:
 def first_questions(selection: SeriesSelection, window: int) -> dict[str, str]:
     """Which places there are or were, and which nodes are in no sum."""
     nodes = selection.matchers()
-    of_place = "region, cluster, pool, volume_type"
+    of_place = ", ".join(names(Place))
     fresh = f"{each(metrics.POOL_DISKS, nodes)} and on (region, instance) time() - {each(_OBSERVED, nodes)} < 3600"
     return {
         "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, nodes),
@@ -110,11 +110,8 @@ def first_questions(selection: SeriesSelection, window: int) -> dict[str, str]:
 
 
 def places(answers: Answers) -> list[Place]:
-    names = ("region", "cluster", "pool", "volume_type")
-    return sorted(
-        (Place(*(label(series, name) for name in names)) for series in answers["places"]),
-        key=lambda place: (place.region, place.cluster, place.pool, place.volume_type),
-    )
+    every = (of_tuple(Place, [label(series, name) for name in names(Place)]) for series in answers["places"])
+    return sorted(every, key=astuple)
 
 
 def left_out(answers: Answers) -> list[NodeKey]:
@@ -142,8 +139,8 @@ def _class_of(place: Place, classes: Mapping[PoolKey, str]) -> str | None:
     if place.cluster:
         return classes.get((place.cluster, place.pool))
     # The node does not know its cluster: the pool's name will do where only one cluster has it.
-    names = {name for (_, pool), name in classes.items() if pool == place.pool}
-    return names.pop() if len(names) == 1 else None
+    its = {name for (_, pool), name in classes.items() if pool == place.pool}
+    return its.pop() if len(its) == 1 else None
 
 
 def _of(metric: Metric, group: Sequence[Place], more: str = "") -> str:
@@ -159,8 +156,8 @@ def _of_pools(metric: Metric, group: Sequence[Place]) -> str:
     for region, cluster, pool in sorted({(place.region, place.cluster, place.pool) for place in group}):
         pools.setdefault((region, cluster), []).append(pool)
     selectors = (
-        selector(metrics.POOL_SUM[metric], equal("region", region), equal("cluster", cluster), any_of("pool", names))
-        for (region, cluster), names in pools.items()
+        selector(metrics.POOL_SUM[metric], equal("region", region), equal("cluster", cluster), any_of("pool", its))
+        for (region, cluster), its in pools.items()
     )
     return f"sum({' or '.join(selectors)})"
 

@@ -101,7 +101,12 @@ class ProbeReport(HistoryCommand):
             summary,
             page.WaitingTargets(*(_waiting(history, guest, at) if parsed_args.until is None else ((), ()))),
             page.Reader(lambda uuid: paged(history, span, uuid, job), history.streak),
-            page.ReportOrigin(socket.gethostname(), metadata.version("plimsoll-agent"), guest, parsed_args.job),
+            page.ReportOrigin(
+                node=socket.gethostname(),
+                version=metadata.version("plimsoll-agent"),
+                guest=guest,
+                job=parsed_args.job,
+            ),
         )
         return text, summary
 

@@ -216,7 +216,7 @@ class ProbeRun(NodeCommand):
                 return 0
             with self.agents(settings) as ask:
                 probe = GuestProbe(
-                    round_.desk,
+                    desk=round_.desk,
                     witness=lambda uuid: Witness(hypervisor, uuid, lambda: as_of_now(context.situation, state), gate),
                     ask=ask,
                     admission=round_.admission,
@@ -249,7 +249,9 @@ class ProbeRun(NodeCommand):
             self._would_probe(parsed_args, [(target, jobs)])
             return 0
         with self._round(parsed_args, settings, state) as round_:
-            probe = HereProbe(round_.desk, self.here(), limits, lambda: round_.admission.slot(()))
+            probe = HereProbe(
+                desk=round_.desk, shell=self.here(), limits=limits, slot=lambda: round_.admission.slot(())
+            )
             round_.go([target], lambda one: one, lambda one: probe.run(one, jobs))
             return round_.close()
 

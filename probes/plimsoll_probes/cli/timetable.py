@@ -59,7 +59,7 @@ class ScheduleState(StrEnum):
     COMING = "coming"
 
 
-@frozen
+@frozen(kw_only=True)
 class TimetableEntry:
     """One scheduled time; ``late`` is when it is too late to start, ``last`` when the target's last probe began."""
 
@@ -162,14 +162,28 @@ def entries(
             reason = None  # it is about an earlier time
         if target.key in due:
             state = ScheduleState.DUE if reason is None else ScheduleState.POSTPONED
-            rows.append(TimetableEntry(target, time, time + patience, state, last, reason))
+            rows.append(
+                TimetableEntry(target=target, at=time, late=time + patience, state=state, last=last, postponed=reason)
+            )
         elif (last is not None and last < time) or (reason is not None and (last is None or last < time)):
-            rows.append(TimetableEntry(target, time, time + patience, ScheduleState.MISSED, last, reason))
+            rows.append(
+                TimetableEntry(
+                    target=target,
+                    at=time,
+                    late=time + patience,
+                    state=ScheduleState.MISSED,
+                    last=last,
+                    postponed=reason,
+                )
+            )
         coming = [item.at for item in timetable.table([target], at, until)]
         following = timetable.following(target, at)
         if not coming and (target.until is None or following < target.until):
             coming = [following]
-        rows += [TimetableEntry(target, item, item + patience, ScheduleState.COMING, last) for item in coming]
+        rows += [
+            TimetableEntry(target=target, at=item, late=item + patience, state=ScheduleState.COMING, last=last)
+            for item in coming
+        ]
     return sorted(rows, key=lambda entry: (entry.at, *entry.target.key))
 
 

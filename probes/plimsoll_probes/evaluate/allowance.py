@@ -28,7 +28,7 @@ class RequestLoad:
         )
 
 
-@frozen
+@frozen(kw_only=True)
 class Bound:
     """What one limit allows in a time, in its unit: bytes, or requests as QEMU counts them.
 
@@ -69,7 +69,9 @@ def _bound(limits: Limits, parameter: Parameter, seconds: float) -> Bound | None
     if not rate:
         return None
     most = limits.most(parameter.name, seconds)
-    return Bound(parameter, float(rate * seconds), most, peak > 0, limits.size_iops_sec)
+    return Bound(
+        parameter=parameter, low=float(rate * seconds), high=most, bursts=peak > 0, size_iops_sec=limits.size_iops_sec
+    )
 
 
 @frozen

@@ -20,7 +20,7 @@ SPAN = timedelta(days=7)
 Flows = Literal["read", "write", "both"]
 
 
-@frozen
+@frozen(kw_only=True)
 class Then:
     """Earlier runs together: their histograms are merged exactly, rates are means weighted by time."""
 
@@ -46,16 +46,16 @@ class Then:
         if len(flows) == 2:
             flows["both"] = [each for several in list(flows.values()) for each in several]
         return cls(
-            len(runs),
-            seconds,
-            {name: Histogram.merged(latency for latency, _ in several) for name, several in flows.items()},
-            {name: max(slowest for _, slowest in several) for name, several in flows.items()},
-            sum(run.operations for run in runs) / seconds,
-            sum(run.bytes for run in runs) / seconds,
+            runs=len(runs),
+            seconds=seconds,
+            latency={name: Histogram.merged(latency for latency, _ in several) for name, several in flows.items()},
+            latency_max={name: max(slowest for _, slowest in several) for name, several in flows.items()},
+            iops=sum(run.operations for run in runs) / seconds,
+            bytes_per_second=sum(run.bytes for run in runs) / seconds,
         )
 
 
-@frozen
+@frozen(kw_only=True)
 class QuantileChange:
     """One quantile of one direction, then and now."""
 
@@ -93,7 +93,12 @@ class Comparison:
             return ()
         order: tuple[Flows, ...] = ("read", "write", "both")
         return tuple(
-            QuantileChange(name, fraction, _quantile(self.then, name, fraction), _quantile(self.now, name, fraction))
+            QuantileChange(
+                direction=name,
+                fraction=fraction,
+                then=_quantile(self.then, name, fraction),
+                now=_quantile(self.now, name, fraction),
+            )
             for name in order
             if name in self.now.latency
             for fraction in QUANTILES

@@ -71,7 +71,7 @@ def _judge(
     promise, actual = circumstances.promised, circumstances.before
     if promise is None or actual is None or circumstances.after is None:
         return miss or Finding(Verdict.INCONCLUSIVE, Why.LIMITS_UNKNOWN, {"detail": _unknown(circumstances)})
-    run = _Run(job, measurement, counts, promise, actual, tolerance)
+    run = _Run(job=job, measured=measurement, counted=counts, promised=promise, actual=actual, tolerance=tolerance)
     reduction = _reduction(promise, actual) if circumstances.reduced else None
     return run.over_limit() or run.short(miss) or run.beside_its_wait(miss) or reduction or run.kept()
 
@@ -93,7 +93,7 @@ def _unknown(circumstances: Circumstances) -> str:
 # --- the pace
 
 
-@frozen
+@frozen(kw_only=True)
 class _Run:
     """What fio and QEMU counted, with the promised and the actual limits."""
 

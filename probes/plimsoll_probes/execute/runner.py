@@ -58,7 +58,7 @@ class Phase(StrEnum):
     RUNNING = "running"
 
 
-@frozen
+@frozen(kw_only=True)
 class Progress:
     """How far a probe is; ``seconds`` is how long the phase lasts, None where that is unknown."""
 
@@ -138,7 +138,7 @@ class Desk:
         def tell() -> None:
             if self.stop.is_set():
                 raise Stopped
-            self.tell(Progress(target, phase, job, self.clock() - begin, seconds))
+            self.tell(Progress(target=target, phase=phase, job=job, elapsed=self.clock() - begin, seconds=seconds))
 
         tell()
         return tell
@@ -160,7 +160,7 @@ class Ground:
     """Why no job may begin with this health; None where it may."""
 
 
-@frozen
+@frozen(kw_only=True)
 class GuestProbe:
     """Probes a guest through libvirt and its agent."""
 
@@ -231,7 +231,7 @@ class GuestProbe:
             _all_jobs(desk, target, ground, slot, jobs)
 
 
-@frozen
+@frozen(kw_only=True)
 class HereProbe:
     """Probes this machine itself, without an agent and without libvirt."""
 
@@ -296,12 +296,12 @@ def _session(desk: Desk, target: Target, shell: Shell, cleaner: Shell) -> Iterat
     settings, name = desk.settings, uuid4().hex[:12]
     directory, bounds = target.directory, {"grace": settings.grace, "keep_free": settings.keep_free}
     desk.phase(target, Phase.LOOKING, None, None)
-    session = Session(shell, directory, name, **bounds)
+    session = Session(shell=shell, directory=directory, name=name, **bounds)
     premises = session.look(settings.file_size)
     try:
         yield session, premises
     finally:
-        Session(cleaner, directory, name, **bounds).clean()
+        Session(shell=cleaner, directory=directory, name=name, **bounds).clean()
 
 
 def _fill(desk: Desk, target: Target, session: Session, slot: Slot) -> None:

@@ -25,7 +25,7 @@ _PATIENCE = 20.0
 """Seconds to wait at the end for an answer of the agent."""
 
 
-@frozen
+@frozen(kw_only=True)
 class SteadyRun:
     """A job by the node's clock, in seconds since the Unix epoch."""
 
@@ -75,7 +75,12 @@ class SteadyProbe:
             self._premises = premises
         flows = [flow for flow in (measurement.read, measurement.write) if flow is not None]
         latency = Histogram.merged(flow.latency for flow in flows)
-        return SteadyRun(began, self._now(), latency, max((flow.latency_max for flow in flows), default=0))
+        return SteadyRun(
+            began=began,
+            ended=self._now(),
+            latency=latency,
+            slowest=max((flow.latency_max for flow in flows), default=0),
+        )
 
     def end(self) -> bool:
         """End what runs in the guest and remove the file; whether nothing is left."""
@@ -88,7 +93,9 @@ class SteadyProbe:
             self._using.release()
 
     def _session(self, shell: GuestShell) -> Session:
-        return Session(shell, self._directory, self._name, grace=GRACE, keep_free=self._keep_free)
+        return Session(
+            shell=shell, directory=self._directory, name=self._name, grace=GRACE, keep_free=self._keep_free
+        )
 
     def _sleep(self, seconds: float) -> None:
         if self._stop.wait(seconds):

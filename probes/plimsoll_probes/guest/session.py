@@ -57,7 +57,7 @@ class Premises:
     """Bytes on that file system."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Session:
     """The steps of one probe in a guest, all of them in ``directory/.plimsoll-probe-name``.
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from plimsoll_agent.util.frozen import frozen
 
 
-@frozen
+@frozen(kw_only=True)
 class Ran:
     """How a program ended: by itself with ``status``, or by ``signal``."""
 

@@ -19,7 +19,7 @@ from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import Direction, Job
 
 
-@frozen
+@frozen(kw_only=True)
 class Flow:
     """One direction of a run as fio measured it: the completed requests and their latencies."""
 
@@ -77,7 +77,7 @@ class Measured:
         return max((flow.latency_max for _, flow in self.flows), default=0)
 
 
-@frozen
+@frozen(kw_only=True)
 class QemuCounts:
     """What QEMU counted on the disk during the run, including other requests of the guest."""
 

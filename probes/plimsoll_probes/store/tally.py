@@ -86,7 +86,7 @@ def _promises(objective: Objective | None, measurement: Measured, pending: int) 
     return promises
 
 
-@frozen
+@frozen(kw_only=True)
 class Tally:
     """The sums of one job in one guest on one volume type, since the first run that was counted.
 
@@ -106,21 +106,21 @@ class Tally:
     def of(cls, result: ProbeResult) -> Tally:
         subject = result.subject
         return cls(
-            subject.guest_uuid,
-            subject.guest_name,
-            subject.volume_type or "",
-            result.job.name,
-            result.ended,
-            Sums.of(result),
+            guest_uuid=subject.guest_uuid,
+            guest_name=subject.guest_name,
+            volume_type=subject.volume_type or "",
+            job=result.job.name,
+            last=result.ended,
+            sums=Sums.of(result),
         )
 
     def after(self, earlier: Tally) -> Tally:
         """The sums of both, under this tally's name."""
         return Tally(
-            self.guest_uuid,
-            self.guest_name,
-            self.volume_type,
-            self.job,
-            max(self.last, earlier.last),
-            earlier.sums.plus(self.sums),
+            guest_uuid=self.guest_uuid,
+            guest_name=self.guest_name,
+            volume_type=self.volume_type,
+            job=self.job,
+            last=max(self.last, earlier.last),
+            sums=earlier.sums.plus(self.sums),
         )

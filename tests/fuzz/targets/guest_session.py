@@ -77,7 +77,7 @@ def target(data: bytes) -> None:
         said = {"look": data.decode("utf-8", "replace")}
     if not isinstance(said, dict):
         return
-    session = Session(_Shell(said), "/mnt", "s-1", grace=5, keep_free=0)
+    session = Session(shell=_Shell(said), directory="/mnt", name="s-1", grace=5, keep_free=0)
     premises = _step(lambda: session.look(2**20))
     assert premises is None or premises.free >= 2**20
     _step(lambda: session.fill(2**20))

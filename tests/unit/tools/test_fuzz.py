@@ -67,7 +67,7 @@ BROKEN: dict[str, tuple[str, object]] = {
     ),
     "cinder": (
         "plimsoll_agent.catalogue.reader._type",
-        lambda value: VolumeType(value["id"], value["name"], value.get("qos_specs_id")),
+        lambda value: VolumeType(id=value["id"], name=value["name"], qos_spec=value.get("qos_specs_id")),
     ),
     "console": (
         "plimsoll_agent.consoles.patterns._lines",

@@ -182,7 +182,7 @@ def test_a_result_of_a_probe_with_everything_is_as_its_schema_says() -> None:
     health = Health(("OSD_DOWN",), "1 osds down")
     run = a_probe(
         job=JobName.MIXED,
-        counted=QemuCounts(30.0, 1, 1, 1, 1),
+        counted=QemuCounts(seconds=30.0, read_operations=1, write_operations=1, read_bytes=1, write_bytes=1),
         circumstances=Circumstances(
             promised=LIMIT, before=LIMIT, after=LIMIT, health_before=health, health_after=health
         ),

@@ -46,13 +46,24 @@ def read(domain: Any, target: str) -> BlockStats:
         if error.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
             raise error
         reads, read_bytes, writes, write_bytes, _ = domain.blockStats(target)
-        return _counted(BlockStats(reads, read_bytes, writes, write_bytes))
+        return _counted(
+            BlockStats(read_requests=reads, read_bytes=read_bytes, write_requests=writes, write_bytes=write_bytes)
+        )
     each = {one.field.decode(): int(one.value) for one in counters[: number.value]}
     reads, read_bytes, writes, write_bytes = (each.get(name, -1) for name in _NAMES)
     times = [each.get(name, -1) for name in _TIMES]
     flushes = each.get("flush_operations", -1)
     took = sum(times) if min(times) >= 0 else None
-    return _counted(BlockStats(reads, read_bytes, writes, write_bytes, took, flushes if flushes >= 0 else None))
+    return _counted(
+        BlockStats(
+            read_requests=reads,
+            read_bytes=read_bytes,
+            write_requests=writes,
+            write_bytes=write_bytes,
+            nanoseconds=took,
+            flushes=flushes if flushes >= 0 else None,
+        )
+    )
 
 
 def _counted(stats: BlockStats) -> BlockStats:

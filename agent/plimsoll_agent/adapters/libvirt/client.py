@@ -377,7 +377,9 @@ def _agent_error(error: Any) -> PlimsollError | None:
 
 
 def _sighting(domain: Any) -> Sighting:
-    return Sighting(*domxml.parse(domain.XMLDesc(0)), *_movement(domain))
+    guest, disks = domxml.parse(domain.XMLDesc(0))
+    movement, is_paused = _movement(domain)
+    return Sighting(guest=guest, disks=disks, movement=movement, paused=is_paused)
 
 
 def _survey(sighting: Sighting, actual: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:

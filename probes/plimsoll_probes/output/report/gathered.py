@@ -48,7 +48,7 @@ class Standing(Enum):
     UNLIMITED = "it has no limit, so nothing is promised"
 
 
-@frozen
+@frozen(kw_only=True)
 class Run:
     """The figures of one run; ``result`` is without ``measured``, which takes too much memory."""
 
@@ -75,7 +75,7 @@ class Run:
         return -SEVERITY[self.verdict], off.get(self.verdict, 0.0)
 
 
-@frozen
+@frozen(kw_only=True)
 class Point:
     """The runs of one column together; their histograms are merged exactly."""
 
@@ -89,7 +89,7 @@ class Point:
     """The least, the median and the greatest of the runs' shares; None where no limit applies."""
 
 
-@frozen
+@frozen(kw_only=True)
 class Curve:
     """Runs over time; columns without a run are left out."""
 
@@ -212,10 +212,10 @@ def curve(results: Iterable[ProbeResult], span: ReportPeriod) -> Curve:
 def run_of(result: ProbeResult) -> Run:
     measurement = result.measured
     return Run(
-        replace(result, measured=None, counted=None),
-        None if measurement is None else measurement.iops,
-        allowed_iops(result),
-        None if measurement is None else measurement.latency.quantile(0.99, measurement.latency_max),
+        result=replace(result, measured=None, counted=None),
+        iops=None if measurement is None else measurement.iops,
+        allowed=allowed_iops(result),
+        p99=None if measurement is None else measurement.latency.quantile(0.99, measurement.latency_max),
     )
 
 
@@ -267,17 +267,19 @@ class _Curve:
             cell.shares.append(result.measured.iops / limit)
 
     def closed(self) -> Curve:
-        return Curve(self.runs, len(self._guests), tuple(self._points()), self._objective)
+        return Curve(
+            runs=self.runs, guests=len(self._guests), points=tuple(self._points()), objective=self._objective
+        )
 
     def _points(self) -> Iterator[Point]:
         for column, cell in sorted(self._cells.items()):
             latency, shares = _histogram(cell.counts), cell.shares
             yield Point(
-                column,
-                latency,
-                tuple(latency.quantile(fraction, cell.slowest) for fraction in FRACTIONS),
-                cell.slowest,
-                (min(shares), median(shares), max(shares)) if shares else None,
+                column=column,
+                latency=latency,
+                quantiles=tuple(latency.quantile(fraction, cell.slowest) for fraction in FRACTIONS),
+                slowest=cell.slowest,
+                shares=(min(shares), median(shares), max(shares)) if shares else None,
             )
 
 

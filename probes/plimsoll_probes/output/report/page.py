@@ -68,7 +68,7 @@ _TABLES = (
 _TROUBLE = (*_NOW, Standing.LAST_BAD, Standing.RECOVERED)
 
 
-@frozen
+@frozen(kw_only=True)
 class ReportOrigin:
     """How the report was made."""
 
@@ -88,7 +88,7 @@ class Reader:
     streak: Callable[[ProbeResult], Streak | None]
 
 
-@frozen
+@frozen(kw_only=True)
 class _Bar:
     """A bar of a timeline, in columns and shares of its height."""
 
@@ -204,7 +204,7 @@ def _verdicts(counts: Counter[Verdict], *, judged: bool) -> list[dict[str, objec
 
 def _mark(verdict: Verdict) -> _Bar:
     top, height = _SHAPES[verdict]
-    return _Bar(0, 1, top, height, verdict.value, verdict.value)
+    return _Bar(column=0, width=1, top=top, height=height, kind=verdict.value, title=verdict.value)
 
 
 # --- guests
@@ -331,8 +331,12 @@ def _line(guest: ReportGuest) -> dict[str, object]:
 def _parts(column: int, part: float, bad: int, runs: int) -> list[_Bar]:
     title = f"{bad} of {runs} runs not kept"
     return [
-        _Bar(column, 1, 20 * part, 20 * (1 - part), Verdict.KEPT.value, title),
-        *([_Bar(column, 1, 0, 20 * part, Verdict.SHORT.value, title)] if bad else []),
+        _Bar(column=column, width=1, top=20 * part, height=20 * (1 - part), kind=Verdict.KEPT.value, title=title),
+        *(
+            [_Bar(column=column, width=1, top=0, height=20 * part, kind=Verdict.SHORT.value, title=title)]
+            if bad
+            else []
+        ),
     ]
 
 
@@ -344,7 +348,9 @@ def _bars(guest: ReportGuest) -> list[_Bar]:
         if last is not None and last.kind == verdict.value and last.column + last.width == column:
             bars[-1] = replace(last, width=last.width + width)
         else:
-            bars.append(_Bar(column, width, *_SHAPES[verdict], verdict.value, verdict.value))
+            top, height = _SHAPES[verdict]
+            kind = verdict.value
+            bars.append(_Bar(column=column, width=width, top=top, height=height, kind=kind, title=kind))
     return bars
 
 

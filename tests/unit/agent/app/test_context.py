@@ -586,7 +586,16 @@ def test_what_disks_used_is_read_from_the_history_and_unknown_where_that_cannot_
 
     assert used() == {}
     state = context.state_of(shell.settings)
-    append(state, a_last_pass(a_last_disk(a_name(1), rates=Rates(70.0, 0.0, 0.0, 900.0, 300.0)), looked=NOON))
+    append(
+        state,
+        a_last_pass(
+            a_last_disk(
+                a_name(1),
+                rates=Rates(read_iops=70.0, write_iops=0.0, read_bytes=0.0, write_bytes=900.0, seconds=300.0),
+            ),
+            looked=NOON,
+        ),
+    )
     assert used() == {a_name(1).key: Used(70, 900)}
     state.usage.unlink()
     state.usage.symlink_to("/etc/passwd")

@@ -26,7 +26,9 @@ RAISE = (Limits(total_iops_sec=25), Limits(total_iops_sec=250))
 
 @pytest.fixture
 def state(tmp_path: Path) -> State:
-    used = a_last_disk(a_name(1), rates=Rates(100.0, 40.0, 0.0, 0.0, 300.0))
+    used = a_last_disk(
+        a_name(1), rates=Rates(read_iops=100.0, write_iops=40.0, read_bytes=0.0, write_bytes=0.0, seconds=300.0)
+    )
     usage_history.append(State(tmp_path), a_last_pass(used, looked=NOON))
     return State(tmp_path)
 

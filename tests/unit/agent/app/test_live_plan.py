@@ -120,7 +120,12 @@ def test_what_is_saved_of_a_burst_is_brought_forward_to_the_readings(tmp_path: P
     first, second = (usage.disk for usage in sampler.sample().usages)
     account = Account(
         at=70.0,
-        counters={second.key: (second.attachment, BlockStats(0, 0, 0, 0))},
+        counters={
+            second.key: (
+                second.attachment,
+                BlockStats(read_requests=0, read_bytes=0, write_requests=0, write_bytes=0),
+            )
+        },
         buckets={"total_iops_sec": Bucket(spent=3000, held=57000, room=60000)},
     )
     node.settings.state_dir.mkdir()

@@ -50,7 +50,7 @@ class Woken:
 
     def __init__(self) -> None:
         self.api = FakeApi()
-        types = {"t1": VolumeType("t1", "gold", None)}
+        types = {"t1": VolumeType(id="t1", name="gold", qos_spec=None)}
         self.catalogue = Catalogue(1, NOON, "fake", {}, types, {}, {})
         self.notes = RefreshNotes()
         self.calls: list[datetime] = []

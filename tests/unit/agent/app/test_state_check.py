@@ -70,7 +70,9 @@ SHARED = Shared(
     parts={"a": {"total_iops_sec": 250}},
     moves=(NOON,),
 )
-LOOK = LastCounters("a1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))
+LOOK = LastCounters(
+    "a1", Reading(7200.5, BlockStats(read_requests=7, read_bytes=28672, write_requests=0, write_bytes=0))
+)
 DATABASES = ("record.sqlite", "probes.sqlite", "probes-latest.sqlite")
 WITH_VERSION = tuple(file.name for file in FILES if file.version is not None)
 PASSING = (

@@ -28,19 +28,19 @@ from plimsoll_agent.catalogue.model import (
 )
 from plimsoll_agent.catalogue.orders import RegionPause
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.frozen import of_tuple, replace
 from tests.unit.damage import damaged, each_damage, places, replaced
 from tests.unit.values import GUEST, NOON, VOLUME, examples_of
 
 DATA = Path(__file__).parents[2] / "data"
-SPEC = QosSpec("s-1", "gold-iops", "front-end", {"total_iops_sec": "3000", "odd": None})
-TYPE = VolumeType("t-1", "gold", "s-1")
+SPEC = QosSpec(id="s-1", name="gold-iops", consumer="front-end", keys={"total_iops_sec": "3000", "odd": None})
+TYPE = VolumeType(id="t-1", name="gold", qos_spec="s-1")
 WHOLE = Catalogue(
     7,
     NOON,
     "north",
-    {"s-1": SPEC, "s-2": QosSpec("s-2", "none", "back-end", {})},
-    {"t-1": TYPE, "t-2": VolumeType("t-2", "hidden", None, hidden=True)},
+    {"s-1": SPEC, "s-2": QosSpec(id="s-2", name="none", consumer="back-end", keys={})},
+    {"t-1": TYPE, "t-2": VolumeType(id="t-2", name="hidden", qos_spec=None, hidden=True)},
     {
         VOLUME: Volume(type="t-1", marks=frozenset({"a1", "b2"}), read=NOON),
         "v-2": Volume(type=None, marks=frozenset(), read=NOON, missing=True),
@@ -81,9 +81,9 @@ _catalogues = st.builds(
     st.dictionaries(st.text(min_size=1, max_size=8), st.tuples(
         st.text(min_size=1, max_size=8), st.sampled_from(["front-end", "back-end", "both", "?"]),
         st.dictionaries(_texts, st.none() | _texts, max_size=4),
-    ), max_size=3).map(lambda specs: {key: QosSpec(key, *rest) for key, rest in specs.items()}),
+    ), max_size=3).map(lambda specs: {key: of_tuple(QosSpec, [key, *rest]) for key, rest in specs.items()}),
     st.dictionaries(_texts, st.tuples(_texts, st.none() | _texts, st.booleans()), max_size=3).map(
-        lambda types: {key: VolumeType(key, *rest) for key, rest in types.items()}
+        lambda types: {key: of_tuple(VolumeType, [key, *rest]) for key, rest in types.items()}
     ),
     st.dictionaries(_texts, _volumes, max_size=3),
     st.dictionaries(_texts, _servers, max_size=3),
@@ -287,7 +287,10 @@ def test_an_approval_of_these_specs_is_none_of_others(other: Catalogue) -> None:
 
 def test_a_type_is_found_by_its_name_and_one_that_is_not_listed_has_no_id() -> None:
     """No approval names a type without an id."""
-    types = {"id-1": VolumeType("id-1", "gold", None), "id-2": VolumeType("id-2", "silver", None)}
+    types = {
+        "id-1": VolumeType(id="id-1", name="gold", qos_spec=None),
+        "id-2": VolumeType(id="id-2", name="silver", qos_spec=None),
+    }
     known = Catalogue(1, NOON, "lab", types=types)
     assert [known.id_of_type(name) for name in ("gold", "silver", "id-1", None)] == ["id-1", "id-2", "", ""]
 

@@ -26,7 +26,7 @@ HELD, LOCAL = Limits(total_iops_sec=500), Limits(total_iops_sec=99)
 
 
 def test_an_approval_is_of_one_whole_digest_until_its_end() -> None:
-    orders = Orders((APPROVAL,))
+    orders = Orders(approvals=(APPROVAL,))
     assert orders.approve(Of.SPECS, DIGEST, NOON)
     assert orders.approve(Of.SPECS, DIGEST, NOON - HOUR)  # a node whose clock is behind
     assert not orders.approve(Of.SPECS, DIGEST, NOON + HOUR)
@@ -36,7 +36,7 @@ def test_an_approval_is_of_one_whole_digest_until_its_end() -> None:
 
 
 def test_a_removal_is_approved_of_for_the_types_that_are_named_only() -> None:
-    orders = Orders((APPROVAL, replace(APPROVAL, remove=frozenset({"t-1"}), until=NOON + 2 * HOUR)))
+    orders = Orders(approvals=(APPROVAL, replace(APPROVAL, remove=frozenset({"t-1"}), until=NOON + 2 * HOUR)))
     assert orders.approve(Of.SPECS, DIGEST, NOON, removing="t-1")
     assert orders.approve(Of.SPECS, DIGEST, NOON + HOUR, removing="t-1")
     assert not orders.approve(Of.SPECS, DIGEST, NOON, removing="t-2")
@@ -47,13 +47,17 @@ def test_a_spec_with_the_same_24_bits_is_not_what_was_approved_of() -> None:
     """Whoever may edit specs grinds an extra key until the first six digits are those that were approved of."""
 
     def made(salt: int) -> Catalogue:
-        spec = QosSpec("s", "gold", "front-end", {"total_iops_sec": "1000000", "x": str(salt)})
-        return Catalogue(1, NOON, "lab", {"s": spec}, {"t": VolumeType("t", "gold", "s")})
+        spec = QosSpec(id="s", name="gold", consumer="front-end", keys={"total_iops_sec": "1000000", "x": str(salt)})
+        return Catalogue(1, NOON, "lab", {"s": spec}, {"t": VolumeType(id="t", name="gold", qos_spec="s")})
 
-    good = replace(made(0), specs={"s": QosSpec("s", "gold", "front-end", {"total_iops_sec": "3000"})})
+    good = replace(
+        made(0), specs={"s": QosSpec(id="s", name="gold", consumer="front-end", keys={"total_iops_sec": "3000"})}
+    )
     short = 3  # digits: the same forgery in a thousandth of the time
     forged = next(one for one in map(made, range(10**6)) if one.digest[:short] == good.digest[:short])
-    whole, part = (Orders((replace(APPROVAL, digest=digest),)) for digest in (good.digest, good.digest[:short]))
+    whole, part = (
+        Orders(approvals=(replace(APPROVAL, digest=digest),)) for digest in (good.digest, good.digest[:short])
+    )
 
     def approved(known: Catalogue, orders: Orders) -> bool:
         return replace(a_situation(), catalogue=known, orders=orders).approved_specs()
@@ -71,7 +75,7 @@ def test_the_digest_is_a_whole_sha256() -> None:
 def test_the_highest_bounds_that_stand_count() -> None:
     low = replace(APPROVAL, of=Of.BOUNDS, digest="", disks=40, percent=10)
     high = replace(low, disks=10, percent=50, until=NOON + 2 * HOUR)
-    orders = Orders((APPROVAL, low, high))
+    orders = Orders(approvals=(APPROVAL, low, high))
     assert orders.bounds(NOON) == (40, 50)
     assert orders.bounds(NOON + HOUR) == (10, 50)
     assert orders.bounds(NOON + 2 * HOUR) == (0, 0)
@@ -103,7 +107,7 @@ def test_a_hold_finds_its_disk_by_identity(name: str, held: bool) -> None:
 
 
 def a_hold(disk: str, limits: Limits | None = HELD) -> RegionHold:
-    return RegionHold(disk, limits, NOON, NOON + HOUR, "ann", "import")
+    return RegionHold(disk=disk, limits=limits, since=NOON, until=NOON + HOUR, by="ann", why="import")
 
 
 def test_a_disk_of_the_guests_own_is_held_by_its_image() -> None:
@@ -132,15 +136,15 @@ def held(disk: Disk, orders: Orders, local: Hold | None = None) -> tuple[Limits 
 
 def test_what_has_ended_is_left_out() -> None:
     orders = Orders(
-        (APPROVAL, replace(APPROVAL, until=NOON)),
-        RegionPause(since=NOON, until=NOON, by="a", why=""),
-        (a_hold(VOLUME), a_hold("x")),
+        approvals=(APPROVAL, replace(APPROVAL, until=NOON)),
+        pause=RegionPause(since=NOON, until=NOON, by="a", why=""),
+        holds=(a_hold(VOLUME), a_hold("x")),
     )
-    assert orders.standing(NOON) == Orders((APPROVAL,), None, orders.holds)
+    assert orders.standing(NOON) == Orders(approvals=(APPROVAL,), pause=None, holds=orders.holds)
     assert orders.standing(NOON + HOUR) == Orders()
     pause = RegionPause(since=NOON, until=NOON + HOUR, by="a", why="")
     assert Orders(pause=pause).standing(NOON) == Orders(pause=pause)
-    assert Orders((APPROVAL,)).standing(NOON) == Orders((APPROVAL,))
+    assert Orders(approvals=(APPROVAL,)).standing(NOON) == Orders(approvals=(APPROVAL,))
 
 
 @pytest.mark.parametrize(("until", "told"), [(NOON + HOUR, "2026-11-20T13:00:00+00:00"), (None, None)])
@@ -151,7 +155,7 @@ def test_a_pause_tells_its_end(until: datetime | None, told: str | None) -> None
 def test_bounds_are_the_highest_of_those_that_are_approved_now() -> None:
     given = replace(APPROVAL, of=Of.BOUNDS, digest="")
     disks, percent, less = replace(given, disks=7), replace(given, percent=30), replace(given, disks=6, percent=20)
-    assert Orders((disks, replace(APPROVAL, disks=99, percent=99))).bounds(NOON) == (7, 0)
-    assert Orders((percent,)).bounds(NOON) == (0, 30)
-    assert Orders((disks, less, percent)).bounds(NOON) == (7, 30)
-    assert Orders((disks, less, percent)).bounds(NOON + HOUR) == (0, 0)
+    assert Orders(approvals=(disks, replace(APPROVAL, disks=99, percent=99))).bounds(NOON) == (7, 0)
+    assert Orders(approvals=(percent,)).bounds(NOON) == (0, 30)
+    assert Orders(approvals=(disks, less, percent)).bounds(NOON) == (7, 30)
+    assert Orders(approvals=(disks, less, percent)).bounds(NOON + HOUR) == (0, 0)

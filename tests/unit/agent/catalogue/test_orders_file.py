@@ -27,8 +27,12 @@ APPROVAL = RegionApproval(
 BOUNDS = RegionApproval(
     of=Of.BOUNDS, digest="", since=NOON, until=NOON + DAY, by="ann", why="move", disks=40, percent=50
 )
-HOLD = RegionHold("v1", Limits(total_iops_sec=500), NOON, NOON + DAY, "ann", "import")
-ORDERS = Orders((APPROVAL, BOUNDS), RegionPause(since=NOON, until=None, by="root", why="Ceph moves"), (HOLD,))
+HOLD = RegionHold(disk="v1", limits=Limits(total_iops_sec=500), since=NOON, until=NOON + DAY, by="ann", why="import")
+ORDERS = Orders(
+    approvals=(APPROVAL, BOUNDS),
+    pause=RegionPause(since=NOON, until=None, by="root", why="Ceph moves"),
+    holds=(HOLD,),
+)
 LAST = LastReading(
     at=NOON,
     read="aa",

@@ -30,8 +30,8 @@ from plimsoll_agent.util.frozen import replace
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 INTERVAL = 900.0
-GOLD = QosSpec("s1", "gold-iops", "front-end", {"total_iops_sec": "500"})
-LISTS = Lists({"s1": GOLD}, {"t1": VolumeType("t1", "gold", "s1")})
+GOLD = QosSpec(id="s1", name="gold-iops", consumer="front-end", keys={"total_iops_sec": "500"})
+LISTS = Lists({"s1": GOLD}, {"t1": VolumeType(id="t1", name="gold", qos_spec="s1")})
 
 
 def ago(**span: float) -> datetime:

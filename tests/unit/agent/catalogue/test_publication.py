@@ -16,11 +16,13 @@ from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON
 
 WAIT, DAY = timedelta(minutes=30), timedelta(days=1)
-TYPES = {"t": VolumeType("t", "gold", "s")}
+TYPES = {"t": VolumeType(id="t", name="gold", qos_spec="s")}
 
 
 def lists(limit: int) -> Lists:
-    return Lists({"s": QosSpec("s", "gold", "front-end", {"total_iops_sec": str(limit)})}, TYPES)
+    return Lists(
+        {"s": QosSpec(id="s", name="gold", consumer="front-end", keys={"total_iops_sec": str(limit)})}, TYPES
+    )
 
 
 BEFORE, AFTER, THIRD = lists(500), lists(5), lists(7)

@@ -32,7 +32,7 @@ PER_GB = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100", "to
 
 
 def a_spec(keys: Mapping[str, str | None], consumer: str = "front-end") -> QosSpec:
-    return QosSpec("8b6f3a52-0d39-4a57-9a3e-4c1f3f6a2b10", "gold", consumer, keys)
+    return QosSpec(id="8b6f3a52-0d39-4a57-9a3e-4c1f3f6a2b10", name="gold", consumer=consumer, keys=keys)
 
 
 def evaluated(keys: Mapping[str, str | None], gib: int = 1) -> Evaluation:
@@ -165,7 +165,9 @@ def told(**other: object) -> dict[str, object]:
 
 def test_a_spec_is_read_with_nulls_kept_and_numbers_as_text() -> None:
     spec = QosSpec.read(told(specs={"read_iops_sec": 5, "write_iops_sec": None, "x": "y"}, links=[]))
-    assert spec == QosSpec("1", "gold", "both", {"read_iops_sec": "5", "write_iops_sec": None, "x": "y"})
+    assert spec == QosSpec(
+        id="1", name="gold", consumer="both", keys={"read_iops_sec": "5", "write_iops_sec": None, "x": "y"}
+    )
     assert QosSpec.read(told(specs=None)).keys == {}
 
 

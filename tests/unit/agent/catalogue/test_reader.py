@@ -91,7 +91,7 @@ def test_a_caller_who_asks_for_all_gets_all_within_the_calls_of_a_run() -> None:
 
 SPEC = {"id": "s1", "name": "gold-iops", "consumer": "front-end", "specs": {"total_iops_sec": "500"}}
 GOLD = {"id": "t1", "name": "gold", "qos_specs_id": "s1"}
-KNOWN = Lists({"s1": QosSpec.read(SPEC)}, {"t1": VolumeType("t1", "gold", "s1")})
+KNOWN = Lists({"s1": QosSpec.read(SPEC)}, {"t1": VolumeType(id="t1", name="gold", qos_spec="s1")})
 
 
 def api_with(specs: list[list[Any]], types: list[Any]) -> FakeApi:
@@ -121,6 +121,6 @@ def test_a_policy_that_begins_to_hide_specs_does_not_replace_what_was_known() ->
     hidden = {"id": "t1", "name": "gold"}
     with pytest.raises(Rejected, match="access_types_qos_specs_id"):
         lists(api_with([[SPEC]], [hidden]), KNOWN)
-    never_known = Lists({}, {"t1": VolumeType("t1", "gold", None, hidden=True)})
+    never_known = Lists({}, {"t1": VolumeType(id="t1", name="gold", qos_spec=None, hidden=True)})
     assert lists(api_with([[SPEC]], [hidden]), never_known).types["t1"].hidden
     assert lists(api_with([[SPEC]], [hidden, GOLD | {"id": "t2"}]), Lists({}, {})).types["t1"].hidden

@@ -18,10 +18,13 @@ from plimsoll_agent.util.frozen import replace
 from tests import golden
 from tests.unit.values import NOON
 
-GOLD, BRONZE = VolumeType("t-gold", "gold", "s-gold"), VolumeType("t-bronze", "bronze", "s-bronze")
+GOLD, BRONZE = (
+    VolumeType(id="t-gold", name="gold", qos_spec="s-gold"),
+    VolumeType(id="t-bronze", name="bronze", qos_spec="s-bronze"),
+)
 SPECS = {
-    "s-gold": QosSpec("s-gold", "gold-iops", "front-end", {"total_iops_sec": "3000"}),
-    "s-bronze": QosSpec("s-bronze", "bronze-iops", "front-end", {"total_iops_sec": "500"}),
+    "s-gold": QosSpec(id="s-gold", name="gold-iops", consumer="front-end", keys={"total_iops_sec": "3000"}),
+    "s-bronze": QosSpec(id="s-bronze", name="bronze-iops", consumer="front-end", keys={"total_iops_sec": "500"}),
 }
 BEFORE = Lists(SPECS, {"t-gold": GOLD, "t-bronze": BRONZE})
 
@@ -48,7 +51,10 @@ def test_a_slip_in_one_spec_is_counted_over_the_region_with_the_edit_behind_it()
     region = volumes(7, None) | volumes(9000, "t-bronze") | volumes(3412)
     found = judge(BEFORE, edited(total_iops_sec="30"), region, RegionBrake())
     (row,) = found.rows
-    assert (row.type, row.edits) == (GOLD, (RegionEdit("gold-iops", "total_iops_sec", "3000", "30"),))
+    assert (row.type, row.edits) == (
+        GOLD,
+        (RegionEdit(of="gold-iops", key="total_iops_sec", before="3000", after="30"),),
+    )
     assert row.counts == {Effect.TENFOLD: 3412}
     assert (found.number, found.of, found.stops) == (3412, 3412 + 9000 + 7, True)
 
@@ -66,10 +72,10 @@ def test_edits_are_the_keys_that_differ() -> None:
     before = edited(total_iops_sec="3000", total_iops_sec_max="9000", x="1", same="5")
     found = judged(edited(total_iops_sec="30", read_bytes_sec="7", x=None, same="5"), before=before)
     assert found.rows[0].edits == (
-        RegionEdit("gold-iops", "read_bytes_sec", None, "7"),
-        RegionEdit("gold-iops", "total_iops_sec", "3000", "30"),
-        RegionEdit("gold-iops", "total_iops_sec_max", "9000", None),
-        RegionEdit("gold-iops", "x", "1", None),
+        RegionEdit(of="gold-iops", key="read_bytes_sec", before=None, after="7"),
+        RegionEdit(of="gold-iops", key="total_iops_sec", before="3000", after="30"),
+        RegionEdit(of="gold-iops", key="total_iops_sec_max", before="9000", after=None),
+        RegionEdit(of="gold-iops", key="x", before="1", after=None),
     )
 
 
@@ -86,7 +92,7 @@ def test_a_stop_is_ended_by_an_approval_of_just_this_state_and_of_each_type_that
             why="meant",
             remove=frozenset(remove),
         )
-        return stopped(found, Orders((approval,)), "d", now)
+        return stopped(found, Orders(approvals=(approval,)), "d", now)
 
     cut, removed = judged(edited(total_iops_sec="30")), judged(edited())
     assert stopped(cut, Orders(), "d", NOON)
@@ -102,17 +108,17 @@ def test_a_stop_is_ended_by_an_approval_of_just_this_state_and_of_each_type_that
 
 def test_a_spec_that_is_no_longer_for_nova_or_no_longer_associated_is_a_removal() -> None:
     found = judged(edited(consumer="back-end", total_iops_sec="3000"))
-    assert found.rows[0].edits == (RegionEdit("gold-iops", "consumer", "front-end", "back-end"),)
+    assert found.rows[0].edits == (RegionEdit(of="gold-iops", key="consumer", before="front-end", after="back-end"),)
     assert found.rows[0].counts == {Effect.REMOVED: 1}
     alone = replace(BEFORE, types=BEFORE.types | {"t-gold": replace(GOLD, qos_spec=None)})
     found = judged(alone)
-    assert found.rows[0].edits == (RegionEdit("gold", "QoS spec", "gold-iops", None),)
+    assert found.rows[0].edits == (RegionEdit(of="gold", key="QoS spec", before="gold-iops", after=None),)
     assert (found.removals, found.stops) == ({"t-gold"}, True)
 
 
 def test_another_spec_for_a_type_is_an_edit_by_the_names_of_both() -> None:
     found = judged(replace(BEFORE, types=BEFORE.types | {"t-gold": replace(GOLD, qos_spec="s-bronze")}))
-    assert found.rows[0].edits == (RegionEdit("gold", "QoS spec", "gold-iops", "bronze-iops"),)
+    assert found.rows[0].edits == (RegionEdit(of="gold", key="QoS spec", before="gold-iops", after="bronze-iops"),)
     assert found.rows[0].counts == {Effect.CUT: 1}
 
 

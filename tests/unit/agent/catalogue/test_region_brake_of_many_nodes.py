@@ -153,7 +153,7 @@ def test_what_is_approved_reaches_every_node_also_one_that_comes_back_later(regi
         by="ann",
         why="meant",
     )
-    region.publisher.orders = Orders((approval,))
+    region.publisher.orders = Orders(approvals=(approval,))
     away = NODES - 1
     region.tick(back=range(away))
     assert region.actual() == [LESS] * away * DISKS + [RICH] * DISKS
@@ -172,10 +172,10 @@ def test_an_approval_of_another_state_or_one_that_has_ended_publishes_nothing(re
         by="ann",
         why="meant",
     )
-    region.publisher.orders = Orders((approval,))
+    region.publisher.orders = Orders(approvals=(approval,))
     region.tick()
     assert region.actual() == [RICH] * NODES * DISKS
-    region.publisher.orders = Orders((replace(approval, until=region.now + timedelta(days=1)),))
+    region.publisher.orders = Orders(approvals=(replace(approval, until=region.now + timedelta(days=1)),))
     region.publisher.spec = edit(GOLD, total_iops_sec="1000", x="forged")
     region.tick()
     assert region.actual() == [RICH] * NODES * DISKS

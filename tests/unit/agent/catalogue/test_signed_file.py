@@ -35,8 +35,11 @@ REGION = Region(
     issued=NOW,
     begun=NOW - timedelta(minutes=2),
     source="lab",
-    specs={"s1": QosSpec("s1", "gold-iops", "front-end", {"total_iops_sec": "500", "x": None})},
-    types={"t1": VolumeType("t1", "gold", "s1"), "t2": VolumeType("t2", "hidden", None, hidden=True)},
+    specs={"s1": QosSpec(id="s1", name="gold-iops", consumer="front-end", keys={"total_iops_sec": "500", "x": None})},
+    types={
+        "t1": VolumeType(id="t1", name="gold", qos_spec="s1"),
+        "t2": VolumeType(id="t2", name="hidden", qos_spec=None, hidden=True),
+    },
     volumes={"v1": "t1", "v2": "t1", "v3": None},
     servers={
         "g1": {"quota:disk_total_iops_sec": "9"},
@@ -45,7 +48,7 @@ REGION = Region(
         "g4": None,
     },
     orders=Orders(
-        (
+        approvals=(
             RegionApproval(
                 of=Of.SPECS,
                 digest="0a1b" * 16,
@@ -66,14 +69,18 @@ REGION = Region(
                 percent=50,
             ),
         ),
-        RegionPause(since=NOW, until=NOW + timedelta(hours=1), by="root", why="Ceph moves"),
-        (RegionHold("v1", None, NOW, NOW + timedelta(hours=1), "ann", "import"),),
+        pause=RegionPause(since=NOW, until=NOW + timedelta(hours=1), by="root", why="Ceph moves"),
+        holds=(
+            RegionHold(disk="v1", limits=None, since=NOW, until=NOW + timedelta(hours=1), by="ann", why="import"),
+        ),
     ),
     valid_until=NOW + timedelta(days=1),
 )
 
 
-OTHER = Lists({"s1": QosSpec("s1", "gold-iops", "front-end", {"total_iops_sec": "5"})}, REGION.types)
+OTHER = Lists(
+    {"s1": QosSpec(id="s1", name="gold-iops", consumer="front-end", keys={"total_iops_sec": "5"})}, REGION.types
+)
 IN_STAGES = replace(
     REGION,
     other=OTHER,

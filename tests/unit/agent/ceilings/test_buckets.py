@@ -151,7 +151,11 @@ def test_the_file_has_all_of_it_and_after_a_reboot_no_counters() -> None:
     its = sharing(limits, limits, ceiling=Limits(total_iops_sec=1500))
     splits = step(step({}, {TEAM: its}, NOON), {TEAM: replace(its, used={IOPS: 7.5})}, NOON)
     splits = {TEAM: stayed(splits[TEAM], {"guest0/disk": limits}, ["guest0/disk"])}
-    looks = {"guest0/disk": LastCounters("3:1", Reading(7200.5, BlockStats(7, 28672, 0, 0)))}
+    looks = {
+        "guest0/disk": LastCounters(
+            "3:1", Reading(7200.5, BlockStats(read_requests=7, read_bytes=28672, write_requests=0, write_bytes=0))
+        )
+    }
     data = json.loads(ceilings_file.encoded(splits, looks, "boot"))
     assert ceilings_file.decoded(data, "boot") == (splits, looks)
     assert ceilings_file.decoded(data, "another") == (splits, {})

@@ -75,7 +75,10 @@ def test_who_would_feel_it_comes_first(tmp_path: Path, monkeypatch: pytest.Monke
     state.prepare()
     disks = [
         a_last_disk(a_name(number, key=f"{uuid_of(number)}/{a_volume(number).volume_id}"), rates=rates)
-        for number, rates in ((3, Rates(90.0, 30.0, 0.0, 0.0, 300.0)), (4, Rates(20.0, 10.0, 0.0, 0.0, 300.0)))
+        for number, rates in (
+            (3, Rates(read_iops=90.0, write_iops=30.0, read_bytes=0.0, write_bytes=0.0, seconds=300.0)),
+            (4, Rates(read_iops=20.0, write_iops=10.0, read_bytes=0.0, write_bytes=0.0, seconds=300.0)),
+        )
     ]
     usage_history.append(state, a_last_pass(*disks, looked=NOON))
     lines = plain(ran(tmp_path, Terminal()).out)

@@ -70,7 +70,7 @@ def test_libvirt_that_goes_in_the_middle_is_told_and_its_return_too(watched: Wat
 
 def test_a_guest_that_vanishes_leaves_the_list_and_its_explanation_stays(watched: Watched) -> None:
     watched.see(lambda text: "2 guests" in text)
-    watched.view = View(pane=Pane(watched.node.sampler.sample().usages[0].disk.key))
+    watched.view = View(pane=Pane(key=watched.node.sampler.sample().usages[0].disk.key))
     watched.see(lambda text: "desired" in text.partition("plimsoll disk explain")[2])
     del watched.node.hypervisor.by_uuid[A]
     text = watched.see(lambda text: "1 disk on 1 guest" in text)
@@ -83,7 +83,7 @@ def test_a_guest_that_is_gone_is_explained_in_a_sentence(watched: Watched) -> No
     key = next(usage.disk.key for usage in watched.node.sampler.sample().usages if usage.disk.guest.uuid == B)
     del watched.node.hypervisor.by_uuid[B]
     watched.see(lambda text: "1 guest" in text)
-    watched.view = View(pane=Pane(key))
+    watched.view = View(pane=Pane(key=key))
     text = watched.see(lambda text: "reading" not in text.partition("plimsoll disk explain")[2])
     assert "bug" not in text
 

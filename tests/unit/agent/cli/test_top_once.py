@@ -85,7 +85,7 @@ def test_a_disk_with_limits_by_its_size_has_the_state_of_its_limits(actual: Limi
     planned = desiring(Unknown(because(Code.SIZE_UNKNOWN, spec="gold-iops")), usage.disk)
     ((key, outcome),) = planned.outcomes.items()
     ours = Remembered(desired=NODE_LIMITS, since=NOON, seen=NOON, applied=None, attachment=usage.disk.attachment)
-    remembered = Planned({key: replace(outcome, decision=replace(outcome.decision, ours=ours))})
+    remembered = Planned(outcomes={key: replace(outcome, decision=replace(outcome.decision, ours=ours))})
     assert cells(usage, remembered)["state"] == state
     assert cells(usage, remembered, people=True)["state"] == words
     assert "unknown" not in top_once.sum_of(rows(Sample((usage,), (), 1), remembered))
@@ -155,7 +155,7 @@ class Once(OneLineErrors, Listing):
     def take_action(self, parsed_args: object) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         outcomes = a_pass_over(self.number).outcomes
         usages = tuple(using(outcome.disk, iops=7 * each) for each, outcome in enumerate(outcomes))
-        found = rows(Sample(usages, (), 1), Planned({outcome.disk.key: outcome for outcome in outcomes}))
+        found = rows(Sample(usages, (), 1), Planned(outcomes={outcome.disk.key: outcome for outcome in outcomes}))
         self.closing = (top_once.sum_of(found),)
         return top_once.COLUMNS, [top_once.cells(row) for row in found]
 

@@ -13,7 +13,9 @@ from tests.unit.node import FSID
 from tests.unit.values import a_disk
 
 LIMITS = Limits(total_iops_sec=500, total_bytes_sec=2**30)
-RATES = Rates(60.0, 40.0, 60.0 * 4096, 40.0 * 4096, 30.0, 0.004)
+RATES = Rates(
+    read_iops=60.0, write_iops=40.0, read_bytes=60.0 * 4096, write_bytes=40.0 * 4096, seconds=30.0, latency=0.004
+)
 LIGHT = Usage(
     disk=a_disk(actual=LIMITS, cluster=FSID), rates=RATES, shares={"total_iops_sec": 0.2, "total_bytes_sec": 0.01}
 )

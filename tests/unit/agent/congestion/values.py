@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from plimsoll_agent.congestion.law import Action
-from plimsoll_agent.congestion.published import Factor, FactorFile, encode
+from plimsoll_agent.congestion.published import Factor, FactorFile
 from tests.unit.node import FSID
-from tests.unit.regionfile import a_key
 from tests.unit.values import NOON
 
 
@@ -29,20 +28,4 @@ def a_factor_file(*factors: Factor, **other: Any) -> FactorFile:
             "pools": {(FSID, "volumes"): ("ssd",), (FSID, "mixed"): ("ssd", "hdd"), (FSID, "odd"): ()},
         }
         | other
-    )
-
-
-def signed_factors(fsid: str, x: float, generation: int, lasts: float = 90) -> bytes:
-    """A file from now on about a real cluster, signed with ``a_key()``."""
-    now = datetime.now(UTC)
-    return a_key().seal(
-        encode(
-            a_factor_file(
-                a_factor(x, cluster=fsid),
-                generation=generation,
-                issued=now,
-                valid_until=now + timedelta(seconds=lasts),
-                pools={(fsid, pool): ("ssd",) for pool in ("vms", "volumes")},
-            )
-        )
     )

@@ -110,10 +110,10 @@ def test_a_hostile_line_is_looked_at_once_for_each_literal_and_only_near_it(name
     text, used = HOSTILE[name], list[int]()
     counting = tuple(
         patterns._Pattern(
-            each.kind,
-            each.literal,
-            Counting(each.before, used),  # type: ignore[arg-type]
-            Counting(each.after, used),  # type: ignore[arg-type]
+            kind=each.kind,
+            literal=each.literal,
+            before=Counting(each.before, used),  # type: ignore[arg-type]
+            after=Counting(each.after, used),  # type: ignore[arg-type]
         )
         for each in patterns._PATTERNS
     )

@@ -80,7 +80,9 @@ class World:
 
     def run(self, *, always: bool = False, killed: bool = False) -> None:
         """A pass, from what is on the disk; it writes ``always`` in a storm, and saves nothing if it is killed."""
-        reading = Reading(self.now / SECOND, BlockStats(self.done, 0, 0, 0))
+        reading = Reading(
+            self.now / SECOND, BlockStats(read_requests=self.done, read_bytes=0, write_requests=0, write_bytes=0)
+        )
         actual = self.throttle.limits
         member = Member(
             key=KEY,
@@ -212,7 +214,7 @@ def member(reading: Reading | None, key: str = KEY, actual: Limits = BURST, appl
 
 
 def at(seconds: float, requests: int = 0) -> Reading:
-    return Reading(seconds, BlockStats(requests, 0, 0, 0))
+    return Reading(seconds, BlockStats(read_requests=requests, read_bytes=0, write_requests=0, write_bytes=0))
 
 
 def test_a_disk_that_was_not_read_is_settled_by_its_next_reading() -> None:

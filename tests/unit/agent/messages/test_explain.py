@@ -51,7 +51,9 @@ def test_the_stage_of_the_node_is_told_and_whether_it_is_reached(
 
 def test_each_approval_has_its_row_and_one_without_stages_has_none(tmp_path: Path) -> None:
     rules = replace(APPROVAL, of=Of.RULES, digest="f" * 64, stages=replace(STAGES, reached=0, entered=None))
-    rows, data = told(tmp_path, Orders((replace(APPROVAL, stages=None),), staged=(APPROVAL, rules)).on_node(5))
+    rows, data = told(
+        tmp_path, Orders(approvals=(replace(APPROVAL, stages=None),), staged=(APPROVAL, rules)).on_node(5)
+    )
     assert [row.partition(" of approval ")[2] for row in rows] == [
         "0a1b0a1b0a1b0a1b of specs: reached",
         "ffffffffffffffff of rules: not yet: stage 1 of 3 (1 % of nodes)",
@@ -60,7 +62,9 @@ def test_each_approval_has_its_row_and_one_without_stages_has_none(tmp_path: Pat
     assert len(data) == 2
 
 
-@pytest.mark.parametrize("orders", [Orders(staged=(APPROVAL,)), Orders((replace(APPROVAL, stages=None),)).on_node(5)])
+@pytest.mark.parametrize(
+    "orders", [Orders(staged=(APPROVAL,)), Orders(approvals=(replace(APPROVAL, stages=None),)).on_node(5)]
+)
 def test_without_a_position_or_without_stages_there_is_no_row(tmp_path: Path, orders: Orders) -> None:
     """Without a region file the node is in no stage."""
     assert told(tmp_path, orders) == ([], [])

@@ -77,11 +77,11 @@ def test_what_is_raised_and_what_is_removed_is_said_by_unit(after: Limits, words
 
 def test_edits_of_a_spec_with_limits_per_gib_are_one_line_with_the_range_over_all_sizes() -> None:
     edits = [
-        Edit("gold", "total_iops_sec", 3000, 30, 2, "qos-spec"),
-        Edit("gold", "total_iops_sec", 1500, 15, 1, "qos-spec"),
-        Edit("rack 1", "total_bytes_sec", 1000, 0, 1, "rule"),
-        Edit("default", "group_name", None, "g", 1, "node-default"),
-        Edit("m1", "total_iops_sec", 9, 8, 1, "flavor"),
+        Edit(source="gold", parameter="total_iops_sec", before=3000, after=30, disks=2, origin="qos-spec"),
+        Edit(source="gold", parameter="total_iops_sec", before=1500, after=15, disks=1, origin="qos-spec"),
+        Edit(source="rack 1", parameter="total_bytes_sec", before=1000, after=0, disks=1, origin="rule"),
+        Edit(source="default", parameter="group_name", before=None, after="g", disks=1, origin="node-default"),
+        Edit(source="m1", parameter="total_iops_sec", before=9, after=8, disks=1, origin="flavor"),
     ]
     assert list(edits_words(edits, exact=True)) == [
         'rule "rack 1": total_bytes_sec 1000 → unlimited (1 disk)',
@@ -106,11 +106,16 @@ def test_edits_of_a_spec_with_limits_per_gib_are_one_line_with_the_range_over_al
     ],
 )
 def test_an_edit_has_units_that_people_know(name: str, before: object, after: object, words: str) -> None:
-    assert list(edits_words([Edit("d", name, before, after, 1)])) == [f"d: {words} (1 disk)"]
+    assert list(edits_words([Edit(source="d", parameter=name, before=before, after=after, disks=1)])) == [
+        f"d: {words} (1 disk)"
+    ]
 
 
 def test_an_edit_of_several_values_is_a_range_with_its_unit_once() -> None:
-    edits = [Edit("d", "total_bytes_sec", size, 2**30, 1) for size in (0, 2**20, 5 * 2**20)]
+    edits = [
+        Edit(source="d", parameter="total_bytes_sec", before=size, after=2**30, disks=1)
+        for size in (0, 2**20, 5 * 2**20)
+    ]
     assert list(edits_words(edits)) == ["d: 1–5 MiB/s or unlimited → 1 GiB/s (3 disks)"]
 
 

@@ -16,7 +16,9 @@ HOUR = 3600.0
 
 
 def rates(reads: float = 0, writes: float = 0, *, size: int = 4096, seconds: float = HOUR) -> Rates:
-    return Rates(reads, writes, reads * size, writes * size, seconds)
+    return Rates(
+        read_iops=reads, write_iops=writes, read_bytes=reads * size, write_bytes=writes * size, seconds=seconds
+    )
 
 
 def test_a_cut_is_felt_for_the_part_of_the_time_in_which_the_limit_would_have_been_reached() -> None:

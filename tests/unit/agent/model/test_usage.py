@@ -17,7 +17,7 @@ SILENCE = because(Code.TIMED_OUT, detail="no answer from QEMU within 5 s")
 
 
 def reading(at: float, reads: int = 0, read: int = 0, writes: int = 0, written: int = 0) -> Reading:
-    return Reading(at, BlockStats(reads, read, writes, written))
+    return Reading(at, BlockStats(read_requests=reads, read_bytes=read, write_requests=writes, write_bytes=written))
 
 
 def after(limits: Limits | Unknown, second: Reading) -> Usage:
@@ -37,7 +37,17 @@ def busy(disk: Disk, *iops: float, seconds: float = 10) -> tuple[Usage, ...]:
 
 def test_latency_is_the_time_of_all_requests_by_their_number() -> None:
     def reading(at: float, reads: int, writes: int, nanoseconds: int | None, flushes: int | None = 7) -> Reading:
-        return Reading(at, BlockStats(reads, 0, writes, 0, nanoseconds, flushes))
+        return Reading(
+            at,
+            BlockStats(
+                read_requests=reads,
+                read_bytes=0,
+                write_requests=writes,
+                write_bytes=0,
+                nanoseconds=nanoseconds,
+                flushes=flushes,
+            ),
+        )
 
     def latency(*readings: Reading) -> float | None:
         disk, usages = a_disk(actual=Limits()), tuple[Usage, ...]()

@@ -29,8 +29,8 @@ from tests.unit.node import uuid_of
 from tests.unit.values import NOON, examples
 
 GOLDEN = Path(__file__).parents[2] / "data" / "pass_metrics.prom"
-READING = Reading(100.0, BlockStats(1, 2, 3, 4, 5))
-RATES = Rates(1.0, 2.0, 3.0, 4.0, 300.0, 0.005)
+READING = Reading(100.0, BlockStats(read_requests=1, read_bytes=2, write_requests=3, write_bytes=4, nanoseconds=5))
+RATES = Rates(read_iops=1.0, write_iops=2.0, read_bytes=3.0, write_bytes=4.0, seconds=300.0, latency=0.005)
 PARTS = ("read_iops_sec", "write_iops_sec", "read_bytes_sec", "write_bytes_sec")
 HOSTILE = ['a"} 1\nb 2', "\\", 'x\\"', "\r\x00\x1b[2J", "\ud800", "\u2028", "ñ☃", "n" * 10_000, "# TYPE x", ""]
 
@@ -141,7 +141,11 @@ def test_disks_with_orphaned_limits_are_counted() -> None:
 
 
 def test_a_disk_that_does_nothing_is_told_from_one_that_was_not_read() -> None:
-    idle = used(rates=Rates(0, 0, 0, 0, 300.0), shares={"total_iops_sec": 0.0}, allowed={"total_iops_sec": 700.0})
+    idle = used(
+        rates=Rates(read_iops=0, write_iops=0, read_bytes=0, write_bytes=0, seconds=300.0),
+        shares={"total_iops_sec": 0.0},
+        allowed={"total_iops_sec": 700.0},
+    )
     last = a_last_pass(idle, a_last_disk(a_name(2), volume_type="bronze", reading=READING))
     assert set(named(last, "disk_average_bytes_per_second").values()) == {0.0}
     assert {key[1] for key in named(last, "disk_average_bytes_per_second")} == {"instance-00000001"}
@@ -150,7 +154,7 @@ def test_a_disk_that_does_nothing_is_told_from_one_that_was_not_read() -> None:
 
 
 def test_a_disk_without_requests_has_no_latency_and_not_a_latency_of_zero() -> None:
-    idle = used(named=a_name(2), rates=Rates(0, 0, 0, 0, 300.0))
+    idle = used(named=a_name(2), rates=Rates(read_iops=0, write_iops=0, read_bytes=0, write_bytes=0, seconds=300.0))
     latency = named(a_last_pass(used(), idle), "disk_average_latency_seconds")
     assert {key[0]: value for key, value in latency.items()} == {"instance-00000001": 0.005}
 
@@ -197,7 +201,13 @@ def test_a_disk_is_at_limit_from_95_percent_of_any_limit_on() -> None:
 
 
 def test_averages_of_a_type_are_sums_over_its_disks_by_direction() -> None:
-    last = a_last_pass(used(), used(named=a_name(2), rates=Rates(10.0, 20.0, 30.0, 40.0, 300.0)))
+    last = a_last_pass(
+        used(),
+        used(
+            named=a_name(2),
+            rates=Rates(read_iops=10.0, write_iops=20.0, read_bytes=30.0, write_bytes=40.0, seconds=300.0),
+        ),
+    )
     assert named(last, "average_operations_per_second") == {("read", "gold"): 11, ("write", "gold"): 22}
     assert named(last, "average_bytes_per_second") == {("read", "gold"): 33, ("write", "gold"): 44}
 
@@ -237,7 +247,10 @@ def test_the_same_guest_twice_in_a_damaged_file_is_no_series_twice() -> None:
 @examples
 @given(value=st.floats(0, allow_nan=False) | st.integers(0, 10**400))
 def test_no_number_of_a_damaged_file_costs_the_others(value: float) -> None:
-    disk = used(reading=Reading(1.0, BlockStats(value, 0, 0, 0)), shares={"total_iops_sec": value})  # type: ignore[arg-type]
+    disk = used(
+        reading=Reading(1.0, BlockStats(read_requests=value, read_bytes=0, write_requests=0, write_bytes=0)),
+        shares={"total_iops_sec": value},
+    )  # type: ignore[arg-type]
     assert named(a_last_pass(disk), "pass_enforcing") == {(): 1}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.store.state import CorruptState, State, StateError
-from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.frozen import of_tuple, replace
 from tests.unit.damage import damaged, each_damage, replaced
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.values import examples_of, possible_limits
@@ -79,8 +80,12 @@ disks = st.builds(
     corrected=counts,
     attachment=texts,
     reading=st.none()
-    | st.builds(Reading, numbers, st.builds(BlockStats, counts, counts, counts, counts, st.none() | counts)),
-    rates=st.none() | st.builds(Rates, numbers, numbers, numbers, numbers, numbers, st.none() | numbers),
+    | st.builds(
+        Reading,
+        numbers,
+        st.tuples(counts, counts, counts, counts, st.none() | counts).map(partial(of_tuple, BlockStats)),
+    ),
+    rates=st.none() | st.tuples(*[numbers] * 5, st.none() | numbers).map(partial(of_tuple, Rates)),
     shares=shares,
     allowed=shares,
     server=st.none() | texts,
@@ -120,10 +125,10 @@ passes = st.builds(
     busy=counts,
     totals=st.builds(
         Totals,
-        st.dictionaries(st.sampled_from(Grade), counts),
-        st.dictionaries(st.sampled_from(Kind), counts),
-        st.dictionaries(texts, counts, max_size=2),
-        st.dictionaries(st.tuples(texts, texts), st.builds(Wait, numbers, numbers), max_size=2),
+        passes=st.dictionaries(st.sampled_from(Grade), counts),
+        outcomes=st.dictionaries(st.sampled_from(Kind), counts),
+        corrected=st.dictionaries(texts, counts, max_size=2),
+        light=st.dictionaries(st.tuples(texts, texts), st.builds(Wait, numbers, numbers), max_size=2),
     ),
     missing=st.lists(st.builds(a_name, st.integers(1, 9)), max_size=2).map(tuple),
     wrong_since=st.dictionaries(texts, times, max_size=2),

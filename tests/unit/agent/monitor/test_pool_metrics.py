@@ -70,8 +70,14 @@ def test_an_unlimited_disk_and_an_unknown_one_are_counted_apart_and_never_as_zer
 def test_what_is_taken_is_of_reads_and_writes_of_all_disks_whose_rates_are_known() -> None:
     limits = Limits(total_iops_sec=500)
     found = told(
-        a_disk(1, limits, rates=Rates(100.0, 50.0, 4000.0, 1000.0, 300.0)),
-        a_disk(2, limits, rates=Rates(1.0, 2.0, 30.0, 40.0, 300.0)),
+        a_disk(
+            1,
+            limits,
+            rates=Rates(read_iops=100.0, write_iops=50.0, read_bytes=4000.0, write_bytes=1000.0, seconds=300.0),
+        ),
+        a_disk(
+            2, limits, rates=Rates(read_iops=1.0, write_iops=2.0, read_bytes=30.0, write_bytes=40.0, seconds=300.0)
+        ),
         a_disk(3, limits),
     )
     assert found["average_operations_per_second", "volumes", "gold"] == 153
@@ -90,7 +96,7 @@ def test_disks_that_share_a_limit_have_one_promise() -> None:
 
 
 def test_each_pair_of_pool_and_type_has_the_series_of_the_budget() -> None:
-    rates = Rates(1.0, 2.0, 3.0, 4.0, 300.0)
+    rates = Rates(read_iops=1.0, write_iops=2.0, read_bytes=3.0, write_bytes=4.0, seconds=300.0)
     disks = [
         a_disk(1, UNLIMITED, rates=rates),
         a_disk(2, UNLIMITED, "vms", rates=rates, volume_type=None),

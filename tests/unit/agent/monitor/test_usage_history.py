@@ -18,7 +18,9 @@ from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name
 from tests.unit.node import uuid_of
 from tests.unit.values import NOON
 
-RATES = Rates(100.0, 50.25, 4096.0, 8192.0, 300.0, 0.00812345)
+RATES = Rates(
+    read_iops=100.0, write_iops=50.25, read_bytes=4096.0, write_bytes=8192.0, seconds=300.0, latency=0.00812345
+)
 
 
 def a_pass(minutes: int = 0, number: int = 1) -> LastPass:
@@ -49,7 +51,16 @@ def test_a_pass_is_kept_with_four_digits_and_without_disks_of_which_nothing_is_k
 def test_the_most_that_a_disk_used_is_the_highest_average_of_each_kind(tmp_path: Path) -> None:
     name, state = a_name(1), State(tmp_path)
     for iops, of_bytes in ((100.0, 7000.0), (300.0, 9000.0), (200.0, 4000.0)):
-        append(state, a_last_pass(a_last_disk(name, rates=Rates(iops, 0.0, 0.0, of_bytes, 300.0)), looked=NOON))
+        append(
+            state,
+            a_last_pass(
+                a_last_disk(
+                    name,
+                    rates=Rates(read_iops=iops, write_iops=0.0, read_bytes=0.0, write_bytes=of_bytes, seconds=300.0),
+                ),
+                looked=NOON,
+            ),
+        )
     append(state, a_pass(number=2))
     assert most_used(state) == {name.key: Used(300, 9000), a_name(2).key: Used(150.2, 12290)}
 
@@ -92,7 +103,7 @@ def test_rates_that_are_not_those_of_the_disks_beside_them_are_none(tmp_path: Pa
 
 
 def test_a_disk_without_limits_or_requests_is_kept_with_what_is_known(tmp_path: Path) -> None:
-    rates = Rates(0.0, 0.0, 0.0, 0.0, 300.0)
+    rates = Rates(read_iops=0.0, write_iops=0.0, read_bytes=0.0, write_bytes=0.0, seconds=300.0)
     idle = a_last_disk(actual=None, rates=rates)
     append(State(tmp_path), a_last_pass(idle))
     (past,) = passes(State(tmp_path))

@@ -18,8 +18,14 @@ SILENCE = because(Code.TIMED_OUT, detail="no answer from QEMU within 5 s")
 
 def using(disk: Disk, iops: float = 100, of_bytes: float = 2**20, seconds: float = 2) -> Usage:
     """A disk that reads so much."""
-    done = BlockStats(int(iops * seconds), int(of_bytes * seconds), 0, 0)
-    before = follow((), [disk], {disk.target: Reading(0, BlockStats(0, 0, 0, 0))})
+    done = BlockStats(
+        read_requests=int(iops * seconds), read_bytes=int(of_bytes * seconds), write_requests=0, write_bytes=0
+    )
+    before = follow(
+        (),
+        [disk],
+        {disk.target: Reading(0, BlockStats(read_requests=0, read_bytes=0, write_requests=0, write_bytes=0))},
+    )
     return follow(before, [disk], {disk.target: Reading(seconds, done)})[0]
 
 
@@ -35,4 +41,4 @@ def desiring(desired: Limits | Unknown | None, *disks: Disk) -> Planned:
         answer = Unmanaged(because(Code.NO_LIMIT))
     else:
         answer = desired if isinstance(desired, Unknown) else Desired(desired, because(Code.NODE_DEFAULT))
-    return Planned({disk.key: outcome_of(disk, Decision(desired=answer, trail=())) for disk in disks})
+    return Planned(outcomes={disk.key: outcome_of(disk, Decision(desired=answer, trail=())) for disk in disks})

@@ -288,7 +288,7 @@ def test_a_volume_that_is_made_unlimited_while_no_catalogue_counts_is_known_to_m
     )
     assert state_reason(other).startswith("the catalogue of Cinder and Nova cannot be read")
     sample = Sample(tuple(Usage(disk=each.disk) for each in report.outcomes), (), 2)
-    row, second = rows(sample, Planned({each.disk.key: each for each in report.outcomes}))
+    row, second = rows(sample, Planned(outcomes={each.disk.key: each for each in report.outcomes}))
     assert (row.wrong, second.wrong) == (Wrong.UNLIMITED, Wrong.NOT)
     assert row.limits_words == "unlimited, 3000 IOPS desired last"
     summary = pass_summary.fold(None, report, PassSetting(version="1", boot="b1", ended=node.now))
@@ -737,7 +737,7 @@ def test_rules_that_the_region_approved_of_remove_limits_of_the_types_that_it_na
     approval = RegionApproval(
         of=Of.RULES, digest="b" * 64, since=NOON, until=end, by="ann", why="meant", remove=frozenset({named})
     )
-    cloud.node.orders = Orders((approval,))
+    cloud.node.orders = Orders(approvals=(approval,))
     assert (cloud.node.run().braked is None) == goes
     assert actual(cloud.node) == [Limits() if goes else RICH]
 
@@ -749,7 +749,7 @@ def test_an_approval_of_rules_alone_is_none_of_a_spec_and_one_of_the_revision_is
     approval = RegionApproval(
         of=Of.RULES, digest=digest, since=NOON, until=NOON + timedelta(days=7), by="ann", why="meant"
     )
-    many.node.orders = Orders((approval,))
+    many.node.orders = Orders(approvals=(approval,))
     assert (many.node.run().braked is None) == (of == "revision")
 
 
@@ -780,7 +780,7 @@ def test_an_approval_of_rules_is_none_of_a_spec_that_is_gone_so_that_rules_answe
         cloud.refresh()
     digest = node.rules.revision if of == "rules" else present(node)
     node.orders = Orders(
-        (
+        approvals=(
             RegionApproval(
                 of=Of.RULES, digest=digest, since=NOON, until=NOON + timedelta(days=7), by="ann", why="meant"
             ),

@@ -38,7 +38,7 @@ PAUSE = RegionPause(since=NOON, until=NOON + DAY, by="root (ann)", why="Ceph mov
 
 
 def a_hold(disk: str, limits: Limits | None = HELD, until: timedelta = DAY) -> RegionHold:
-    return RegionHold(disk, limits, NOON, NOON + until, "root (ann)", "import")
+    return RegionHold(disk=disk, limits=limits, since=NOON, until=NOON + until, by="root (ann)", why="import")
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ LASTING = replace(PAUSE, until=None)
 APPROVAL = RegionApproval(
     of=Of.BOUNDS, digest="", since=NOON, until=NOON + 9999 * DAY, by="ann", why="move", disks=40
 )
-GIVEN = Orders((APPROVAL,), LASTING, (a_hold(VOLUME),))
+GIVEN = Orders(approvals=(APPROVAL,), pause=LASTING, holds=(a_hold(VOLUME),))
 
 
 def a_place(directory: Path, **catalogue: object) -> Settings:
@@ -189,9 +189,11 @@ def why(directory: Path) -> str:
 def test_orders_are_those_of_the_signed_file_whatever_the_catalogue_has_and_however_old_it_is(tmp_path: Path) -> None:
     keep_region_file(tmp_path, GIVEN)
     save(tmp_path, KNOWN)
-    forged = json.loads((tmp_path / NAME).read_text()) | orders_data(Orders((replace(APPROVAL, disks=10**6),)))
+    forged = json.loads((tmp_path / NAME).read_text()) | orders_data(
+        Orders(approvals=(replace(APPROVAL, disks=10**6),))
+    )
     (tmp_path / NAME).write_text(as_json(forged))
-    assert found(tmp_path) == RegionOrders(GIVEN, begun=NOON)
+    assert found(tmp_path) == RegionOrders(orders=GIVEN, begun=NOON)
     assert pause_actual(a_place(tmp_path, keep_for=60), NOON + 1000 * DAY) == LASTING.reason
     context = pass_context(a_place(tmp_path), read_only=True)
     assert context.situation.orders == GIVEN
@@ -221,7 +223,9 @@ def damage(directory: Path, how: str) -> str:
         case "unsealed":
             file.write_bytes(unsealed(file.read_bytes())[0])
         case "another's":
-            keep_region_file(directory, Orders((replace(APPROVAL, disks=10**6),)), 9, key=OTHER, trusted=TRUSTED)
+            keep_region_file(
+                directory, Orders(approvals=(replace(APPROVAL, disks=10**6),)), 9, key=OTHER, trusted=TRUSTED
+            )
         case "a link":
             file.rename(directory / "elsewhere")
             file.symlink_to(directory / "elsewhere")
@@ -264,7 +268,7 @@ def test_a_file_that_is_not_believed_leaves_the_pause_and_the_holds_that_were_kn
     assert pause_actual(a_place(tmp_path), NOON) == LASTING.reason
     # And the next good file is believed at once.
     keep_region_file(tmp_path, Orders(), 6)
-    assert found(tmp_path) == RegionOrders(Orders(), begun=NOON)
+    assert found(tmp_path) == RegionOrders(orders=Orders(), begun=NOON)
     assert pause_actual(a_place(tmp_path), NOON) is None
 
 
@@ -294,14 +298,14 @@ def test_a_key_may_be_a_link_as_where_a_mount_brings_it(tmp_path: Path) -> None:
     keep_region_file(tmp_path, GIVEN)
     (tmp_path / "region.pub").rename(tmp_path / "mounted")
     (tmp_path / "region.pub").symlink_to(tmp_path / "mounted")
-    assert found(tmp_path) == RegionOrders(GIVEN, begun=NOON)
+    assert found(tmp_path) == RegionOrders(orders=GIVEN, begun=NOON)
 
 
 def test_a_new_key_may_begin_with_an_earlier_generation(tmp_path: Path) -> None:
     keep_region_file(tmp_path, GIVEN, 10**15)
     assert found(tmp_path).unknown is None
     keep_region_file(tmp_path, Orders(), 5, key=OTHER)
-    assert found(tmp_path) == RegionOrders(Orders(), begun=NOON)
+    assert found(tmp_path) == RegionOrders(orders=Orders(), begun=NOON)
 
 
 def test_a_command_that_only_shows_remembers_nothing_and_a_state_that_is_lost_costs_nothing(tmp_path: Path) -> None:
@@ -339,7 +343,7 @@ def test_the_nodes_own_pause_is_told_first(tmp_path: Path) -> None:
 def test_bounds_that_the_region_approved_of_raise_those_of_the_nodes_brake_until_their_end(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     for generation, (until, disks) in enumerate(((now + DAY, 40), (now - DAY, 5)), start=1):
-        keep_region_file(tmp_path, Orders((replace(APPROVAL, until=until),)), generation)
+        keep_region_file(tmp_path, Orders(approvals=(replace(APPROVAL, until=until),)), generation)
         brake = pass_context(a_place(tmp_path), read_only=True).caution.brake
         assert (brake.disks, brake.percent) == (disks, 20)
     assert pass_context(a_place(tmp_path), Asked(sure=True), read_only=True).caution.sure
@@ -352,7 +356,7 @@ SLIP = Limits(total_iops_sec=20)
 
 def approved_rules(digest: str, *remove: str, until: timedelta = DAY) -> Orders:
     return Orders(
-        (
+        approvals=(
             RegionApproval(
                 of=Of.RULES,
                 digest=digest,

@@ -15,7 +15,7 @@ PER_GB = {"total_iops_sec_per_gb": "30", "total_iops_sec_per_gb_min": "100"}
 
 
 def gold(keys: dict[str, str | None], consumer: str = "front-end") -> Declaration:
-    return Declaration({"gold": Spec("gold", consumer, keys)}, {"gold": DeclaredType("gold", "gold")})
+    return Declaration({"gold": Spec("gold", consumer, keys)}, {"gold": DeclaredType(name="gold", qos_spec="gold")})
 
 
 def found(there: FakeCinder, desired: Declaration) -> tuple[TypeEffect, ...]:
@@ -57,7 +57,9 @@ def test_only_types_whose_spec_says_something_else_are_told() -> None:
     there.volume("same", 1)
     there.volume(None, 1)
     # Another spec with the same keys, and another consumer that Nova is told of as well.
-    desired = Declaration({"gold": Spec("gold", "both", PER_GB)}, {"same": DeclaredType("same", "gold")})
+    desired = Declaration(
+        {"gold": Spec("gold", "both", PER_GB)}, {"same": DeclaredType(name="same", qos_spec="gold")}
+    )
     assert found(there, desired) == ()
     desired = Declaration({"copy": Spec("copy", "front-end", {})}, {})
     assert [effect.type for effect in found(there, desired)] == ["same"], "of a type that no file declares too"
@@ -65,7 +67,10 @@ def test_only_types_whose_spec_says_something_else_are_told() -> None:
 
 def test_a_type_that_loses_its_spec_or_its_place_at_nova_is_a_change() -> None:
     there = cinder(1, keys={"total_iops_sec": "5"})
-    for desired in (gold({"total_iops_sec": "5"}, "back-end"), Declaration({}, {"gold": DeclaredType("gold", None)})):
+    for desired in (
+        gold({"total_iops_sec": "5"}, "back-end"),
+        Declaration({}, {"gold": DeclaredType(name="gold", qos_spec=None)}),
+    ):
         (effect,) = found(there, desired)
         assert effect.median == VolumeChange(1, Limits(total_iops_sec=5), None)
 

@@ -22,12 +22,12 @@ _SPECS: list[dict[str, str | None]] = [
     {},
 ]
 FAULTS = [
-    *(fault for keys in _SPECS for fault in lint(QosSpec("1", "gold", "both", keys))),
-    *lint(QosSpec("1", "gold", "back-end", {})),
-    *lint(QosSpec("1", "gold", "back-end", {"maxIOPS": "5"})),
-    *lint(QosSpec("1", "gold", "both", {"maxIOPS": "5"})),
-    *lint(QosSpec("1", "gold", "front-end", {"maxIOPS": "5"})),
-    *lint(QosSpec("1", "gold", "sideways", {})),
+    *(fault for keys in _SPECS for fault in lint(QosSpec(id="1", name="gold", consumer="both", keys=keys))),
+    *lint(QosSpec(id="1", name="gold", consumer="back-end", keys={})),
+    *lint(QosSpec(id="1", name="gold", consumer="back-end", keys={"maxIOPS": "5"})),
+    *lint(QosSpec(id="1", name="gold", consumer="both", keys={"maxIOPS": "5"})),
+    *lint(QosSpec(id="1", name="gold", consumer="front-end", keys={"maxIOPS": "5"})),
+    *lint(QosSpec(id="1", name="gold", consumer="sideways", keys={})),
 ]
 
 
@@ -69,9 +69,13 @@ def test_every_fault_is_said_in_one_line_with_its_spec_and_key() -> None:
     ],
 )
 def test_a_line_says_what_is_wrong_and_what_to_do(keys: dict[str, str], line: str) -> None:
-    assert [fault_words(fault) for fault in lint(QosSpec("1", "gold", "front-end", keys))] == [line]
+    assert [fault_words(fault) for fault in lint(QosSpec(id="1", name="gold", consumer="front-end", keys=keys))] == [
+        line
+    ]
 
 
 def test_what_an_operator_wrote_cannot_break_the_line() -> None:
-    for fault in lint(QosSpec("1", "go\nld", "front-end", {"read\x1b[2J": "5", "read_iops_sec": "{x}\n"})):
+    for fault in lint(
+        QosSpec(id="1", name="go\nld", consumer="front-end", keys={"read\x1b[2J": "5", "read_iops_sec": "{x}\n"})
+    ):
         assert fault_words(fault).isprintable()

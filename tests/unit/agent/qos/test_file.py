@@ -83,13 +83,13 @@ def test_a_file_is_read_as_it_stands() -> None:
         },
         types={
             "gold": DeclaredType(
-                "gold",
-                "gold-iops",
-                "fast",
-                False,
-                {"volume_backend_name": "rbd", "RESKEY:availability_zones": "az1"},
+                name="gold",
+                qos_spec="gold-iops",
+                description="fast",
+                public=False,
+                extra_specs={"volume_backend_name": "rbd", "RESKEY:availability_zones": "az1"},
             ),
-            "bare": DeclaredType("bare", None),
+            "bare": DeclaredType(name="bare", qos_spec=None),
         },
     )
 
@@ -151,7 +151,16 @@ def test_an_export_has_numbers_as_numbers_and_one_order() -> None:
         "b": Spec("b", "both", {"z": "010", "a": "100", "m": None, "n": "-5"}),
         "a": Spec("a", "front-end", {}),
     }
-    assert text_of(Declaration(specs, {"t": DeclaredType("t", "a", "on", True, {"k": "<is> True"})})) == (
+    assert text_of(
+        Declaration(
+            specs,
+            {
+                "t": DeclaredType(
+                    name="t", qos_spec="a", description="on", public=True, extra_specs={"k": "<is> True"}
+                )
+            },
+        )
+    ) == (
         "qos_specs:\n  a:\n    consumer: front-end\n    keys: {}\n  b:\n    consumer: both\n    keys:\n"
         "      a: 100\n      m: null\n      n: -5\n      z: '010'\n"
         "volume_types:\n  t:\n    qos_spec: a\n    description: 'on'\n    public: true\n    extra_specs:\n"
@@ -182,7 +191,16 @@ def _anything(draw: st.DrawFn) -> Declaration:
     extra = st.none() | _KEYS
     return Declaration(
         specs,
-        {name: DeclaredType(name, draw(desired), draw(description), draw(public), draw(extra)) for name in types},
+        {
+            name: DeclaredType(
+                name=name,
+                qos_spec=draw(desired),
+                description=draw(description),
+                public=draw(public),
+                extra_specs=draw(extra),
+            )
+            for name in types
+        },
     )
 
 
@@ -203,7 +221,7 @@ def test_what_is_exported_is_read_back_as_it_was_or_refused(before: Declaration)
 
 def test_a_name_that_the_file_uses_for_nothing_is_not_exported_as_such() -> None:
     with pytest.raises(ConfigError, match="none stands for no QoS spec"):
-        text_of(Declaration({"none": Spec("none", "both", {})}, {"t": DeclaredType("t", "none")}))
+        text_of(Declaration({"none": Spec("none", "both", {})}, {"t": DeclaredType(name="t", qos_spec="none")}))
 
 
 def test_the_sample_declares_nothing_until_its_signs_are_removed_and_good_things_then() -> None:

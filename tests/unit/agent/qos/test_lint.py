@@ -19,7 +19,7 @@ Keys = Mapping[str, str | None]
 
 
 def a_spec(keys: Keys, consumer: str = "front-end") -> QosSpec:
-    return QosSpec("8b6f3a52-0d39-4a57-9a3e-4c1f3f6a2b10", "gold", consumer, keys)
+    return QosSpec(id="8b6f3a52-0d39-4a57-9a3e-4c1f3f6a2b10", name="gold", consumer=consumer, keys=keys)
 
 
 def faults(kind: str, text: str) -> str:

@@ -22,8 +22,8 @@ from tests import schemas
 
 LIVE = Live(
     specs={
-        "silver": QosSpec("i1", "silver", "both", {"total_iops_sec": "3000", "typo": None}),
-        "idle": QosSpec("i2", "idle", "front-end", {}),
+        "silver": QosSpec(id="i1", name="silver", consumer="both", keys={"total_iops_sec": "3000", "typo": None}),
+        "idle": QosSpec(id="i2", name="idle", consumer="front-end", keys={}),
     },
     types={
         "gold": LiveType(
@@ -45,9 +45,11 @@ DESIRED = Declaration(
         "silver": Spec("silver", "front-end", {"total_iops_sec": "30", "read_bytes_sec": None}),
     },
     types={
-        "gold": DeclaredType("gold", "gold", "fast", False, {"b": "2"}),
-        "bronze": DeclaredType("bronze", None, "", None),
-        "new": DeclaredType("new", "silver", "new one", False, {"x": "y"}),
+        "gold": DeclaredType(name="gold", qos_spec="gold", description="fast", public=False, extra_specs={"b": "2"}),
+        "bronze": DeclaredType(name="bronze", qos_spec=None, description="", public=None),
+        "new": DeclaredType(
+            name="new", qos_spec="silver", description="new one", public=False, extra_specs={"x": "y"}
+        ),
     },
 )
 STEPS = qos_plan.plan(DESIRED, LIVE, prune=True, force=True)

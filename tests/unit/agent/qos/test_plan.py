@@ -31,7 +31,7 @@ from tests.unit.values import examples
 def declared(specs: Mapping[str, Mapping[str, str | None]], types: Mapping[str, str | None]) -> Declaration:
     return Declaration(
         {name: Spec(name, "front-end", keys) for name, keys in specs.items()},
-        {name: DeclaredType(name, spec) for name, spec in types.items()},
+        {name: DeclaredType(name=name, qos_spec=spec) for name, spec in types.items()},
     )
 
 
@@ -77,11 +77,11 @@ def _declared(draw: st.DrawFn) -> Declaration:
     }
     types = {
         name: DeclaredType(
-            name,
-            draw(st.sampled_from([*specs, None])),
-            draw(st.none() | st.sampled_from(["", "fast"])),
-            draw(st.none() | st.booleans()),
-            draw(st.none() | _EXTRA),
+            name=name,
+            qos_spec=draw(st.sampled_from([*specs, None])),
+            description=draw(st.none() | st.sampled_from(["", "fast"])),
+            public=draw(st.none() | st.booleans()),
+            extra_specs=draw(st.none() | _EXTRA),
         )
         for name in draw(st.sets(st.sampled_from(_NAMES)))
     }
@@ -220,7 +220,10 @@ _WORKING_KEYS = st.dictionaries(
     min_size=1,
     max_size=6,
 ).filter(
-    lambda keys: all(isinstance(evaluate(QosSpec("i", "n", "front-end", keys), gib), Evaluation) for gib in _SIZES)
+    lambda keys: all(
+        isinstance(evaluate(QosSpec(id="i", name="n", consumer="front-end", keys=keys), gib), Evaluation)
+        for gib in _SIZES
+    )
 )
 _SIZES = (1, 100)
 
@@ -259,7 +262,7 @@ def _states(before: Mapping[str, str | None], after: Spec, seed: int = 0) -> lis
 
 
 def _evaluated(keys: Mapping[str, str | None], gib: int) -> Limits:
-    found = evaluate(QosSpec("i", "n", "front-end", keys), gib)
+    found = evaluate(QosSpec(id="i", name="n", consumer="front-end", keys=keys), gib)
     assert isinstance(found, Evaluation), (keys, found)
     return found.limits
 
@@ -453,6 +456,14 @@ def test_a_changed_spec_is_one_step_that_says_what_was_there() -> None:
 def test_a_new_spec_and_type_come_with_all_they_have() -> None:
     desired = Declaration(
         {"gold": Spec("gold", "front-end", {"total_iops_sec": "5"})},
-        {"gold": DeclaredType("gold", None, "fast", False, {"volume_backend_name": "rbd"})},
+        {
+            "gold": DeclaredType(
+                name="gold",
+                qos_spec=None,
+                description="fast",
+                public=False,
+                extra_specs={"volume_backend_name": "rbd"},
+            )
+        },
     )
     assert planned(desired, FakeCinder()) == (CreateSpec(desired.specs["gold"]), CreateType(desired.types["gold"]))

@@ -110,7 +110,7 @@ def test_a_rule_that_cuts_30_of_100_disks_to_a_hundredth_changes_none_of_them(no
     assert (bronze(node), actual(node, "gold")) == ({BRONZE}, {gently}), "what is not large goes on"
     stop = report.braked
     assert stop is not None
-    edits = (Edit("bronze", "total_iops_sec", 3000, 30, 30, "rule"),)
+    edits = (Edit(source="bronze", parameter="total_iops_sec", before=3000, after=30, disks=30, origin="rule"),)
     told = {"alone": stop.alone, "edits": edits, "left": (0.01,)}
     assert stop == Braked(
         revision=BBB, catalogue=None, keys=stop.keys, of=100, removed=0, raised=0, lowered=30, **told
@@ -140,8 +140,8 @@ def test_edits_are_named_by_where_an_operator_makes_them() -> None:
         edit
         for name, why in reasons.items()
         for edit in (
-            Edit(name, "total_iops_sec", 70, 7, 1, why.code),
-            Edit(name, "group_name", None, "g", 1, why.code),
+            Edit(source=name, parameter="total_iops_sec", before=70, after=7, disks=1, origin=why.code),
+            Edit(source=name, parameter="group_name", before=None, after="g", disks=1, origin=why.code),
         )
     )
 
@@ -1238,7 +1238,9 @@ def test_a_regions_approval_lets_limits_go_only_of_the_types_that_it_names() -> 
 
 
 OF_RULES = Orders(
-    (RegionApproval(of=Of.RULES, digest=AAA, since=NOON, until=NOON + timedelta(hours=1), by="ann", why="meant"),)
+    approvals=(
+        RegionApproval(of=Of.RULES, digest=AAA, since=NOON, until=NOON + timedelta(hours=1), by="ann", why="meant"),
+    )
 )
 
 
@@ -1294,7 +1296,7 @@ def test_a_revision_is_that_of_the_rules_or_a_whole_digest_of_all_that_counts() 
         other.revision
         for other in (
             replace(situation, catalogue=a_catalogue()),
-            replace(situation, catalogue=a_catalogue(types=[VolumeType("1", "gold", None)])),
+            replace(situation, catalogue=a_catalogue(types=[VolumeType(id="1", name="gold", qos_spec=None)])),
             a_situation(rules().with_command_line(GOLD)),
             a_situation(rules().with_command_line(SLIP)),
         )

@@ -155,7 +155,9 @@ def test_an_added_limit_counts_as_a_cut_does_where_use_is_unknown(tmp_path: Path
         assert hows(report) == ({"added": 6} if number == 6 else {})
         if report.braked is not None:
             assert report.braked.alone == {}
-            assert report.braked.edits == (Edit("bronze", "total_bytes_sec", 0, 100 * MIB, 6, "rule"),)
+            assert report.braked.edits == (
+                Edit(source="bronze", parameter="total_bytes_sec", before=0, after=100 * MIB, disks=6, origin="rule"),
+            )
 
 
 @pytest.mark.parametrize(("used", "counted"), [(100 * MIB, 0), (100 * MIB + 1, 6)])
@@ -377,7 +379,9 @@ def test_a_rule_that_would_leave_many_disks_alone_counts(tmp_path: Path) -> None
         assert kinds(report) == ["deferred"] * 6 + ["in-sync"] * 14
     stop = report.braked
     assert stop is not None
-    assert stop.edits == (Edit("benchmarks", "manage", None, "false", 6, "rule-unmanages"),)
+    assert stop.edits == (
+        Edit(source="benchmarks", parameter="manage", before=None, after="false", disks=6, origin="rule-unmanages"),
+    )
     assert told.enforced(report)[:2] == [
         "BRAKE  6 of 20 disks deferred: 6 no longer managed",
         '       rule "benchmarks": manage: false (6 disks)',
@@ -416,7 +420,7 @@ def test_the_region_approves_of_rules_that_leave_disks_alone_also_beside_a_catal
     assert hows(node.run()) == {"unmanaged": 6}
     until = node.now + timedelta(days=1)
     node.orders = Orders(
-        (RegionApproval(of=Of.RULES, digest=BBB, since=node.now, until=until, by="ann", why="meant"),)
+        approvals=(RegionApproval(of=Of.RULES, digest=BBB, since=node.now, until=until, by="ann", why="meant"),)
     )
     assert stopped(node.run()) is None
 

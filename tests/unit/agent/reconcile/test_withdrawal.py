@@ -117,7 +117,9 @@ def test_what_was_withdrawn_is_restored_once_and_the_rules_wait_again(tmp_path: 
     node.orders = Orders()  # the withdrawal has ended
     assert stopped(node.run()) == (30, 100)
     assert (bronze(node), len(node.hypervisor.writes)) == ({BRONZE}, writes + 30)
-    node.orders = Orders((replace(APPROVAL, since=NOON + 2 * DAY, until=node.now + DAY),), withdrawals=(BACK,))
+    node.orders = Orders(
+        approvals=(replace(APPROVAL, since=NOON + 2 * DAY, until=node.now + DAY),), withdrawals=(BACK,)
+    )
     assert stopped(node.run()) is None, "approved again"
     assert bronze(node) == {SLIP}
 
@@ -164,7 +166,7 @@ def test_limits_with_a_burst_are_restored_also_where_only_a_part_of_it_was_saved
     assert bursting.length() == 30
     cut = replace(BURST, total_iops_sec=10)
     node.rules = Rules(default=cut, revision=BBB)
-    node.orders = Orders((replace(APPROVAL, stages=None, until=node.now + DAY),))
+    node.orders = Orders(approvals=(replace(APPROVAL, stages=None, until=node.now + DAY),))
     assert bursting.run().braked is None
     assert bursting.length() < 60
     bursting.spend(0, 1000)
@@ -360,7 +362,7 @@ def test_what_the_approval_did_not_let_through_stays(tmp_path: Path) -> None:
     node = a_node(tmp_path / "before", 30, 100)
     node.hold(0, "vda", None)
     node.rules = rules(SLIP, of=BBB)
-    node.orders = Orders((replace(APPROVAL, stages=None, since=NOON - DAY, until=node.now + DAY),))
+    node.orders = Orders(approvals=(replace(APPROVAL, stages=None, since=NOON - DAY, until=node.now + DAY),))
     node.run()
     node.orders = Orders(withdrawals=(replace(BACK, began=node.now + DAY),))
     node.run()

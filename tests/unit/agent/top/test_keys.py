@@ -57,7 +57,7 @@ def test_q_quits_but_closes_what_is_open_and_is_a_letter_in_a_filter() -> None:
 def test_a_pane_is_of_the_row_of_the_cursor(key: str, about: About) -> None:
     view = pressed("down", key)
     assert view is not None
-    assert view.pane == Pane(ROWS[1], about=about)
+    assert view.pane == Pane(key=ROWS[1], about=about)
     assert pressed(key, rows=[]) == View(), "no row, no pane"
 
 
@@ -148,12 +148,12 @@ def test_no_row_is_no_place_for_a_cursor_or_an_explanation() -> None:
 def test_enter_explains_the_disk_at_the_cursor() -> None:
     view = pressed("down", "enter")
     assert view is not None
-    assert view.pane == Pane("row-1")
+    assert view.pane == Pane(key="row-1")
     assert view.cursor == "row-1"
 
 
 def test_an_open_explanation_scrolls_and_the_cursor_stays() -> None:
-    known = View(pane=Pane("row-0", Explained("", (), ())))
+    known = View(pane=Pane(key="row-0", explained=Explained(title="", head=(), rows=())))
     view = pressed(*["down"] * 9, view=known, pane=8)
     assert view is not None
     assert view.pane is not None
@@ -164,7 +164,7 @@ def test_an_open_explanation_scrolls_and_the_cursor_stays() -> None:
 
 
 def test_enter_asks_again() -> None:
-    known = View(pane=Pane("row-0", Explained("", (), ())))
+    known = View(pane=Pane(key="row-0", explained=Explained(title="", head=(), rows=())))
     view = pressed("enter", view=known, pane=8)
     assert view is not None
-    assert view.pane == Pane("row-0")
+    assert view.pane == Pane(key="row-0")

@@ -148,8 +148,8 @@ def test_latin_letters_stand_between_right_to_left_names_and_the_figures(name: s
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_name_speaks_to_the_terminal(width: int) -> None:
-    explained = Explained(NAMES[-1], NAMES, tuple((name, name) for name in NAMES))
-    for view in (View(), View(pane=Pane("x", explained)), View(typing=True, needle=NAMES[-1])):
+    explained = Explained(title=NAMES[-1], head=NAMES, rows=tuple((name, name) for name in NAMES))
+    for view in (View(), View(pane=Pane(key="x", explained=explained)), View(typing=True, needle=NAMES[-1])):
         lines = screen(crowd(len(NAMES)), view, width, 40).lines
         assert all(line.plain.isprintable() for line in lines)
         assert {span.style for line in lines for span in line.spans} <= {
@@ -168,7 +168,7 @@ def test_long_names_that_differ_at_their_end_stay_apart() -> None:
 
 
 def test_a_terminal_of_any_size_gets_just_its_lines() -> None:
-    pane = Pane("x", Explained("title", ("head",), (("source", "answer " * 50),)))
+    pane = Pane(key="x", explained=Explained(title="title", head=("head",), rows=(("source", "answer " * 50),)))
     for view in (View(), View(help=True), View(pane=pane)):
         for width in (1, 10, 40, 79, 81, 119, 300):
             for height in (1, 2, 3, 5, 12):
@@ -286,12 +286,20 @@ def test_desired_limits_that_are_unknown_are_not_none() -> None:
 
 
 def test_a_disk_that_was_read_once_shows_no_figures() -> None:
-    before = follow((), [disk_named(PLAIN)], {"vda": Reading(0, BlockStats(5, 5, 5, 5))})[0]
+    before = follow(
+        (),
+        [disk_named(PLAIN)],
+        {"vda": Reading(0, BlockStats(read_requests=5, read_bytes=5, write_requests=5, write_bytes=5))},
+    )[0]
     assert "unknown until the second reading" in line_of(before)
 
 
 def test_an_unlimited_disk_that_was_read_once_is_shown_as_such() -> None:
-    before = follow((), [disk_named(PLAIN, limits=Limits())], {"vda": Reading(0, BlockStats(5, 5, 5, 5))})[0]
+    before = follow(
+        (),
+        [disk_named(PLAIN, limits=Limits())],
+        {"vda": Reading(0, BlockStats(read_requests=5, read_bytes=5, write_requests=5, write_bytes=5))},
+    )[0]
     assert words_of(before).startswith("? ? unlimited, desired 250 IOPS")
 
 
@@ -317,7 +325,10 @@ def test_a_guest_whose_disks_no_pass_saw_has_a_line_too() -> None:
 def test_a_limit_that_is_shared_is_marked() -> None:
     limits = Limits(total_iops_sec=100, group_name="g")
     disks = [disk_named(PLAIN, limits=limits), disk_named(PLAIN, limits=limits, target="vdb", node="3")]
-    zero, some = BlockStats(0, 0, 0, 0), BlockStats(25, 0, 0, 0)
+    zero, some = (
+        BlockStats(read_requests=0, read_bytes=0, write_requests=0, write_bytes=0),
+        BlockStats(read_requests=25, read_bytes=0, write_requests=0, write_bytes=0),
+    )
     before = follow((), disks, {"vda": Reading(0, zero), "vdb": Reading(0, zero)})
     both = follow(before, disks, {"vda": Reading(1, some), "vdb": Reading(1, some)})
     assert "50 %*" in line_of(both[0], desired=limits)
@@ -385,7 +396,10 @@ def test_the_head_counts_disks_that_a_filter_leaves_out() -> None:
 def test_an_explanation_is_shown_below_the_disks_and_scrolls(height: int) -> None:
     rows = tuple((f"source {n}", f"answer {n} " + "word " * 20) for n in range(20))
     on = screen(
-        crowd(50), View(pane=Pane("x", Explained("plimsoll disk explain a vda", ("head",), rows))), 80, height
+        crowd(50),
+        View(pane=Pane(key="x", explained=Explained(title="plimsoll disk explain a vda", head=("head",), rows=rows))),
+        80,
+        height,
     )
     lines = painted(on.lines, 80, height)
     assert len(lines) == height

@@ -45,7 +45,7 @@ class Node(Shell):
         disks = [
             a_last_disk(
                 usage.disk.named,
-                rates=Rates(iops, 0.0, 4096 * iops, 0.0, 300.0),
+                rates=Rates(read_iops=iops, write_iops=0.0, read_bytes=4096 * iops, write_bytes=0.0, seconds=300.0),
                 shares={"total_iops_sec": 0.5},
                 actual=replace(usage.disk.defined, total_iops_sec=200),
             )
@@ -140,7 +140,7 @@ def test_h_shows_the_command_that_holds_the_disk_at_its_closest_limit(node: Node
     node.passed(5, 100)
     live = Contents(sample=node.sample, at=node.now, node="compute-17", interval=2.0)
     view, contents = node.past.of(View(back=1), live)
-    view = replace(view, pane=Pane(node.sample.usages[0].disk.key, about=About.HOLD))
+    view = replace(view, pane=Pane(key=node.sample.usages[0].disk.key, about=About.HOLD))
     lines = "\n".join(line.plain for line in screen(contents, view, 120, 20).lines)
     assert f"plimsoll disk hold add {ONE} vda --for 2h --set total_iops_sec=200 --reason TEXT" in lines
 
@@ -150,7 +150,7 @@ def test_h_shows_the_command_that_holds_the_disk_at_its_closest_limit(node: Node
 
 def before(node: Node, *hours: float, iops: float = 300) -> list[PastPass]:
     """What Prometheus has of the first disk, so long ago, the oldest first."""
-    rates = Rates(iops, 0.0, 4096 * iops, 0.0, 3600.0)
+    rates = Rates(read_iops=iops, write_iops=0.0, read_bytes=4096 * iops, write_bytes=0.0, seconds=3600.0)
     past = PastDisk(
         operations=iops, bytes=4096 * iops, latency=None, limit="total_iops_sec", share=1.0, allowed=300, rates=rates
     )

@@ -136,7 +136,7 @@ def test_why_a_wrong_limit_is_not_changed_now_is_said() -> None:
     planned = desiring(NODE_LIMITS, FREE.disk)
     outcome = planned.outcomes[FREE.disk.key]
     paused = Result(Kind.DEFERRED, because(Code.PAUSED, file="/etc/plimsoll/paused", why=""))
-    words = row_of(FREE, Planned({FREE.disk.key: replace(outcome, result=paused)})).limits_words
+    words = row_of(FREE, Planned(outcomes={FREE.disk.key: replace(outcome, result=paused)})).limits_words
     assert words.endswith("; deferred: paused by /etc/plimsoll/paused")
 
 
@@ -146,5 +146,5 @@ def test_limits_by_a_size_that_top_does_not_read_are_those_of_the_last_pass() ->
     assert row_of(FREE, planned).desired_unknown
     ours = Remembered(desired=NODE_LIMITS, since=NOON, seen=NOON, applied=None, attachment=FREE.disk.attachment)
     remembered = replace(outcome, decision=replace(outcome.decision, ours=ours))
-    row = row_of(FREE, Planned({FREE.disk.key: remembered}))
+    row = row_of(FREE, Planned(outcomes={FREE.disk.key: remembered}))
     assert (row.wrong, row.desired) == (Wrong.UNLIMITED, NODE_LIMITS)

@@ -26,9 +26,11 @@ def test_settings_name_cluster_and_client_and_options_another_one(tmp_path: Path
     one, other = tmp_path / "one.conf", tmp_path / "other.conf"
     one.touch()
     other.touch()
-    assert chosen([], "watcher", one) == LiveCluster(one, "watcher", 5.0)
-    assert chosen(["--ceph-conf", str(other)], "watcher", one) == LiveCluster(other, "watcher", 5.0)
-    assert chosen(["--id", "admin"], "watcher", one) == LiveCluster(one, "admin", 5.0)
+    assert chosen([], "watcher", one) == LiveCluster(conf=one, client="watcher", deadline=5.0)
+    assert chosen(["--ceph-conf", str(other)], "watcher", one) == LiveCluster(
+        conf=other, client="watcher", deadline=5.0
+    )
+    assert chosen(["--id", "admin"], "watcher", one) == LiveCluster(conf=one, client="admin", deadline=5.0)
 
 
 def test_a_file_that_is_missing_is_named_with_where_it_was_named(tmp_path: Path) -> None:

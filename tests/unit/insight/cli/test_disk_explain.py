@@ -70,13 +70,18 @@ def keep(state: Path, *disks: LastDisk) -> None:
 
 
 def own(share: float = 0.2, latency: float | None = 0.004) -> LastDisk:
-    rates = Rates(100, 400, 4e5, 1.6e6, 300, latency)
+    rates = Rates(read_iops=100, write_iops=400, read_bytes=4e5, write_bytes=1.6e6, seconds=300, latency=latency)
     return a_last_disk(DISK.named, actual=LIMITS, rates=rates, shares={"total_iops_sec": share})
 
 
 def others(*rates: float, latency: float = 0.004) -> Sequence[LastDisk]:
     return [
-        a_last_disk(a_name(number), rates=Rates(rate, 0, rate * 4096, 0, 300, latency))
+        a_last_disk(
+            a_name(number),
+            rates=Rates(
+                read_iops=rate, write_iops=0, read_bytes=rate * 4096, write_bytes=0, seconds=300, latency=latency
+            ),
+        )
         for number, rate in enumerate(rates, 50)
     ]
 

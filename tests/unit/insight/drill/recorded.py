@@ -103,6 +103,12 @@ def probed(path: Path, seconds: int) -> None:
             waits = begin % 80 < 20 < begin % 80 + 5
             end = begin + (13 if waits else 5)
             samples = [chance.randrange(1_000_000, 3_000_000) for _ in range(50)] + [8_000_000_000] * waits
-            job = ProbeJob(BEGAN + begin, BEGAN + end, guest, Histogram.of(samples).buckets, max(samples))
+            job = ProbeJob(
+                began=BEGAN + begin,
+                ended=BEGAN + end,
+                guest=guest,
+                latency=Histogram.of(samples).buckets,
+                slowest=max(samples),
+            )
             writer.write(job.ended, job_line(job))
             begin = end + 0.4

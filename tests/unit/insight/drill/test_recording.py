@@ -31,7 +31,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     writer.write(BEGAN + 0.5, {"event": {"who": "mon.a", "number": 7, "level": "INF", "text": "osd.1 boot"}})
     writer.write(BEGAN + 3, {"gap": "ceph", "since": BEGAN + 1, "why": "no answer"})
     writer.write(BEGAN + 4, {"change": "500 → 3000 IOPS"})
-    probed = ProbeJob(BEGAN + 1.5, BEGAN + 4.5, "instance-1", ((64, 3), (900, 1)), 7_000_000)
+    probed = ProbeJob(
+        began=BEGAN + 1.5, ended=BEGAN + 4.5, guest="instance-1", latency=((64, 3), (900, 1)), slowest=7_000_000
+    )
     writer.write(probed.ended, job_line(probed))
     writer.write(BEGAN + 4.5, {"store": 64_000_000})
     writer.write(BEGAN + 5, {"end": "stopped"})

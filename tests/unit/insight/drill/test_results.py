@@ -186,7 +186,9 @@ def test_probes_count_for_the_phase_in_which_the_middle_of_their_job_is(tmp_path
     writer = RecordingWriter.more(tmp_path / "drill")
     slow, fast = bucket_of(9_000_000_000), bucket_of(2_000_000)
     for begin, end, buckets in ((10, 15, ((fast, 100),)), (16, 29, ((fast, 2), (slow, 1))), (29, 34, ((fast, 9),))):
-        probed = ProbeJob(BEGAN + begin, BEGAN + end, "instance-1", buckets, 9_100_000_000)
+        probed = ProbeJob(
+            began=BEGAN + begin, ended=BEGAN + end, guest="instance-1", latency=buckets, slowest=9_100_000_000
+        )
         writer.write(probed.ended, job_line(probed))
     whole = results(read(tmp_path / "drill"))
     found = {each.span.phase: each.probed for each in whole.figures[:-1]}

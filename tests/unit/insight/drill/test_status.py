@@ -92,4 +92,6 @@ def test_lines_of_the_log_have_their_time_and_no_control_characters() -> None:
     line = {"name": "mon.a", "stamp": "2026-11-27T17:03:07.111851+0000", "seq": 641, "channel": "cluster",
             "priority": "[WRN]", "message": "osd.1 failed\x1b[2J "}  # fmt: skip
     time = datetime(2026, 11, 27, 17, 3, 7, 111851, UTC).timestamp()
-    assert log(json.dumps([line])) == [LogLine(time, "mon.a", 641, "WRN", "osd.1 failed?[2J")]
+    assert log(json.dumps([line])) == [
+        LogLine(time=time, who="mon.a", number=641, level="WRN", text="osd.1 failed?[2J")
+    ]

@@ -35,7 +35,7 @@ CALM = PassInterval(
     of_node=0.005,
     raised=(),
 )
-LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.94)
+LOUD = Neighbour(uuid="u9", place=SharedPlace.NODE, unit="operations", rate=5000, share=0.94)
 BESIDE_LOUD = replace(CALM, latency=0.2, neighbours=(LOUD,))
 AT_LIMIT = replace(CALM, share=1.0, latency=0.3)
 UNWELL = replace(CALM, latency=0.9, raised=("OSD_DOWN", "SLOW_OPS"))

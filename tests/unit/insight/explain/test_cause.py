@@ -36,8 +36,20 @@ def calm(chance: random.Random, at: float, usual: float, most_share: float, chro
         of_node=usual * chance.lognormvariate(0, 0.15),
         of_node_disks=chance.randint(3, 40),
         neighbours=(
-            Neighbour("u2", SharedPlace.NODE, "operations", chance.uniform(300, 500), chance.uniform(0.1, 0.45)),
-            Neighbour("u3", SharedPlace.POOL, "bytes", chance.uniform(3e6, 5e6), chance.uniform(0.01, 0.45)),
+            Neighbour(
+                uuid="u2",
+                place=SharedPlace.NODE,
+                unit="operations",
+                rate=chance.uniform(300, 500),
+                share=chance.uniform(0.1, 0.45),
+            ),
+            Neighbour(
+                uuid="u3",
+                place=SharedPlace.POOL,
+                unit="bytes",
+                rate=chance.uniform(3e6, 5e6),
+                share=chance.uniform(0.01, 0.45),
+            ),
         ),
         raised=tuple(chronic),
     )
@@ -67,7 +79,7 @@ def neighbour(one: PassInterval, chance: random.Random, usual: float) -> PassInt
     slow = chance.uniform(4, 100) * max(usual, 0.004)
     place, unit = chance.choice(list(SharedPlace)), chance.choice(["operations", "bytes"])
     rate = chance.uniform(2000, 50000) if unit == "operations" else chance.uniform(5e7, 2e9)
-    loud = Neighbour("u9", place, unit, rate, chance.uniform(0.5, 0.99))
+    loud = Neighbour(uuid="u9", place=place, unit=unit, rate=rate, share=chance.uniform(0.5, 0.99))
     of_type = slow if place is SharedPlace.POOL and chance.random() < 0.5 else one.of_type
     return replace(one, latency=slow, of_type=of_type, of_node=slow, neighbours=(*one.neighbours, loud))
 
@@ -156,12 +168,15 @@ ALWAYS = replace(CALM, raised=SLOW_OPS)
 USUAL = replace(CALM, operations=50.0)
 GONE = ("OSD_DOWN", "PG_AVAILABILITY")
 AMONG_OTHERS = replace(
-    CALM, of_node=0.004, of_node_disks=3, neighbours=(Neighbour("u2", SharedPlace.NODE, "operations", 90.0, 0.4),)
+    CALM,
+    of_node=0.004,
+    of_node_disks=3,
+    neighbours=(Neighbour(uuid="u2", place=SharedPlace.NODE, unit="operations", rate=90.0, share=0.4),),
 )
 CUT_OFF = replace(IDLE, of_node_disks=0, neighbours=(idle(SharedPlace.NODE, "operations"),))
 EDGE = replace(CUT_OFF, operations=2.0, latency=0.004)
-LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.9)
-LOUD_BYTES = Neighbour("u9", SharedPlace.NODE, "bytes", 1e8, 0.97)
+LOUD = Neighbour(uuid="u9", place=SharedPlace.NODE, unit="operations", rate=5000, share=0.9)
+LOUD_BYTES = Neighbour(uuid="u9", place=SharedPlace.NODE, unit="bytes", rate=1e8, share=0.97)
 
 
 def slow(operations: float, latency: float, raised: tuple[str, ...] | None = ()) -> PassInterval:

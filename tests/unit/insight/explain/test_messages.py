@@ -24,7 +24,7 @@ CALM = PassInterval(
     of_node=0.005,
     raised=(),
 )
-LOUD = Neighbour("u9", SharedPlace.NODE, "operations", 5000, 0.9)
+LOUD = Neighbour(uuid="u9", place=SharedPlace.NODE, unit="operations", rate=5000, share=0.9)
 
 
 def explained(*intervals: PassInterval) -> tuple[ExplainedDisk, Diagnosis]:

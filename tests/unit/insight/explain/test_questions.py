@@ -16,7 +16,7 @@ from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import Series, TimeSeries
 
 NOW, SPAN = 36_000.0, StepSpan(3600 * 4, 300)
-GUEST = FoundGuest("u1", "r1", "instance-00000001", "web", "p1", "shop")
+GUEST = FoundGuest(uuid="u1", region="r1", name="instance-00000001", server="web", project="p1", project_name="shop")
 Values = Mapping[float, float]
 TIMES = SPAN.times(NOW)
 
@@ -288,7 +288,9 @@ def test_the_median_of_a_type_is_not_shown_where_the_disk_is_alone_in_it() -> No
 
 
 def test_names_that_tenants_chose_are_shown_safely() -> None:
-    hostile = FoundGuest("u1", "r1", "i", "web\x1b[2J", "p", "shop\u202e")
+    hostile = FoundGuest(
+        uuid="u1", region="r1", name="i", server="web\x1b[2J", project="p", project_name="shop\u202e"
+    )
     assert messages.head(hostile, [Stay(("r1", "n"), 0, 1)]) == "server web?[2J (project shop?) on n"
     disk, _ = explained({"plimsoll_disk_info": [on("n", always(1), volume="\x1b", volume_type="g\n")]})
     assert all(line.isprintable() for line in told(disk))

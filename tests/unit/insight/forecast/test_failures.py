@@ -22,7 +22,7 @@ ROOT, A, B = ("root", "default"), ("host", "a"), ("host", "b")
 TREE = Tree({osd: CrushBucket((ROOT, A if osd < 2 else B)) for osd in range(4)})
 PLACED = Placement(
     [(1, (0, 2)), (1, (1, 3)), (1, (0, 3)), (1, (2, 1)), (2, (0, 1))],
-    {1: Pool(2, 1, 400, 400 << 20), 2: Pool(2, 2, 100, 50 << 20)},
+    {1: Pool(size=2, least=1, objects=400, stored=400 << 20), 2: Pool(size=2, least=2, objects=100, stored=50 << 20)},
 )
 
 
@@ -66,7 +66,7 @@ USAGE = {"pools": [{"name": "volumes", "id": 1, "stats": {"objects": 90, "stored
 @pytest.mark.parametrize("groups", [GROUPS, GROUPS["pg_stats"]])
 def test_answers_of_ceph_are_read_with_and_without_the_frame_of_nautilus(groups: object) -> None:
     found = placement(json.dumps(groups), json.dumps(DETAILS), json.dumps(USAGE))
-    assert found == Placement([(1, (0, 2)), (1, (1, 3))], {1: Pool(2, 1, 90, 900)})
+    assert found == Placement([(1, (0, 2)), (1, (1, 3))], {1: Pool(size=2, least=1, objects=90, stored=900)})
     assert (found.object_bytes, found.copies) == (10, exactly(2))
 
 
@@ -87,6 +87,6 @@ def test_answers_that_are_not_understood_are_one_error(damaged: str) -> None:
 
 
 def test_an_empty_cluster_has_no_size_of_objects() -> None:
-    empty = Placement([(1, (0, 2))], {1: Pool(2, 1, 0, 0)})
+    empty = Placement([(1, (0, 2))], {1: Pool(size=2, least=1, objects=0, stored=0)})
     assert (empty.object_bytes, empty.copies) == (None, None)
     assert next(each_of("osd", TREE, empty)).share == exactly(1)

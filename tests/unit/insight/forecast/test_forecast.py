@@ -14,7 +14,7 @@ MIB = 1 << 20
 HOST = Failure(
     name="host", share=exactly(0.3), objects=exactly(3000), osds=10, hosts=1, left=90, hosts_left=9,
     groups=exactly(100),
-    recovering=(PlacementGroup((1, 2), frozenset((1,)), 0.5), PlacementGroup((2, 1), frozenset((1,)), 0.5)),
+    recovering=tuple(PlacementGroup(osds=osds, lost=frozenset((1,)), part=0.5) for osds in ((1, 2), (2, 1))),
 )  # fmt: skip
 KNOWN = Inputs(
     write_latency=exactly(0.001),

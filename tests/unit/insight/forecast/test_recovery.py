@@ -12,7 +12,7 @@ PACE = RecoveryPace(each=0.01, sleep=0.09, active=3, places=1)
 
 
 def groups(*osds: tuple[int, ...]) -> list[PlacementGroup]:
-    return [PlacementGroup(each, BACK, 1 / len(osds)) for each in osds]
+    return [PlacementGroup(osds=each, lost=BACK, part=1 / len(osds)) for each in osds]
 
 
 def test_groups_of_one_primary_recover_one_after_the_other() -> None:
@@ -21,7 +21,9 @@ def test_groups_of_one_primary_recover_one_after_the_other() -> None:
 
 def test_with_one_place_the_osd_that_returned_takes_from_one_primary_at_a_time() -> None:
     assert seconds(groups((0, 1), (2, 1)), 100, PACE) == pytest.approx(10)
-    assert seconds(groups((0, 1), (2, 1)), 100, RecoveryPace(0.01, 0.09, 3, 2)) == pytest.approx(5)
+    assert seconds(
+        groups((0, 1), (2, 1)), 100, RecoveryPace(each=0.01, sleep=0.09, active=3, places=2)
+    ) == pytest.approx(5)
 
 
 def test_what_it_fetches_itself_goes_beside_what_it_is_sent() -> None:
@@ -30,15 +32,19 @@ def test_what_it_fetches_itself_goes_beside_what_it_is_sent() -> None:
 
 def test_a_sleep_is_of_the_primary_and_not_of_each_group() -> None:
     # Two groups of one primary at once: 2 / 0.1 s is more than an object each 0.09 s.
-    assert seconds(groups((0, 1), (0, 1)), 99, RecoveryPace(0.01, 0.09, 3, 2)) == pytest.approx(99 * 0.09)
-    assert seconds(groups((0, 1), (0, 1)), 100, RecoveryPace(0.1, 0, 3, 2)) == pytest.approx(5)
+    assert seconds(
+        groups((0, 1), (0, 1)), 99, RecoveryPace(each=0.01, sleep=0.09, active=3, places=2)
+    ) == pytest.approx(99 * 0.09)
+    assert seconds(groups((0, 1), (0, 1)), 100, RecoveryPace(each=0.1, sleep=0, active=3, places=2)) == pytest.approx(
+        5
+    )
 
 
 def test_no_more_objects_are_under_way_than_the_setting_allows() -> None:
     three = groups((0, 1), (0, 1), (0, 1))
-    assert seconds(three, 90, RecoveryPace(0.1, 0, 1, 3)) == pytest.approx(9)
-    assert seconds(three, 90, RecoveryPace(0.1, 0, 2, 3)) == pytest.approx(4.5)
-    assert seconds(three, 90, RecoveryPace(0.1, 0, 9, 3)) == pytest.approx(3)
+    assert seconds(three, 90, RecoveryPace(each=0.1, sleep=0, active=1, places=3)) == pytest.approx(9)
+    assert seconds(three, 90, RecoveryPace(each=0.1, sleep=0, active=2, places=3)) == pytest.approx(4.5)
+    assert seconds(three, 90, RecoveryPace(each=0.1, sleep=0, active=9, places=3)) == pytest.approx(3)
 
 
 def test_an_osd_that_missed_much_is_no_primary_until_it_has_all() -> None:
@@ -46,18 +52,18 @@ def test_an_osd_that_missed_much_is_no_primary_until_it_has_all() -> None:
     both = groups((1, 0), (0, 1))
     assert seconds(both, 200, PACE) == pytest.approx(10)
     assert seconds(both, 202, PACE) == pytest.approx(20.2)
-    kept = [PlacementGroup(group.osds, group.lost, group.part, can_wait=False) for group in both]
+    kept = [PlacementGroup(osds=group.osds, lost=group.lost, part=group.part, can_wait=False) for group in both]
     assert seconds(kept, 202, PACE) == pytest.approx(10.1)
 
 
 def test_a_free_place_is_taken_by_the_next_group() -> None:
     unequal = [
-        PlacementGroup((0, 1), BACK, 0.7),
-        PlacementGroup((2, 1), BACK, 0.2),
-        PlacementGroup((3, 1), BACK, 0.1),
+        PlacementGroup(osds=(0, 1), lost=BACK, part=0.7),
+        PlacementGroup(osds=(2, 1), lost=BACK, part=0.2),
+        PlacementGroup(osds=(3, 1), lost=BACK, part=0.1),
     ]
     # The two small ones after each other, beside the large one.
-    assert seconds(unequal, 100, RecoveryPace(0.01, 0.09, 3, 2)) == pytest.approx(7)
+    assert seconds(unequal, 100, RecoveryPace(each=0.01, sleep=0.09, active=3, places=2)) == pytest.approx(7)
 
 
 def test_of_a_cluster_of_numbers_each_lost_osd_has_its_part() -> None:

@@ -40,7 +40,14 @@ def generated(name: str, number: int, seed: int, direction: int = 0, span_ms: in
 def parts_of(directory: Path) -> list[StudyPart]:
     found = sources([directory], FileChoice({}, {}))
     return [
-        StudyPart(str(each.path), each.guest, each.group, extent, 0, Log(each, extent).flows)
+        StudyPart(
+            name=str(each.path),
+            guest=each.guest,
+            group=each.group,
+            extent=extent,
+            offset_ms=0,
+            flows=Log(each, extent).flows,
+        )
         for each in found
         for extent in [survey(each)]
     ]

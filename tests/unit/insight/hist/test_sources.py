@@ -32,7 +32,7 @@ def flows(source: LogSource) -> Iterator[FlowWindows]:
 
 
 def requests(path: Path) -> int:
-    source = LogSource(path, "g", "")
+    source = LogSource(path=path, guest="g", group="")
     return sum(int(flow.count.sum()) for flow in flows(source))
 
 
@@ -185,7 +185,7 @@ def test_the_sample_has_its_requests_and_its_interval() -> None:
     """Counted with awk: the sum of all columns from the fourth on, in the first log."""
     path = SAMPLES / "F_clat_hist.1.log.gz"
     assert requests(path) == 12_961
-    extent = survey(LogSource(path, "g", ""))
+    extent = survey(LogSource(path=path, guest="g", group=""))
     assert (sum(extent.rows), extent.first_ms, extent.last_ms) == (34, 5066, 85_095)
     assert 4900 < extent.interval_ms < 5100  # fio ran with log_hist_msec=5000
 
@@ -195,7 +195,7 @@ def test_fio_s_json_has_the_requests_of_its_jobs(tmp_path: Path) -> None:
     job = {"read": {"runtime": 3000, "clat_ns": {"bins": {"1": 4, "2064": 6}}}, "write": {"clat_ns": {}}, "trim": {}}
     path = tmp_path / "out.json"
     path.write_text(f"fio: io_u error on file\n{json.dumps({'jobs': [job, job]})}")
-    source = LogSource(path, "g", "")
+    source = LogSource(path=path, guest="g", group="")
     extent = survey(source)
     assert requests(path) == 20
     assert extent.last_ms == 3000
@@ -212,7 +212,7 @@ def test_an_offset_moves_the_times_of_its_files(tmp_path: Path) -> None:
 def test_times_of_the_unix_epoch_begin_an_interval_before_the_first_row(tmp_path: Path) -> None:
     path = tmp_path / "a_clat_hist.1.log"
     path.write_text(fio_log([Request(each * MS, 2 * MS) for each in range(4000)], 1000, epoch_ms=1_700_000_000_000))
-    source = LogSource(path, "g", "")
+    source = LogSource(path=path, guest="g", group="")
     extent = survey(source)
     assert extent.is_of_epoch
     assert next(iter(flows(source))).begin_ms[0] == extent.first_ms - 1000
@@ -224,8 +224,8 @@ REPORTS = SAMPLES.parent / "reports" / "hist"
 def rates(*paths: Path) -> list[tuple[object, float]]:
     """Requests of each second, and how long it is."""
     parts = [
-        StudyPart(str(path), "g", "", extent, 0, Log(source, extent).flows)
-        for path in paths for source in [LogSource(path, "g", "")] for extent in [survey(source)]
+        StudyPart(name=str(path), guest="g", group="", extent=extent, offset_ms=0, flows=Log(source, extent).flows)
+        for path in paths for source in [LogSource(path=path, guest="g", group="")] for extent in [survey(source)]
     ]  # fmt: skip
     asked = study(parts, 1000, [Fraction(1, 2)], lambda *_: None)
     span = asked.spans(None)[None]
@@ -263,7 +263,7 @@ def test_rows_of_a_server_are_repaired_where_the_counts_prove_it_and_else_left(
     text = "".join(f"{row(number, count)}\n" for number, count in enumerate(rows, 1))
     for name, of_client in (("F_clat_hist.1.log.host-a", True), ("F_clat_hist.1.log", False)):
         (tmp_path / name).write_text(text)
-        extent = survey(LogSource(tmp_path / name, "g", ""))
+        extent = survey(LogSource(path=tmp_path / name, guest="g", group=""))
         assert (extent.is_subtracted, extent.may_be_subtracted) == (repaired and of_client, open_ and of_client)
         expected = 5 * len(rows) if repaired and of_client else sum(rows)
         assert requests(tmp_path / name) == expected
@@ -293,10 +293,10 @@ def test_of_status_intervals_the_last_document_counts_and_of_a_client_not_the_su
 
 def test_what_fio_compressed_says_how_to_read_it() -> None:
     with pytest.raises(UnreadableLog, match="fio --inflate-log="):
-        survey(LogSource(REPORTS / "36-stored_clat_hist.1.log.fz", "g", ""))
+        survey(LogSource(path=REPORTS / "36-stored_clat_hist.1.log.fz", guest="g", group=""))
 
 
 def test_directions_that_are_together_say_so(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"jobs": [{"mixed": {"clat_ns": {"bins": {"100": 5}}}}]}))
     with pytest.raises(UnreadableLog, match="unified_rw_reporting"):
-        survey(LogSource(tmp_path / "a.json", "g", ""))
+        survey(LogSource(path=tmp_path / "a.json", guest="g", group=""))

@@ -8,6 +8,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.model.usage import Rates, Reading, Usage, follow
+from plimsoll_agent.util.frozen import of_tuple
 from plimsoll_insight.load.tally import Did, Intervals, LoadTally, heaviest, key_of, share_of, size_words
 from tests.unit.values import a_disk, a_guest
 
@@ -18,7 +19,7 @@ def watched(disk: Disk, *counters: tuple[int, int, int, int], every: float = 1.0
     """The disk's counters (read requests and bytes, write requests and bytes) at each second."""
     tally, before = LoadTally(), ()
     for number, each in enumerate(counters):
-        before = follow(before, [disk], {disk.target: Reading(number * every, BlockStats(*each))})
+        before = follow(before, [disk], {disk.target: Reading(number * every, of_tuple(BlockStats, each))})
         tally.add(before)
     return tally
 
@@ -46,7 +47,15 @@ def over_time(*readings: tuple[float, int, int]) -> list[Did]:
     """A disk's write requests and bytes at these times, in intervals of a second from 100 s on."""
     disk, tally, before = a_disk(), LoadTally(Intervals(100.0, 1.0)), ()
     for at, requests, written in readings:
-        before = follow(before, [disk], {disk.target: Reading(at, BlockStats(0, 0, requests, written))})
+        before = follow(
+            before,
+            [disk],
+            {
+                disk.target: Reading(
+                    at, BlockStats(read_requests=0, read_bytes=0, write_requests=requests, write_bytes=written)
+                )
+            },
+        )
         tally.add(before)
     assert tally.intervals is not None
     return tally.intervals.each()
@@ -58,7 +67,7 @@ def test_each_interval_has_the_sizes_of_its_own_disks() -> None:
     tally, before = LoadTally(Intervals(100.0, 1.0)), ()
     after = ((0, 0), (0, 0)), ((30, 120 * KIB), (10, 640 * KIB)), ((50, 120 * KIB + 20 * 512 * KIB), (10, 640 * KIB))
     for second, counters in enumerate(after):
-        read = {disk.target: Reading(100.01 + second, BlockStats(0, 0, *counts))
+        read = {disk.target: Reading(100.01 + second, of_tuple(BlockStats, [0, 0, *counts]))
                 for disk, counts in zip((small, large), counters, strict=True)}  # fmt: skip
         before = follow(before, [small, large], read)
         tally.add(before)
@@ -89,7 +98,11 @@ def test_a_guest_that_is_read_late_in_each_round_is_in_the_interval_that_has_mos
 
 def test_a_reading_that_is_told_twice_counts_once() -> None:
     disk, tally = a_disk(), LoadTally()
-    used = Usage(disk=disk, reading=Reading(1.0, BlockStats(0, 0, 0, 0)), rates=Rates(0, 10, 0, 10 * KIB, 1.0))
+    used = Usage(
+        disk=disk,
+        reading=Reading(1.0, BlockStats(read_requests=0, read_bytes=0, write_requests=0, write_bytes=0)),
+        rates=Rates(read_iops=0, write_iops=10, read_bytes=0, write_bytes=10 * KIB, seconds=1.0),
+    )
     tally.add([used])
     tally.add([used])
     assert tally.whole.requests["write"] == 10
@@ -118,7 +131,11 @@ def test_disks_are_summed_by_what_is_asked_for() -> None:
         tally.add(
             [
                 Usage(
-                    disk=disk, reading=Reading(number, BlockStats(0, 0, 0, 0)), rates=Rates(0, 10 * number, 0, 0, 1.0)
+                    disk=disk,
+                    reading=Reading(
+                        number, BlockStats(read_requests=0, read_bytes=0, write_requests=0, write_bytes=0)
+                    ),
+                    rates=Rates(read_iops=0, write_iops=10 * number, read_bytes=0, write_bytes=0, seconds=1.0),
                 )
             ]
         )

@@ -37,7 +37,11 @@ def reading(
     time: float, owners: Owners, counters: Mapping[int, RankCounters], errors: Mapping[int, str] | None = None
 ) -> RanksReading:
     ranks = {
-        rank: RankReading(f"of-{rank}", each, Subtrees({at: of for at, of in owners.items() if of == rank}, {}))
+        rank: RankReading(
+            daemon=f"of-{rank}",
+            counters=each,
+            subtrees=Subtrees({at: of for at, of in owners.items() if of == rank}, {}),
+        )
         for rank, each in counters.items()
     }
     return RanksReading(time, ranks, errors or {})

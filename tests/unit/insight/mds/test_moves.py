@@ -47,7 +47,7 @@ def test_a_move_is_a_change_of_the_rank_that_has_a_directory(
 
 def test_moves_of_different_fragments_and_of_another_time_are_no_repetition() -> None:
     def move(time: float, fragment: str) -> DirectoryMove:
-        return DirectoryMove(time, Directory("/a", fragment), 0, 1)
+        return DirectoryMove(time=time, directory=Directory("/a", fragment), source=0, target=1)
 
     apart = [move(0, "0"), move(1, "1"), move(2, "00"), move(700, "0")]
     assert most_within(apart, 600) == {"/a": 1}

@@ -32,7 +32,10 @@ from tests.unit.insight.mds.ranks import owned
 def test_balancing_of_one_file_system_is_turned_off_where_the_release_can(
     balances: bool | None, expected: object
 ) -> None:
-    assert balancing_off(FileSystem(1, "cephfs", {0: "a"}, (), balances, (5,))) == expected
+    assert (
+        balancing_off(FileSystem(id=1, name="cephfs", ranks={0: "a"}, inactive=(), balances=balances, pools=(5,)))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Beside(Person):
         self.settings: Settings = replace(config.load([], []), state_dir=directory)
         self.state = State(directory)
         self.pins = {CephSetting(name, path): value for path in ("/a", "/b") for name, value in FREE.items()}
-        self.file_system = FileSystem(1, "cephfs", RANKS, (), True, (5,))
+        self.file_system = FileSystem(id=1, name="cephfs", ranks=RANKS, inactive=(), balances=True, pools=(5,))
         self.pins[CephSetting(Name.INTERVAL, "mds")] = "5"
         self.most = "0.010000"
         self.owners = owned({"/": 0})
@@ -63,7 +63,7 @@ class Beside(Person):
         """It is the right one."""
 
     def runs(self, command: type, *words: str, then: Callable[[], object] | None = None) -> int:
-        here = mds_settle._Place(self.live, self.file_system, "fsid", "rank 0: mds.a")  # type: ignore[arg-type]
+        here = mds_settle._Place(live=self.live, file_system=self.file_system, fsid="fsid", daemons="rank 0: mds.a")  # type: ignore[arg-type]
         agreed = ("--yes",) if then is None else ()
         stdin = None if then is None else Asks(then)
         return self.types(command, *agreed, *words, settings=self.settings, stdin=stdin, place=lambda *_: here)

@@ -13,11 +13,14 @@ from plimsoll_insight.mds.watch import RankDid, RanksPeriod
 def span(*ranks: tuple[int, int], moves: tuple[DirectoryMove, ...] = (), seconds: float = 60.0) -> RanksPeriod:
     """Requests and forwards of each rank."""
     did = {rank: RankDid(rank, seconds, *each) for rank, each in enumerate(ranks)}
-    return RanksPeriod(0.0, seconds, did, moves, 0.0)
+    return RanksPeriod(begin=0.0, end=seconds, ranks=did, moves=moves, unknown=0.0)
 
 
 def to_and_fro(number: int) -> tuple[DirectoryMove, ...]:
-    return tuple(DirectoryMove(60.0 * each, Directory("/a"), each % 2, 1 - each % 2) for each in range(number))
+    return tuple(
+        DirectoryMove(time=60.0 * each, directory=Directory("/a"), source=each % 2, target=1 - each % 2)
+        for each in range(number)
+    )
 
 
 EVEN = ((9000, 0), (9000, 0))

@@ -59,15 +59,26 @@ def test_a_clock_that_is_set_makes_no_interval_longer(monkeypatch: pytest.Monkey
 
 
 def test_thrashing_before_no_rank_answered_any_more_names_what_to_pin() -> None:
-    moves = tuple(DirectoryMove(each, next(iter(owned({"/a": 0}))), 0, 1) for each in (0.0, 1.0, 2.0, 3.0))
-    verdict = MdsVerdict(MdsAnswer.THRASHING, {"/a": 4}, None, None)
-    view = mds_watch._View(verdict, moves, (), (RanksReading(9.0, {}, {0: "no answer", 1: "no answer"}),), ())
+    moves = tuple(
+        DirectoryMove(time=each, directory=next(iter(owned({"/a": 0}))), source=0, target=1)
+        for each in (0.0, 1.0, 2.0, 3.0)
+    )
+    verdict = MdsVerdict(answer=MdsAnswer.THRASHING, repeated={"/a": 4}, forwarded=None, uneven=None)
+    view = mds_watch._View(
+        verdict=verdict,
+        moves=moves,
+        parts=(),
+        readings=(RanksReading(9.0, {}, {0: "no answer", 1: "no answer"}),),
+        unknown=(),
+    )
     assert list(mds_watch._next(view)) == ["Next: plimsoll mds settle --dry-run --mount DIR --pin /a=0"]
 
 
 def test_a_name_that_a_tenant_chose_sends_the_terminal_nothing() -> None:
-    verdict = MdsVerdict(MdsAnswer.THRASHING, {"/a\x1b[2J": 4}, None, None)
-    view = mds_watch._View(verdict, (), (), (reading(0, OWNERS, {0: counted()}),), ())
+    verdict = MdsVerdict(answer=MdsAnswer.THRASHING, repeated={"/a\x1b[2J": 4}, forwarded=None, uneven=None)
+    view = mds_watch._View(
+        verdict=verdict, moves=(), parts=(), readings=(reading(0, OWNERS, {0: counted()}),), unknown=()
+    )
     assert "\x1b" not in "".join(mds_watch._next(view))
 
 
@@ -86,19 +97,21 @@ def test_the_log_of_one_rank_is_not_that_of_all_and_calm_says_nothing_of_load(tm
 def test_requests_of_a_time_in_which_no_rank_is_known_are_unknown_and_not_none() -> None:
     whole = reading(0, OWNERS, {0: counted()})
     lost = RanksReading(10.0, {}, {0: "no answer"})
-    verdict = MdsVerdict(MdsAnswer.CANNOT_TELL, {}, None, None)
-    [row] = mds_watch._time_rows(mds_watch._View(verdict, (), spans([whole, lost]), (whole, lost), ()))
+    verdict = MdsVerdict(answer=MdsAnswer.CANNOT_TELL, repeated={}, forwarded=None, uneven=None)
+    [row] = mds_watch._time_rows(
+        mds_watch._View(verdict=verdict, moves=(), parts=spans([whole, lost]), readings=(whole, lost), unknown=())
+    )
     assert dict(zip(mds_watch.TIME_COLUMNS, row, strict=True))["requests_sec"] == mds_watch._rate(0, 0.0)
 
 
 def test_a_directory_with_much_of_the_load_is_listed_though_it_never_moved_and_an_unknown_load_is_not_none() -> None:
     whole = reading(0, OWNERS, {0: counted()})
     busy = replace(whole, ranks={0: replace(whole.ranks[0], loads={"/hot": 99.5, "/cold": 0.5})})
-    move = DirectoryMove(3.0, next(iter(owned({"/moved": 0}))), 1, 0)
-    verdict = MdsVerdict(MdsAnswer.CALM, {}, None, None)
+    move = DirectoryMove(time=3.0, directory=next(iter(owned({"/moved": 0}))), source=1, target=0)
+    verdict = MdsVerdict(answer=MdsAnswer.CALM, repeated={}, forwarded=None, uneven=None)
 
     def rows(last: RanksReading) -> list[tuple[object, ...]]:
-        view = mds_watch._View(verdict, [move], (), (last,), ())
+        view = mds_watch._View(verdict=verdict, moves=[move], parts=(), readings=(last,), unknown=())
         return [tuple(cell.machine_readable() if isinstance(cell, Shown) else cell for cell in row)
                 for row in mds_watch._directory_rows(view)]  # fmt: skip
 

@@ -133,7 +133,13 @@ def test_the_condition_of_a_unit_has_why_it_failed() -> None:
 
 
 def test_no_word_reaches_a_host_that_a_shell_there_would_change() -> None:
-    ways = Ways(("ssh", "root@{host}"), "ceph-{fsid}@osd.{osd}.service", ("systemctl", "start"), ("x",), "029b0680")
+    ways = Ways(
+        on_host=("ssh", "root@{host}"),
+        unit="ceph-{fsid}@osd.{osd}.service",
+        start=("systemctl", "start"),
+        restart=("x",),
+        fsid="029b0680",
+    )
     assert ways.prefix("ceph-3.example.org") == ["ssh", "root@ceph-3.example.org"]
     assert ways.units([7]) == ["ceph-029b0680@osd.7.service"]
     for name in ("a;reboot", "a b", "$(reboot)", "`id`", "a'b", "a|b", "", "a\nb", "a*", "~root", "-oProxyCommand=x"):
@@ -146,12 +152,20 @@ def test_no_word_reaches_a_host_that_a_shell_there_would_change() -> None:
 
 def test_one_host_is_not_asked_in_place_of_several() -> None:
     """By ``--on-host sudo`` all would be this one."""
-    ways = Ways(("sudo",), "ceph-osd@{osd}.service", ("systemctl", "start"), ("x",), "f")
+    ways = Ways(
+        on_host=("sudo",), unit="ceph-osd@{osd}.service", start=("systemctl", "start"), restart=("x",), fsid="f"
+    )
     ways.check_reach(["a"])
     with pytest.raises(UsageError, match="--on-host: needs"):
         ways.check_reach(["a", "b"])
 
 
 def test_what_forbids_restarts_counts_more_than_what_a_site_has_for_the_unit() -> None:
-    ways = Ways(("ssh", "{host}"), "ceph-osd@{osd}.service", ("systemctl", "start"), ("x",), "f")
+    ways = Ways(
+        on_host=("ssh", "{host}"),
+        unit="ceph-osd@{osd}.service",
+        start=("systemctl", "start"),
+        restart=("x",),
+        fsid="f",
+    )
     assert ways.drop_ins([7])[0].rpartition("/")[2] > "override.conf"

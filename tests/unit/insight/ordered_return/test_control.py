@@ -162,7 +162,9 @@ def test_an_osd_that_goes_down_holds_whether_it_was_well_before_or_has_returned(
 def test_an_osd_that_never_comes_up_holds_by_its_name() -> None:
     progress = begun()
     assert took(progress, view(60, UP))[1].why is StepReason.BOOTING
-    assert took(progress, view(61, UP))[1] == ReturnStep(Act.WAIT, (FIRST,), StepReason.NEVER_UP, ("60",))
+    assert took(progress, view(61, UP))[1] == ReturnStep(
+        act=Act.WAIT, osds=(FIRST,), why=StepReason.NEVER_UP, facts=("60",)
+    )
 
 
 def ready(sizes: Mapping[int, int], free: int, **bounds: Any) -> ReturnStep:
@@ -198,8 +200,10 @@ def test_peaks_below_their_forecasts_lower_that_of_the_next_but_for_a_margin(fre
 
 def test_the_peak_of_an_osd_that_was_restarted_is_told_with_what_was_forecast_of_it() -> None:
     """What it took after that, with nothing to catch up, was told as its peak."""
-    progress = replace(begin(PLAN, UP), waves=(), finished=(OsdStart(FIRST, 0, 180 * MIB, 9, learned=1.5),))
-    progress = after(progress, ReturnStep(Act.RESTART, (FIRST,)), 50)
+    progress = replace(
+        begin(PLAN, UP), waves=(), finished=(OsdStart(osd=FIRST, at=0, peak=180 * MIB, grown=9, learned=1.5),)
+    )
+    progress = after(progress, ReturnStep(act=Act.RESTART, osds=(FIRST,)), 50)
     seen = view(55, UP | {FIRST}, hosts={"a": host(resident={FIRST: 60 * MIB})})
     progress, step = took(progress, seen)
     assert (step.why, progress.current[0].peak) == (StepReason.GROWING, 60 * MIB)

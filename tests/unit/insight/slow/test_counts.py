@@ -144,7 +144,7 @@ def test_a_last_line_without_an_end_counts_and_a_line_without_end_is_dropped(
 def test_a_pause_ends_a_count_and_a_growing_one_counts_what_it_grew_by() -> None:
     some = Counts()
     for time, number in ((0, 3), (5, 4), (10, 2), (15, 6), (60, 6)):
-        some.add(SlowCount(time, 1, number, {"delayed": number}, {"volumes": number}))
+        some.add(SlowCount(time=time, osd=1, number=number, states={"delayed": number}, pools={"volumes": number}))
     assert some.osds[1].primary == 3 + 1 + 4 + 6
     assert some.pools["volumes"] == 14
 
@@ -152,12 +152,12 @@ def test_a_pause_ends_a_count_and_a_growing_one_counts_what_it_grew_by() -> None
 def test_where_lines_come_each_second_a_few_that_are_missing_end_a_count() -> None:
     some = Counts()
     for time, number in ((0.0, 3), (1.02, 3), (2.1, 3), (5.2, 3), (7.3, 3)):
-        some.add(SlowCount(time, 1, number, {"delayed": number}, {"volumes": number}))
+        some.add(SlowCount(time=time, osd=1, number=number, states={"delayed": number}, pools={"volumes": number}))
     assert some.osds[1].primary == 3 + 3
 
 
 def told(osd: int, number: int, *times: float) -> list[SlowCount]:
-    return [SlowCount(time, osd, number, {"delayed": number}, {}) for time in times]
+    return [SlowCount(time=time, osd=osd, number=number, states={"delayed": number}, pools={}) for time in times]
 
 
 @pytest.mark.parametrize("of_another", [(0.0, 0.5), (3.0, 1.0)])
@@ -184,7 +184,15 @@ def test_many_that_a_stuck_osd_tells_late_are_the_same_and_a_few_after_a_long_ti
 
 
 def test_the_oldest_request_in_the_osd_s_own_log_tells_that_as_many_as_before_are_the_same() -> None:
-    oldest = [Oldest(time, 7, 50, Operation(b"client.4.0:1", False, None, None, None)) for time in (0.0, 1.0, 4.0)]
+    oldest = [
+        Oldest(
+            time=time,
+            osd=7,
+            number=50,
+            operation=Operation(id=b"client.4.0:1", is_replica=False, pool=None, image=None, image_pool=None),
+        )
+        for time in (0.0, 1.0, 4.0)
+    ]
     cluster, own = Counts(), Counts()
     for one, sum_ in zip(oldest, told(7, 50, 0.0, 1.0, 4.0), strict=True):
         cluster.add(sum_)
@@ -196,7 +204,16 @@ def test_the_oldest_request_in_the_osd_s_own_log_tells_that_as_many_as_before_ar
 def test_a_stuck_osd_whose_oldest_request_stays_has_no_new_ones() -> None:
     some = Counts()
     for time, request, number in ((0, 1, 50), (1, 1, 50), (20, 1, 52), (40, 2, 5)):
-        some.add(Oldest(time, 7, number, Operation(b"client.4.0:%d" % request, False, None, None, None)))
+        some.add(
+            Oldest(
+                time=time,
+                osd=7,
+                number=number,
+                operation=Operation(
+                    id=b"client.4.0:%d" % request, is_replica=False, pool=None, image=None, image_pool=None
+                ),
+            )
+        )
     assert some.osds[7].reported == 52 + 5
 
 
@@ -228,7 +245,7 @@ def test_the_first_osd_that_tells_of_a_request_is_the_same_for_one_as_for_many()
 @pytest.mark.parametrize("order", [*permutations(range(3))])
 def test_monitors_sums_are_the_same_in_any_order(order: tuple[int, ...]) -> None:
     """What other lines tell is counted before requests that wait to be counted at once."""
-    told = [Cleared(5.0, None), Cleared(3.0, None), MonitorReport(4.0, (1,), 0.0, 2)]
+    told = [Cleared(5.0, None), Cleared(3.0, None), MonitorReport(time=4.0, osds=(1,), age=0.0, number=2)]
     some = Counts()
     for place in order:
         some.add(told[place])
@@ -269,7 +286,7 @@ def test_over_time_has_all_requests_and_the_osds_and_hosts_that_may_be_the_cause
         (11, 1, "waiting for sub ops"),
         (35, 3, "delayed"),
     ):
-        some.add(SlowCount(time, osd, 2, {state: 2}, {}))
+        some.add(SlowCount(time=time, osd=osd, number=2, states={state: 2}, pools={}))
     over = over_time(some, tree)
     assert over.width == 10
     assert [(each.begin, each.requests, dict(each.osds), dict(each.hosts)) for each in over.intervals] == [
@@ -282,7 +299,7 @@ def test_over_time_has_all_requests_and_the_osds_and_hosts_that_may_be_the_cause
 def test_over_time_is_as_coarse_as_the_coarser_of_what_is_known() -> None:
     some = Counts(10.0)
     for number in range(8):
-        some.add(SlowCount(10.0 * number, number, 1, {"delayed": 1}, {}))
+        some.add(SlowCount(time=10.0 * number, osd=number, number=1, states={"delayed": 1}, pools={}))
     some.bins.widen()
     over = over_time(some, None)
     assert [(each.begin, each.requests, len(each.osds)) for each in over.intervals] == [
@@ -293,7 +310,7 @@ def test_over_time_is_as_coarse_as_the_coarser_of_what_is_known() -> None:
 def test_over_time_has_600_intervals_at_most() -> None:
     some = Counts(10.0)
     for number in range(5000):
-        some.add(SlowCount(10.0 * number, number % 7, 1, {"delayed": 1}, {}))
+        some.add(SlowCount(time=10.0 * number, osd=number % 7, number=1, states={"delayed": 1}, pools={}))
     over = over_time(some, None)
     assert (len(over.intervals), over.width) == (313, 160)
     assert sum(each.requests for each in over.intervals) == 5000
@@ -303,8 +320,15 @@ def test_logs_of_several_kinds_have_the_same_sum_in_every_view() -> None:
     """The usual thing to hand in: the cluster's log, and some OSDs' own."""
     cluster, own = Counts(), Counts()
     for some, time, osd, number in ((cluster, 30, 0, 3), (cluster, 90, 1, 4), (own, 90, 1, 10)):
-        some.add(SlowCount(time, osd, number, {"delayed": number}, {"volumes": number}))
-    own.add(Oldest(150, 2, 5, Operation(b"client.4.0:1", False, None, None, None)))
+        some.add(SlowCount(time=time, osd=osd, number=number, states={"delayed": number}, pools={"volumes": number}))
+    own.add(
+        Oldest(
+            time=150,
+            osd=2,
+            number=5,
+            operation=Operation(id=b"client.4.0:1", is_replica=False, pool=None, image=None, image_pool=None),
+        )
+    )
     whole = together(cluster, own, Counts())
     assert {osd: each.total for osd, each in whole.osds.items()} == {0: 3, 1: 10, 2: 5}
     assert (whole.requests, whole.states) == (18, {"delayed": 13, "unknown": 5})
@@ -321,7 +345,7 @@ def test_requests_that_wait_for_others_are_of_the_log_that_has_them() -> None:
     cluster, own = Counts(), Counts()
     cluster.add(OsdChange(0, 9, "boot"))
     for request in range(3):
-        operation = Operation(b"client.4.0:%d" % request, False, 1, None, None)
+        operation = Operation(id=b"client.4.0:%d" % request, is_replica=False, pool=1, image=None, image_pool=None)
         own.add(SlowRequest(60, 9, "waiting for sub ops", 31.0, (4,), operation, True))
     whole = together(cluster, own)
     assert (whole.requests, whole.osds[9].total, whole.osds[4].replica, whole.pools) == (3, 0, 3, {1: 3})
@@ -371,16 +395,16 @@ def test_osds_that_are_stuck_on_one_message_without_an_id_count_each() -> None:
 def test_requests_that_change_their_state_are_not_new_ones() -> None:
     some = Counts()
     for number, state in enumerate(("delayed", "started", "waiting for sub ops", "delayed")):
-        some.add(SlowCount(5.0 * number, 1, 5, {state: 5}, {}))
+        some.add(SlowCount(time=5.0 * number, osd=1, number=5, states={state: 5}, pools={}))
     assert (some.osds[1].total, some.requests) == (5, 5)
-    some.add(SlowCount(20.0, 1, 8, {"started": 5, "waiting for sub ops": 3}, {}))
+    some.add(SlowCount(time=20.0, osd=1, number=8, states={"started": 5, "waiting for sub ops": 3}, pools={}))
     assert some.osds[1].total == 8
 
 
 def test_a_pool_gets_what_the_line_says_of_it() -> None:
     some = Counts()
-    some.add(SlowCount(0.0, 1, 5, {"delayed": 5}, {"v": 2}))
-    some.add(SlowCount(5.0, 1, 7, {"delayed": 7}, {"v": 3}))
+    some.add(SlowCount(time=0.0, osd=1, number=5, states={"delayed": 5}, pools={"v": 2}))
+    some.add(SlowCount(time=5.0, osd=1, number=7, states={"delayed": 7}, pools={"v": 3}))
     assert some.pools == {"v": 3, "other pools": 4}
 
 
@@ -407,6 +431,10 @@ def test_names_are_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tallies, "MOST_BY_OSD", 1000)
     some = Counts()
     for number in range(5000):
-        some.add(SlowCount(5.0 * number, number, 1, {f"state {number}": 1}, {f"pool {number}": 1}))
+        some.add(
+            SlowCount(
+                time=5.0 * number, osd=number, number=1, states={f"state {number}": 1}, pools={f"pool {number}": 1}
+            )
+        )
     assert (len(some.states), len(some.pools)) == (1001, 1001)
     assert (some.requests, some.states["other"]) == (5000, 4000)

@@ -35,11 +35,11 @@ def test_a_disk_of_this_node_has_its_guest_whatever_the_image_s_name() -> None:
     """A volume that Cinder migrated has an image named after another uuid."""
     found = owner("volumes/volume-00000000-0000-4000-8000-000000000000",
                   [disk("volumes", "volume-00000000-0000-4000-8000-000000000000")])  # fmt: skip
-    assert found == Owner(VOLUME, "web-1", "instance-00000412", SERVER)
+    assert found == Owner(volume=VOLUME, server="web-1", guest="instance-00000412", uuid=SERVER)
 
 
 def test_the_same_name_in_another_pool_is_another_image() -> None:
-    assert owner(f"vms/volume-{VOLUME}", [disk("volumes", f"volume-{VOLUME}")]) == Owner(VOLUME)
+    assert owner(f"vms/volume-{VOLUME}", [disk("volumes", f"volume-{VOLUME}")]) == Owner(volume=VOLUME)
     assert owner(f"volume-{VOLUME}", [disk("volumes", f"volume-{VOLUME}")]).guest == "instance-00000412"
 
 

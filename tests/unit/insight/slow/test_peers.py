@@ -9,7 +9,9 @@ from plimsoll_insight.slow.peers import settle
 def request(
     begin: float, end: float, osd: int, *peers: int, state: str = "", is_replica: bool = False
 ) -> SlowRequest:
-    one = Operation(f"client.1.0:{osd}{peers}{begin}".encode(), is_replica, 1, None, 1)
+    one = Operation(
+        id=f"client.1.0:{osd}{peers}{begin}".encode(), is_replica=is_replica, pool=1, image=None, image_pool=1
+    )
     state = state or ("waiting for sub ops" if peers else "queued_for_pg")
     return SlowRequest(begin, osd, state, end - begin, peers, one, tells_locks=True)
 

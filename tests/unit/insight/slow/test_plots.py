@@ -22,8 +22,8 @@ def over(*intervals: SlowInterval, width: float = 60.0) -> OverTime:
 def test_intervals_without_requests_are_drawn_too_and_rows_are_in_the_order_of_the_tree() -> None:
     chart = chart_of(
         over(
-            SlowInterval(600, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1}),
-            SlowInterval(780, 2, {1: 2, 0: 1}, {"host-b": 3}),
+            SlowInterval(begin=600, requests=5, osds={2: 3, 1: 1}, hosts={"host-a": 3, "host-b": 1}),
+            SlowInterval(begin=780, requests=2, osds={1: 2, 0: 1}, hosts={"host-b": 3}),
         ),
         TREE,
     )
@@ -35,28 +35,48 @@ def test_intervals_without_requests_are_drawn_too_and_rows_are_in_the_order_of_t
 
 
 def test_an_osd_that_is_unknown_is_no_number() -> None:
-    chart = chart_of(over(SlowInterval(0, 5, {UNKNOWN_OSD: 3, 1: 1}, {})), None)
+    chart = chart_of(over(SlowInterval(begin=0, requests=5, osds={UNKNOWN_OSD: 3, 1: 1}, hosts={})), None)
     assert [words.strip() for words, _ in chart.osds] == ["osd.?", "osd.1"]
 
 
 def test_hosts_with_one_osd_each_are_not_drawn_twice() -> None:
-    chart = chart_of(over(SlowInterval(0, 5, {2: 3, 1: 1}, {"host-a": 3, "host-b": 1})), TREE)
+    chart = chart_of(
+        over(SlowInterval(begin=0, requests=5, osds={2: 3, 1: 1}, hosts={"host-a": 3, "host-b": 1})), TREE
+    )
     assert (len(chart.hosts), len(chart.osds)) == (0, 2)
 
 
 def test_a_long_time_and_many_osds_are_bounded_and_keep_the_sum() -> None:
-    intervals = [SlowInterval(60.0 * number, 2, {number % 100: 2}, {}) for number in range(5000)]
+    intervals = [
+        SlowInterval(begin=60.0 * number, requests=2, osds={number % 100: 2}, hosts={}) for number in range(5000)
+    ]
     chart = chart_of(over(*intervals), None)
     assert (len(chart.requests), chart.width, sum(chart.requests)) == (313, 960, 10_000)
     assert len(chart.osds) == 40
-    assert sum(chart_of(over(SlowInterval(0, 1, {7: 1}, {}), SlowInterval(1e8, 1, {}, {})), None).requests) == 2
+    assert (
+        sum(
+            chart_of(
+                over(
+                    SlowInterval(begin=0, requests=1, osds={7: 1}, hosts={}),
+                    SlowInterval(begin=1e8, requests=1, osds={}, hosts={}),
+                ),
+                None,
+            ).requests
+        )
+        == 2
+    )
 
 
 def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = Tree({osd: CrushBucket((("root", "default"), ("host", f"host-{osd // 2}"))) for osd in range(200)})
     most, asked = plots._most, []
     monkeypatch.setattr(plots, "_most", lambda rows: asked.append(len(rows)) or most(rows))
-    requests = SlowInterval(0, 200, dict.fromkeys(range(200), 1), {f"host-{number}": number for number in range(100)})
+    requests = SlowInterval(
+        begin=0,
+        requests=200,
+        osds=dict.fromkeys(range(200), 1),
+        hosts={f"host-{number}": number for number in range(100)},
+    )
     assert [host for host, _ in chart_of(over(requests), tree).hosts] == [
         f"host-{number}" for number in range(60, 100)
     ]
@@ -77,14 +97,21 @@ def test_the_hosts_with_most_are_chosen_once_however_many_there_are(monkeypatch:
 )
 def test_long_names_of_hosts_stay_different(names: tuple[str, ...], shown: list[str]) -> None:
     tree = Tree({osd: CrushBucket((("root", "default"), ("host", names[osd // 2]))) for osd in range(4)})
-    chart = chart_of(over(SlowInterval(0, 4, dict.fromkeys(range(4), 1), dict.fromkeys(names, 2))), tree)
+    chart = chart_of(
+        over(SlowInterval(begin=0, requests=4, osds=dict.fromkeys(range(4), 1), hosts=dict.fromkeys(names, 2))), tree
+    )
     assert [host for host, _ in chart.hosts] == shown
     assert [osd for osd, _ in chart.osds] == [f"{shown[number // 2]} osd.{number}" for number in range(4)]
 
 
 def test_a_chart_of_the_osds_with_most_says_so() -> None:
     def titles(number: int) -> list[str]:
-        svg = render(".svg", over(SlowInterval(0, number, dict.fromkeys(range(number), 1), {})), None, [])
+        svg = render(
+            ".svg",
+            over(SlowInterval(begin=0, requests=number, osds=dict.fromkeys(range(number), 1), hosts={})),
+            None,
+            [],
+        )
         return [each.strip() for each in ET.fromstring(svg).itertext() if "may have caused" in each]
 
     assert titles(41) == ["the 40 OSDs that may have caused most"]
@@ -93,7 +120,10 @@ def test_a_chart_of_the_osds_with_most_says_so() -> None:
 
 @pytest.mark.parametrize("width", [1.0, 2.5, 60.0, 7680.0])
 def test_a_figure_has_its_words_and_times(width: float) -> None:
-    chart = over(*(SlowInterval(width * number, 2, {1: 2}, {"host-b": 2}) for number in range(100)), width=width)
+    chart = over(
+        *(SlowInterval(begin=width * number, requests=2, osds={1: 2}, hosts={"host-b": 2}) for number in range(100)),
+        width=width,
+    )
     svg = render(".svg", chart, TREE, [])
     words = [each.strip() for each in ET.fromstring(svg).itertext()]
     assert "slow requests that each OSD may have caused" in words
@@ -109,6 +139,6 @@ def test_a_log_without_slow_requests_is_drawn_as_that() -> None:
 
 def test_a_hostile_name_is_text() -> None:
     tree = Tree({1: CrushBucket((("root", "default"), ("host", "<script>\x1b$x$")))})
-    page = render(".html", over(SlowInterval(0, 1, {1: 1}, {})), tree, ["<script>"])
+    page = render(".html", over(SlowInterval(begin=0, requests=1, osds={1: 1}, hosts={})), tree, ["<script>"])
     assert b"<script>" not in page
-    assert b"\x1b" not in render(".svg", over(SlowInterval(0, 1, {1: 1}, {})), tree, [])
+    assert b"\x1b" not in render(".svg", over(SlowInterval(begin=0, requests=1, osds={1: 1}, hosts={})), tree, [])

@@ -110,10 +110,10 @@ def test_a_prometheus_that_is_younger_than_the_time_says_so() -> None:
 
 
 SSD, HDD, UNKNOWN, NO_CLUSTER = (
-    Place("north", "c1", "fast", "gold"),
-    Place("north", "c1", "slow", "gold"),
-    Place("north", "c2", "fast", "bronze"),
-    Place("north", "", "slow", ""),
+    Place(region="north", cluster="c1", pool="fast", volume_type="gold"),
+    Place(region="north", cluster="c1", pool="slow", volume_type="gold"),
+    Place(region="north", cluster="c2", pool="fast", volume_type="bronze"),
+    Place(region="north", cluster="", pool="slow", volume_type=""),
 )
 CLASSES = {("c1", "fast"): "ssd", ("c1", "slow"): "hdd"}
 
@@ -173,12 +173,16 @@ def test_the_highest_ratio_is_first_and_nothing_limited_is_no_promise_of_zero() 
 
 
 def test_values_of_labels_are_quoted_in_queries() -> None:
-    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], PromisedBy.TYPE, {})
+    groups = group_places(
+        [Place(region='n"', cluster="c\\", pool="p\n", volume_type='g"} or vector(1)')], PromisedBy.TYPE, {}
+    )
     asked = row_questions(groups, PromisedBy.CLASS, 60)
     assert '{region="n\\"", cluster="c\\\\", pool=~"p' in asked["most_bytes"]
     for question in (asked["disks"], asked["promised_bytes"]):
         assert '{region="n\\"", cluster="c\\\\", pool="p\\n", volume_type="g\\"} or vector(1)"' in question
-    groups = group_places([Place('n"', "c\\", "p\n", 'g"} or vector(1)')], PromisedBy.TYPE, {})
+    groups = group_places(
+        [Place(region='n"', cluster="c\\", pool="p\n", volume_type='g"} or vector(1)')], PromisedBy.TYPE, {}
+    )
     assert (
         '{region="n\\"", volume_type="g\\"} or vector(1)"}'
         in row_questions(groups, PromisedBy.TYPE, 60)["most_bytes"]

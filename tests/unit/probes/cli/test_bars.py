@@ -57,7 +57,13 @@ def progress(
     number: int = 1,
 ) -> Progress:
     target = Target(Guest(uuid=uuid_of(number), name=f"g{number}", run="1", display_name=name), "/mnt", None)
-    return Progress(target, phase, JobName.READ if phase is Phase.RUNNING else None, elapsed, seconds)
+    return Progress(
+        target=target,
+        phase=phase,
+        job=JobName.READ if phase is Phase.RUNNING else None,
+        elapsed=elapsed,
+        seconds=seconds,
+    )
 
 
 def test_a_bar_says_who_does_what_and_how_far_it_is(terminal: Terminal) -> None:

@@ -37,7 +37,7 @@ def flow(operations: int, latency: int = QUICK, *, slow: int = 0, slowest: int =
         return None
     counts = {bucket_of(latency): operations - slow} | ({bucket_of(slowest): slow} if slow else {})
     histogram = Histogram(tuple(sorted(counts.items())))
-    return Flow(operations, operations * BLOCK, histogram, max(latency, slowest))
+    return Flow(operations=operations, bytes=operations * BLOCK, latency=histogram, latency_max=max(latency, slowest))
 
 
 def measured(reads: Flow | None = None, writes: Flow | None = None, **other: Any) -> Measured:
@@ -50,7 +50,16 @@ def measured(reads: Flow | None = None, writes: Flow | None = None, **other: Any
 
 
 def counted(reads: int = 0, writes: int = 0, *, seconds: float = SECONDS + 2, **other: Any) -> QemuCounts:
-    return replace(QemuCounts(seconds, reads, writes, reads * BLOCK, writes * BLOCK), **other)
+    return replace(
+        QemuCounts(
+            seconds=seconds,
+            read_operations=reads,
+            write_operations=writes,
+            read_bytes=reads * BLOCK,
+            write_bytes=writes * BLOCK,
+        ),
+        **other,
+    )
 
 
 def actual(limits: Limits, **other: Any) -> Circumstances:
@@ -118,7 +127,7 @@ def test_each_run_has_the_verdict_of_the_golden_file() -> None:
 
 
 def test_requests_of_which_no_latency_is_known_miss_no_objective() -> None:
-    run = measured(Flow(4000, 4000 * BLOCK, Histogram(()), 0))
+    run = measured(Flow(operations=4000, bytes=4000 * BLOCK, latency=Histogram(()), latency_max=0))
     assert judged(run, Limits(), objective=replace(P99, slowest=0.2)).verdict is Verdict.NO_LIMIT
 
 

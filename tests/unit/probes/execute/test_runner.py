@@ -318,7 +318,13 @@ def premises(device: str = "vdb", serial: str = "") -> Premises:
 
 
 def reading(**written: int) -> GuestReading:
-    return GuestReading(0, {target: BlockStats(0, 0, 0, bytes_) for target, bytes_ in written.items()})
+    return GuestReading(
+        0,
+        {
+            target: BlockStats(read_requests=0, read_bytes=0, write_requests=0, write_bytes=bytes_)
+            for target, bytes_ in written.items()
+        },
+    )
 
 
 OWN = FakeDisk("6695eb01_disk", pool="vms")
@@ -362,7 +368,7 @@ def test_without_counters_the_guest_is_asked_and_believed_only_if_it_names_one_o
 )
 def test_a_machine_is_held_against_what_its_owner_says(world: World, limits: Limits | None, verdict: Verdict) -> None:
     """What nobody said is not known, which is neither kept nor unlimited."""
-    probe = HereProbe(world.desk(), Here(world.guest), limits, lambda: nullcontext(Slot()))
+    probe = HereProbe(desk=world.desk(), shell=Here(world.guest), limits=limits, slot=lambda: nullcontext(Slot()))
     assert probe.run(TARGET, (JobName.READ,)) is None
     assert [result.finding.verdict for result in world.kept] == [verdict]
     assert world.guest.verbs[-1] == "clean"

@@ -145,7 +145,9 @@ def test_what_qemu_counted_is_what_passed_between_begin_and_end(world: World) ->
     world.disk.done = (107, 1007, 59, 509)
     world.passes(10)
     counted, _ = ended(watch)
-    assert counted == QemuCounts(10.0, 100, 50, 1000, 500, last_rate=None)
+    assert counted == QemuCounts(
+        seconds=10.0, read_operations=100, write_operations=50, read_bytes=1000, write_bytes=500, last_rate=None
+    )
 
 
 def test_the_last_rate_is_that_of_the_last_part_alone(world: World) -> None:

@@ -112,7 +112,7 @@ def running(run: dict[str, str] | Ran | Trouble = RUN, compressed: bytes = gzip.
 
 
 def session(shell: FakeShell, directory: str = "/var/tmp") -> Session:
-    return Session(shell, directory, "9f3a", grace=60, keep_free=2**29)
+    return Session(shell=shell, directory=directory, name="9f3a", grace=60, keep_free=2**29)
 
 
 def trouble(of: Callable[[], object]) -> Trouble:
@@ -149,7 +149,7 @@ def test_a_quote_in_a_directory_is_a_word_and_not_shell() -> None:
 @pytest.mark.parametrize(("directory", "name"), [("tmp", "a"), ("/tmp", "../a"), ("/tmp", ""), ("/tmp", "a b")])
 def test_a_session_lies_in_its_directory(directory: str, name: str) -> None:
     with pytest.raises(ValueError, match=r"session|directory"):
-        Session(FakeShell({}), directory, name, grace=60, keep_free=0)
+        Session(shell=FakeShell({}), directory=directory, name=name, grace=60, keep_free=0)
 
 
 def test_an_agent_that_loses_output_is_told_so() -> None:
@@ -281,7 +281,7 @@ def test_clocks_of_a_guest_that_stand_still_or_go_back_are_no_share(
 def test_a_freeze_at_any_time_reaches_the_caller(where: str) -> None:
     compressed = gzip.compress(RESULT)
     answers = {"run": said(RUN | {"bytes": str(len(compressed))}), "piece": said(compressed)}
-    answers[where] = Ran(0, None, answers[where].out, b"", frozen=True)
+    answers[where] = Ran(status=0, signal=None, out=answers[where].out, err=b"", frozen=True)
     _, frozen = session(FakeShell({**answers})).run(JOB, PREMISES)
     assert frozen
 
@@ -434,7 +434,7 @@ def test_the_script_fits_what_an_agent_takes_in_one_request() -> None:
 
 def test_a_guest_that_repeats_one_line_takes_no_time_by_the_square_of_it() -> None:
     shell = FakeShell({"look": said(b"a=\n" * 20_000)})
-    session = Session(shell, "/var/tmp", "s", grace=10, keep_free=0)
+    session = Session(shell=shell, directory="/var/tmp", name="s", grace=10, keep_free=0)
     begun = time.thread_time()
     with pytest.raises(Trouble):
         session.look(2**20)

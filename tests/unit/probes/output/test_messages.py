@@ -188,7 +188,7 @@ def test_what_is_unknown_is_a_dash_and_never_0() -> None:
     nothing = Measured(
         seconds=30.0,
         read=None,
-        write=Flow(0, 0, a_flow([]).latency, 0),
+        write=Flow(operations=0, bytes=0, latency=a_flow([]).latency, latency_max=0),
         unfinished=0,
         fio="fio-3.33",
         engine="libaio",

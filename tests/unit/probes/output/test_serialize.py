@@ -93,7 +93,13 @@ def test_names_of_others_go_out_whole_and_facts_of_every_kind_are_json() -> None
 
 
 def test_what_the_host_counted_is_told_by_direction() -> None:
-    counted = data(a_probe(counted=QemuCounts(30.5, 1, 2, 3, 4, 250.5)))["counted"]
+    counted = data(
+        a_probe(
+            counted=QemuCounts(
+                seconds=30.5, read_operations=1, write_operations=2, read_bytes=3, write_bytes=4, last_rate=250.5
+            )
+        )
+    )["counted"]
     assert counted == {
         "seconds": 30.5,
         "read_operations": 1,

@@ -804,11 +804,23 @@ def test_a_history_of_0_1_0_is_read_by_the_words_of_today_and_not_touched(old: H
     ]
     assert runs[3].finding.facts["actual"] == {"total_iops_sec": 900}
     at_250, first = Limits(total_iops_sec=250), runs[-1]
-    read = Flow(7500, 7500 * 16384, Histogram(((300, 7000), (301, 490), (420, 10))), 90_000_000)
+    read = Flow(
+        operations=7500,
+        bytes=7500 * 16384,
+        latency=Histogram(((300, 7000), (301, 490), (420, 10))),
+        latency_max=90_000_000,
+    )
     assert first.measured == Measured(
         seconds=30.0, read=read, write=None, unfinished=8, fio="fio-3.33", engine="libaio", cpu_busy=0.25
     )
-    assert first.counted == QemuCounts(30.0, 7508, 3, 7508 * 16384, 4096, 250.0)
+    assert first.counted == QemuCounts(
+        seconds=30.0,
+        read_operations=7508,
+        write_operations=3,
+        read_bytes=7508 * 16384,
+        write_bytes=4096,
+        last_rate=250.0,
+    )
     unwell = Health(("OSD_DOWN",), "1 osds down")
     assert first.circumstances == Circumstances(
         promised=at_250, before=at_250, after=at_250, health_before=Health(()), health_after=unwell

@@ -147,7 +147,7 @@ def test_a_type_that_is_not_listed_is_unknown() -> None:
 
 
 def test_a_spec_that_policy_hides_is_not_taken_for_none() -> None:
-    hidden = VolumeType("id-of-gold", "gold", None, hidden=True)
+    hidden = VolumeType(id="id-of-gold", name="gold", qos_spec=None, hidden=True)
     assert unknown(cloud(None, types=[hidden])) is Code.SPEC_HIDDEN
 
 

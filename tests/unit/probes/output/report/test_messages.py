@@ -129,7 +129,7 @@ def test_every_verdict_has_a_meaning() -> None:
     [(96.4, 250.0, "96 of 250 (39 %)"), (96.4, None, "96, limit unknown"), (None, 250.0, "-")],
 )
 def test_unknown_is_never_zero_in_the_iops_of_a_limit(iops: float | None, allowed: float | None, says: str) -> None:
-    assert messages.iops_of_limit(Run(a_probe(), iops, allowed, None)) == says
+    assert messages.iops_of_limit(Run(result=a_probe(), iops=iops, allowed=allowed, p99=None)) == says
 
 
 def test_no_job_is_named_twice() -> None:

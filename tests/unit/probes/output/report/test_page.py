@@ -31,7 +31,7 @@ from tests.unit.probes.schedule.test_late import a_target
 from tests.unit.results import HOSTILE, MS, a_flow, a_measurement, a_subject
 from tests.unit.values import NOON
 
-MADE = ReportOrigin("node1", "1.2.3", None, None)
+MADE = ReportOrigin(node="node1", version="1.2.3", guest=None, job=None)
 NASTY = '$x^2$</title></svg><script>alert(1)</script><img src=x onerror="alert(2)">&amp;'
 
 
@@ -106,12 +106,17 @@ def a_postponed(name: str = "instance-00000009") -> Postponed:
 def test_no_name_of_a_guest_becomes_markup() -> None:
     nasty = NASTY.replace("&amp;", "")
     waiting = WaitingTargets([a_postponed(nasty)])
-    parsed = read(named(nasty), named(nasty, 2, FAILED), waiting=waiting, how=ReportOrigin(nasty, "1", nasty, None))
+    parsed = read(
+        named(nasty),
+        named(nasty, 2, FAILED),
+        waiting=waiting,
+        how=ReportOrigin(node=nasty, version="1", guest=nasty, job=None),
+    )
     harmless = read(
         named("x"),
         named("x", 2, FAILED),
         waiting=WaitingTargets([a_postponed("x")]),
-        how=ReportOrigin("x", "1", "x", None),
+        how=ReportOrigin(node="x", version="1", guest="x", job=None),
     )
     assert parsed.tags == harmless.tags
     assert nasty in parsed.text
@@ -210,7 +215,7 @@ def test_who_was_not_probed_though_it_was_time_is_told() -> None:
 
 
 def test_a_page_without_runs_says_so_and_what_to_do() -> None:
-    parsed = read(how=ReportOrigin("node1", "1.2.3", "web", "read"))
+    parsed = read(how=ReportOrigin(node="node1", version="1.2.3", guest="web", job="read"))
     assert "No probes in this time" in parsed.said
     assert "No guest web was probed with the job read between" in parsed.said
     assert "plimsoll probe timetable" in parsed.said
@@ -323,6 +328,6 @@ def test_the_timeline_begins_and_ends_when_the_report_does() -> None:
 
 
 def test_the_page_says_how_it_was_made() -> None:
-    parsed = read(run(3), how=ReportOrigin("r2-n14", "1.2.3", None, None))
+    parsed = read(run(3), how=ReportOrigin(node="r2-n14", version="1.2.3", guest=None, job=None))
     assert "on node r2-n14, plimsoll 1.2.3" in parsed.said
     assert "2026-11-19 12:00 to 2026-11-20 12:00 UTC (1 d)" in parsed.said
