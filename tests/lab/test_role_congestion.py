@@ -109,7 +109,7 @@ def test_units_publish_fetch_and_follow_factors_and_a_stop_by_the_role_restores_
     def has(limits: Limits) -> bool:
         return actual(hypervisor, guest.uuid, "vdb") == limits
 
-    fleet.run(HOST, PROMETHEUS)
+    fleet.run(HOST, f"{PROMETHEUS}sed -i 's/^.global.$/&\\nfsid = {cluster.fsid}/' /etc/ceph/ceph.conf")
     with publishing(fleet, cluster.fsid or "", 0.8):
         play()
         said = f"journalctl --no-pager --output=cat -n 20 -u {PUBLISH} -u {FETCH}"
