@@ -1,7 +1,7 @@
 """A real Ceph that can do less than its limits allow: ``script/bench congestion``.
 
 A guest reads from four disks with shares 1, 1, 2 and 4 as fast as it may, and 20 times a second from a fifth one, the
-light one. mClock bounds what each OSD serves: first more than all limits together, then less. Each arm moves x, from
+light one. A delay bounds what each OSD serves: first more than all limits together, then less. Each arm moves x, from
 the latency that QEMU counts of the light disk; the daemon of a node writes the limits. Periods are of a few seconds,
 so a run takes minutes. ``plimsoll simulate`` is told what the OSDs can do, and its x and latency stand beside.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import tempfile
 import time
@@ -40,14 +41,15 @@ SHARES = (1, 1, 2, 4)
 DESIRED, FLOOR, LIGHT = 60, 6, 20
 """Requests a second: of each heavy disk, of these at least, and of the light one, whose limit is far above."""
 QUEUE = 8
-SIZE = 64 * 2**20
+SETTLE = ("aimd", "plimsoll")
+SIZE = 128 * 2**20
 ROW = "{:<9} {:>5} {:>8} {:>8} {:>13} {:>6} {:>7} {:>6} {:>6}"
 PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """Of one arm, in its last half: seconds, requests a second."""
+    """Of one arm, in its last third: seconds, requests a second."""
 
     arm: str
     x: float
@@ -78,9 +80,10 @@ def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="script/bench congestion", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="of nothing and of plimsoll; default: 5")
     parser.add_argument("--arms", nargs="*", default=["nothing", "half", "aimd", "plimsoll"], choices=ARMS)
-    parser.add_argument("--period", type=float, default=6.0, help="seconds; default: 6")
-    parser.add_argument("--periods", type=int, default=30, help="of a run; default: 30")
-    parser.add_argument("--well", type=int, default=140, help="requests a second of an OSD; default: 140")
+    parser.add_argument("--period", type=float, default=5.0, help="seconds; default: 5")
+    parser.add_argument("--periods", type=int, default=48, help="of a run that settles; default: 48")
+    parser.add_argument("--course", action="store_true", help="say x and the latency in ms of each period")
+    parser.add_argument("--well", type=int, default=280, help="requests a second of an OSD; default: 280")
     parser.add_argument("--congested", type=int, default=55, help="of one in congestion; default: 55")
     parsed = parser.parse_args(words)
     return in_lab(lambda cloud: _all(cloud, parsed))
@@ -113,27 +116,30 @@ def _all(cloud: Cloud, parsed: argparse.Namespace) -> None:
 
 
 def _shrinkable(cloud: Cloud) -> None:
-    """One queue an OSD, with a bound that can be set while it runs."""
-    for name, value in {
-        "osd_op_queue": "mclock_scheduler", "osd_op_num_shards": "1", "osd_op_num_threads_per_shard": "2",
-        "osd_mclock_profile": "custom", "osd_mclock_scheduler_client_wgt": "10",
-    }.items():  # fmt: skip
-        cloud.ceph.run("config", "set", "osd", name, value)
+    """One thread of an OSD takes all requests, so that a delay of each bounds how many it serves, and all OSDs are
+    asked alike.
+    """
+    conf = cloud.ceph.conf
+    name = "ms async op threads"
+    conf.write_text(re.sub(rf"(?m)^{name} = .*$", f"{name} = 1", conf.read_text()))
     for number in OSDS:
-        cloud.ceph.daemon(f"osd.{number}").stop()
+        cloud.ceph.daemon(f"osd.{number}").kill()
     cloud.ceph.heal()
+    for name in ("pg_num", "pgp_num"):
+        cloud.ceph.run("osd", "pool", "set", "volumes", name, "64")
     cloud.ceph.wait_healthy(PATIENCE)
 
 
 @contextmanager
 def bounded(cloud: Cloud, requests: int) -> Iterator[None]:
-    """Each OSD serves so many a second."""
-    name = "osd_mclock_scheduler_client_lim"
-    cloud.ceph.run("config", "set", "osd", name, str(requests))
+    """Each OSD serves so many reads a second, each of which is delayed twice."""
+    name = "osd_debug_inject_dispatch_delay"
+    cloud.ceph.run("config", "set", "osd", f"{name}_duration", f"{1 / requests / 2:.6f}")
+    cloud.ceph.run("config", "set", "osd", f"{name}_probability", "1")
     try:
         yield
     finally:
-        cloud.ceph.run("config", "rm", "osd", name)
+        cloud.ceph.run("config", "rm", "osd", f"{name}_probability")
 
 
 # --- runs
@@ -170,11 +176,12 @@ class Bench:
         parsed = self._parsed
         tuning = replace(TUNING, period=parsed.period, delay=1)
         state, means, xs = ClassState(), list[float](), list[float]()
-        halfway, seconds = parsed.periods // 2, parsed.period * parsed.periods
+        periods = parsed.periods if arm in SETTLE else parsed.periods // 3
+        settled, seconds = periods * 2 // 3, parsed.period * periods
         with self._limited(arm) as there, bounded(self._cloud, parsed.congested), self._load(seconds) as job:
             before = middle = self._counters()
-            for number in range(parsed.periods):
-                if number == halfway:
+            for number in range(periods):
+                if number == settled:
                     middle = before
                 time.sleep(parsed.period)
                 now = self._counters()
@@ -185,17 +192,20 @@ class Bench:
                 xs.append(state.x)
                 there.publish(state.x)
             saw = job.result()
-        last = xs[halfway:]
+        last = xs[settled:]
         run = Run(
             arm=arm,
             x=median(last),
             mean=latency(middle[-1], before[-1]),
             p99=saw["clat_ns"]["percentile"]["99.000000"] / 1e9,
-            rates=rates(middle[:-1], before[:-1], parsed.period * (parsed.periods - halfway)),
+            rates=rates(middle[:-1], before[:-1], parsed.period * (periods - settled)),
             near=next((number for number, each in enumerate(means) if each < 1.25 * objective), None),
             swing=(max(last) - min(last)) / median(last),
         )
         run.show()
+        if parsed.course:
+            each = zip(xs, means, strict=True)
+            say("  " + " ".join(f"{x:.2f}:{1000 * mean:.0f}" for x, mean in each))
         return run
 
     @contextmanager
@@ -209,12 +219,13 @@ class Bench:
 
     @contextmanager
     def _load(self, seconds: float) -> Iterator[Future[Any]]:
-        """From the time at which all disks are read; what fio says of the second half of the light one."""
+        """From the time at which all disks are read; what fio says of the last third of the light one."""
         *heavy, light = self._targets
         jobs = [f"--name={each} --filename=/dev/{each} --iodepth={QUEUE} --runtime={seconds:.0f}" for each in heavy]
-        half = f"--filename=/dev/{light} --iodepth={QUEUE} --runtime={seconds / 2:.0f}"
-        paced = f"--rate_iops={LIGHT} --rate_process=poisson"
-        jobs += [f"--name=first {half} {paced}", f"--name=second {half} {paced} --startdelay={seconds / 2:.0f}"]
+        paced = f"--filename=/dev/{light} --iodepth={QUEUE} --rate_iops={LIGHT} --rate_process=poisson"
+        begin = round(seconds * 2 / 3)
+        jobs += [f"--name=settling {paced} --runtime={begin}"]
+        jobs += [f"--name=settled {paced} --startdelay={begin} --runtime={seconds / 3:.0f}"]
         reads = " ".join(f"{job} --rw=randread" for job in jobs).split()
         with ThreadPoolExecutor() as pool:
             before = self._counters()
@@ -249,7 +260,7 @@ def latency(before: BlockStats, after: BlockStats) -> float:
 
 
 def simulated(arm: str, objective: float, parsed: argparse.Namespace) -> tuple[float, float]:
-    """x and the light disk's mean latency in the last half of such a run."""
+    """x and the light disk's mean latency in the last third of such a run."""
     heavy = [
         {"name": f"share {share}", "guests": SHARES.count(share), "queue": QUEUE, "writes": "0%",
          "limits": {"total_iops_sec": DESIRED},
@@ -260,7 +271,7 @@ def simulated(arm: str, objective: float, parsed: argparse.Namespace) -> tuple[f
     served = f"{1000 / parsed.congested:.3f}ms"
     text = json.dumps({
         "title": "as the lab", "duration": f"{parsed.period * parsed.periods:g}s", "period": f"{parsed.period:g}s",
-        "warm_up": f"{parsed.period * (parsed.periods // 2):g}s",
+        "warm_up": f"{parsed.period * (parsed.periods * 2 // 3):g}s",
         "cluster": {"hosts": len(OSDS), "osds_per_host": 1, "servers": 1, "read": served, "write": served,
                     "service": "fixed", "copies": 2},
         "disks": [light | {"light": True}, *heavy],
@@ -273,4 +284,4 @@ def simulated(arm: str, objective: float, parsed: argparse.Namespace) -> tuple[f
         rows = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
     mean = next(row["mean"] for row in rows if row["disks"] == "light")
     limits = [each["total_iops_sec"] for row in rows if row["disks"] == "share 1" for each in row["periods"]]
-    return median(limits[len(limits) // 2 :]) / DESIRED, mean
+    return median(limits[len(limits) * 2 // 3 :]) / DESIRED, mean
