@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 
 from plimsoll_agent.app.context import who
 from plimsoll_agent.app.node import now_of, state_of
-from plimsoll_agent.cli.decisions import (
-    DecisionList,
+from plimsoll_agent.cli.disk import OneOrMany
+from plimsoll_agent.cli.many import agree
+from plimsoll_agent.cli.operator_entries import (
+    OperatorEntryList,
     add_choice,
     all_chosen,
     duration,
@@ -18,8 +20,6 @@ from plimsoll_agent.cli.decisions import (
     server_of,
     tell_notes,
 )
-from plimsoll_agent.cli.disk import OneOrMany
-from plimsoll_agent.cli.many import agree
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.acknowledged import LONGEST, Acknowledgement
@@ -184,7 +184,7 @@ class AcknowledgeEnd(LocalCommand):
         return all_chosen(parsed_args, acknowledgements.values(), now, none, state)
 
 
-class AcknowledgeList(DecisionList):
+class AcknowledgeList(OperatorEntryList):
     """List the acknowledged unknown disks of this node.
 
     Exit status:

@@ -9,8 +9,10 @@ from datetime import datetime
 from plimsoll_agent.app.context import PATIENCE, pass_context, run, who
 from plimsoll_agent.app.guest_pass import guests_locked
 from plimsoll_agent.app.node import now_of, pause_actual, state_of
-from plimsoll_agent.cli.decisions import (
-    DecisionList,
+from plimsoll_agent.cli.disk import OneOrMany
+from plimsoll_agent.cli.many import agree
+from plimsoll_agent.cli.operator_entries import (
+    OperatorEntryList,
     add_choice,
     all_chosen,
     columns_with,
@@ -20,8 +22,6 @@ from plimsoll_agent.cli.decisions import (
     server_of,
     tell_notes,
 )
-from plimsoll_agent.cli.disk import OneOrMany
-from plimsoll_agent.cli.many import agree
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
@@ -334,7 +334,7 @@ class HoldEnd(LocalCommand):
         return 0
 
 
-class HoldList(DecisionList):
+class HoldList(OperatorEntryList):
     """List the holds on this node.
 
     Exit status:

@@ -1,4 +1,4 @@
-"""What ``disk hold`` and ``disk acknowledge`` share: which decisions of operators are meant, kept, and listed."""
+"""What ``disk hold`` and ``disk acknowledge`` share: which entries of operators are meant, kept, and listed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def columns_with(*own: Column) -> tuple[Column, ...]:
     )
 
 
-class DecisionList(LocalCommand, Listing):
+class OperatorEntryList(LocalCommand, Listing):
     """What operators decided about disks until some time."""
 
     none = ""
