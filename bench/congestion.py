@@ -17,8 +17,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -83,6 +84,7 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--period", type=float, default=5.0, help="seconds; default: 5")
     parser.add_argument("--periods", type=int, default=36, help="of a run that settles; default: 36")
     parser.add_argument("--multiple", type=float, default=6.0, help="of the usual latency, the objective; default: 6")
+    parser.add_argument("--meanwhile", choices=TROUBLES, help="what happens after a third of a run, to its end")
     parser.add_argument("--course", action="store_true", help="say x and the latency in ms of each period")
     parser.add_argument("--well", type=int, default=280, help="requests a second of an OSD; default: 280")
     parser.add_argument("--congested", type=int, default=55, help="of one in congestion; default: 55")
@@ -143,6 +145,32 @@ def bounded(cloud: Cloud, requests: int) -> Iterator[None]:
         cloud.ceph.run("config", "rm", "osd", f"{name}_probability")
 
 
+@contextmanager
+def osd_out(cloud: Cloud) -> Iterator[None]:
+    """Its objects are recovered elsewhere."""
+    cloud.ceph.run("osd", "out", "0")
+    try:
+        yield
+    finally:
+        cloud.ceph.run("osd", "in", "0")
+        cloud.ceph.wait_healthy(PATIENCE)
+
+
+@contextmanager
+def foreign_load(cloud: Cloud) -> Iterator[None]:
+    """Of a client that no limit of plimsoll is for."""
+    [paused] = cloud.paused_guests([[volume()]])
+    image = paused.disks["vda"]
+    try:
+        with cloud.ceph.loading(f"{image.pool}/{image.image}", "--io-type", "write", "--io-threads", "16"):
+            yield
+    finally:
+        cloud.destroy_guests([paused])
+
+
+TROUBLES = {"osd-out": osd_out, "foreign-load": foreign_load}
+
+
 # --- runs
 
 
@@ -179,9 +207,16 @@ class Bench:
         state, means, xs = ClassState(), list[float](), list[float]()
         periods = parsed.periods if arm in SETTLE else parsed.periods // 3
         settled, seconds = periods * 2 // 3, parsed.period * periods
-        with self._limited(arm) as there, bounded(self._cloud, parsed.congested), self._load(seconds) as job:
+        with (
+            self._limited(arm) as there,
+            bounded(self._cloud, parsed.congested),
+            self._load(seconds) as job,
+            ExitStack() as trouble,
+        ):
             before = middle = self._counters()
             for number in range(periods):
+                if number == periods // 3 and parsed.meanwhile:
+                    trouble.enter_context(TROUBLES[parsed.meanwhile](self._cloud))
                 if number == settled:
                     middle = before
                 time.sleep(parsed.period)
@@ -189,7 +224,8 @@ class Bench:
                 means.append(latency(before[-1], now[-1]))
                 rate = sum(rates(before[:-1], now[:-1], parsed.period))
                 before = now
-                state = ARMS[arm](state, Signal(latency=means[-1], rate=rate), objective, tuning)
+                signal = None if means[-1] == inf else Signal(latency=means[-1], rate=rate)
+                state = ARMS[arm](state, signal, objective, tuning)
                 xs.append(state.x)
                 there.publish(state.x)
             saw = job.result()
@@ -253,10 +289,10 @@ def rates(before: Sequence[BlockStats], after: Sequence[BlockStats], seconds: fl
 
 
 def latency(before: BlockStats, after: BlockStats) -> float:
-    """Seconds of a request, on average."""
+    """Seconds of a request, on average; inf where none ended."""
     done = after.since(before)
     if done is None or not done.read_requests or done.nanoseconds is None:
-        raise LabError("the light disk has read nothing")
+        return inf
     return done.nanoseconds / done.read_requests / 1e9
 
 
