@@ -26,23 +26,26 @@ from typing import Any
 
 from bench.lab import in_lab, say
 from bench.ways import PLIMSOLL
-from lab.cloud import Cloud, Guest, LabError
+from lab.cloud import Cloud, Guest
 from lab.cloud.cephconf import OSDS
 from lab.cloud.disk import volume
 from lab.congested import Congested
 from lab.daemon import daemon_on
+from lab.others import others_writes
 from lab.waiting import until
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.congestion.law import TUNING, ClassState, Signal
 from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.simulate.arms import ARMS
+from plimsoll_insight.simulate.results import jain
 
 SHARES = (1, 1, 2, 4)
 DESIRED, FLOOR, LIGHT = 60, 6, 20
 """Requests a second: of each heavy disk, of these at least, and of the light one, whose limit is far above."""
 QUEUE = 8
 SETTLE = ("aimd", "plimsoll")
+"""Arms that need all periods; the others are what they are at once."""
 SIZE = 128 * 2**20
 ROW = "{:<9} {:>5} {:>8} {:>8} {:>13} {:>6} {:>7} {:>6} {:>6}"
 PATIENCE = 120.0
@@ -62,19 +65,20 @@ class Run:
     swing: float
 
     @property
-    def jain(self) -> float:
+    def jain(self) -> float | None:
         """Of rate over share, of disks with more than their floor and less than their desired limit."""
         parts = [
             rate / share for rate, share in zip(self.rates, SHARES, strict=True)
             if 1.1 * FLOOR < rate < 0.9 * DESIRED
         ]  # fmt: skip
-        return sum(parts) ** 2 / (len(parts) * sum(each**2 for each in parts)) if parts else 1.0
+        return jain(parts)
 
     def show(self) -> None:
         heavy = "+".join(f"{rate:.0f}" for rate in self.rates)
         near = "never" if self.near is None else str(self.near)
+        index = "-" if self.jain is None else f"{self.jain:.3f}"
         say(ROW.format(self.arm, f"{self.x:.2f}", f"{self.mean * 1000:.0f}", f"{self.p99 * 1000:.0f}", heavy,
-                       f"{self.jain:.3f}", near, f"{self.swing:.0%}", f"{os.getloadavg()[0]:.1f}"))  # fmt: skip
+                       index, near, f"{self.swing:.0%}", f"{os.getloadavg()[0]:.1f}"))  # fmt: skip
 
 
 def main(words: Sequence[str]) -> int:
@@ -159,13 +163,8 @@ def osd_out(cloud: Cloud) -> Iterator[None]:
 @contextmanager
 def foreign_load(cloud: Cloud) -> Iterator[None]:
     """Of a client that no limit of plimsoll is for."""
-    [paused] = cloud.paused_guests([[volume()]])
-    image = paused.disks["vda"]
-    try:
-        with cloud.ceph.loading(f"{image.pool}/{image.image}", "--io-type", "write", "--io-threads", "16"):
-            yield
-    finally:
-        cloud.destroy_guests([paused])
+    with others_writes(cloud, "--io-threads", "16"):
+        yield
 
 
 TROUBLES = {"osd-out": osd_out, "foreign-load": foreign_load}
@@ -272,11 +271,8 @@ class Bench:
 
     def _fio(self, timeout: float, *words: str) -> Any:
         """What it says of its last job's reads."""
-        usual = ["--thread", "--direct=1", "--ioengine=libaio", f"--size={SIZE}", "--output-format=json"]
-        done = self._guest.exec(["fio", *usual, *words], timeout=timeout)
-        if done.exit_code:
-            raise LabError(f"fio: {done.err or done.out}")
-        return json.loads(done.out[done.out.index("{") :])["jobs"][-1]["read"]
+        usual = ["--thread", "--direct=1", "--ioengine=libaio", f"--size={SIZE}"]
+        return self._guest.fio([*usual, *words], timeout)[-1]["read"]
 
     def _counters(self) -> list[BlockStats]:
         """Of the light disk last."""
@@ -304,14 +300,15 @@ def simulated(arm: str, objective: float, parsed: argparse.Namespace) -> tuple[f
          "congestion": {"floor": {"total_iops_sec": FLOOR}, "share": share}}
         for share in sorted({*SHARES})
     ]  # fmt: skip
-    light = {"name": "light", "guests": 1, "iops": LIGHT, "writes": "0%", "limits": {"total_iops_sec": DESIRED}}
+    light = {"name": "light", "guests": 1, "iops": LIGHT, "writes": "0%", "limits": {"total_iops_sec": DESIRED},
+             "light": True}  # fmt: skip
     served = f"{1000 / parsed.congested:.3f}ms"
     text = json.dumps({
         "title": "as the lab", "duration": f"{parsed.period * parsed.periods:g}s", "period": f"{parsed.period:g}s",
         "warm_up": f"{parsed.period * (parsed.periods * 2 // 3):g}s",
         "cluster": {"hosts": len(OSDS), "osds_per_host": 1, "servers": 1, "read": served, "write": served,
                     "service": "fixed", "copies": 2},
-        "disks": [light | {"light": True}, *heavy],
+        "disks": [light, *heavy],
         "congestion": {"objective": f"{objective * 1000:.3f}ms", "arms": [arm]},
     })  # fmt: skip
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:

@@ -47,8 +47,7 @@ class Congested:
         (self._cluster,) = clusters.read([cloud.ceph.conf]).known
         key = directory / "congestion.pub"
         key.write_text(PUBLIC)
-        settings = {"files": "https://nowhere.example/congestion.json", "key": key, "mode": "enforce"}
-        self.node._set_section("congestion", settings)
+        self.node.use_congestion(files="https://nowhere.example/congestion.json", key=key, mode="enforce")
         self._generation = 0
 
     def publish(self, x: float, lasts: float = 90) -> None:

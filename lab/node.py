@@ -79,6 +79,9 @@ class Node:
         """Written there by every pass and probe, for a node_exporter."""
         self._set_section("metrics", {"textfile_dir": directory, "detail": detail})
 
+    def use_congestion(self, **settings: object) -> None:
+        self._set_section("congestion", settings)
+
     def read_consoles(self) -> None:
         """After every pass over the whole node."""
         self._set_section("consoles", {"read": "true"})

@@ -7,6 +7,7 @@ import json
 import re
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,15 @@ class Guest:
         # A program ended by a signal has that instead; told the way a shell tells it.
         code = status["exitcode"] if "exitcode" in status else 128 + status["signal"]
         return Completed(code, _text(status, "out-data"), _text(status, "err-data"))
+
+    def fio(self, words: Sequence[str], timeout: float) -> list[dict[str, Any]]:
+        """What it says of each job. Raises LabError where it fails."""
+        done = self.exec(["fio", "--output-format=json", *words], timeout=timeout)
+        if done.exit_code:
+            raise LabError(f"{self.name}: fio: {done.err or done.out}")
+        # It may say something before that.
+        jobs: list[dict[str, Any]] = json.loads(done.out[done.out.index("{") :])["jobs"]
+        return jobs
 
     def agent(self, command: str, arguments: dict[str, Any] | None = None, timeout: int = 20) -> Any:
         """What the guest agent returned for one command."""

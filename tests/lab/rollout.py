@@ -94,6 +94,19 @@ class Site:
         return {host: self.fleet.run(host, ask).strip().partition("-")[0] for host in hosts}
 
 
+@contextmanager
+def fresh_site(
+    home: Path, fleet: Fleet, say: Callable[[str], None], host: str, later: Mapping[str, wheelhouses.Changes]
+) -> Iterator[Site]:
+    """Of one host, which is fresh before and after it; ``later`` as for its repository."""
+    site = Site(home, fleet, say)
+    fleet.reset([host])
+    with site.repository(later):
+        site.describe([host])
+        yield site
+    fleet.reset([host])
+
+
 def changes_of(played: Played) -> dict[str, int]:
     """How much Ansible says to have changed on each host."""
     return {host: stats["changed"] for host, stats in played.report["stats"].items() if host != "localhost"}

@@ -25,6 +25,7 @@ from lab.cloud.disk import volume
 from lab.cloud.prometheus import Prometheus
 from lab.looking import put
 from lab.node import Node
+from lab.others import others_writes
 from plimsoll_agent.adapters.libvirt.client import Libvirt
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
@@ -213,23 +214,13 @@ def a_stopped_osd(plant: Plant) -> Iterator[None]:
 
 
 @contextmanager
-def others_requests(plant: Plant) -> Iterator[None]:
-    """Of a client beside the guest, a few: where its own are all for a frozen OSD, no OSD can tell that they wait."""
-    [paused] = plant.cloud.paused_guests([[volume()]])
-    image = paused.disks["vda"]
-    options = ("--rbd-qos-write-iops-limit=50", "--io-type", "write", "--io-threads", "16", "--io-pattern", "rand")
-    try:
-        with plant.cloud.ceph.loading(f"{image.pool}/{image.image}", *options):
-            yield
-    finally:
-        plant.cloud.destroy_guests([paused])
-
-
-@contextmanager
 def a_frozen_osd(plant: Plant) -> Iterator[None]:
-    """It is never taken for down, so that what is sent to it waits for as long as it is frozen."""
+    """It is never taken for down, so that what is sent to it waits for as long as it is frozen.
+
+    A client beside the guest sends a few: where the guest's own are all for that OSD, none can tell that they wait.
+    """
     ceph = plant.cloud.ceph
-    with others_requests(plant):
+    with others_writes(plant.cloud, "--rbd-qos-write-iops-limit=50", "--io-threads", "16", "--io-pattern", "rand"):
         ceph.run("osd", "set", "nodown")
         try:
             with a_stopped_osd(plant):

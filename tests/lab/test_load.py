@@ -44,17 +44,16 @@ def node(tmp_path: Path, cloud: Cloud) -> Node:
 
 def fio(guest: Guest, seconds: int) -> dict[str, int]:
     """One job writes 4k to vdb, the other reads 512k from vda; how many requests each did."""
-    completed = guest.exec(
+    results = guest.fio(
         [
-            "fio", "--output-format=json", "--direct=1", "--ioengine=libaio", "--size=32M", "--time_based",
+            "--direct=1", "--ioengine=libaio", "--size=32M", "--time_based",
             f"--runtime={seconds}",
             "--name=writer", f"--filename={FILES['writer']}", "--rw=randwrite", "--bs=4k", f"--rate_iops={WRITES}",
             "--name=reader", f"--filename={FILES['reader']}", "--rw=read", "--bs=512k", f"--rate_iops={READS}",
         ],
         timeout=seconds * 10,
     )  # fmt: skip
-    assert completed.exit_code == 0, completed.err
-    jobs = {job["jobname"]: job for job in json.loads(completed.out[completed.out.index("{") :])["jobs"]}
+    jobs = {job["jobname"]: job for job in results}
     return {"writer": jobs["writer"]["write"]["total_ios"], "reader": jobs["reader"]["read"]["total_ios"]}
 
 

@@ -25,7 +25,7 @@ from plimsoll_agent.model import clusters
 from plimsoll_agent.model.limits import Limits
 from tests.depth import DEPTH, Depth
 from tests.lab.playbook import Playbooks, Played
-from tests.lab.rollout import Site
+from tests.lab.rollout import Site, fresh_site
 
 pytestmark = [
     pytest.mark.hosts,
@@ -51,12 +51,8 @@ LONGEST = 120
 
 @pytest.fixture(scope="module")
 def site(fleet: Fleet, cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    site = Site(tmp_path_factory.mktemp("site"), fleet, cloud.say)
-    fleet.reset([HOST])
-    with site.repository({}):
-        site.describe([HOST])
+    with fresh_site(tmp_path_factory.mktemp("site"), fleet, cloud.say, HOST, {}) as site:
         yield site
-    fleet.reset([HOST])
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from lab.cloud import Cloud, Guest
 from lab.cloud.fleet import Fleet
 from lab.cloud.fleethost import REAL
 from tests.lab.playbook import Playbooks, Played
-from tests.lab.rollout import BROKEN, Site, text_of
+from tests.lab.rollout import BROKEN, Site, fresh_site, text_of
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
@@ -51,12 +51,8 @@ def sampling(fleet: Fleet, file: Path) -> Iterator[States]:
 
 @pytest.fixture(scope="module")
 def site(fleet: Fleet, cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    site = Site(tmp_path_factory.mktemp("site"), fleet, cloud.say)
-    fleet.reset([HOST])
-    with site.repository({"0.1.2": BROKEN}):
-        site.describe([HOST])
+    with fresh_site(tmp_path_factory.mktemp("site"), fleet, cloud.say, HOST, {"0.1.2": BROKEN}) as site:
         yield site
-    fleet.reset([HOST])
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from lab.cloud import Cloud, Guest, adminsocket
-from lab.cloud.disk import volume
 from lab.node import Node
+from lab.others import others_writes
 from tests import depth
 
 pytestmark = pytest.mark.hurt
@@ -75,12 +75,9 @@ def loaded(cloud: Cloud) -> Iterator[Guest]:
 
     Not as many in a second as there could be: that would be all that the machine can do, and each OSD's answer late.
     """
-    [guest] = cloud.paused_guests([[volume()]])
-    image = guest.disks["vda"]
-    options = f"--rbd-qos-write-iops-limit={IOPS} --io-type write --io-threads 48 --io-pattern rand".split()
-    with cloud.ceph.loading(f"{image.pool}/{image.image}", *options):
+    options = f"--rbd-qos-write-iops-limit={IOPS} --io-threads 48 --io-pattern rand".split()
+    with others_writes(cloud, *options) as guest:
         yield guest
-    cloud.destroy_guests([guest])
 
 
 @pytest.fixture(autouse=True)

@@ -92,9 +92,8 @@ class Ceph:
         return [(f"ceph {' '.join(words)}", self._run(cluster, *words)) for words in commands]
 
     def _run(self, cluster: Cluster, *words: str) -> bytes:
-        argv = CephProgram(conf=cluster.conf, client=self.client, deadline=self.deadline, command=self.command).argv(
-            words, question(*words)
-        )
+        ceph = CephProgram(conf=cluster.conf, client=self.client, deadline=self.deadline, command=self.command)
+        argv = ceph.argv(words, question(*words))
         result = program.run("Ceph", argv, self.deadline, environment=environment())
         if result.status != 0:
             raise Rejected(f"ceph ended with {result.status}: {result.last_complaint}")

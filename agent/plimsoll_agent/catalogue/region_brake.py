@@ -153,13 +153,16 @@ def stopped(judgement: RegionJudgement, orders: Orders, digest: str, now: dateti
     return not all(orders.approve(Of.SPECS, digest, now, removing=type) for type in removals)
 
 
+def _name(spec: QosSpec | None) -> str | None:
+    return None if spec is None else spec.name
+
+
 def edits(before: Lists, after: Lists, type: str) -> tuple[RegionEdit, ...]:
     """What differs for the volumes of a type that both states have."""
     old, new = _spec(before, type), _spec(after, type)
     if old is None or new is None or old.id != new.id:
         of = after.types[type].name
-        names = (None if spec is None else spec.name for spec in (old, new))
-        return (RegionEdit(of=of, key="QoS spec", before=next(names), after=next(names)),)
+        return (RegionEdit(of=of, key="QoS spec", before=_name(old), after=_name(new)),)
     parts = [("consumer", old.consumer, new.consumer)]
     keys = sorted(old.keys.keys() | new.keys.keys())
     return tuple(

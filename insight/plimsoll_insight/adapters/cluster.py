@@ -166,9 +166,8 @@ class LiveCluster:
 
     def _run(self, *words: str, deadline: float | None = None) -> bytes:
         deadline = deadline or self.deadline
-        argv = CephProgram(conf=self.conf, client=self.client, deadline=deadline, command=self.command).argv(
-            words, librados_question(words)
-        )
+        ceph = CephProgram(conf=self.conf, client=self.client, deadline=deadline, command=self.command)
+        argv = ceph.argv(words, librados_question(words))
         return self._run_program(f"ceph {' '.join(words)}", argv, deadline)
 
     def _run_program(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
@@ -201,9 +200,8 @@ class StandingCluster:
 
     def __init__(self, cluster: LiveCluster) -> None:
         self._cluster = cluster
-        argv = CephProgram(
-            conf=cluster.conf, client=cluster.client, deadline=cluster.deadline, command=cluster.command
-        ).librados_argv()
+        client, deadline, command = cluster.client, cluster.deadline, cluster.command
+        argv = CephProgram(conf=cluster.conf, client=client, deadline=deadline, command=command).librados_argv()
         self._conversation = None if argv is None else Conversation(argv, environment())
 
     def status(self) -> ClusterCounts:

@@ -196,15 +196,15 @@ def _verdicts(counts: Counter[Verdict], *, judged: bool) -> list[dict[str, objec
             "count": counts[verdict],
             "percent": 100 * counts[verdict] / whole if whole else 0,
             "meaning": messages.MEANINGS[verdict],
-            "bar": _mark(verdict),
+            "bar": _bar(verdict),
         }
         for verdict in group
     ]
 
 
-def _mark(verdict: Verdict) -> _Bar:
+def _bar(verdict: Verdict, column: float = 0, width: float = 1) -> _Bar:
     top, height = _SHAPES[verdict]
-    return _Bar(column=0, width=1, top=top, height=height, kind=verdict.value, title=verdict.value)
+    return _Bar(column=column, width=width, top=top, height=height, kind=verdict.value, title=verdict.value)
 
 
 # --- guests
@@ -239,7 +239,7 @@ def _row(
         "type": _type_name(result.subject.volume_type),
         "job": messages.jobs_words(result.job.name, guest.others),
         "verdict": run.verdict.value,
-        "bar": _mark(run.verdict),
+        "bar": _bar(run.verdict),
         "why": because_words(result),
         "iops": messages.iops_of_limit(run),
         "p99": quantile_words(run.p99),
@@ -348,9 +348,7 @@ def _bars(guest: ReportGuest) -> list[_Bar]:
         if last is not None and last.kind == verdict.value and last.column + last.width == column:
             bars[-1] = replace(last, width=last.width + width)
         else:
-            top, height = _SHAPES[verdict]
-            kind = verdict.value
-            bars.append(_Bar(column=column, width=width, top=top, height=height, kind=kind, title=kind))
+            bars.append(_bar(verdict, column, width))
     return bars
 
 
@@ -390,7 +388,7 @@ def _without_verdict(runs: Iterable[Run]) -> list[dict[str, object]]:
             **_names(newest.result),
             "job": ", ".join(run.result.job.name.value for run in several),
             "verdict": newest.verdict.value,
-            "bar": _mark(newest.verdict),
+            "bar": _bar(newest.verdict),
             "when": minute(newest.result.started),
             "why": because_words(newest.result),
         }

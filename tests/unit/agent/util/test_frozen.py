@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.util.frozen import asdict, astuple, frozen, names, replace
+from plimsoll_agent.util.frozen import asdict, astuple, frozen, names, of_tuple, replace
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,23 @@ def test_a_class_made_of_another_one() -> None:
     assert (longest.length, longest.why, longest == Burst(4)) == (4, "asked for", False)
     with pytest.raises(AttributeError):
         longest.why = "x"  # type: ignore[misc]
+
+
+@frozen(kw_only=True)
+class Counts:
+    reads: int
+    writes: int
+    flushes: int | None = None
+
+
+@pytest.mark.parametrize("values", [(1, 2), (1, 2, 3)])
+def test_a_row_becomes_the_value_that_it_was_made_of(values: tuple[int, ...]) -> None:
+    made = of_tuple(Counts, values)
+    assert astuple(made) == (*values, None)[:3]
+    assert of_tuple(Counts, astuple(made)) == made
+
+
+@pytest.mark.parametrize(("values", "error"), [((1,), TypeError), ((1, 2, 3, 4), ValueError)])
+def test_a_row_of_another_length_is_refused(values: tuple[int, ...], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        of_tuple(Counts, values)
