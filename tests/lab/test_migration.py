@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,6 +14,7 @@ import pytest
 
 from lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
 from lab.cloud.secondnode import SecondNode
+from lab.congested import Congested
 from lab.daemon import daemon_on
 from lab.looking import actual, put
 from lab.node import Node, Ran
@@ -115,6 +117,50 @@ def test_the_daemon_leaves_a_guest_alone_that_migrates_and_limits_it_when_that_i
         assert actual(hypervisor, migrating.uuid, "vdb") == Limits()
         abort_migration(cloud, migrating)
         until_limited(hypervisor, migrating.uuid, [250, 250])
+
+
+SHARED = """\
+default: {limits: {total_iops_sec: 1000}}
+rules:
+  - {name: all, match: {pool: "*"}, congestion: {floor: {total_iops_sec: 100}}}
+"""
+
+
+def test_a_reduced_guest_is_as_the_node_has_it_to_which_it_moves(
+    guests: Callable[..., list[Guest]], target: str, cloud: Cloud, tmp_path: Path, hypervisor: Libvirt
+) -> None:
+    """QEMU is started there with the reduced limits. They are never taken for what the disk had, or for desired."""
+    (guest,) = guests()
+    nodes = []
+    for name in ("source", "target"):
+        (tmp_path / name).mkdir()
+        nodes.append(Congested(tmp_path / name, cloud, SHARED))
+    source, other = nodes
+    there = Libvirt(target, deadline=5, at_once=4)
+    with daemon_on(source.node):
+        source.publish(0.5)
+        until_limited(hypervisor, guest.uuid, [500, 500])
+        guest.domain().resume()
+        migrate(guest, cloud.libvirt_uri, target)
+        assert limits_of(there, guest.uuid) == [500, 500], "as it was"
+    with daemon_on(other.node, "--uri", target):
+        until_limited(there, guest.uuid, [1000, 1000])
+        other.publish(0.7)
+        until_limited(there, guest.uuid, [700, 700])
+    source.publish(0.9)
+    with daemon_on(source.node):
+        migrate(guest, target, cloud.libvirt_uri)
+        until_limited(hypervisor, guest.uuid, [900, 900])
+        source.publish(1)
+        until_limited(hypervisor, guest.uuid, [1000, 1000])
+    there.close()
+
+
+def migrate(guest: Guest, source: str, to: str) -> None:
+    """Live, from one libvirtd to another, with its limits as QEMU has them."""
+    with closing(libvirt.open(source)) as here, closing(libvirt.open(to)) as there:
+        params = {libvirt.VIR_MIGRATE_PARAM_URI: "tcp:127.0.0.1"}
+        here.lookupByUUIDString(guest.uuid).migrate3(there, params, libvirt.VIR_MIGRATE_LIVE)
 
 
 @pytest.fixture
