@@ -119,8 +119,10 @@ def until_settled(cloud: Cloud) -> None:
 
 def is_clean(cloud: Cloud) -> bool:
     status = cloud.ceph.status()
-    states = {each["state_name"] for each in status["pgmap"]["pgs_by_state"]}
-    return states == {"active+clean"} and status["osdmap"]["num_up_osds"] == len(OSDS)
+    states = [
+        each["state_name"].split("+") for each in status["pgmap"]["pgs_by_state"]
+    ]  # it may be scrubbed meanwhile
+    return all({"active", "clean"} <= set(words) for words in states) and status["osdmap"]["num_up_osds"] == len(OSDS)
 
 
 def wait(true: object) -> None:

@@ -115,6 +115,7 @@ class Site:
 
     def __init__(self, path: Path, url: str) -> None:
         self.path, self.url, self.out = path, url, path / "congestion.json"
+        self.asked_at = END
         pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         (path / "congestion.key").write_bytes(a_key().key.private_bytes(*pem))
         (path / "congestion.key").chmod(0o600)
@@ -142,7 +143,7 @@ class Site:
     def publisher(self, settings: Settings | None = None) -> CongestionPublisher:
         file = CongestionFile(self.out, self.path / "congestion.key")
         return CongestionPublisher(
-            settings or self.settings, file, SeriesSelection(region="r1"), lambda: connect(self.url)
+            settings or self.settings, file, SeriesSelection(region="r1"), lambda: connect(self.url, self.asked_at)
         )
 
     def periods(self, number: int, settings: Settings | None = None) -> dict[str, Factor]:
@@ -159,9 +160,9 @@ class Site:
         return Fetcher(replace(settings, congestion=replace(settings.congestion, files=(address,))))
 
 
-def connect(url: str) -> Prometheus:
+def connect(url: str, at: float = END) -> Prometheus:
     there = Prometheus(url, token_file=None, ca_file=None, deadline=60)
-    there.as_of(END)
+    there.as_of(at)
     return there
 
 
@@ -197,6 +198,21 @@ def test_another_machines_factor_is_gone_on_from_and_its_own_objective_raises_it
     assert 0.6 < site.periods(6)["hdd"].x < 1
 
 
+@pytest.mark.parametrize(("later", "x"), [(60, 0.6), (160, 0.8)])
+def test_a_machine_that_is_gone_is_gone_on_from_as_nodes_have_it_by_then(site: Site, later: int, x: float) -> None:
+    """Its series have ended. Nodes keep a factor for 90 seconds, and return by a tenth each half a minute."""
+    site.asked_at = END + later
+    assert site.periods(1)["hdd"].x == pytest.approx(x)
+
+
+def test_where_another_machine_left_factors_is_unknown_none_is_published(site: Site) -> None:
+    url, site.url = site.url, "http://127.0.0.1:1"
+    assert site.periods(2) == {}
+    assert Fetcher(site.settings).fetch(datetime.fromtimestamp(END, UTC) + PERIOD) == []
+    site.url = url
+    assert site.periods(1)["hdd"].x == 0.6
+
+
 def test_too_few_requests_are_no_signal_and_no_lower_factor(site: Site) -> None:
     nvme = site.periods(5)["nvme"]
     assert (nvme.x, nvme.latency, nvme.why) == (1, None, Gap.NO_REQUESTS)
@@ -213,6 +229,7 @@ def test_too_few_requests_are_no_signal_and_no_lower_factor(site: Site) -> None:
 def test_what_may_not_be_congestion_or_is_unknown_lowers_nothing(
     site: Site, why: Gap, damage: Callable[[Site], None]
 ) -> None:
+    site.periods(1)
     damage(site)
     ssd = site.periods(6)["ssd"]
     assert (ssd.x, ssd.why) == (1, why)
@@ -337,6 +354,28 @@ def test_of_two_machines_one_publishes_and_the_other_goes_on_once_its_lock_has_e
     assert publishes(first), "its lock is not kept from itself"
     etcd.end_leases()
     assert [publishes(each) for each in (second, first, second)] == [True, False, True]
+
+
+@pytest.mark.parametrize("fault", ["no Ceph", "another cluster's", "no file"])
+def test_a_machine_that_cannot_publish_leaves_it_to_one_that_can(
+    site: Site, etcd: Etcd, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    settings = replace(site.settings, probe=replace(site.settings.probe, coordination=etcd.url))
+    faulty, well = site.publisher(settings), site.publisher(settings)
+    answer = (site.path / "osd dump").read_text()
+    if fault == "no Ceph":
+        (site.path / "osd dump").write_text("")
+    elif fault == "no file":
+        faulty._file = CongestionFile(site.path / "nowhere/congestion.json", site.path / "congestion.key")
+    else:
+        (site.path / "osd dump").write_text(answer.replace(FSID, OTHER))
+    start = datetime.fromtimestamp(END, UTC)
+    assert faulty.period(start, 0.0) is None
+    assert [each.levelname for each in caplog.records] == ["ERROR"]
+    (site.path / "osd dump").write_text(answer)
+    assert well.period(start, 0.0) is not None
+    assert faulty.period(start + PERIOD, 30.0) is None
+    assert well.period(start + PERIOD, 30.0) is not None
 
 
 def test_where_etcd_does_not_answer_nothing_is_published(site: Site, caplog: pytest.LogCaptureFixture) -> None:

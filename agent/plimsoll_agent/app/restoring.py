@@ -40,8 +40,9 @@ def restore(settings: Settings, hypervisor: Hypervisor) -> PassReport:
         )
 
 
-def _left_alone(observation: Observation, _: Situation) -> list[Outcome]:
+def _left_alone(observation: Observation, situation: Situation) -> list[Outcome]:
     def outcome(disk: Disk) -> Outcome:
-        return outcome_of(disk, Decision(desired=Unmanaged(because(Code.NOT_UNDONE)), trail=()))
+        desired = Unmanaged(because(Code.NOT_UNDONE))
+        return outcome_of(disk, Decision(desired=desired, trail=(), ours=situation.ours(disk)))
 
     return [outcome(disk) for disk in observation.disks]

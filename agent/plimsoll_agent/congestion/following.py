@@ -80,7 +80,12 @@ def follow(
                 after[pool] = _ended(last, now)
             continue
         factor = None if file is None else file.of(pool)
-        if file is not None and factor is not None and (last is None or file.generation >= last.generation):
+        # An earlier one is of before; once the last has expired, it is of a machine whose clock is not ahead.
+        if (
+            file is not None
+            and factor is not None
+            and (last is None or file.generation >= last.generation or last.until <= now)
+        ):
             new = Followed(
                 x=1.0 if last is None else last.x,
                 device_class=factor.device_class,

@@ -43,9 +43,8 @@ def is_reduction(limits: Limits, desired: Limits) -> bool:
 
 
 def _is_reduced(limits: Limits, desired: Limits, base: str) -> bool:
-    names = (base, f"{base}_max", f"{base}_max_length")
-    (rate, *burst), (whole, *full) = ([getattr(each, name) for name in names] for each in (limits, desired))
-    return burst in (full, [0, 0]) and (rate == whole or 0 < rate < whole)
+    rate, whole = getattr(limits, base), getattr(desired, base)
+    return (rate == whole or 0 < rate < whole) and limits.has_part(desired, base)
 
 
 def _part(factor: float, rate: int, least: int) -> int:

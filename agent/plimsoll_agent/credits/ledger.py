@@ -171,11 +171,11 @@ def _bucket(account: Account | None, limits: Limits, base: str, at: float, membe
     uses = [_used(account, member, base, limits) for member in members]
     use, is_fresh = sum(each for each, _ in uses), any(is_new for _, is_new in uses)
     change = use - burst.rate * seconds
+    if isinstance(actual, Limits):
+        change = min(change, _excess(use, seconds, getattr(actual, base)))
     if is_fresh:
         # What it used before it stopped is unknown, and so is how long it was off, where it would earn nothing.
         change = max(0.0, change)
-    elif isinstance(actual, Limits):
-        change = min(change, _excess(use, seconds, getattr(actual, base)))
     debit = min(max(0.0, before.spent + change), burst.capacity + burst.rate * MOST_DEBT)
     if is_fresh or room != before.room:
         return Bucket(debit, room, room)

@@ -74,6 +74,7 @@ def data(answer: Reduced | NoOpinion | Unknown | None) -> dict[str, object] | No
     if isinstance(answer, Reduced):
         return {
             "answer": "limits",
+            "enforced": answer.enforced,
             "limits": serialize.limits_data(answer.limits),
             "reason": None,
             "rule": answer.rule,

@@ -97,9 +97,10 @@ class Limits:
         alike = (*BASES, "size_iops_sec", "group_name")
         if any(getattr(self, name) != getattr(other, name) for name in alike):
             return False
-        return all(self._is_part(other, base) for base in BASES)
+        return all(self.has_part(other, base) for base in BASES)
 
-    def _is_part(self, other: Limits, base: str) -> bool:
+    def has_part(self, other: Limits, base: str) -> bool:
+        """Whether this limit has the burst of the other, a shorter one or none."""
         peak, length = (getattr(self, base + ending) for ending in ("_max", "_max_length"))
         whole, most = (getattr(other, base + ending) for ending in ("_max", "_max_length"))
         # A burst of 1 s is no rate to QEMU, only the room of its bucket: such a one may have a lower peak.

@@ -15,7 +15,7 @@ from functools import cache
 
 from plimsoll_agent.ceilings.buckets import CeilingKey, within
 from plimsoll_agent.congestion.reduction import is_reduction, written
-from plimsoll_agent.credits.ledger import account_key
+from plimsoll_agent.credits.ledger import Account, Member, account_key, affordable, bursts, to_write
 from plimsoll_agent.model.direction import Direction, direction, most_permissive
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
@@ -27,6 +27,7 @@ from plimsoll_agent.policy.diff import Change, Reduction
 from plimsoll_agent.policy.reduced import bounds_of
 from plimsoll_agent.reconcile.groups import may_be_in
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
+from plimsoll_agent.reconcile.savings import of_memory
 from plimsoll_agent.rules.model import UnderCongestion
 from plimsoll_agent.store.reductions import Intended
 from plimsoll_agent.util.frozen import frozen, replace
@@ -95,8 +96,10 @@ def _unreduced(
     if entry is not None and here and entry.reduced == actual:
         return entry.unreduced
     if not here and disk.mark is not None and disk.mark.reduced:
+        # The mark may have had a shorter burst than there is by now.
         last = disk.mark.applied or disk.mark.desired
-        return last if last is not None and is_reduction(actual, last) else None
+        whole = disk.mark.desired or last
+        return last if whole is not None and is_reduction(actual, whole) else None
     if entry is None or (
         actual not in (last_ones := (entry.applied, entry.desired))
         # A memory that was rebuilt from the record is of no attachment.
@@ -114,6 +117,8 @@ class Own:
     """What a disk has without a reduction."""
 
     limits: Limits
+    whole: Limits
+    """With all of their bursts, of which ``limits`` may have what was saved."""
     answer: Desired | None
     """Where they are from; None of a disk that is not reduced."""
 
@@ -124,6 +129,8 @@ class _Aim:
 
     of: Limits
     limits: Limits
+    whole: Limits | None = None
+    """With all of the bursts that it leaves; None if they are as saved already."""
     x: float = 1.0
     """The factor of congestion in that,"""
     ceilings: tuple[CeilingKey, ...] = ()
@@ -151,9 +158,8 @@ def with_reductions(outcomes: Sequence[Outcome], situation: Situation, *, others
     aims: dict[str, _Aim] = {}
     for guest in guests.values():
         members = [o for o in guest if others or (o.change is not None and o.result.kind is Kind.PLANNED)]
-        aims |= _as_groups(
-            guest, {o.disk.key: aim for o in members if (aim := _aim(o, situation)) is not None}, situation
-        )
+        each = {o.disk.key: aim for o in members if (aim := _aim(o, situation)) is not None}
+        aims |= _as_saved(guest, _as_groups(guest, each, situation), situation.accounts)
     return [_aimed(each, aims[each.disk.key], situation) if each.disk.key in aims else each for each in outcomes]
 
 
@@ -163,11 +169,11 @@ def own_of(outcome: Outcome) -> Own | None:
     if disk.filters or not isinstance(disk.actual, Limits):
         return None
     if kind in (Kind.PLANNED, Kind.IN_SYNC) and isinstance(target, Desired):
-        return Own(target.limits, target)
-    desired = outcome.decision.desired
+        return Own(target.limits, target.whole, target)
+    desired, whole = outcome.decision.desired, of_memory(outcome) or disk.actual
     if kind is Kind.DEFERRED and isinstance(desired, Desired) and (disk.reduced is not None or _keeps_ours(outcome)):
-        return Own(disk.actual, desired)
-    return None if disk.reduced is None else Own(disk.actual, None)
+        return Own(disk.actual, whole, desired)
+    return None if disk.reduced is None else Own(disk.actual, whole, None)
 
 
 def _aim(outcome: Outcome, situation: Situation, *, congested: bool = True) -> _Aim | None:
@@ -191,18 +197,20 @@ def is_reducible(own: Own) -> bool:
 
 
 def _reduced(disk: Disk, own: Own, situation: Situation, *, congested: bool) -> _Aim:
-    limits = own.limits
+    limits, whole = own.limits, own.whole
     if not is_reducible(own):
-        return _Aim(of=limits, limits=limits)
+        return _Aim(of=limits, limits=limits, whole=whole)
     x = situation.following.x(disk.cluster, disk.pool) if congested else 1.0
-    less = _under_congestion(disk, limits, x, situation) if x < 1 else limits
-    x = x if less != limits else 1.0
+    less = _under_congestion(disk, whole, x, situation) if x < 1 else whole
+    x = x if less != whole else 1.0
     ceilings: list[CeilingKey] = []
     for bucket, _ in buckets_of(disk, situation) if situation.ceilings.shared else ():
         before, less = less, within(less, situation.ceilings.parts(bucket, account_key(disk.key, limits)))
         if less != before:
             ceilings.append(bucket)
-    return _Aim(of=limits, limits=less, x=x, ceilings=tuple(ceilings))
+    if less == whole:
+        return _Aim(of=limits, limits=limits, whole=whole)
+    return _Aim(of=limits, limits=less, whole=less, x=x, ceilings=tuple(ceilings))
 
 
 def _under_congestion(disk: Disk, limits: Limits, x: float, situation: Situation) -> Limits:
@@ -237,6 +245,40 @@ def _as_group(
     return after
 
 
+def _as_saved(guest: Sequence[Outcome], aims: Mapping[str, _Aim], accounts: Mapping[str, Account]) -> dict[str, _Aim]:
+    """The aims of which something will be written, with each burst that they leave as long as what is saved of it."""
+    after, sharing = dict(aims), dict[str, list[tuple[Outcome, Limits]]]()
+    for outcome in guest:
+        aim = aims.get(outcome.disk.key)
+        whole = None if aim is None or not (aim.is_reduced or outcome.disk.reduced) else aim.whole
+        if whole is not None and bursts(whole):
+            sharing.setdefault(account_key(outcome.disk.key, whole), []).append((outcome, whole))
+    for key, pairs in sharing.items():
+        account = accounts.get(key)
+        for outcome, whole in pairs:
+            aim = aims[outcome.disk.key]
+            if aim.is_reduced:
+                limits = to_write(whole, account, [_member(each, whole) for each, _ in pairs])
+                after[outcome.disk.key] = replace(aim, limits=limits)
+            elif account is not None:
+                limits = affordable(whole, account)
+                after[outcome.disk.key] = replace(aim, of=limits, limits=limits)
+    return after
+
+
+def _member(outcome: Outcome, limits: Limits) -> Member:
+    """Of an account, with these reduced limits."""
+    disk, ours = outcome.disk, outcome.decision.ours
+    return Member(
+        key=disk.key,
+        attachment=disk.attachment,
+        actual=disk.in_force,
+        applied=None if ours is None else ours.reduced,
+        desired=limits,
+        reading=None,
+    )
+
+
 def _joins(name: str, aim: _Aim | None) -> bool:
     return aim is not None and aim.of.group_name == name
 
@@ -251,7 +293,7 @@ def _aimed(outcome: Outcome, aim: _Aim, situation: Situation) -> Outcome:
         return outcome
     reduction = _reduction(disk, aim, situation)
     outcome = replace(outcome, reduced_by=reduction.reason if aim.is_reduced else None)
-    # Bursts are written as long as what is saved with the next write that there is; while reduced there are none.
+    # Of bursts that are not reduced themselves, the aim has what is saved.
     own = change.own if change is not None and is_planned and change.cause is not Code.BURST_SAVED else None
     if own is None and in_force == aim.limits:
         return (

@@ -19,7 +19,7 @@ from plimsoll_agent.credits.ledger import (
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.usage import Reading
-from plimsoll_agent.policy.decide import Decision, Desired, Situation
+from plimsoll_agent.policy.decide import Desired, Situation
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.reconcile.consider import outcome_of
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
@@ -51,10 +51,10 @@ def with_arrivals(before: Situation, after: Situation, disks: Iterable[Disk]) ->
 def forwarded(
     outcomes: Sequence[Outcome], readings: Mapping[str, Reading], before: Mapping[str, Account]
 ) -> dict[str, Account]:
-    """The accounts of these disks after the readings; where limits are reduced, by the desired ones."""
+    """The accounts of these disks after the readings; where limits are reduced, or held, by the desired ones."""
     sharing: dict[str, tuple[Limits, list[Member]]] = {}
     for outcome in outcomes:
-        limits = with_bursts(outcome.decision)
+        limits = with_bursts(outcome)
         if limits is not None and not outcome.disk.filters:
             member = _member(outcome, readings.get(outcome.disk.key))
             sharing.setdefault(account_key(outcome.disk.key, limits), (limits, []))[1].append(member)
@@ -81,7 +81,7 @@ def instead(outcomes: Sequence[Outcome], accounts: Mapping[str, Account]) -> dic
 
 def account_of(outcome: Outcome, accounts: Mapping[str, Account]) -> tuple[Limits, Account | None] | None:
     """The limits of the disk's account, and the account if it is known; None for a disk without a burst."""
-    limits = with_bursts(outcome.decision)
+    limits = with_bursts(outcome)
     return None if limits is None else (limits, accounts.get(account_key(outcome.disk.key, limits)))
 
 
@@ -120,12 +120,26 @@ def _saved(
         yield outcome, Desired(limits, replace(target.reason, facts=facts))
 
 
-def with_bursts(decision: Decision) -> Limits | None:
-    """The limits that the disk's account is for; None for a disk without a burst."""
-    for answer in (decision.written, decision.desired):
+def with_bursts(outcome: Outcome) -> Limits | None:
+    """The limits that the disk's account is for; None for a disk without a burst.
+
+    Under a hold without a burst it goes on for the limits of the sources, which return with its end; of a reduced
+    disk with no answer now, for those that it is restored to.
+    """
+    decision = outcome.decision
+    for answer in (decision.written, decision.desired, decision.aside):
         if isinstance(answer, Desired) and bursts(answer.whole):
             return answer.whole
-    return None
+    return None if outcome.disk.reduced is None else of_memory(outcome)
+
+
+def of_memory(outcome: Outcome) -> Limits | None:
+    """What was desired last, if the disk has it, or would have without a reduction, with its bursts shortened."""
+    actual, ours = outcome.disk.actual, outcome.decision.ours
+    desired = None if ours is None else ours.desired
+    if desired is None or not isinstance(actual, Limits) or not bursts(desired):
+        return None
+    return desired if actual.shortens(desired) else None
 
 
 def _member(outcome: Outcome, reading: Reading | None) -> Member:

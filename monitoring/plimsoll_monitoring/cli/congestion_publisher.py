@@ -55,8 +55,12 @@ class _Lock:
             lock = slots.acquire(self._url, 0, node=node, names=[self._name], ttl=ttl)
             slot = stack.enter_context(lock)
             slot.ensure(TUNING.period)
-            self._stack.close()
+            self.release()
             self._slot, self._stack = slot, stack.pop_all()
+
+    def release(self) -> None:
+        self._stack.close()
+        self._slot = None
 
 
 class CongestionPublisher:
@@ -73,6 +77,7 @@ class CongestionPublisher:
         if not self._clusters:
             raise ConfigError("[ceph] conf_files: no file with the fsid of a cluster; nothing to publish")
         self._locks = {fsid: _Lock(settings.probe.coordination, fsid) for fsid in self._clusters}
+        self._stands_back: dict[str, float] = {}
         self._pools: dict[str, tuple[float, Pools]] = {}
         self._usual: dict[ClassKey, tuple[float, float | None]] = {}
         self._last = file.last()
@@ -85,14 +90,20 @@ class CongestionPublisher:
         """
         pools: Pools = {}
         for fsid in self._clusters:
-            if self._may_publish(fsid):
-                pools = {**pools, **self._pools_of(fsid, clock)}
+            if self._stands_back.get(fsid, -inf) <= clock and self._may_publish(fsid):
+                its = self._pools_of(fsid, clock)
+                pools = {**pools, **its}
+                if not its:
+                    self._stand_back(fsid, clock)
         if not pools:
             return None
         file = self._next(pools, now, clock)
         success = self._try("congestion file", lambda: self._file.write(file))
         if success:
             self._last = file
+        else:
+            for fsid in {cluster for cluster, _ in pools}:
+                self._stand_back(fsid, clock)
         if self._textfile_dir is not None:
             directory = self._textfile_dir
             families = congestion_metrics.families(file)
@@ -110,6 +121,11 @@ class CongestionPublisher:
         self._tell(f"lock of {fsid}", "")
         return True
 
+    def _stand_back(self, fsid: str, clock: float) -> None:
+        """Another machine may be able to do what this one cannot."""
+        self._locks[fsid].release()
+        self._stands_back[fsid] = clock + slots.lease_for(TUNING.period)
+
     def _pools_of(self, fsid: str, clock: float) -> Pools:
         """Those known last, if Ceph does not answer now."""
         at, pools = self._pools.get(fsid, (-inf, {}))
@@ -118,7 +134,8 @@ class CongestionPublisher:
                 classes = classes_of(self._ceph.maps(self._clusters[fsid]))
                 pools = congestion.elements({pool: name for pool, name in classes.items() if pool[0] == fsid})
                 self._pools[fsid] = clock, pools
-                self._tell(f"pools of {fsid}", "")
+                none = f"cluster {fsid}: no pool in what Ceph answers; does the ceph.conf with this fsid lead to it?"
+                self._tell(f"pools of {fsid}", "" if pools else none)
             except PlimsollError as error:
                 self._tell(f"pools of {fsid}", f"pools of cluster {fsid}: {error}")
         return pools
@@ -127,18 +144,24 @@ class CongestionPublisher:
 
     def _next(self, pools: Pools, now: datetime, clock: float) -> FactorFile:
         states, is_recent = congestion.states(self._last, now), congestion.is_recent(self._last, now)
+        figures: dict[ClassKey, MeasuredClass] = {}
+        targets: dict[ClassKey, float | None] = {}
+        keys = congestion.keys(pools)
         try:
             prometheus = self._connect()
-            figures = self._measured(prometheus, pools)
-            states |= self._resumed(prometheus, figures.keys() - (states.keys() if is_recent else set()))
-            targets = {key: self._target(prometheus, key, its, pools, clock) for key, its in figures.items()}
+            answers = self._measured(prometheus, pools)
+            others = self._resumed(prometheus, answers.keys() - (states.keys() if is_recent else set()))
+            targets = {key: self._target(prometheus, key, its, pools, clock) for key, its in answers.items()}
         except PlimsollError as error:
             self._tell("Prometheus", str(error))
-            figures, targets = {}, {}
+            # Where another machine left the others is unknown. With none, nodes return step by step; 1 is at once.
+            keys = [key for key in keys if is_recent and key in states]
         else:
             self._tell("Prometheus", "")
+            figures = answers
+            states |= others
         factors: list[Factor] = []
-        for key in congestion.keys(pools):
+        for key in keys:
             its, target = figures.get(key), targets.get(key)
             why = congestion.gap(its, target, partial(self._stopped, key[0]))
             states[key] = congestion.next_state(states.get(key, ClassState()), its, target, why)
@@ -158,8 +181,8 @@ class CongestionPublisher:
         own = set(keys)
         if not own:
             return {}
-        answer = prometheus.query(congestion.LAST_FACTORS)
-        return {key: state for key, state in congestion.last_states(answer).items() if key in own}
+        answers = {name: prometheus.query(query) for name, query in congestion.LAST.items()}
+        return {key: state for key, state in congestion.last_states(answers).items() if key in own}
 
     def _target(
         self, prometheus: Prometheus, key: ClassKey, now: MeasuredClass, pools: Pools, clock: float

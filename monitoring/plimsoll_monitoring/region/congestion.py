@@ -218,10 +218,15 @@ def states(before: FactorFile | None, now: datetime) -> dict[ClassKey, ClassStat
     """Where each class stands: nodes have returned by themselves since the last file expired."""
     if before is None:
         return {}
-    periods = int((now - before.issued - LASTS) / timedelta(seconds=TUNING.period))
-    if periods <= 0:
+    age = now - before.issued
+    if age < LASTS + timedelta(seconds=TUNING.period):
         return dict(before.states)
-    return {factor.key: _at(law.returned(factor.x, periods)) for factor in before.factors}
+    return {factor.key: _at(_since(factor.x, age)) for factor in before.factors}
+
+
+def _since(x: float, age: timedelta) -> float:
+    """What nodes have of a factor that was published so long ago."""
+    return law.returned(x, max(0, int((age - LASTS) / timedelta(seconds=TUNING.period))))
 
 
 def _at(x: float) -> ClassState:
@@ -238,16 +243,24 @@ def _fresh(metric: str, nodes: str = "") -> str:
     return f"{metric}{nodes} and on (region, instance) {age} < 120"
 
 
-LAST_FACTORS = f"max by (cluster, device_class) ({_fresh(metrics.CONGESTION_FACTOR)})"
-"""Of any machine that publishes, or did until just now."""
+_MACHINE = ("region", "instance")
+LAST = {
+    "factors": f"last_over_time({metrics.CONGESTION_FACTOR}[10m])",
+    "ages": f"time() - last_over_time({metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS}[10m])",
+}
+"""What machines published last: also one that is gone, whose series Prometheus has ended."""
 
 
-def last_states(answer: Iterable[Series]) -> dict[ClassKey, ClassState]:
-    return {
-        (label(series, "cluster"), label(series, "device_class")): _at(series.value)
-        for series in answer
-        if 0 < series.value <= 1
-    }
+def last_states(answers: Answers) -> dict[ClassKey, ClassState]:
+    """Where the newest of them left each class, and nodes have it since."""
+    ages = {tuple(label(series, name) for name in _MACHINE): series.known for series in answers["ages"]}
+    newest: dict[ClassKey, tuple[float, float]] = {}
+    for series in answers["factors"]:
+        age = ages.get(tuple(label(series, name) for name in _MACHINE))
+        if age is not None and 0 < series.value <= 1:
+            key = label(series, "cluster"), label(series, "device_class")
+            newest[key] = min(newest.get(key, (age, series.value)), (age, series.value))
+    return {key: _at(_since(x, timedelta(seconds=age))) for key, (age, x) in newest.items()}
 
 
 def next_file(

@@ -67,16 +67,22 @@ def test_without_a_signal_x_stays_until_the_file_expires_and_then_grows_in_each_
     assert xs == [0.65, 0.65, 0.65, 0.75, 0.85, 0.95, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("lost", ["class", "pool", "older file", "switched off"])
+@pytest.mark.parametrize("lost", ["class", "pool", "switched off"])
 def test_what_has_no_valid_factor_has_no_signal(lost: str) -> None:
     later = NOON + LASTS
     factors = {
         "class": Factors({FSID: a_factor_file(a_factor(0.2, "hdd"), valid_until=later + LASTS, generation=9)}),
         "pool": Factors({FSID: a_factor_file(a_factor(0.2), pools={}, generation=9)}),
-        "older file": published(0.2, later, generation=6),
         "switched off": None,
     }[lost]
     assert follow(one(0.5), factors, later, always)[POOL].x == 0.6
+
+
+def test_an_older_file_is_followed_once_the_newer_one_has_expired() -> None:
+    """Another machine publishes now, and the clock of the last one was ahead."""
+    almost, then = NOON + LASTS - PERIOD, NOON + LASTS
+    assert follow(one(0.5), published(0.2, almost, generation=6), almost, always)[POOL].x == 0.5
+    assert follow(one(0.5), published(0.2, almost, generation=6), then, always)[POOL].x == 0.2
 
 
 def test_a_pool_that_is_not_followed_has_the_factor_1_and_no_class() -> None:

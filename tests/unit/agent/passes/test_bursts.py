@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.cli.approve import PauseNode
+from plimsoll_agent.config import settings as config
 from plimsoll_agent.congestion.following import Followed, Following
 from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.messages import explain
@@ -23,6 +26,7 @@ from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
 from tests.unit.node import FSID, FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
+from tests.unit.person import Person
 from tests.unit.values import NOON
 
 BURST = Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
@@ -122,6 +126,106 @@ def test_what_is_saved_while_the_disk_is_reduced_is_no_external_change(bursting:
     assert causes == {Code.CONGESTION}
     assert {entry.reverts for entry in node.memory.values()} == {0}
     assert 30 < bursting.length() < 60
+
+
+BOTH = replace(BURST, total_bytes_sec=2**20)
+OF_BYTES = UnderCongestion(Limits(total_bytes_sec=1000))
+
+
+@pytest.fixture
+def partly(tmp_path: Path) -> Bursting:
+    """Half of its burst is spent, congestion halves its bytes and leaves its requests alone."""
+    bursting = Bursting(tmp_path, BOTH)
+    bursting.clock.now = time.clock_gettime(time.CLOCK_BOOTTIME)  # a restore reads the real one
+    bursting.run()
+    bursting.run()
+    bursting.spend(30_000)
+    bursting.node.rules = Rules(default=BOTH, rules=(Rule(name="all", match=Match(), congestion=OF_BYTES),))
+    factor = Followed(x=0.5, device_class="ssd", published=0.5, until=NOON + timedelta(days=1), generation=1)
+    bursting.node.following = Following({(FSID, "volumes"): factor})
+    return bursting
+
+
+def test_a_burst_that_congestion_leaves_is_as_long_as_what_is_saved_and_seldom_written(partly: Bursting) -> None:
+    """While limits are in sync nothing has to shorten them; the write for congestion fills the bucket again."""
+    partly.run()
+    assert partly.disk.actual == replace(BOTH, total_bytes_sec=2**19, total_iops_sec_max_length=30)
+    lengths = []
+    for _ in range(40):
+        partly.spend(0, 15)
+        partly.run()
+        lengths.append(partly.length())
+    assert (lengths[0], lengths[-1]) == (30, 60)
+    assert lengths == sorted(lengths)
+    assert len(set(lengths)) <= 5
+    for _ in range(10):
+        partly.spend(4000)
+        assert kinds(partly.run()) == ["in-sync"], "QEMU ends the burst by itself"
+    partly.node.following = Following()
+    partly.run()
+    assert partly.disk.actual == replace(BOTH, total_iops_sec_max_length=20)
+
+
+def test_disks_of_a_group_that_congestion_reduces_have_what_their_group_has_saved(partly: Bursting) -> None:
+    node, grouped = partly.node, replace(BOTH, group_name="g")
+    other = guest(2, a_volume(2), a_volume(3))
+    node.hypervisor.by_uuid[other.uuid] = other
+    reduced = Rule(name="all", match=Match(), congestion=OF_BYTES)
+    following, node.following = node.following, Following()
+    node.rules = Rules(default=grouped, rules=(reduced,))
+    node.run(clock=partly.clock)
+    node.run(clock=partly.clock)
+    for disk in other.disks.values():
+        disk.done = (10_000, 0, 0, 0)
+    node.following = following
+    node.run(clock=partly.clock)
+    expected = replace(grouped, total_bytes_sec=2**19, total_iops_sec_max_length=40)
+    assert [disk.actual for disk in other.disks.values()] == [expected, expected]
+    assert kinds(node.run(clock=partly.clock)) == ["in-sync"] * 3
+
+
+def test_a_restore_gives_back_no_more_of_a_burst_than_what_is_saved(partly: Bursting, tmp_path: Path) -> None:
+    partly.run()
+    settings = replace(config.load([], []), state_dir=partly.node.state.directory, pause_file=tmp_path / "paused")
+    restoring = Person().types
+    assert (
+        restoring(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=partly.node.hypervisor) == 0
+    )
+    assert partly.disk.actual == replace(BOTH, total_iops_sec_max_length=30)
+
+
+def test_a_killed_pass_that_reduced_and_shortened_is_no_external_change(
+    partly: Bursting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        for name in ("remember", "conclude"):
+            patch.setattr(NodeStore, name, lambda *_: (_ for _ in ()).throw(StateError("killed")))
+        partly.run()
+    assert partly.length() == 30
+    assert {each.cause for each in changes(partly.run())} <= {Code.CONGESTION}
+    assert {entry.reverts for entry in partly.node.memory.values()} == {0}
+
+
+@pytest.mark.parametrize("end", ["a restart of the guest", "a lower hold"])
+def test_what_is_used_of_the_limits_of_a_hold_costs_nothing_of_the_burst(tmp_path: Path, end: str) -> None:
+    bursting = Bursting(tmp_path)
+    bursting.run()
+    bursting.run()
+    bursting.node.hold(1, "vda", Limits(total_iops_sec=5000))
+    bursting.run()
+    for _ in range(10):
+        bursting.spend(200_000, 60)
+        bursting.run()
+    if end.startswith("a restart"):
+        bursting.node.hypervisor.restart(next(iter(bursting.node.hypervisor.by_uuid.values())))
+        bursting.disk.done = (100_000, 0, 0, 0)
+        bursting.clock.now += 60
+    else:
+        bursting.node.hold(1, "vda", Limits(total_iops_sec=1000))
+    bursting.run()
+    bursting.node.now = bursting.node.now.replace(day=bursting.node.now.day + 1)
+    bursting.run()
+    assert bursting.disk.actual == BURST
 
 
 def test_an_unhealthy_cluster_gets_no_longer_burst(bursting: Bursting) -> None:
