@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.util import locks
+from plimsoll_insight.adapters.returning_osds import OsdHosts
+from plimsoll_insight.cli.return_plan import SYSTEMD
+from plimsoll_insight.ordered_return.hosts import NotStarted, Ways
 from plimsoll_insight.ordered_return.journal import ChangeTarget, ClusterChange, ReturnJournal, TargetKind
 from tests.functional.conftest import Ran
 from tests.functional.test_drill import STATUS
@@ -26,6 +29,7 @@ case "$*" in
 *"osd tree"*) cat $home/tree.json ;;
 *"getmap"*) : ;;
 *"pgs_brief"*) cat $home/groups-$(ls $home | grep -c '^up$').json ;;
+*"pg dump pgs"*) echo '{{"pg_stats": [{{"pgid": "1.0", "log_size": 40}}]}}' ;;
 *"pool ls"*) echo '[{{"pool_id": 1, "pool_name": "volumes", "size": 2, "min_size": 1}}]' ;;
 *"show-with-defaults osd."*) cat $home/osd.json ;;
 *"osd metadata"*) echo '{{"id": 0, "rotational": "1", "journal_rotational": "1"}}' ;;
@@ -52,6 +56,14 @@ case "$*" in
 "tee "*) cat >> $home/drop-in ;;
 esac
 exit 0
+"""
+
+
+OSDMAPTOOL = """#!/bin/sh
+case "$*" in *--clear-temp*) ;; *) exit 1 ;; esac
+printf '1.0\\t[0,1]\\t0\\n'
+cat {home}/more-groups 2>/dev/null
+true
 """
 
 
@@ -82,7 +94,10 @@ class Cluster:
         for name, text in (
             ("ceph", CEPH),
             ("host", HOST),
-            ("osdmaptool", "#!/bin/sh\nprintf '1.0\\t[0,1]\\t0\\n'; cat {home}/more-groups 2>/dev/null; true\n"),
+            (
+                "osdmaptool",
+                OSDMAPTOOL,
+            ),
         ):
             (home / name).write_text(text.format(home=home))
             (home / name).chmod(0o755)
@@ -168,7 +183,46 @@ def test_one_line_says_why_nothing_is_started(cluster: Cluster, plimsoll: Callab
     cluster.raise_check("MON_DOWN")
     ran = cluster.run(plimsoll, "run", *FAST)
     assert (ran.status, len(ran.err.splitlines()), cluster.has("up")) == (1, 1, False)
-    assert "nothing is started: MON_DOWN (1/3 mons down): no OSD that is down raises that" in ran.err
+    assert "nothing is started: MON_DOWN (1/3 mons down): more is wrong than OSDs that are down" in ran.err
+
+
+def test_a_cluster_in_which_nothing_gets_in_sync_is_told_before_anything_is_started(
+    cluster: Cluster, plimsoll: Callable[..., Ran]
+) -> None:
+    (cluster.home / "flags").write_text(",norebalance,norecover")
+    ran = cluster.run(plimsoll, "run", *FAST)
+    assert (ran.status, cluster.has("up")) == (1, False)
+    assert "the cluster has the flag norebalance, norecover, with which nothing gets in sync" in ran.err
+    assert cluster.run(plimsoll, "run", *FAST, "--until", "active").status == 0
+
+
+def test_what_a_killed_return_has_changed_is_restored_by_the_next_one_also_with_all_osds_up(
+    cluster: Cluster, plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    assert cluster.run(plimsoll, "run", *FAST).status == 0
+    journal = ReturnJournal(tmp_path / "state/return/return.jsonl", "killed", "root", lambda: datetime.now(UTC))
+    on_host = [f"{cluster.home}/host", "{host}"]
+    journal.write("begin", fsid=FSID, osds=[1], pid=1, recording="-", unit="ceph-osd@{osd}.service", on_host=on_host)
+    journal.intend(ClusterChange(ChangeTarget(TargetKind.FLAG, "noout"), None, "set"))
+    (cluster.home / "flags").write_text(",noout")
+    checked = cluster.run(plimsoll, "run", "--check")
+    assert (checked.status, (cluster.home / "flags").read_text()) == (3, ",noout")
+    assert "plimsoll return stop restores that" in checked.err
+    assert (cluster.run(plimsoll, "run", *FAST).status, (cluster.home / "flags").read_text()) == (0, "")
+    assert cluster.run(plimsoll, "run", "--check").status == 0
+
+
+def test_hosts_start_their_osds_though_another_cannot(tmp_path: Path) -> None:
+    (tmp_path / "host").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/sent\n[ $1 != a ] || exit 1\n')
+    (tmp_path / "host").chmod(0o755)
+    ways = Ways(on_host=(f"{tmp_path}/host", "{host}"), unit="ceph-osd@{osd}.service", start=SYSTEMD, restart=SYSTEMD,
+                fsid=FSID)  # fmt: skip
+    hosts = OsdHosts(ways=ways, host_of={17: "a", 3: "b", 5: "c"}, deadline=10)
+    with pytest.raises(NotStarted, match=r"^a: ") as error:
+        hosts.start([17, 3, 5])
+    assert error.value.osds == (17,)
+    sent = (tmp_path / "sent").read_text()
+    assert all(f"systemctl start ceph-osd@{osd}.service" in sent for osd in (3, 5))
 
 
 def test_a_pool_that_is_deleted_during_the_look_is_left_out(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:

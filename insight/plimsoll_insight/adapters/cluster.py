@@ -11,7 +11,7 @@ from pathlib import Path
 
 from plimsoll_agent.adapters import program
 from plimsoll_agent.adapters.ceph import CephProgram, environment, question
-from plimsoll_agent.errors import DeadlineExceeded, Rejected
+from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.adapters.conversation import Conversation
 from plimsoll_insight.drill import status as answers
@@ -107,13 +107,21 @@ class LiveCluster:
         """The placement groups as they are. Raises as ``map`` does."""
         return osds.groups(self._run("pg", "dump", "pgs_brief").decode("utf-8", "replace"))
 
+    def log_sizes(self) -> dict[str, int]:
+        """Of their logs. Raises as ``map`` does."""
+        return osds.log_sizes(self._run("pg", "dump", "pgs").decode("utf-8", "replace"))
+
     def full_placement(self) -> dict[str, tuple[int, ...]]:
         """Where they are while all OSDs are up. Raises as ``map`` does."""
+        # A temporary placement stays while its last OSD is up, and hides those that were members before.
         with tempfile.TemporaryDirectory(prefix="plimsoll-") as directory:
             file = f"{directory}/osdmap"
             self._run("osd", "getmap", "-o", file)
-            argv = [self.osdmaptool, file, "--mark-up-in", "--test-map-pgs-dump"]
-            answer = self._run_program("osdmaptool", argv, self.deadline)
+            argv = [self.osdmaptool, file, "--mark-up-in", "--clear-temp", "--test-map-pgs-dump"]
+            try:
+                answer = self._run_program("osdmaptool", argv, self.deadline)
+            except Unreachable as error:
+                raise Unreachable(f"{error} (Debian has it in the package ceph-base)") from error
         return osds.full_placement(answer.decode("utf-8", "replace"))
 
     def health(self) -> tuple[ClusterCounts, osds.ReturnHealth]:
@@ -166,9 +174,11 @@ class LiveCluster:
 
     def _run(self, *words: str, deadline: float | None = None) -> bytes:
         deadline = deadline or self.deadline
-        ceph = CephProgram(conf=self.conf, client=self.client, deadline=deadline, command=self.command)
-        argv = ceph.argv(words, librados_question(words))
+        argv = self.program(deadline).argv(words, librados_question(words))
         return self._run_program(f"ceph {' '.join(words)}", argv, deadline)
+
+    def program(self, deadline: float) -> CephProgram:
+        return CephProgram(conf=self.conf, client=self.client, deadline=deadline, command=self.command)
 
     def _run_program(self, question: str, argv: Sequence[str], deadline: float) -> bytes:
         try:

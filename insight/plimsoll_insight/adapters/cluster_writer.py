@@ -12,11 +12,16 @@ class ClusterWriter(LiveCluster):
     """Each raises as ``LiveCluster.map`` does."""
 
     def set_flag(self, flag: str, on: bool) -> None:
-        self._run("osd", "set" if on else "unset", flag)
+        self._change("osd", "set" if on else "unset", flag)
 
     def set_for_osds(self, name: str, value: str | None) -> None:
         """For all OSDs, in the monitors' configuration; None removes it."""
-        self._run("config", *(("rm", "osd", name) if value is None else ("set", "osd", name, value)))
+        self._change("config", *(("rm", "osd", name) if value is None else ("set", "osd", name, value)))
+
+    def _change(self, *words: str) -> None:
+        """It is killed with this process: else it might be carried out after ``return stop`` has looked."""
+        argv = ["setpriv", "--pdeathsig", "KILL", *self.program(self.deadline).argv(words, None)]
+        self._run_program(f"ceph {' '.join(words)}", argv, self.deadline)
 
     def may_stop(self, osd: int) -> bool:
         """Whether all its placement groups stay active without it."""

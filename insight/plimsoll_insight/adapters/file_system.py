@@ -98,6 +98,10 @@ def named(file_systems: list[FileSystem], name: str) -> FileSystem:
     )
 
 
+class DirectoryGone(Rejected):
+    """What was pinned is there no more."""
+
+
 class LiveSettings:
     """Reads and writes settings. Pins need ``mount``: a mount of the root, of a client with ``mds 'allow rwp'``."""
 
@@ -165,6 +169,8 @@ class LiveSettings:
         """Raises ``PlimsollError``."""
         try:
             return self._calls.call("the mount", call)
+        except FileNotFoundError as error:
+            raise DirectoryGone(f"{printable(str(path))}: {what}{_words(error)}") from error
         except OSError as error:
             raise Rejected(f"{printable(str(path))}: {what}{_words(error)}") from error
 

@@ -14,7 +14,7 @@ from plimsoll_insight.adapters.cluster_writer import ClusterWriter
 from plimsoll_insight.ordered_return import hosts
 from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS
 from plimsoll_insight.ordered_return.control import HostView, ReturnObservation
-from plimsoll_insight.ordered_return.hosts import Ways, by_host
+from plimsoll_insight.ordered_return.hosts import NotStarted, Ways, by_host
 from plimsoll_insight.ordered_return.journal import ChangeTarget, TargetKind
 
 _AT_ONCE = 8
@@ -57,11 +57,18 @@ class OsdHosts:
         return each
 
     def start(self, osds: Sequence[int]) -> None:
-        """Raises ``PlimsollError``, also where some are started."""
-        for host, on in by_host(osds, self.host_of).items():
-            if self.ways.is_systemd:  # one that failed too often is not started again else
-                self._run(host, ("systemctl", "reset-failed", *self.ways.units(on)), statuses=range(256))
-            self._run(host, (*self.ways.start, *self.ways.units(on)), deadline=self.start_deadline)
+        """On each host. Raises ``NotStarted`` for those of hosts that have not started theirs."""
+        errors: dict[str, PlimsollError] = {}
+        hosts_of = by_host(osds, self.host_of)
+        for host, on in hosts_of.items():
+            try:
+                if self.ways.is_systemd:  # one that failed too often is not started again else
+                    self._run(host, ("systemctl", "reset-failed", *self.ways.units(on)), statuses=range(256))
+                self._run(host, (*self.ways.start, *self.ways.units(on)), deadline=self.start_deadline)
+            except PlimsollError as error:
+                errors[host] = error
+        if errors:
+            raise NotStarted(errors, [osd for host in errors for osd in hosts_of[host]])
 
     def restart(self, osd: int) -> None:
         """Raises ``PlimsollError``."""

@@ -20,7 +20,7 @@ from plimsoll_agent.terminal.moments import time_of
 from plimsoll_agent.terminal.until import ended_early
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable, second
-from plimsoll_insight.adapters.file_system import LiveFileSystems, LiveSettings
+from plimsoll_insight.adapters.file_system import DirectoryGone, LiveFileSystems, LiveSettings
 from plimsoll_insight.cli.cluster_options import add_file_system, cluster_of, file_system_of
 from plimsoll_insight.mds.answers import FileSystem, Owners
 from plimsoll_insight.mds.journal import FileSystemJournal, OpenStep
@@ -267,6 +267,17 @@ class MdsUndo(_ChangesFileSystem):
     def _undo(self, open_step: OpenStep, settings: LiveSettings, journal: FileSystemJournal) -> bool:
         step = open_step.step
         try:
+            if not self._takes_back(step, settings):
+                return False
+            journal.undone(open_step.number, datetime.now(UTC), who())
+        except PlimsollError as error:
+            self.warn_of(f"{step_words(_back(step))}: {error}")
+            return False
+        return True
+
+    def _takes_back(self, step: SettingStep, settings: LiveSettings) -> bool:
+        """Whether it is as before now. Raises ``PlimsollError``."""
+        try:
             now = settings.read(step.setting)
             if is_same(now, step.after):
                 settings.write(step.setting, step.before)
@@ -274,10 +285,8 @@ class MdsUndo(_ChangesFileSystem):
             elif not is_same(now, step.before):
                 self.warn_of(f"{_name(step.setting)}: left at {_value(now)}: something else changed it")
                 return False
-            journal.undone(open_step.number, datetime.now(UTC), who())
-        except PlimsollError as error:
-            self.warn_of(f"{step_words(_back(step))}: {error}")
-            return False
+        except DirectoryGone:
+            self.warn_of(f"{_name(step.setting)}: the directory is gone, and its pin with it")
         return True
 
 

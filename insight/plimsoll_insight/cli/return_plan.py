@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS, OsdMap, Retu
 from plimsoll_insight.ordered_return.control import HostView
 from plimsoll_insight.ordered_return.hosts import Ways
 from plimsoll_insight.ordered_return.plan import Returning, WavePlan, fits, plan, wave_seconds
-from plimsoll_insight.ordered_return.prediction import Away, in_peace, returning
+from plimsoll_insight.ordered_return.prediction import Away, in_peace, log_means, returning
 
 if TYPE_CHECKING:
     from plimsoll_insight.adapters.cluster_writer import ClusterWriter
@@ -212,8 +212,17 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
     ways.check_reach(own)
     others = sorted({away.host_of()[osd] for osd in osd_map.up if osd in away.host_of()} - set(own))
     views = osd_hosts.views([*own, *others[:_SAMPLE]])
-    inputs, has_mclock = _inputs(command, parsed_args, cluster, osd_map.up, views, away, health)
-    each = returning(away, osds, inputs, osd_hosts.conditions(osds))
+    # Ceph leaves the rate out where nobody writes. While a group serves nobody that may be because all wait.
+    writes = (
+        0.0 if health.writes is None and not any(group.is_inactive for group in groups.values()) else health.writes
+    )
+    inputs, has_mclock = _inputs(command, parsed_args, cluster, osd_map.up, views, away, writes)
+    try:
+        sizes = cluster.log_sizes()
+    except PlimsollError as error:
+        sizes = {}
+        command.warn_of(f"The logs of placement groups may be full: {error}")
+    each = returning(away, osds, inputs, osd_hosts.conditions(osds), log_means(osds, whole, sizes))
     order = plan(
         each,
         groups,
@@ -224,7 +233,8 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
         at_once=parsed_args.at_once,
         wave_seconds=wave_seconds(inputs.peering, steady),
     )
-    refusals = tuple(_refusals(each, health, osd_map.flags, views, own, parsed_args.tolerate))
+    barriers = osd_map.blocked(osds, tree)
+    refusals = tuple(_refusals(each, health, osd_map.flags, barriers, views, own, parsed_args.tolerate))
     return ClusterLook(
         cluster=away,
         ways=ways,
@@ -270,7 +280,7 @@ def _inputs(
     up: Iterable[int],
     views: dict[str, HostView],
     away: Away,
-    health: ReturnHealth,
+    writes: float | None,
 ) -> tuple[Inputs, bool | None]:
     """For the forecast, and whether OSDs have mClock. What cannot be had is unknown, and told."""
     order, placement = sorted(up), away.placement
@@ -293,7 +303,7 @@ def _inputs(
     inputs = replace(
         read,
         osd_memory=memory,
-        write_iops=exactly(health.writes),
+        write_iops=None if writes is None else exactly(writes),
         peering=measurement.peering or settings.PEERING,
         copies=over(pool.size for pool in placement.pools.values()) if placement.pools else None,
         object_size=exactly(placement.object_bytes or _OBJECT_SIZE),
@@ -302,13 +312,15 @@ def _inputs(
 
 
 def _refusals(
-    each: Sequence[Returning], health: ReturnHealth, flags: frozenset[str], views: dict[str, HostView],
-    own: Sequence[str], exceptions: Sequence[str],
+    each: Sequence[Returning], health: ReturnHealth, flags: frozenset[str], barriers: Mapping[str, str],
+    views: dict[str, HostView], own: Sequence[str], exceptions: Sequence[str],
 ) -> Iterable[str]:  # fmt: skip
     if blocking := sorted(flags & BLOCKING_FLAGS):
         yield f"the cluster has the flag {', '.join(blocking)}: ceph osd unset {blocking[0]}"
+    for what, command in barriers.items():
+        yield f"{what}: {command}, or --skip it"
     for words in health.unexpected(exceptions):
-        yield f"{words}: no OSD that is down raises that; correct it, or give --tolerate {words.split(' ')[0]}"
+        yield f"{words}: more is wrong than OSDs that are down; correct it, or give --tolerate {words.split(' ')[0]}"
     for host in own:
         if views[host].memory is None:
             yield f"the memory of {printable(host)} is unknown: {views[host].trouble}"

@@ -7,7 +7,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +22,20 @@ from plimsoll_agent.util import files, locks
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.cli.drill_sources import ClusterLog, ClusterStatus
-from plimsoll_insight.cli.return_plan import ClusterLook, add_options, hosts_of, look_at, reserve_of, writer_of
+from plimsoll_insight.cli.return_plan import (
+    SYSTEMD,
+    ClusterLook,
+    add_options,
+    hosts_of,
+    look_at,
+    reserve_of,
+    writer_of,
+)
 from plimsoll_insight.drill.recording import RecordingWriter, read
 from plimsoll_insight.drill.sources import Sources
 from plimsoll_insight.ordered_return import journal, messages
 from plimsoll_insight.ordered_return.control import ReturnBounds
+from plimsoll_insight.ordered_return.hosts import Ways
 from plimsoll_insight.ordered_return.journal import (
     ChangeTarget,
     ClusterChange,
@@ -34,12 +43,13 @@ from plimsoll_insight.ordered_return.journal import (
     ReturnJournalError,
     TargetKind,
 )
-from plimsoll_insight.ordered_return.runner import ReturnEnding, ReturnOutcome, Runner
+from plimsoll_insight.ordered_return.runner import ReturnEnding, ReturnOutcome, Runner, restore
 
 FLAGS = ("noout", "nodown", "norebalance", "nobackfill", "norecover", "noscrub", "nodeep-scrub")
 _BY_MCLOCK = "osd_mclock_profile"
 _OVERRIDE = "osd_mclock_override_recovery_settings"
-_WITHOUT_RECOVERY = frozenset({"norecover", "nobackfill"})
+_WITHOUT_RECOVERY = frozenset({"norecover", "nobackfill", "norebalance"})
+"""With the last, what is whole elsewhere is not moved back to OSDs that were out."""
 _SLEEP = "osd_recovery_sleep"
 _WITHOUT_MCLOCK = ("osd_max_backfills", "osd_recovery_max_active", _SLEEP)
 SETTINGS = (*_WITHOUT_MCLOCK, _BY_MCLOCK, _OVERRIDE)
@@ -74,7 +84,8 @@ class ReturnRun(LocalCommand):
         0   done or, with --check, no OSD is down
         1   error: nothing was started
         2   with --check: OSDs would be started
-        3   it ended early, or something could not be restored
+        3   it ended early, or something could not be restored or recorded; with --check: no OSD is down, and what
+            an earlier return has changed is not restored
         64  usage
         75  another return is under way
 
@@ -131,13 +142,17 @@ class ReturnRun(LocalCommand):
         interval: float,
         home: Path,
     ) -> int:
-        former = LeftChanges.of(journal.read(home / journal.NAME))
+        entries = journal.read(home / journal.NAME)
+        former = LeftChanges.of(entries)
         look = look_at(self, parsed_args)
         if look is None:
             self._say("No OSD is down that could return.")
-            if former.changes:
+            if not former.changes:
+                return 0
+            if parsed_args.check:
                 self.warn_of(f"{former.words}: plimsoll return stop restores that")
-            return 0
+                return 3
+            return restore_former(self, parsed_args, home, entries, self._say)
         former.check(look.ways.fsid)
         former.check_unit(look.ways.unit)
         desired |= _no_restarts(parsed_args, look)
@@ -146,8 +161,12 @@ class ReturnRun(LocalCommand):
             self._say(line)
         for target, value in desired.items():
             self._say(f"{messages.target_words(target)}: {value} for that time.")
-        if look.refusals:
-            raise PlimsollError(f"nothing is started: {'; '.join(look.refusals)}")
+        refusals = [*look.refusals]
+        if bounds.until_clean and (flags := sorted(look.cluster.osd_map.flags & _WITHOUT_RECOVERY)):
+            how = f"ceph osd unset {flags[0]}, or add --until active"
+            refusals.append(f"the cluster has the flag {', '.join(flags)}, with which nothing gets in sync: {how}")
+        if refusals:
+            raise PlimsollError(f"nothing is started: {'; '.join(refusals)}")
         if parsed_args.check:
             return 2
         if not self._agrees(parsed_args, look):
@@ -192,27 +211,40 @@ class ReturnRun(LocalCommand):
                             show=self._show, interval=interval)  # fmt: skip
             outcome = runner.run(desired, former.changes)
         sources.stop()
-        book.write("end", text=outcome.text, ending=outcome.ending.value)
-        writer.write(time.time(), {"end": "over" if outcome.ending is ReturnEnding.DONE else "stopped"})
         self._clear()
-        return self._summary(outcome, look, path)
+        problems: list[str] = []
+        over = "over" if outcome.ending is ReturnEnding.DONE else "stopped"
+        try:
+            book.write("end", text=outcome.text, ending=outcome.ending.value)
+        except PlimsollError as error:
+            problems.append(str(error))
+        try:
+            writer.write(time.time(), {"end": over})
+        except PlimsollError as error:
+            problems.append(str(error))
+        return self._summary(outcome, look, path, problems)
 
-    def _summary(self, outcome: ReturnOutcome, look: ClusterLook, path: Path) -> int:
+    def _summary(self, outcome: ReturnOutcome, look: ClusterLook, path: Path, problems: Sequence[str]) -> int:
         if outcome.ending is not ReturnEnding.DONE:
             self._say(f"Ended early: {outcome.text}. OSDs stay as they are; return run goes on with the rest.")
         starts = {one.osd for one in (*outcome.progress.finished, *outcome.progress.current)}
         number, osds = len(starts.intersection(look.plan.returning)), len(look.plan.returning)
         self._say(f"{number} of {osds} OSDs started in {messages.seconds(outcome.seconds)};"
                   f" forecast {messages.time_range(look.plan.seconds)} until the last wave serves.")  # fmt: skip
-        score, unknown = impact_score(path)
-        self._say(f"Impact score {score:.1f} PG·s peering"
-                  + (f", {unknown:.0f} s unknown" if unknown >= 1 else "") + ".")  # fmt: skip
+        try:
+            score, unknown = impact_score(path)
+            self._say(f"Impact score {score:.1f} PG·s peering"
+                      + (f", {unknown:.0f} s unknown" if unknown >= 1 else "") + ".")  # fmt: skip
+        except PlimsollError as error:
+            self._say(f"Impact score unknown: {error}")
         for line in messages.memory_lines(outcome.progress, look.plan):
             self._say(line)
         self._say(f"Recorded in {path}: plimsoll drill report {path}")
+        for words in problems:
+            self.warn_of(f"Not recorded: {words}")
         for words in outcome.left:
             self.warn_of(f"{words}. Try again: plimsoll return stop")
-        return 0 if outcome.ending is ReturnEnding.DONE and not outcome.left else 3
+        return 0 if outcome.ending is ReturnEnding.DONE and not outcome.left and not problems else 3
 
     def _say(self, words: str) -> None:
         self.app.stdout.write(f"{words}\n")
@@ -295,6 +327,31 @@ def impact_score(path: Path) -> tuple[float, float]:
     lengths = [min(end - time, _LATE * recording.interval) for (time, _), end in zip(statuses, ends, strict=False)]
     score = sum(length * status.peering for length, (_, status) in zip(lengths, statuses, strict=False))
     return score, max(recording.last - recording.began - sum(lengths), 0.0)
+
+
+def restore_former(
+    command: LocalCommand,
+    parsed_args: argparse.Namespace,
+    home: Path,
+    entries: Sequence[journal.ReturnEntry],
+    say: Callable[[str], None],
+) -> int:
+    """What earlier returns have changed: the status of the command. Raises ``PlimsollError``."""
+    from plimsoll_insight.adapters.returning_osds import OsdHosts, ReturnWorld
+
+    former, cluster = LeftChanges.of(entries), writer_of(command, parsed_args)
+    former.check(cluster.osd_map().fsid)
+    begin = [entry for entry in entries if entry.what == "begin"][-1].facts
+    ways = Ways(
+        on_host=tuple(begin["on_host"]), unit=str(begin["unit"]), start=SYSTEMD, restart=SYSTEMD, fsid=former.fsid
+    )
+    host_of = {osd: bucket.name for osd, bucket in cluster.map().tree.bucket_of.items()}
+    world = ReturnWorld(cluster, OsdHosts(ways=ways, host_of=host_of, deadline=cluster.deadline), (), frozenset())
+    book = ReturnJournal(home / journal.NAME, entries[-1].run, who(), lambda: datetime.now(UTC))
+    problems = restore(tuple(former.changes.values()), world, book, say)
+    for words in problems:
+        command.warn_of(f"{words}. Try again: plimsoll return stop")
+    return 3 if problems else 0
 
 
 @contextmanager

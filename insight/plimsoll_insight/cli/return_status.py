@@ -8,23 +8,18 @@ import signal
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from plimsoll_agent.app.context import who
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import locks
 from plimsoll_agent.util.text import printable, second
 from plimsoll_insight.cli.cluster_options import add_cluster
-from plimsoll_insight.cli.return_plan import SYSTEMD, writer_of
-from plimsoll_insight.cli.return_run import LOCK, LeftChanges, ReturnBusy, alone
+from plimsoll_insight.cli.return_run import LOCK, LeftChanges, ReturnBusy, alone, restore_former
 from plimsoll_insight.ordered_return import journal, messages
-from plimsoll_insight.ordered_return.hosts import Ways
-from plimsoll_insight.ordered_return.journal import ReturnEntry, ReturnJournal
-from plimsoll_insight.ordered_return.runner import restore
+from plimsoll_insight.ordered_return.journal import ReturnEntry
 
 _UNTIL_STOPPED = 120.0
 
@@ -108,29 +103,7 @@ class ReturnStop(LocalCommand):
             if not former.changes:
                 self._say("Nothing is left to restore.")
                 return 0
-            return self._restore(parsed_args, home, former, entries)
-
-    def _restore(
-        self, parsed_args: argparse.Namespace, home: Path, former: LeftChanges, entries: Sequence[ReturnEntry]
-    ) -> int:
-        from plimsoll_insight.adapters.returning_osds import OsdHosts, ReturnWorld
-
-        cluster = writer_of(self, parsed_args)
-        former.check(cluster.osd_map().fsid)
-        begin = [entry for entry in entries if entry.what == "begin"][-1].facts
-        ways = Ways(
-            on_host=tuple(begin["on_host"]), unit=str(begin["unit"]), start=SYSTEMD, restart=SYSTEMD, fsid=former.fsid
-        )
-        tree = cluster.map().tree
-        hosts = OsdHosts(
-            ways=ways, host_of={osd: bucket.name for osd, bucket in tree.bucket_of.items()}, deadline=cluster.deadline
-        )
-        book = ReturnJournal(home / journal.NAME, entries[-1].run, who(), lambda: datetime.now(UTC))
-        world = ReturnWorld(cluster, hosts, (), frozenset())
-        trouble = restore(tuple(former.changes.values()), world, book, self._say)
-        for words in trouble:
-            self.warn_of(f"{words}. Try again: plimsoll return stop")
-        return 3 if trouble else 0
+            return restore_former(self, parsed_args, home, entries, self._say)
 
     def _say(self, words: str) -> None:
         self.app.stdout.write(f"{words}\n")

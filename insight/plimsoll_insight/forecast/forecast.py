@@ -260,6 +260,8 @@ def _memory(failure: Failure, inputs: Inputs) -> Range:
     missing = stale / osds_.high * copies.high
     places, size = inputs.max_backfills or exactly(1.0), inputs.object_size or exactly(0.0)
     copy_bytes = arithmetic.copies_held(missing, places.high) * size.high
+    # What was written to more often than its log has entries is compared object by object, and not kept as missing.
+    missing = min(missing, groups.high * entries.high * copies.high)
     most = arithmetic.memory_peak(memory.high, groups.high, entries.high, missing, copy_bytes)
     # The cache of an OSD with a memory target gives way to the rest, so it may take no more than usual.
     return times(Range(memory.low, most), exactly(osds_.high / (failure.hosts or 1)))

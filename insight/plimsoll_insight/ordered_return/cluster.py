@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +14,7 @@ from plimsoll_agent.errors import Rejected
 from plimsoll_agent.util.decoding import UNREADABLE, complaint, several
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
-from plimsoll_insight.slow.tree import NO_OSD
+from plimsoll_insight.slow.tree import NO_OSD, Tree
 
 _STUCK = ("down", "incomplete")
 """In its state, a placement group waits for an OSD that is down: it does not peer on."""
@@ -39,6 +41,12 @@ EXPECTED = frozenset(
         "TOO_MANY_PGS",
         "TOO_FEW_PGS",
         "OBJECT_UNFOUND",
+        "OSD_NEARFULL",
+        "OSD_BACKFILLFULL",
+        "POOL_NEARFULL",
+        "POOL_NEAR_FULL",
+        "POOL_BACKFILLFULL",
+        "PG_BACKFILL_FULL",
         "CEPHADM_FAILED_DAEMON",
         "BLUESTORE_SLOW_OP_ALERT",
         "BLOCK_DEVICE_STALLED_READ_ALERT",
@@ -51,8 +59,8 @@ EXPECTED = frozenset(
     ]
 )
 """Health checks that OSDs raise which are down, or which have to do neither with OSDs nor with their return. Objects
-are unfound whose newest copy is on one that is down, cephadm counts its unit as failed, and MDSs wait for its groups;
-OSDs keep alerts on slow operations for a day.
+are unfound whose newest copy is on one that is down, others fill with copies of what it had, cephadm counts its unit
+as failed, and MDSs wait for its groups; OSDs keep alerts on slow operations for a day.
 """
 _DOWN = re.compile(r"OSD_(?:[A-Z]+_)?DOWN")
 BLOCKING_FLAGS = frozenset({"noup", "noin", "pauserd", "pausewr"})
@@ -98,6 +106,8 @@ class Osd:
     """Seconds since the Unix epoch; None is unknown: of one whose connections were refused, Ceph keeps none."""
     down_at: int
     """The epoch of the map since which it is down."""
+    flags: frozenset[str] = frozenset()
+    """Its own, of those with which it does not serve again."""
 
 
 @frozen(kw_only=True)
@@ -107,10 +117,24 @@ class OsdMap:
     """Seconds since the Unix epoch."""
     flags: frozenset[str]
     osds: Mapping[int, Osd]
+    group_flags: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Of buckets and OSDs of the CRUSH map, and of device classes, by their names."""
 
     @property
     def up(self) -> frozenset[int]:
         return frozenset(number for number, osd in self.osds.items() if osd.is_up)
+
+    def blocked(self, osds: Collection[int], tree: Tree) -> dict[str, str]:
+        """What keeps some of these OSDs from serving again, and the command that ends it."""
+        names: dict[str, str] = {}
+        for osd in osds:
+            for flag in sorted(self.osds[osd].flags):
+                names[f"osd.{osd} has the flag {flag}"] = f"ceph osd rm-{flag} osd.{osd}"
+            above = [name for _, name in tree.bucket_of[osd].path] if osd in tree.bucket_of else []
+            for name in (f"osd.{osd}", tree.class_of.get(osd, ""), *above):
+                for flag in sorted(self.group_flags.get(name, frozenset()) & BLOCKING_FLAGS):
+                    names[f"{printable(name)} has the flag {flag}"] = f"ceph osd unset-group {flag} {printable(name)}"
+        return names
 
     @property
     def down(self) -> list[int]:
@@ -122,19 +146,33 @@ def osd_map(text: str) -> OsdMap:
     """Of ``ceph osd dump`` as JSON. Raises ``Rejected``."""
     try:
         document = json.loads(text)
-        since = {int(each["osd"]): _moment(each["down_stamp"]) for each in document["osd_xinfo"]}
-        osds = {int(each["osd"]): _osd(each, since.get(int(each["osd"]))) for each in document["osds"]}
+        more = {int(each["osd"]): each for each in document["osd_xinfo"]}
+        osds = {int(each["osd"]): _osd(each, more.get(int(each["osd"]))) for each in document["osds"]}
+        groups = {**document.get("crush_node_flags", {}), **document.get("device_class_flags", {})}
         moment = datetime.fromisoformat(document["modified"]).timestamp()
         return OsdMap(
-            fsid=str(document["fsid"]), modified=moment, flags=frozenset(str(document["flags"]).split(",")), osds=osds
+            fsid=str(document["fsid"]),
+            modified=moment,
+            flags=frozenset(str(document["flags"]).split(",")),
+            osds=osds,
+            group_flags={str(name): frozenset(map(str, flags)) for name, flags in groups.items()},
         )
     except UNREADABLE as error:
         raise Rejected(f"ceph osd dump cannot be read: {complaint(error)}") from error
 
 
-def _osd(entry: Mapping[str, Any], since: float | None) -> Osd:
+def _osd(entry: Mapping[str, Any], more: Mapping[str, Any] | None) -> Osd:
+    # One whose connections were refused keeps the time at which it went down before.
+    is_of_before = more is None or more.get("dead_epoch", 0) >= entry.get("up_from", math.inf)
+    since = None if more is None or is_of_before else _moment(more["down_stamp"])
     is_gone = not {"destroyed", "new"}.isdisjoint(entry["state"]) or "exists" not in entry["state"]
-    return Osd(is_up=bool(entry["up"]), is_destroyed=is_gone, down_since=since, down_at=int(entry["down_at"]))
+    return Osd(
+        is_up=bool(entry["up"]),
+        is_destroyed=is_gone,
+        down_since=since,
+        down_at=int(entry["down_at"]),
+        flags=BLOCKING_FLAGS.intersection(entry["state"]),
+    )
 
 
 def _moment(text: str) -> float | None:
@@ -155,6 +193,16 @@ def groups(text: str) -> dict[str, ReturnGroup]:
         raise Rejected(f"ceph pg dump pgs_brief cannot be read: {complaint(error)}") from error
 
 
+def log_sizes(text: str) -> dict[str, int]:
+    """Entries of the logs of placement groups: of ``ceph pg dump pgs`` as JSON, by their ids. Raises ``Rejected``."""
+    try:
+        document = json.loads(text)
+        rows = document["pg_stats"] if isinstance(document, dict) else document
+        return {str(row["pgid"]): int(row["log_size"]) for row in rows}
+    except UNREADABLE as error:
+        raise Rejected(f"ceph pg dump pgs cannot be read: {complaint(error)}") from error
+
+
 def full_placement(text: str) -> dict[str, tuple[int, ...]]:
     """Where placement groups are while all OSDs are up: of ``osdmaptool --mark-up-in --test-map-pgs-dump``. Raises
     ``Rejected``.
@@ -169,8 +217,8 @@ def full_placement(text: str) -> dict[str, tuple[int, ...]]:
 class ReturnHealth:
     checks: Mapping[str, str]
     """The summary of each check."""
-    writes: float
-    """Of clients, a second."""
+    writes: float | None
+    """Of clients, a second. Ceph leaves them out where there are none, and where all wait."""
 
     def unexpected(self, exceptions: Collection[str]) -> list[str]:
         """Checks that are not raised by OSDs that are down, each with its summary."""
@@ -187,7 +235,8 @@ def health(text: str) -> ReturnHealth:
         checks = {
             str(name): str(check["summary"]["message"])[:200] for name, check in document["health"]["checks"].items()
         }
-        return ReturnHealth(checks, float(document["pgmap"].get("write_op_per_sec", 0)))
+        writes = document["pgmap"].get("write_op_per_sec")
+        return ReturnHealth(checks, None if writes is None else float(writes))
     except UNREADABLE as error:
         raise Rejected(f"ceph status cannot be read: {complaint(error)}") from error
 

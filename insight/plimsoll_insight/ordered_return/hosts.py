@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from plimsoll_agent.errors import Rejected, UsageError
+from plimsoll_agent.errors import PlimsollError, Rejected, UsageError
 from plimsoll_agent.util.frozen import frozen
 
 PLAIN = re.compile(r"[A-Za-z0-9@._:/=,+-]+", re.ASCII)
@@ -24,6 +24,14 @@ _NAME = "zz-plimsoll-return.conf"
 _ID = re.compile(r" (?:-n osd\.|-i |--id |-i=|--id=|--name osd\.)(\d{1,7})(?= |$)", re.ASCII)
 _FIELD = re.compile(r"^(\w+): +(\d{1,15}) kB$", re.ASCII | re.MULTILINE)
 _USED = ("MemTotal", "MemAvailable")
+
+
+class NotStarted(PlimsollError):
+    """Of these OSDs the host does not start the unit."""
+
+    def __init__(self, errors: Mapping[str, PlimsollError], osds: Sequence[int]) -> None:
+        super().__init__("; ".join(str(error) for error in errors.values()))
+        self.osds = tuple(osds)
 
 
 @frozen

@@ -16,7 +16,7 @@ from plimsoll_insight.ordered_return.plan import WavePlan
 _MOST_WAVES = 20
 _WAITS = {
     StepReason.SILENT: "Ceph does not answer: {0}. Nothing is started until it does",
-    StepReason.CHECK: "{0}: no OSD that is down raises that. Correct it, or tolerate it (--tolerate NAME)",
+    StepReason.CHECK: "{0}: more is wrong than OSDs that are down. Correct it, or tolerate it (--tolerate NAME)",
     StepReason.FLAG: "the cluster has the flag {0}, with which no OSD serves again: ceph osd unset FLAG",
     StepReason.LOST: "{osds} went down during the return: find out why (journalctl -u UNIT there), and start it",
     StepReason.SLOW: "{0} slow requests, at most {1} are allowed (--slow)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 from plimsoll_agent.util.frozen import frozen
@@ -113,7 +114,8 @@ class _Order:
         """
         needs = [self._needs[id] for id in self._groups[osd] if id in self._needs]
         away = self._osds[osd].away
-        return sum(need == 1 for need in needs), len(needs), -(away or 0.0), len(self._groups[osd]), -osd
+        away = math.inf if away is None else away
+        return sum(need == 1 for need in needs), len(needs), -away, len(self._groups[osd]), -osd
 
     def _take(self, osd: int) -> int:
         service = 0

@@ -36,8 +36,25 @@ class Away:
         return None if since is None else max(self.now - since, 0.0)
 
 
-def returning(cluster: Away, osds: Collection[int], inputs: Inputs, conditions: Mapping[int, str]) -> list[Returning]:
-    return [_returning(cluster, osd, inputs, conditions.get(osd)) for osd in osds]
+def returning(
+    cluster: Away, osds: Collection[int], inputs: Inputs, conditions: Mapping[int, str], logs: Mapping[int, float]
+) -> list[Returning]:
+    """``logs``: the entries that a log of each OSD's placement groups has on average; else it may be full."""
+    own = {osd: replace(inputs, log_entries=exactly(logs[osd])) if osd in logs else inputs for osd in osds}
+    return [_returning(cluster, osd, own[osd], conditions.get(osd)) for osd in osds]
+
+
+def log_means(
+    osds: Collection[int], whole: Mapping[str, Collection[int]], sizes: Mapping[str, int]
+) -> dict[int, float]:
+    """By OSD the mean of the logs of its placement groups, where all are known."""
+    means: dict[int, float] = {}
+    for osd in osds:
+        own = [sizes.get(id) for id, members in whole.items() if osd in members]
+        entries = [size for size in own if size is not None]
+        if own and len(entries) == len(own):
+            means[osd] = sum(entries) / len(entries)
+    return means
 
 
 def _returning(cluster: Away, osd: int, inputs: Inputs, condition: str | None) -> Returning:

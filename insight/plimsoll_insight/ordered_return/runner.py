@@ -19,6 +19,7 @@ from plimsoll_insight.ordered_return.control import (
     ReturnStep,
     StepReason,
 )
+from plimsoll_insight.ordered_return.hosts import NotStarted
 from plimsoll_insight.ordered_return.journal import (
     ChangeTarget,
     ClusterChange,
@@ -78,8 +79,10 @@ def restore(
     for change in reversed(changes):
         target = change.target
         try:
-            is_ours = target.kind is TargetKind.RESTARTS or is_same(world.value(target), change.after)
-            if is_ours:
+            value = None if target.kind is TargetKind.RESTARTS else world.value(target)
+            is_ours = target.kind is TargetKind.RESTARTS or is_same(value, change.after)
+            # As before, too: what had no answer in time may be carried out only now.
+            if is_ours or is_same(value, change.before):
                 world.change(target, change.before)
             words = messages.restored_words(change) if is_ours else _not_ours(change, world)
         except PlimsollError as error:
@@ -211,7 +214,8 @@ class Runner:
         except ReturnJournalError:
             raise
         except PlimsollError as error:
-            failure = control.wait(StepReason.NOT_STARTED, str(error), osds=step.osds)
+            osds = error.osds if isinstance(error, NotStarted) else step.osds
+            failure = control.wait(StepReason.NOT_STARTED, str(error), osds=osds)
             self._trouble = view.now, failure
             return failure
         self._trouble = None

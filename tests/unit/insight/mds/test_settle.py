@@ -12,6 +12,7 @@ from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import replace
+from plimsoll_insight.adapters.file_system import DirectoryGone
 from plimsoll_insight.cli import mds_settle
 from plimsoll_insight.cli.mds_settle import MdsSettle, MdsUndo
 from plimsoll_insight.mds.answers import FileSystem
@@ -111,6 +112,18 @@ def test_a_change_that_was_not_shown_is_not_taken_back(beside: Beside) -> None:
     assert beside.runs(MdsUndo, then=lambda: person.settles("--pin", "/b=0")) == 0
     assert "1 of 1 change taken back" in beside.out
     assert (beside.pins[CephSetting(Name.PIN, "/a")], beside.pins[CephSetting(Name.PIN, "/b")]) == ("-1", "0")
+
+
+def test_a_pin_whose_directory_is_gone_is_taken_back_with_it(beside: Beside, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: CephSetting) -> str:
+        raise DirectoryGone("/mnt/a: ceph.dir.pin: No such file or directory")
+
+    beside.settles("--pin", "/a=0")
+    with monkeypatch.context() as patch:
+        patch.setattr(Beside, "read", lambda _, setting: gone(setting))
+        assert beside.runs(MdsUndo) == 0
+    assert "ceph.dir.pin of /a: the directory is gone, and its pin with it" in " ".join(beside.err.split())
+    assert (beside.runs(MdsUndo), beside.out.endswith("has nothing to take back.\n")) == (0, True)
 
 
 def test_it_is_not_said_to_be_so_where_ranks_spread_directories_in_their_own_time(beside: Beside) -> None:

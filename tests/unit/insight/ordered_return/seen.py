@@ -44,14 +44,14 @@ def groups(up: Collection[int]) -> dict[str, ReturnGroup]:
     }
 
 
-def returning(osds: Iterable[int], away: Mapping[int, float] | None = None) -> list[Returning]:
+def returning(osds: Iterable[int], away: Mapping[int, float | None] | None = None) -> list[Returning]:
     times = away or {}
     return [
         Returning(number=osd, host=HOSTS[osd], away=times.get(osd, 60), memory=Range(100 * MIB, PEAK)) for osd in osds
     ]
 
 
-def planned(down: Sequence[int], per_host: int = 1, away: Mapping[int, float] | None = None) -> WavePlan:
+def planned(down: Sequence[int], per_host: int = 1, away: Mapping[int, float | None] | None = None) -> WavePlan:
     up = set(HOSTS) - set(down)
     return plan(returning(down, away), groups(up), WHOLE, {"1": 1}, up, per_host=per_host, at_once=9,
                 wave_seconds=Range(10, 70))  # fmt: skip

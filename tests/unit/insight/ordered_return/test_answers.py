@@ -10,6 +10,8 @@ import pytest
 from plimsoll_agent.errors import Rejected, UsageError
 from plimsoll_insight.ordered_return import cluster, hosts
 from plimsoll_insight.ordered_return.hosts import HostMemory, Ways
+from plimsoll_insight.ordered_return.prediction import log_means
+from plimsoll_insight.slow.tree import CrushBucket, Tree
 
 OSD = {"osd": 0, "up": 1, "in": 1, "down_at": 0, "state": ["exists", "up"]}
 DUMP = {
@@ -36,6 +38,35 @@ def test_only_osds_that_could_return_are_down_and_an_unknown_moment_is_not_1970(
     assert osd_map.osds[1].down_since == 1796032800
     assert (osd_map.osds[2].down_since, osd_map.osds[2].down_at) == (None, 13)
     assert "noout" in osd_map.flags
+
+
+def test_the_time_of_an_earlier_death_is_not_that_of_this_one() -> None:
+    """One whose connections were refused keeps the old stamp: 16.2.15 sets its ``dead_epoch`` alone."""
+    xinfo = DUMP["osd_xinfo"][0] | {"dead_epoch": 13}  # type: ignore[index,operator]
+    for up_from, since in ((9, None), (14, 1796032800)):
+        osds = [OSD | {"osd": 1, "up": 0, "up_from": up_from, "down_at": 13, "state": ["exists"]}]
+        osd_map = cluster.osd_map(json.dumps(DUMP | {"osds": osds, "osd_xinfo": [xinfo]}))
+        assert osd_map.osds[1].down_since == since
+
+
+def test_flags_of_osds_hosts_and_classes_that_keep_them_from_serving_are_named_with_what_ends_them() -> None:
+    osds = [OSD | {"osd": 1, "up": 0, "state": ["exists", "noup", "nodown"]}, OSD | {"osd": 2, "up": 0}]
+    groups = {"crush_node_flags": {"host-2": ["noout", "noup"]}, "device_class_flags": {"ssd": ["noin"]}}
+    osd_map = cluster.osd_map(json.dumps(DUMP | {"osds": osds} | groups))
+    place = {osd: CrushBucket((("root", "default"), ("host", f"host-{osd}"))) for osd in (1, 2)}
+    assert osd_map.blocked([1], Tree(place, {1: "ssd", 2: "hdd"})) == {
+        "osd.1 has the flag noup": "ceph osd rm-noup osd.1",
+        "ssd has the flag noin": "ceph osd unset-group noin ssd",
+    }
+    assert osd_map.blocked([2], Tree(place)) == {"host-2 has the flag noup": "ceph osd unset-group noup host-2"}
+
+
+def test_the_logs_of_an_osd_are_known_where_all_of_them_are() -> None:
+    sizes = cluster.log_sizes(
+        json.dumps({"pg_stats": [{"pgid": f"1.{pg}", "log_size": 10 * pg} for pg in (1, 2, 3)]})
+    )
+    whole = {"1.1": (0, 1), "1.2": (0, 2), "1.3": (2, 1), "1.4": (2, 3)}
+    assert log_means([0, 1, 2, 3, 9], whole, sizes) == {0: 15, 1: 20}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +102,8 @@ def test_checks_that_osds_raise_which_are_down_are_told_from_others() -> None:
         "SLOW_OPS",
         "CEPHADM_FAILED_DAEMON",
         "OBJECT_UNFOUND",
+        "OSD_NEARFULL",
+        "PG_BACKFILL_FULL",
         "BLUESTORE_SLOW_OP_ALERT",
         "MDS_SLOW_METADATA_IO",
         "MON_DOWN",
@@ -97,11 +130,19 @@ def test_only_what_is_set_for_all_osds_is_the_value_before() -> None:
 
 @pytest.mark.parametrize(
     "read",
-    [cluster.osd_map, cluster.groups, cluster.full_placement, cluster.health, cluster.osd_section, hosts.memory],
+    [
+        cluster.osd_map,
+        cluster.groups,
+        cluster.log_sizes,
+        cluster.full_placement,
+        cluster.health,
+        cluster.osd_section,
+        hosts.memory,
+    ],
 )
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"osds": 3}', "[[[", "null"])
 def test_an_answer_that_is_not_understood_is_refused(read: Callable[[str], object], text: str) -> None:
-    if (read, text) in ((cluster.groups, "[]"), (cluster.osd_section, "[]")):
+    if text == "[]" and read in (cluster.groups, cluster.log_sizes, cluster.osd_section):
         return  # a cluster without any
     with pytest.raises(Rejected):
         read(text)

@@ -9,7 +9,9 @@ from plimsoll_insight.ordered_return.plan import fits
 from tests.unit.insight.ordered_return.seen import MIB, PEAK, planned
 
 
-def order(down: Sequence[int], per_host: int = 1, away: Mapping[int, float] | None = None) -> list[tuple[int, ...]]:
+def order(
+    down: Sequence[int], per_host: int = 1, away: Mapping[int, float | None] | None = None
+) -> list[tuple[int, ...]]:
     return [wave.osds for wave in planned(down, per_host, away).waves]
 
 
@@ -35,6 +37,7 @@ def test_a_group_that_needs_two_copies_is_served_by_the_second() -> None:
 def test_of_equal_ones_the_first_is_who_was_away_for_the_shortest_time() -> None:
     assert order([1], away={1: 5}) == [(1,)]
     assert order([4, 5], away={4: 5000, 5: 60}) == [(5,), (4,)]
+    assert order([4, 5], away={4: None, 5: 60}) == [(5,), (4,)], "unknown may be long"
 
 
 @pytest.mark.parametrize(("per_host", "sizes"), [(1, [3, 3]), (2, [6])])

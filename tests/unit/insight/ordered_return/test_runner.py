@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.errors import Rejected, Unreachable
+from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
 from plimsoll_insight.ordered_return import journal
 from plimsoll_insight.ordered_return.control import ReturnObservation
 from plimsoll_insight.ordered_return.journal import ChangeTarget, ClusterChange, ReturnJournalError, TargetKind
@@ -98,6 +98,30 @@ def test_what_others_changed_since_is_left_alone_and_named(tmp_path: Path) -> No
     restore(tuple(journal.open_changes(journal.read(path)).values()), world, journal_at(path), said.append)
     assert world.values[SETTING] == "8"
     assert [words for words in said if "changed since, to 8" in words]
+
+
+def test_a_change_that_had_no_answer_in_time_and_is_made_later_is_restored_too(tmp_path: Path) -> None:
+    """The monitors carry it out after the look that finds all as before."""
+    world, late = FakeWorld((0,)), list[ChangeTarget]()
+    change, value = world.change, world.value
+
+    def slow(target: ChangeTarget, after: str | None) -> None:
+        if (target, after) == (FLAG, "set"):
+            late.append(target)
+            raise DeadlineExceeded("no answer from Ceph within 30 s")
+        change(target, after)
+
+    def looked(target: ChangeTarget) -> str | None:
+        answer = value(target)
+        if target in late:
+            late.remove(target)
+            world.values[FLAG] = "set"
+        return answer
+
+    world.change, world.value = slow, looked  # type: ignore[method-assign]
+    path = tmp_path / "return.jsonl"
+    assert run(world, path).ending is ReturnEnding.FAILED
+    assert (as_before(world), journal.open_changes(journal.read(path))) == (True, {})
 
 
 def test_a_value_that_the_monitors_write_in_another_way_is_restored(tmp_path: Path) -> None:
