@@ -20,7 +20,7 @@ import pytest
 from lab.command import Forked, Installed
 from tests.functional.conftest import Ran
 
-SECONDS = 20
+SECONDS = 60
 ENTERED, LEFT = b"\x1b[?1049h", b"\x1b[?1049l"
 ECHO_AND_LINES = termios.ECHO | termios.ICANON
 
