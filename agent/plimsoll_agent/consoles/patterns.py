@@ -49,8 +49,8 @@ _DRIVER = re.compile(
 _PATTERNS = (
     _Pattern(  # kernel/hung_task.c
         kind=StallKind.HUNG_TASK,
-        literal=b" blocked for more than ",
-        before=re.compile(rb"INFO: task .{1,64}:[0-9]{1,10}\Z"),
+        literal=b" for more than ",
+        before=re.compile(rb"INFO: task .{1,64}:[0-9]{1,10} blocked(?: in I/O wait)?\Z"),
         after=re.compile(rb"[0-9]{1,10} seconds"),
     ),
     # blk-core.c: end_request, blk_update_request or print_req_error before it, or nothing
@@ -59,6 +59,16 @@ _PATTERNS = (
         kind=StallKind.IO_ERROR, literal=b"Buffer I/O error on dev", after=re.compile(rb"(?:ice)? " + _DISK)
     ),  # fs/buffer.c
     _Pattern(kind=StallKind.IO_ERROR, literal=b"EXT4-fs error (device ", after=re.compile(_DISK)),
+    _Pattern(  # fs/ext4/page-io.c, super.c
+        kind=StallKind.IO_ERROR,
+        literal=b"I/O error",
+        before=re.compile(rb"EXT4-fs (?:warning |error )?\((?:device )?" + _DISK + rb"\): .{0,64}\Z"),
+    ),
+    _Pattern(  # fs/jbd2/journal.c
+        kind=StallKind.IO_ERROR,
+        literal=b"JBD2: I/O error when updating journal superblock for ",
+        after=re.compile(_DISK),
+    ),
     _Pattern(kind=StallKind.IO_ERROR, literal=b"I/O error", before=re.compile(rb"XFS \([^()]{1,32}\): .{0,64}\Z")),
     _Pattern(kind=StallKind.DISK_TIMEOUT, literal=b"timeout error, dev ", after=re.compile(_DISK)),  # blk-core.c
     _Pattern(kind=StallKind.DISK_TIMEOUT, literal=b"Emask 0x4 (timeout)"),

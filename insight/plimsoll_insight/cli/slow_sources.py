@@ -16,7 +16,7 @@ from plimsoll_agent.util.text import plural, printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.slow import dumps, images, pools
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.events import SlowRequest
+from plimsoll_insight.slow.events import Known, SlowRequest
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.messages import osds_words
 from plimsoll_insight.slow.peers import settle
@@ -81,7 +81,10 @@ def read_logs(paths: Sequence[Path], reading: LogReading, say: Callable[[str], N
             for dump in dumps.parse(text, osd_of_file(path.name), printable(str(path)), reading.clock):
                 requests += dump.requests
                 for event in dump.events:
-                    reading.cluster.add(event)
+                    if isinstance(event, dumps.UnreadWords):
+                        reading.miss(event.text)
+                    elif isinstance(event, Known) or reading.is_asked(event.time):
+                        reading.cluster.add(event)
         except dumps.Nobodys:
             raise UsageError(f"{path}: whose is it? its name must have osd.N") from None
         reading.telling += 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,7 +15,9 @@ from typing import Any, BinaryIO, cast
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.util.text import printable
 
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP, _ZSTD, _XZ, _BZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zX", b"BZh"
+COMPRESSED = (_GZIP, _ZSTD, _XZ, _BZIP)
+"""How such files begin."""
 _STEP = 1 << 16
 """Bytes that are lost at most where zstd finds damage."""
 _ENDED = "the compressed data end before their end mark"
@@ -25,7 +29,9 @@ class UnreadableLog(PlimsollError):
 
 @contextmanager
 def opened(path: Path, on_damage: Callable[[str], None] | None = None, place: int = 0) -> Iterator[BinaryIO]:
-    """The file's bytes from ``place`` on, decompressed where it begins as gzip or zstd do. Raises ``UnreadableLog``.
+    """The file's bytes from ``place`` on, decompressed where it begins as gzip, xz, bzip2 or zstd do.
+
+    Raises ``UnreadableLog``.
 
     Where compressed data are damaged or cut, ``on_damage`` is told why, and what was before can be read; without it,
     reading raises.
@@ -39,6 +45,10 @@ def opened(path: Path, on_damage: Callable[[str], None] | None = None, place: in
             if begin.startswith(_GZIP):
                 with gzip.open(file) as inside:
                     yield _Unpacked(inside.read1, (EOFError, OSError, zlib.error), None, on_damage).at(place)
+            elif begin.startswith((_XZ, _BZIP)):
+                with lzma.open(file) if begin == _XZ else bz2.open(file) as inside:
+                    errors = EOFError, OSError, lzma.LZMAError
+                    yield _Unpacked(inside.read1, errors, None, on_damage).at(place)
             elif begin == _ZSTD:
                 yield _zstd(path, file, on_damage).at(place)
             else:

@@ -24,6 +24,6 @@ def answer_of(reading: LogReading, counts: Counts, unknown: Sequence[str] = ()) 
     """``unknown``: what of a running cluster is unknown."""
     if counts.by_monitor.number or counts.by_monitor.stalls or any(is_some(each) for each in counts.osds.values()):
         return SlowAnswer.SOME
-    if reading.missed or unknown or not reading.telling:
+    if reading.missed or reading.foreign or unknown or not reading.telling:
         return SlowAnswer.CANNOT_TELL
     return SlowAnswer.NONE

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from plimsoll_insight.files.packed import opened
-from plimsoll_insight.slow.events import LogClock
+from plimsoll_insight.files.packed import COMPRESSED, opened
+from plimsoll_insight.slow.events import LogClock, speaks_of_slow
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.wrapped import form_of, plain, unwrap
 
@@ -77,22 +77,33 @@ def _whole(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None
         end = block.rfind(b"\n") + 1
         if end:
             begin = block.find(b"\n") + 1 if is_cut else 0
+            if begin:
+                _miss(block[:begin], reading)
             # In one step: a block is copied once.
             yield b"".join((rest, memoryview(block)[begin:end]))
             rest, is_cut = block[end:], False
         elif not is_cut:
             rest += block
+        elif is_cut:
+            _miss(block, reading)
         if len(rest) > LONGEST:
+            _miss(rest, reading)
             rest, is_cut = b"", True
         progress(reading.bytes)
     if rest and not is_cut:
         yield rest + b"\n"
 
 
+def _miss(part: bytes, reading: LogReading) -> None:
+    """A part of a line that is too long."""
+    if speaks_of_slow(part):
+        reading.miss(f"longer than {LONGEST >> 10} KiB: {part[:100].decode('utf-8', 'replace')}")
+
+
 def place_of(path: Path, since: float, clock: LogClock) -> int:
     """Where in a file in the order of time that moment is; 0 of one that is compressed. By bisection."""
     with path.open("rb") as file:
-        if file.read(4).startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd")):
+        if file.read(4).startswith(COMPRESSED):
             return 0
         low, high = 0, file.seek(0, 2)
         while high - low > SMALL_BLOCK:

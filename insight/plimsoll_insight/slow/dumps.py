@@ -52,7 +52,14 @@ class Dump:
     """What one JSON document tells: requests of the OSD, or what monitors say of all."""
 
     requests: Sequence[SlowRequest] = ()
-    events: Sequence[Event] = ()
+    events: Sequence[Event | UnreadWords] = ()
+
+
+@frozen
+class UnreadWords:
+    """Words that are not understood."""
+
+    text: str
 
 
 class Nobodys(Exception):
@@ -111,6 +118,11 @@ def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Itera
     )
     if isinstance(checks, dict):
         yield Dump(events=tuple(_checks(checks, clock)))
+    elif (sums := document.get("summary")) is not None and isinstance(sums, list) and "overall_status" in document:
+        # Until Jewel.
+        messages = [each.get("summary") for each in sums if isinstance(each, dict)]
+        messages += [each for each in document.get("detail") or () if isinstance(each, str)]
+        yield Dump(events=tuple(_health_event(each, clock) for each in messages))
     elif any(name in document for name in _OPERATIONS):
         if osd is None:
             raise Nobodys
@@ -121,13 +133,11 @@ def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Itera
                 yield from _dumps(each, number, where, clock)
 
 
-def _log_events(entries: Sequence[Mapping[str, Any]], clock: LogClock) -> Iterator[Event]:
+def _log_events(entries: Sequence[Mapping[str, Any]], clock: LogClock) -> Iterator[Event | UnreadWords]:
     """Of ``ceph log last`` as JSON."""
     for each in entries:
         line = f"{each['stamp']} {each.get('name')} (x) 0 : cluster [WRN] {each['message']}"[:10_000]
-        log_event = event(line.encode("utf-8", "replace"), None, clock)
-        if log_event is not None:
-            yield log_event
+        yield event(line.encode("utf-8", "replace"), None, clock) or UnreadWords(line[:200])
 
 
 def _osd_of(fields: Mapping[str, Any], osd: int | None) -> int | None:
@@ -140,16 +150,19 @@ def _osd_of(fields: Mapping[str, Any], osd: int | None) -> int | None:
     return osd
 
 
-def _checks(checks: Mapping[str, Any], clock: LogClock) -> Iterator[Event]:
+def _checks(checks: Mapping[str, Any], clock: LogClock) -> Iterator[Event | UnreadWords]:
     """As ``ceph health detail`` has them as text."""
     for check in checks.values():
         if not isinstance(check, dict):
             continue
         parts = [check.get("summary"), *(check.get("detail") or ())]
         for message in (each.get("message") for each in parts if isinstance(each, dict)):
-            health_event = event(str(message)[:10_000].encode("utf-8", "replace"), None, clock)
-            if health_event is not None:
-                yield health_event
+            yield _health_event(message, clock)
+
+
+def _health_event(message: object, clock: LogClock) -> Event | UnreadWords:
+    words = str(message)[:10_000]
+    return event(words.encode("utf-8", "replace"), None, clock) or UnreadWords(words[:200])
 
 
 def requests(text: bytes, osd: int, where: str, clock: LogClock) -> list[SlowRequest]:

@@ -166,10 +166,12 @@ _CLUSTER = re.compile(rb"\S+(?: [\d:.]+)? (\w+)\.(\S+) (?:\[\w+\]|.*? : (?:clust
 """In a file, or shorter, as ``ceph -w`` prints it."""
 _OF_OSD = re.compile(rb"log_channel\((\w+)\) log (?:\[\w+\]|\d) : (.*)", re.DOTALL)
 _METRICS = re.compile(
-    rb"(?:\bosd\.(\d+) \d+ )?get_health_metrics reporting (\d{1,9}) slow ops, oldest is (?:m=\[)?(\w+)\((.*)",
+    rb"(?:\bosd\.(\d+) \d+ )?get_health_metrics reporting (\d{1,9}) slow ops, oldest is"
+    rb"(?: (?:m=\[)?([\w ]{1,40}?)\((.*))?",
     re.DOTALL,
 )
-"""``m=[OP]`` is Crimson's."""
+"""``m=[OP]`` is Crimson's. In a mail the operation may be on a line of its own."""
+_OF_MONITOR = re.compile(rb"\bmon\.\S{1,100}@\d+\(.*get_health_metrics ", re.DOTALL)
 _STORE = re.compile(rb"slow operation observed for .{0,400}?latency = ([\d.]{1,12})s", re.DOTALL)
 _DIRECTORY = re.compile(rb"/osd/[\w.]{0,60}-(\d{1,5})\b")
 _OBSERVED = re.compile(rb"\bosd\.(\d{1,5}) observed (?:slow operation|stalled read) indications")
@@ -193,10 +195,12 @@ _OF_CRIMSON = re.compile(rb"slow requests \(most affected pool ")
 _BATCH = re.compile(rb"(\d{1,9}) slow requests, \d+ included below; oldest blocked for > ([\d.]+) secs")
 _HEALTH = re.compile(
     rb"\b(\d{1,9}) (?:slow ops, oldest one blocked for|(?:slow |stuck )?(?:requests|ops) are blocked >) "
-    rb"(\d{1,9}(?:\.\d{1,6})?) sec(?:[s.,]*(?: on osd\.(\d{1,5})\b| Implicated osds ([\d,]+)|(.*)))",
+    rb"(\d{1,9}(?:\.\d{1,6})?(?:e\+\d\d)?) sec(?:[s.,]*(?: on osd\.(\d{1,5})\b| Implicated osds ([\d,]+)|(.*)))",
     re.DOTALL,
 )
-_HAVE = re.compile(rb"\bosds?[ .]([\d,]{1,2000}) ha(?:s|ve) (?:blocked|stuck) requests > ([\d.]{1,15}) sec")
+_HAVE = re.compile(
+    rb"\bosds?[ .]([\d,]{1,2000}) ha(?:s|ve) (?:blocked|stuck) requests > ([\d.]{1,15}(?:e\+\d\d)?) sec"
+)
 _COUNTED = re.compile(rb"\b\d{1,9} osds have slow requests")
 _DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)[.,]([\w-]+)(?=[^\w\n-])")
 """``osd.1``; in a list of early Nautilus ``osd,1``. At the end of a line that was cut it may be ``osd.17``."""
@@ -226,6 +230,11 @@ _ZERO = (b"+0000", b"Z")
 _REPLICA = (b"osd_repop", b"osd_sub_op", b"MOSDECSubOp")
 _PING = re.compile(rb"rbd_\S{1,200} \[watch ping")
 """A client that holds an image open asks each few seconds whether it still does: no load of the image."""
+
+
+def speaks_of_slow(part: bytes) -> bool:
+    """Whether it has words that only Ceph has, and only of what is slow."""
+    return any(words in part for words in _OF_CEPH)
 
 
 class LogClock:
@@ -330,9 +339,8 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
         own = _of_one(time, osd, words, clock)
         if own is not None:
             return own
-    health = _HEALTH.search(words)
-    if health and not _OF_OTHERS.search(words):
-        return _by_monitor(time, words, health)
+    if _HEALTH.search(words) and (report := _by_monitors(time, words)) is not None:
+        return report
     have = _HAVE.search(words)
     if have:
         return MonitorReport(
@@ -350,6 +358,42 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
     if _OF_CRIMSON.match(words) or _OF_OTHERS.search(words) or _NO_BOOT.search(words) or _COUNTED.search(words):
         return _KNOWN
     return _KNOWN if _CLEARED.search(words) or not any(each in words for each in _OF_CEPH) else None
+
+
+def _by_monitors(time: float, words: bytes) -> Event | None:
+    """Of a line with several checks, ``…; 1 MDSs report slow metadata IOs; 5 slow ops, …``, those of OSDs; None
+    without any.
+    """
+    checks = [part for part in words.split(b"; ") if not _OF_OTHERS.search(part)]
+    each = [_by_monitor(time, words, health) for part in checks if (health := _HEALTH.search(part))]
+    reports = [event for event in each if event is not _KNOWN]
+    if len(reports) < 2:
+        return reports[0] if reports else each[0] if each else None
+    first = reports[0]
+    whats = [what for what in map(_report_in, reports) if what is not None]
+    together = MonitorReport(
+        time=time,
+        osds=tuple(dict.fromkeys(osd for report in whats for osd in report.osds)),
+        age=0.0,
+        number=sum(report.number or 0 for report in whats),
+        oldest=max((report.oldest or 0.0 for report in whats), default=0.0),
+        others=any(report.others for report in whats),
+    )
+    match first:
+        case Retold():
+            return Retold(together)
+        case Cleared():
+            return Cleared(time, together)
+    return together
+
+
+def _report_in(event: Event) -> MonitorReport | None:
+    match event:
+        case MonitorReport():
+            return event
+        case Retold(what=MonitorReport() as report) | Cleared(was=MonitorReport() as report):
+            return report
+    return None
 
 
 def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
@@ -425,11 +469,14 @@ def state_of(state: bytes) -> tuple[str, tuple[OSD, ...], Blame | None]:
 
 
 def _oldest(time: float, line: bytes, osd: OSD | None) -> Event | None:
+    if _OF_MONITOR.search(line):  # its own: what OSDs report to it, for example
+        return _KNOWN
     match = _METRICS.search(line)
     whose = osd if match is None or match[1] is None else _osd(match[1])
     if not match or whose is None:
-        return None if b"osd." in line else _KNOWN
-    return Oldest(time=time, osd=whose, number=int(match[2]), operation=operation(match[3], match[4]))
+        return None
+    one = operation(match[3] or b"", match[4] or b"")
+    return Oldest(time=time, osd=whose, number=int(match[2]), operation=one)
 
 
 def _osd(number: bytes) -> OSD:

@@ -16,8 +16,8 @@ from plimsoll_insight.slow import blocks
 from plimsoll_insight.slow.blocks import BEGIN, blocks_of, last_time, place_of, time_of
 from plimsoll_insight.slow.events import LogClock, lines, places_in
 from plimsoll_insight.slow.log_reading import LogReading
-from plimsoll_insight.slow.owner import OF_MDS, LineOwner, LogEvent
-from plimsoll_insight.slow.wrapped import form_of, osd_of_file
+from plimsoll_insight.slow.owner import LineOwner, LogEvent
+from plimsoll_insight.slow.wrapped import OF_MDS, form_of, osd_of_file
 
 if TYPE_CHECKING:
     from plimsoll_insight.slow.columns import RequestColumns
@@ -34,7 +34,19 @@ _TELLING = re.compile(
     rb"log_channel\(cluster\)|\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
     rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\bceph-osd\b|\(leader\)|\bHEALTH_(?:OK|WARN|ERR)\b"
 )
-"""In logs that would have slow requests in them: the cluster's, an OSD's, a leading monitor's."""
+"""In logs of Ceph."""
+_TELLS = re.compile(
+    rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
+    rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
+    rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (?:\d+\.[0-9a-f]+(?:s\d+)? (?:deep-)?scrub|slow request|"
+    rb"[Mm]ap e\d+ wrongly|Health |overall HEALTH_|Cluster is now|mon\.\S+ is new leader|osdmap e\d|osd\.\d)|"
+    rb"\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
+    rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\bceph-osd\[\d{1,9}\]: |\(leader\)|"
+    rb"(?:^|\b(?:health:?|overall) )HEALTH_(?:OK|WARN|ERR)\b"
+)
+"""In logs that would have slow requests in them: the cluster's, an OSD's, a leading monitor's. A manager says how all
+placement groups are, every monitor when it elects another one, an MDS whom it evicts.
+"""
 _AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
 
 
@@ -114,7 +126,7 @@ def _parts(each: Iterator[bytes], reading: LogReading, size: int, so_far: _Progr
 
 def _is_telling(begin: bytes) -> bool:
     """Whether slow requests would be in it. An audit is of the monitors' commands."""
-    return bool(_TELLING.search(begin) and not (_AUDIT.search(begin) and not _other(begin)))
+    return bool(_TELLS.search(begin) and not (_AUDIT.search(begin) and not _other(begin)))
 
 
 def _usual(lines: Sequence[bytes], clock: LogClock) -> Parted:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from plimsoll_agent.util.text import printable
 from plimsoll_insight.slow.counts import MINUTE, Counts
 from plimsoll_insight.slow.events import LogClock
+
+_SHOWN = 5
 
 
 @dataclass
@@ -48,6 +51,12 @@ class LogReading:
 
     def counts(self, *, is_own: bool) -> Counts:
         return self.own if is_own else self.cluster
+
+    def miss(self, line: str) -> None:
+        """It speaks of slow requests, and is not understood."""
+        self.missed += 1
+        if len(self.examples) < _SHOWN:
+            self.examples.append(printable(line[:200]))
 
     def is_asked(self, time: float) -> bool:
         return (self.since is None or time >= self.since) and (self.until is None or time <= self.until)

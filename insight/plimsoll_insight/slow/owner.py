@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plimsoll_agent.util.frozen import frozen
-from plimsoll_agent.util.text import printable
 from plimsoll_insight.slow.events import (
     UNKNOWN_OSD,
     Event,
@@ -35,8 +34,8 @@ _MOST_RETOLD = 2000
 _OWN = re.compile(rb"log_channel\(|get_health_metrics |slow operation observed")
 """In what daemons say, and the cluster's log has not."""
 _BY_OSD = re.compile(rb"\S+(?: [\d:.]+)? osd\.\d{1,5} \(osd\.")
-_SHOWN = 5
-OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
+_TOLD_BY_OTHERS = re.compile(rb"\bosd\.\d{1,5} \d{1,9} |\bHealth (?:check|detail)|\boverall HEALTH_")
+"""No MDS says that: its name is a host's, then."""
 _InOrder = SlowRequest | SlowCount | Oldest
 """How these count depends on those before; whatever else a line tells counts at once."""
 
@@ -80,7 +79,8 @@ class LineOwner:
         for number, line in others:
             reading.clock.until = until
             entry = unwrap(line)
-            if entry.osd is None and (self._is_of_mds or OF_MDS.search(entry.head)) and not _BY_OSD.match(entry.text):
+            is_of_mds = entry.osd is None and (self._is_of_mds or entry.is_of_mds)
+            if is_of_mds and not _BY_OSD.match(entry.text) and not _TOLD_BY_OTHERS.search(entry.text[:600]):
                 continue  # its requests are those of files
             osd = entry.osd if entry.osd is not None else self._of.get(entry.who, self._by_name)
             if entry.is_retold:
@@ -139,10 +139,8 @@ class LineOwner:
     ) -> Sequence[LogEvent]:
         """Counts it, but for what counts in order."""
         if event is None:
-            reading.missed += 1
+            reading.miss(line[:200].decode("utf-8", "replace"))
             self.missed += 1
-            if len(reading.examples) < _SHOWN:
-                reading.examples.append(printable(line[:200].decode("utf-8", "replace")))
             return ()
         self.understood += type(event) is not Known
         if isinstance(event, Known) or reading.is_asked(event.time):

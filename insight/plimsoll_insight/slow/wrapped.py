@@ -17,19 +17,26 @@ from plimsoll_agent.util.frozen import frozen
 
 _STAMP = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _DATED = re.compile(
-    rb"(?:^|(?<=[\s|:-]))" + _STAMP + rb" (?:[0-9a-f]{5,16} +-?\d{1,2} |(?:osd|mon|mgr|mds|client)\.\S{1,200} "
+    rb"(?:^|(?<=[\s|:\"',;\xbf-]))"
+    + _STAMP
+    + rb" (?:[0-9a-f]{5,16} +-?\d{1,2} |(?:osd|mon|mgr|mds|client)\.\S{1,200} "
     rb"(?:\(|\[(?:INF|WRN|ERR|DBG|SEC)|- |(?:\w{3,6}\.\S{1,200} )?[\w.:,\[\]]{3,120}/\d))"
 )
 """Ceph's text with its time: ``TIME THREAD LEVEL``, or ``TIME DAEMON``; after ``FILE:``, too, as grep prints it."""
 _UNDATED = re.compile(
-    rb"log_channel\(\w+\) log |\bosd\.\d{1,6} \d{1,9} |\bbluestore\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
+    rb"log_channel\(\w+\) log |"
+    rb"\bosd\.\d{1,6} \d{1,9} (?!: )|\bbluestore\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
     rb"\bslow requests? (?!\d)|\bget_health_metrics reporting "
 )
 """Ceph's words without a time."""
 _IDENT = re.compile(rb"(\S{1,255}?)(\[\d{1,9}\])?: (?:debug |cluster |audit )?(?: *-?\d{1,5}> )?$")
 _GREP = re.compile(rb"^(\S{1,255}?)[:-](?:\d{1,9}[:-])?(?:debug |cluster |audit )?$")
 """``FILE:`` or ``FILE:LINE:`` of grep, ``FILE-`` of its context."""
+_CLOG = re.compile(rb"(?:^|\s)osd\.(\d{1,5}) \S{1,200} \d{1,19} : $")
+"""``NAME ADDRESS NUMBER : `` before what a daemon says in the cluster's log, as syslog has it (clog_to_syslog)."""
 _POD = re.compile(rb"\bceph-osd-(\d{1,5})-")
+OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
+_POD_OF_MDS = re.compile(rb"\S*\bceph-mds-\S+|\S*-mds-\S+-[0-9a-z]{5}\b")
 _OSD_IN = re.compile(
     rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", re.IGNORECASE
 )
@@ -75,6 +82,8 @@ class WrappedEntry:
     is_repeated: bool
     is_retold: bool
     """A monitor has it from an OSD that the line does not name."""
+    is_of_mds: bool
+    """By the name of a process, a pod or a file: not that of a host."""
 
 
 _STAMPED = re.compile(_STAMP + rb" ")
@@ -95,12 +104,17 @@ def unwrap(line: bytes) -> WrappedEntry:
     ident = _IDENT.search(head)
     file, pod = (None, None) if ident else (_GREP.search(head), _POD.search(head))
     osd = _osd_of(ident[1]) if ident else int(pod[1]) if pod else None
+    if clog := _CLOG.search(head):
+        osd = int(clog[1])
     if file and osd is None:
         osd = osd_of_file(file[1].rpartition(b"/")[2].decode("utf-8", "replace"))
     thread = _THREAD.match(text) if is_dated and not (ident and ident[2]) else None
     who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
     is_retold = bool(ident and osd is None and _MONITOR.search(ident[1]) and _OF_AN_OSD.match(text))
-    return WrappedEntry(text, is_dated, head, osd, who, bool(head and REPEATED.search(head)), is_retold)
+    name = ident[1] if ident else file[1] if file else next(iter(_POD_OF_MDS.findall(head)), b"")
+    is_of_mds = bool(name and OF_MDS.search(name))
+    is_repeated = bool(head and REPEATED.search(head))
+    return WrappedEntry(text, is_dated, head, osd, who, is_repeated, is_retold, is_of_mds)
 
 
 def _osd_of(name: bytes) -> int | None:

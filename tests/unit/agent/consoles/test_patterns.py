@@ -17,6 +17,7 @@ LINES = {
         "<3>[  242.654321] INFO: task kworker/u8:1:12 blocked for more than 245 seconds.\r",
         "[  242.654321][   T35] INFO: task systemd:1 blocked for more than 5 seconds.",
         "debian login: [  242.6] INFO: task (sd-pam):999 blocked for more than 120 seconds.",
+        "[  242.6] INFO: task dd:456 blocked in I/O wait for more than 122 seconds.",
     ],
     StallKind.IO_ERROR: [
         "[   99.1] end_request: I/O error, dev vda, sector 2048",
@@ -28,6 +29,9 @@ LINES = {
         "[   99.1] EXT4-fs error (device vda1): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0",
         '[   99.1] XFS (vda1): metadata I/O error in "xfs_trans_read_buf_map+0x1a" at daddr 0x1 len 8 error 5',
         "[   99.1] XFS (dm-0): log I/O error -5",
+        "[   99.1] EXT4-fs warning (device dm-1): ext4_end_bio:316: I/O error -19 writing to inode 7",
+        "[   99.1] EXT4-fs (vdc): I/O error while writing superblock",
+        "[   99.1] JBD2: I/O error when updating journal superblock for vdc-8.",
     ],
     StallKind.DISK_TIMEOUT: [
         "[  181.2] ata1.00: qc timeout (cmd 0xec)",

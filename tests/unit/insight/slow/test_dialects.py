@@ -7,12 +7,17 @@ to count again. The letters below are requests, in the order in which they are f
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from plimsoll_insight.slow.answers import SlowAnswer, answer_of
 from plimsoll_insight.slow.counts import Counts
 from plimsoll_insight.slow.events import LogClock
 from plimsoll_insight.slow.log_reading import LogReading
@@ -182,3 +187,125 @@ def test_times_have_a_zone_since_octopus_and_no_line_tells_locks_since_nautilus(
     found, whole = counted(release)
     assert found.clock.is_used == (release in ("jewel", "luminous", "nautilus"))
     assert any(count.told for count in whole.osds.values()) == (release in ("jewel", "luminous"))
+
+
+# --- lines that were published, shortened; names of people and sites replaced
+
+AT = "2024-03-27T18:29:18.1+0000"
+METRICS = "get_health_metrics reporting"
+HEALTH = "318 slow ops, oldest one blocked for 56246 sec, daemons [osd.11,osd.7] have slow ops."
+
+
+def answer(path: Path, text: str | bytes) -> tuple[SlowAnswer, dict[int, int], int]:
+    """The answer, how many the OSDs have at most, and how many monitors count."""
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    reading = LogReading.nothing()
+    read([path], lambda _: None, reading)
+    counts = together(reading.cluster, reading.own, reading.dumped)
+    osds = {osd: max(each.most or 0, each.least) for osd, each in counts.osds.items() if each.least or each.most}
+    return answer_of(reading, counts), osds, counts.by_monitor.number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (f"HEALTH_WARN 1 filesystem is degraded; 1 MDSs report slow metadata IOs; 3 osds down; {HEALTH}\n", 318),
+        (
+            f"{AT} mon.a (mon.0) 87 : cluster [WRN] overall HEALTH_WARN 1 MDSs report slow metadata IOs; {HEALTH}\n",
+            318,
+        ),
+        (
+            "2018-06-05 10:00:10.0 mon.a mon.0 10.0.0.1:6789/0 5 : cluster [ERR] overall HEALTH_ERR 119 slow requests"
+            " are blocked > 32 sec; 9017 stuck requests are blocked > 4096 sec. Implicated osds 42,104\n",
+            9136,
+        ),
+    ],
+)
+def test_a_summary_of_several_checks_has_all_of_osds_and_none_of_others(
+    tmp_path: Path, text: str, number: int
+) -> None:
+    assert answer(tmp_path / "health.txt", text)[::2] == (SlowAnswer.SOME, number)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mgr.log", f"debug {AT} 7f 0 log_channel(cluster) log [DBG] : pgmap v24: 97 pgs: 97 active+clean; 0 B\n"),
+        ("peon.log", f"{AT} 7f 1 mon.a@2(peon).paxos(paxos updating c 1..2) lease_timeout -- calling new election\n"
+                     f"{AT} 7f 0 log_channel(cluster) log [INF] : mon.a calling monitor election\n"),
+        ("ceph-mds.a.log", f"{AT} 7f 0 log_channel(cluster) log [WRN] : evicting unresponsive client 10.0.0.1\n"),
+        ("ceph-volume.log", "[2024-03-27 18:29:18,120][ceph_volume.process][INFO  ] Running command:"
+                            " /usr/bin/ceph-osd --mkfs -i 3\n"),
+        ("kern.log", "Mar 27 18:29:18 ceph-osd-01 kernel: [12.3] md0: resync done\n"),
+        ("operator.log", "2024-03-27 18:29:18.120 I | ceph-cluster-controller: cluster status is HEALTH_OK\n"),
+        ("crimson.log", f"WARN  {AT} [shard 0:main] osd - OSD::get_health_metrics: {METRICS} 2 slow"
+                        " ops, oldest is m=[osd_op(client.4 1.0)]\n"),
+    ],
+)  # fmt: skip
+def test_a_log_that_has_no_slow_requests_or_not_whose_they_are_is_no_all_clear(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    assert answer(tmp_path / name, text)[0] is not SlowAnswer.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("osd.log", f"{AT} 7f 0 log_channel(cluster) log [DBG] : 1.2f scrub ok\n"),
+        (
+            "mon.log",
+            f"{AT} 7f 0 log_channel(cluster) log [INF] : Health check cleared: OSD_DOWN (was: 1 osds down)\n",
+        ),
+        ("host.log", "Mar 27 18:29:18 ceph-mds1 ceph-osd[8]: starting osd.7 at /var/lib/ceph/osd/ceph-7\n"),
+        ("status.txt", "  cluster:\n    id:     1\n    health: HEALTH_OK\n"),
+    ],
+)
+def test_a_quiet_log_that_would_have_them_is_one(tmp_path: Path, name: str, text: str) -> None:
+    assert answer(tmp_path / name, text)[0] is SlowAnswer.NONE
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "osds"),
+    [
+        ("journal.txt", f"Mar 27 18:29:18 ceph-mds1 ceph-osd[8]: {AT} 7f -1 osd.7 2301 {METRICS} 3 slow ops, oldest"
+                        " is osd_op(client.1.0:3 1.0)\n", {7: 3}),
+        ("ceph-mds1.log", f"Mar 27 18:29:18 ceph-mds1 ceph-osd[8]: {AT} 7f -1 osd.7 2301 {METRICS} 3 slow ops,"
+                          " oldest is osd_op(client.1.0:3 1.0)\n", {7: 3}),
+        ("both.txt", f"Mar 27 18:29:18 h ceph-mon[9]: {AT} 7f -1 mon.h@0(leader) e23 {METRICS} 20 slow ops, oldest is"
+                     f" osd_failure(failed timeout osd.35 v1:10.0.0.1:6800/1 for 22sec e5 v5)\n"
+                     f"Mar 27 18:29:19 h ceph-osd[8]: {AT} 7f -1 osd.7 3 {METRICS} 1 slow ops, oldest is osd_op(x)\n",
+         {7: 1}),
+        ("scrub.log", f"{AT} 7f -1 osd.7 3 {METRICS} 2 slow ops, oldest is replica scrub(pg: 1.f)\n", {7: 2}),
+        ("mail.txt", f"{AT} 7f -1 osd.7 3 {METRICS} 2 slow ops, oldest is\nosd_op(client.1.0:3 1.0)\n", {7: 2}),
+        ("export.csv", f'"2024-03-27T18:30:00Z","m","{AT} osd.7 (osd.7) 12 : cluster [WRN] 3 slow requests (by type ['
+                       " 'delayed' : 3 ])\"\n"
+                       f'"2024-03-27T18:30:00Z","m","{AT} osd.8 (osd.8) 13 : cluster [WRN] 9 slow requests (by type ['
+                       " 'delayed' : 9 ])\"\n", {7: 3, 8: 9}),
+        ("bom.log", f"\ufeff{AT} osd.7 (osd.7) 12 : cluster [WRN] 3 slow requests (by type [ 'delayed' : 3 ])\n",
+         {7: 3}),
+        ("syslog", "Mar 27 18:29:18 h ceph-mon[42]: osd.3 osd.3 1234 : 6 slow requests (by type [ 'delayed' : 6 ])\n",
+         {3: 6}),
+        ("detail.txt", "30 ops are blocked > 32.768 sec on osd.3\nosd.3 has stuck requests > 1.07374e+06 sec\n",
+         {3: 30}),
+    ],
+)  # fmt: skip
+def test_whose_they_are_is_read_where_it_stands(tmp_path: Path, name: str, text: str, osds: dict[int, int]) -> None:
+    assert answer(tmp_path / name, text)[:2] == (SlowAnswer.SOME, osds)
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress, gzip.compress])
+def test_a_packed_log_is_read(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    line = f"{AT} osd.7 (osd.7) 12 : cluster [WRN] 3 slow requests (by type [ 'delayed' : 3 ])\n"
+    assert answer(tmp_path / "ceph.log-1", pack(line.encode()))[1] == {7: 3}
+
+
+def test_a_file_that_is_no_log_and_a_line_that_is_too_long_are_no_all_clear(tmp_path: Path) -> None:
+    quiet = f"{AT} mon.a (mon.0) 4 : cluster [DBG] pgmap v1\n"
+    long = f"{AT} osd.0 (osd.0) 0 : cluster [WRN] {'slow request osd_op(x) currently delayed, ' * 2000}\n"
+    assert answer(tmp_path / "ceph.log", quiet)[0] is SlowAnswer.NONE
+    assert answer(tmp_path / "long.log", quiet + long + quiet)[0] is SlowAnswer.SOME
+    assert answer(tmp_path / "end.log", (quiet + long).rstrip())[0] is SlowAnswer.CANNOT_TELL
+    (tmp_path / "b.log").write_text("a,b\n1,2\n")
+    reading = LogReading.nothing()
+    read([tmp_path / "ceph.log", tmp_path / "b.log"], lambda _: None, reading)
+    assert answer_of(reading, reading.cluster) is SlowAnswer.CANNOT_TELL
