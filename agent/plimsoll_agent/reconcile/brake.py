@@ -50,6 +50,8 @@ from plimsoll_agent.util.frozen import frozen
 MANAGE = "manage"
 """The parameter of an edit by which a rule leaves disks alone, or no longer does."""
 _RECENT = timedelta(hours=1)
+_SOONER = timedelta(hours=1)
+"""So long before the end of a rule its change may be made by an edit, as it was known to come."""
 
 
 @frozen(kw_only=True)
@@ -226,8 +228,7 @@ def _weighed(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[_Wei
     sharing = _sharing((outcome.disk, desired.limits) for outcome, *_, desired in changes)
     for outcome, at, before, limits, desired in changes:
         entry = situation.memory.get(outcome.disk.key)
-        to_come = () if entry is None else (entry.desired, *(each.limits for each in entry.later or ()))
-        if desired.limits in (limits, *to_come):
+        if desired.limits in (limits, *_to_come(entry, situation.now if at is None else None)):
             continue
         share, uuid, group = share_left(limits, desired.limits), outcome.disk.guest.uuid, desired.limits.group_name
         if group not in (None, limits.group_name) and not limits.unlimited:
@@ -235,6 +236,15 @@ def _weighed(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[_Wei
             before_it = 1 if limits.group_name is None else len(sharing_before[uuid, limits.group_name])
             share *= min(1.0, before_it / len(sharing[uuid, group]))
         yield _Weighed(outcome=outcome, before=before, before_limits=limits, desired=desired, at=at, left=share)
+
+
+def _to_come(entry: Remembered | None, now: datetime | None) -> Iterator[Limits | None]:
+    """What was desired last, and for a later time: of a change that is made ``now``, for the next hour. Else a rule with
+    an end in years would let everything through that is like its end.
+    """
+    if entry is not None:
+        yield entry.desired
+        yield from (each.limits for each in entry.later or () if now is None or each.at - now <= _SOONER)
 
 
 def _changes(outcome: Outcome, situation: Situation) -> Iterator[tuple[datetime | None, Later, Limits, Desired]]:

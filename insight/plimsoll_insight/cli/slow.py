@@ -55,8 +55,8 @@ class Slow(LocalCommand, Listing):
     It reads logs, or asks the cluster (--live), and says which of them stands out.
 
     A LOG is the cluster's (ceph.log), an OSD's (ceph-osd.N.log) or a monitor's, of any release from Jewel to
-    Tentacle, as a file, a journal or a container has it, plain, gzip, xz, bzip2 or zstd, in any order; or ceph health detail; or
-    the JSON of dump_historic_slow_ops, with osd.N in its name. Each request counts once.
+    Tentacle, as a file, a journal or a container has it, plain, gzip, xz, bzip2 or zstd, in any order; or ceph health
+    detail; or the JSON of dump_historic_slow_ops, with osd.N in its name. Each request counts once.
 
     Exit status:
         0   some or none

@@ -1139,6 +1139,13 @@ def test_what_was_to_come_for_a_disk_anyway_is_no_change_when_it_comes_sooner() 
     assert braked_for(to_come, Desired(replace(SLIP, total_iops_sec=31), BY_RULE)) == "lowered"
 
 
+@pytest.mark.parametrize(("limits", "how"), [(SLIP, "lowered"), (Limits(), "removed")])
+def test_the_end_of_a_rule_in_a_year_lets_nothing_through_today(limits: Limits, how: str) -> None:
+    """The year of ``until`` is mistyped, or the rule's pool."""
+    in_a_year = replace(DESIRED, later=(Later(at=NOON + timedelta(days=365), limits=limits),))
+    assert braked_for(in_a_year, Desired(limits, BY_RULE)) == how
+
+
 @pytest.mark.parametrize(("now", "later"), [(60, 50), (50, 60)])
 def test_of_several_changes_of_a_disk_the_largest_counts(now: int, later: int) -> None:
     disk = a_disk(actual=GOLD)
