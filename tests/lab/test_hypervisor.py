@@ -83,3 +83,20 @@ def test_the_persistent_definition_gets_the_limits_too(
     inactive = 2  # VIR_DOMAIN_XML_INACTIVE
     assert domxml.parse(guest.domain().XMLDesc(inactive))[1][1].defined == Limits(total_iops_sec=250)
     assert actual(hypervisor, guest.uuid, "vdb") == Limits(), "CONFIG touches nothing that runs"
+
+
+def test_a_disk_leaves_its_group_in_the_persistent_definition_too(
+    hypervisor: Libvirt, guests: Callable[..., list[Guest]]
+) -> None:
+    """libvirt keeps the group of a set without one, and gives its other disks the same limits."""
+    from plimsoll_agent.adapters.libvirt import domxml
+
+    (guest,) = guests()
+    both = Limits(total_iops_sec=400, group_name="both")
+    disks = hypervisor.look(guest.uuid).disks
+    for disk in disks:
+        hypervisor.define_limits(disk, both)
+    hypervisor.define_limits(disks[1], Limits(total_iops_sec=100))
+    inactive = 2  # VIR_DOMAIN_XML_INACTIVE
+    after = [disk.defined for disk in domxml.parse(guest.domain().XMLDesc(inactive))[1]]
+    assert after == [both, Limits(total_iops_sec=100)]

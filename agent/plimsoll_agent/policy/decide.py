@@ -480,7 +480,8 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
         return decision
     hold = situation.hold(disk)
     if hold is not None:
-        answer = Unmanaged(hold.reason) if hold.limits is None else Desired(hold.limits, hold.reason)
+        limits = _limits_lost(disk, situation) if hold.limits is None else hold.limits
+        answer = Unmanaged(hold.reason) if limits is None else Desired(limits, hold.reason)
         return replace(decision.and_then("hold", answer), aside=decision.desired)
     entry = decision.ours
     if entry is None or entry.restore_to is None or isinstance(decision.desired, Desired):
@@ -489,6 +490,14 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
         return decision  # the hold's limits stay while the desired ones are unknown
     end = decision.and_then("hold", Desired(entry.restore_to, because(Code.HOLD_ENDED)))
     return replace(end, aside=decision.desired)
+
+
+def _limits_lost(disk: Disk, situation: Situation) -> Limits | None:
+    """What plimsoll set last, of a disk that is held as it is and was attached anew without limits: a hard reboot."""
+    entry = situation.memory.get(disk.key)
+    if entry is None or entry.attachment == disk.attachment or not isinstance(disk.actual, Limits):
+        return None
+    return entry.applied if disk.actual.unlimited else None
 
 
 def _taken_back(disk: Disk, situation: Situation, decision: Decision) -> Decision:

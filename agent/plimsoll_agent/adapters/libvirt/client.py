@@ -208,20 +208,21 @@ class Libvirt:
         }
 
     def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
-        # libvirt refuses a group without limits; a disk whose limits are removed leaves its group anyway.
-        alone = alone and not limits.unlimited
-        group = {"group_name": group_alone(disk.guest.uuid, disk.target)} if alone else {}
-        full_set, live = limits.full_set() | group, libvirt.VIR_DOMAIN_AFFECT_LIVE
+        full_set, live = _full_set(disk, limits, alone=alone), libvirt.VIR_DOMAIN_AFFECT_LIVE
         self._writes(disk, full_set)
         self._ask("QEMU", disk.guest.uuid, lambda domain: domain.setBlockIoTune(disk.target, full_set, live))
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
         def define(domain: Any) -> None:
             # In the persistent definition the same target may be another volume.
-            if not _stands_in(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), disk):
+            there = _standing_in(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), disk)
+            if there is None:
                 return
+            # libvirt leaves the disk in the group that it has there, and gives all of that the limits.
+            in_group = not isinstance(there.defined, Limits) or there.defined.group_name is not None
+            full_set = _full_set(disk, limits, alone=in_group and limits.group_name is None)
             try:
-                domain.setBlockIoTune(disk.target, limits.full_set(), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+                domain.setBlockIoTune(disk.target, full_set, libvirt.VIR_DOMAIN_AFFECT_CONFIG)
             except libvirt.libvirtError:
                 if domain.isPersistent():  # a transient guest shows its live XML as its definition
                     raise
@@ -447,9 +448,16 @@ def _operation(domain: Any) -> object:
         raise
 
 
-def _stands_in(definition: str, disk: Disk) -> bool:
+def _standing_in(definition: str, disk: Disk) -> Disk | None:
     try:
         disks = domxml.parse(definition)[1]
     except UnreadableXML:
-        return False
-    return any(other.target == disk.target and other.key == disk.key for other in disks)
+        return None
+    return next((other for other in disks if other.target == disk.target and other.key == disk.key), None)
+
+
+def _full_set(disk: Disk, limits: Limits, *, alone: bool) -> dict[str, int | str]:
+    """All parameters; ``alone`` takes the disk out of its group."""
+    # libvirt refuses a group without limits; a disk whose limits are removed leaves its group anyway.
+    group = {"group_name": group_alone(disk.guest.uuid, disk.target)} if alone and not limits.unlimited else {}
+    return {**limits.full_set(), **group}

@@ -111,6 +111,21 @@ def test_a_disk_that_is_held_as_it_is_is_not_written_to(tmp_path: Path) -> None:
     assert actual(node) == DEFAULT
 
 
+def test_a_disk_that_is_held_as_it_is_has_its_limits_again_after_a_hard_reboot(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    node.run()
+    node.hold(1, "vda", None)
+    node.run()
+    (owner,) = node.hypervisor.by_uuid.values()
+    node.hypervisor.restart(owner)
+    for _ in range(2):
+        assert set(codes(node.run())) == {Code.HOLD}
+        assert actual(node) == DEFAULT
+    set_by_hand(node.disk(1), Limits())
+    node.run()
+    assert actual(node) == Limits(), "by hand, and held as it is"
+
+
 def test_a_hold_is_for_its_disk_alone(tmp_path: Path) -> None:
     node = Node(tmp_path, guest(1), guest(2))
     node.hold(1, "vda", HELD)
