@@ -211,9 +211,12 @@ def test_a_cinder_before_ussuri_tells_names_and_the_lists_tell_the_ids(node: Nod
     assert node.catalogue.volumes[uuid(1)].type == "t-gold"
 
 
+CREDITS = {"plimsoll:total_iops_sec_max": "3000", "plimsoll:capacity": "5400000"}
+
+
 def test_flavors_of_a_nodes_guests_come_in_one_call_and_only_when_one_is_unknown(node: Node) -> None:
     node.settings["nova"] = True
-    flavor = {"extra_specs": {"quota:disk_total_iops_sec": "300", "hw:cpu_policy": "shared"}}
+    flavor = {"extra_specs": {"quota:disk_total_iops_sec": "300", "hw:cpu_policy": "shared", **CREDITS}}
     node.cloud.servers = [{"id": uuid(5), "flavor": flavor}, {"id": uuid(6), "flavor": {}}]
     node.sees(guests=(5, 6, 7))
     ran = node.refresh()
@@ -223,7 +226,7 @@ def test_flavors_of_a_nodes_guests_come_in_one_call_and_only_when_one_is_unknown
     assert ran.status == 3
     assert "os_compute_api:servers:show:flavor-extra-specs" in ran.err
     servers = node.catalogue.servers
-    assert servers[uuid(5)].extra_specs == {"quota:disk_total_iops_sec": "300"}
+    assert servers[uuid(5)].extra_specs == {"quota:disk_total_iops_sec": "300", **CREDITS}
     assert [servers[uuid(number)].missing for number in (5, 6, 7)] == [False, True, True]
     assert node.refresh().out.startswith("0 calls")
 

@@ -11,6 +11,7 @@ from plimsoll_agent.catalogue.api import BLOCK_STORAGE, COMPUTE, PAGE, CloudApi,
 from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.planner import Agenda, Answers, TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
+from plimsoll_agent.credits.model import KEYS
 from plimsoll_agent.errors import PlimsollError, Rejected
 from plimsoll_agent.util.decoding import text
 from plimsoll_agent.util.frozen import frozen
@@ -250,7 +251,7 @@ def _server(value: Any) -> tuple[str, dict[str, str] | None]:
     extra_specs = value["flavor"].get("extra_specs")
     if extra_specs is None:
         return text(value["id"]), None
-    quotas = {text(key): text(one) for key, one in {**extra_specs}.items() if key.startswith("quota:")}
+    quotas = {text(key): text(one) for key, one in {**extra_specs}.items() if key.startswith("quota:") or key in KEYS}
     return text(value["id"]), quotas
 
 

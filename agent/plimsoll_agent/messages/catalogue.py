@@ -91,7 +91,7 @@ def stop_lines(result: RegionJudgement, digest: str, *, compared: bool) -> tuple
         return (
             "Brake: region file not published: the previous file is missing or unusable, and the QoS specs and types"
             " have changed since."
-            f" Check them, then: plimsoll region approve {digest[:SHOWN]}",
+            f" Check them, then: plimsoll region approve {digest[:SHOWN]} --reason TEXT",
         )
     names = {row.type.id: printable(row.type.name) for row in result.rows}
     types = sorted(shlex.quote(names[id]) for id in result.removals)

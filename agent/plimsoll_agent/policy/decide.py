@@ -493,7 +493,7 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
 
 
 def _limits_lost(disk: Disk, situation: Situation) -> Limits | None:
-    """What plimsoll set last, of a disk that is held as it is and was attached anew without limits: a hard reboot."""
+    """What plimsoll set last, of a disk held as it is that was attached again without limits: a hard reboot."""
     entry = situation.memory.get(disk.key)
     if entry is None or entry.attachment == disk.attachment or not isinstance(disk.actual, Limits):
         return None

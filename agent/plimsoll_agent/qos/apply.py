@@ -83,6 +83,8 @@ def apply(steps: Sequence[Step], live: Live, api: Cinder) -> Iterator[StepResult
             yield StepResult(step, How.NOT_TRIED, "nothing is deleted after a step failed")
         else:
             result = _take(client, step)
+            if isinstance(step, ChangeSpec) and result.how is not How.DONE:
+                client.unchanged.add(step.after.name)
             yield result
             has_failed |= result.how is not How.DONE and not isinstance(step, DeleteType | DeleteSpec)
             trouble = client.lost
@@ -112,10 +114,12 @@ class _Client:
         self._storage = api.storage
         self._specs = {name: spec.id for name, spec in live.specs.items()}
         self._types = {name: type.id for name, type in live.types.items()}
+        self.unchanged: set[str] = set()
+        """Specs of which a change was refused: they have other limits than the plan has shown."""
         self.lost = ""
 
     def missing(self, step: Step) -> str:
-        """Why the step cannot be taken: what it needs was not created."""
+        """Why the step cannot be taken: what it needs was not created, or not changed."""
         match step:
             case ChangeSpec():
                 spec, type = step.after.name, None
@@ -125,6 +129,8 @@ class _Client:
                 return ""
         if spec not in self._specs:
             return "its QoS spec was not created"
+        if spec in self.unchanged:
+            return "its QoS spec could not be changed"
         return "the volume type was not created" if type is not None and type not in self._types else ""
 
     def take(self, step: Step) -> None:

@@ -239,8 +239,9 @@ def _weighed(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[_Wei
 
 
 def _to_come(entry: Remembered | None, now: datetime | None) -> Iterator[Limits | None]:
-    """What was desired last, and for a later time: of a change that is made ``now``, for the next hour. Else a rule with
-    an end in years would let everything through that is like its end.
+    """What was desired last, and for a later time; of a change that is made ``now``, for the next hour.
+
+    Else a rule with an end in years would let everything through that is like its end.
     """
     if entry is not None:
         yield entry.desired

@@ -50,6 +50,9 @@ LOG = logging.getLogger(__name__)
 _PATIENCE = 1.0
 """Seconds to wait for other passes over the guests to be changed."""
 
+_FORGOTTEN = frozenset({Code.NO_RECORD, Code.NOT_REMEMBERED})
+"""With one of them a pass has not done what it was approved to, or the next one does not know it."""
+
 
 @frozen
 class Decider:
@@ -141,7 +144,8 @@ def run_pass(
                 applier.follow(situation)
             outcomes = _enforced(applier, sight, outcomes, node_store, stopwatch, tell)
             situation = replace(situation, ceilings=applier.ceilings)
-            if plan.weighed and scope.everything and not isinstance(situation.catalogue, Unknown):
+            is_kept = _FORGOTTEN.isdisjoint(note.code for note in notes)
+            if plan.weighed and scope.everything and is_kept and not isinstance(situation.catalogue, Unknown):
                 # They are used up, or for another revision.
                 with notes.taking(Code.NOT_REMEMBERED):
                     node_store.use_up_approvals()

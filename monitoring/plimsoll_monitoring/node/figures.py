@@ -74,6 +74,8 @@ def _off(last: LastPass | None, targets: Sequence[ChosenTarget], now: datetime, 
     """
     if last is None or last.looked is None:
         return Figure(name="probe_off", value=None)
+    if last.paused is not None:  # nothing is probed then, and that has a figure of its own
+        return Figure(name="probe_off", value=0)
     newest, since = max((target.seen for target in targets), default=None), last.wrong_since.get(TO_PROBE)
     longest = timedelta(seconds=ROUND_OVERDUE)
     is_run, is_new = newest is not None and now - newest < longest, since is None or now - since < longest

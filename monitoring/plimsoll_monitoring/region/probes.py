@@ -207,7 +207,13 @@ def _group(series: Series, by: ProbesBy) -> Group:
 
 def _guests(members: Iterable[ProbeTarget], now: float) -> tuple[int, int, int, int]:
     """How many are probed, broken, late and postponed; a guest with two directories counts once."""
-    of = list(members)
+    # A guest that has moved is served for days by the node that it left, too.
+    newest: dict[tuple[str, str, str], ProbeTarget] = {}
+    for one in members:
+        key = one.node[0], one.uuid, one.directory
+        if key not in newest or (one.last or 0.0) > (newest[key].last or 0.0):
+            newest[key] = one
+    of = list(newest.values())
     return (
         len({one.uuid for one in of}),
         len({one.uuid for one in of if one.count(*BROKEN)}),

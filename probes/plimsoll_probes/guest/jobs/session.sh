@@ -18,6 +18,7 @@ set -C
 verb=$1 directory=$2 name=$3
 # This file marks our directory: a crash may lose a file's content, but not its name.
 mark=made-by-plimsoll
+sysctl=/proc/sys/kernel
 stopped=no
 
 # $1: a code for the node; $2: details
@@ -209,9 +210,12 @@ look() {
     for tool in fio gzip timeout; do
         command -v "$tool" >/dev/null || echo "missing=$tool"
     done
-    # fio's version is in the result; another start of fio would take a slow guest half a second.
+    # fio's version is in the result; another start of fio would take a slow guest half a second. It lists what it was
+    # built with, not what the kernel allows.
+    forbidden=
+    [ ! -r "$sysctl/io_uring_disabled" ] || read -r forbidden <"$sysctl/io_uring_disabled"
     echo "engines=$(fio --enghelp 2>/dev/null | while read -r engine more; do
-        [ -n "$more" ] || printf '%s ' "$engine"
+        [ -n "$more" ] || [ "$engine.$forbidden" = io_uring.2 ] || printf '%s ' "$engine"
     done)"
     read -r words </sys/devices/system/cpu/online && echo "online=$words"
     while read -r key words; do

@@ -358,6 +358,21 @@ def test_what_needs_a_refused_step_is_not_tried_and_nothing_is_deleted_but_the_r
     ]
 
 
+def test_no_type_is_given_a_spec_that_still_has_other_limits_than_the_plan_has_shown() -> None:
+    cinder = FakeCinder()
+    cinder.type("silver", cinder.spec("std", {"total_iops_sec": "1000"}))
+    cinder.spec("burst", {"total_iops_sec": "20"})
+    cinder.before = refusing("PUT /qos-specs", Refused("server error", 500))
+    desired = declared({"std": {"total_iops_sec": "1000"}, "burst": {"total_iops_sec": "2000"}}, {"silver": "burst"})
+    taken = applied(desired, cinder)
+    assert [(type(one.step).__name__, one.how) for one in taken] == [
+        ("ChangeSpec", How.REFUSED),
+        ("Associate", How.NOT_TRIED),
+    ]
+    assert taken[1].detail == "its QoS spec could not be changed"
+    assert has(cinder) == {"silver": "std"}
+
+
 @pytest.mark.parametrize("error", [Unreachable("gone"), DeadlineExceeded("no answer within 60 s")])
 def test_without_cinder_no_more_is_tried(error: Exception) -> None:
     cinder = FakeCinder()

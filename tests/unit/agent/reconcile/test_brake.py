@@ -26,7 +26,7 @@ from plimsoll_agent.reconcile.brake import Brake, LargeChange, braked, large_cha
 from plimsoll_agent.reconcile.outcome import Braked, Counted, Edit, Kind, Mode, Outcome, PassReport, Result, Scope
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store.node_store import NodeStore
-from plimsoll_agent.store.state import Given
+from plimsoll_agent.store.state import Given, StateError
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, hangs, raising
 from tests.unit import told
@@ -177,15 +177,21 @@ def test_an_approval_is_used_up_by_the_pass_that_goes_through_with_it(tmp_path: 
     assert actual(node, "gold") == {GOLD}
 
 
+class OfAFullDisk(NodeStore):
+    def remember(self, memory: object, now: object) -> None:
+        raise StateError("memory.json: cannot be written: No space left on device")
+
+
 @pytest.mark.parametrize(
     "other",
     [
         lambda node: node.run(Mode.PLAN),
+        lambda node: node.run(node_store=OfAFullDisk(node.state, "tests")),
         lambda node: node.run(Mode.OBSERVE),
         lambda node: node.run(scope=Scope(frozenset({uuid_of(99)}))),
         lambda node: node.run(yes=True),
     ],
-    ids=["plan", "observe", "partial", "yes"],
+    ids=["plan", "not remembered", "observe", "partial", "yes"],
 )
 def test_an_approval_outlives_a_pass_that_is_not_the_one_it_was_given_for(
     node: Node, other: Callable[[Node], object]

@@ -302,6 +302,8 @@ def test_guests_that_a_rule_chooses_and_no_timer_probes_are_a_warning_at_once() 
     assert off.do == "systemctl status plimsoll-probe.timer plimsoll-probe.service"
     assert (level("probe_off", off.value), level("probe_off", 0)) == (Level.WARNING, Level.OK)
     assert probes(last=a_last_pass(), setup=OFF)["probe_off"].value == 0, "no rule chooses a guest"
+    paused = replace(to_probe(timedelta(hours=9)), paused=because(Code.PAUSED))
+    assert probes(last=paused, setup=OFF)["probe_off"].value == 0, "nothing is probed in a pause"
     assert probes(last=replace(a_last_pass(), looked=None), setup=OFF)["probe_off"].value is None
 
 

@@ -90,6 +90,20 @@ def test_a_guest_counts_once_in_its_row_and_one_without_a_type_is_not_lost(
     assert {row.labels[name]: (row.guests, row.broken, row.late, row.postponed) for row in found} == groups
 
 
+def test_a_guest_that_has_moved_is_as_its_new_node_says() -> None:
+    def on(node: str, last: float, verdict: str) -> dict[str, Series]:
+        there = {"instance": node}
+        return {
+            "probe_verdicts": series(1, "u1", probe="read", verdict=verdict, **there),
+            "probe_last": series(last, "u1", **there),
+        }
+
+    both = on("n1", NOW - 120 * HOUR, "short"), on("n2", NOW - HOUR, "kept")
+    told = {name: [each[name] for each in both] for name in both[0]}
+    (row,) = rows(answers(ProbesBy.TYPE, **told), ProbesBy.TYPE, SeriesSelection(), NOW)
+    assert (row.guests, row.broken) == (1, 0)
+
+
 def test_guests_whose_type_is_unknown_are_not_of_the_type_that_is_asked_for() -> None:
     found = rows(two_guests(ProbesBy.GUEST), ProbesBy.GUEST, SeriesSelection(types=("gold",)), NOW)
     assert [row.labels["uuid"] for row in found] == ["u1"]

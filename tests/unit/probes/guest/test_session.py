@@ -439,3 +439,12 @@ def test_a_guest_that_repeats_one_line_takes_no_time_by_the_square_of_it() -> No
     with pytest.raises(Trouble):
         session.look(2**20)
     assert time.thread_time() - begun < 0.5
+
+
+@pytest.mark.parametrize(("online", "cpus"), [("0-3", "0-1,3"), ("0,2,4,6", None)])
+def test_cpus_above_the_number_of_those_online_are_left_to_the_guests_scheduler(
+    online: str, cpus: str | None
+) -> None:
+    """Without the second thread of each core: fio before 3.33 ends with "CPU 4 too large (max=3)"."""
+    shell = FakeShell({"look": said(LOOK | {"online": online})})
+    assert session(shell).look(2**20).cpus == cpus
