@@ -22,6 +22,9 @@ _ABSENT = object()
 _SIZES = (1, 1000)
 _ENDINGS = ("", "_max", "_max_length", "_per_gb", "_per_gb_min")
 
+_CINDERS_DEFAULT = "__DEFAULT__"
+"""The type of volumes without any: Cinder makes it, and refuses to delete it while it is a default."""
+
 
 @frozen
 class CreateSpec:
@@ -155,7 +158,8 @@ def plan(declaration: Declaration, live: Live, *, prune: bool = False, force: bo
     steps = [*_specs(declaration, live), *_types(declaration, live), *_associations(declaration, live)]
     if prune:
         types, specs = undeclared(declaration, live)
-        steps += [DeleteType(name) for name in types if name != live.default]
+        # Cinder's answer is the default of the operator's own project, where that has one.
+        steps += [DeleteType(name) for name in types if name not in (live.default, _CINDERS_DEFAULT)]
         steps += [DeleteSpec(name, force) for name in specs]
     return tuple(steps)
 

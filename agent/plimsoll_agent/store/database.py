@@ -109,7 +109,8 @@ class Database:
     def close_to_others(self) -> None:
         """Correct the mode of a file from an earlier release, which others could read."""
         with suppress(OSError):  # a file of another user, whose process does it
-            if stat.S_IMODE(self.path.stat().st_mode) & ~self._mode:
+            mode = self.path.lstat().st_mode
+            if stat.S_ISREG(mode) and stat.S_IMODE(mode) & ~self._mode:  # never what a link leads to
                 self.path.chmod(self._mode)
 
     @contextmanager

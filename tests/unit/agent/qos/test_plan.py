@@ -358,6 +358,14 @@ def test_what_needs_a_refused_step_is_not_tried_and_nothing_is_deleted_but_the_r
     ]
 
 
+def test_cinders_own_default_type_stays_also_where_the_project_has_another() -> None:
+    cinder = FakeCinder()
+    for name in ("__DEFAULT__", "gold"):
+        cinder.type(name, None)
+    steps = planned(declared({}, {}), cinder, prune=True)
+    assert [step.name for step in steps] == ["gold"]
+
+
 def test_no_type_is_given_a_spec_that_still_has_other_limits_than_the_plan_has_shown() -> None:
     cinder = FakeCinder()
     cinder.type("silver", cinder.spec("std", {"total_iops_sec": "1000"}))

@@ -175,6 +175,17 @@ def test_a_commit_waits_for_the_disk_and_leaves_the_file_readable_for_others(rec
     assert [file.name for file in path.parent.iterdir()] == ["record.sqlite"], "closed, with nothing left over"
 
 
+def test_what_a_link_in_its_place_leads_to_keeps_its_mode(record: Record, path: Path) -> None:
+    other = path.with_name("another's")
+    other.write_bytes(b"x" * 200)
+    other.chmod(0o644)
+    path.unlink(missing_ok=True)
+    path.symlink_to(other)
+    with suppress(StateError):
+        record.intend([a_change()], NOON, "tests")
+    assert (stat.S_IMODE(other.stat().st_mode), other.read_bytes()) == (0o644, b"x" * 200)
+
+
 def test_the_file_is_for_its_owner_alone_whatever_the_umask_is(record: Record, path: Path) -> None:
     before = os.umask(0)
     try:
