@@ -250,6 +250,17 @@ def test_a_nova_that_is_too_old_is_named(node: Node) -> None:
     assert node.catalogue.specs  # what was answered before counts
 
 
+def test_while_nova_fails_cinder_is_read_as_ever(node: Node) -> None:
+    node.settings["nova"] = True
+    node.cloud.faults = {SERVERS: [cloudserver.status(503), ...]}
+    node.sees(guests=(5,))
+    for volume in range(1, 4):
+        node.sees(*range(1, volume + 1), guests=(5,))
+        ran = node.refresh()
+        assert (ran.status, "not refreshed" in ran.err, "server error (503)" in ran.err) == (3, False, True)
+        assert uuid(volume) in node.catalogue.volumes
+
+
 @pytest.mark.parametrize(
     ("path", "fault", "words"),
     [

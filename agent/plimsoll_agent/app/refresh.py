@@ -41,6 +41,8 @@ class Fetched:
     """Warnings."""
     trouble: PlimsollError | None = None
     """The error that ended the refresh early."""
+    is_novas: bool = False
+    """It is Nova's: all that was to be read of Cinder was."""
     region: LastRegion | None = None
     region_file: bytes | None = None
     """The region file with its signature in it, to be kept for passes; None if they have it already."""
@@ -122,6 +124,7 @@ def _from_cloud(
         said=line,
         remarks=tuple(filter(None, remarks)),
         trouble=result.trouble,
+        is_novas=result.is_novas,
         calls=dict(api.calls),
     )
 

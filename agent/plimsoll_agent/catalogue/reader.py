@@ -37,6 +37,8 @@ class Gathered:
 
     answers: Answers
     trouble: PlimsollError | None = None
+    is_novas: bool = False
+    """It is Nova's: all of Cinder was read before."""
 
 
 def lists(api: CloudApi, last: Lists | None = None) -> Lists:
@@ -92,6 +94,7 @@ def gather(api: CloudApi, agenda: Agenda, last: Lists | None, host: str) -> Gath
     volumes: dict[str, TypeOf] = {}
     guests: dict[str, dict[str, str] | None] | None = None
     trouble: PlimsollError | None = None
+    is_novas = False
     try:
         reader = VolumeReader(api, {type.name: type.id for type in types.values()})
         for id, facts in _read_volumes(reader, agenda.unknown, MOST_CALLS):
@@ -101,11 +104,12 @@ def gather(api: CloudApi, agenda: Agenda, last: Lists | None, host: str) -> Gath
             reader, agenda.again, max(2, MOST_CALLS - reader.calls) if agenda.at_once else 2
         ):
             volumes[id] = facts
+        is_novas = True
         if agenda.servers:
             guests = dict(entry for page in server_pages(api, host) for entry in page)
     except PlimsollError as error:
         trouble = error
-    return Gathered(Answers(fresh, volumes, guests), trouble)
+    return Gathered(Answers(fresh, volumes, guests), trouble, is_novas and trouble is not None)
 
 
 class VolumeReader:

@@ -250,7 +250,9 @@ def _failed(notes: RefreshNotes, now: datetime, trouble: str) -> RefreshNotes:
 def _noted(notes: RefreshNotes, result: Fetched, now: datetime) -> RefreshNotes:
     notes = notes.asked(result.calls)
     if result.trouble is not None:
-        return _failed(notes, now, str(result.trouble))
+        failure = _failed(notes, now, str(result.trouble))
+        # Cinder is not waited for because Nova fails: new volumes and edited specs would be unknown for as long.
+        return replace(failure, until=None, failures=1) if result.is_novas else failure
     return replace(notes.succeeded(), region=result.region)
 
 
