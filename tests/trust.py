@@ -46,8 +46,8 @@ ROWS = (
     Trust(
         _REFRESHER,
         "write this node's catalogue, with any spec, type of a volume or flavor: limits change as far as the brake"
-        " lets an edit change them; a volume to which it gives another type counts as retyped, so of a few disks in an"
-        " hour (:ref:`brake`) it can also remove the limits",
+        " lets an edit change them; a volume to which it gives another type counts as retyped, so of a few disks in"
+        " an hour (:ref:`brake`) it can also remove the limits",
         "cut limits to a tenth, remove them or change many disks by specs without an approval; change disks with"
         " ``manage: false``, a rule with ``override: true`` or a hold",
         "tests/unit/agent/passes/test_catalogue.py::test_a_slip_in_a_spec_is_braked_and_named_by_rules_and_catalogue",

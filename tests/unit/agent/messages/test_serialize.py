@@ -126,6 +126,8 @@ def test_a_report_is_json_with_all_that_was_seen_and_not_seen() -> None:
     hung = replace(changed(), change=None, result=Result(Kind.UNKNOWN, because(Code.TIMED_OUT, detail="no answer")))
     passed = a_pass(changed(), hung, seconds=1.25, unreachable=(hidden,), notes=(note,))
     data = json.loads(json.dumps(serialize.report_data(passed)))
+    assert data["complaint"] is None
+    assert serialize.report_data(replace(passed, complaint="rules.yaml:3: no"))["complaint"] == "rules.yaml:3: no"
     assert data["version"] == 2
     assert data["started"] == "2026-11-20T12:00:00+00:00"
     assert data["seconds"] == 1.25
