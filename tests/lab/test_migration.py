@@ -140,6 +140,7 @@ def test_a_reduced_guest_is_as_the_node_has_it_to_which_it_moves(
     with daemon_on(source.node):
         source.publish(0.5)
         until_limited(hypervisor, guest.uuid, [500, 500])
+        until_marked(hypervisor, guest.uuid)
         guest.domain().resume()
         migrate(guest, cloud.libvirt_uri, target)
         assert limits_of(there, guest.uuid) == [500, 500], "as it was"
@@ -147,6 +148,7 @@ def test_a_reduced_guest_is_as_the_node_has_it_to_which_it_moves(
         until_limited(there, guest.uuid, [1000, 1000])
         other.publish(0.7)
         until_limited(there, guest.uuid, [700, 700])
+        until_marked(there, guest.uuid)
     source.publish(0.9)
     with daemon_on(source.node):
         migrate(guest, target, cloud.libvirt_uri)
@@ -154,6 +156,12 @@ def test_a_reduced_guest_is_as_the_node_has_it_to_which_it_moves(
         source.publish(1)
         until_limited(hypervisor, guest.uuid, [1000, 1000])
     there.close()
+
+
+def until_marked(hypervisor: Libvirt, uuid: str) -> None:
+    """The guest's mark, which follows a write, tells other nodes that its limits are reduced."""
+    marks = lambda: [disk.mark for disk in hypervisor.look(uuid).disks]  # noqa: E731
+    until(lambda: all(mark is not None and mark.reduced for mark in marks()), tell=marks)
 
 
 def migrate(guest: Guest, source: str, to: str) -> None:
