@@ -128,7 +128,7 @@ def test_it_is_what_the_throttle_of_single_requests_comes_to(
     times = departures(limits, requests)
     units = max(size / counted, 1) if counted else 1
     # A bucket overflows by one request, and a tenth of a second of the limit is in it.
-    room = 3 + rate * 0.15 / units + max(burst, 1) * rate * 0.1 / units
+    room = 4 + rate * 0.15 / units + max(burst, 1) * rate * 0.1 / units
     for number, result in enumerate(results, 1):
         end = int(number * seconds * SECOND)
         rest = sum(at < end <= gone for (at, _, _), gone in zip(requests, times, strict=True))
