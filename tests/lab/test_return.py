@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab import osdhost
-from lab.cloud import Cloud
+from lab.cloud import Cloud, release
 from lab.cloud.layout import CHECKOUT
 from lab.node import Node, Ran
 from lab.waiting import until
@@ -28,6 +28,10 @@ to two sentences."""
 KILLS = depth.count(quick=1, landing=1, soak=LAST - 2)
 FAULTS = depth.count(quick=0, landing=0, soak=1)
 QUICK = ("--steady", "4s", "--interval", "2s")
+# Since Quincy OSDs have mClock, which takes no notice of osd_max_backfills.
+NAME, VALUE = (
+    ("osd_max_backfills", "1") if release.name() == "bookworm" else ("osd_mclock_profile", "high_client_ops")
+)
 PATIENCE = 300.0
 """Seconds, on a machine with much else to do."""
 
@@ -41,12 +45,12 @@ def node(cloud: Cloud, tmp_path: Path) -> Iterator[Node]:
     until(lambda: cloud.ceph.status()["osdmap"]["num_up_osds"] == 1, PATIENCE)
     yield Node(tmp_path, cloud)
     cloud.ceph.monitor("osd unset", key="noout")
-    cloud.ceph.monitor("config rm", who="osd", name="osd_max_backfills")
+    cloud.ceph.monitor("config rm", who="osd", name=NAME)
     cloud.ceph.heal()
 
 
 def words(*more: str) -> tuple[str, ...]:
-    change = ("--flag", "noout", "--set", "osd_max_backfills=1")
+    change = ("--flag", "noout", "--set", f"{NAME}={VALUE}")
     return ("return", "run", "--yes", "--id", "admin", "--at-once", "1", "--on-host", osdhost.words(), *change,
             *QUICK, *more)  # fmt: skip
 
@@ -57,13 +61,13 @@ def changes(cloud: Cloud) -> tuple[bool, list[str], list[str]]:
     drop_ins = (cloud.layout.root / "osdhosts").rglob("*.conf")
     return (
         "noout" in json.loads(cloud.ceph.monitor("osd dump", format="json"))["flags"],
-        [row["value"] for row in values if row["name"] == "osd_max_backfills"],
+        [row["value"] for row in values if row["name"] == NAME],
         sorted(path.parent.name for path in drop_ins),
     )
 
 
 NONE = (False, [], [])
-ALL = (True, ["1"], [f"ceph-osd@{osd}.service.d" for osd in DOWN])
+ALL = (True, [VALUE], [f"ceph-osd@{osd}.service.d" for osd in DOWN])
 
 
 def lines(node: Node) -> list[str]:
