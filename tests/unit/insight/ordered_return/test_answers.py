@@ -101,6 +101,7 @@ def test_checks_that_osds_raise_which_are_down_are_told_from_others() -> None:
         "PG_AVAILABILITY",
         "SLOW_OPS",
         "CEPHADM_FAILED_DAEMON",
+        "MGR_MODULE_DEPENDENCY",
         "OBJECT_UNFOUND",
         "OSD_NEARFULL",
         "PG_BACKFILL_FULL",
