@@ -61,8 +61,8 @@ EXPECTED = frozenset(
 )
 """Health checks that OSDs raise which are down, or which have to do neither with OSDs nor with their return. Objects
 are unfound whose newest copy is on one that is down, others fill with copies of what it had, cephadm counts its unit
-as failed, and MDSs wait for its groups; OSDs keep alerts on slow operations for a day. On Debian 13 some modules of the
-manager cannot be imported.
+as failed, and MDSs wait for its groups; OSDs keep alerts on slow operations for a day. On Debian 13 some modules
+of the manager cannot be imported.
 """
 _DOWN = re.compile(r"OSD_(?:[A-Z]+_)?DOWN")
 BLOCKING_FLAGS = frozenset({"noup", "noin", "pauserd", "pausewr"})
