@@ -119,9 +119,8 @@ def until_settled(cloud: Cloud) -> None:
 
 def is_clean(cloud: Cloud) -> bool:
     status = cloud.ceph.status()
-    states = [
-        each["state_name"].split("+") for each in status["pgmap"]["pgs_by_state"]
-    ]  # it may be scrubbed meanwhile
+    # A placement group that is scrubbed is clean, too.
+    states = (each["state_name"].split("+") for each in status["pgmap"]["pgs_by_state"])
     return all({"active", "clean"} <= set(words) for words in states) and status["osdmap"]["num_up_osds"] == len(OSDS)
 
 

@@ -40,6 +40,13 @@ def signed_factors(fsid: str, x: float, generation: int, lasts: float = 90) -> b
     return KEY.seal(encode(file))
 
 
+WITH_FLOOR = """\
+default: {limits: {total_iops_sec: 1000}}
+rules:
+  - {name: all, match: {pool: "*"}, congestion: {floor: {total_iops_sec: 100}}}
+"""
+
+
 class Congested:
     def __init__(self, directory: Path, cloud: Cloud, rules: str) -> None:
         self.node = Node(directory, cloud, rules)

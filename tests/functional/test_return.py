@@ -122,6 +122,14 @@ class Cluster:
         return plimsoll("return", verb, *options, *words, PATH=f"{self.home}:{os.environ['PATH']}")
 
 
+def leave_noout(cluster: Cluster, state: Path, on_host: list[str]) -> None:
+    """As a return that was killed leaves it."""
+    journal = ReturnJournal(state / "return/return.jsonl", "killed", "root", lambda: datetime.now(UTC))
+    journal.write("begin", fsid=FSID, osds=[1], pid=1, recording="-", unit="ceph-osd@{osd}.service", on_host=on_host)
+    journal.intend(ClusterChange(ChangeTarget(TargetKind.FLAG, "noout"), None, "set"))
+    (cluster.home / "flags").write_text(",noout")
+
+
 FAST = ("--yes", "--steady", "0", "--interval", "100ms", "--flag", "noout")
 
 
@@ -200,11 +208,7 @@ def test_what_a_killed_return_has_changed_is_restored_by_the_next_one_also_with_
     cluster: Cluster, plimsoll: Callable[..., Ran], tmp_path: Path
 ) -> None:
     assert cluster.run(plimsoll, "run", *FAST).status == 0
-    journal = ReturnJournal(tmp_path / "state/return/return.jsonl", "killed", "root", lambda: datetime.now(UTC))
-    on_host = [f"{cluster.home}/host", "{host}"]
-    journal.write("begin", fsid=FSID, osds=[1], pid=1, recording="-", unit="ceph-osd@{osd}.service", on_host=on_host)
-    journal.intend(ClusterChange(ChangeTarget(TargetKind.FLAG, "noout"), None, "set"))
-    (cluster.home / "flags").write_text(",noout")
+    leave_noout(cluster, tmp_path / "state", on_host=[f"{cluster.home}/host", "{host}"])
     checked = cluster.run(plimsoll, "run", "--check")
     assert (checked.status, (cluster.home / "flags").read_text()) == (3, ",noout")
     assert "plimsoll return stop restores that" in checked.err
@@ -268,12 +272,7 @@ def statuses(cluster: Cluster, plimsoll: Callable[..., Ran], state: Path) -> Ite
     os.close(lock)
     (cluster.home / "dead").touch()
     yield of("run", *FAST, "--start-within", "0", "--patience", "1s")
-    journal = ReturnJournal(state / "return/return.jsonl", "killed", "root", lambda: datetime.now(UTC))
-    journal.write(
-        "begin", fsid=FSID, osds=[1], pid=1, recording="-", unit="ceph-osd@{osd}.service", on_host=["false"]
-    )
-    journal.intend(ClusterChange(ChangeTarget(TargetKind.FLAG, "noout"), None, "set"))
-    (cluster.home / "flags").write_text(",noout")
+    leave_noout(cluster, state, on_host=["false"])
     (cluster.home / "refused").touch()
     yield of("status")
     yield of("stop")

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.cloud import Cloud, Guest
-from lab.congested import Congested
+from lab.congested import WITH_FLOOR, Congested
 from lab.daemon import daemon_on
 from lab.looking import actual, put
 from lab.node import Node
@@ -127,13 +127,6 @@ def test_ceph_tells_the_device_class_of_each_pool(cloud: Cloud, tmp_path: Path) 
 
 # --- enforced
 
-RULES = """
-default: {limits: {total_iops_sec: 1000}}
-rules:
-  - name: all
-    match: {pool: "*"}
-    congestion: {floor: {total_iops_sec: 100}}
-"""
 FULL = Limits(total_iops_sec=1000)
 
 
@@ -150,7 +143,7 @@ def test_a_disk_follows_a_signed_file_and_is_restored_whatever_ends_that(
             assert time.monotonic() < end, actual(hypervisor, guest.uuid, "vdb")
             time.sleep(0.2)
 
-    there = Congested(tmp_path, cloud, RULES)
+    there = Congested(tmp_path, cloud, WITH_FLOOR)
     with daemon_on(there.node):
         has(FULL)
         there.publish(0.8, lasts=3)

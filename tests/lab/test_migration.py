@@ -14,7 +14,7 @@ import pytest
 
 from lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
 from lab.cloud.secondnode import SecondNode
-from lab.congested import Congested
+from lab.congested import WITH_FLOOR, Congested
 from lab.daemon import daemon_on
 from lab.looking import actual, put
 from lab.node import Node, Ran
@@ -119,13 +119,6 @@ def test_the_daemon_leaves_a_guest_alone_that_migrates_and_limits_it_when_that_i
         until_limited(hypervisor, migrating.uuid, [250, 250])
 
 
-SHARED = """\
-default: {limits: {total_iops_sec: 1000}}
-rules:
-  - {name: all, match: {pool: "*"}, congestion: {floor: {total_iops_sec: 100}}}
-"""
-
-
 def test_a_reduced_guest_is_as_the_node_has_it_to_which_it_moves(
     guests: Callable[..., list[Guest]], target: str, cloud: Cloud, tmp_path: Path, hypervisor: Libvirt
 ) -> None:
@@ -134,7 +127,7 @@ def test_a_reduced_guest_is_as_the_node_has_it_to_which_it_moves(
     nodes = []
     for name in ("source", "target"):
         (tmp_path / name).mkdir()
-        nodes.append(Congested(tmp_path / name, cloud, SHARED))
+        nodes.append(Congested(tmp_path / name, cloud, WITH_FLOOR))
     source, other = nodes
     there = Libvirt(target, deadline=5, at_once=4)
     with daemon_on(source.node):

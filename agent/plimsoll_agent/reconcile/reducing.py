@@ -27,7 +27,7 @@ from plimsoll_agent.policy.diff import Change, Reduction
 from plimsoll_agent.policy.reduced import bounds_of
 from plimsoll_agent.reconcile.groups import may_be_in
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, Result
-from plimsoll_agent.reconcile.savings import of_memory
+from plimsoll_agent.reconcile.savings import member_of, of_memory
 from plimsoll_agent.rules.model import UnderCongestion
 from plimsoll_agent.store.reductions import Intended
 from plimsoll_agent.util.frozen import frozen, replace
@@ -96,7 +96,7 @@ def _unreduced(
     if entry is not None and here and entry.reduced == actual:
         return entry.unreduced
     if not here and disk.mark is not None and disk.mark.reduced:
-        # The mark may have had a shorter burst than there is by now.
+        # ``applied`` of the mark may have a shorter burst than the limits in force.
         last = disk.mark.applied or disk.mark.desired
         whole = disk.mark.desired or last
         return last if whole is not None and is_reduction(actual, whole) else None
@@ -258,7 +258,7 @@ def _as_saved(guest: Sequence[Outcome], aims: Mapping[str, _Aim], accounts: Mapp
         for outcome, whole in pairs:
             aim = aims[outcome.disk.key]
             if aim.is_reduced:
-                limits = to_write(whole, account, [_member(each, whole) for each, _ in pairs])
+                limits = to_write(whole, account, [_reduced_member(each, whole) for each, _ in pairs])
                 after[outcome.disk.key] = replace(aim, limits=limits)
             elif account is not None:
                 limits = affordable(whole, account)
@@ -266,17 +266,10 @@ def _as_saved(guest: Sequence[Outcome], aims: Mapping[str, _Aim], accounts: Mapp
     return after
 
 
-def _member(outcome: Outcome, limits: Limits) -> Member:
-    """Of an account, with these reduced limits."""
-    disk, ours = outcome.disk, outcome.decision.ours
-    return Member(
-        key=disk.key,
-        attachment=disk.attachment,
-        actual=disk.in_force,
-        applied=None if ours is None else ours.reduced,
-        desired=limits,
-        reading=None,
-    )
+def _reduced_member(outcome: Outcome, limits: Limits) -> Member:
+    """The disk as a member of its account, where these reduced limits stand in place of those desired."""
+    ours = outcome.decision.ours
+    return replace(member_of(outcome), applied=None if ours is None else ours.reduced, desired=limits)
 
 
 def _joins(name: str, aim: _Aim | None) -> bool:

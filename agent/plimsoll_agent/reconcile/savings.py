@@ -56,7 +56,7 @@ def forwarded(
     for outcome in outcomes:
         limits = with_bursts(outcome)
         if limits is not None and not outcome.disk.filters:
-            member = _member(outcome, readings.get(outcome.disk.key))
+            member = member_of(outcome, readings.get(outcome.disk.key))
             sharing.setdefault(account_key(outcome.disk.key, limits), (limits, []))[1].append(member)
     unread = {key: account for key, account in before.items() if account.is_unread}  # its limits may be unknown yet
     accounts = ((key, brought_forward(before.get(key), *each)) for key, each in sharing.items())
@@ -109,7 +109,7 @@ def after_writes(accounts: Mapping[str, Account], changes: Iterable[Change]) -> 
 def _saved(
     pairs: Sequence[tuple[Outcome, Desired]], account: Account | None
 ) -> Iterable[tuple[Outcome, Desired | None]]:
-    members = [_member(outcome, None) for outcome, _ in pairs]
+    members = [member_of(outcome) for outcome, _ in pairs]
     for outcome, target in pairs:
         limits = to_write(target.whole, account, members)
         if limits == target.limits:
@@ -142,7 +142,8 @@ def of_memory(outcome: Outcome) -> Limits | None:
     return desired if actual.shortens(desired) else None
 
 
-def _member(outcome: Outcome, reading: Reading | None) -> Member:
+def member_of(outcome: Outcome, reading: Reading | None = None) -> Member:
+    """The disk as a member of its account, by what is in force, and was applied and desired last."""
     disk, ours = outcome.disk, outcome.decision.ours
     return Member(
         key=disk.key,

@@ -108,7 +108,7 @@ class LiveCluster:
         return osds.groups(self._run("pg", "dump", "pgs_brief").decode("utf-8", "replace"))
 
     def log_sizes(self) -> dict[str, int]:
-        """Of their logs. Raises as ``map`` does."""
+        """Entries in the logs of placement groups, by their ids. Raises as ``map`` does."""
         return osds.log_sizes(self._run("pg", "dump", "pgs").decode("utf-8", "replace"))
 
     def full_placement(self) -> dict[str, tuple[int, ...]]:
@@ -210,8 +210,7 @@ class StandingCluster:
 
     def __init__(self, cluster: LiveCluster) -> None:
         self._cluster = cluster
-        client, deadline, command = cluster.client, cluster.deadline, cluster.command
-        argv = CephProgram(conf=cluster.conf, client=client, deadline=deadline, command=command).librados_argv()
+        argv = cluster.program(cluster.deadline).librados_argv()
         self._conversation = None if argv is None else Conversation(argv, environment())
 
     def status(self) -> ClusterCounts:

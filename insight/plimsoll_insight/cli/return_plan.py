@@ -25,7 +25,7 @@ from plimsoll_insight.forecast.failures import Placement
 from plimsoll_insight.forecast.forecast import Inputs
 from plimsoll_insight.forecast.ranges import Range, exactly, over
 from plimsoll_insight.ordered_return import hosts, messages
-from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS, OsdMap, ReturnHealth
+from plimsoll_insight.ordered_return.cluster import BLOCKING_FLAGS, OsdMap, ReturnGroup, ReturnHealth
 from plimsoll_insight.ordered_return.control import HostView
 from plimsoll_insight.ordered_return.hosts import Ways
 from plimsoll_insight.ordered_return.plan import Returning, WavePlan, fits, plan, wave_seconds
@@ -212,11 +212,7 @@ def look_at(command: LocalCommand, parsed_args: argparse.Namespace) -> ClusterLo
     ways.check_reach(own)
     others = sorted({away.host_of()[osd] for osd in osd_map.up if osd in away.host_of()} - set(own))
     views = osd_hosts.views([*own, *others[:_SAMPLE]])
-    # Ceph leaves the rate out where nobody writes. While a group serves nobody that may be because all wait.
-    writes = (
-        0.0 if health.writes is None and not any(group.is_inactive for group in groups.values()) else health.writes
-    )
-    inputs, has_mclock = _inputs(command, parsed_args, cluster, osd_map.up, views, away, writes)
+    inputs, has_mclock = _inputs(command, parsed_args, cluster, osd_map.up, views, away, _writes(health, groups))
     try:
         sizes = cluster.log_sizes()
     except PlimsollError as error:
@@ -271,6 +267,16 @@ def chosen(parsed_args: argparse.Namespace, down: Sequence[int], numbers: Iterab
 
 def whole_placement(placement: Placement, whole: dict[str, tuple[int, ...]]) -> Placement:
     return replace(placement, groups=[(int(id.partition(".")[0]), osds) for id, osds in whole.items()])
+
+
+def _writes(health: ReturnHealth, groups: Mapping[str, ReturnGroup]) -> float | None:
+    """Of clients, a second. The status has no rate where they write nothing.
+
+    With an inactive placement group that may be because all of them wait for it: then the rate is unknown.
+    """
+    if health.writes is None and not any(group.is_inactive for group in groups.values()):
+        return 0.0
+    return health.writes
 
 
 def _inputs(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from plimsoll_agent.app.context import who
@@ -214,14 +215,14 @@ class ReturnRun(LocalCommand):
         self._clear()
         problems: list[str] = []
         over = "over" if outcome.ending is ReturnEnding.DONE else "stopped"
-        try:
-            book.write("end", text=outcome.text, ending=outcome.ending.value)
-        except PlimsollError as error:
-            problems.append(str(error))
-        try:
-            writer.write(time.time(), {"end": over})
-        except PlimsollError as error:
-            problems.append(str(error))
+        for write in (
+            partial(book.write, "end", text=outcome.text, ending=outcome.ending.value),
+            partial(writer.write, time.time(), {"end": over}),
+        ):
+            try:
+                write()
+            except PlimsollError as error:
+                problems.append(str(error))
         return self._summary(outcome, look, path, problems)
 
     def _summary(self, outcome: ReturnOutcome, look: ClusterLook, path: Path, problems: Sequence[str]) -> int:

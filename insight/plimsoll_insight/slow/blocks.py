@@ -84,7 +84,7 @@ def _whole(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None
             rest, is_cut = block[end:], False
         elif not is_cut:
             rest += block
-        elif is_cut:
+        else:
             _miss(block, reading)
         if len(rest) > LONGEST:
             _miss(rest, reading)

@@ -137,7 +137,7 @@ def _log_events(entries: Sequence[Mapping[str, Any]], clock: LogClock) -> Iterat
     """Of ``ceph log last`` as JSON."""
     for each in entries:
         line = f"{each['stamp']} {each.get('name')} (x) 0 : cluster [WRN] {each['message']}"[:10_000]
-        yield event(line.encode("utf-8", "replace"), None, clock) or UnreadWords(line[:200])
+        yield event(line.encode("utf-8", "replace"), None, clock) or UnreadWords(line)
 
 
 def _osd_of(fields: Mapping[str, Any], osd: int | None) -> int | None:
@@ -162,7 +162,7 @@ def _checks(checks: Mapping[str, Any], clock: LogClock) -> Iterator[Event | Unre
 
 def _health_event(message: object, clock: LogClock) -> Event | UnreadWords:
     words = str(message)[:10_000]
-    return event(words.encode("utf-8", "replace"), None, clock) or UnreadWords(words[:200])
+    return event(words.encode("utf-8", "replace"), None, clock) or UnreadWords(words)
 
 
 def requests(text: bytes, osd: int, where: str, clock: LogClock) -> list[SlowRequest]:

@@ -365,56 +365,45 @@ def _by_monitors(time: float, words: bytes) -> Event | None:
     without any.
     """
     checks = [part for part in words.split(b"; ") if not _OF_OTHERS.search(part)]
-    each = [_by_monitor(time, words, health) for part in checks if (health := _HEALTH.search(part))]
-    reports = [event for event in each if event is not _KNOWN]
-    if len(reports) < 2:
-        return reports[0] if reports else each[0] if each else None
-    first = reports[0]
-    whats = [what for what in map(_report_in, reports) if what is not None]
-    together = MonitorReport(
+    sums = [health for part in checks if (health := _HEALTH.search(part))]
+    if not sums:
+        return None
+    reports = [report for health in sums if (report := _by_monitor(time, health)) is not None]
+    if not reports:
+        return _KNOWN
+    report = reports[0] if len(reports) == 1 else _together(time, reports)
+    if words.lstrip().startswith(b"Health check cleared"):
+        return Cleared(time, report)
+    return Retold(report) if _AGAIN.search(words) else report
+
+
+def _together(time: float, reports: Sequence[MonitorReport]) -> MonitorReport:
+    return MonitorReport(
         time=time,
-        osds=tuple(dict.fromkeys(osd for report in whats for osd in report.osds)),
+        osds=tuple(dict.fromkeys(osd for report in reports for osd in report.osds)),
         age=0.0,
-        number=sum(report.number or 0 for report in whats),
-        oldest=max((report.oldest or 0.0 for report in whats), default=0.0),
-        others=any(report.others for report in whats),
+        number=sum(report.number for report in reports),
+        oldest=max(report.oldest for report in reports),
+        others=any(report.others for report in reports),
     )
-    match first:
-        case Retold():
-            return Retold(together)
-        case Cleared():
-            return Cleared(time, together)
-    return together
 
 
-def _report_in(event: Event) -> MonitorReport | None:
-    match event:
-        case MonitorReport():
-            return event
-        case Retold(what=MonitorReport() as report) | Cleared(was=MonitorReport() as report):
-            return report
-    return None
-
-
-def _by_monitor(time: float, words: bytes, health: re.Match[bytes]) -> Event:
+def _by_monitor(time: float, health: re.Match[bytes]) -> MonitorReport | None:
     """``6 slow ops, oldest one blocked for 32 sec, daemons [osd.4,osd.11] have slow ops.``
 
-    A first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one.
+    A first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one. None of a detail:
+    it is of a part of those that the line before has.
     """
+    if health[3] is None and b" ops are blocked > " in health[0]:
+        return None
     names = health[3] or health[4]
     daemons = [(b"osd", each) for each in names.split(b",") if each] if names else _DAEMON.findall(health[5] or b"")
     osds = tuple(dict.fromkeys(_osd(name) for kind, name in daemons if kind == b"osd"))
     oldest = float(health[2])
-    is_detail = health[3] is None and b" ops are blocked > " in health[0]
-    if is_detail:  # of a part of those that the line before has
-        return _KNOWN
     is_cut = b"[" in (health[5] or b"") and b"]" not in health[5]
     age = oldest if len(daemons) == 1 and not is_cut else 0.0
     others = len(osds) < len(daemons) or is_cut
-    report = MonitorReport(time=time, osds=osds, age=age, number=max(int(health[1]), 1), oldest=oldest, others=others)
-    if words.lstrip().startswith(b"Health check cleared"):
-        return Cleared(time, report)
-    return Retold(report) if _AGAIN.search(words) else report
+    return MonitorReport(time=time, osds=osds, age=age, number=max(int(health[1]), 1), oldest=oldest, others=others)
 
 
 def _of_one(time: float, osd: OSD, words: bytes, clock: LogClock) -> Event | None:

@@ -28,24 +28,22 @@ _MANY = 500
 """Lines at once: fewer are read in less time than NumPy is imported."""
 _MARGIN = 60.0
 """Seconds: lines are almost in the order of time."""
-_TELLING = re.compile(
+_LINES = (
     rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
     rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
-    rb"log_channel\(cluster\)|\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
-    rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\bceph-osd\b|\(leader\)|\bHEALTH_(?:OK|WARN|ERR)\b"
-)
-"""In logs of Ceph."""
-_TELLS = re.compile(
-    rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
-    rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
-    rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (?:\d+\.[0-9a-f]+(?:s\d+)? (?:deep-)?scrub|slow request|"
-    rb"[Mm]ap e\d+ wrongly|Health |overall HEALTH_|Cluster is now|mon\.\S+ is new leader|osdmap e\d|osd\.\d)|"
     rb"\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
-    rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\bceph-osd\[\d{1,9}\]: |\(leader\)|"
-    rb"(?:^|\b(?:health:?|overall) )HEALTH_(?:OK|WARN|ERR)\b"
+    rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\(leader\)|"
 )
-"""In logs that would have slow requests in them: the cluster's, an OSD's, a leading monitor's. A manager says how all
-placement groups are, every monitor when it elects another one, an MDS whom it evicts.
+"""Of the cluster's log, of OSDs and of a leading monitor."""
+_OF_CEPH = re.compile(_LINES + rb"log_channel\(cluster\)|\bceph-osd\b|\bHEALTH_(?:OK|WARN|ERR)\b")
+"""In logs of Ceph."""
+_TELLING = re.compile(
+    _LINES + rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (?:\d+\.[0-9a-f]+(?:s\d+)? (?:deep-)?scrub|slow request|"
+    rb"[Mm]ap e\d+ wrongly|Health |overall HEALTH_|Cluster is now|mon\.\S+ is new leader|osdmap e\d|osd\.\d)|"
+    rb"\bceph-osd\[\d{1,9}\]: |(?:^|\b(?:health:?|overall) )HEALTH_(?:OK|WARN|ERR)\b"
+)
+"""In logs that would have slow requests in them. A manager says how all placement groups are, every monitor when it
+elects another one, an MDS whom it evicts.
 """
 _AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
 
@@ -86,7 +84,7 @@ def pieces_of(
         return
     if owner.is_unattributed:
         reading.unattributed.append(name)
-    if not so_far.has_places and begin is None and not _TELLING.search(begins):
+    if not so_far.has_places and begin is None and not _OF_CEPH.search(begins):
         (reading.empty if reading.bytes == before else reading.foreign).append(name)
     elif owner.understood or owner.missed or _is_telling(begins):
         reading.telling += 1
@@ -126,7 +124,7 @@ def _parts(each: Iterator[bytes], reading: LogReading, size: int, so_far: _Progr
 
 def _is_telling(begin: bytes) -> bool:
     """Whether slow requests would be in it. An audit is of the monitors' commands."""
-    return bool(_TELLS.search(begin) and not (_AUDIT.search(begin) and not _other(begin)))
+    return bool(_TELLING.search(begin) and not (_AUDIT.search(begin) and not _other(begin)))
 
 
 def _usual(lines: Sequence[bytes], clock: LogClock) -> Parted:

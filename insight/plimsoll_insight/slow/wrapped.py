@@ -111,8 +111,8 @@ def unwrap(line: bytes) -> WrappedEntry:
     thread = _THREAD.match(text) if is_dated and not (ident and ident[2]) else None
     who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
     is_retold = bool(ident and osd is None and _MONITOR.search(ident[1]) and _OF_AN_OSD.match(text))
-    name = ident[1] if ident else file[1] if file else next(iter(_POD_OF_MDS.findall(head)), b"")
-    is_of_mds = bool(name and OF_MDS.search(name))
+    name = ident or file
+    is_of_mds = bool(OF_MDS.search(name[1]) if name else _POD_OF_MDS.search(head))
     is_repeated = bool(head and REPEATED.search(head))
     return WrappedEntry(text, is_dated, head, osd, who, is_repeated, is_retold, is_of_mds)
 

@@ -143,23 +143,21 @@ class CongestionPublisher:
     # --- factors
 
     def _next(self, pools: Pools, now: datetime, clock: float) -> FactorFile:
-        states, is_recent = congestion.states(self._last, now), congestion.is_recent(self._last, now)
-        figures: dict[ClassKey, MeasuredClass] = {}
-        targets: dict[ClassKey, float | None] = {}
+        states = congestion.states(self._last, now)
+        own = set(states) if congestion.is_recent(self._last, now) else set()
         keys = congestion.keys(pools)
         try:
             prometheus = self._connect()
-            answers = self._measured(prometheus, pools)
-            others = self._resumed(prometheus, answers.keys() - (states.keys() if is_recent else set()))
-            targets = {key: self._target(prometheus, key, its, pools, clock) for key, its in answers.items()}
+            figures = self._measured(prometheus, pools)
+            states |= self._resumed(prometheus, figures.keys() - own)
+            targets = {key: self._target(prometheus, key, its, pools, clock) for key, its in figures.items()}
         except PlimsollError as error:
             self._tell("Prometheus", str(error))
+            figures, targets = {}, {}
             # Where another machine left the others is unknown. With none, nodes return step by step; 1 is at once.
-            keys = [key for key in keys if is_recent and key in states]
+            keys = [key for key in keys if key in own]
         else:
             self._tell("Prometheus", "")
-            figures = answers
-            states |= others
         factors: list[Factor] = []
         for key in keys:
             its, target = figures.get(key), targets.get(key)

@@ -237,7 +237,7 @@ def is_recent(before: FactorFile | None, now: datetime) -> bool:
     return before is not None and now <= before.valid_until
 
 
-def _fresh(metric: str, nodes: str = "") -> str:
+def _fresh(metric: str, nodes: str) -> str:
     """Of machines that published within the last two minutes: the file of another one stays as it was."""
     age = f"time() - {metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS}{nodes}"
     return f"{metric}{nodes} and on (region, instance) {age} < 120"
