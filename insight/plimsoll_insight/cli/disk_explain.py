@@ -100,7 +100,7 @@ def evidence_of(settings: Settings, state: State, this_disk: Disk, period: Windo
     ran, consoles = read(probes), read(lambda: consoles_file.load(state))
     types = {} if last is None else {each.named.key: each.volume_type for each in last.disks}
     past = read(lambda: node.evidence(usage_history.passes(state), this_disk, types, period, now))
-    past = past or Evidence(300.0, ())
+    past = past or Evidence(seconds=300.0, intervals=())
     return NodeEvidence(
         window=period,
         now=now,

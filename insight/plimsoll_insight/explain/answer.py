@@ -20,7 +20,7 @@ from plimsoll_insight.explain import strip
 from plimsoll_insight.explain.diagnosis import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import SharedPlace
 from plimsoll_insight.explain.guests import ExplainedDisk
-from plimsoll_insight.explain.messages import figures_words, idle, limit_words, tenant_words, whose
+from plimsoll_insight.explain.messages import figures_words, idle, limit_words, moment, tenant_words, whose
 from plimsoll_insight.explain.strip import DiskStrip
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.messages import percent
@@ -140,12 +140,19 @@ def _cause_words(case: ExplainCase, group: Sequence[Explained]) -> str:
             return f"{slow} a NEIGHBOUR {_neighbour_words(case, group)}"
         case Cause.NOT_SLOW:
             did_nothing = all(idle(disk.evidence.intervals) for disk, _ in group)
-            return f"{who} {'made no requests' if did_nothing else 'was not slow'} in {case.window.words}"
+            did = "made no requests" if did_nothing else "was not slow"
+            return f"{who} {did} in {case.window.words}{_since_words(group)}"
         case _:
             why = case.reasons[diagnosis.unexplained] if diagnosis.unexplained else "nothing is known"
             if diagnosis.slow:
                 return f"{who} was slow, the cause is UNKNOWN: {why}"
-            return f"{who}: whether it was slow is UNKNOWN: {why}{_little_words(group)}"
+            return f"{who}: whether it was slow is UNKNOWN: {why}{_little_words(group)}{_end_words(group)}"
+
+
+def _since_words(group: Sequence[Explained]) -> str:
+    """``, measured since 2026-12-01 14:05 UTC``, where that is later than asked for."""
+    times = [disk.evidence.since for disk, _ in group if disk.evidence.since is not None]
+    return f", measured since {moment(max(times))}" if times else ""
 
 
 def _neighbour_words(case: ExplainCase, group: Sequence[Explained]) -> str:
@@ -172,6 +179,14 @@ def _little_words(group: Sequence[Explained]) -> str:
             words += f"; at limit, {limit_words(at_limit).removeprefix('its ')}, in {len(at_limit)} of"
             words += f" {plural(len(readings), 'interval')}"
     return words
+
+
+def _end_words(group: Sequence[Explained]) -> str:
+    """Until when there is anything: its node may have stopped since."""
+    (disk, _), *_ = group
+    readings = [each.at for each in disk.evidence.intervals if each.read]
+    is_over = bool(readings) and not disk.evidence.intervals[-1].read
+    return f"; last measured {moment(readings[-1])}" if is_over else ""
 
 
 def _when(case: ExplainCase, group: Sequence[Explained]) -> str:

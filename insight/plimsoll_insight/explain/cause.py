@@ -52,15 +52,16 @@ Each slow interval has the first cause that applies:
 The cause of the whole is the one with the most slow intervals, and of equal ones the first. It is **not slow** with
 fewer than two, where half of the time or more is known, none is slow without a reading, and none is not read. It is
 **unknown** where one is not read, where the last of all is slow without requests, or a pass could not read it, where
-no requests end any more of a disk that was never without before and checks are unknown, where its node may be cut
-off, where less is known, where fewer than three intervals are, and where most slow intervals have no cause. Intervals
-of one pass count as one of the two, or three.
+the last two or more, of two minutes or more, have no reading, where no requests end any more of a disk that was never
+without before and checks are unknown, where its node may be cut off, where less is known, where fewer than three
+intervals are, and where most slow intervals have no cause. Intervals of one pass count as one of the two, or three.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 
 from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.explain.diagnosis import Cause, Diagnosis, Unexplained
@@ -126,7 +127,9 @@ def _too_little(evidence: Evidence, verdicts: Sequence[Judged]) -> Unexplained |
         return Unexplained.TOO_LITTLE
     if passes(certain) < LEAST_KNOWN:
         return Unexplained.FEW_PASSES
-    return Unexplained.NOT_READ if intervals[-1].observed is not None and not intervals[-1].read else None
+    end = [*takewhile(lambda each: not each.read, reversed(intervals))]
+    is_over = len(end) > 1 and len(end) * evidence.seconds >= LATE
+    return Unexplained.NOT_READ if is_over or any(each.observed is not None for each in end) else None
 
 
 def _by_cause(diagnosis: Diagnosis, slow: Sequence[PassInterval], around: Surroundings) -> Diagnosis:

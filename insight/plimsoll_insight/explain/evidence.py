@@ -83,7 +83,7 @@ class LimitChange:
     reason: str | None = None
 
 
-@frozen
+@frozen(kw_only=True)
 class Evidence:
     """One disk over the whole time."""
 
@@ -93,3 +93,10 @@ class Evidence:
     """From its first to its last sign of life, without gaps: what is missing is an interval of nothing known."""
     usual: float | None = None
     """What a request of a disk of its volume type usually takes, in seconds."""
+    since: float | None = None
+    """When it was first measured, where that is later than asked for."""
+
+
+def since_late(first: float, begin: float, seconds: float) -> float | None:
+    """The time of the first of these intervals, if it is two or more later than the beginning that was asked for."""
+    return first if first - begin >= 2 * seconds else None

@@ -43,7 +43,7 @@ def head(guest: FoundGuest, stays: Sequence[Stay]) -> str:
     project = guest.project_name or guest.project
     now, before = stays[-1], list(dict.fromkeys(stay.node[1] for stay in reversed(stays[:-1])))
     words = f"server {guest.server or guest.name}" + (f" (project {project})" if project else "")
-    words += f" on {now.node[1]}" + (f" since {_minute(now.since)}" if before else "")
+    words += f" on {now.node[1]}" + (f" since {moment(now.since)}" if before else "")
     return printable(words + (f", before on {', '.join(before)}" if before else ""))
 
 
@@ -52,7 +52,7 @@ def stall_lines(stalls: Sequence[Stall]) -> Iterator[str]:
     for kind in sorted({stall.kind for stall in stalls}):
         theirs = [stall for stall in stalls if stall.kind == kind]
         number = plural(sum(stall.lines for stall in theirs), "line")
-        when = _between(theirs[0].at, theirs[-1].at) if len(theirs) > 1 else f"before {_minute(theirs[0].at)}"
+        when = _between(theirs[0].at, theirs[-1].at) if len(theirs) > 1 else f"before {moment(theirs[0].at)}"
         yield f"its kernel reported {printable(kind)}: {number} {when}"
 
 
@@ -72,9 +72,9 @@ def disk_lines(
     yield printable(f"{disk.disk}  {what}, {kind}{spec}, limit {limits}")
     for change in disk.changes:
         why = f" ({printable(change.reason)})" if change.reason else ""
-        yield f"  {_minute(change.at)}: limit {_change(change.before, change.after)}{why}"
+        yield f"  {moment(change.at)}: limit {_change(change.before, change.after)}{why}"
     for at in disk.reverted:
-        yield f"  {_minute(at)}: an external change was reverted"
+        yield f"  {moment(at)}: an external change was reverted"
     for hold in disk.held:
         yield f"  held by an operator: {_between(*hold)}"
     yield from (f"  {line}" for line in _unread_lines(disk, diagnosis))
@@ -106,7 +106,8 @@ def cause_words(
             f"; {_between(*_span(disk, diagnosis))}, {len(diagnosis.slow)} of {diagnosis.all_slow} slow intervals"
         )
     share = percent(diagnosis.known / diagnosis.total) if diagnosis.total else "0 %"
-    return f"{words}; known {share} of the time"
+    since = disk.evidence.since
+    return f"{words}; known {share} of the time{'' if since is None else f' since {moment(since)}'}"
 
 
 def whose(disks: Sequence[ExplainedDisk]) -> str:
@@ -149,10 +150,12 @@ def tenant_words(disk: ExplainedDisk, diagnosis: Diagnosis, subject: str = "") -
 
 
 def _not_slow_words(disk: ExplainedDisk, subject: str) -> str:
+    since = disk.evidence.since
+    ours = "In our measurements" if since is None else f"In our measurements, since {moment(since)},"
     if idle(disk.evidence.intervals):
-        return f"In our measurements your {subject} made no requests."
+        return f"{ours} your {subject} made no requests."
     took = _median([each.latency for each in disk.evidence.intervals])
-    words = f"In our measurements requests of your {subject} took no longer than usual"
+    words = f"{ours} requests of your {subject} took no longer than usual"
     return f"{words} ({seconds_words(took)} on average)." if took is not None else f"{words}."
 
 
@@ -189,7 +192,7 @@ def _between(begin: float, end: float) -> str:
     return f"between {first} and {last}"
 
 
-def _minute(at: float) -> str:
+def moment(at: float) -> str:
     return minute(datetime.fromtimestamp(at, UTC))
 
 

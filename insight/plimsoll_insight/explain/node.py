@@ -22,7 +22,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import ago, minute, plural, printable
 from plimsoll_insight.explain.answer import ExplainCase
 from plimsoll_insight.explain.diagnosis import Diagnosis, Unexplained
-from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle
+from plimsoll_insight.explain.evidence import Evidence, Neighbour, PassInterval, SharedPlace, idle, since_late
 from plimsoll_insight.explain.guests import ExplainedDisk
 from plimsoll_insight.explain.messages import FEW_PASSES, UNEXPLAINED, disk_lines
 from plimsoll_insight.explain.serialize import disk_data
@@ -110,7 +110,9 @@ def evidence(
         1, min(int((window.until.timestamp() - intervals[-1].at) / seconds), _MOST_MISSING) if intervals else 0
     ):
         intervals.append(PassInterval(at=readings[-1].at + late * seconds))
-    return Evidence(seconds, tuple(intervals), usual_of(usual, numbers, LEAST_OF_NODE))
+    since = since_late(intervals[0].at, window.since.timestamp() + seconds, seconds) if intervals else None
+    usual = usual_of(usual, numbers, LEAST_OF_NODE)
+    return Evidence(seconds=seconds, intervals=tuple(intervals), usual=usual, since=since)
 
 
 def _without_gaps(readings: Sequence[PassInterval], seconds: float) -> Iterator[PassInterval]:

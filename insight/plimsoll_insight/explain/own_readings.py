@@ -11,7 +11,6 @@ from plimsoll_insight.explain.evidence import LimitChange, PassInterval
 from plimsoll_insight.explain.guests import Stay
 from plimsoll_insight.explain.series import (
     DISK,
-    STALE,
     Over,
     by_disk,
     by_node,
@@ -23,6 +22,9 @@ from plimsoll_insight.explain.series import (
 from plimsoll_monitoring.promql import SeriesSelection, any_of, each
 from plimsoll_monitoring.region.answers import NodeKey, label
 
+_USUAL, _SPARE = 300.0, 120.0
+"""Seconds between two passes where that is unknown, and how late the metrics of one may be."""
+
 
 class OwnReadings:
     """What is measured of the guest's own disks."""
@@ -32,6 +34,7 @@ class OwnReadings:
             any_of("instance", sorted({stay.node[1] for stay in stays}))
         )
         self._observed = by_node(over(each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)))
+        self._apart = by_node(over(each(metrics.PASS_INTERVAL_SECONDS, nodes)))
         by = f"region, instance, {', '.join(DISK)}"
         rate = {unit: each(metrics.DISK_AVERAGE[unit], own, *DISK, "direction") for unit in metrics.UNITS}
         self._rates = {unit: by_disk(over(f"sum by ({by}) ({rate[unit]})")) for unit in metrics.UNITS}
@@ -49,9 +52,15 @@ class OwnReadings:
         self._reverted = by_disk(over(each(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, own, *DISK)))
         self._held = over(each(metrics.DISK_HOLD_END_TIMESTAMP_SECONDS, own, *DISK))
 
+    def observed(self, node: NodeKey, at: float) -> float | None:
+        """When the last pass before that time read; None where the next one is overdue: its metrics stay for ever."""
+        read_at = self._observed.get(node, {}).get(at)
+        apart = finite(self._apart.get(node, {}).get(at)) or _USUAL
+        return None if read_at is None or at - read_at > 2 * apart + _SPARE else read_at
+
     def at(self, target: str, node: NodeKey | None, at: float) -> PassInterval:
-        read_at = None if node is None else self._observed.get(node, {}).get(at)
-        if node is None or read_at is None or at - read_at >= STALE:
+        read_at = None if node is None else self.observed(node, at)
+        if node is None or read_at is None:
             return PassInterval(at=at)
         key = node, target
         shares = {

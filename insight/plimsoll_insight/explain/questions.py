@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import of_tuple, replace
-from plimsoll_insight.explain.evidence import Evidence
+from plimsoll_insight.explain.evidence import Evidence, since_late
 from plimsoll_insight.explain.guests import ExplainedDisk, FoundGuest, Stall, Stay, StepSpan
 from plimsoll_insight.explain.other_readings import OtherReadings
 from plimsoll_insight.explain.own_readings import OwnReadings
@@ -79,7 +79,7 @@ def disks(
     for target in sorted(targets):
         facts = targets[target]
         present = [at for line in info if label(line, "target_device") == target for at in line.values]
-        steps = [at for at in times if min(present) <= at <= max(present)]
+        steps = list(_steps(times, min(present), max(present), lambda at: readings.observed(stays[-1].node, at)))
         shared_by = around.of(facts)
         intervals = tuple(shared_by(readings.at(target, at_node.get(at), at)) for at in steps)
         explanations.append(
@@ -90,7 +90,12 @@ def disks(
                 volume_type=label(facts, "volume_type"),
                 pool=label(facts, "pool"),
                 cluster=label(facts, "cluster"),
-                evidence=Evidence(float(span.step), intervals, around.usual(label(facts, "volume_type"))),
+                evidence=Evidence(
+                    seconds=float(span.step),
+                    intervals=intervals,
+                    usual=around.usual(label(facts, "volume_type")),
+                    since=since_late(steps[0], times[0], span.step),
+                ),
                 limits=readings.limits(target, at_node, steps),
                 changes=tuple(readings.changes(target, at_node, steps)),
                 reverted=tuple(readings.reverted(target, at_node, steps)),
@@ -98,6 +103,19 @@ def disks(
             )
         )
     return explanations, stays
+
+
+def _steps(
+    times: Iterable[float], first: float, last: float, pass_at: Callable[[float], float | None]
+) -> Iterator[float]:
+    """From the first to the last that has the disk, and those after it until a pass of its node is without it: before
+    that one it is unknown, and not gone.
+    """
+    for at in times:
+        if at > last and pass_at(at) is not None:
+            return
+        if at >= first:
+            yield at
 
 
 def _where(info: Iterable[TimeSeries], times: Sequence[float]) -> dict[float, NodeKey]:

@@ -10,8 +10,6 @@ from plimsoll_monitoring.region.answers import NodeKey, TimeSeries, key_of, labe
 
 Over = Callable[[str], Sequence[TimeSeries]]
 """Asks for the values of the whole time, at the steps. Raises ``PlimsollError``."""
-STALE = 3600.0
-"""Seconds after which what a pass observed counts no more, as in the recorded sums of a region."""
 DISK = ("target_device", "uuid")
 PLACE = ("cluster", "pool")
 

@@ -114,7 +114,7 @@ CAUSES: dict[str, tuple[list[LastDisk], str]] = {
         [own(latency=0.09), *others(100, 100, 100)],
         "unknown: it is slow, and the disks of other guests on this node are not",
     ),
-    "not slow": (CALM, "none, it is not slow; known 100 % of the time"),
+    "not slow": (CALM, "none, it is not slow; known 100 % of the time since 2026-11-20 09:39 UTC"),
 }
 
 

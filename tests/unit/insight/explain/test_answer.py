@@ -44,8 +44,8 @@ NOTHING = PassInterval(at=0)
 SERVER = "web-29"
 
 
-def a_disk(name: str, *intervals: PassInterval, volume: str = "") -> Explained:
-    """Intervals of five minutes that end at ``END``."""
+def a_disk(name: str, *intervals: PassInterval, volume: str = "", since: float | None = None) -> Explained:
+    """Intervals of five minutes that end at ``END``; first measured then, if that is later than asked."""
     last = END.timestamp()
     every = tuple(
         replace(each, at=last - 300.0 * back)
@@ -59,7 +59,7 @@ def a_disk(name: str, *intervals: PassInterval, volume: str = "") -> Explained:
         volume_type="gold",
         pool="volumes",
         cluster="c",
-        evidence=Evidence(300.0, every, 0.004),
+        evidence=Evidence(seconds=300.0, intervals=every, usual=0.004, since=since),
         limits=limits,
     )
     return disk, find(disk.evidence)
@@ -97,6 +97,8 @@ CASES = {
     ),
     "alone, of one disk on the node itself": a_case(a_disk("vda", *around(ALONE, 14)), node=None),
     "not slow": a_case(a_disk("vda", *[CALM] * 288), a_disk("vdb", *[CALM] * 288)),
+    "not slow since it is measured": a_case(a_disk("vda", *[CALM] * 12, since=END.timestamp() - 3600)),
+    "its metrics ended": a_case(a_disk("vda", *[CALM] * 276, *[NOTHING] * 12)),
     "a single interval": a_case(a_disk("vda", AT_LIMIT)),
     "nothing measured": a_case(a_disk("vda")),
     "a long name in another script": a_case(a_disk("vda", *around(UNWELL)), server="数据库服务器-生产环境-" * 3),

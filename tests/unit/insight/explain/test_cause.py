@@ -114,7 +114,7 @@ def situation(seed: object, disturb: Disturb | None) -> Evidence:
             one = disturb(one, chance, usual)
         elif stuck:
             pass  # what waited ends
-        elif chance.random() < 0.05:
+        elif n + 1 < number and chance.random() < 0.05:  # two at the end would be unknown
             one = PassInterval(at=one.at)  # no metrics then
         elif chance.random() < 0.05:
             one = replace(one, operations=0.0, bytes=0.0, latency=None)  # no requests then
@@ -122,7 +122,7 @@ def situation(seed: object, disturb: Disturb | None) -> Evidence:
             one = replace(one, latency=(one.latency or 0.0) + 4 * max(usual, 0.004) + stuck / one.operations)
         stuck = stuck + 1 if disturb and begun <= n < begun + length and one.operations == 0 else 0
         intervals.append(one)
-    return Evidence(300.0, tuple(intervals), usual)
+    return Evidence(seconds=300.0, intervals=tuple(intervals), usual=usual)
 
 
 PLANTED: dict[str, tuple[Disturb | None, Cause, Unexplained | None]] = {
@@ -184,7 +184,11 @@ def slow(operations: float, latency: float, raised: tuple[str, ...] | None = ())
 
 
 def passes(intervals: Sequence[PassInterval], usual: float | None = 0.004, seconds: float = 300.0) -> Evidence:
-    return Evidence(seconds, tuple(replace(one, at=seconds * n) for n, one in enumerate(intervals)), usual)
+    return Evidence(
+        seconds=seconds,
+        intervals=tuple(replace(one, at=seconds * n) for n, one in enumerate(intervals)),
+        usual=usual,
+    )
 
 
 def daemon(intervals: Sequence[PassInterval], usual: float = 0.004) -> Evidence:

@@ -37,7 +37,7 @@ def explained(*intervals: PassInterval) -> tuple[ExplainedDisk, Diagnosis]:
         volume_type="gold",
         pool="volumes",
         cluster="c",
-        evidence=Evidence(300.0, every, 0.004),
+        evidence=Evidence(seconds=300.0, intervals=every, usual=0.004),
         limits=limits,
     )
     return disk, find(disk.evidence)

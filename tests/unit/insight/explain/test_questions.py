@@ -103,7 +103,7 @@ def test_other_guests_that_did_nothing_are_told_apart_from_those_that_are_unknow
     assert all(not neighbours for at, neighbours in told.items() if at not in known)
 
 
-def test_metrics_of_a_node_whose_passes_have_stopped_are_unknown_after_an_hour() -> None:
+def test_metrics_of_a_node_whose_passes_have_stopped_are_unknown_when_the_next_one_is_overdue() -> None:
     """Its last file is scraped for ever."""
     stopped = {at: min(at, TIMES[0]) for at in TIMES}
     measured = {
@@ -111,12 +111,44 @@ def test_metrics_of_a_node_whose_passes_have_stopped_are_unknown_after_an_hour()
     }
     observed = [TimeSeries({"region": "r1", "instance": "n"}, stopped)]
     disk, _ = explained({"plimsoll_disk_info": [on("n", always(1))], "pass_observed_timestamp": observed, **measured})
-    assert [one.latency is not None for one in disk.evidence.intervals] == [True] * 12 + [False] * 36
+    assert [one.latency is not None for one in disk.evidence.intervals] == [True] * 3 + [False] * 45
     assert find(disk.evidence).unexplained is Unexplained.TOO_LITTLE
     fresh, _ = explained({"plimsoll_disk_info": [on("n", always(1))], **measured})
     assert (find(fresh.evidence).cause, find(fresh.evidence).known) == (Cause.NOT_SLOW, 48)
     never = {"plimsoll_disk_info": [on("n", always(1))], "pass_observed_timestamp": [], **measured}
     assert find(explained(never)[0].evidence).known == 0
+
+
+def test_after_its_metrics_have_ended_a_disk_is_unknown_until_a_pass_is_without_it() -> None:
+    """Its node is down, or nothing scrapes it: it was taken for not slow, known all of the time."""
+    end = NOW - 3600
+    there = always(1, until=end)
+    measured = {
+        "plimsoll_disk_info": [on("n", there)],
+        "average_latency_seconds": [on("n", always(0.004, until=end))],
+        "average_op": [on("n", always(9, until=end))],
+    }
+    disk, _ = explained({**measured, "pass_observed_timestamp": [on("n", {at: at - 40 for at in there})]})
+    assert [one.read for one in disk.evidence.intervals] == [True] * 36 + [False] * 12
+    assert find(disk.evidence).unexplained is Unexplained.NOT_READ
+    gone, _ = explained(measured)
+    assert [one.at for one in gone.evidence.intervals] == [*there]
+    assert find(gone.evidence).cause is Cause.NOT_SLOW
+    back = {at: at - 40 for at in TIMES if at <= end or at > NOW - 1200}
+    away, _ = explained({**measured, "pass_observed_timestamp": [on("n", back)]})
+    assert [one.read for one in away.evidence.intervals] == [True] * 36 + [False] * 8
+
+
+def test_a_node_that_passes_each_minute_is_overdue_sooner() -> None:
+    stopped = {at: min(at, TIMES[0]) for at in TIMES}
+    told = {
+        "plimsoll_disk_info": [on("n", always(1))],
+        "average_latency_seconds": [on("n", always(0.004))],
+        "pass_observed_timestamp": [on("n", stopped)],
+        "pass_interval_seconds": [on("n", always(60))],
+    }
+    disk, _ = explained(told)
+    assert [one.read for one in disk.evidence.intervals] == [True] + [False] * 47
 
 
 def test_two_holds_are_two_and_one_that_ended_holds_no_more() -> None:
