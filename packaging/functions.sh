@@ -9,6 +9,8 @@ services="plimsoll-catalogue.service plimsoll-enforce.service plimsoll-probe.ser
 
 say() { printf 'plimsoll: %s\n' "$*" >&2; }
 systemd_runs() { [ -d /run/systemd/system ]; }
+# setting NAME: of this node, as the version that is installed reads it.
+setting() { $base/current/bin/plimsoll settings "$1" -f value -c value 2> /dev/null; }
 runs_now() { systemd_runs && [ "$(systemctl show --property=ActiveState --value "$1")" = activating ]; }
 
 # Before a version is unpacked: whether it can read what the present one has written. That is asked of the present one.
@@ -38,7 +40,8 @@ settle() {
     systemd-tmpfiles --create --prefix=$state --prefix=$state-catalogue --prefix=$state-publish || [ $? = 65 ]
     if systemd_runs; then
         systemctl daemon-reload
-        systemctl try-restart $lasting
+        # The new version may refuse settings that the one before took; the package is there all the same.
+        systemctl try-restart $lasting || say "a service did not start again, see systemctl --failed"
     fi
 }
 
@@ -80,9 +83,9 @@ leave() {
         return 1
     fi
     list_limits
-    directory=$($base/current/bin/plimsoll settings textfile_dir -f value -c value 2> /dev/null) || directory=
+    directory=$(setting textfile_dir) || directory=
     # node_exporter would serve them for ever. find follows no link, not even one in the place of the directory.
-    for kind in ${directory:+pass console probe daemon congestion}; do
+    for kind in ${directory:+pass console probe daemon congestion region}; do
         find "$directory" -maxdepth 1 -name "plimsoll-$kind.prom" -delete 2> /dev/null || true
     done
     for command in plimsoll check_plimsoll; do
@@ -92,7 +95,8 @@ leave() {
 
 # Nothing would do it later: only the daemon and passes restore what is reduced.
 restore_reduced() {
-    [ -e $state/factors.json ] || [ -e $state/ceilings.json ] || return 0
+    directory=$(setting state_dir) || directory=$state
+    [ -e "$directory/factors.json" ] || [ -e "$directory/ceilings.json" ] || return 0
     status=0
     $base/current/bin/plimsoll pause --restore --reason 'plimsoll is removed' >&2 || status=$?
     # It was paused by this. Otherwise it was paused before, and stays so.
@@ -101,7 +105,8 @@ restore_reduced() {
 }
 
 list_limits() {
-    [ -d $state ] || return 0
+    directory=$(setting state_dir) || directory=$state
+    [ -d "$directory" ] || return 0
     mkdir -p "${left%/*}"
     if (umask 077 && timeout 120 $base/current/bin/plimsoll disk list --max-width 0 > $left.new); then
         mv -T $left.new $left

@@ -46,6 +46,8 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _COMMANDS = ("plimsoll", "check_plimsoll")
 _PACKAGING = packing.ROOT / "packaging"
 _CONFFILE = "/etc/plimsoll/plimsoll.conf"
+_PREINST_OF_EXTRA = "case $1 in\n    install | upgrade) check_state ;;\nesac\n"
+"""As for the first package: where that one stays, what it needs of the others stays with it."""
 
 
 class PackageError(Exception):
@@ -476,7 +478,10 @@ def make_debs(build: Build, output: Path) -> Iterator[Path]:
         (meta / "md5sums").write_text("".join(sums), encoding="utf-8")
         values = fields(package, build.full_version, build.house, libraries, size)
         (meta / "control").write_text(as_control(values), encoding="utf-8")
-        if package == NAME:
+        if package != NAME:
+            (meta / "preinst").write_text(script(_PREINST_OF_EXTRA, functions, judge, reads), encoding="utf-8")
+            (meta / "preinst").chmod(0o755)
+        else:
             (meta / "conffiles").write_text(f"{_CONFFILE}\n", encoding="ascii")
             for name in ("preinst", "postinst", "prerm", "postrm"):
                 (meta / name).write_text(script(_template(name), functions, judge, reads), encoding="utf-8")
@@ -535,6 +540,7 @@ def spec(build: Build, text: str, functions: str) -> str:
         f"%package -n {package}\nSummary: {_capital(EXTRAS[package.removeprefix(f'{NAME}-')][1])}\n"
         f"Requires: {NAME} = %{{version}}-%{{release}}\nAutoProv: no\n"
         f"%description -n {package}\nWhat plimsoll needs for that, beside the package {NAME}.\n"
+        f"\n%pre -n {package}\nset -e\n@FUNCTIONS@\ncheck_state\n"
         for package in extras
     ]
     values = {

@@ -29,6 +29,7 @@ from plimsoll_agent.terminal.main import Plimsoll
 from plimsoll_agent.util import locks
 from plimsoll_insight.simulate import scenario
 from plimsoll_probes.model import finding as probes
+from plimsoll_probes.store import history
 from tests import schemas
 from tests.fakecinder import FakeCinder
 from tests.functional import cloudserver
@@ -627,10 +628,12 @@ def test_every_verdict_of_a_probe_and_every_reason_stands_in_its_table_and_no_ot
     assert sorted(told) == sorted([*probes.Verdict, *probes.Why])
 
 
-def test_the_page_of_state_files_has_the_version_of_the_record() -> None:
+def test_the_page_of_state_files_has_the_versions_of_the_record_and_of_results_of_probes() -> None:
     text, newest = (REFERENCE / "state.rst").read_text(), SCHEMA_VERSION
     assert f"The schema, version {newest} (``PRAGMA user_version``): changes" in text
     assert f"A file of version 2 (0.1.0) to {newest - 1} becomes one of version {newest} " in text
+    assert f"The schema, version {history.SCHEMA_VERSION} (``PRAGMA user_version``): results" in text
+    assert f"or {history.SCHEMA_VERSION - 1} becomes one of version {history.SCHEMA_VERSION} " in text
 
 
 def test_every_condition_of_a_state_file_is_told() -> None:

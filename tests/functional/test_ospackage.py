@@ -192,11 +192,12 @@ def test_the_bill_of_materials_lists_the_wheels_of_all_nodes(house: Path, unpack
 
 
 @pytest.fixture
-def upgraded(unpacked: Path, tmp_path: Path) -> Path:
-    """The script that dpkg calls before an upgrade, on a node whose present version is this tree's."""
+def node(unpacked: Path, tmp_path: Path) -> Path:
+    """A node whose present version is this tree's, with a state directory of its own."""
     commands = tmp_path / "plimsoll/current/bin"
     commands.mkdir(parents=True)
-    (tmp_path / "plimsoll.conf").write_text(f"[DEFAULT]\nstate_dir = {tmp_path}/state\n")
+    settings = f"[DEFAULT]\nstate_dir = {tmp_path}/state\n[libvirt]\nuri = test:///absent\n"
+    (tmp_path / "plimsoll.conf").write_text(settings)
     (tmp_path / "state").mkdir()
     (commands / "python").symlink_to(unpacked / HOME / "bin/python")
     program = "from plimsoll_agent.terminal.main import main; main()"
@@ -205,36 +206,54 @@ def upgraded(unpacked: Path, tmp_path: Path) -> Path:
         f' --config-file {tmp_path}/plimsoll.conf "$@"\n'
     )
     (commands / "plimsoll").chmod(0o755)
-    text = (unpacked / "DEBIAN/preinst").read_text()
-    assert "\nbase=/opt/plimsoll\n" in text
-    text = text.replace("\nbase=/opt/plimsoll\n", f"\nbase={tmp_path}/plimsoll\n")
-    text = text.replace("[ -d /run/systemd/system ]", "false")
-    (tmp_path / "preinst").write_text(text)
     return tmp_path
 
 
-def _upgrade(there: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    argv = ["sh", str(there / "preinst"), "upgrade", "0.0.9-1"]
+def _called(script: Path, node: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A script of a package as dpkg calls it, on that node."""
+    text = script.read_text()
+    for place in ("base=/opt/plimsoll\n", "left=/var/backups/"):
+        assert f"\n{place}" in text
+    text = text.replace("\nbase=/opt/plimsoll\n", f"\nbase={node}/plimsoll\n")
+    text = text.replace("\nleft=/var/backups/", f"\nleft={node}/").replace("[ -d /run/systemd/system ]", "false")
+    argv = ["sh", "-c", text, script.name, *words]
     return subprocess.run(argv, env=os.environ | environment, capture_output=True, text=True, check=False)
 
 
-def test_an_upgrade_goes_on_where_the_state_can_be_read(upgraded: Path) -> None:
-    (upgraded / "state/memory.json").write_text(json.dumps({"version": memory_file.VERSION + 1}))
-    assert _upgrade(upgraded).returncode == 1
-    (upgraded / "state/memory.json").unlink()
-    done = _upgrade(upgraded)
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.fixture(scope="module", params=["plimsoll", "plimsoll-region"])
+def preinst(request: pytest.FixtureRequest, deb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The script that dpkg calls before an upgrade: an extra of a version that is refused must not come alone."""
+    control = tmp_path_factory.mktemp("control")
+    package = deb if request.param == "plimsoll" else _of_the_region(deb)
+    subprocess.run(["dpkg-deb", "--control", str(package), str(control)], check=True)
+    return control / "preinst"
 
 
-def test_an_upgrade_is_refused_where_the_state_cannot_be_read_unless_the_operator_says_so(upgraded: Path) -> None:
-    memory = upgraded / "state/memory.json"
+def test_an_upgrade_is_refused_where_the_state_cannot_be_read_unless_the_operator_says_so(
+    preinst: Path, node: Path
+) -> None:
+    memory, upgrade = node / "state/memory.json", ("upgrade", "0.0.9-1")
     memory.write_text(json.dumps({"version": memory_file.VERSION + 1}))
-    done = _upgrade(upgraded)
+    done = _called(preinst, node, *upgrade)
     assert done.returncode == 1
     version = memory_file.VERSION
     assert f"{memory}: has version {version + 1}, and the version to install reads up to {version}" in done.stderr
     assert "the present version stays" in done.stderr
-    assert _upgrade(upgraded, PLIMSOLL_SKIP_STATE_CHECK="1").returncode == 0
+    assert _called(preinst, node, *upgrade, PLIMSOLL_SKIP_STATE_CHECK="1").returncode == 0
+    memory.unlink()
+    done = _called(preinst, node, *upgrade)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_removal_restores_what_is_reduced_by_the_state_directory_of_the_settings(
+    unpacked: Path, node: Path
+) -> None:
+    """Without libvirt it says what it could not do; it said nothing where the state is elsewhere."""
+    words = "limits that are reduced may stay so"
+    assert words not in _called(unpacked / "DEBIAN/prerm", node, "remove").stderr
+    (node / "state/factors.json").write_text("{}")
+    done = _called(unpacked / "DEBIAN/prerm", node, "remove")
+    assert (done.returncode, words in done.stderr) == (0, True), done.stderr
 
 
 def _asked(rpm: Path, *query: str) -> list[str]:
@@ -270,6 +289,9 @@ def test_scripts_of_the_rpm_are_those_of_the_deb(rpm: Path, unpacked: Path) -> N
         text = "\n".join(_asked(rpm, "--queryformat", f"%{{{tag}}}"))
         assert functions in text, tag
         subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+    of_extra = "\n".join(_asked(_of_the_region(rpm), "--queryformat", "%{PREIN}"))
+    assert functions in of_extra
+    assert of_extra.endswith("\ncheck_state")
 
 
 def _judged(program: str, *words: str) -> str:
