@@ -21,7 +21,10 @@ class Guest:
     uuid: str
     name: str
     run: str | None
-    """libvirt's domain id: a new one at every start, until the node reboots."""
+    """libvirt's domain id: a new one at every start, until the node reboots.
+
+    After a restart of libvirtd the highest ones of guests that have stopped are given again.
+    """
     display_name: str | None = None
     project: str | None = None
     project_name: str | None = None

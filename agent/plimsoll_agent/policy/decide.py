@@ -480,7 +480,9 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
         return decision
     hold = situation.hold(disk)
     if hold is not None:
-        limits = _limits_lost(disk, situation) if hold.limits is None else hold.limits
+        limits = hold.limits
+        if limits is None and isinstance(disk.actual, Limits):
+            limits = limits_lost(disk, situation)
         answer = Unmanaged(hold.reason) if limits is None else Desired(limits, hold.reason)
         return replace(decision.and_then("hold", answer), aside=decision.desired)
     entry = decision.ours
@@ -492,12 +494,15 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
     return replace(end, aside=decision.desired)
 
 
-def _limits_lost(disk: Disk, situation: Situation) -> Limits | None:
-    """What plimsoll set last, of a disk held as it is that was attached again without limits: a hard reboot."""
-    entry = situation.memory.get(disk.key)
-    if entry is None or entry.attachment == disk.attachment or not isinstance(disk.actual, Limits):
+def limits_lost(disk: Disk, situation: Situation) -> Limits | None:
+    """What plimsoll set last, of a disk held as it is that was attached again without limits: a hard reboot.
+
+    So too while it cannot be read: it may be without.
+    """
+    hold, entry = situation.hold(disk), situation.memory.get(disk.key)
+    if hold is None or hold.limits is not None or entry is None or entry.attachment == disk.attachment:
         return None
-    return entry.applied if disk.actual.unlimited else None
+    return entry.applied if not isinstance(disk.actual, Limits) or disk.actual.unlimited else None
 
 
 def _taken_back(disk: Disk, situation: Situation, decision: Decision) -> Decision:

@@ -14,7 +14,7 @@ from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import awaits_adoption
-from plimsoll_agent.policy.decide import Decision, Desired, Situation, released_for
+from plimsoll_agent.policy.decide import Decision, Desired, Situation, limits_lost, released_for
 from plimsoll_agent.policy.diff import EXTERNAL, Change, was_actual
 from plimsoll_agent.util.frozen import frozen, replace
 
@@ -147,8 +147,11 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     if findings.enforcing and right and code is Code.HOLD and after.restore_to is None:
         after = _held(disk, after)
     after = _as_reduced(disk, after)
+    still_due = limits_lost(disk, situation)
     if change is not None:
         after = remembered_after(change, after, situation.now)
+    elif still_due is not None:  # until a pass can write them
+        after = replace(after, attachment=situation.memory[disk.key].attachment, applied=still_due)
     if (
         findings.enforcing
         and after.desired is not None

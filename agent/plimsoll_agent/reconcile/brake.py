@@ -52,6 +52,8 @@ MANAGE = "manage"
 _RECENT = timedelta(hours=1)
 _SOONER = timedelta(hours=1)
 """So long before the end of a rule its change may be made by an edit, as it was known to come."""
+_LEFT_ALONE = timedelta(days=30)
+"""So long a rule may leave disks alone without a question, if it ends then: a mistyped year is no end."""
 
 
 @frozen(kw_only=True)
@@ -228,7 +230,7 @@ def _weighed(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[_Wei
     sharing = _sharing((outcome.disk, desired.limits) for outcome, *_, desired in changes)
     for outcome, at, before, limits, desired in changes:
         entry = situation.memory.get(outcome.disk.key)
-        if desired.limits in (limits, *_to_come(entry, situation.now if at is None else None)):
+        if desired.limits in (limits, *_to_come(entry, at or situation.now)):
             continue
         share, uuid, group = share_left(limits, desired.limits), outcome.disk.guest.uuid, desired.limits.group_name
         if group not in (None, limits.group_name) and not limits.unlimited:
@@ -238,14 +240,14 @@ def _weighed(outcomes: Sequence[Outcome], situation: Situation) -> Iterator[_Wei
         yield _Weighed(outcome=outcome, before=before, before_limits=limits, desired=desired, at=at, left=share)
 
 
-def _to_come(entry: Remembered | None, now: datetime | None) -> Iterator[Limits | None]:
-    """What was desired last, and for a later time; of a change that is made ``now``, for the next hour.
+def _to_come(entry: Remembered | None, at: datetime) -> Iterator[Limits | None]:
+    """What was desired last, and for the time of a change, or for an hour later at most.
 
-    Else a rule with an end in years would let everything through that is like its end.
+    Else a rule with an end in years would let everything through that is like its end, today or at a nearer end.
     """
     if entry is not None:
         yield entry.desired
-        yield from (each.limits for each in entry.later or () if now is None or each.at - now <= _SOONER)
+        yield from (each.limits for each in entry.later or () if each.at - at <= _SOONER)
 
 
 def _changes(outcome: Outcome, situation: Situation) -> Iterator[tuple[datetime | None, Later, Limits, Desired]]:
@@ -390,8 +392,9 @@ def _left_alone(outcome: Outcome, situation: Situation, this_revision: str, brak
     if entry is None or entry.desired is None or entry.revision == this_revision:
         return None
     its, orders, now = entry.desired, situation.orders, situation.now
-    if any(isinstance(later, Desired) and later.limits == its for _, later in outcome.decision.ahead):
-        return None  # the rule has an end
+    ends = (at for at, later in outcome.decision.ahead if isinstance(later, Desired) and later.limits == its)
+    if any(at - now <= _LEFT_ALONE for at in ends):
+        return None
     if any(orders.approve(Of.RULES, digest, now) for digest in (this_revision, situation.rules.revision)):
         return None
     large = LargeChange(

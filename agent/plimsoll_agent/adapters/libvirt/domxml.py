@@ -147,6 +147,9 @@ def _marks(domain: ET.Element) -> Marks | Unknown | None:
 
 def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str) -> Guest:
     project = _only(nova, f"./{ns}owner/{ns}project")
+    # Nova before 2024.2 writes none for a guest that boots from a volume.
+    root = _only(nova, f"./{ns}root")
+    of_image = root is not None and root.get("type") == "image"
     return Guest(
         uuid=uuid,
         name=name,
@@ -157,8 +160,8 @@ def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str
         user=_attribute(_only(nova, f"./{ns}owner/{ns}user"), "uuid"),
         flavor=_attribute(_only(nova, f"./{ns}flavor"), "name"),
         extra_specs=_extra_specs(_only(nova, f"./{ns}flavor/{ns}extraSpecs"), ns),
-        image=_attribute(_only(nova, f"./{ns}root[@type='image']"), "uuid"),
-        boots_from_volume=_only(nova, f"./{ns}root[@type='volume']") is not None,
+        image=_attribute(root, "uuid") if of_image else None,
+        boots_from_volume=not of_image,
     )
 
 

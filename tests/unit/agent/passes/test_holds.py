@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll_agent.errors import NotSent
 from plimsoll_agent.model.entries import RecordedEvent
 from plimsoll_agent.model.holds import Hold, active_holds
+from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
-from plimsoll_agent.model.reason import Code
+from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.reconcile.outcome import Mode
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.store import record_query
@@ -19,7 +21,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.state import StateError
-from tests.fakes import FakeGuest
+from tests.fakes import FakeGuest, raising
 from tests.unit.node import DEFAULT, TIGHTER, UUIDS, Node, a_volume, codes, guest, kinds, notes, own_disk, set_by_hand
 from tests.unit.values import NOON, a_disk
 
@@ -124,6 +126,31 @@ def test_a_disk_that_is_held_as_it_is_has_its_limits_again_after_a_hard_reboot(t
     set_by_hand(node.disk(1), Limits())
     node.run()
     assert actual(node) == Limits(), "by hand, and held as it is"
+
+
+@pytest.mark.parametrize("obstacle", ["starting", "paused", "refused", "observed"])
+def test_limits_that_a_hard_reboot_took_from_a_held_disk_are_written_once_a_pass_can(
+    tmp_path: Path, obstacle: str
+) -> None:
+    """The disk was unlimited for the rest of the hold where the first pass after the reboot did not write."""
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    node.run()
+    node.hold(1, "vda", None)
+    node.run()
+    (owner,) = node.hypervisor.by_uuid.values()
+    node.hypervisor.restart(owner)
+    match obstacle:
+        case "starting":  # libvirt's reason for its pause until QEMU runs
+            owner.movement = Movement.ARRIVING
+        case "paused":
+            node.paused = lambda: because(Code.PAUSED, file="paused", why="")
+        case "refused":
+            node.hypervisor.before["set_limits"] = raising(NotSent("another job has the guest"))
+    node.run(Mode.OBSERVE if obstacle == "observed" else Mode.ENFORCE)
+    owner.movement, node.paused = Movement.STAYS, lambda: None
+    assert actual(node) == Limits()
+    node.run()
+    assert actual(node) == DEFAULT
 
 
 def test_a_hold_is_for_its_disk_alone(tmp_path: Path) -> None:

@@ -1152,6 +1152,21 @@ def test_the_end_of_a_rule_in_a_year_lets_nothing_through_today(limits: Limits, 
     assert braked_for(in_a_year, Desired(limits, BY_RULE)) == how
 
 
+def test_the_end_of_a_rule_that_is_brought_nearer_is_weighed_and_one_that_is_put_off_is_not(tmp_path: Path) -> None:
+    """``until`` of a contract in a year, edited to another year or month."""
+    contract = Rule(name="c", match=BRONZE_DISKS, limits=BRONZE, override=True, until=NOON + timedelta(days=365))
+    under = Rules(rules=(contract, of_bronze(250)), default=GOLD, revision=AAA)
+    node = a_node(tmp_path, 8, 20, start=under)
+    assert bronze(node) == {BRONZE}
+    for days in (364.99, 400):
+        node.rules = replace(under, rules=(replace(contract, until=NOON + timedelta(days=days)), under.rules[1]))
+        assert stopped(node.run()) is None
+    soon = NOON + timedelta(minutes=30)
+    node.rules = replace(under, rules=(replace(contract, until=soon), under.rules[1]), revision=BBB)
+    while node.now < soon + timedelta(minutes=10):
+        assert (stopped(node.run()), bronze(node)) == ((8, 20), {BRONZE})
+
+
 @pytest.mark.parametrize(("now", "later"), [(60, 50), (50, 60)])
 def test_of_several_changes_of_a_disk_the_largest_counts(now: int, later: int) -> None:
     disk = a_disk(actual=GOLD)

@@ -411,6 +411,17 @@ def test_a_rule_that_leaves_disks_alone_until_an_end_counts_where_other_limits_c
     assert (stopped(report), hows(report)) == ((6, 20), {"unmanaged": 6})
 
 
+@pytest.mark.parametrize(("days", "stop"), [(29, None), (3650, (6, 20))])
+def test_a_rule_that_leaves_disks_alone_until_an_end_in_years_counts(
+    tmp_path: Path, days: int, stop: tuple[int, int] | None
+) -> None:
+    """The year of ``until`` is mistyped: nothing would be limited on the node, and nobody asked."""
+    node = a_node(tmp_path, 6, 20)
+    alone = Rule(name="bench", match=BRONZE_DISKS, manage=False, until=NOON + timedelta(days=days))
+    node.rules = replace(node.rules, rules=(alone, *node.rules.rules), revision=BBB)
+    assert stopped(node.run()) == stop
+
+
 def test_the_region_approves_of_rules_that_leave_disks_alone_also_beside_a_catalogue(tmp_path: Path) -> None:
     override = Rule(name="bronze", match=BRONZE_DISKS, limits=BRONZE, override=True)
     node = a_fresh_node(tmp_path, 6, 6, Rules(rules=(override,), revision=AAA))

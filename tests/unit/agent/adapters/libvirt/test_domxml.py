@@ -97,6 +97,9 @@ def test_the_disk_that_a_guest_boots_from_is_its_first() -> None:
     guest, disks = parse(sample("21-bfv-root-gold.live.xml"))
     assert guest.boots_from_volume
     assert [disk.root for disk in disks] == [True]
+    without = sample("21-bfv-root-gold.live.xml").replace('<nova:root type="volume" uuid=""/>', "")
+    assert "nova:root" not in without, "as Nova before 2024.2 writes it"
+    assert parse(without)[0].boots_from_volume
     guest, disks = parse(sample("24-scsi-flavor-quota-root.live.xml"))
     assert not guest.boots_from_volume
     assert [disk.root for disk in disks] == [True, False, False, False]
