@@ -6,7 +6,7 @@ of these; or, where no guests are known, if no placement group is inactive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from math import isnan
 from statistics import median
@@ -57,13 +57,49 @@ class Phases:
     """IOPS before the trouble; None is unknown."""
 
 
+@frozen(kw_only=True)
+class _Signs:
+    """Of trouble, in a status."""
+
+    up: int
+    is_down: bool
+    is_unclean: bool
+    is_inactive: bool
+    is_slow: bool
+
+
 def find(iops: Sequence[float], states: Sequence[ClusterCounts | None], waits: Sequence[float]) -> Phases:
     """By second; unknown are NaN and None. ``waits``: how long the requests that ended in it took, all added."""
-    normal, least = _normal(iops, states)
-    machine = _Machine(iops, states, normal, least)
+    signs = list(_signs(states))
+    normal, least = _normal(iops, signs)
+    machine = _Machine(iops, signs, normal, least)
     phases = machine.settle([machine.next(second) for second in range(len(iops))])
-    spans = _join([_judge(span, states, waits) for span in _spans(phases)])
+    spans = _join([_judge(span, signs, waits) for span in _spans(phases)])
     return Phases(tuple(_spans([span.phase for span in spans for _ in range(span.begin, span.end)])), normal)
+
+
+def _signs(states: Sequence[ClusterCounts | None]) -> Iterator[_Signs | None]:
+    """Against the first status: an OSD that is down and out then, as with a disk that awaits its replacement, is no
+    sign, nor are placement groups that are moved then with all their copies, as by the balancer, until they are done.
+    """
+    first = next((state for state in states if state is not None), None)
+    if first is None:
+        yield from (None for _ in states)
+        return
+    osds = max(first.up, first.within)
+    moves = first.unclean if first.up == osds and not first.inactive and not first.degraded else 0
+    for state in states:
+        if state is None:
+            yield None
+            continue
+        moves = min(moves, state.unclean)
+        yield _Signs(
+            up=state.up,
+            is_down=state.up < osds,
+            is_unclean=state.unclean > moves,
+            is_inactive=state.inactive > 0,
+            is_slow=state.slow != 0,
+        )
 
 
 def _join(spans: Sequence[PhaseSpan]) -> list[PhaseSpan]:
@@ -86,14 +122,14 @@ def _spans(phases: Sequence[DrillPhase]) -> list[PhaseSpan]:
     return spans
 
 
-def _judge(span: PhaseSpan, states: Sequence[ClusterCounts | None], waits: Sequence[float]) -> PhaseSpan:
+def _judge(span: PhaseSpan, states: Sequence[_Signs | None], waits: Sequence[float]) -> PhaseSpan:
     """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
     none ended until the end of the recording, the cluster had a minute to find trouble.
     """
     if span.phase is not DrillPhase.OUTAGE:
         return span
     answers = [state for state in states[span.begin : span.end + SETTLED] if state is not None]
-    if any(state.up < state.osds or state.unclean or state.slow != 0 for state in answers):
+    if any(state.is_down or state.is_unclean or state.is_slow for state in answers):
         return span
     if span.end == len(states) and span.end - span.begin < UNSEEN:
         return span
@@ -102,12 +138,12 @@ def _judge(span: PhaseSpan, states: Sequence[ClusterCounts | None], waits: Seque
     return PhaseSpan(DrillPhase.NORMAL, span.begin, span.end)
 
 
-def _normal(iops: Sequence[float], states: Sequence[ClusterCounts | None]) -> tuple[float | None, float]:
+def _normal(iops: Sequence[float], states: Sequence[_Signs | None]) -> tuple[float | None, float]:
     """IOPS in peace, and from which on guests are served. Peace ends when the cluster tells of trouble; the seconds
     just before that may be an outage that it has not seen yet.
     """
     end = next(
-        (second for second, state in enumerate(states) if state and (state.up < state.osds or state.unclean)),
+        (second for second, state in enumerate(states) if state and (state.is_down or state.is_unclean)),
         len(iops),
     )
     before = [rate for rate in iops[:end] if not isnan(rate)]
@@ -125,7 +161,7 @@ class _Machine:
     """One second after another. A change that is seen only after some seconds is dated back by them."""
 
     def __init__(
-        self, iops: Sequence[float], states: Sequence[ClusterCounts | None], normal: float | None, least: float
+        self, iops: Sequence[float], states: Sequence[_Signs | None], normal: float | None, least: float
     ) -> None:
         self._iops, self._states, self._normal, self._least = iops, states, normal, least
         self._phase = DrillPhase.NORMAL
@@ -151,9 +187,7 @@ class _Machine:
             phases[since:until] = [phase] * (until - since)
         return phases
 
-    def _of(
-        self, second: int, state: ClusterCounts | None, *, rises: bool, falls: bool
-    ) -> tuple[DrillPhase, int] | None:
+    def _of(self, second: int, state: _Signs | None, *, rises: bool, falls: bool) -> tuple[DrillPhase, int] | None:
         """The phase that begins, and since which second; None where the present one goes on."""
         if falls:
             self._fell = second
@@ -165,8 +199,8 @@ class _Machine:
                 if self._for(second, BACK, self._is_served):
                     return self._served_as(second - BACK + 1, state)
             case DrillPhase.RETURN:
-                if second - self._returned >= SETTLED and state is not None and not state.inactive:
-                    if state.unclean:
+                if second - self._returned >= SETTLED and state is not None and not state.is_inactive:
+                    if state.is_unclean:
                         return DrillPhase.RECOVERY, second
                     if self._for(second, SETTLED, self._is_clean):
                         return DrillPhase.NORMAL, second - SETTLED + 1
@@ -183,21 +217,21 @@ class _Machine:
                 return self._of_trouble(second, state, falls=falls)
         return None
 
-    def _of_trouble(self, second: int, state: ClusterCounts | None, *, falls: bool) -> tuple[DrillPhase, int] | None:
+    def _of_trouble(self, second: int, state: _Signs | None, *, falls: bool) -> tuple[DrillPhase, int] | None:
         """The phase that begins with the first, or one more, sign of it."""
         if self._for(second, LOST, self._is_lost):
             return DrillPhase.OUTAGE, self._nothing_since(second - LOST + 1)
-        if falls or (state is not None and self._phase is DrillPhase.NORMAL and state.unclean):
-            is_down = state is not None and (falls or state.up < state.osds)
-            if self._normal is None and state is not None and state.inactive:
+        if falls or (state is not None and self._phase is DrillPhase.NORMAL and state.is_unclean):
+            is_down = state is not None and (falls or state.is_down)
+            if self._normal is None and state is not None and state.is_inactive:
                 return DrillPhase.OUTAGE, second
             return (DrillPhase.DEGRADED if is_down else DrillPhase.RECOVERY), second
         return None
 
-    def _served_as(self, second: int, state: ClusterCounts | None) -> tuple[DrillPhase, int]:
-        if state is None or state.up < state.osds:
+    def _served_as(self, second: int, state: _Signs | None) -> tuple[DrillPhase, int]:
+        if state is None or state.is_down:
             return (DrillPhase.DEGRADED if state is not None else DrillPhase.NORMAL), second
-        return (DrillPhase.RECOVERY if state.unclean else DrillPhase.NORMAL), second
+        return (DrillPhase.RECOVERY if state.is_unclean else DrillPhase.NORMAL), second
 
     def _for(self, second: int, length: int, holds: Callable[[int], bool]) -> bool:
         return second + 1 >= length and all(map(holds, range(second - length + 1, second + 1)))
@@ -218,8 +252,8 @@ class _Machine:
         rate, state = self._iops[second], self._states[second]
         if self._normal is not None:
             return None if isnan(rate) else rate >= self._least
-        return None if state is None else not state.inactive
+        return None if state is None else not state.is_inactive
 
     def _is_clean(self, second: int) -> bool:
         state = self._states[second]
-        return state is not None and not state.unclean and not state.inactive
+        return state is not None and not state.is_unclean and not state.is_inactive

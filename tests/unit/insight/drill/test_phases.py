@@ -7,6 +7,7 @@ from math import nan
 
 import pytest
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_insight.drill.phases import DrillPhase, find
 from tests.unit.insight.drill.recorded import DEGRADED, PEERING, RECOVERING, Second, drill, status
 
@@ -128,6 +129,38 @@ def test_copies_that_were_made_elsewhere_are_normal_after_ten_seconds_in_sync() 
 def test_a_cluster_that_moves_data_without_a_failure_recovers() -> None:
     seconds = [*[(100.0, status())] * 20, *[(90.0, status(3, RECOVERING, 5))] * 10, *[(100.0, status())] * 10]
     assert spans(seconds) == [("normal", 0, 20), ("recovery", 20, 30), ("normal", 30, 40)]
+
+
+def changed(seconds: Sequence[Second], moves: Sequence[int], **fields: int) -> list[Second]:
+    """With so many placement groups more that are moved, in each second."""
+    return [
+        (rate, state and replace(state, states={**state.states, "active+remapped+backfilling": more}, **fields))
+        for (rate, state), more in zip(seconds, moves, strict=True)
+    ]
+
+
+def test_an_osd_that_was_down_and_out_before_is_no_trouble() -> None:
+    seconds = drill()
+    assert spans(changed(seconds, [0] * len(seconds), osds=5)) == WHOLE
+
+
+def test_an_osd_that_was_down_and_in_before_is_a_failure_under_way() -> None:
+    seconds = [(100.0, status(2))] * 10
+    assert find([100.0] * 10, [state for _, state in seconds], [0.0] * 10).normal is None
+
+
+def test_what_the_balancer_moves_at_the_start_is_no_trouble() -> None:
+    seconds = drill()
+    assert spans(changed(seconds, [4] * len(seconds))) == WHOLE
+    # It is done before the OSD fails: all must be in sync again then.
+    done = [max(4 - second // 4, 0) for second in range(len(seconds))]
+    assert spans(changed(seconds, done)) == WHOLE
+    assert spans(changed(seconds, [*done[:62], 1, 1, *done[64:]]))[-2:] == [("recovery", 52, 64), ("normal", 64, 82)]
+
+
+def test_copies_that_are_made_at_the_start_leave_normal_unknown() -> None:
+    state = status(3, RECOVERING, 20)
+    assert find([100.0] * 10, [state] * 10, [0.0] * 10).normal is None
 
 
 @pytest.mark.parametrize("iops", [[], [nan] * 10, [0.0] * 10])
