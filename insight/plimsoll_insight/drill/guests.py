@@ -25,6 +25,8 @@ class GuestDisks:
     ) -> None:
         self._sampler, self._epoch, self._now, self._stalls = sampler, epoch, now, stalls
         self._numbers: dict[str, int] = {}
+        self._present: set[int] = set()
+        """Those of the last round."""
         self.names: list[DrillDisk] = []
         """By their numbers."""
         self._read: dict[str, float] = {}
@@ -38,14 +40,18 @@ class GuestDisks:
         new = [each for each in usages if self._is_new(each)]
         time = self._now()
         for usage in new:
-            if usage.disk.key not in self._numbers:
-                number = self._numbers[usage.disk.key] = len(self._numbers)
-                guest = usage.disk.guest
+            guest, number = usage.disk.guest, self._numbers.setdefault(usage.disk.key, len(self._numbers))
+            if number == len(self.names):
                 self.names.append(DrillDisk(guest.name, guest.uuid, usage.disk.target))
+            if number not in self._present:
                 yield time, {"disk": [number, guest.name, guest.uuid, usage.disk.target]}
+        # One that was not asked in this round is new in none, and still there.
+        present = {self._numbers[each.disk.key] for each in usages if each.disk.key in self._numbers}
+        if absent := sorted(self._present - present):
+            yield time, {"gone": absent}
+        self._present = present
         if self._stalls is not None:
-            # One that was not asked in this round is new in none, and still there.
-            self._stalls.only({self._numbers[each.disk.key] for each in usages if each.disk.key in self._numbers})
+            self._stalls.only(present)
         yield time, sample_line(self._sample(time, new))
 
     def _is_new(self, usage: Usage) -> bool:
@@ -63,8 +69,7 @@ class GuestDisks:
         for usage in usages:
             number, rates = self._numbers[usage.disk.key], usage.rates
             if rates is None or usage.reading is None:
-                if usage.reason is not None:
-                    sample.unknown.append(number)
+                sample.unknown.append(number)
                 continue
             requests = round((rates.read_iops + rates.write_iops) * rates.seconds)
             if self._stalls is not None:

@@ -4,7 +4,9 @@
 
 ``ceph``    the status
 ``disks``   what disks did, each in the time since it was read last; one that is not there did nothing
-``disk``    the number that a disk has in this file
+``disk``    the number that a disk has in this file; again where it comes back
+``gone``    the numbers of disks that are gone, as their guest was shut down or has migrated: unknown from then on
+            (since version 3)
 ``event``   a line of the cluster's log
 ``change``  a change that plimsoll made
 ``mark``    what an operator did
@@ -31,8 +33,8 @@ from plimsoll_agent.util.frozen import asdict, frozen, replace
 from plimsoll_insight.drill.status import ClusterCounts, LogLine
 from plimsoll_probes.model.histogram import Histogram
 
-VERSION = 2
-_READABLE = (1, VERSION)
+VERSION = 3
+_READABLE = (1, 2, VERSION)
 _HEAD = "plimsoll_drill"
 _WATCHED = {"ceph", "disks", "gap", "end"}
 """Lines that show how far it was watched."""
@@ -108,6 +110,8 @@ class Recording:
     statuses: list[tuple[float, ClusterCounts]] = field(default_factory=list)
     done: list[DrillSample] = field(default_factory=list)
     disks: dict[int, DrillDisk] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    """Those that are not there any more."""
     events: list[LogLine] = field(default_factory=list)
     changes: list[Note] = field(default_factory=list)
     marks: list[Note] = field(default_factory=list)
@@ -281,11 +285,14 @@ def _add(recording: Recording, time: float, entry: Mapping[str, Any]) -> None:
                     seconds=of["s"],
                     requests=of["r"],
                     latency=of["l"],
-                    unknown=of.get("u", []),
+                    unknown=[*of.get("u", []), *sorted(recording.gone)],
                 )
             )
         case {"disk": [number, guest, uuid, target]}:
             recording.disks[int(number)] = DrillDisk(str(guest), str(uuid), str(target))
+            recording.gone.discard(int(number))
+        case {"gone": numbers}:
+            recording.gone |= {int(number) for number in numbers} & recording.disks.keys()
         case {"event": {"who": who, "number": number, "level": level, "text": text}}:
             recording.events.append(
                 LogLine(time=time, who=str(who), number=int(number), level=str(level), text=str(text))

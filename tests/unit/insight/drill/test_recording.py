@@ -87,7 +87,7 @@ def test_a_file_is_never_overwritten(tmp_path: Path) -> None:
     ("content", "complaint"),
     [
         ("", "not a recording"), ("hello\n", "not a recording"), ('{"t": 1}\n', "not a recording"),
-        ('{"t":1,"plimsoll_drill":3,"node":"a","interval":1}\n', "has format 3, this plimsoll knows 2 and before"),
+        ('{"t":1,"plimsoll_drill":4,"node":"a","interval":1}\n', "has format 4, this plimsoll knows 3 and before"),
     ],
 )  # fmt: skip
 def test_what_is_no_recording_is_refused_and_not_marked(tmp_path: Path, content: str, complaint: str) -> None:
@@ -112,10 +112,11 @@ def test_lines_that_are_not_understood_are_counted_and_left_out(tmp_path: Path) 
     assert (found.statuses, found.last) == (whole.statuses, whole.last)
 
 
-def test_a_recording_of_the_version_before_is_read_and_takes_marks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_recording_of_a_version_before_is_read_and_takes_marks(tmp_path: Path, version: int) -> None:
     file = tmp_path / "drill"
     write(file, drill())
-    file.write_text(file.read_text().replace('"plimsoll_drill":2', '"plimsoll_drill":1'))
+    file.write_text(file.read_text().replace('"plimsoll_drill":3', f'"plimsoll_drill":{version}'))
     RecordingWriter.more(file).write(BEGAN, {"mark": "stop", "by": "root"})
     found = read(file)
     assert (found.ended, len(found.marks), found.damaged, found.probed, found.stores) == ("over", 1, 0, [], [])

@@ -108,6 +108,22 @@ def test_unknown_seconds_are_no_stall(tmp_path: Path) -> None:
     assert found(tmp_path, seconds).stalls == ()
 
 
+def test_a_disk_that_is_gone_has_not_stalled_and_may_come_back(tmp_path: Path) -> None:
+    write(tmp_path / "drill", [], 2, end=False)
+    writer = RecordingWriter.more(tmp_path / "drill")
+    seconds = drill(outage=2, degraded=40)
+    for (time, line), (_, of_one) in zip(lines(seconds, 2), lines(seconds, 1), strict=True):
+        if time == 26:
+            writer.write(BEGAN + time, {"gone": [1, 7]})
+        if time == 36:
+            writer.write(BEGAN + time, {"disk": [1, "instance-1", "uuid", "vda"]})
+        writer.write(BEGAN + time, of_one if 26 <= time < 36 else line)
+    whole = results(read(tmp_path / "drill"))
+    assert (whole.busy, whole.stalls, whole.recording.damaged) == (2, (), 0)
+    assert np.flatnonzero(~whole.seconds.known[1]).tolist() == [*range(25, 35)]
+    assert whole.seconds.known[0].all()
+
+
 def test_peace_has_no_incident(tmp_path: Path) -> None:
     whole = found(tmp_path, [(100.0, status())] * 30)
     assert (whole.incidents, whole.stalls, whole.busy) == ((), (), 1)
