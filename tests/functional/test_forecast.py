@@ -85,6 +85,10 @@ def test_a_row_for_each_number_of_domains_and_what_is_unknown_has_its_options(pl
         (("--degraded", "0", *LATENCIES), "--degraded 0: write per cent above 0"),
         (("--degraded", "50", "--write-latency", "2ms..1ms"), "--write-latency 2ms..1ms: 0.002 is not at most 0.001"),
         (("--degraded", "50", "--network", "10Gb"), "--network: '10Gb' is ambiguous"),
+        (
+            ("--degraded", "50", "--osds-per-domain", "2", "--hosts-per-domain", "3"),
+            "--osds-per-domain 2: fewer than hosts (--hosts-per-domain 3)",
+        ),
         (("--live",), "--live needs --each TYPE or --lose NAME, and not both"),
     ],
 )
@@ -94,6 +98,12 @@ def test_a_wrong_command_line_is_one_line(
     ran = plimsoll("forecast", *words)
     assert (ran.status, ran.out, len(ran.err.splitlines())) == (64, "", 1)
     assert complaint in ran.err
+
+
+def test_the_hosts_of_racks_receive_side_by_side(plimsoll: Callable[..., Ran]) -> None:
+    words = ("forecast", "--domains", "10", "--copies", "3", "--network", "40MiB", "--hosts-per-domain", "20")
+    [rack] = json.loads(plimsoll(*words, "-f", "json").out)
+    assert rack["objects_sec"] == {"low": 200, "high": 200}
 
 
 def test_each_osd_of_a_cluster_has_its_share(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
@@ -125,8 +135,10 @@ def test_what_is_not_given_is_asked_of_osds_and_told(plimsoll: Callable[..., Ran
         "Of osd.0, osd.1 and osd.2: osd_recovery_max_active 3, osd_recovery_sleep 100 ms, osd_max_backfills 1, 4 GiB"
         " of memory an OSD (osd_memory_target), logs of 500 entries, writes that took 2.0 ms since they started"
     ) in " ".join(ran.out.split())
-    [given] = json.loads(live(plimsoll, tmp_path, *words, "--recovery-sleep", "0", "-f", "json", settings=True).out)
-    assert given["clean"] == {"low": 21, "high": 24}
+    for sleep, low, high in (("0s", 21, 24), ("0s..0.1s", 21, 44)):
+        ran = live(plimsoll, tmp_path, *words, "--recovery-sleep", sleep, "-f", "json", settings=True)
+        [given] = json.loads(ran.out)
+        assert given["clean"] == {"low": low, "high": high}
     assert given["detect"] == {"low": 6, "high": 10}
     assert "written to a placement group" not in ran.out
     more = live(plimsoll, tmp_path, "--lose", "osd.0", "--stale", "501", settings=True, queue="mclock_scheduler").out

@@ -105,6 +105,7 @@ class ForecastList(LocalCommand, Listing):
             ("--copies", "NUMBER", "of each object"),
             ("--objects", "NUMBER", "in the whole cluster"),
             ("--osds-per-domain", "NUMBER", "OSDs of a failure domain"),
+            ("--hosts-per-domain", "NUMBER", "hosts of a failure domain, as where it is a rack; default: 1"),
             ("--write-latency", "TIME", "of a small write without trouble: 1ms"),
             ("--object-latency", "TIME", "to read, or to write, a whole object: 22ms"),
             ("--object-size", "SIZE", "default: 4MiB, as of RBD; with --live the mean of the cluster"),
@@ -112,7 +113,7 @@ class ForecastList(LocalCommand, Listing):
             ("--network", "RATE", "of a host for replication: 10Gbit/s, 1200MB"),
             ("--disk", "RATE", "of an OSD, when whole objects are written: 900MB"),
             ("--recovery-active", "NUMBER", "osd_recovery_max_active of an OSD"),
-            ("--recovery-sleep", "TIME", "osd_recovery_sleep; default: none"),
+            ("--recovery-sleep", "TIME", "osd_recovery_sleep; default: 0"),
             (
                 "--max-backfills",
                 "NUMBER",
@@ -236,6 +237,9 @@ def _by_counts(parsed_args: argparse.Namespace, inputs: Inputs) -> list[Failure]
     """Raises ``UsageError``."""
     objects = _range("--objects", parsed_args.objects, _number)
     per_domain = _whole("--osds-per-domain", parsed_args.osds_per_domain)
+    hosts = _whole("--hosts-per-domain", parsed_args.hosts_per_domain) or 1
+    if per_domain is not None and per_domain < hosts:
+        raise UsageError(f"--osds-per-domain {per_domain}: fewer than hosts (--hosts-per-domain {hosts})")
     if parsed_args.degraded:
         shares = [_percent(word) for word in parsed_args.degraded.split(",")]
         return [
@@ -244,7 +248,7 @@ def _by_counts(parsed_args: argparse.Namespace, inputs: Inputs) -> list[Failure]
                 share=exactly(share),
                 objects=_part(objects, share),
                 osds=per_domain,
-                hosts=1,
+                hosts=hosts,
                 recovering=()
                 if per_domain is None or inputs.copies is None
                 else failures.spread(per_domain, None, int(inputs.copies.low), _usual_groups(inputs)),
@@ -261,7 +265,13 @@ def _by_counts(parsed_args: argparse.Namespace, inputs: Inputs) -> list[Failure]
         try:
             cases.append(
                 failures.by_counts(
-                    domains, parsed_args.lost, int(inputs.copies.low), objects, per_domain, _usual_groups(inputs)
+                    domains,
+                    parsed_args.lost,
+                    int(inputs.copies.low),
+                    objects,
+                    per_domain,
+                    _usual_groups(inputs),
+                    hosts,
                 )
             )
         except ValueError as error:
@@ -293,7 +303,7 @@ def _inputs(parsed_args: argparse.Namespace) -> Inputs:
         network=of("network", _rate),
         disk=of("disk", _rate),
         recovery_active=of("recovery_active", _number),
-        recovery_sleep=of("recovery_sleep", time_of),
+        recovery_sleep=of("recovery_sleep", _sleep),
         max_backfills=of("max_backfills", _number),
         peering=of("peering", time_of),
         stale=of("stale", _number),
@@ -326,6 +336,11 @@ def _size(option: str, text: str) -> float:
 
 def _time(option: str, text: str) -> float:
     return _more(option, text, time_of(option, text))
+
+
+def _sleep(option: str, text: str) -> float:
+    """0s as well, Ceph's default on SSDs: of other durations that is none."""
+    return 0.0 if text.strip() in ("0s", "0ms") else time_of(option, text)
 
 
 def _rate(option: str, text: str) -> float:

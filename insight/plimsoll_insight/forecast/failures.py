@@ -60,8 +60,11 @@ def by_counts(
     objects: Range | None,
     per_domain: int | None,
     groups: float = USUAL_GROUPS,
+    hosts: int = 1,
 ) -> Failure:
-    """Of failure domains of one size, whose OSDs have so many placement groups each. Raises ``ValueError``."""
+    """Of failure domains of one size, with so many ``hosts`` each, whose OSDs have so many placement groups each.
+    Raises ``ValueError``.
+    """
     if not 0 < losses < domains or copies > domains:
         raise ValueError(f"{losses} of {domains} failure domains cannot be lost with {copies} copies")
     share = arithmetic.degraded_share(domains, losses, copies)
@@ -70,8 +73,8 @@ def by_counts(
         share=exactly(share),
         objects=None if objects is None else Range(share * objects.low, share * objects.high),
         osds=None if per_domain is None else losses * per_domain,
-        hosts=losses,
-        hosts_left=domains - losses,
+        hosts=losses * hosts,
+        hosts_left=(domains - losses) * hosts,
         left=None if per_domain is None else (domains - losses) * per_domain,
         recovering=()
         if per_domain is None

@@ -131,6 +131,21 @@ def test_by_counts_all_is_of_the_lost_domains() -> None:
     assert near(found.objects, 1000 * (1 - 56 / 120), 1000 * (1 - 56 / 120))
 
 
+def test_of_racks_the_network_and_the_memory_are_those_of_their_hosts() -> None:
+    """20 hosts of 12 OSDs in each: all of them receive, and each has the memory of its own OSDs only."""
+    inputs = Inputs(
+        network=exactly(1000.0), object_size=exactly(1000.0), osd_memory=exactly(1000.0), copies=exactly(3.0),
+        pgs_per_osd=exactly(100.0), log_entries=exactly(1.0),
+    )  # fmt: skip
+    racks = forecast(by_counts(10, 1, 3, exactly(1000.0), 240, hosts=20), inputs)
+    host = forecast(by_counts(200, 1, 3, exactly(1000.0), 12), inputs)
+    assert (racks.failure.hosts, racks.failure.hosts_left) == (20, 180)
+    assert (racks.objects_sec, host.objects_sec) == (exactly(20.0), exactly(1.0))
+    assert near(racks.rebuild, 300 / 180, 300 / 180)
+    assert racks.memory is not None
+    assert racks.memory.low == 12 * 1000
+
+
 @pytest.mark.parametrize(("domains", "lost", "copies"), [(3, 3, 3), (3, 0, 3), (2, 1, 3)])
 def test_what_cannot_be_lost_is_refused(domains: int, lost: int, copies: int) -> None:
     with pytest.raises(ValueError, match=f"{lost} of {domains} failure domains"):
