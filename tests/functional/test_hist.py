@@ -90,8 +90,11 @@ def test_a_wrong_word_is_one_line_and_status_64(
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("a_clat_hist.1.log", "no row\n"), ("a.json", '{"jobs": []}'), ("a_clat_hist.1.log.fz", "x")]
-)
+    ("name", "text"), [
+        ("a_clat_hist.1.log", "no row\n"), ("a.json", '{"jobs": []}'), ("a_clat_hist.1.log.fz", "x"),
+        ("a_clat_hist.1.log", f"1000, 0, 4096, {', '.join(['0'] * 29)}\n"),
+    ],
+)  # fmt: skip
 def test_a_file_without_histograms_cannot_tell(
     plimsoll: Callable[..., Ran], tmp_path: Path, name: str, text: str
 ) -> None:
@@ -102,7 +105,7 @@ def test_a_file_without_histograms_cannot_tell(
 
 
 def test_logs_of_two_kinds_of_clocks_are_refused(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
-    row = ", ".join(["0"] * 29)
+    row = ", ".join(["1", *["0"] * 28])
     (tmp_path / "a_clat_hist.1.log").write_text(f"1000, 0, 4096, {row}\n")
     (tmp_path / "b_clat_hist.1.log").write_text(f"1700000000000, 0, 4096, {row}\n")
     ran = plimsoll("hist", str(tmp_path))
@@ -207,10 +210,17 @@ def test_intervals_shorter_than_a_second_and_percentiles_with_all_their_digits(
         assert plimsoll("hist", str(tmp_path), *wrong).status == 64
 
 
+def test_jobs_without_their_start_are_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    job = {"read": {"runtime": 9000, "clat_ns": {"bins": {"2064": 4}}}}
+    (tmp_path / "b.json").write_text(json.dumps({"jobs": [job, job]}))
+    ran = plimsoll("hist", str(tmp_path / "b.json"), "-f", "json")
+    assert ran.err == f"{tmp_path}/b.json: 2 jobs without job_start: they are taken to have begun together.\n"
+
+
 def test_json_beside_logs_does_not_make_the_lost_interval_longer(
     plimsoll: Callable[..., Ran], tmp_path: Path
 ) -> None:
     log, told = tmp_path / "a_clat_hist.1.log", tmp_path / "b.json"
     log.write_text(a_row(1000) + a_row(2000))
-    told.write_text(json.dumps({"jobs": [{"read": {"runtime": 90_000, "clat_ns": {"bins": {"5000": 4}}}}]}))
+    told.write_text(json.dumps({"jobs": [{"read": {"runtime": 90_000, "clat_ns": {"bins": {"2064": 4}}}}]}))
     assert "up to 1 s at the end of each log" in " ".join(plimsoll("hist", str(log), str(told)).out.split())

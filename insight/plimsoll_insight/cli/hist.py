@@ -105,7 +105,7 @@ class Hist(LocalCommand, Listing):
             raise UsageError("--interval: at least 1ms")
         unread: list[str] = []
         parts = self._probe_parts(parsed_args) if parsed_args.probes else _log_parts(parsed_args, unread)
-        unread += _damages(parts)
+        unread += [*_damages(parts), *_simultaneous(parts)]
         if parsed_args.formatter != "table":
             # The closing lines are not there, and the figures are not all.
             self.app.stderr.writelines(f"{line}\n" for line in unread)
@@ -217,6 +217,15 @@ def _damages(parts: Iterable[StudyPart]) -> list[str]:
     bad = [part for part in parts if part.extent.damaged]
     lines = [f"{part.name}: {part.extent.damaged}; what was before is counted." for part in bad[:_STALLS_TOLD]]
     return [*lines, *([f"{len(bad) - _STALLS_TOLD} more files are damaged."] if len(bad) > _STALLS_TOLD else [])]
+
+
+def _simultaneous(parts: Iterable[StudyPart]) -> list[str]:
+    """Jobs of which fio's JSON does not tell when they began."""
+    jobs = {part.name: part.extent.simultaneous for part in parts if part.extent.simultaneous}
+    if not jobs:
+        return []
+    names = f"{next(iter(jobs))}{f' and {len(jobs) - 1} more' if len(jobs) > 1 else ''}"
+    return [f"{names}: {sum(jobs.values())} jobs without job_start: they are taken to have begun together."]
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

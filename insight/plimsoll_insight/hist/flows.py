@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from plimsoll_agent.errors import CannotTell, PlimsollError
-from plimsoll_agent.util.frozen import replace
+from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_agent.util.text import printable
 from plimsoll_insight.files.packed import UnreadableLog, opened
 from plimsoll_insight.hist.records import DIRECTIONS, Ints, RecordReader, Records, Unread
@@ -78,6 +78,8 @@ class LogExtent:
     """Of ``fio --client``, whose server subtracts from each row what it sent as the one before: undone here."""
     may_be_subtracted: bool = False
     """The same, and the counts do not tell whether it did."""
+    simultaneous: int = 0
+    """So many jobs of fio's JSON are taken to have begun together, as it does not tell when."""
 
     @property
     def is_of_epoch(self) -> bool:
@@ -103,9 +105,10 @@ def survey(source: LogSource) -> LogExtent:
     if source.path.suffix == ".fz":
         raise NoHistograms(f"{_name(source)}: {_INFLATE.format(_name(source))}")
     if _is_json(source):
-        flows, runtime = _json(source)
-        present = frozenset(flow.direction for flow in flows)
-        return LogExtent(0, runtime, runtime, frozenset({_whole()}), (), Unread(), present)
+        jobs = _json(source)
+        present = frozenset(flow.direction for flow in jobs.flows)
+        return LogExtent(0, jobs.last_ms, jobs.longest_ms, frozenset({_whole()}), (), Unread(), present,
+                         simultaneous=jobs.simultaneous)  # fmt: skip
     first = last = None
     scales: set[Scale] = set()
     directions: set[int] = set()
@@ -131,9 +134,11 @@ def survey(source: LogSource) -> LogExtent:
             last = max(last or 0, int(records.time_ms.max()))
             if len(steps) < 2:
                 steps += _steps(records)
-    if first is None or last is None:
-        why = damages[0] if damages else "no row of a histogram log in it; fio writes them with write_hist_log"
-        raise NoHistograms(f"{_name(source)}: {why}")
+    if first is None or last is None or not directions:
+        why = "no row of a histogram log in it; fio writes them with write_hist_log"
+        if first is not None:
+            why = "its rows count no request, as those of fio with clat_percentiles=0; run fio without that"
+        raise NoHistograms(f"{_name(source)}: {damages[0] if damages else why}")
     return LogExtent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
                   frozenset(directions), is_ordered, "".join(damages),
                   proof is not None and proof.is_proven, proof is not None and proof.is_open)  # fmt: skip
@@ -211,7 +216,7 @@ class Log:
         Raises ``UnreadableLog``.
         """
         if _is_json(self._source):
-            yield from _json(self._source)[0]
+            yield from _json(self._source).flows
             return
         next_ms, end_ms = next_ms - self._source.offset_ms, end_ms - self._source.offset_ms
         mark = self._mark if self._mark.next_ms <= begin_ms else self._begin
@@ -372,8 +377,18 @@ def _is_json(source: LogSource) -> bool:
     return _DOCUMENT.search(begin.decode("utf-8", "replace")) is not None or b'"fio version"' in begin
 
 
-def _json(source: LogSource) -> tuple[list[FlowWindows], int]:
-    """The requests of all jobs, and how long they ran in ms. Raises ``UnreadableLog``."""
+@frozen(kw_only=True)
+class _JsonJobs:
+    """The requests of all jobs, the end of the last one, the longest, and ``LogExtent.simultaneous``."""
+
+    flows: Sequence[FlowWindows]
+    last_ms: int
+    longest_ms: int
+    simultaneous: int
+
+
+def _json(source: LogSource) -> _JsonJobs:
+    """Raises ``UnreadableLog``."""
     with opened(source.path) as stream:
         text = stream.read(_JSON_MOST + 1)
     if len(text) > _JSON_MOST:
@@ -381,7 +396,7 @@ def _json(source: LogSource) -> tuple[list[FlowWindows], int]:
     try:
         if text.count(b"{") + text.count(b"[") > _JSON_PARTS:
             raise ValueError("too many parts")
-        return _flows_of(_document(text.decode("utf-8", "replace")))
+        return _flows_of(_document(text.decode("utf-8", "replace")), source.offset_ms)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, PlimsollError) as error:
         why = (
             "its directions are together (unified_rw_reporting); run fio without it"
@@ -431,23 +446,36 @@ def _bins(part: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
 
 
-def _flows_of(document: Mapping[str, Any]) -> tuple[list[FlowWindows], int]:
-    flows, longest = [], 0
-    for job in _jobs(document):
-        for number, direction in enumerate(DIRECTIONS):
-            part = job.get(direction) or {}
-            bins = _bins(part)
-            if bins:
-                runtime = int(part["runtime"])
-                latency = Histogram.from_midpoints({int(middle): count for middle, count in bins.items()})
-                if latency.buckets and 0 < runtime < _EPOCH_MS:
-                    flows.append(of_histogram(number, 0, runtime, latency))
-                    longest = max(longest, runtime)
-    if not flows and any(_bins(job.get("mixed") or {}) for job in _jobs(document)):
+def _flows_of(document: Mapping[str, Any], offset_ms: int) -> _JsonJobs:
+    jobs = [(job, parts) for job in _jobs(document) if (parts := list(_parts(job)))]
+    if not jobs and any(_bins(job.get("mixed") or {}) for job in _jobs(document)):
         raise _Together("mixed")
-    if not flows:
+    if not jobs:
         raise ValueError("no bins")
-    return flows, longest
+    # One after another, with stonewall; fio 3.33 does not tell when each began.
+    starts = [max(int(job.get("job_start") or 0), 0) for job, _ in jobs]
+    first, last, longest, flows = min(starts), 0, 0, []
+    for start, (_, parts) in zip(starts, jobs, strict=True):
+        begin = start - first if first else 0
+        for number, runtime, latency in parts:
+            flows.append(of_histogram(number, offset_ms + begin, offset_ms + begin + runtime, latency))
+            last, longest = max(last, begin + runtime), max(longest, runtime)
+    if last >= _EPOCH_MS:
+        raise ValueError("no times of one run")
+    return _JsonJobs(
+        flows=flows, last_ms=last, longest_ms=longest, simultaneous=0 if first or len(jobs) == 1 else len(jobs)
+    )
+
+
+def _parts(job: Mapping[str, Any]) -> Iterator[tuple[int, int, Histogram]]:
+    """Of each direction with requests: how long it ran in ms, and their latencies."""
+    for number, direction in enumerate(DIRECTIONS):
+        part = job.get(direction) or {}
+        if bins := _bins(part):
+            runtime = int(part["runtime"])
+            latency = Histogram.from_midpoints({int(middle): count for middle, count in bins.items()})
+            if latency.buckets and 0 < runtime < _EPOCH_MS:
+                yield number, runtime, latency
 
 
 def _name(source: LogSource) -> str:

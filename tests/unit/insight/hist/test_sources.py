@@ -15,7 +15,7 @@ import zstandard
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_insight.files.packed import UnreadableLog, opened
-from plimsoll_insight.hist.flows import FlowWindows, Log, survey
+from plimsoll_insight.hist.flows import FlowWindows, Log, NoHistograms, survey
 from plimsoll_insight.hist.sources import FileChoice, LogSource, sources
 from plimsoll_insight.hist.study import StudyPart, seconds_of, study
 from tests.unit.insight.hist.fiolog import Request, fio_log
@@ -200,6 +200,50 @@ def test_fio_s_json_has_the_requests_of_its_jobs(tmp_path: Path) -> None:
     assert requests(path) == 20
     assert extent.last_ms == 3000
     assert {(flow.direction, float(flow.end_ms[0])) for flow in flows(source)} == {(0, 3000.0)}
+
+
+AFTER_EACH_OTHER = {
+    "fio version": "fio-3.41",
+    "jobs": [
+        {"jobname": "a", "groupid": 0, "job_start": 1_796_184_700_527, "job_runtime": 1000,
+         "read": {"total_ios": 200, "runtime": 1001, "clat_ns": {"N": 200, "bins": {"2064": 200}}},
+         "write": {"total_ios": 0, "runtime": 0, "clat_ns": {"N": 0}}},
+        {"jobname": "b", "groupid": 1, "job_start": 1_796_184_702_530, "job_runtime": 2000,
+         "read": {"total_ios": 0, "runtime": 0, "clat_ns": {"N": 0}},
+         "write": {"total_ios": 400, "runtime": 2001, "clat_ns": {"N": 400, "bins": {"2064": 400}}}},
+    ],
+}  # fmt: skip
+
+
+def test_jobs_of_fio_s_json_that_ran_one_after_another_are_where_they_were(tmp_path: Path) -> None:
+    """With ``stonewall``; the second began 2003 ms after the first."""
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps(AFTER_EACH_OTHER))
+    source = LogSource(path=path, guest="g", group="", offset_ms=500)
+    extent = survey(source)
+    assert (extent.last_ms, extent.interval_ms, extent.simultaneous) == (2003 + 2001, 2001, 0)
+    assert [(flow.direction, float(flow.begin_ms[0]), float(flow.end_ms[0])) for flow in flows(source)] == [
+        (0, 500, 1501), (1, 2503, 4504),
+    ]  # fmt: skip
+
+
+def test_jobs_of_which_one_has_no_start_are_taken_as_simultaneous_and_counted(tmp_path: Path) -> None:
+    first, second = AFTER_EACH_OTHER["jobs"]
+    path = tmp_path / "out.json"
+    path.write_text(json.dumps({"jobs": [first, {key: second[key] for key in second if key != "job_start"}]}))
+    source = LogSource(path=path, guest="g", group="")
+    assert (survey(source).last_ms, survey(source).simultaneous) == (2001, 2)
+    assert {float(flow.begin_ms[0]) for flow in flows(source)} == {0}
+    path.write_text(json.dumps({"jobs": [{key: first[key] for key in first if key != "job_start"}]}))
+    assert survey(source).simultaneous == 0
+
+
+def test_rows_without_any_count_tell_nothing(tmp_path: Path) -> None:
+    """So fio 3.33 writes them with clat_percentiles=0: its requests are in no row."""
+    path = tmp_path / "a_clat_hist.1.log"
+    path.write_text("".join(f"{time}, 0, 4096, {', '.join(['0'] * 1856)}\n" for time in (208, 405)))
+    with pytest.raises(NoHistograms, match="its rows count no request, as those of fio with clat_percentiles=0"):
+        survey(LogSource(path=path, guest="g", group=""))
 
 
 def test_an_offset_moves_the_times_of_its_files(tmp_path: Path) -> None:
