@@ -10,8 +10,12 @@ import re
 from collections.abc import Sequence
 
 from plimsoll_agent.errors import UsageError
+from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.model.finding import BROKEN, GOOD, LACKING
+
+_SPARE, _USUAL = 120, 300
+"""Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
 
 
 def selector(metric: str, *matchers: str, over: str = "") -> str:
@@ -37,6 +41,13 @@ def each(metric: str, matchers: str, *labels: str) -> str:
 def once(vector: str) -> str:
     """Each series once where two jobs scrape the same node."""
     return f"max without (job) ({vector})"
+
+
+def fresh(matchers: str) -> str:
+    """1 for a node whose metrics are of its present passes: node_exporter serves those of an old one for ever."""
+    reading = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, matchers)
+    interval = each(metrics.PASS_INTERVAL_SECONDS, matchers)
+    return f"(time() - {reading}) <= bool (2 * ({interval} or 0 * {reading} + {_USUAL}) + {_SPARE})"
 
 
 def increase(metric: str, matchers: str, window: str) -> str:

@@ -22,6 +22,7 @@ from plimsoll_monitoring.region.answers import key_of
 
 _SINCE = "1h"
 _MOST = 200
+_STALE = "no passes in a tenth of this time or more"
 
 
 class RegionLoadList(RegionCommand, Listing):
@@ -30,7 +31,8 @@ class RegionLoadList(RegionCommand, Listing):
     It lists shares of all requests and bytes, rates, and mean sizes of requests.
 
     All are averages since --since, by the averages of passes: a row has the load of the whole time, also if it was
-    there for a part of it. Order: the largest share first, of reads, writes, bytes read or bytes written.
+    there for a part of it; nodes without passes in a tenth of it or more are named and not counted. Order: the
+    largest share first, of reads, writes, bytes read or bytes written.
 
     Exit status:
         0   done
@@ -67,7 +69,7 @@ class RegionLoadList(RegionCommand, Listing):
         prometheus = self.connect(parsed_args, settings)
         longest = ("7d", "") if parsed_args.node else ("1d", ", with --node 7d or less")
         seconds = self.window(parsed_args, prometheus, _SINCE, "5m", *longest).seconds
-        first = self.ask(prometheus, region.first_questions(selection))
+        first = self.ask(prometheus, region.first_questions(selection, seconds))
         if not first["nodes"]:
             raise self.nothing(selection)
         aggregates = fleet_disks.aggregates(first)
@@ -77,7 +79,7 @@ class RegionLoadList(RegionCommand, Listing):
         loads = [region.of_region(prometheus.query, name, selection.nodes, stale, by, seconds, top) for name in names]
         self.warn(prometheus)
         several = len(names) > 1
-        for line in messages.left_out_lines(stale, regions=several):
+        for line in messages.left_out_lines(stale, _STALE, regions=several):
             self.app.stderr.write(f"{line}\n")
         if by is not LoadBy.TYPE:
             self.partly(aggregates, several=several)

@@ -17,14 +17,15 @@ from enum import StrEnum
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, increase, once, quote
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, increase, once, quote
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import without_disks
 
 UNITS: Mapping[str, str] = {"requests": "operations", "bytes": "bytes"}
 """What a disk did, and the word for it in names of metrics."""
-STALE = 3600
-"""Seconds: of a node whose disks were not observed for so long, the metrics are not of now."""
+_FRESH = 0.9
+"""Of the time: a node whose metrics are of its present passes for less of it is not counted, as what stands still in
+the rest is not what its disks did."""
 _PASSES = metrics.PASS_LAST_TIMESTAMP_SECONDS
 _PRESENT = 120
 """Moments of the time at which a node is looked for: how much of the time it was there."""
@@ -88,13 +89,13 @@ class RegionLoad:
     stalled_projects: int
 
 
-def first_questions(selection: SeriesSelection) -> dict[str, str]:
+def first_questions(selection: SeriesSelection, seconds: int) -> dict[str, str]:
     nodes = selection.matchers()
-    moment = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes)
+    present = f"avg_over_time((\n  {fresh(nodes)}\n)[{seconds}s:{_step(seconds)}s])"
     return {
         "nodes": each(_PASSES, nodes),
         "aggregates": without_disks(nodes),
-        "stale": f"{each(_PASSES, nodes)} unless on (region, instance) (time() - {moment} < {STALE})",
+        "stale": f"{each(_PASSES, nodes)} unless on (region, instance) ({present} >= {_FRESH})",
     }
 
 
@@ -163,6 +164,10 @@ def of_region(
     )
 
 
+def _step(seconds: int) -> int:
+    return max(seconds // _PRESENT, 1)
+
+
 @frozen
 class _Over:
     """Some time of the nodes that match."""
@@ -172,7 +177,7 @@ class _Over:
 
     def sum(self, rate: str) -> str:
         """What was done, by a metric of what was done in a second."""
-        step = max(self.seconds // _PRESENT, 1)
+        step = _step(self.seconds)
         passes = f"{_PASSES}{self.matchers}[{self.seconds}s"
         apart = f"{step} * count_over_time({passes}:{step}s]) / count_over_time({passes}])"
         return once(

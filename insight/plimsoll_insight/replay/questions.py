@@ -11,15 +11,12 @@ from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, sum_over_time
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, sum_over_time
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import FACTS, NAMES, without_disks
 
 _DISK = metrics.DISK
 _BY = "region, uuid, target_device"
-_SPARE, _USUAL = 120, 300
-"""Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
-
 _MINUTES = 10
 """The time in which samples are counted."""
 _APART = 300
@@ -196,7 +193,7 @@ def latency_of(disks: Sequence[ReplayedDisk]) -> str:
 
 def stale_nodes(ask: Ask, region: str, seconds: int) -> frozenset[str]:
     """Those whose metrics were not ``fresh`` all the time. Raises ``PlimsollError``."""
-    answer = ask(f"min_over_time(({fresh(region)})[{seconds}s:{_APART}s])")
+    answer = ask(f"min_over_time(({fresh_nodes(region)})[{seconds}s:{_APART}s])")
     return frozenset(label(series, "instance") for series in answer if series.known != 1)
 
 
@@ -205,12 +202,8 @@ def _once(values: str) -> str:
     return f"max by (region, instance, uuid, target_device) ({values})"
 
 
-def fresh(region: str) -> str:
-    """1 for a node whose metrics are of its present passes: node_exporter serves those of an old one for ever."""
-    matchers = SeriesSelection(region=region).matchers()
-    reading = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, matchers)
-    interval = each(metrics.PASS_INTERVAL_SECONDS, matchers)
-    return f"(time() - {reading}) <= bool (2 * ({interval} or 0 * {reading} + {_USUAL}) + {_SPARE})"
+def fresh_nodes(region: str) -> str:
+    return fresh(SeriesSelection(region=region).matchers())
 
 
 def _key(series: Series) -> DiskKey:

@@ -227,7 +227,7 @@ class Replay:
 
     def _fresh_nodes(self, region: str, steps: Steps) -> Mapping[str, Flags]:
         if (region, steps) not in self._fresh:
-            rows = self._source(questions.fresh(region), steps)
+            rows = self._source(questions.fresh_nodes(region), steps)
             self._fresh[region, steps] = {labels.get("instance", ""): column == 1 for labels, column in rows}
         return self._fresh[region, steps]
 

@@ -94,7 +94,7 @@ class RegionPromised(RegionCommand, Listing):
         rows = promised.rows(groups, by, answers, peaks, latencies)
         self.warn(prometheus)
         several = len({row.labels["region"] for row in rows}) > 1
-        for line in messages.left_out_lines(promised.left_out(first), regions=several):
+        for line in messages.left_out_lines(promised.left_out(first), "not observed for an hour", regions=several):
             self.app.stderr.write(f"{line}\n")
         self.closing = (
             *messages.promised_lines(rows, over, regions=several),

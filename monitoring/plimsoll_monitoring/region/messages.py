@@ -355,7 +355,7 @@ def known_since(rows: Iterable[promised.PromiseRow], now: float, over: promised.
         yield f"Prometheus has what was taken since {moment:%Y-%m-%d %H:%M} UTC only ({ago(since, now)})."
 
 
-def left_out_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]:
+def left_out_lines(nodes: Sequence[NodeKey], why: str, *, regions: bool) -> Iterator[str]:
     if nodes:
         names = first([node_name(node, regions=regions) for node in nodes])
-        yield f"{plural(len(nodes), 'node')} not counted (not observed for an hour, or an older version): {names}"
+        yield f"{plural(len(nodes), 'node')} not counted ({why}, or an older version): {names}"
