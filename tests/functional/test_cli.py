@@ -288,14 +288,14 @@ def test_a_terminal_without_arrows_does_not_end_the_pass(plimsoll: Plimsoll, tes
     assert "unlimited ? 400 IOPS" in ran.out
 
 
-@pytest.mark.parametrize("loss", ["removed", "emptied"])
+@pytest.mark.parametrize("loss", ["removed", "emptied", "commented"])
 def test_rules_that_disappear_are_a_fault_and_the_last_good_ones_hold(
     plimsoll: Plimsoll, test_node: str, tmp_path: Path, loss: str
 ) -> None:
     rules = tmp_path / "rules.yaml"
     rules.write_text("rules:\n  - {name: hands off, match: {pool: '*'}, manage: false}\n")
     assert plimsoll("enforce", "--uri", test_node, "--mode", "observe").status == 0
-    rules.unlink() if loss == "removed" else rules.write_text("\n")
+    rules.unlink() if loss == "removed" else rules.write_text("\n" if loss == "emptied" else "---\n# none\n")
     ran = plimsoll("enforce", "--uri", test_node, "--total-iops-sec", "400", **NO_BRAKE)
     assert ran.status == 1
     assert f"{rules}: {'no such file' if loss == 'removed' else 'is empty'}" in ran.err

@@ -183,7 +183,8 @@ def rules_actual(
     """
     path, last = settings.rules_file, _last_rules(state)
     try:
-        text = loader.read(path, required=path != RULES_FILE or bool(last and last.text.strip()), read=read)
+        had_rules = last is not None and not loader.is_empty(last.text)
+        text = loader.read(path, required=path != RULES_FILE or had_rules, read=read)
         actual = _parse(text, str(path))
     except ConfigError as error:
         if last is None and without and isinstance(error, NoRules):

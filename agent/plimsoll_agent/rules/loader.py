@@ -59,9 +59,15 @@ def read(path: Path, *, required: bool, read: Read = schema.read) -> str:
     return some(text or "", str(path)) if required else text or ""
 
 
+def is_empty(text: str) -> bool:
+    """Whether there is nothing in it, or nothing but comments, a null and the marks of a YAML document."""
+    contents = (line.partition("#")[0].removeprefix("---").strip() for line in text.splitlines())
+    return all(content in ("", "...", "~", "null") for content in contents)
+
+
 def some(text: str, origin: str) -> str:
     """The text, which must not be empty. Raises ``NoRules``."""
-    if not text.strip():
+    if is_empty(text):
         raise NoRules(f"{origin}: is empty; for no rules, write {{}} into it")
     return text
 

@@ -155,9 +155,12 @@ def test_a_missing_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Pat
     assert read(tmp_path / "rules.yaml", required=False) == ""
     with pytest.raises(NoRules, match="no such file"):
         read(tmp_path / "rules.yaml", required=True)
-    (tmp_path / "rules.yaml").write_text("\n")
-    with pytest.raises(NoRules, match="is empty"):
-        read(tmp_path / "rules.yaml", required=True)
+    for text in ("\n", "# default: {}\n", "---\n", "--- # none\n  # yet\n...\n", "null\n...\n"):
+        (tmp_path / "rules.yaml").write_text(text)
+        with pytest.raises(NoRules, match="is empty"):
+            read(tmp_path / "rules.yaml", required=True)
+    (tmp_path / "rules.yaml").write_text("# none\n--- {}\n")
+    assert parse(read(tmp_path / "rules.yaml", required=True), "rules.yaml").rules == ()
     (tmp_path / "rules.yaml").write_bytes(b"rules: \xff\n")
     with pytest.raises(ConfigError, match=r"rules\.yaml:1: cannot be read"):
         read(tmp_path / "rules.yaml", required=False)
