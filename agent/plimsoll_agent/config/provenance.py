@@ -55,5 +55,7 @@ def settings_of(conf: Any, files: Sequence[Path]) -> Iterator[Setting]:
 
 
 def _harmless(value: object) -> object:
-    """Without the credentials of an address."""
+    """Without the credentials of an address, or of each in a list."""
+    if isinstance(value, list):
+        return [_harmless(item) for item in value]
     return _CREDENTIALS.sub(f"{MASK}@", value) if isinstance(value, str) else value

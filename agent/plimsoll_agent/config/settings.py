@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = Path("/etc/plimsoll/plimsoll.conf")
 CONFIG_DIR = Path("/etc/plimsoll/plimsoll.conf.d")
-_PLACES = ("directory", "credentials_file", "region_key")
+_PLACES = {
+    "DEFAULT": ("rules_file", "state_dir", "pause_file"),
+    "catalogue": ("directory", "credentials_file", "region_key"),
+}
 
 
 @frozen
@@ -217,14 +220,15 @@ def _files(files: Sequence[Path] | None, directories: Sequence[Path] | None) -> 
     folders = [CONFIG_DIR] if directories is None and is_directory(CONFIG_DIR) else list(directories or ())
     # Not Path.glob, which finds nothing where rights are missing.
     entries = (file for folder in folders if is_directory(folder) for file in sorted(folder.iterdir()))
-    return paths + [file for file in entries if file.suffix == ".conf"], folders
+    # Hidden files are those of editors and of tools that write in two steps: oslo.config reads none either.
+    return paths + [file for file in entries if file.suffix == ".conf" and not file.name.startswith(".")], folders
 
 
 def _settings(conf: Any) -> Settings:
     if conf.region.file and not Path(conf.region.file).is_absolute():
         raise ValueError("[region] file: must be an absolute path")
     # A refresh starts in another directory, as another user, and must find the same files.
-    for group, name in (("DEFAULT", "state_dir"), *(("catalogue", name) for name in _PLACES)):
+    for group, name in ((group, name) for group, places in _PLACES.items() for name in places):
         if not Path((conf if group == "DEFAULT" else conf[group])[name]).is_absolute():
             raise ValueError(f"[{group}] {name}: must be an absolute path")
     if not conf.prometheus.region_labels:

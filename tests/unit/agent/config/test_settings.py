@@ -137,6 +137,7 @@ def test_each_setting_is_listed_with_its_origin_and_no_secret(
     main = file(
         "[libvirt]\ndeadline = 1\n[probe]\nlate = 1h\ncoordination = etcd3+http://host:2379\n"
         "[prometheus]\nurl = http://me:pass@host:9090\n[ceph]\nconf_files = /a, /b\n"
+        "[congestion]\nfiles = /srv/a.json, https://me:pass@host/b.json\n"
     )
     monkeypatch.setenv("OS_DEFAULT__MODE", "enforce")
     listed = {(each.section, each.name): each for each in config.listed([main], [tmp_path / "d"])}
@@ -155,6 +156,7 @@ def test_each_setting_is_listed_with_its_origin_and_no_secret(
         "coordination": ("****", f"{main}:5", True),
         "url": ("http://****@host:9090", f"{main}:7", True),
         "conf_files": (["/a", "/b"], f"{main}:9", True),
+        "files": (["/srv/a.json", "https://****@host/b.json"], f"{main}:11", True),
     }
 
 
@@ -164,8 +166,9 @@ def test_a_mode_that_was_said_is_chosen_even_where_it_is_the_default(file: Write
 
 def test_files_of_the_directory_come_after_the_file_in_the_order_of_their_names(tmp_path: Path, file: Write) -> None:
     (tmp_path / "d").mkdir()
-    for name, deadline in (("20-b.conf", 3), ("10-a.conf", 2), ("30-c.conf.bak", 9)):
+    for name, deadline in (("20-b.conf", 3), ("10-a.conf", 2), ("30-c.conf.bak", 9), (".ansible_tmp30.conf", 9)):
         (tmp_path / "d" / name).write_text(f"[libvirt]\ndeadline = {deadline}\n")
+    (tmp_path / "d/.#20-b.conf").symlink_to("me@host.1234")  # Emacs, while it edits 20-b.conf
     main = file("[libvirt]\ndeadline = 1\ncalls_at_once = 3\n")
     settings = config.load([main], [tmp_path / "d"])
     assert settings.deadline == 3
@@ -207,7 +210,16 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path, file: Write)
     assert places == ["plimsoll.conf:2", "plimsoll.conf:4", *(f"d/{name}.conf:2" for name in "abcdef")]
 
 
-@pytest.mark.parametrize("text", ["[DEFAULT]\nrules_file = $nowhere/r.yaml\n", "[libvirt]\nuri = qemu:///$nowhere\n"])
+@pytest.mark.parametrize("path", ["paused", "run/paused", ""])
+@pytest.mark.parametrize("name", ["rules_file", "state_dir", "pause_file"])
+def test_a_path_that_depends_on_the_directory_of_the_command_is_refused(file: Write, name: str, path: str) -> None:
+    with pytest.raises(ConfigError, match=rf"\[DEFAULT\] {name}: must be an absolute path"):
+        load(file(f"[DEFAULT]\n{name} = {path}\n"))
+
+
+@pytest.mark.parametrize(
+    "text", ["[DEFAULT]\nrules_file = /$nowhere/r.yaml\n", "[libvirt]\nuri = qemu:///$nowhere\n"]
+)
 def test_a_name_that_stands_for_nothing_is_a_config_error_that_says_which(file: Write, text: str) -> None:
     with pytest.raises(ConfigError, match=r"\$nowhere refers to no setting"):
         load(file(text))
