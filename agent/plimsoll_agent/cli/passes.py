@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 import logging
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -23,13 +24,13 @@ from plimsoll_agent.messages.impacts import missing_words
 from plimsoll_agent.messages.lines import REMEDY, TextLine
 from plimsoll_agent.messages.plan import closing_lines, plan_lines, told_at_once
 from plimsoll_agent.messages.sums import incomplete_words
-from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.monitor import daemon_status
 from plimsoll_agent.reconcile.grade import exit_status
 from plimsoll_agent.reconcile.observe import guests_of
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.reconcile.run import save_attachments
-from plimsoll_agent.terminal.base import add_guests, add_limits, given_approval, given_limits
+from plimsoll_agent.terminal.base import add_guests, add_limits, given_approval, given_limits, option_of
 from plimsoll_agent.terminal.telling import TellsDisks
 from plimsoll_agent.util.distribution import version
 from plimsoll_agent.util.frozen import replace
@@ -61,7 +62,10 @@ class _Pass(TellsDisks):
         # Of a plan, a pipe gets a line a disk; a pass from the timer does not fill the journal with lines alike.
         every = parsed_args.all or (mode is Mode.PLAN and self.terminal.width is None)
         self._manner = Manner(
-            exact=self.wants_exact(parsed_args), every=every, region=settings.catalogue.source == "region-file"
+            exact=self.wants_exact(parsed_args),
+            every=every,
+            region=settings.catalogue.source == "region-file",
+            by_hand="" if request.limits is None else _command(parsed_args),
         )
         scope = self._scope(parsed_args, settings, mode)
         tell = self._tell if text and mode is Mode.ENFORCE else lambda _: None
@@ -265,6 +269,15 @@ class Enforce(_Pass):
             f"No pass: plimsoll daemon runs (pid {daemon.pid}); its last full pass {minute(daemon.last_full_pass)}."
         )
         return True
+
+
+def _command(parsed_args: argparse.Namespace) -> str:
+    """The ``enforce`` command over the same guests with the limits that were given, to be pasted into a shell."""
+    options = [("--guest", guest) for guest in parsed_args.guest]
+    options += [("--mode", getattr(parsed_args, "mode", None))]
+    options += [(option_of(parameter), getattr(parsed_args, parameter.name)) for parameter in PARAMETERS]
+    words = [word for option, value in options if value is not None for word in (option, value)]
+    return shlex.join(["plimsoll", "enforce", *words])
 
 
 def _mode(parsed_args: argparse.Namespace, settings: Settings, by_hand: Limits | None) -> Mode:

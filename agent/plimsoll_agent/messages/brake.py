@@ -121,7 +121,7 @@ def _brake_line(outcome: Outcome, report: PassReport, manner: Manner) -> DiskLin
     if reason.code is Code.LARGE_CHANGE:
         if reason.facts.keys() & {"below", "times"}:
             why += f"; {large_words(reason.facts)}"
-        why += f"; alone: {approve_words(str(reason.facts['digest']), reason.facts['percent'] is None)}"
+        why += f"; alone: {_approval(str(reason.facts['digest']), reason.facts['percent'] is None, manner)}"
     what = change_words(change.before, change.after, manner)
     return DiskLine(
         sign=sign_of(change),
@@ -174,8 +174,8 @@ def _hows(brake: Braked) -> str:
 
 def _approvals(brake: Braked, report: PassReport, manner: Manner) -> Iterator[CommandLine]:
     """What approves all of it, on this node and, where it belongs to a region, on all nodes."""
-    here = approve_words(brake.revision, bool(brake.removed))
-    if not manner.region:
+    here = _approval(brake.revision, bool(brake.removed), manner)
+    if not manner.region or manner.by_hand:
         yield CommandLine("If it is meant", here)
         return
     yield CommandLine("If it is meant, on this node", here)
@@ -187,6 +187,13 @@ def _approvals(brake: Braked, report: PassReport, manner: Manner) -> Iterator[Co
     yield CommandLine(
         "On all nodes", " ".join(filter(None, ("plimsoll region approve", what, remove, "--reason TEXT")))
     )
+
+
+def _approval(digest: str, remove: bool, manner: Manner) -> str:
+    """The command that approves it on this node."""
+    if manner.by_hand:
+        return f"{manner.by_hand} --approve {digest:.16}{' --remove' * remove}"
+    return approve_words(digest, remove)
 
 
 def _removes(outcome: Outcome) -> bool:

@@ -44,6 +44,8 @@ class Manner:
     """Every disk: no line stands for others that are alike."""
     region: bool = False
     """The catalogue is from a region file: there are approvals for the whole region."""
+    by_hand: str = ""
+    """The ``enforce`` command of a pass with limits on the command line: only it can approve changes to these."""
     impacts: Mapping[str, Impact | None] = field(default_factory=dict, hash=False)
     """By ``Disk.key`` what new limits would have meant lately; None where the disk's use is unknown."""
     missing: str = NOT_YET

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -307,6 +308,21 @@ def test_who_adds_removals_to_an_approval_or_takes_them_out_approves_again(slipp
         assert slipped.out.startswith("Approved: ")
         (given,) = slipped.state.load_approvals()
         assert given.approval == Approval(digest, remove=bool(words))
+
+
+def test_limits_on_the_command_line_are_approved_by_the_command_that_is_printed(shell: Shell) -> None:
+    assert shell.enforce() == 0
+    limits = ("--guest", shell.guest.name, "--total-bytes-sec", "0 MiB", "--total-iops-sec", "30")
+    assert shell.run(Plan, *limits) == 4
+    assert shell.enforce(*limits) == 4
+    alone, whole = (
+        shlex.split(shell.out.partition(words)[2].splitlines()[0]) for words in ("alone: ", "If it is meant: ")
+    )
+    for command in (alone, whole):
+        assert command[:2] == ["plimsoll", "enforce"]
+        assert command[2:-2] == ["--guest", shell.guest.name, "--mode", "enforce", *limits[2:]]
+    assert shell.run(Enforce, *whole[2:]) == 0
+    assert actual(shell) == Limits(total_iops_sec=30)
 
 
 def test_a_damaged_file_of_approvals_is_set_aside_by_who_approves(slipped: Shell) -> None:
