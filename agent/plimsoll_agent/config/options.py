@@ -134,7 +134,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
                 ("observe", "report what would be changed; change nothing"),
                 ("enforce", "apply the desired limits"),
             ],
-            help="What a pass does. plimsoll writes limits only in mode enforce.",
+            help="What a pass does. plimsoll writes limits only in mode enforce; limits that are given to plimsoll"
+            " enforce as options also where no mode is set.",
         ),
         cfg.StrOpt(
             "rules_file",

@@ -91,13 +91,13 @@ def _mode(status: NodeStatus) -> dict[str, str]:
     observe = status.observe if last is None else not last.enforcing
     lines["mode"] = "enforce"
     if observe:
-        lines["mode"] = f"observe: {f'no limit is written until {_ENFORCE}' if status.observe else _LAST_OBSERVED}"
+        lines["mode"] = f"observe: {_OBSERVING if status.observe else _LAST_OBSERVED}"
     if status.paused is not None:
         lines["pause"] = f"nothing is written: {reason_words(status.paused)}"
     return lines
 
 
-_ENFORCE = "mode = enforce in the settings"
+_OBSERVING = "timer and daemon write no limit until mode = enforce in the settings"
 _LAST_OBSERVED = "the last pass wrote no limit; the settings have mode enforce"
 
 
