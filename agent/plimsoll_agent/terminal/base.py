@@ -293,7 +293,8 @@ def _values(option: str, text: str) -> dict[str, int]:
     # No group_name: a group is for several disks, and belongs in a rule.
     parameters = {parameter.name: parameter for parameter in PARAMETERS}
     values: dict[str, int] = {}
-    for word in text.replace(",", " ").split():
+    # A blank within a value stands before its unit.
+    for word in filter(None, map(str.strip, re.split(r",|\s(?=\s*\w+=)", text))):
         name, _, value = word.partition("=")
         if name not in parameters:
             raise UsageError(f"{option}: no such limit: {name}; {meant(name, parameters)}")
