@@ -145,10 +145,10 @@ class AcknowledgeEnd(LocalCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         state = state_of(self.settings(parsed_args))
-        server = server_of(parsed_args, state)
         if parsed_args.dry_run:
             now, node_store = now_of(state), NodeStore(state, who())
             memory = node_store.recall(now, read_only=True)
+            server_of(parsed_args, memory.acknowledged.values(), state)
             for each in self._meant(parsed_args, memory.acknowledged, now, state):
                 self.app.stdout.write(f"{name_of(each)}  would no longer be acknowledged\n")
             self.app.stdout.write("Dry run: nothing is written.\n")
@@ -156,6 +156,7 @@ class AcknowledgeEnd(LocalCommand):
         state.prepare()
         now, node_store = now_of(state), NodeStore(state, who())
         entries = node_store.recall(now, read_only=False).acknowledged
+        server = server_of(parsed_args, entries.values(), state)
         matches = self._meant(parsed_args, entries, now, state)
         if server is not None:
             server.confirm(self, sure=parsed_args.yes)

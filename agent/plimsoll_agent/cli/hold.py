@@ -309,7 +309,7 @@ class HoldEnd(LocalCommand):
         none = "no hold on {}; see: plimsoll disk hold list"
         memory = node_store.recall(now, read_only=False)
         tell_notes(node_store, self)
-        server = server_of(parsed_args, state)
+        server = server_of(parsed_args, memory.holds.values(), state)
         matches = all_chosen(parsed_args, memory.holds.values(), now, none, state)
         if server is not None:
             server.confirm(self, sure=parsed_args.yes)

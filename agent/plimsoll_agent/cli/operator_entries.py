@@ -109,9 +109,15 @@ def add_choice(parser: argparse.ArgumentParser, what: str) -> None:
     add_many(parser)
 
 
-def server_of(parsed_args: argparse.Namespace, state: State) -> NamedServer | None:
-    """The server that the arguments name; they get the name of its guest. Raises ``UsageError``, ``StateError``."""
-    server = None if parsed_args.guest is None else server_names.of_last_pass(state, parsed_args.guest)
+def server_of(parsed_args: argparse.Namespace, entries: Iterable[Given], state: State) -> NamedServer | None:
+    """The server that the arguments name; they get the name of its guest. A guest of the entries comes first.
+
+    Raises ``UsageError``, and ``StateError`` where the last pass is needed and cannot be read.
+    """
+    word = parsed_args.guest
+    if word is None or any(each.disk.means(word, parsed_args.disk) for each in entries):
+        return None
+    server = server_names.of_last_pass(state, word)
     if server is not None:
         parsed_args.guest = server.guest_name
     return server

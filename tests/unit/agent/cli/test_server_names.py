@@ -86,6 +86,18 @@ def test_what_was_decided_for_a_server_ends_by_its_name_once_an_operator_agrees(
     assert shell.kept(what) == []
 
 
+@pytest.mark.parametrize("what", ["holds", "acknowledged"])
+def test_a_damaged_last_pass_keeps_no_decision_for_a_guest_from_its_end(shell: Shell, what: str) -> None:
+    add, end = (HoldAdd, HoldEnd) if what == "holds" else (AcknowledgeAdd, AcknowledgeEnd)
+    shell.rules("{}" if what == "holds" else UNSURE)
+    assert shell.run(add, ONE, "vda", *LONG) == 0
+    shell.run(Enforce)
+    shell.state.last_pass.write_text("damaged")
+    assert shell.run(end, "web-1", "vda") == 1, "whose name that is cannot be told"
+    assert shell.run(end, ONE, "vda") == 0
+    assert shell.kept(what) == []
+
+
 def test_the_record_of_a_server_is_that_of_its_guest(shell: Shell) -> None:
     shell.run(Enforce)
     for words in (("--guest", "web-2", "-c", "guest", "-f", "value"), ("--at", "1s", "web-2")):
