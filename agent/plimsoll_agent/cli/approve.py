@@ -255,7 +255,8 @@ class PauseNode(_NodeDecision, NodeCommand):
         pause.begin(why, by, now, until)
         ends = f"while {settings.pause_file} exists" if until is None else f"until {minute(until)} or plimsoll resume"
         self.app.stdout.write(f"Paused: no limit is written on this node {ends}.\n")
-        event = Event(at=now, by=by, what=Happening.PAUSED, reason=because(Code.OPERATOR, why=why))
+        end = {} if until is None else {"until": until.isoformat()}
+        event = Event(at=now, by=by, what=Happening.PAUSED, reason=because(Code.OPERATOR, why=why, **end))
         status = self.note(state, [event])
         return self._restored(settings) or status if parsed_args.restore else status
 

@@ -26,6 +26,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages import sentences, serialize
 from plimsoll_agent.messages.disk_lines import Manner, held_line, outcome_line
+from plimsoll_agent.messages.facts import minute_words
 from plimsoll_agent.messages.limits import set_options
 from plimsoll_agent.messages.plan import closing_lines, told_at_once
 from plimsoll_agent.model.direction import dropped
@@ -365,7 +366,8 @@ def next_words(settings: Settings, does: str) -> str:
     pause = pause_actual(settings, now_of(state_of(settings)))
     if pause is not None:
         command = "plimsoll region resume" if pause.facts.get("region") else "plimsoll resume"
-        return f"the node is paused: nothing will be written until {command}"
+        end = f"{minute_words(pause.facts['until'])} or " if pause.facts.get("until") else ""
+        return f"the node is paused: nothing will be written until {end}{command}"
     if Mode(settings.mode) is Mode.OBSERVE:
         return "mode is observe: nothing will be written"
     return f"the next pass {does}"

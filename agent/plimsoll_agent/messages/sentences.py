@@ -200,7 +200,9 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
         f"{str(facts['revision'])[:16]} approved{stage_words(facts)}"
         f"{': ' + str(facts['why']) if facts['why'] else ''}"
     ),
-    Code.OPERATOR: "{why}",
+    Code.OPERATOR: lambda facts: (
+        str(facts["why"]) + (f" (until {minute_words(facts['until'])})" if facts.get("until") else "")
+    ),
 }
 
 

@@ -36,7 +36,8 @@ class Pause:
         until = _until(text)
         if until is not None and now >= until:
             return None
-        return because(Code.PAUSED, file=str(self.file), why=" ".join(text.split()))
+        end = {} if until is None else {"until": until.isoformat()}
+        return because(Code.PAUSED, file=str(self.file), why=" ".join(text.split()), **end)
 
     def _text(self) -> str:
         """Empty where it cannot be read."""

@@ -18,6 +18,7 @@ from plimsoll_agent.catalogue.model import NAME
 from plimsoll_agent.cli.approve import Approve, PauseNode, ResumeNode
 from plimsoll_agent.cli.disk import DiskExplain, DiskList
 from plimsoll_agent.cli.passes import Enforce, Plan
+from plimsoll_agent.cli.record import RecordList
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.disk import DiskName, guest_of
@@ -192,6 +193,13 @@ def test_approve_tells_whether_the_next_pass_applies_it(shell: Shell, mode: str,
     here = replace(shell.settings, mode=mode)
     assert shell.types(Approve, revision, "--reason", "as intended", settings=here, hypervisor=shell.hypervisor) == 0
     assert shell.out == f"Approved: this revision, {revision:.16}; {told}.\n"
+
+
+def test_the_record_of_a_pause_has_its_end(shell: Shell) -> None:
+    assert shell.run(PauseNode, "--for", "2h", "--reason", "Ceph is upgraded") == 0
+    end = shell.out.partition(" until ")[2].partition(" or ")[0]
+    assert shell.run(RecordList) == 0
+    assert f"Ceph is upgraded (until {end})" in shell.out
 
 
 def test_an_approval_needs_its_reason(shell: Shell, caplog: pytest.LogCaptureFixture) -> None:

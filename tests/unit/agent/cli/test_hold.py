@@ -275,18 +275,23 @@ def test_a_hold_for_less_than_no_time_is_refused_for_what_is_wrong(
 @pytest.mark.parametrize(
     ("mode", "paused", "next_line"),
     [
-        ("enforce", False, "the next pass applies the desired limits"),
-        ("observe", False, "mode is observe: nothing will be written"),
-        ("enforce", True, "the node is paused: nothing will be written until plimsoll resume"),
+        ("enforce", None, "the next pass applies the desired limits"),
+        ("observe", None, "mode is observe: nothing will be written"),
+        ("enforce", "", "the node is paused: nothing will be written until plimsoll resume"),
+        (
+            "enforce",
+            "until 2100-01-01 05:03 UTC:\n",
+            "the node is paused: nothing will be written until 2100-01-01 05:03 UTC or plimsoll resume",
+        ),
     ],
 )
 def test_the_end_of_a_hold_says_what_its_limits_will_be(
-    shell: Shell, mode: str, paused: bool, next_line: str
+    shell: Shell, mode: str, paused: str | None, next_line: str
 ) -> None:
     shell.add()
     shell.mode = mode
-    if paused:
-        (shell.directory / "paused").touch()
+    if paused is not None:
+        (shell.directory / "paused").write_text(paused)
     assert shell.run(HoldEnd, GUEST) == 0
     assert shell.out == f"{GUEST} vda  no longer held; {next_line}\n"
 
