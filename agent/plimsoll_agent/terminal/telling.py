@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from plimsoll_agent.terminal.main import Plimsoll
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import plural
 
+LOG = logging.getLogger(__name__)
 _NAMED = (Severity.CUT, Severity.UNKNOWN)
 _DONE, _NOT_DONE = "plimsoll record", "--dry-run --all lists them"
 """What shows disks that are only counted."""
@@ -59,7 +62,7 @@ class TellsDisks(NodeCommand):
     def telling(self) -> Iterator[None]:
         """Around ``tell_one``, and around the locks: a pager, or a stopped terminal, must not hold them.
 
-        Also after an error, what was done before is told.
+        Also after an error or Ctrl-C, what was done before is told.
         """
         try:
             yield
@@ -69,6 +72,8 @@ class TellsDisks(NodeCommand):
             for line, number in self._alike.items():
                 if number > FEW:
                     self.tell([replace(line, names=(f"{plural(number - FEW, 'more disk')}", "", ""))])
+            if isinstance(sys.exception(), KeyboardInterrupt):
+                LOG.error("interrupted: nothing more is written; what was changed before: plimsoll record")
 
     def say_data(self, data: object, format: str) -> None:
         self.say(text_of(data, format))

@@ -39,6 +39,8 @@ LINES = {
 class Told(TellsDisks):
     """Ten disks of each kind, one by one; then libvirt may go."""
 
+    trouble: BaseException = LookupError("libvirt is gone")
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--dies", action="store_true")
@@ -51,8 +53,12 @@ class Told(TellsDisks):
                     named = replace(line, names=(f"guest-{number}", "", "vda"), why=line.why.format(number))
                     self.tell_one(named, every=parsed_args.all)
             if parsed_args.dies:
-                raise LookupError("libvirt is gone")
+                raise self.trouble
         return 0
+
+
+class Interrupted(Told):
+    trouble = KeyboardInterrupt()
 
 
 def told(*words: str, stdout: io.StringIO) -> list[str]:
@@ -60,6 +66,14 @@ def told(*words: str, stdout: io.StringIO) -> list[str]:
     with suppress(LookupError):
         person.types(Told, *words, stdout=stdout)
     return person.out.splitlines()
+
+
+def test_ctrl_c_tells_what_is_done_and_that_no_more_is_written(caplog: pytest.LogCaptureFixture) -> None:
+    person = Person()
+    with pytest.raises(KeyboardInterrupt):
+        person.types(Interrupted, "--all", "--dies")
+    assert "guest-9 vda" in person.out
+    assert caplog.messages == ["interrupted: nothing more is written; what was changed before: plimsoll record"]
 
 
 @pytest.mark.parametrize("words", [(), ("--dies",)])
