@@ -20,34 +20,35 @@ BEGIN = 64 << 10
 def first_time(path: Path, clock: LogClock) -> float | None:
     with opened(path) as stream:
         begin = stream.read(BEGIN)
-    clock.until = path.stat().st_mtime
+    until = path.stat().st_mtime
     form = form_of(begin)
     for line in plain(begin.split(b"\n"), form) if form != "lines" else begin.split(b"\n"):
-        time = time_of(line[:600], clock)
+        time = time_of(line[:600], clock, until)
         if time is not None:
             return time
     return None
 
 
-def time_of(line: bytes, clock: LogClock) -> float | None:
-    """None where it has none."""
+def time_of(line: bytes, clock: LogClock, until: float) -> float | None:
+    """Of a line of a file that was written ``until`` then; None where it has none."""
     entry = unwrap(line)
-    was_used, was_guessed, until = clock.is_used, clock.is_guessed, clock.until
+    before = clock.is_used, clock.is_guessed, clock.until
+    clock.is_guessed, clock.until = False, until
     try:
         if entry.is_dated:
             return clock.time(entry.text)
         time = clock.around(entry.head or line)
-        return None if clock.is_guessed and not was_guessed else time
+        return None if clock.is_guessed else time
     except ValueError:
         return None
     finally:
-        clock.is_used, clock.is_guessed, clock.until = was_used, was_guessed, until
+        clock.is_used, clock.is_guessed, clock.until = before
 
 
-def last_time(block: bytes, clock: LogClock) -> float | None:
+def last_time(block: bytes, clock: LogClock, until: float) -> float | None:
     """Of the last lines that have one."""
     for line in reversed(block[-LONGEST:].rstrip().split(b"\n")[-20:]):
-        time = time_of(line[:600], clock)
+        time = time_of(line[:600], clock, until)
         if time is not None:
             return time
     return None
@@ -100,7 +101,7 @@ def _miss(part: bytes, reading: LogReading) -> None:
         reading.miss(f"longer than {LONGEST >> 10} KiB: {part[:100].decode('utf-8', 'replace')}")
 
 
-def place_of(path: Path, since: float, clock: LogClock) -> int:
+def place_of(path: Path, since: float, clock: LogClock, until: float) -> int:
     """Where in a file in the order of time that moment is; 0 of one that is compressed. By bisection."""
     with path.open("rb") as file:
         if file.read(4).startswith(COMPRESSED):
@@ -110,7 +111,7 @@ def place_of(path: Path, since: float, clock: LogClock) -> int:
             middle = (low + high) // 2
             file.seek(middle)
             begin = file.read(BEGIN)
-            times = (time_of(line[:600], clock) for line in begin.split(b"\n")[1:-1])
+            times = (time_of(line[:600], clock, until) for line in begin.split(b"\n")[1:-1])
             time = next((each for each in times if each is not None), None)
             if time is None or time >= since:
                 high = middle

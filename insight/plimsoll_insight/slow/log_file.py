@@ -62,18 +62,19 @@ def pieces_of(
 ) -> Iterator[LogEvent | RequestColumns]:
     """Its lines of interest; ``begin`` is the time of the first line."""
     before, so_far = reading.bytes, _Progress()
-    owner = LineOwner(osd_of_file(path.name), is_of_mds=bool(OF_MDS.search(path.name.encode())))
     mtime = path.stat().st_mtime
+    owner = LineOwner(osd_of_file(path.name), mtime, is_of_mds=bool(OF_MDS.search(path.name.encode())))
     with opened(path) as stream:
         begins = stream.read(BEGIN)
     form = form_of(begins)
     place = 0
     if reading.since is not None and begin is not None and form == "lines":
-        place = place_of(path, reading.since - _MARGIN, reading.clock)
+        place = place_of(path, reading.since - _MARGIN, reading.clock, mtime)
     with opened(path, place=place) as stream:
         each = blocks_of(stream, reading, progress, size, form)
-        for part in _parts(_until_end(each, reading) if form == "lines" else each, reading, size, so_far):
-            yield from owner.all_said(part, reading, mtime)
+        parts = _parts(_until_end(each, reading, mtime) if form == "lines" else each, reading, size, so_far, mtime)
+        for part in parts:
+            yield from owner.all_said(part, reading)
         yield from owner.finish(reading)
     name = printable(str(path))
     if begin is not None and (
@@ -92,22 +93,24 @@ def pieces_of(
         reading.silent.append(name)
 
 
-def _until_end(each: Iterator[bytes], reading: LogReading) -> Iterator[bytes]:
+def _until_end(each: Iterator[bytes], reading: LogReading, mtime: float) -> Iterator[bytes]:
     """The blocks up to the time that is asked for."""
     for block in each:
         if reading.until is not None:
-            first = time_of(block[: block.find(b"\n")][:600], reading.clock)
+            first = time_of(block[: block.find(b"\n")][:600], reading.clock, mtime)
             if first is not None and first > reading.until + _MARGIN:
                 return
         yield block
 
 
-def _parts(each: Iterator[bytes], reading: LogReading, size: int, so_far: _Progress) -> Iterator[Parted]:
+def _parts(
+    each: Iterator[bytes], reading: LogReading, size: int, so_far: _Progress, mtime: float
+) -> Iterator[Parted]:
     """By columns of a block, where many lines of it are usual requests; else of several blocks, line by line."""
     waiting: list[bytes] = []
     for block in each:
         if reading.since is not None:
-            so_far.latest = max(so_far.latest, last_time(block, reading.clock) or so_far.latest)
+            so_far.latest = max(so_far.latest, last_time(block, reading.clock, mtime) or so_far.latest)
         places = places_in(block)
         so_far.has_places |= bool(places)
         if len(places) >= _MANY and (columns := _columns(block)):

@@ -60,8 +60,10 @@ class LineOwner:
     speak, else as the file's name says.
     """
 
-    def __init__(self, by_name: int | None, *, is_of_mds: bool) -> None:
+    def __init__(self, by_name: int | None, until: float, *, is_of_mds: bool) -> None:
+        """Of a file that was written ``until`` then."""
         self._by_name, self._is_of_mds = by_name, is_of_mds and by_name is None
+        self._until = until
         self._of: dict[bytes, int] = {}
         self._osds: set[int] = set()
         """Of which lines speak."""
@@ -72,12 +74,12 @@ class LineOwner:
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
-    def all_said(self, lines: Parted, reading: LogReading, until: float) -> Iterator[LogEvent | RequestColumns]:
-        """What lines of a file that was written ``until`` then say."""
+    def all_said(self, lines: Parted, reading: LogReading) -> Iterator[LogEvent | RequestColumns]:
+        """What lines of the file say."""
         usual, others = lines
         first = 0
         for number, line in others:
-            reading.clock.until = until
+            reading.clock.until = self._until
             entry = unwrap(line)
             is_of_mds = entry.osd is None and (self._is_of_mds or entry.is_of_mds)
             if is_of_mds and not _BY_OSD.match(entry.text) and not _TOLD_BY_OTHERS.search(entry.text[:600]):
@@ -126,6 +128,7 @@ class LineOwner:
         return self._recall(line, None, reading)
 
     def _recall(self, line: bytes, osd: int | None, reading: LogReading) -> Sequence[LogEvent]:
+        reading.clock.until = self._until  # other files are read in between
         entry = unwrap(line)
         event = event_of(entry, UNKNOWN_OSD if osd is None else osd, reading.clock)
         if osd is None and (entry.is_retold or len(self._osds) > 1) and isinstance(event, SlowCount):

@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -450,3 +450,29 @@ def test_a_log_of_another_time_could_not_have_told(
     text = FORMS["its own file"] + f"{later}\n"
     read([tmp_path / write(tmp_path, "ceph-osd.7.log", text)], lambda _: None, read_)
     assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is answer
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_stamp_without_a_year_is_before_its_own_file_was_written_whichever_file_is_read_with_it(
+    tmp_path: Path, order: int
+) -> None:
+    """As ``messages`` and ``messages-20240324``, which a week's rotation leaves."""
+
+    def stamped(moment: datetime, words: str) -> str:
+        return f"{moment:%b} {moment.day:2} {moment:%H:%M:%S} stor-07 {words}\n"
+
+    begin = T0 - timedelta(days=2)
+    text = [stamped(begin + timedelta(minutes=minute), "kernel: eth0: up " + "x" * 300) for minute in range(2880)]
+    text.insert(2160, stamped(T0 - timedelta(hours=12), f"ceph-osd[4242]: {oldest(4)}"))
+    write(tmp_path, "messages", "".join(text) + stamped(T0, "ceph-osd[4242]: osd.7 2301 tick"))
+    then = T0 - timedelta(days=4)
+    write(tmp_path, "messages-20240323", stamped(then, "ceph-osd[4242]: osd.7 2301 tick"))
+    os.utime(tmp_path / "messages-20240323", (then.timestamp(), then.timestamp()))
+    read_ = LogReading.nothing(LogClock())
+    read_.since = T0.timestamp() - 86_400
+    names = ["messages", "messages-20240323"][::order]
+    read([tmp_path / name for name in names], lambda _: None, read_)
+    counts = together(read_.cluster, read_.own, read_.dumped)
+    assert (counts.osds[7].unknown, counts.first) == (4, T0.replace(microsecond=0).timestamp() - 43_200)
+    assert read_.outside == [str(tmp_path / "messages-20240323")]
+    assert answer_of(read_, counts) is SlowAnswer.SOME
