@@ -125,16 +125,20 @@ class Known:
 
 
 @frozen
-class Retold(Known):
+class Retold:
     """What another line may have told already, and a log may have no other line of it: a monitor tells its state
     again after minutes or an hour, and its own log has what the cluster's has.
     """
 
     what: MonitorReport | OsdChange
 
+    @property
+    def time(self) -> float:
+        return self.what.time
+
 
 @frozen
-class Cleared(Known):
+class Cleared:
     """A monitor: there are no slow requests any more."""
 
     time: float
@@ -144,7 +148,7 @@ class Cleared(Known):
 LOCKS, REPLICAS, UNKNOWN = "waiting for rw locks", "waiting for sub ops", "unknown"
 STARTED, OF_SHARDS = "started", "started, erasure-coded"
 """A request to an erasure-coded pool is in the same state as long as it waits for any of its shards."""
-Event = SlowRequest | SlowCount | Oldest | MonitorReport | DiskStalls | OsdChange | Known
+Event = SlowRequest | SlowCount | Oldest | MonitorReport | DiskStalls | OsdChange | Retold | Cleared | Known
 _KNOWN = Known()
 _MOST_OSDS = 1 << 15
 """Of a cluster: it bounds the memory that a hostile log can take."""
@@ -310,7 +314,7 @@ def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | N
             report = _event(time, None, own[2], clock)
             if isinstance(report, MonitorReport | OsdChange):
                 return Retold(report)
-            return report if isinstance(report, DiskStalls | Known) else None
+            return report if isinstance(report, DiskStalls | Retold | Cleared | Known) else None
         store = _STORE.search(line)
         if store:
             directory = _DIRECTORY.search(line[: store.start()])

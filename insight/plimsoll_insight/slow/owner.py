@@ -145,7 +145,7 @@ class LineOwner:
             reading.miss(line[:200].decode("utf-8", "replace"))
             self.missed += 1
             return ()
-        self.understood += type(event) is not Known
+        self.understood += not isinstance(event, Known)
         if isinstance(event, Known) or reading.is_asked(event.time):
             if isinstance(event, _InOrder):
                 return (LogEvent(event, is_own, is_repeated),)

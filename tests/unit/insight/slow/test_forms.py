@@ -476,3 +476,19 @@ def test_a_stamp_without_a_year_is_before_its_own_file_was_written_whichever_fil
     assert (counts.osds[7].unknown, counts.first) == (4, T0.replace(microsecond=0).timestamp() - 43_200)
     assert read_.outside == [str(tmp_path / "messages-20240323")]
     assert answer_of(read_, counts) is SlowAnswer.SOME
+
+
+@pytest.mark.parametrize("words", [
+    "overall HEALTH_WARN 40 slow ops, oldest one blocked for 123 sec, osd.1 has slow ops",
+    "Health check cleared: SLOW_OPS (was: 40 slow ops, oldest one blocked for 123 sec, osd.1 has slow ops)",
+    "Health check update: 40 slow ops, oldest one blocked for 123 sec, osd.1 has slow ops (SLOW_OPS)",
+])  # fmt: skip
+def test_what_a_monitor_told_again_or_cleared_before_the_time_that_is_asked_for_is_not_of_it(
+    tmp_path: Path, words: str
+) -> None:
+    text = f"2024-03-27T10:00:00.1+0000 mon.a (mon.0) 12 : cluster [WRN] {words}\n{own(0, 'osd.7 2301 tick')}\n"
+    for hours, answer in ((1, SlowAnswer.NONE), (12, SlowAnswer.SOME)):
+        read_ = LogReading.nothing(LogClock())
+        read_.since = T0.timestamp() - 3600 * hours
+        read([tmp_path / write(tmp_path, "ceph.log", text)], lambda _: None, read_)
+        assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is answer
