@@ -395,16 +395,18 @@ def _together(time: float, reports: Sequence[MonitorReport]) -> MonitorReport:
 def _by_monitor(time: float, health: re.Match[bytes]) -> MonitorReport | None:
     """``6 slow ops, oldest one blocked for 32 sec, daemons [osd.4,osd.11] have slow ops.``
 
-    A first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one. None of a detail:
+    Of more than ten it names ten: ``[osd.0,…,osd.17]... have slow ops.`` (``DaemonHealthMetricCollector.cc``). A
+    first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one. None of a detail:
     it is of a part of those that the line before has.
     """
     if health[3] is None and b" ops are blocked > " in health[0]:
         return None
     names = health[3] or health[4]
-    daemons = [(b"osd", each) for each in names.split(b",") if each] if names else _DAEMON.findall(health[5] or b"")
+    rest = health[5] or b""
+    daemons = [(b"osd", each) for each in names.split(b",") if each] if names else _DAEMON.findall(rest)
     osds = tuple(dict.fromkeys(_osd(name) for kind, name in daemons if kind == b"osd"))
     oldest = float(health[2])
-    is_cut = b"[" in (health[5] or b"") and b"]" not in health[5]
+    is_cut = b"[" in rest and (b"]" not in rest or b"]..." in rest)
     age = oldest if len(daemons) == 1 and not is_cut else 0.0
     others = len(osds) < len(daemons) or is_cut
     return MonitorReport(time=time, osds=osds, age=age, number=max(int(health[1]), 1), oldest=oldest, others=others)

@@ -76,7 +76,7 @@ class MonitorSums:
     oldest: float = 0.0
     osds: set[int] = field(default_factory=set)
     others: bool = False
-    """Daemons that are no OSDs were named too."""
+    """Daemons that are no OSDs, or that no line names, may have some too."""
     begin: float | None = None
     end: float | None = None
     """Of the last line that tells of some."""

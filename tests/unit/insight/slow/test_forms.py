@@ -306,6 +306,15 @@ def test_a_monitor_s_sum_is_at_least_so_many_of_these_osds(tmp_path: Path, begin
         assert (each.least, each.most) == (told.number if len(told.osds) == 1 else 1, None), osd
 
 
+def test_of_more_than_ten_daemons_a_monitor_names_ten_so_others_have_some_too(tmp_path: Path) -> None:
+    ten = (0, 1, *range(10, 18))
+    words = f"480 slow ops, oldest one blocked for 123 sec, daemons [{','.join(f'osd.{osd}' for osd in ten)}]"
+    for end, others in (("...", True), ("", False)):
+        line = f"{MON}Health check update: {words}{end} have slow ops. (SLOW_OPS)\n"
+        _, counts = found(tmp_path, write(tmp_path, "ceph.log", line))
+        assert (counts.by_monitor.osds, counts.by_monitor.others) == (set(ten), others)
+
+
 def test_details_name_osds(tmp_path: Path) -> None:
     text = """HEALTH_ERR 5 stuck requests are blocked > 4096 sec. Implicated osds 3,9
 REQUEST_STUCK 5 stuck requests are blocked > 4096 sec. Implicated osds 3,9
