@@ -158,6 +158,8 @@ _OF_INTEREST = (
     b" blocked > ",
     b" requests > ",
     b"stalled read",
+    b"stalled aio",
+    b"slow aio_wait",
     b" failed (",
     b" boot\n",
     b"wrongly marked",
@@ -176,7 +178,12 @@ _METRICS = re.compile(
 )
 """``m=[OP]`` is Crimson's. In a mail the operation may be on a line of its own."""
 _OF_MONITOR = re.compile(rb"\bmon\.\S{1,100}@\d+\(.*get_health_metrics ", re.DOTALL)
-_STORE = re.compile(rb"slow operation observed for .{0,400}?latency = ([\d.]{1,12})s", re.DOTALL)
+_STORE = re.compile(
+    rb"slow (?:operation observed for|aio_wait, txc =) .{0,400}?latency = ([\d.]{1,12})s|"
+    rb"\bstalled (?:read|aio) .{0,400}?since \S+, timeout is ",
+    re.DOTALL,
+)
+"""``BlueStore.cc``, and of its devices ``KernelDevice.cc``, which says since when by a clock of its own."""
 _DIRECTORY = re.compile(rb"/osd/[\w.]{0,60}-(\d{1,5})\b")
 _OBSERVED = re.compile(rb"\bosd\.(\d{1,5}) observed (?:slow operation|stalled read) indications")
 _EXPERIENCING = re.compile(
@@ -319,7 +326,7 @@ def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | N
         if store:
             directory = _DIRECTORY.search(line[: store.start()])
             whose = _osd(directory[1]) if directory else osd
-            return None if whose is None else DiskStalls(time, (whose,), float(store[1]))
+            return None if whose is None else DiskStalls(time, (whose,), float(store[1] or 0.0))
         return _event(time, osd, line, clock)
     except ValueError:
         return None

@@ -31,7 +31,7 @@ _MOST_WAITING = 100_000
 """Lines of a file whose owner is not read yet."""
 _MOST_RETOLD = 2000
 """Lines that wait until those are read that tell it first, and whose it is."""
-_OWN = re.compile(rb"log_channel\(|get_health_metrics |slow operation observed")
+_OWN = re.compile(rb"log_channel\(|get_health_metrics |slow operation observed|slow aio_wait|stalled (?:read|aio) ")
 """In what daemons say, and the cluster's log has not."""
 _BY_OSD = re.compile(rb"\S+(?: [\d:.]+)? osd\.\d{1,5} \(osd\.")
 _TOLD_BY_OTHERS = re.compile(rb"\bosd\.\d{1,5} \d{1,9} |\bHealth (?:check|detail)|\boverall HEALTH_")

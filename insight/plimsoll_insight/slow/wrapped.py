@@ -25,7 +25,7 @@ _DATED = re.compile(
 """Ceph's text with its time: ``TIME THREAD LEVEL``, or ``TIME DAEMON``; after ``FILE:``, too, as grep prints it."""
 _UNDATED = re.compile(
     rb"log_channel\(\w+\) log |"
-    rb"\bosd\.\d{1,6} \d{1,9} (?!: )|\bbluestore\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
+    rb"\bosd\.\d{1,6} \d{1,9} (?!: )|\bbluestore\(|\bbdev\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
     rb"\bslow requests? (?!\d)|\bget_health_metrics reporting "
 )
 """Ceph's words without a time."""

@@ -348,6 +348,14 @@ def test_health_detail_of_jewel_has_the_number_of_each_osd(tmp_path: Path) -> No
     " observed for _txc_committed_kv, latency = 7.3s, txc = 0x55",
     "Mar 27 18:29:18 stor-07 ceph-osd[4242]: bluestore(/var/lib/ceph/osd/ceph-4) log_latency slow operation"
     " observed for submit_transact, latency = 5.1s",
+    "2024-03-27T18:29:18.120+0000 7f44444 0 bluestore(/var/lib/ceph/osd/ceph-4) _txc_state_proc slow aio_wait, txc ="
+    " 0x55d96303af00, latency = 6.402924154s",
+    "2024-03-27T18:29:18.120+0000 7f44444 -1 bdev(0x5612 /var/lib/ceph/osd/ceph-4/block) read stalled read "
+    " 0x29f40370000~100000 (buffered) since 63410177.290546s, timeout is 5.000000s",
+    "Mar 27 18:29:18 stor-07 ceph-osd[4242]: bdev(0x5612 /var/lib/ceph/osd/ceph-4/block.db) direct_read_unaligned"
+    " stalled read  0x29f40370000~1000 since 63410177.290546s, timeout is 5.000000s",
+    "2024-03-27T18:29:18.120+0000 7f44444 -1 bdev(0x5612 /var/lib/ceph/osd/ceph-4/block) debug_aio_unlink stalled aio"
+    " 0x55d96303af00 since 2024-03-27T18:29:11.119874+0000, timeout is 5s",
 ])  # fmt: skip
 def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str) -> None:
     read_, counts = found(tmp_path, write(tmp_path, "saved", f"{line}\n"))
