@@ -216,6 +216,8 @@ def _of_logs(paths: Sequence[Path], clock: LogClock) -> _View:
     if missing := sorted({move.target for move in moves} - ranks):
         names = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
         unknown.append(f"No log of {names}: a rank's log has the exports from it alone.")
+    elif len(ranks) < 2:
+        unknown.append("No log of another rank: a rank's log has the exports from it alone.")
     in_order = sorted(moves, key=lambda move: move.time)
     verdict = judge_moves(in_order, complete=not unknown)
     return _View(verdict=verdict, moves=in_order, parts=(), readings=(), unknown=unknown, next=next)

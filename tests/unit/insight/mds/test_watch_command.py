@@ -94,6 +94,14 @@ def test_the_log_of_one_rank_is_not_that_of_all_and_calm_says_nothing_of_load(tm
     assert "Calm: no sign of thrashing in these logs." in person.out
 
 
+def test_a_log_of_one_rank_without_exports_tells_nothing_of_what_other_ranks_export(tmp_path: Path) -> None:
+    log = tmp_path / "ceph-mds.a.log"
+    log.write_text("2019-04-04 10:00:00.123456 7f11aa223344  1 mds.0.12 handle_mds_map i am now mds.0.12\n")
+    view = mds_watch._of_logs([log], LogClock())
+    assert view.verdict.answer is MdsAnswer.CANNOT_TELL
+    assert list(view.unknown) == ["No log of another rank: a rank's log has the exports from it alone."]
+
+
 def test_requests_of_a_time_in_which_no_rank_is_known_are_unknown_and_not_none() -> None:
     whole = reading(0, OWNERS, {0: counted()})
     lost = RanksReading(10.0, {}, {0: "no answer"})
