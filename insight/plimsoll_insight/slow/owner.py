@@ -84,7 +84,9 @@ class LineOwner:
             is_of_mds = entry.osd is None and (self._is_of_mds or entry.is_of_mds)
             if is_of_mds and not _BY_OSD.match(entry.text) and not _TOLD_BY_OTHERS.search(entry.text[:600]):
                 continue  # its requests are those of files
-            osd = entry.osd if entry.osd is not None else self._of.get(entry.who, self._by_name)
+            osd = entry.osd if entry.osd is not None else self._of.get(entry.who)
+            if osd is None and (self._number >= _MOST_WAITING or not entry.who.endswith(b"]")):
+                osd = self._by_name  # but for a process, of which a later line may tell
             if entry.is_retold:
                 yield from self._retell(line, reading)
                 continue
@@ -107,6 +109,8 @@ class LineOwner:
     def finish(self, reading: LogReading) -> Iterator[LogEvent]:
         """Those of which no line of the same process tells whose they are."""
         whose = min(self._osds) if len(self._osds) == 1 else None
+        if not self._osds or self._by_name in self._osds:
+            whose = self._by_name
         for waiting in self._waiting.values():
             for line in waiting:
                 yield from self._recall(line, whose, reading)

@@ -2,7 +2,8 @@
 
 Ceph's own text begins with its time, or, as journald's native format and ``-o cat`` have it, with the words of an
 OSD. What is before tells the time where Ceph's text does not, and whose log it is: the daemon in a unit's, a
-container's or a pod's name. A host may be named ``osd-3``, so a host's name tells nothing.
+container's or a pod's name. A host may be named ``osd-3``, so a host's name tells nothing: ``osd-3: `` at the begin
+of a line, as pdsh has it, is one's, and ``osd01`` is no OSD.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _DATED = re.compile(
 )
 """Ceph's text with its time: ``TIME THREAD LEVEL``, or ``TIME DAEMON``; after ``FILE:``, too, as grep prints it."""
 _UNDATED = re.compile(
-    rb"log_channel\(\w+\) log |"
+    rb"\(mds\.\d{1,5}\): \d|log_channel\(\w+\) log |"
     rb"\bosd\.\d{1,6} \d{1,9} (?!: )|\bbluestore\(|\bbdev\(|\bmon\.\S{1,100}@\d|\b\d{1,9} slow requests |"
     rb"\bslow requests? (?!\d)|\bget_health_metrics reporting "
 )
@@ -34,11 +35,12 @@ _GREP = re.compile(rb"^(\S{1,255}?)[:-](?:\d{1,9}[:-])?(?:debug |cluster |audit 
 """``FILE:`` or ``FILE:LINE:`` of grep, ``FILE-`` of its context."""
 _CLOG = re.compile(rb"(?:^|\s)osd\.(\d{1,5}) \S{1,200} \d{1,19} : $")
 """``NAME ADDRESS NUMBER : `` before what a daemon says in the cluster's log, as syslog has it (clog_to_syslog)."""
-_POD = re.compile(rb"\bceph-osd-(\d{1,5})-")
+_NUMBER = r"(0|[1-9]\d{0,4})(?!\d)"
+_POD = re.compile(rb"\bceph-osd-" + _NUMBER.encode() + rb"-")
 OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
 _POD_OF_MDS = re.compile(rb"\S*\bceph-mds-\S+|\S*-mds-\S+-[0-9a-z]{5}\b")
 _OSD_IN = re.compile(
-    rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", re.IGNORECASE
+    rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)" + _NUMBER.encode(), re.IGNORECASE
 )
 _MONITOR = re.compile(rb"(?:^|[.@-])mon(?:[.@-]|$)")
 """In the name of a process. Of the cluster's log it has the words, and in a field of journald whose they are."""
@@ -78,7 +80,7 @@ class WrappedEntry:
     osd: int | None
     """By the name of a unit, a container or a pod."""
     who: bytes
-    """The process or thread that said it."""
+    """The process, ``NAME[PID]``, or thread that said it."""
     is_repeated: bool
     is_retold: bool
     """A monitor has it from an OSD that the line does not name."""
@@ -102,6 +104,8 @@ def unwrap(line: bytes) -> WrappedEntry:
     head = line[:start]
     text = line[start:]
     ident = _IDENT.search(head)
+    if ident and not ident[2] and not head[: ident.start()].strip():
+        ident = None  # a host's name
     file, pod = (None, None) if ident else (_GREP.search(head), _POD.search(head))
     osd = _osd_of(ident[1]) if ident else int(pod[1]) if pod else None
     if clog := _CLOG.search(head):
@@ -125,7 +129,7 @@ def _osd_of(name: bytes) -> int | None:
 def osd_of_file(name: str) -> int | None:
     """``ceph-osd.5.log``; not the year of ``osd-2024-08-20.log``."""
     match = re.search(
-        r"osd[.@-]?(?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)(\d{1,5})(?!\d)", name, re.IGNORECASE
+        r"osd[.@-]?(?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)" + _NUMBER, name, re.IGNORECASE
     )
     return int(match[1]) if match else None
 

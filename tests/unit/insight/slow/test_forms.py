@@ -220,6 +220,30 @@ def test_lines_that_say_whose_they_are_have_the_last_word(tmp_path: Path) -> Non
     assert list(counts.osds) == [7]
 
 
+@pytest.mark.parametrize("prefix", ["osd-3: ", "ceph-osd-03: ", "osd-3: Mar 27 18:29:18 osd-3 ceph-osd[4242]: "])
+def test_a_host_s_name_before_a_line_is_no_osd(tmp_path: Path, prefix: str) -> None:
+    """As pdsh prints them."""
+    lines = "".join(f"{prefix}{own(0, words)}\n" for words in (oldest(4), channel(4)))
+    _, counts = found(tmp_path, write(tmp_path, "saved", lines))
+    assert {osd: each.primary for osd, each in counts.osds.items()} == {7: 4}
+
+
+@pytest.mark.parametrize("name", ["osd01.log", "osd-1.log"])
+def test_of_a_process_its_lines_tell_first_and_last_the_name_of_a_file_which_may_be_a_host_s(
+    tmp_path: Path, name: str
+) -> None:
+    lines = [f"Mar 27 18:29:18 osd01 ceph-osd[4242]: {words}\n" for words in (channel(4), oldest(4))]
+    _, counts = found(tmp_path, write(tmp_path, name, "".join(lines)))
+    assert {osd: each.primary for osd, each in counts.osds.items()} == {7: 4}
+    _, counts = found(tmp_path, write(tmp_path, name, lines[0]))
+    assert {osd: each.primary for osd, each in counts.osds.items()} == {1 if name == "osd-1.log" else UNKNOWN_OSD: 4}
+    others = [line.replace("4242", "99") for line in (oldest(2, 8), channel(3))]
+    text = "".join((*lines, *(f"Mar 27 18:29:19 osd01 ceph-osd[{pid}]: {words}\n" for pid, words in
+                              ((99, others[0]), (77, others[1])))))  # fmt: skip
+    _, counts = found(tmp_path, write(tmp_path, name, text))
+    assert 1 not in counts.osds, "lines tell of two others"
+
+
 def test_a_journal_of_a_host_has_several_osds_by_their_processes(tmp_path: Path) -> None:
     lines = [f"Mar 27 18:29:18 stor-07 ceph-osd[{pid}]: {words}" for pid, osd, number in ((11, 4, 6), (12, 5, 9))
              for words in (channel(number), oldest(number, osd))]  # fmt: skip
