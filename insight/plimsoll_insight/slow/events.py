@@ -219,7 +219,9 @@ _CLEARED = re.compile(
     rb"Health check cleared: |Health detail|overall HEALTH_|HEALTH_WARN|MDSs? reports? slow|MDS_SLOW_"
 )
 _AGAIN = re.compile(rb"(?:Health detail: |overall )HEALTH_|\[(?:WRN|ERR)\] (?:SLOW_OPS|REQUEST_\w+): ")
-_OF_OTHERS = re.compile(rb"client_request\(|peer_request|slave_request|\(mds\.\d+\): |slow metadata IO")
+_OF_OTHERS = re.compile(
+    rb"client_request\(|internal op \w{1,40}:mds\.|peer_request|slave_request|\(mds\.\d+\): |slow metadata IO"
+)
 """Requests to a metadata server, and what monitors say of it: ``mds.a(mds.0): 3 slow requests are blocked …``."""
 _FAILED = re.compile(rb"osd\.(\d+) (?:\S+ )?failed \(")
 _BOOT = re.compile(rb"osd\.(\d+) \S+ boot$")

@@ -87,7 +87,7 @@ def pieces_of(
         reading.unattributed.append(name)
     if not so_far.has_places and begin is None and not _OF_CEPH.search(begins):
         (reading.empty if reading.bytes == before else reading.foreign).append(name)
-    elif owner.understood or owner.missed or _is_telling(begins):
+    elif owner.understood or owner.missed or (_is_telling(begins) and not owner.may_be_of_mds):
         reading.telling += 1
     else:
         reading.silent.append(name)

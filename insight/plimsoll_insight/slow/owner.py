@@ -19,7 +19,7 @@ from plimsoll_insight.slow.events import (
     event_of,
 )
 from plimsoll_insight.slow.log_reading import LogReading
-from plimsoll_insight.slow.wrapped import unwrap
+from plimsoll_insight.slow.wrapped import OF_MDS, WrappedEntry, unwrap
 
 if TYPE_CHECKING:
     from plimsoll_insight.slow.columns import RequestColumns
@@ -36,6 +36,8 @@ _OWN = re.compile(rb"log_channel\(|get_health_metrics |slow operation observed|s
 _BY_OSD = re.compile(rb"\S+(?: [\d:.]+)? osd\.\d{1,5} \(osd\.")
 _TOLD_BY_OTHERS = re.compile(rb"\bosd\.\d{1,5} \d{1,9} |\bHealth (?:check|detail)|\boverall HEALTH_")
 """No MDS says that: its name is a host's, then."""
+_SUM = re.compile(rb"(?:^|log_channel\(cluster\) log (?:\[\w+\]|\d) : )\d{1,9} slow requests, \d{1,9} included below")
+"""Of an OSD until Mimic, or of an MDS."""
 _InOrder = SlowRequest | SlowCount | Oldest
 """How these count depends on those before; whatever else a line tells counts at once."""
 
@@ -71,6 +73,8 @@ class LineOwner:
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._number = 0
         self.is_unattributed = False
+        self.may_be_of_mds = False
+        """Whether there are sums that may be of requests to files."""
         self.understood = self.missed = 0
         """Lines that tell something, and those that are not understood."""
 
@@ -81,8 +85,7 @@ class LineOwner:
         for number, line in others:
             reading.clock.until = self._until
             entry = unwrap(line)
-            is_of_mds = entry.osd is None and (self._is_of_mds or entry.is_of_mds)
-            if is_of_mds and not _BY_OSD.match(entry.text) and not _TOLD_BY_OTHERS.search(entry.text[:600]):
+            if entry.osd is None and self._is_of_an_mds(entry):
                 continue  # its requests are those of files
             osd = entry.osd if entry.osd is not None else self._of.get(entry.who)
             if osd is None and (self._number >= _MOST_WAITING or not entry.who.endswith(b"]")):
@@ -116,6 +119,15 @@ class LineOwner:
                 yield from self._recall(line, whose, reading)
         for line in self._retold:
             yield from self._recall(line, None, reading)
+
+    def _is_of_an_mds(self, entry: WrappedEntry) -> bool:
+        begin = entry.text[:600]
+        if entry.is_of_mds is not None:
+            return entry.is_of_mds and not _BY_OSD.match(begin) and not _TOLD_BY_OTHERS.search(begin)
+        if not (_SUM.search(begin) and (self._is_of_mds or OF_MDS.search(entry.head))):
+            return False
+        self.may_be_of_mds = True
+        return True
 
     def _own(self, osd: int, who: bytes, reading: LogReading) -> Iterator[LogEvent]:
         """What lines said before of which this one tells whose they are."""

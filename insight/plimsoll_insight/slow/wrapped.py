@@ -38,7 +38,7 @@ _CLOG = re.compile(rb"(?:^|\s)osd\.(\d{1,5}) \S{1,200} \d{1,19} : $")
 _NUMBER = r"(0|[1-9]\d{0,4})(?!\d)"
 _POD = re.compile(rb"\bceph-osd-" + _NUMBER.encode() + rb"-")
 OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
-_POD_OF_MDS = re.compile(rb"\S*\bceph-mds-\S+|\S*-mds-\S+-[0-9a-z]{5}\b")
+_POD_OF_MDS = re.compile(rb"-mds-\S{1,200}-[0-9a-z]{5}(?![\w.:-])")
 _OSD_IN = re.compile(
     rb"osd[.@-](?!\d{4}[-._]?\d\d[-._]?\d\d(?!\d))(?!\d\d[-._]\d\d[-._]\d\d)" + _NUMBER.encode(), re.IGNORECASE
 )
@@ -84,8 +84,8 @@ class WrappedEntry:
     is_repeated: bool
     is_retold: bool
     """A monitor has it from an OSD that the line does not name."""
-    is_of_mds: bool
-    """By the name of a process, a pod or a file: not that of a host."""
+    is_of_mds: bool | None
+    """By the name of a process or a pod; None where that does not tell. A host may be named so, and a file by it."""
 
 
 _STAMPED = re.compile(_STAMP + rb" ")
@@ -115,10 +115,10 @@ def unwrap(line: bytes) -> WrappedEntry:
     thread = _THREAD.match(text) if is_dated and not (ident and ident[2]) else None
     who = ident[1] + ident[2] if ident and ident[2] else (file[1] if file else b"") + (thread[1] if thread else b"")
     is_retold = bool(ident and osd is None and _MONITOR.search(ident[1]) and _OF_AN_OSD.match(text))
-    name = ident or file
-    is_of_mds = bool(OF_MDS.search(name[1]) if name else _POD_OF_MDS.search(head))
+    is_of_mds = bool(OF_MDS.search(ident[1]) if ident else _POD_OF_MDS.search(head))
+    tells = is_of_mds or bool(ident and b"osd" in ident[1])
     is_repeated = bool(head and REPEATED.search(head))
-    return WrappedEntry(text, is_dated, head, osd, who, is_repeated, is_retold, is_of_mds)
+    return WrappedEntry(text, is_dated, head, osd, who, is_repeated, is_retold, is_of_mds if tells else None)
 
 
 def _osd_of(name: bytes) -> int | None:

@@ -401,6 +401,41 @@ def test_requests_to_metadata_servers_and_monitors_are_none_of_an_osd(tmp_path: 
     assert (read_.missed, dict(counts.osds), answer_of(read_, counts)) == (0, {}, SlowAnswer.NONE)
 
 
+JEWEL = "2017-05-01 10:00:00.123456 osd.5 10.0.0.1:6800/1234 17 : cluster [WRN] "
+OLD = f"slow request 30.5 seconds old, received at 2017-05-01 09:59:29.6: {OP} currently queued_for_pg"
+OF_A_CLIENT = "slow request 31.0 seconds old, received at 2017-05-01 09:59:29.6: client_request(client.4:7 getattr)"
+BATCH = "1 slow requests, 1 included below; oldest blocked for > 31.0 secs"
+
+
+@pytest.mark.parametrize("text", [
+    f"{JEWEL}{OLD}\n", f"{JEWEL}{BATCH}\n", f"2017-05-01 10:00:00.123456 osd.5 [WRN] {OLD}\n",
+    f"{own(0, channel(4))}\n",
+    "2024-03-27T18:29:18.120+0000 7f44444 0 bluestore(/var/lib/ceph/osd/ceph-4) log_latency_fn slow operation"
+    " observed for _txc_committed_kv, latency = 7.3s, txc = 0x55\n",
+    "[WRN] SLOW_OPS: 4 slow ops, oldest one blocked for 32 sec, osd.1 has slow ops\n",
+    "    health: HEALTH_WARN\n            4 slow ops, oldest one blocked for 32 sec, osd.1 has slow ops\n",
+])  # fmt: skip
+@pytest.mark.parametrize("prefix", ["", "ceph-mds01: ", "ceph-mds-01: "])
+@pytest.mark.parametrize("name", ["ceph-mds01-ceph.log", "saved"])
+def test_what_is_saved_under_the_name_of_a_host_of_metadata_servers_counts(
+    tmp_path: Path, name: str, prefix: str, text: str
+) -> None:
+    lines = "".join(f"{prefix}{line}\n" for line in text.splitlines())
+    read_, counts = found(tmp_path, write(tmp_path, name, lines))
+    assert (read_.missed, answer_of(read_, counts)) == (0, SlowAnswer.SOME)
+
+
+def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path) -> None:
+    """An OSD's sums until Mimic have the same words."""
+    internal = OF_A_CLIENT.replace("client_request(client.4:7 getattr)", "internal op exportdir:mds.0:12")
+    words = (BATCH, f"{OF_A_CLIENT} currently failed to rdlock", BATCH, f"{internal} currently dispatched")
+    text = "".join(f"{own(0, f'log_channel(cluster) log [WRN] : {each}')}\n" for each in words)
+    for name, prefix in (("ceph-mds.a.log", ""), ("saved", "ceph-mds.a.log:")):
+        lines = "".join(f"{prefix}{line}\n" for line in text.splitlines())
+        read_, counts = found(tmp_path, write(tmp_path, name, lines))
+        assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
+
+
 # --- none, or cannot tell
 
 
