@@ -125,6 +125,11 @@ class Known:
 
 
 @frozen
+class Muted(Known):
+    """``ceph -s`` and ``ceph health`` leave out checks of slow requests that are muted, and only name them."""
+
+
+@frozen
 class Retold:
     """What another line may have told already, and a log may have no other line of it: a monitor tells its state
     again after minutes or an hour, and its own log has what the cluster's has.
@@ -160,6 +165,7 @@ _OF_INTEREST = (
     b"stalled read",
     b"stalled aio",
     b"slow aio_wait",
+    b"(muted: ",
     b" failed (",
     b" boot\n",
     b"wrongly marked",
@@ -217,6 +223,9 @@ _DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)[.,]([\w-]+)(?=[^\w\n-])")
 """``osd.1``; in a list of early Nautilus ``osd,1``. At the end of a line that was cut it may be ``osd.17``."""
 _CLEARED = re.compile(
     rb"Health check cleared: |Health detail|overall HEALTH_|HEALTH_WARN|MDSs? reports? slow|MDS_SLOW_"
+)
+_MUTED = re.compile(
+    rb"\(muted: .{0,1000}?\b(?:SLOW_OPS|REQUEST_SLOW|REQUEST_STUCK|\w{1,60}_(?:SLOW_OP|STALLED_READ)_ALERT)\b"
 )
 _AGAIN = re.compile(rb"(?:Health detail: |overall )HEALTH_|\[(?:WRN|ERR)\] (?:SLOW_OPS|REQUEST_\w+): ")
 _OF_OTHERS = re.compile(
@@ -329,7 +338,8 @@ def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | N
             directory = _DIRECTORY.search(line[: store.start()])
             whose = _osd(directory[1]) if directory else osd
             return None if whose is None else DiskStalls(time, (whose,), float(store[1] or 0.0))
-        return _event(time, osd, line, clock)
+        words = _event(time, osd, line, clock)
+        return Muted() if words == _KNOWN and not entry.is_dated and _MUTED.search(line) else words
     except ValueError:
         return None
 
@@ -362,7 +372,7 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
     stall = _OBSERVED.search(words)
     if stall:
         return DiskStalls(time, (_osd(stall[1]),))
-    if _EXPERIENCING.search(words) and b"cleared" not in words:
+    if _EXPERIENCING.search(words.partition(b"(muted: ")[0]) and b"cleared" not in words:
         return DiskStalls(time, ())
     for pattern, what in ((_FAILED, "failed"), (_BOOT, "boot"), (_RUNNING, "wrongly down")):
         change = pattern.search(words)

@@ -13,6 +13,7 @@ from plimsoll_insight.slow.events import (
     Event,
     Known,
     MonitorReport,
+    Muted,
     Oldest,
     SlowCount,
     SlowRequest,
@@ -72,6 +73,9 @@ class LineOwner:
         self._retold: list[bytes] = []
         self._waiting: defaultdict[bytes, list[bytes]] = defaultdict(list)
         self._number = 0
+        self._muted: bytes | None = None
+        """A line that names muted checks, as long as none tells what they are."""
+        self._has_muted = False
         self.is_unattributed = False
         self.may_be_of_mds = False
         """Whether there are sums that may be of requests to files."""
@@ -119,6 +123,8 @@ class LineOwner:
                 yield from self._recall(line, whose, reading)
         for line in self._retold:
             yield from self._recall(line, None, reading)
+        if self._muted is not None and not self._has_muted:
+            self._miss(self._muted, reading)
 
     def _is_of_an_mds(self, entry: WrappedEntry) -> bool:
         begin = entry.text[:600]
@@ -158,15 +164,21 @@ class LineOwner:
     ) -> Sequence[LogEvent]:
         """Counts it, but for what counts in order."""
         if event is None:
-            reading.miss(line[:200].decode("utf-8", "replace"))
-            self.missed += 1
+            self._miss(line, reading)
             return ()
+        if isinstance(event, Muted):
+            self._muted = line
+        self._has_muted |= b"(MUTED" in line
         self.understood += not isinstance(event, Known)
         if isinstance(event, Known) or reading.is_asked(event.time):
             if isinstance(event, _InOrder):
                 return (LogEvent(event, is_own, is_repeated),)
             reading.counts(is_own=is_own).add(event, is_repeated=is_repeated)
         return ()
+
+    def _miss(self, line: bytes, reading: LogReading) -> None:
+        reading.miss(line[:200].decode("utf-8", "replace").strip())
+        self.missed += 1
 
 
 def _at_once(count: SlowCount) -> MonitorReport:

@@ -452,6 +452,11 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
      SlowAnswer.CANNOT_TELL),
     ("Mar 27 18:29:18 stor-07 sshd[7]: connection failed (timeout)\n"
      "Mar 27 18:29:18 stor-07 ceph-osd[4242]: osd.7 2301 tick\n", SlowAnswer.NONE),
+    ("    health: HEALTH_WARN\n            noout flag(s) set\n            (muted: OSDMAP_FLAGS(5m) SLOW_OPS(59m))\n",
+     SlowAnswer.CANNOT_TELL),
+    ("HEALTH_OK (muted: DB_DEVICE_STALLED_READ_ALERT)\n", SlowAnswer.CANNOT_TELL),
+    ("HEALTH_OK (muted: OSD_DOWN MDS_SLOW_REQUEST)\n", SlowAnswer.NONE),
+    (f"{MON}overall HEALTH_OK (muted: SLOW_OPS)\n", SlowAnswer.NONE),
     ("", SlowAnswer.CANNOT_TELL),
     (f"{own(0, 'log_channel(cluster) log [WRN] : slow requests in words that no release has')}\n",
      SlowAnswer.CANNOT_TELL),
@@ -459,6 +464,15 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
 def test_what_could_not_have_told_is_not_none(tmp_path: Path, text: str, answer: SlowAnswer) -> None:
     read_, counts = found(tmp_path, write(tmp_path, "ceph-osd.7.log" if "osd.7" in text else "saved", text))
     assert answer_of(read_, counts) is answer
+
+
+def test_muted_checks_of_health_detail_count(tmp_path: Path) -> None:
+    text = (
+        "HEALTH_OK (muted: SLOW_OPS(59m))\n(MUTED ttl 59m) [WRN] SLOW_OPS: 4 slow ops, oldest one blocked for 32 sec,"
+        " osd.1 has slow ops\n"
+    )
+    read_, counts = found(tmp_path, write(tmp_path, "saved", text))
+    assert (read_.missed, counts.by_monitor.number, counts.by_monitor.osds) == (0, 4, {1})
 
 
 # --- numbers with their bounds
