@@ -31,7 +31,8 @@ _MARGIN = 60.0
 _LINES = (
     rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
     rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
-    rb"\bosd\.\d{1,6} (?:\d+ |pg_epoch)|\bblue(?:store|fs)|\bfilestore\(|\bbdev\(|"
+    rb"\bosd\.\d{1,6} (?:\d+ |pg_epoch)|"
+    rb"(?:^|[0-9a-f]{5,16} +-?\d{1,2} )(?:bluestore\(|bluefs |filestore\(|bdev\()|"
     rb"^(?:\(MUTED\) )?\[(?:WRN|ERR)\] [A-Z_]+: |\(leader\)|"
 )
 """Of the cluster's log, of OSDs and of a leading monitor."""
@@ -45,6 +46,8 @@ _TELLING = re.compile(
 """In logs that would have slow requests in them. A manager says how all placement groups are, every monitor when it
 elects another one, an MDS whom it evicts.
 """
+_OF_PYTHON = re.compile(rb"(?m)^.{0,255}?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\b.*$")
+"""As cephadm and ceph-volume write them, with words of OSDs that they start."""
 _AUDIT = re.compile(rb" : audit \[| : audit \d|log_channel\(audit\)")
 
 
@@ -127,6 +130,7 @@ def _parts(
 
 def _is_telling(begin: bytes) -> bool:
     """Whether slow requests would be in it. An audit is of the monitors' commands."""
+    begin = _OF_PYTHON.sub(b"", begin)
     return bool(_TELLING.search(begin) and not (_AUDIT.search(begin) and not _other(begin)))
 
 

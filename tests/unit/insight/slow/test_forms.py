@@ -457,6 +457,14 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
     ("HEALTH_OK (muted: DB_DEVICE_STALLED_READ_ALERT)\n", SlowAnswer.CANNOT_TELL),
     ("HEALTH_OK (muted: OSD_DOWN MDS_SLOW_REQUEST)\n", SlowAnswer.NONE),
     (f"{MON}overall HEALTH_OK (muted: SLOW_OPS)\n", SlowAnswer.NONE),
+    ("2024-06-10 16:20:23,226 7f81ab DEBUG /usr/bin/podman: stdout  \"type\": \"bluestore\"\n"
+     "2024-06-10 16:20:24,226 7f81ab DEBUG Running command: ceph-volume lvm prepare --osd-objectstore bluestore\n",
+     SlowAnswer.CANNOT_TELL),
+    ("[2024-06-10 16:20:23,226][ceph_volume.process][INFO  ] stderr 2024-06-10T16:20:23.226+0000 7f7ff -1"
+     " bluestore(/var/lib/ceph/osd/ceph-3/) _read_fsid unparsable uuid\n", SlowAnswer.CANNOT_TELL),
+    ("2024-06-10T16:20:23.226+0000 7fc33ca06700  4 rocksdb: options of bluefs\n", SlowAnswer.CANNOT_TELL),
+    (f"{own(0, 'bluestore(/var/lib/ceph/osd/ceph-3) _open_db')}\n", SlowAnswer.NONE),
+    (f"debug {own(0, 'bluefs mount')}\n", SlowAnswer.NONE),
     ("", SlowAnswer.CANNOT_TELL),
     (f"{own(0, 'log_channel(cluster) log [WRN] : slow requests in words that no release has')}\n",
      SlowAnswer.CANNOT_TELL),
