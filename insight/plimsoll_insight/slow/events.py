@@ -206,6 +206,9 @@ _NO_STATE = re.compile(
 )
 """Of a line that syslog or a terminal has cut, or of Crimson, whose lines end with ``initiated T``."""
 _INITIATED = re.compile(rb" initiated (\S+T[\d:]{8}\.\d{6}[+-]\d{4})")
+_BEGUN = re.compile(rb" (?:initiated|received at) (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:?\d\d)?)")
+_YEAR = 363 * 86_400.0
+"""Seconds, less two days: a time without a zone may be read as earlier than it is, and the last day is left to it."""
 _SUM = re.compile(rb"(\d{1,9}) slow requests \(by type \[ ([^][]*)(\](?: most affected pool \[ ([^][]*)\])?)?")
 _OF_CRIMSON = re.compile(rb"slow requests \(most affected pool ")
 """Without their number, which the line before has."""
@@ -290,10 +293,15 @@ class LogClock:
         east = (60 * int(zone[1:3]) + int(zone[-2:])) * 60
         return time - (east if zone.startswith(b"+") else -east)
 
-    def around(self, head: bytes) -> float:
-        """The time in what is before Ceph's words; where there is none, that of the file. Raises ``ValueError``."""
+    def around(self, head: bytes, words: bytes = b"") -> float:
+        """The time in what is before Ceph's words; where there is none, that of the file. A time without a year is
+        within the year after that of a request in the words. Raises ``ValueError``.
+        """
+        until, since = self.until, _BEGUN.search(words)
+        if until is not None and since:
+            until = min(until, self.time(since[1]) + _YEAR)
         try:
-            time, has_no_zone = time_around(head, self.zone, self.until)
+            time, has_no_zone = time_around(head, self.zone, until)
         except ValueError:
             if self.until is None:
                 raise
@@ -315,7 +323,7 @@ def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | N
     """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
     line = entry.text
     try:
-        time = clock.time(line) if entry.is_dated else clock.around(entry.head)
+        time = clock.time(line) if entry.is_dated else clock.around(entry.head, line)
         cluster = _CLUSTER.match(line) if entry.is_dated else None
         if cluster is not None:
             if cluster[1] == b"mds":

@@ -13,6 +13,7 @@ from plimsoll_insight.slow.events import (
     LogClock,
     MonitorReport,
     SlowCount,
+    SlowRequest,
     event,
     lines,
     operation,
@@ -67,6 +68,24 @@ def test_a_zone_may_have_a_colon(zone: str) -> None:
     clock = LogClock()
     assert clock.time(f"2021-09-19T15:05:31.5{zone} osd.1".encode()) == 1632056731.5
     assert not clock.is_used
+
+
+@pytest.mark.parametrize(("stamp", "time"), [
+    ("Sep 19 13:05:31", 1632056731.0), ("Sep 18 20:05:31", 1631995531.0), ("Sep 21 13:05:31", 1632229531.0),
+    ("Jan  2 13:05:31", 1641128731.0),
+])  # fmt: skip
+def test_a_stamp_without_a_year_is_of_the_year_after_the_request_began(stamp: str, time: float) -> None:
+    """In a copy of an old log, of which the time is that of the copy."""
+    request = "osd_op(client.4140.0:39903 1.3 1:ce1654c3:::rbd_data.102afe660f2.0000000000000094:head [read 0~4])"
+    clock = LogClock()
+    clock.until = 1_795_000_000.0
+    for begin in (
+        f"slow request {request} initiated 2021-09-19T13:05:00.123456+0200 currently delayed",
+        f"slow request 30.5 seconds old, received at 2021-09-19 11:05:00.1: {request} currently delayed",
+    ):
+        told = event(f"{stamp} host1 ceph-osd[123]: log_channel(cluster) log [WRN] : {begin}".encode(), 7, clock)
+        assert isinstance(told, SlowRequest)
+        assert told.time == time
 
 
 def test_the_data_of_an_image_may_be_in_another_pool_than_its_name() -> None:
