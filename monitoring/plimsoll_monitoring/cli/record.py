@@ -184,6 +184,7 @@ class RegionRecord(RegionCommand, Listing):
         }  # fmt: skip
         nodes = sorted(present)
         if not (choice.volume or choice.server or choice.project):
+            self.warn(prometheus)
             return [], nodes
         here = prometheus.now()
         end = here if choice.until is None else min(choice.until.timestamp(), here)
@@ -198,13 +199,15 @@ class RegionRecord(RegionCommand, Listing):
         if len(infos) > _DISKS:
             raise UsageError(f"{len(infos)} disks in metrics; give --volume or --server, or no --prometheus")
         uuids = sorted({line.labels.get("uuid", "") for line in infos})
-        if not uuids:
-            return [], nodes
         lines: list[TimeSeries] = []
-        for metric in metrics.DISK_LIMIT_ACTUAL.values():
-            lines += prometheus.over(metric + selection.matchers(promql.any_of("uuid", uuids)), window, step)
+        flags: Sequence[TimeSeries] = ()
+        if uuids:
+            disks = selection.matchers(promql.any_of("uuid", uuids))
+            for metric in metrics.DISK_LIMIT_ACTUAL.values():
+                lines += prometheus.over(metric + disks, window, step)
+            flags = prometheus.over(metrics.DISK_UNLIMITED + disks, window, step)
         self.warn(prometheus)
-        return shipped.changes_of(infos, lines), nodes
+        return shipped.changes_of(infos, lines, flags), nodes
 
 
 def _disks(choice: ShippedSelection) -> Iterator[list[str]]:

@@ -273,9 +273,16 @@ def _micros(value: object) -> datetime | None:
 # --- limits over time
 
 
-def changes_of(infos: Iterable[TimeSeries], limits: Iterable[TimeSeries]) -> list[ShippedRow]:
-    """Changes of limits of the disks in ``infos`` (``plimsoll_disk_info``), between two values of the same node."""
+def changes_of(
+    infos: Iterable[TimeSeries], limits: Iterable[TimeSeries], flags: Iterable[TimeSeries]
+) -> list[ShippedRow]:
+    """Changes of limits of the disks in ``infos`` (``plimsoll_disk_info``), between two values of the same node.
+
+    By ``flags`` (``plimsoll_disk_unlimited``) a disk is unlimited: one with neither them nor a limit is unknown.
+    """
     values: dict[tuple[str, ...], dict[float, dict[str, int]]] = {}
+    for line in flags:
+        values.setdefault(_disk_of(line), {}).update({at: {} for at, flag in line.values.items() if flag == 1})
     for line in limits:
         for at, value in line.values.items():
             parameters = values.setdefault(_disk_of(line), {}).setdefault(at, {})
@@ -283,8 +290,8 @@ def changes_of(infos: Iterable[TimeSeries], limits: Iterable[TimeSeries]) -> lis
     rows = []
     for info in infos:
         by_time, before, earlier = values.get(_disk_of(info), {}), None, None
-        for at in sorted(info.values):
-            after = by_time.get(at, {})
+        for at in sorted(info.values.keys() & by_time.keys()):
+            after = by_time[at]
             if before is not None and after != before:
                 rows.append(_metrics_row(info, before, after, earlier, at))
             before, earlier = after, at

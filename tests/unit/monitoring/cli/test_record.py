@@ -43,8 +43,9 @@ class FakePrometheus:
 
     def over(self, promql: str, window: int, step: int) -> Sequence[TimeSeries]:
         self.asked.append(promql)
-        infos, limits = lines(self._values)
-        return infos if "plimsoll_disk_info" in promql else limits if "actual_operations_per" in promql else []
+        infos, limits, flags = lines(self._values)
+        answers = {"disk_info": infos, "actual_operations_per": limits, "disk_unlimited": flags}
+        return next((answer for name, answer in answers.items() if name in promql and self._values), [])
 
 
 def record(*words: str, prometheus: Any = None, person: Person | None = None) -> tuple[Person, int]:
@@ -102,6 +103,15 @@ def test_metrics_add_what_no_log_has_and_the_nodes_without_one(tmp_path: Path) -
     assert "no log has lines of n7" in person.err
     person, _ = record("--volume", VOLUME, *DAY, prometheus=prometheus)
     assert "unknown: metrics do not have it" in " ".join(person.out.split())
+
+
+@pytest.mark.parametrize("words", [(), ("--volume", VOLUME)], ids=["any disk", "a disk that it does not have"])
+def test_an_answer_that_is_incomplete_does_not_pass_for_no_entries(words: tuple[str, ...]) -> None:
+    prometheus = FakePrometheus()
+    prometheus.warnings = ("http://p:9090: the answer is incomplete: store gone",)
+    person, status = record(*words, prometheus=prometheus)
+    assert (person.out, status) == ("no such entries\n", 1)
+    assert "the answer is incomplete: store gone" in person.err
 
 
 def test_without_prometheus_the_logs_are_listed_all_the_same(tmp_path: Path) -> None:

@@ -203,8 +203,10 @@ def test_text_of_a_guest_is_safe_to_show() -> None:
 # --- metrics
 
 
-def lines(values: Sequence[int | None], instance: str = "n1:9100") -> tuple[list[TimeSeries], list[TimeSeries]]:
-    """``plimsoll_disk_info`` and the limit of a disk, a value a minute; None is unlimited."""
+def lines(values: Sequence[int | None], instance: str = "n1:9100") -> tuple[list[TimeSeries], ...]:
+    """``plimsoll_disk_info``, the limit of a disk and whether it has none, a value a minute: 0 is unlimited, None
+    unknown.
+    """
     labels = {
         "region": "r1",
         "instance": instance,
@@ -216,15 +218,25 @@ def lines(values: Sequence[int | None], instance: str = "n1:9100") -> tuple[list
     }
     start = AT.timestamp() - 60
     known = {start + 60 * number: 1.0 for number in range(len(values))}
-    limits = {start + 60 * number: float(value) for number, value in enumerate(values) if value is not None}
-    return [TimeSeries(labels, known)], [TimeSeries(labels | {"parameter": "total_iops_sec"}, limits)]
+    limits = {start + 60 * number: float(value) for number, value in enumerate(values) if value}
+    flags = {start + 60 * number: float(value == 0) for number, value in enumerate(values) if value is not None}
+    limit = TimeSeries(labels | {"parameter": "total_iops_sec"}, limits)
+    return [TimeSeries(labels, known)], [limit], [TimeSeries(labels, flags)]
 
 
 def test_metrics_show_when_a_limit_was_changed_and_not_by_whom() -> None:
-    raised, removed = shipped.changes_of(*lines([500, 500, 3000, None]))
+    raised, removed = shipped.changes_of(*lines([500, 500, 3000, 0]))
     assert (raised.not_before, raised.at) == (AT, AT + timedelta(minutes=1))
     assert (raised.change, removed.change) == ("500 → 3000 IOPS", "3000 IOPS → unlimited")
     assert (raised.by, raised.why, raised.volume, raised.origin) == (None, None, VOLUME, RowOrigin.METRICS)
+
+
+def test_a_disk_whose_limits_were_unknown_for_a_time_was_not_changed() -> None:
+    assert not shipped.changes_of(*lines([500, None, 500]))
+    (raised,) = shipped.changes_of(*lines([None, 500, None, 3000]))
+    assert (raised.change, raised.not_before) == ("500 → 3000 IOPS", AT)
+    (limited,) = shipped.changes_of(*lines([0, None, 500]))
+    assert (limited.change, limited.at) == ("unlimited → 500 IOPS", AT + timedelta(minutes=1))
 
 
 def test_a_change_that_a_log_has_is_not_listed_again_from_metrics() -> None:
@@ -239,6 +251,5 @@ def test_a_change_that_a_log_has_is_not_listed_again_from_metrics() -> None:
 
 
 def test_a_disk_that_came_to_another_node_has_not_changed() -> None:
-    infos, limits = lines([500, 500])
-    more, others = lines([3000, 3000], "n2:9100")
-    assert not shipped.changes_of([*infos, *more], [*limits, *others])
+    here, there = lines([500, 500]), lines([3000, 3000], "n2:9100")
+    assert not shipped.changes_of(*(both + its for both, its in zip(here, there, strict=True)))
