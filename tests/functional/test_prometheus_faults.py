@@ -288,7 +288,8 @@ def test_an_answer_that_is_not_whole_is_shown_and_ends_with_1(told: Told, tmp_pa
             return handler.good({"resultType": "scalar", "result": [CLOCK, str(CLOCK)]})
         of = {"region": "r1", "instance": "n1"}
         row = {"metric": of, "value": [CLOCK, str(CLOCK - 60)]}
-        return handler.good({"resultType": "vector", "result": [row]}, warnings=["store gone\x1b[2J"])
+        words = ["store gone\x1b[2J", "PromQL info: metric might not be a counter"]
+        return handler.good({"resultType": "vector", "result": [row]}, warnings=words)
 
     told.say = partly
     done = ran(RegionStatus, tmp_path, "--prometheus", told.url)

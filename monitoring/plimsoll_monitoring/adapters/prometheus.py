@@ -194,7 +194,9 @@ class Prometheus:
 
     def _warn(self, warnings: object) -> None:
         if isinstance(warnings, list):
-            words = [f"{self._name}: the answer is incomplete{_detail(one)}" for one in warnings]
+            # Before 2.54, and in Thanos, notes on a query that is well answered are among them (prometheus PR 14327).
+            partial = [one for one in warnings if not str(one).startswith("PromQL info")]
+            words = [f"{self._name}: the answer is incomplete{_detail(one)}" for one in partial]
             self.warnings = tuple(dict.fromkeys([*self.warnings, *words]))
 
     def _refusal(self, status: int, answer: object) -> PlimsollError:
