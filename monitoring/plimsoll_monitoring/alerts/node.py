@@ -9,6 +9,7 @@ from plimsoll_agent.monitor.daemon_status import LATE
 from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
 from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
 from plimsoll_monitoring.alerts.site import OVERDUE, OVERDUE_HOLD, Site
+from plimsoll_monitoring.promql import once
 
 SCRAPE_ERROR = "node_textfile_scrape_error"
 
@@ -104,7 +105,8 @@ free space and permissions of state_dir.
 def of_daemon(site: Site) -> Iterator[Alert]:
     """Does the daemon, where there is one, do its work?"""
     node = site.node_words
-    age = f"time() - {site(metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS)}"
+    heartbeat = site(metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS)
+    age = f"timestamp({heartbeat}) - {heartbeat}"  # at the scrape: until the next one it is as old again
     connection = site(metrics.DAEMON_CONNECTED)
     yield from by_measure(
         site,
@@ -184,7 +186,7 @@ def of_bursts(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollBurstsSpent",
         severity="warning",
-        expr=f"count by {site.node()} ({site(metrics.DISK_BURST_SAVED_RATIO)} < {site.burst_left:g})",
+        expr=f"count by {site.node()} ({once(site(metrics.DISK_BURST_SAVED_RATIO))} < {site.burst_left:g})",
         hold="30m",
         summary=f"{number('burst')} on {node}{site.in_words} nearly spent",
         description=f"For half an hour {number('burst')} of disks on {node} had less than {100 * site.burst_left:g} %"
@@ -199,7 +201,7 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "unlimited",
-        f"sum by {site.node()} ({site(metrics.DISKS_UNLIMITED)})",
+        f"sum by {site.node()} ({once(site(metrics.DISKS_UNLIMITED))})",
         f"\nand {on} {site(metrics.PASS_ENFORCING)} == 1\nand {on} {site(metrics.PASS_PAUSED)} == 0",
         name="PlimsollDisksUnlimited",
         hold="30m",
@@ -212,7 +214,7 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "failed",
-        f"sum by {site.node()} ({site(metrics.DISKS, _FAILED)})",
+        f"sum by {site.node()} ({once(site(metrics.DISKS, _FAILED))})",
         f"\nunless {on} {site(metrics.SOURCE_UP)} == 0",
         name="PlimsollChangesFail",
         hold="30m",

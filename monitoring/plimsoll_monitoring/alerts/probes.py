@@ -10,7 +10,7 @@ from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
 from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
 from plimsoll_monitoring.alerts.region import example
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import BELOW
+from plimsoll_monitoring.promql import BELOW, once
 
 _TYPE = '{{ or $labels.volume_type "(none)" }}'
 
@@ -24,7 +24,7 @@ def of_promises(site: Site) -> Iterator[Alert]:
     )
     worst = example(
         site,
-        f"topk(1, sum by ({site.instance}) ({metrics.PROBE_TARGETS}{{%s, {BELOW}}}) > 0)",
+        f"topk(1, sum by ({site.instance}) ({once(f'{metrics.PROBE_TARGETS}{{%s, {BELOW}}}')}) > 0)",
         "volume_type",
         then="; see {{ (first .).Labels.%s }}",
     )
@@ -68,7 +68,7 @@ def of_promises(site: Site) -> Iterator[Alert]:
     )
     over = example(
         site,
-        f"topk(1, sum by ({site.instance}) ({metrics.PROBE_TARGETS}{{%s, {_OVER}}}) > 0)",
+        f"topk(1, sum by ({site.instance}) ({once(f'{metrics.PROBE_TARGETS}{{%s, {_OVER}}}')}) > 0)",
         "volume_type",
     )
     yield Alert(

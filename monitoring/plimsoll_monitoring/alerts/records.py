@@ -18,7 +18,7 @@ from plimsoll_probes.model.finding import GOOD
 
 
 def of_disks(site: Site) -> Iterator[RecordingRule]:
-    disks = site(metrics.DISKS)
+    disks = once(site(metrics.DISKS))
     yield RecordingRule(metrics.DISKS_OF_TYPE, f"sum by {site.in_region('volume_type', 'state')} ({disks})")
     yield RecordingRule(metrics.DISKS_OF_NODE, f"sum by {site.node('state')} ({disks})")
     place = site.node(*metrics.DISK)
@@ -105,7 +105,7 @@ def of_probes(site: Site) -> Iterator[RecordingRule]:
     ):
         yield RecordingRule(
             record,
-            f"sum by {labels} (\n  {site(metric)}\n  and {fresh} < {site.seconds_of('probes_off')}\n)",
+            f"sum by {labels} (\n  {once(site(metric))}\n  and {fresh} < {site.seconds_of('probes_off')}\n)",
             why,
         )
         why = ""
@@ -119,7 +119,8 @@ def of_probes(site: Site) -> Iterator[RecordingRule]:
         f"{metrics.TARGETS_BROKEN}\n/\n(sum by {of_type} ({metrics.TARGETS}{{{CONCLUSIVE}}}) > 0)",
     )
     buckets = site(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1h")
-    yield RecordingRule(metrics.NODE_BUCKETS, f"sum by {site.node('volume_type', 'le')} (increase({buckets}))")
+    hour = once(f"increase({buckets})")
+    yield RecordingRule(metrics.NODE_BUCKETS, f"sum by {site.node('volume_type', 'le')} ({hour})")
     by_bucket = site.in_region("volume_type", "le")
     yield RecordingRule(metrics.TYPE_BUCKETS, f"sum by {by_bucket} ({metrics.NODE_BUCKETS})")
     why = (
@@ -140,10 +141,12 @@ def of_probes(site: Site) -> Iterator[RecordingRule]:
         "histogram_quantile(0.99,\n"
         f"  sum by {site.in_region('le')} (sum_over_time({metrics.TYPE_BUCKETS}[1d]))\n) >= 0",
     )
-    requests = site(metrics.PROBE_LATENCY_SECONDS_COUNT, over="1d")
-    yield RecordingRule(metrics.NODE_REQUESTS, f"sum by {of_node} (increase({requests}))")
-    runs = site(metrics.PROBE_RUNS_TOTAL, over="1d")
-    yield RecordingRule(metrics.NODE_RUNS, f"sum by {site.node('volume_type', 'verdict')} (increase({runs}))")
+    requests, runs = (
+        once(f"increase({site(counter, over='1d')})")
+        for counter in (metrics.PROBE_LATENCY_SECONDS_COUNT, metrics.PROBE_RUNS_TOTAL)
+    )
+    yield RecordingRule(metrics.NODE_REQUESTS, f"sum by {of_node} ({requests})")
+    yield RecordingRule(metrics.NODE_RUNS, f"sum by {site.node('volume_type', 'verdict')} ({runs})")
     why = "The share of good runs among conclusive ones. `or 0 *`: where none was good there may be no series to add."
     for record, labels in (
         (metrics.NODE_KEPT, of_node),
@@ -175,7 +178,8 @@ def of_burn(site: Site) -> Iterator[RecordingRule]:
         (misses, metrics.PROBE_OBJECTIVE_MISSED_TOTAL),
         (requests, metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL),
     ):
-        yield RecordingRule(record, f"sum by {labels} (increase({site(counter, over='1h')}))")
+        hour = once(f"increase({site(counter, over='1h')})")
+        yield RecordingRule(record, f"sum by {labels} ({hour})")
     yield RecordingRule(metrics.BURN["1h"], f"{misses}\n/\n({requests} * {budget} >= 10)")
     why = "The sum of the hours, as above: each request counts 20 times, so 10 are 200."
     for window in ("6h", "3d"):

@@ -8,6 +8,7 @@ from textwrap import indent
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
 from plimsoll_monitoring.alerts.site import Site, outside
+from plimsoll_monitoring.promql import once
 
 
 def example(site: Site, query: str, *labels: str, then: str = "{{ (first .).Labels.%s }}") -> str:
@@ -95,7 +96,7 @@ def _brake(site: Site) -> Iterator[Alert]:
     revision = "{{ $labels.revision }}"
     disks = example(
         site,
-        f"sum({metrics.PASS_BRAKED_DISKS}{{%s}})",
+        f"sum({once(f'{metrics.PASS_BRAKED_DISKS}{{%s}}')})",
         "revision",
         then='{{ . | first | value | printf "%.0f" }}',
     )
@@ -148,14 +149,14 @@ def _stages(site: Site) -> Iterator[Alert]:
 
 
 def _unknown(site: Site) -> Iterator[Alert]:
-    unknown = f"sum by {site.node()} ({site(metrics.DISKS_UNKNOWN)})"
+    unknown = f"sum by {site.node()} ({once(site(metrics.DISKS_UNKNOWN))})"
     unreachable = site(metrics.GUESTS, 'state="unreachable"')
     last_pass, issue_time = (
         site(metrics.PASS_LAST_TIMESTAMP_SECONDS),
         site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS),
     )
     on = f"on {site.node()}"
-    among = example(site, f"topk(1, sum by ({site.instance}) ({metrics.DISKS_UNKNOWN}{{%s}}))")
+    among = example(site, f"topk(1, sum by ({site.instance}) ({once(f'{metrics.DISKS_UNKNOWN}{{%s}}')}))")
     yield from by_measure(
         site,
         "unknown",
@@ -225,7 +226,7 @@ def of_rollout(site: Site) -> Iterator[Alert]:
     build_info = site(metrics.BUILD_INFO)
     rare = example(
         site,
-        f"bottomk(1, count by (version) ({metrics.BUILD_INFO}{{%s}}))",
+        f"bottomk(1, count by (version) ({once(f'{metrics.BUILD_INFO}{{%s}}')}))",
         then="; {{ (first .).Labels.version }} on {{ . | first | value }} of them",
     )
     yield Alert(

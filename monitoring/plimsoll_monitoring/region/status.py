@@ -47,7 +47,9 @@ def questions(selection: SeriesSelection) -> dict[str, str]:
         "enforcing": each(metrics.PASS_ENFORCING, nodes),
         "paused": each(metrics.PASS_PAUSED, nodes),
         "braked": each(metrics.PASS_BRAKED_DISKS, nodes, "revision"),
-        "daemon_wrote": each(metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS, nodes),
+    heartbeat = metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS + nodes
+        # When it was scraped: since then it has aged by up to the time between two scrapes.
+        "daemon_age": each("", f"(timestamp({heartbeat}) - {heartbeat})"),
         "daemon_connected": each(metrics.DAEMON_CONNECTED, nodes),
         "daemon_reloaded": each(metrics.DAEMON_LAST_RELOAD_SUCCESSFUL, nodes),
         "sources": each(metrics.SOURCE_UP, nodes, "source"),
@@ -234,7 +236,7 @@ def _nodes(
         name: _by_node(answers[name])
         for name in ("good_pass", "observed", "paused", "braked", "catalogue", "unreachable_guests")
     }
-    daemon = [_by_node(answers[f"daemon_{name}"]) for name in ("wrote", "connected", "reloaded")]
+    daemon = [_by_node(answers[f"daemon_{name}"]) for name in ("age", "connected", "reloaded")]
     enforcing = _by_node(answers["enforcing"])
     revisions = {key_of(series): label(series, "revision") for series in answers["braked"]}
     versions = {key_of(series): label(series, "version") for series in answers["versions"]}
@@ -263,7 +265,7 @@ def _nodes(
                 *([] if old else [Figure(name="observed_age", value=_age(here["observed"], now))]),
                 Figure(name="paused", value=here["paused"]),
                 Figure(name="braked", value=here["braked"], about=revisions.get(key, "")),
-                *_of_daemon(*(values.get(key) for values in daemon), now=now),
+                *_of_daemon(*(values.get(key) for values in daemon)),
                 Figure(name="unlimited", value=no_limit.get((key,), zero)),
                 Figure(name="behind", value=behind.get(key, zero), about=_behind_words(kinds, key)),
                 Figure(name="failed", value=kinds.get((key, Kind.FAILED.value), zero)),
@@ -300,13 +302,11 @@ def _targets_by_node(targets: Iterable[ProbeTarget]) -> dict[NodeKey, list[Probe
     return of_node
 
 
-def _of_daemon(
-    wrote: float | None, connection: float | None, reload: float | None, *, now: float
-) -> tuple[Figure, ...]:
+def _of_daemon(age: float | None, connection: float | None, reload: float | None) -> tuple[Figure, ...]:
     """None where it does not run, or was stopped."""
-    if wrote is None:
+    if age is None:
         return ()
-    causes = faults(runs=now - wrote <= LATE, connected=connection != 0, reloaded=reload != 0)
+    causes = faults(runs=age <= LATE, connected=connection != 0, reloaded=reload != 0)
     return (Figure(name="daemon_faults", value=len(causes), about=", ".join(causes)),)
 
 

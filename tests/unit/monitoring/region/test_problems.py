@@ -76,11 +76,11 @@ REGIONS: dict[str, tuple[tuple[str, ...], dict[str, list[Series]]]] = {
     "unknown": (ONE, {"unknown": UNKNOWN}),
     "unknown, where metrics have no disks": (ONE, {"unknown": UNKNOWN, "aggregates": [series(1)]}),
     "unreachable guests": (ONE, {"unreachable_guests": [series(2)]}),
-    "the daemon does not run": (ONE, {"daemon_wrote": [series(NOW - 70)], "daemon_connected": [series(0)]}),
+    "the daemon does not run": (ONE, {"daemon_age": [series(70)], "daemon_connected": [series(0)]}),
     "the daemon has no events and earlier settings": (
         ONE,
         {
-            "daemon_wrote": [series(NOW - 10)],
+            "daemon_age": [series(10)],
             "daemon_connected": [series(0)],
             "daemon_reloaded": [series(0)],
         },

@@ -80,7 +80,7 @@ def test_metrics_that_disagree_make_no_negative_number_of_disks() -> None:
         ({"disks": [series(1, volume_type="", state="unknown")]}, "unknown", Level.WARNING),
         ({"unknown": [series(2, volume_type="gold")]}, "unknown", Level.WARNING),
         ({"unreachable_guests": [series(2)]}, "unreachable_guests", Level.WARNING),
-        ({"daemon_wrote": [series(NOW - 70)]}, "daemon_faults", Level.WARNING),
+        ({"daemon_age": [series(70)]}, "daemon_faults", Level.WARNING),
     ],
 )
 def test_each_ill_of_a_node_is_an_ill_of_the_region(told: Any, name: str, level: Level) -> None:
