@@ -74,6 +74,7 @@ def questions(selection: SeriesSelection) -> dict[str, str]:
         "stage_stopped": each(metrics.REGION_STAGE_STOPPED, nodes, "approval", "condition", "known") + " == 1",
         "alerts": firing.question(selection),
         **probe_questions(nodes),
+        "recorded": f"group({metrics.DISKS_OF_NODE}{nodes})",
     }
     for name, share in QUANTILES.items():
         if selection.nodes:  # for single nodes no rule records it, and the query is cheap
@@ -146,7 +147,7 @@ class RegionSnapshot:
     """Those that fire in this Prometheus."""
     stages: tuple[StageReached, ...]
     unruled: bool
-    """There are probes but no recorded quantiles: the recording rules are not loaded."""
+    """There are probes but nothing recorded: the recording rules are not loaded."""
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -199,7 +200,8 @@ def status(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -
         aggregates=tuple(sorted(aggregates(answers))),
         alerts=tuple(firing.alerts(answers["alerts"])),
         stages=tuple(_stages(answers)),
-        unruled=bool(answers["runs"]) and not any(answers[name] for name in QUANTILES),
+        # Without requests in a day there are rules and no quantiles.
+        unruled=bool(answers["runs"]) and not any(answers[name] for name in (*QUANTILES, "recorded")),
     )
 
 

@@ -108,6 +108,13 @@ def test_several_versions_are_skew_and_no_problem() -> None:
     assert facts["disks"].endswith(", 2 right")
 
 
+def test_rules_are_not_loaded_where_nothing_is_recorded_and_not_where_no_probe_had_a_request() -> None:
+    runs = [Series({"region": "r1", "volume_type": "gold", "verdict": "failed"}, 0.0)]
+    assert list(messages.remarks(status(runs=runs, recorded=[Series({}, 1.0)]))) == []
+    (remark,) = messages.remarks(status(runs=runs))
+    assert remark.startswith("percentiles unknown: this Prometheus has not loaded plimsoll-rules.yaml")
+
+
 def test_a_node_whose_version_is_unknown_is_no_second_version() -> None:
     both = [series(NOW - 60), series(NOW - 60, "n2")]
     found = status(last_pass=both, good_pass=both, seen=both, versions=[series(1, version="0.2.0")])
