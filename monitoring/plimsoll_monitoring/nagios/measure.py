@@ -18,7 +18,7 @@ from plimsoll_agent.monitor.thresholds import MEASURE
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen, replace
-from plimsoll_agent.util.text import ago, plural
+from plimsoll_agent.util.text import ago, plural, printable
 from plimsoll_monitoring.node.figures import figures_of_probes
 from plimsoll_monitoring.node.health import (
     Figure,
@@ -105,8 +105,10 @@ def _of_pass(
         return Measurement(figures, f"last pass {ago(last.ended, now)}, mode {mode}, {len(last.disks)} disks")
     last = _only_disks(last, only)
     when = "never observed" if last.looked is None else f"observed {ago(last.looked, now)}"
-    guests = len({disk.named.guest_uuid for disk in last.disks})
-    return Measurement(figures_of_disks(last, now, setup), f"{len(last.disks)} disks of {guests} guests, {when}")
+    what = f"{len(last.disks)} disks of {len({disk.named.guest_uuid for disk in last.disks})} guests"
+    if only.volume_type is not None and not last.disks:  # no fault of a node, but the name may be wrong
+        what = f"no disk of volume type {printable(only.volume_type)}"
+    return Measurement(figures_of_disks(last, now, setup), f"{what}, {when}")
 
 
 def _only_disks(last: LastPass, only: Only) -> LastPass:

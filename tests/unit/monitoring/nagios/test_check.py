@@ -279,6 +279,12 @@ def test_one_volume_type_is_judged_by_its_own_disks(state: State, run: Run) -> N
     assert run("limits", "--volume-type", "gold").status == 1
 
 
+def test_a_node_without_a_disk_of_the_volume_type_is_ok_and_says_that_it_has_none(state: State, run: Run) -> None:
+    pass_summary_file.save(state, recent(a_last_disk()))
+    report = run("limits", "--volume-type", "glod")
+    assert (report.status, "no disk of volume type glod, observed" in report.text) == (0, True)
+
+
 # --- probes
 
 
