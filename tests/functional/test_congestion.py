@@ -36,6 +36,7 @@ from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.cli.congestion import CongestionPublish, RegionCongestion
 from plimsoll_monitoring.cli.congestion_publisher import CongestionPublisher
 from plimsoll_monitoring.promql import SeriesSelection
+from plimsoll_monitoring.region import congestion
 from tests import schemas
 from tests.functional.webserver import Web, web_server
 from tests.simulated_region import Served, prometheus_of
@@ -116,6 +117,7 @@ class Site:
     def __init__(self, path: Path, url: str) -> None:
         self.path, self.url, self.out = path, url, path / "congestion.json"
         self.asked_at = END
+        self.warnings: tuple[str, ...] = ()
         pem = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         (path / "congestion.key").write_bytes(a_key().key.private_bytes(*pem))
         (path / "congestion.key").chmod(0o600)
@@ -142,9 +144,12 @@ class Site:
 
     def publisher(self, settings: Settings | None = None) -> CongestionPublisher:
         file = CongestionFile(self.out, self.path / "congestion.key")
-        return CongestionPublisher(
-            settings or self.settings, file, SeriesSelection(region="r1"), lambda: connect(self.url, self.asked_at)
-        )
+        return CongestionPublisher(settings or self.settings, file, SeriesSelection(region="r1"), self._connect)
+
+    def _connect(self) -> Prometheus:
+        there = connect(self.url, self.asked_at)
+        there.warnings = self.warnings
+        return there
 
     def periods(self, number: int, settings: Settings | None = None) -> dict[str, Factor]:
         publisher = self.publisher(settings)
@@ -224,6 +229,7 @@ def test_too_few_requests_are_no_signal_and_no_lower_factor(site: Site) -> None:
         (Gap.UNHEALTHY, lambda site: site.health("PG_AVAILABILITY", "PG_DEGRADED")),
         (Gap.HEALTH_UNKNOWN, lambda site: (site.path / "status").unlink()),
         (Gap.NO_ANSWER, lambda site: setattr(site, "url", "http://127.0.0.1:1")),
+        (Gap.NO_ANSWER, lambda site: setattr(site, "warnings", ("the answer is incomplete: store gone",))),
     ],
 )
 def test_what_may_not_be_congestion_or_is_unknown_lowers_nothing(
@@ -233,6 +239,16 @@ def test_what_may_not_be_congestion_or_is_unknown_lowers_nothing(
     damage(site)
     ssd = site.periods(6)["ssd"]
     assert (ssd.x, ssd.why) == (1, why)
+
+
+def test_a_usual_latency_by_a_partial_answer_is_not_kept(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher, start = site.publisher(), datetime.fromtimestamp(END, UTC)
+    site.warnings = ("the answer is incomplete: store gone",)
+    with monkeypatch.context() as patch:
+        patch.setattr(congestion, "usual", lambda _: 1.0)
+        publisher.period(start, 0.0)
+    site.warnings = ()
+    assert by_class(publisher.period(start + PERIOD, 30.0))["ssd"].target == pytest.approx(3 * 0.002)
 
 
 def test_metrics_of_osds_that_name_no_cluster_are_those_of_the_only_one(site: Site) -> None:

@@ -15,7 +15,7 @@ from plimsoll_agent.app.congestion_file import CongestionFile
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion.law import TUNING, ClassState
 from plimsoll_agent.congestion.published import ClassKey, Factor, FactorFile, Gap
-from plimsoll_agent.errors import ConfigError, PlimsollError
+from plimsoll_agent.errors import ConfigError, PlimsollError, Rejected
 from plimsoll_agent.model import clusters
 from plimsoll_agent.model.clusters import Cluster
 from plimsoll_agent.monitor import congestion_metrics, textfile
@@ -151,6 +151,8 @@ class CongestionPublisher:
             figures = self._measured(prometheus, pools)
             states |= self._resumed(prometheus, figures.keys() - own)
             targets = {key: self._target(prometheus, key, its, pools, clock) for key, its in figures.items()}
+            if prometheus.warnings:  # the latency of a part is not that of a class
+                raise Rejected("; ".join(prometheus.warnings))
         except PlimsollError as error:
             self._tell("Prometheus", str(error))
             figures, targets = {}, {}
@@ -170,8 +172,6 @@ class CongestionPublisher:
     def _measured(self, prometheus: Prometheus, pools: Pools) -> dict[ClassKey, MeasuredClass]:
         queries = congestion.questions(self._selection, self._settings.osd_label)
         answers = {name: prometheus.query(query) for name, query in queries.items()}
-        for warning in prometheus.warnings:
-            LOG.warning("%s", warning)
         return congestion.measured(answers, pools, self._settings.osd_label)
 
     def _resumed(self, prometheus: Prometheus, keys: Iterable[ClassKey]) -> dict[ClassKey, ClassState]:
@@ -193,7 +193,8 @@ class CongestionPublisher:
             own = congestion.own_pools(key, pools)
             queries = congestion.usual_questions(self._selection, key[0], own)
             usual = congestion.usual({name: prometheus.query(query) for name, query in queries.items()})
-            self._usual[key] = clock, usual
+            if not prometheus.warnings:
+                self._usual[key] = clock, usual
         return None if usual is None else usual * self._settings.multiple
 
     def _stopped(self, fsid: str) -> Gap | None:
