@@ -36,6 +36,8 @@ class Gap(StrEnum):
 
     NO_REQUESTS = "no-requests"
     """Of light disks, or too few."""
+    TOO_SELDOM = "scraped-too-seldom"
+    """No node's counters have two values within the time over which they are averaged."""
     NO_TARGET = "no-target"
     OSDS_UNKNOWN = "osds-unknown"
     NOT_IN_OSDS = "not-in-osds"

@@ -17,7 +17,7 @@ from plimsoll_monitoring.promql import equal, label_list, matching
 SILENT = 300
 """Seconds without a new file: nodes have returned to x = 1 after 90, and on their way."""
 _NOT_PUBLISHED = "not-published"
-_FAULTS = (Gap.NO_ANSWER, Gap.OSDS_UNKNOWN, Gap.HEALTH_UNKNOWN)
+_FAULTS = (Gap.NO_ANSWER, Gap.TOO_SELDOM, Gap.OSDS_UNKNOWN, Gap.HEALTH_UNKNOWN)
 """Reasons for no signal that are faults, and no quiet hour."""
 
 
@@ -85,7 +85,10 @@ def _of_signal(site: Site, cluster: str) -> Alert:
 {{{{ if eq $labels.why "{_NOT_PUBLISHED}" -}}}}
 No factor of {here} was published for {{{{ $value | humanizeDuration }}}}.
 {{{{- else if eq $labels.why "{Gap.NO_ANSWER}" -}}}}
-Prometheus does not answer what the publisher asks of {here}.
+Prometheus does not answer what the publisher asks of {here}, or answers only a part.
+{{{{- else if eq $labels.why "{Gap.TOO_SELDOM}" -}}}}
+Prometheus scrapes the nodes with disks on c{its_class} less than twice in two minutes: set scrape_interval to 60s or
+less.
 {{{{- else if eq $labels.why "{Gap.OSDS_UNKNOWN}" -}}}}
 Light disks on c{its_class} are slow, and Prometheus has no ceph_osd_op_latency of its OSDs: compare osd_label in
 [congestion] with the labels of ceph_osd_metadata.

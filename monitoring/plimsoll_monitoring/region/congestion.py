@@ -24,6 +24,8 @@ WINDOW = "2m"
 """Over which the signal is averaged: two passes a minute apart are in it, and a scrape."""
 LEAST = 100.0
 """So few requests of light disks in a window are no signal."""
+_LEAST_SAMPLES = 2
+"""An increase is between two."""
 OF_OSDS = 0.5
 """The share of a latency that the OSDs' own must have."""
 ENOUGH = 288
@@ -77,6 +79,7 @@ def questions(selection: SeriesSelection, osd_label: str) -> dict[str, str]:
     return {
         "seconds": f"{by_pool} ({increase(metrics.LIGHT_LATENCY_SECONDS_TOTAL, nodes, WINDOW)})",
         "requests": f"{by_pool} ({increase(metrics.LIGHT_REQUESTS_TOTAL, nodes, WINDOW)})",
+        "samples": f"max by (cluster, pool) (count_over_time({metrics.LIGHT_REQUESTS_TOTAL}{nodes}[{WINDOW}]))",
         "rate": f"{by_pool} ({each_once})",
         "types": f"group by (cluster, pool, volume_type) ({metrics.POOL_DISKS}{nodes})",
         "osd_seconds": osds["sum"],
@@ -113,12 +116,15 @@ class MeasuredClass:
     """Seconds that an operation took by the OSDs themselves."""
     types: frozenset[str] = frozenset()
     """Volume types with disks there."""
+    has_increase: bool = True
+    """Not where no counter has two values in the window."""
 
 
 def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, MeasuredClass]:
     """Each class of these pools."""
     own = {pool: classes[0] for pool, classes in pools.items() if len(classes) == 1}
     seconds, requests, rates = (_sums(answers[name], own) for name in ("seconds", "requests", "rate"))
+    samples = {key: max(its) for key, its in _values(answers["samples"], own).items()}
     osds = _of_osds(answers, osd_label, {cluster for cluster, _ in pools})
     types: dict[ClassKey, set[str]] = {}
     for series in answers["types"]:
@@ -130,6 +136,7 @@ def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, M
             rate=rates.get(key),
             osds=osds.get(key),
             types=frozenset(types.get(key, ())),
+            has_increase=samples.get(key, _LEAST_SAMPLES) >= _LEAST_SAMPLES,
         )
         for key in keys(pools)
     }
@@ -140,13 +147,16 @@ def _pool(series: Series) -> PoolKey:
 
 
 def _sums(answer: Iterable[Series], own: Mapping[PoolKey, str]) -> dict[ClassKey, float]:
-    sums: dict[ClassKey, float] = {}
+    return {key: sum(its) for key, its in _values(answer, own).items()}
+
+
+def _values(answer: Iterable[Series], own: Mapping[PoolKey, str]) -> dict[ClassKey, list[float]]:
+    values: dict[ClassKey, list[float]] = {}
     for series in answer:
         pool = _pool(series)
         if pool in own and series.known is not None:
-            key = pool[0], own[pool]
-            sums[key] = sums.get(key, 0.0) + series.known
-    return sums
+            values.setdefault((pool[0], own[pool]), []).append(series.known)
+    return values
 
 
 def _of_osds(answers: Answers, osd_label: str, clusters: set[str]) -> dict[ClassKey, float]:
@@ -180,7 +190,7 @@ def gap(now: MeasuredClass | None, target: float | None, stop: Callable[[], Gap 
     if now is None:
         return Gap.NO_ANSWER
     if not now.latency:
-        return Gap.NO_REQUESTS
+        return Gap.NO_REQUESTS if now.has_increase else Gap.TOO_SELDOM
     if target is None:
         return Gap.NO_TARGET
     if now.latency < target * TUNING.band:

@@ -42,6 +42,7 @@ def test_a_pool_for_any_device_shares_osds_with_every_class_of_its_cluster(
         (SLOW, 0.006, None),
         (MeasuredClass(latency=0.0065), 0.006, None),  # within the band nothing is lowered, so no OSD is asked
         (MeasuredClass(), 0.006, Gap.NO_REQUESTS),
+        (MeasuredClass(has_increase=False), 0.006, Gap.TOO_SELDOM),
         (SLOW, None, Gap.NO_TARGET),
         (MeasuredClass(latency=0.009), 0.006, Gap.OSDS_UNKNOWN),
         (MeasuredClass(latency=0.009, osds=0.004), 0.006, Gap.NOT_IN_OSDS),
@@ -67,6 +68,18 @@ def test_a_half_answer_and_a_value_that_is_no_number_are_unknown_and_no_zero() -
     assert measured(answers, pools, "cluster") == {(FSID, "ssd"): MeasuredClass()}
     answers |= {"seconds": [Series(where, float("nan"))], "osd_requests": [Series({"device_class": "ssd"}, 0.0)]}
     assert measured(answers, pools, "cluster") == {(FSID, "ssd"): MeasuredClass()}
+
+
+@pytest.mark.parametrize(("samples", "has_increase"), [(1.0, False), (2.0, True), (None, True)])
+def test_counters_that_are_scraped_once_in_a_window_tell_of_no_requests_and_not_that_there_are_none(
+    samples: float | None, has_increase: bool
+) -> None:
+    pools = {(FSID, "volumes"): ("ssd",), (FSID, "fast"): ("ssd",)}
+    answers = {name: list[Series]() for name in congestion.questions(congestion.SeriesSelection(), "cluster")}
+    if samples is not None:
+        numbers = {"volumes": samples, "fast": 1.0}
+        answers["samples"] = [Series({"cluster": FSID, "pool": pool}, number) for pool, number in numbers.items()]
+    assert measured(answers, pools, "cluster") == {(FSID, "ssd"): MeasuredClass(has_increase=has_increase)}
 
 
 @pytest.mark.parametrize(
