@@ -164,7 +164,10 @@ def test_people_get_a_sentence_on_each_and_what_is_missing(prometheus: Served) -
     )
     assert "standard: 500 IOPS promised, 150 the most seen in a week (3.3×), peak use 30 %, p99" in said
     assert "Prometheus has what was taken since 1970-01-01 00:" in said
-    assert done.err == "1 node not counted (not observed for an hour, or an older version): node10:9100\n"
+    assert done.err == (
+        "1 node not counted: unreachable (no metrics in Prometheus): node11:9100\n"
+        "1 node not counted (not observed for an hour, or an older version): node10:9100\n"
+    )
 
 
 @pytest.mark.parametrize("by", ["type", "pool"])

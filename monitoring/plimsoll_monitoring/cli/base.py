@@ -104,7 +104,14 @@ class RegionCommand(PrometheusCommand):
 
     def partly(self, aggregates: Iterable[NodeKey], *, several: bool) -> None:
         """Print the nodes whose disks and guests cannot be listed."""
-        for line in messages.aggregate_lines(sorted(aggregates), regions=several):
+        self.remark(messages.aggregate_lines(sorted(aggregates), regions=several))
+
+    def name_unreachable(self, unreachable: Iterable[NodeKey], *, several: bool) -> None:
+        """Print the nodes that had metrics lately and have none."""
+        self.remark(messages.unreachable_lines(sorted(unreachable), regions=several))
+
+    def remark(self, lines: Iterable[str]) -> None:
+        for line in lines:
             self.app.stderr.write(f"{line}\n")
 
     def no_detail(self, what: str) -> Rejected:

@@ -15,6 +15,7 @@ from plimsoll_agent.util import files
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import messages, promised, serialize
+from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.device_classes import PoolKey, classes_of
 from plimsoll_monitoring.region.promised import Over, PromisedBy
 
@@ -78,8 +79,9 @@ class RegionPromised(RegionCommand, Listing):
             promised.WINDOWS[over],
         )
         prometheus = self.connect(parsed_args, settings)
-        first = self.ask(prometheus, promised.first_questions(selection, window))
-        if not first["nodes"]:
+        questions = promised.first_questions(selection, window) | fleet_status.node_questions(selection.matchers())
+        first = self.ask(prometheus, questions)
+        if not first["last_pass"]:
             raise self.nothing(selection)
         groups = promised.group_places(promised.places(first), by, classes)
         if not groups:
@@ -94,8 +96,9 @@ class RegionPromised(RegionCommand, Listing):
         rows = promised.rows(groups, by, answers, peaks, latencies)
         self.warn(prometheus)
         several = len({row.labels["region"] for row in rows}) > 1
-        for line in messages.left_out_lines(promised.left_out(first), "not observed for an hour", regions=several):
-            self.app.stderr.write(f"{line}\n")
+        self.name_unreachable(fleet_status.unreachable(first), several=several)
+        left_out = promised.left_out(first)
+        self.remark(messages.left_out_lines(left_out, "not observed for an hour", regions=several))
         self.closing = (
             *messages.promised_lines(rows, over, regions=several),
             *messages.known_since(rows, prometheus.now(), over),

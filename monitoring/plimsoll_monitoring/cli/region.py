@@ -165,11 +165,12 @@ class RegionDisks(_RegionList):
         settings, selection = self.settings(parsed_args), self.selection(parsed_args)
         states, most = tuple(dict.fromkeys(parsed_args.state or fleet_disks.WORST)), parsed_args.top
         prometheus = self.connect(parsed_args, settings)
-        answers = self.ask(prometheus, fleet_disks.number_questions(selection, states))
-        if not answers["nodes"]:
+        questions = fleet_status.node_questions(selection.matchers())
+        answers = self.ask(prometheus, questions | fleet_disks.number_questions(selection, states))
+        if not answers["last_pass"]:
             raise self.nothing(selection)
-        aggregates = fleet_disks.aggregates(answers)
-        if aggregates >= {key_of(series) for series in answers["nodes"]}:
+        nodes, aggregates = {key_of(series) for series in answers["last_pass"]}, fleet_disks.aggregates(answers)
+        if aggregates >= nodes:
             raise self.no_detail("disks")
         numbers = fleet_disks.numbers(answers, states)
         keys = fleet_disks.search(prometheus.query, selection, numbers, states, most)
@@ -178,9 +179,14 @@ class RegionDisks(_RegionList):
             facts = self.ask(prometheus, fleet_disks.fact_questions(selection, keys))
             disks = _sort(fleet_disks.worst_first(fleet_disks.disks(facts, keys), states), parsed_args.sort)
         self.warn(prometheus)
-        several = len({key_of(series)[0] for series in answers["nodes"]}) > 1
+        unreachable = fleet_status.unreachable(answers)
+        overdue = fleet_status.overdue(answers, prometheus.now(), settings.health)
+        several = len({region for region, _ in nodes | unreachable}) > 1
         self.partly(aggregates, several=several)
-        self.closing = (messages.disks_sum(numbers, len(disks), everything=not aggregates),)
+        self.name_unreachable(unreachable, several=several)
+        self.remark(messages.overdue_lines(overdue, regions=several))
+        everything = not (aggregates or unreachable or overdue)
+        self.closing = (messages.disks_sum(numbers, len(disks), everything=everything),)
         self.empty = self.closing[0]
         return _disk_columns(several), [_disk_cells(disk, prometheus.now(), settings) for disk in disks]
 
@@ -265,8 +271,9 @@ class RegionProbes(_RegionList):
         settings, selection, by = self.settings(parsed_args), self.selection(parsed_args), ProbesBy(parsed_args.by)
         prometheus = self.connect(parsed_args, settings)
         window = self.window(parsed_args, prometheus, _SINCE, least="1m", most="366d")
-        answers = self.ask(prometheus, fleet_probes.questions(selection, by, f"{window.seconds}s"))
-        if not answers["nodes"]:
+        questions = fleet_status.node_questions(selection.matchers())
+        answers = self.ask(prometheus, questions | fleet_probes.questions(selection, by, f"{window.seconds}s"))
+        if not answers["last_pass"]:
             raise self.nothing(selection)
         rows = fleet_probes.rows(answers, by, selection, prometheus.now())
         aggregates = fleet_probes.aggregates(answers)
@@ -274,9 +281,11 @@ class RegionProbes(_RegionList):
             raise self.no_detail("guests")
         self.warn(prometheus)
         top = rows[: parsed_args.top or None]
-        several = len({row.labels["region"] for row in rows}) > 1
+        unreachable = fleet_status.unreachable(answers)
+        several = len({row.labels["region"] for row in rows} | {region for region, _ in unreachable}) > 1
         self.partly(aggregates, several=several)
-        self.closing = (messages.probes_sum(rows, len(top)),)
+        self.name_unreachable(unreachable, several=several)
+        self.closing = (messages.probes_sum(rows, len(top), everything=not unreachable),)
         self.empty = self.closing[0]
         return _probe_columns(by, several), [_probe_cells(row, by) for row in top]
 

@@ -64,12 +64,8 @@ class RegionDisk:
 
 
 def number_questions(selection: SeriesSelection, states: Sequence[str]) -> dict[str, str]:
-    """Queries for the nodes, those without metrics of single disks, and the number of disks in each state."""
-    nodes = selection.matchers()
-    queries = {
-        "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, nodes),
-        "aggregates": without_disks(nodes),
-    }
+    """Queries for the nodes without metrics of single disks, and the number of disks in each state."""
+    queries = {"aggregates": without_disks(selection.matchers())}
     return queries | {state: f"count({_disks_in(selection, state)})" for state in states}
 
 

@@ -212,6 +212,22 @@ def aggregate_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]
         )
 
 
+def unreachable_lines(nodes: Sequence[NodeKey], *, regions: bool) -> Iterator[str]:
+    if nodes:
+        names = first([node_name(node, regions=regions) for node in nodes])
+        yield f"{plural(len(nodes), 'node')} not counted: unreachable (no metrics in Prometheus): {names}"
+
+
+def overdue_lines(ages: Mapping[NodeKey, float | None], *, regions: bool) -> Iterator[str]:
+    """A line about nodes whose disks may be in another state now."""
+    if ages:
+        longest = max((age for age in ages.values() if age is not None), default=None)
+        since = "an unknown time" if None in ages.values() or longest is None else _duration(longest)
+        up_to = "up to " if len(ages) > 1 else ""
+        names = first([node_name(node, regions=regions) for node in sorted(ages)])
+        yield f"{plural(len(ages), 'node')} not observed for {up_to}{since}, so counted as of then: {names}"
+
+
 # --- region disks ----------------------------------------------------------------------------------------
 
 
@@ -234,10 +250,10 @@ def share_words(disk: RegionDisk) -> str:
 
 
 def disks_sum(numbers: Mapping[str, int], lines: int, *, everything: bool) -> str:
-    """``3 unlimited, 212 at limit; the worst 50 are listed``. ``everything``: of all nodes."""
+    """``3 unlimited, 212 at limit; the worst 50 are listed``. ``everything``: of all nodes, as they are now."""
     text = ", ".join(f"{numbers[state]} {state_name(state)}" for state in numbers if numbers[state])
     if not text:
-        return "No such disk." if everything else "No such disk among the nodes with metrics of single disks."
+        return "No such disk." if everything else "No such disk among the nodes with current metrics of single disks."
     return f"{text}; the worst {lines} are listed" if max(numbers.values()) > lines else text
 
 
@@ -254,10 +270,11 @@ def count_words(number: float | None) -> str:
     return UNKNOWN if number is None else str(round(number))
 
 
-def probes_sum(rows: Iterable[ProbeRow], lines: int) -> str:
+def probes_sum(rows: Iterable[ProbeRow], lines: int, *, everything: bool) -> str:
+    """``3 runs: 2 kept, 1 short``. ``everything``: of all nodes."""
     of = list(rows)
     if not of:
-        return "No probe results."
+        return "No probe results." if everything else "No probe results of the nodes with metrics."
     runs: Counter[str] = Counter()
     for row in of:
         runs.update({verdict: round(number) for verdict, number in row.runs.items()})

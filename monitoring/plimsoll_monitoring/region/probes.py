@@ -59,7 +59,6 @@ def questions(selection: SeriesSelection, by: ProbesBy, window: str = WINDOW) ->
     """The queries of ``plimsoll region probes``: PromQL by name."""
     labels = LABELS[by]
     queries = {
-        "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, selection.matchers()),
         **probe_questions(selection.matchers()),
         "known": each(_INFO, selection.matchers(types=True, projects=True), *_GUEST, "project", "volume_type"),
         # Prometheus extrapolates: of each counter whole runs, so that all sums agree.

@@ -98,12 +98,11 @@ class PromiseRow:
 
 
 def first_questions(selection: SeriesSelection, window: int) -> dict[str, str]:
-    """Which places there are or were, and which nodes are in no sum."""
+    """Which places there are or were, and which nodes with metrics are in no sum."""
     nodes = selection.matchers()
     of_place = ", ".join(names(Place))
     fresh = f"{each(metrics.POOL_DISKS, nodes)} and on (region, instance) time() - {each(_OBSERVED, nodes)} < 3600"
     return {
-        "nodes": each(metrics.PASS_LAST_TIMESTAMP_SECONDS, nodes),
         "left_out": f"{each(metrics.DISKS, nodes)} > 0 unless on (region, instance) ({fresh})",
         "places": f"group by ({of_place}) (last_over_time({metrics.POOL_SUM[metrics.POOL_DISKS]}{nodes}[{window}s]))",
     }

@@ -34,20 +34,27 @@ _SEEN = "3d:15m"
 UNKNOWN_VERSION = "?"
 
 
-def questions(selection: SeriesSelection) -> dict[str, str]:
-    """The queries of ``plimsoll region status``: PromQL by name."""
-    nodes = selection.matchers()
-    queries = {
+def node_questions(nodes: str) -> dict[str, str]:
+    """The queries for which nodes there are, and how old their metrics are."""
+    return {
         "last_pass": each(_PASSED, nodes),
-        "good_pass": each(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS, nodes),
         # A node whose exporter is gone is missing from all other answers; a removed node drops out in time.
         "seen": f"max_over_time(max by (region, instance) (timestamp({_PASSED}{nodes}))[{_SEEN}])",
         "observed": each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, nodes),
+    }
+
+
+def questions(selection: SeriesSelection) -> dict[str, str]:
+    """The queries of ``plimsoll region status``: PromQL by name."""
+    nodes = selection.matchers()
+    heartbeat = metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS + nodes
+    queries = {
+        **node_questions(nodes),
+        "good_pass": each(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS, nodes),
         "phases": each(metrics.PASS_DURATION_SECONDS, nodes, "phase"),
         "enforcing": each(metrics.PASS_ENFORCING, nodes),
         "paused": each(metrics.PASS_PAUSED, nodes),
         "braked": each(metrics.PASS_BRAKED_DISKS, nodes, "revision"),
-    heartbeat = metrics.DAEMON_HEARTBEAT_TIMESTAMP_SECONDS + nodes
         # When it was scraped: since then it has aged by up to the time between two scrapes.
         "daemon_age": each("", f"(timestamp({heartbeat}) - {heartbeat})"),
         "daemon_connected": each(metrics.DAEMON_CONNECTED, nodes),
@@ -67,6 +74,7 @@ def questions(selection: SeriesSelection) -> dict[str, str]:
             f"sum by (region, volume_type) ({increase(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, nodes, WINDOW)})"
         ),
         "aggregates": without_disks(nodes),
+        "recorded": f"group({metrics.DISKS_OF_NODE}{nodes})",
         "runs": f"sum by (region, volume_type, verdict) (round({increase(metrics.PROBE_RUNS_TOTAL, nodes, WINDOW)}))",
         "stage": each(metrics.REGION_STAGE, nodes, "approval"),
         "stages": each(metrics.REGION_STAGES, nodes, "approval"),
@@ -74,7 +82,6 @@ def questions(selection: SeriesSelection) -> dict[str, str]:
         "stage_stopped": each(metrics.REGION_STAGE_STOPPED, nodes, "approval", "condition", "known") + " == 1",
         "alerts": firing.question(selection),
         **probe_questions(nodes),
-        "recorded": f"group({metrics.DISKS_OF_NODE}{nodes})",
     }
     for name, share in QUANTILES.items():
         if selection.nodes:  # for single nodes no rule records it, and the query is cheap
@@ -227,6 +234,23 @@ def _stages(answers: Answers) -> Iterator[StageReached]:
 
 
 # --- nodes -----------------------------------------------------------------------------------------------
+
+
+def unreachable(answers: Answers) -> set[NodeKey]:
+    """The nodes without metrics now, by the answers to ``node_questions``."""
+    return _by_node(answers["seen"]).keys() - _by_node(answers["last_pass"]).keys()
+
+
+def overdue(answers: Answers, now: float, thresholds: Mapping[str, Thresholds]) -> dict[NodeKey, float | None]:
+    """The nodes whose metrics of disks are old, and for how long none was observed; None is unknown."""
+    observations = _by_node(answers["observed"])
+    ages: dict[NodeKey, float | None] = {}
+    for key, moment in _by_node(answers["last_pass"]).items():
+        age = _age(observations.get(key), now)
+        figures = Figure(name="pass_age", value=_age(moment, now)), Figure(name="observed_age", value=age)
+        if judge(figures, thresholds).level is not Level.OK:
+            ages[key] = age
+    return ages
 
 
 def _nodes(

@@ -31,8 +31,11 @@ Answer = Callable[[str], Sequence[Series]]
 class FakePrometheus:
     """Answers each query by the metric in it, and keeps its clock."""
 
-    def __init__(self, told: dict[str, Sequence[Series]], warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, told: dict[str, Sequence[Series]], warnings: tuple[str, ...] = (), seen: Sequence[str] = ()
+    ) -> None:
         self._told = told
+        self._sightings = [Series({"region": "r1", "instance": node}, NOW - 7200) for node in seen]
         self.warnings = warnings
         self.asked: list[str] = []
 
@@ -44,6 +47,8 @@ class FakePrometheus:
 
     def query(self, promql: str) -> Sequence[Series]:
         self.asked.append(promql)
+        if promql.startswith("max_over_time("):
+            return self._sightings
         for metric, answer in self._told.items():
             if metric in promql and "timestamp(" not in promql:
                 return answer
@@ -124,6 +129,42 @@ def test_an_answer_that_is_not_whole_is_shown_with_a_warning_and_status_1(comman
     assert status == 1
     assert out
     assert err == "it is not whole\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "out"),
+    [
+        (RegionDisks, "No such disk among the nodes with current metrics of single disks.\n"),
+        (RegionProbes, "No probe results of the nodes with metrics.\n"),
+    ],
+)
+def test_a_node_that_is_unreachable_is_named_and_what_it_has_is_not_denied(
+    command: type[RegionCommand], out: str
+) -> None:
+    assert ran(command, FakePrometheus(passed(60), seen=["n1", "n2"])) == (
+        0,
+        out,
+        "1 node not counted: unreachable (no metrics in Prometheus): n2\n",
+    )
+    assert "among" not in ran(command, FakePrometheus(passed(60), seen=["n1"]))[1]
+
+
+def test_a_node_that_is_unreachable_is_in_no_promise_and_is_named() -> None:
+    place = {"region": "r1", "cluster": "c", "pool": "volumes", "volume_type": "gold", "row": "0"}
+    sums: dict[str, Sequence[Series]] = {"plimsoll_disks{": [], ":plimsoll_pool_disks:sum": [Series(place, 3.0)]}
+    status, out, err = ran(RegionPromised, FakePrometheus(sums | passed(60), seen=["n1", "n2"]))
+    assert (status, "gold" in out) == (0, True)
+    assert err == "1 node not counted: unreachable (no metrics in Prometheus): n2\n"
+
+
+def test_disks_of_a_node_without_passes_are_told_to_be_old() -> None:
+    assert ran(RegionDisks, FakePrometheus(passed(3 * 86400))) == (
+        0,
+        "No such disk among the nodes with current metrics of single disks.\n",
+        "1 node not observed for 3 d, so counted as of then: n1\n",
+    )
+    never = passed(60) | {"plimsoll_pass_observed_timestamp_seconds": []}
+    assert "not observed for an unknown time" in ran(RegionDisks, FakePrometheus(never))[2]
 
 
 @pytest.mark.parametrize(
