@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lab import ansiblecore
 from lab.collection import link
 from tests.functional.test_playbooks import PLAYBOOKS, Ansible
 from tests.schemas import hold
@@ -112,6 +113,14 @@ def region(tmp_path: Path) -> Region:
     return Region(tmp_path, tmp_path / "collections")
 
 
+@pytest.fixture(params=["newest", "oldest"])
+def each_region(region: Region, request: pytest.FixtureRequest) -> Region:
+    """With both versions of ansible-core with which the collection is tested."""
+    core = ansiblecore.environment() if request.param == "oldest" else {}
+    region.ansible = Ansible(region.home / "collections", region.home, core)
+    return region
+
+
 def lines(ended: subprocess.CompletedProcess[str], task: str) -> list[str]:
     """What a task shows, without the marks of a list in YAML and its folding."""
     shown = re.sub(
@@ -199,6 +208,16 @@ def test_where_the_first_node_cannot_undo_no_other_is_begun(region: Region) -> N
     shown = lines(ended, "Show what was done and what is left")
     assert shown[:2] == ["n1: plimsoll daemon (pid 7) runs", "n2: was not begun, since the first node failed"]
     assert shown[3].endswith(f"--limit n1,n2 -e plimsoll_undo_since={SINCE}")
+
+
+def test_a_template_in_what_nodes_print_is_shown_and_not_run(each_region: Region) -> None:
+    template = "{{ 6 * 7 }}"
+    paused = PAUSED | {"why": template}
+    nodes = {"n1": (planned(paused=paused), done(), 0), "n2": (planned(), f"refused: {template}", 64)}
+    ended = each_region.play(nodes, "-e", "plimsoll_undo_yes=true")
+    assert f"n1: 1 to restore, of 1 guest; paused ({template})" in lines(ended, "Show the plan")[0]
+    assert f"n2: refused: {template}" in lines(ended, "Show what was done and what is left")
+    assert "42" not in ended.stdout
 
 
 @pytest.mark.parametrize("since", ["", "2h"])

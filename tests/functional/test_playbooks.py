@@ -371,6 +371,47 @@ def test_a_rollback_restores_the_number_of_disks_of_all_nodes_that_was_typed(ans
     assert not sums(ansible, "rollback", "Roll back", hosts, *words, "-e", "plimsoll_rollback_disks=40")[0]
 
 
+# --- a host that fails
+
+
+def failing(
+    ansible: Ansible, node: str, failure: Mapping[str, Any], variables: Mapping[str, Any] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The tasks of a rollout from the first that fails, on a canary whose first task ran ``node``."""
+    plays = yaml.safe_load((PLAYBOOKS / "rollout.yml").read_text(encoding="utf-8"))
+    (play,) = [each for each in plays if each["name"] == "Roll out"]
+    (block,) = [task for task in play["tasks"] if "block" in task]
+    after = play["tasks"][play["tasks"].index(block) + 1 :]
+    tasks = [
+        {"ansible.builtin.shell": node, "register": "__rollout_node"},
+        {"name": block["name"], "block": [failure], "rescue": block["rescue"]},
+        *(task for task in after if "Prometheus" not in task["name"]),
+    ]
+    batches = [{"region": "r1", "stage": "canary", "hosts": ["n1"]}]
+    known = {
+        "__rollout": {"batches": batches, "numbers": {"n1": 0}, "max_fail_percentage": 0, "since": "2026-11-20"},
+        "__rollout_said": {"so_far": []},
+        "__delivery_version": "0.2.0",
+        "__delivery_words": "",
+        "__delivery_installed": "echo 0.1.0-1",
+        "plimsoll_rollout_limit_directory": str(ansible.home),
+    }
+    everywhere = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} | known
+    hosts = {"all": {"vars": everywhere | dict(variables or {}), "hosts": {"n1": {}, "localhost": {}}}}
+    (ansible.home / "hosts.yml").write_text(yaml.safe_dump(hosts), encoding="utf-8")
+    reduced = {"hosts": "n1", "gather_facts": False, "vars": play["vars"], "tasks": tasks}
+    (ansible.home / "failing.yml").write_text(yaml.safe_dump([reduced]), encoding="utf-8")
+    return ansible("ansible-playbook", "-i", "hosts.yml", "failing.yml")
+
+
+def test_a_template_in_what_a_node_prints_is_shown_and_not_run(each_ansible: Ansible) -> None:
+    printed = "printf 'refused: %s{ 6 * 7 }}' '{' >&2; exit 1"
+    ended = failing(each_ansible, "echo none", {"name": "Install", "ansible.builtin.shell": printed})
+    assert "n1: Install: refused: {{ 6 * 7 }}" in " ".join(ended.stdout.split()), ended.stdout
+    assert "42" not in ended.stdout
+    assert (each_ansible.home / "rollout-go-on.limit").read_text() == "n1\n"
+
+
 # --- what the role agent enables
 
 
