@@ -335,15 +335,16 @@ def sums(ansible: Ansible, playbook: str, name: str, hosts: Mapping[str, Any], *
     ]
     tasks = [task for each in play["tasks"] for task in each.get("block", [each])]
     shown = [
-        task for task in tasks if "number" in task["name"] or "Show how many" in task["name"]
+        task for task in tasks if re.search("number|Show how many|Keep the mode", task["name"])
         if "ansible.builtin.pause" not in task
     ]  # fmt: skip
-    assert len(shown) == {"rollout": 2, "rollback": 1}[playbook], [task["name"] for task in tasks]
+    assert len(shown) == {"rollout": 3, "rollback": 1}[playbook], [task["name"] for task in tasks]
     connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    connection["__delivery_mode"] = "enforce"
     (ansible.home / "hosts.yml").write_text(yaml.safe_dump({"all": {"vars": connection, "hosts": dict(hosts)}}))
     alone = {"hosts": "all", "gather_facts": False, "vars": play["vars"], "tasks": shown}
     (ansible.home / "sums.yml").write_text(yaml.safe_dump([alone]))
-    ran = ansible("ansible-playbook", "-i", "hosts.yml", "sums.yml", "-e", "__delivery_mode=enforce", *words)
+    ran = ansible("ansible-playbook", "-i", "hosts.yml", "sums.yml", *words)
     return ran.returncode == 0, " ".join((ran.stdout + ran.stderr).split())
 
 
@@ -358,6 +359,44 @@ def test_large_changes_are_counted_over_all_nodes_that_can_tell(ansible: Ansible
     assert sums(ansible, "rollout", "Count large changes over all nodes", hosts, "-e", "plimsoll_rollout_large=70")[0]
     of_many = {"n1": {"__delivery_counted": {"stdout_lines": ["70", "9000"]}}}
     assert sums(ansible, "rollout", "Count large changes over all nodes", of_many)[0], "less than 1 %"
+
+
+def test_large_changes_stop_all_hosts_where_any_of_them_enforces(ansible: Ansible) -> None:
+    counted = {"__delivery_counted": {"stdout_lines": ["70", "600"]}}
+    observing = counted | {"__delivery_mode": "observe"}
+    play = "Count large changes over all nodes"
+    goes_on, said = sums(ansible, "rollout", play, {"n1": observing, "n2": counted})
+    assert not goes_on
+    assert re.findall(r"(n\d) : ok=\d .*? failed=(\d)", said) == [("n1", "1"), ("n2", "0")], (
+        "asked once, none goes on"
+    )
+    assert sums(ansible, "rollout", play, {"n1": observing, "n2": observing})[0]
+
+
+def test_a_host_whose_rules_cannot_be_read_is_not_counted_and_stays_in_the_rollout(each_ansible: Ansible) -> None:
+    variables = {"plimsoll_rules_file": "/none/rules.yaml", "ansible_python_interpreter": sys.executable}
+    tasks = [
+        {"ansible.builtin.import_role": {"name": "plimsoll.cloud.agent", "tasks_from": "count"}},
+        {"ansible.builtin.assert": {"that": "__delivery_counted is failed"}, "name": "Go on"},
+    ]
+    play = {"hosts": "all", "gather_facts": False, "connection": "local", "vars": variables, "tasks": tasks}
+    (each_ansible.home / "count.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    ended = each_ansible("ansible-playbook", "-i", "n1,", "count.yml")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "TASK [Go on]" in ended.stdout
+
+
+def test_a_canary_that_failed_before_the_rollout_ends_it(each_ansible: Ansible, inventory: str) -> None:
+    fails = {"ansible.builtin.fail": {}, "when": "inventory_hostname == 's1'", "tags": "always"}
+    before = {"hosts": "s1,s2", "gather_facts": False, "tasks": [fails]}
+    around = [before, {"ansible.builtin.import_playbook": "plimsoll.cloud.rollout"}]
+    (each_ansible.home / "site.yml").write_text(yaml.safe_dump(around), encoding="utf-8")
+    ended = each_ansible(
+        "ansible-playbook", "-i", inventory, "site.yml", "--tags", "none", "--skip-tags", "preflight"
+    )
+    assert ended.returncode != 0
+    assert "no host of the batch before is left: s1 failed above" in " ".join(ended.stdout.split())
+    assert "TASK [Read the node's state]" not in ended.stdout
 
 
 def test_a_rollback_restores_the_number_of_disks_of_all_nodes_that_was_typed(ansible: Ansible) -> None:

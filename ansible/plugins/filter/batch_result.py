@@ -44,8 +44,8 @@ RETURN = """
 _value:
   description:
     - C(stop), whether the rollout ends here; C(bad), a sentence by host; C(so_far), the unhealthy hosts of all
-      batches so far; C(lines), the summary; C(go_on), the hosts that are not done; C(back), the hosts that were
-      started.
+      batches so far; C(batches), how many these are; C(lines), the summary; C(go_on), the hosts that are not done;
+      C(back), the hosts that were started.
   type: dict
 """
 
@@ -70,6 +70,7 @@ def batch_result(hostvars, batches, number, left, percent=0, earlier=(), monitor
         "stop": stop,
         "bad": bad,
         "so_far": so_far,
+        "batches": number + 1,
         "lines": list(lines(batch, bad, so_far, to_come, monitoring, stop=stop, looking=looking)),
         "go_on": todo or batch["hosts"],
         "back": [host for each in batches[: number + 1] for host in each["hosts"]],

@@ -153,6 +153,7 @@ def test_a_batch_that_is_well_goes_on_with_one_line() -> None:
     said = judged()
     assert not said.stop
     assert said.lines == ["r1, the rest: 4 of 4 healthy"]
+    assert said.batches == 2
 
 
 def test_one_that_failed_stops_the_rollout_and_is_named_with_its_reason_on_one_line() -> None:
