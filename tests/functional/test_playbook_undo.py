@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -68,6 +69,21 @@ def done(*more: dict[str, Any], number: int = 1, **options: Any) -> dict[str, An
     return undo(*(disk("changed", "undone", f"vd{n}", since=SINCE) for n in range(number)), *more, **options)
 
 
+# Of both units: active, or enabled and stopped. A file "broken" is a start that fails.
+SYSTEMCTL = """#!/bin/sh
+cd "${0%/*}" || exit
+[ "$1" = is-enabled ] && { echo enabled; exit; }
+[ -e "$2" ] && state=active || state=inactive
+case "$1" in
+is-active) echo $state ;;
+show) echo "Id=$2\nLoadState=loaded\nActiveState=$state" ;;
+start) echo "$*" >> ../calls; [ ! -e broken ] && touch "$2" ;;
+stop) rm "$2" ;;
+esac
+"""
+TIMER, DAEMON = "plimsoll-enforce.timer", "plimsoll-daemon.service"
+
+
 class Region:
     """Nodes with what their undo prints; one without anything is down."""
 
@@ -111,6 +127,17 @@ class Region:
 def region(tmp_path: Path) -> Region:
     link(tmp_path / "collections")
     return Region(tmp_path, tmp_path / "collections")
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a systemctl, and a file for each active unit; to be asked for before ``region``."""
+    place = tmp_path / "systemd"
+    place.mkdir()
+    (place / "systemctl").write_text(SYSTEMCTL)
+    (place / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    return place
 
 
 @pytest.fixture(params=["newest", "oldest"])
@@ -208,6 +235,36 @@ def test_where_the_first_node_cannot_undo_no_other_is_begun(region: Region) -> N
     shown = lines(ended, "Show what was done and what is left")
     assert shown[:2] == ["n1: plimsoll daemon (pid 7) runs", "n2: was not begun, since the first node failed"]
     assert shown[3].endswith(f"--limit n1,n2 -e plimsoll_undo_since={SINCE}")
+
+
+def test_what_an_undo_that_was_interrupted_has_left_stopped_is_started(systemd: Path, region: Region) -> None:
+    restored = disk("in-sync", "undone", since=SINCE)
+    nodes = {"n1": (planned(restored, number=0), done(restored, number=0), 0), "n2": (planned(number=0), done(), 0)}
+    ended = region.play(nodes)
+    assert ended.returncode == 0, ended.stdout
+    assert lines(ended, "Show the plan")[1] == f"to start again: {TIMER}, {DAEMON}"
+    pause = f"n1 pause --reason undo: limits from before {SINCE}"
+    assert region.changes == [UNDO.format(1, 0), pause, f"start {TIMER}", f"start {DAEMON}"]
+
+
+def test_a_node_whose_timer_does_not_start_again_is_not_reported_as_restored(systemd: Path, region: Region) -> None:
+    for name in (TIMER, DAEMON, "broken"):
+        (systemd / name).touch()
+    nodes = {"n1": (planned(), done(), 0), "n2": (planned(), done(), 0)}
+    ended = region.play(nodes, "-e", "plimsoll_undo_yes=true")
+    assert ended.returncode != 0
+    shown = lines(ended, "Show what was done and what is left")
+    assert any(line.startswith(f"n1: not started: {TIMER}: Unable to start") for line in shown), shown
+    assert "n2: was not begun, since the first node failed" in shown
+
+
+def test_the_first_node_is_alone_whatever_the_batches_are(region: Region) -> None:
+    nodes = {name: (planned(), done(), 0) for name in ("n1", "n2", "n3")}
+    words = ("-e", "plimsoll_undo_yes=true", "-e", "plimsoll_undo_pause=false", "-e", "plimsoll_undo_serial=100%")
+    ended = region.play(nodes, *words)
+    assert ended.returncode == 0, ended.stdout
+    assert region.changes[0] == UNDO.format(1, 1)
+    assert sorted(region.changes) == [UNDO.format(n, 1) for n in (1, 2, 3)]
 
 
 def test_a_template_in_what_nodes_print_is_shown_and_not_run(each_region: Region) -> None:

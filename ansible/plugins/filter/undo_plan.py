@@ -27,8 +27,9 @@ EXAMPLES = """
 RETURN = """
 _value:
   description:
-    - C(hosts), those with disks to restore; C(disks), how many these are; C(since), the moment with its date;
-      C(lines), what stands in the plan of each host.
+    - C(hosts), those with disks to restore, or with restored ones and a timer that was not started again;
+      C(disks), how many are to restore; C(since), the moment with its date; C(lines), what stands in the plan of each
+      host.
   type: dict
 """
 
@@ -47,14 +48,15 @@ def undo_plan(hostvars, hosts, paused=False):
     plans = {host: answer(hostvars[host].get("__undo_plan")) for host in hosts}
     blocks = {host: pause_of(plan) if plan and not paused else "" for host, plan in plans.items()}
     todo = {host: plan["counts"]["planned"] for host, plan in plans.items() if plan and not blocks[host]}
-    todo = {host: disks for host, disks in todo.items() if disks}
-    lines = [
-        line
-        for host, plan in plans.items()
-        for line in (lines_of(host, plan, blocks[host]) if plan else [f"{host}: {silence(hostvars[host])}"])
-    ]
+    # One that was interrupted is to start its timer again, too.
+    half = [host for host in todo if plans[host]["counts"]["in-sync"] and stopped(hostvars[host])]
+    todo = {host: disks for host, disks in todo.items() if disks or host in half}
+    lines = []
+    for host, plan in plans.items():
+        lines += lines_of(host, plan, blocks[host]) if plan else [f"{host}: {silence(hostvars[host])}"]
+        lines += [f"  to start again: {', '.join(stopped(hostvars[host]))}"] if host in half else []
     disks = sum(todo.values())
-    total = f"{count(disks, 'disk')} to restore on {len(todo)} of {count(len(hosts), 'node')}"
+    total = f"{count(disks, 'disk')} to restore on {sum(map(bool, todo.values()))} of {count(len(hosts), 'node')}"
     return {
         "hosts": list(todo),
         "disks": disks,
@@ -83,6 +85,7 @@ def undo_result(hostvars, hosts, todo):
         else:
             done = answer(known.get("__undo_done"))
             trouble = known.get("__undo_trouble") or ("" if done else silence(known, "__undo_done", NOT_BEGUN))
+            trouble = "; ".join(each for each in (trouble, not_started(known)) if each)
             lines += lines_of(host, done, "") if done else []
             if trouble:
                 bad[host] = one_line(trouble)
@@ -115,6 +118,19 @@ def silence(known, step="__undo_plan", nothing="no answer"):
     if first == "none":
         return "plimsoll is not installed"
     return one_line(results[1].get("stderr") or results[1].get("stdout") or results[1].get("msg") or nothing)
+
+
+def stopped(known):
+    """Units that are enabled and not active."""
+    words = [line.split() for line in (known.get("__undo_node") or {}).get("stdout_lines", ())]
+    return [each[0] for each in words if each[2:] == ["enabled"] and each[1] != "active"]
+
+
+def not_started(known):
+    """Why the timer or the daemon did not start again; empty where they did, or were not stopped."""
+    result = known.get("__undo_start") or {}
+    items = [each for each in [*result.get("results", ()), result] if each.get("failed") or each.get("unreachable")]
+    return f"not started: {items[0].get('item', 'timer and daemon')}: {items[0].get('msg', '')}" if items else ""
 
 
 def pause_of(plan):
