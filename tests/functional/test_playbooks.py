@@ -410,6 +410,27 @@ def test_a_rollback_restores_the_number_of_disks_of_all_nodes_that_was_typed(ans
     assert not sums(ansible, "rollback", "Roll back", hosts, *words, "-e", "plimsoll_rollback_disks=40")[0]
 
 
+def test_a_check_of_a_rollback_goes_on_without_the_image_that_it_would_run(ansible: Ansible) -> None:
+    (play,) = yaml.safe_load((PLAYBOOKS / "rollback.yml").read_text(encoding="utf-8"))
+    tasks = [task for each in play["tasks"] for task in each.get("block", [])]
+    names = [task["name"] for task in tasks]
+    tasks = tasks[names.index("Plan the undo") : names.index("Pause the node, so that the next pass does not change"
+                                                             " them again")]  # fmt: skip
+    variables = play["vars"] | {
+        "ansible_python_interpreter": sys.executable,
+        "plimsoll_rollback_to": "registry/plimsoll:0.1.0",
+        "plimsoll_rollback_limits_since": "14:00",
+        "__rollback_node": {"stdout_lines": ["registry/plimsoll:0.2.0"]},
+        "__delivery_new": ["sh", "-c", "echo no such image >&2; exit 125"],
+    }
+    alone = {"hosts": "all", "connection": "local", "gather_facts": False, "vars": variables, "tasks": tasks}
+    (ansible.home / "rollback.yml").write_text(yaml.safe_dump([alone]), encoding="utf-8")
+    ended = ansible("ansible-playbook", "-i", "n1,", "rollback.yml", "--check")
+    assert ended.returncode == 0, ended.stdout
+    assert "- no such image" in ended.stdout
+    assert ansible("ansible-playbook", "-i", "n1,", "rollback.yml").returncode != 0
+
+
 # --- a host that fails
 
 
@@ -428,7 +449,8 @@ def failing(
     ]
     batches = [{"region": "r1", "stage": "canary", "hosts": ["n1"]}]
     known = {
-        "__rollout": {"batches": batches, "numbers": {"n1": 0}, "max_fail_percentage": 0, "since": "2026-11-20"},
+        "__rollout": {"batches": batches, "numbers": {"n1": 0}, "max_fail_percentage": 0, "since": "2026-11-20"}
+        | {"back": [], "before": []},
         "__rollout_said": {"so_far": []},
         "__delivery_version": "0.2.0",
         "__delivery_words": "",
@@ -449,6 +471,28 @@ def test_a_template_in_what_a_node_prints_is_shown_and_not_run(each_ansible: Ans
     assert "n1: Install: refused: {{ 6 * 7 }}" in " ".join(ended.stdout.split()), ended.stdout
     assert "42" not in ended.stdout
     assert (each_ansible.home / "rollout-go-on.limit").read_text() == "n1\n"
+
+
+def test_a_rollout_that_was_continued_is_rolled_back_as_a_whole(each_ansible: Ansible, inventory: str) -> None:
+    home = each_ansible.home
+    down = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+
+    def rollout(host: str, *words: str) -> tuple[list[str], Any]:
+        """With this host down: the hosts to roll back, and what is kept for the rollout that continues it."""
+        (home / "down.yml").write_text(yaml.safe_dump({"plimsoll": {"hosts": {host: down}}}), encoding="utf-8")
+        before = {"plimsoll_rollout_limit_directory": str(home), "__delivery_installed": "echo 0.0.9-1"}
+        ended = batches(each_ansible, inventory, "-i", str(home / "down.yml"), "-e", json.dumps(before), *words)
+        assert "STOPPED at" in ended.stdout, ended.stdout + ended.stderr
+        back = (home / "rollout-back.limit").read_text().split()
+        return back, json.loads((home / "rollout-begun.json").read_text())
+
+    back, begun = rollout("s3")
+    assert back == ["s1", "s2", "s3"]
+    assert begun == {"since": begun["since"], "before": ["0.0.9-1"], "back": back}
+    continued, same = rollout("n1", "--limit", "@rollout-go-on.limit")
+    assert continued == ["s1", "s2", "s3", "n2", "n1"]
+    assert same == begun | {"back": continued}
+    assert rollout("s2", "--limit", "south")[0] == ["s1", "s2"], "that is another rollout"
 
 
 # --- what the role agent enables
@@ -667,6 +711,34 @@ def test_containers_have_the_keys_of_what_they_fetch_and_publish_and_passes_thos
     for unit in (FETCH, PUBLISH):
         text = (CHECKOUT / "systemd" / unit).read_text(encoding="utf-8")
         assert f"ExecStart=/opt/plimsoll/current/bin/{read[unit.partition('.')[0]]['command']}\n" in text
+
+
+# --- the agent of a guest
+
+
+def test_a_guest_agent_with_new_settings_is_restarted_though_a_later_task_fails(ansible: Ansible) -> None:
+    role = CHECKOUT / "ansible/roles/probe_guest"
+    (settings := ansible.home / "qemu-ga.conf").write_text("blacklist=guest-exec\n", encoding="utf-8")
+    tasks = yaml.safe_load((role / "tasks/agent.yml").read_text(encoding="utf-8"))
+    (first,) = [number for number, task in enumerate(tasks) if task["name"] == "Configure SELinux"]
+    (handler,) = yaml.safe_load((role / "handlers/main.yml").read_text(encoding="utf-8"))
+    restart = {"name": handler["name"], "ansible.builtin.command": "touch restarted"}
+    play = {
+        "hosts": "all",
+        "connection": "local",
+        "gather_facts": False,
+        "vars": {
+            "__probe_guest_agent_files": [str(settings)],
+            "__probe_guest_commands": ["guest-exec"],
+            "ansible_python_interpreter": sys.executable,
+        },
+        "tasks": [*tasks[:first], {"ansible.builtin.fail": {}}],
+        "handlers": [restart | {"args": {"chdir": str(ansible.home)}}],
+    }
+    (ansible.home / "agent.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    assert ansible("ansible-playbook", "-i", "n1,", "agent.yml").returncode == 2
+    assert settings.read_text(encoding="utf-8") == "blacklist=\n"
+    assert (ansible.home / "restarted").exists()
 
 
 # --- the rehearsal

@@ -27,6 +27,7 @@ options:
     type: float
     default: 0
   earlier: {description: Unhealthy hosts that were tolerated before., type: list, elements: str, default: []}
+  begun: {description: Hosts where the rollout began that is continued., type: list, elements: str, default: []}
   monitoring: {description: Why Prometheus stops the rollout; empty if it does not., type: str, default: ""}
   looking:
     description: Whether the run only checks. Then it stops after the last batch, if there were problems.
@@ -57,7 +58,7 @@ REVISION = re.compile("[0-9a-f]{64}")
 STAGES = {"canary": "canary", "fraction": "the first part", "rest": "the rest"}
 
 
-def batch_result(hostvars, batches, number, left, percent=0, earlier=(), monitoring="", looking=False):
+def batch_result(hostvars, batches, number, left, percent=0, earlier=(), begun=(), monitoring="", looking=False):
     number = int(number)  # ansible-core 2.18 and earlier give text
     batch, to_come = batches[number], batches[number + 1 :]
     found = {host: trouble_of(host, hostvars, left) for host in batch["hosts"]}
@@ -73,7 +74,7 @@ def batch_result(hostvars, batches, number, left, percent=0, earlier=(), monitor
         "batches": number + 1,
         "lines": list(lines(batch, bad, so_far, to_come, monitoring, stop=stop, looking=looking)),
         "go_on": todo or batch["hosts"],
-        "back": [host for each in batches[: number + 1] for host in each["hosts"]],
+        "back": list(dict.fromkeys([*begun, *(host for each in batches[: number + 1] for host in each["hosts"])])),
     }
 
 

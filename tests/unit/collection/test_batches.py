@@ -145,7 +145,9 @@ DOWN = {"__rollout_node": {"unreachable": True, "msg": "timed out"}}
 
 
 def judged(number: int = 1, left: str = "bcde", **known: object) -> SimpleNamespace:
-    options = {name: known.pop(name) for name in ("percent", "monitoring", "looking", "earlier") if name in known}
+    options = {
+        name: known.pop(name) for name in ("percent", "monitoring", "looking", "earlier", "begun") if name in known
+    }
     return SimpleNamespace(**results.batch_result({**REACHED, **known}, THREE, number, list(left), **options))
 
 
@@ -166,6 +168,7 @@ def test_one_that_failed_stops_the_rollout_and_is_named_with_its_reason_on_one_l
     ]
     assert said.go_on == ["c", "f"]
     assert said.back == ["a", "b", "c", "d", "e"]
+    assert judged(c=FAILED, begun=["x", "c"]).back == ["x", "c", "a", "b", "d", "e"]
 
 
 def test_one_that_is_down_counts_like_one_that_failed() -> None:
