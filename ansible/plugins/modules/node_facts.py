@@ -25,6 +25,13 @@ options:
   mark: {description: How files begin that a role wrote., type: str, default: "# Written by Ansible"}
   calendar: {description: "When passes run, a calendar event of systemd.time(7).", type: str, default: "*:0/5"}
   paths: {description: Files and directories that may exist., type: list, elements: path, default: []}
+  reductions:
+    description: Files of plimsoll that say by what limits are reduced.
+    type: list
+    elements: path
+    default: []
+  restarts: {description: "By unit, the files that it reads when it starts.", type: dict, default: {}}
+  reloads: {description: "By unit, the files that it reads when it starts or is reloaded.", type: dict, default: {}}
 attributes:
   check_mode: {description: Changes nothing in any case., support: full}
 author: [The plimsoll authors (@plimsoll)]
@@ -64,11 +71,17 @@ units: {description: Enabled units that write limits., returned: success, type: 
 ceph: {description: Whether the program ceph is installed., returned: success, type: bool}
 setfacl: {description: Whether the program setfacl is installed., returned: success, type: bool}
 paths: {description: "Those of O(paths) that exist.", returned: success, type: list, elements: str}
+reductions:
+  description: Those of O(reductions) by which a limit is reduced, or that cannot be read.
+  returned: success
+  type: list
+  elements: str
 calendar: {description: Whether the calendar event is valid., returned: success, type: bool}
 plimsoll:
   description: >-
     reload_needed is whether systemd has yet to read changed units; timers are those timers, and the path unit and the
-    services that run all the time, that are enabled or active.
+    services that run all the time, that are enabled or active; restarts and reloads are units of O(restarts) and of
+    O(reloads) that are active and have not read their files since these were changed.
   returned: success
   type: dict
 """
@@ -76,6 +89,7 @@ plimsoll:
 import ctypes
 import grp
 import hashlib
+import json
 import os
 import platform
 import pwd
@@ -99,6 +113,8 @@ _UNITS = [
     "plimsoll-congestion-publish.service",
 ]
 _LASTING = (".timer", ".path", "-daemon.service", "-fetch.service", "-publish.service")
+STARTED = "ActiveEnterTimestampMonotonic"
+LOADED = "StateChangeTimestampMonotonic"  # a reload is a change of state, too
 DEADLINE = 10  # seconds
 _TIME_ERROR = 5  # what adjtimex(2) returns for a clock that is not synchronised
 
@@ -181,6 +197,33 @@ def shown_units(text):
     return [dict(line.split("=", 1) for line in unit.splitlines() if "=" in line) for unit in text.split("\n\n")]
 
 
+def reduces(text):
+    """Whether a limit is reduced by these factors, or by ceilings that are split; true where that is unknown."""
+    try:
+        known = json.loads(text)
+        factors = any(pool["x"] < 1 for pool in known.get("pools", ()))
+        return factors or any(any(ceiling["parts"].values()) for ceiling in known.get("ceilings", ()))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return True
+
+
+def unread(units, stamp, reads, behind):
+    """The active ones of these units with a file that was changed after ``stamp``, a property of systemd in
+    microseconds of CLOCK_MONOTONIC, which is so many seconds ``behind`` the time of files.
+    """
+    since = {
+        unit["Id"]: int(unit.get(stamp) or 0) / 1e6 + behind
+        for unit in units
+        if unit.get("ActiveState") in ("active", "reloading")
+    }
+    return [unit for unit, paths in reads.items() if unit in since and newest(paths) > since[unit]]
+
+
+def newest(paths):
+    """When the last of these was changed, in seconds since 1970; 0 where none exists."""
+    return max([os.stat(path).st_mtime for path in paths if os.path.exists(path)], default=0)
+
+
 class Node:
     """Queries programs and hosts, each with a deadline in seconds."""
 
@@ -250,8 +293,8 @@ class Node:
         silent = f"no answer within {self._deadline} s"
         return {host: outcomes.get(host, silent) for host in hosts if outcomes.get(host, silent)}
 
-    def plimsoll(self):
-        names = "--property=Id,NeedDaemonReload,UnitFileState,ActiveState"
+    def plimsoll(self, restarts, reloads):
+        names = f"--property=Id,NeedDaemonReload,UnitFileState,ActiveState,{STARTED},{LOADED}"
         units = shown_units(self.says("systemctl", "show", names, *_UNITS))
         return {
             "reload_needed": any(unit.get("NeedDaemonReload") == "yes" for unit in units),
@@ -261,6 +304,8 @@ class Node:
                 if unit.get("Id", "").endswith(_LASTING)
                 and (unit.get("UnitFileState") == "enabled" or unit.get("ActiveState") in ("active", "failed"))
             ],
+            "restarts": unread(units, STARTED, restarts, time.time() - time.monotonic()),
+            "reloads": unread(units, LOADED, reloads, time.time() - time.monotonic()),
         }
 
 
@@ -294,6 +339,9 @@ def main():
             "mark": {"type": "str", "default": "# Written by Ansible"},
             "calendar": {"type": "str", "default": "*:0/5"},
             "paths": {"type": "list", "elements": "path", "default": []},
+            "reductions": {"type": "list", "elements": "path", "default": []},
+            "restarts": {"type": "dict", "default": {}},
+            "reloads": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -327,8 +375,9 @@ def main():
         ceph=bool(module.get_bin_path("ceph")),
         setfacl=bool(module.get_bin_path("setfacl")),
         paths=[path for path in module.params["paths"] if os.path.exists(path)],
+        reductions=[path for path in module.params["reductions"] if os.path.exists(path) and reduces(_read(path))],
         calendar=bool(node.says("systemd-analyze", "calendar", module.params["calendar"])),
-        plimsoll=node.plimsoll(),
+        plimsoll=node.plimsoll(module.params["restarts"], module.params["reloads"]),
     )
 
 

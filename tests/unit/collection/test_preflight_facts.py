@@ -102,3 +102,37 @@ def test_units_are_read_one_by_one():
         {"Id": "a.timer", "NeedDaemonReload": "no", "UnitFileState": "enabled"},
         {"Id": "b.timer", "NeedDaemonReload": "yes", "UnitFileState": ""},
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reduces"),
+    [
+        ('{"version": 1, "pools": [{"x": 1.0}]}', False),
+        ('{"version": 1, "pools": [{"x": 1.0}, {"x": 0.25}]}', True),
+        ('{"version": 1, "ceilings": [{"parts": {"u/vda": {}}}]}', False),
+        ('{"version": 1, "ceilings": [{"parts": {"u/vda": {"total_iops_sec": 750}}}]}', True),
+        ("{}", False),
+        ("", True),
+        ("[]", True),
+    ],
+)
+def test_limits_are_reduced_by_factors_below_1_by_parts_of_ceilings_and_where_that_is_unknown(
+    text: str, reduces: bool
+):
+    assert facts.reduces(text) is reduces
+
+
+def test_a_unit_has_not_read_what_was_changed_after_its_start(tmp_path: Path):
+    """A start at 100 s of the monotonic clock, which is 1000 s behind."""
+    file = tmp_path / "settings"
+    file.touch()
+    unit = {"Id": "a.service", "ActiveState": "active", facts.STARTED: "100000000"}
+
+    def unread(changed: int, **more: str) -> list[str]:
+        os.utime(file, (changed, changed))
+        reads = {"a.service": [str(tmp_path / "none"), str(file)], "unknown.service": [str(file)]}
+        return list(facts.unread([unit | more], facts.STARTED, reads, 1000))
+
+    assert unread(1099) == []
+    assert unread(1101) == ["a.service"]
+    assert unread(1101, ActiveState="inactive") == [], "it reads them when it is started"
