@@ -55,6 +55,7 @@ import re
 
 # It comes from a node and is used on others, so it is checked.
 REVISION = re.compile("[0-9a-f]{64}")
+SHOWN = 16
 STAGES = {"canary": "canary", "fraction": "the first part", "rest": "the rest"}
 
 
@@ -136,6 +137,17 @@ def revision_of(known):
         return None
 
 
+def approved(needed, words):
+    """Those of these revisions that are in the text C(words), whole or by their first 16 digits or more."""
+    given = [word for word in words.lower().split() if len(word) >= SHOWN]
+    return [revision for revision in needed if any(revision.startswith(word) for word in given)]
+
+
+def shown(needed):
+    """What is enough to type of these revisions."""
+    return " ".join(revision[:SHOWN] for revision in needed)
+
+
 def alerts(answer):
     """The result of a query for alerts as a sentence."""
     try:
@@ -147,4 +159,10 @@ def alerts(answer):
 
 class FilterModule:
     def filters(self):
-        return {"alerts": alerts, "revisions": revisions, "batch_result": batch_result}
+        return {
+            "alerts": alerts,
+            "approved": approved,
+            "batch_result": batch_result,
+            "revisions": revisions,
+            "shown": shown,
+        }
