@@ -259,6 +259,14 @@ def test_while_nova_fails_cinder_is_read_as_ever(node: Node) -> None:
         ran = node.refresh()
         assert (ran.status, "not refreshed" in ran.err, "server error (503)" in ran.err) == (3, False, True)
         assert uuid(volume) in node.catalogue.volumes
+        # Nova has a pause of its own.
+        assert ("Nova not asked: waiting until" in ran.err) == (volume > 1)
+        assert any(SERVERS in asked for asked in node.cloud.asked) == (volume == 1)
+    node.refresh("--now")
+    assert RefreshDir(node.directory).load_notes().most_failures[0] == 2
+    node.cloud.faults = {}
+    assert node.refresh("--now").status == 0
+    assert RefreshDir(node.directory).load_notes().most_failures == (0, "")
 
 
 @pytest.mark.parametrize(

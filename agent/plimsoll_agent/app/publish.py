@@ -86,14 +86,15 @@ class Publisher:
 
     def _setting(self, between: tuple[Outcome, ...] = ()) -> PassSetting:
         refreshes = RefreshDir(self._settings.catalogue.directory).load_notes()
+        failures, trouble = refreshes.most_failures
         return PassSetting(
             version=version(),
             boot=self._state.boot,
             ended=datetime.now(UTC),
             stale_after=self._settings.catalogue.stale_after,
             calls=refreshes.calls,
-            refreshes_failed=refreshes.failures,
-            refresh_trouble=refreshes.trouble,
+            refreshes_failed=failures,
+            refresh_trouble=trouble,
             busy=self._state.busy,
             between=between,
             takes_orders=self._settings.catalogue.source == REGION_FILE,

@@ -20,7 +20,7 @@ from plimsoll_agent.catalogue.reader import gather
 from plimsoll_agent.config.settings import CatalogueSettings, Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.messages import catalogue as catalogue_messages
-from plimsoll_agent.store.refresh_state import LastRegion, RefreshNotes
+from plimsoll_agent.store.refresh_state import LastRegion, NovaFailures, RefreshNotes
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen, replace
@@ -43,6 +43,8 @@ class Fetched:
     """The error that ended the refresh early."""
     is_novas: bool = False
     """It is Nova's: all that was to be read of Cinder was."""
+    nova_waits: bool = False
+    """Nova was not asked, because it failed before."""
     region: LastRegion | None = None
     region_file: bytes | None = None
     """The region file with its signature in it, to be kept for passes; None if they have it already."""
@@ -91,7 +93,7 @@ def fetch(
     """Raises ``PlimsollError``; then nothing was fetched."""
     check_source(settings)
     if settings.source == "openstack":
-        return _from_cloud(settings, before, attachments, now, at_once=at_once)
+        return _from_cloud(settings, before, attachments, notes.nova, now, at_once=at_once)
     return _from_region(settings, before, attachments, notes.region, now, at_once=at_once)
 
 
@@ -99,6 +101,7 @@ def _from_cloud(
     settings: CatalogueSettings,
     before: Catalogue | None,
     attachments: Attachments | None,
+    nova: NovaFailures,
     now: datetime,
     *,
     at_once: bool,
@@ -109,7 +112,8 @@ def _from_cloud(
     )
     last = None if before is None else Lists(before.specs, before.types)
     host = settings.node_name
-    result = gather(api, plan, last, host)
+    waits = plan.servers and nova.pausing(now) and not at_once
+    result = gather(api, replace(plan, servers=False) if waits else plan, last, host)
     servers = result.answers.servers
     if servers is not None and attachments is not None and servers.keys().isdisjoint(attachments.guests):
         LOG.warning(
@@ -118,13 +122,18 @@ def _from_cloud(
         )
     catalogue = next_catalogue(before, result.answers, attachments, now, source=api.name)
     line = catalogue_messages.asked_line(plan, result.answers, catalogue, sum(api.calls.values()))
-    remarks = (catalogue_messages.hidden_words(catalogue), catalogue_messages.hidden_flavor_words(result.answers))
+    remarks = (
+        catalogue_messages.hidden_words(catalogue),
+        catalogue_messages.hidden_flavor_words(result.answers),
+        catalogue_messages.nova_waits_line(nova) if waits else None,
+    )
     return Fetched(
         catalogue=catalogue,
         said=line,
         remarks=tuple(filter(None, remarks)),
         trouble=result.trouble,
         is_novas=result.is_novas,
+        nova_waits=waits,
         calls=dict(api.calls),
     )
 

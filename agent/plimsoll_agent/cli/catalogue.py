@@ -249,10 +249,12 @@ def _failed(notes: RefreshNotes, now: datetime, trouble: str) -> RefreshNotes:
 
 def _noted(notes: RefreshNotes, result: Fetched, now: datetime) -> RefreshNotes:
     notes = notes.asked(result.calls)
+    if result.is_novas:
+        return notes.nova_failed(now, str(result.trouble), random.random())  # noqa: S311  # need not be unpredictable
     if result.trouble is not None:
-        failure = _failed(notes, now, str(result.trouble))
-        # Cinder is not waited for because Nova fails: new volumes and edited specs would be unknown for as long.
-        return replace(failure, until=None, failures=1) if result.is_novas else failure
+        return _failed(notes, now, str(result.trouble))
+    if result.nova_waits:
+        return notes.cinder_read
     return replace(notes.succeeded(), region=result.region)
 
 

@@ -15,6 +15,7 @@ from plimsoll_agent.catalogue.region_brake import Effect, RegionJudgement, TypeE
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.catalogue.stages import ConditionFinding, Stages
 from plimsoll_agent.messages.limits import lowest_words
+from plimsoll_agent.store.refresh_state import NovaFailures
 from plimsoll_agent.util.text import minute, plural, printable
 
 Entry = TypeVar("Entry")
@@ -42,8 +43,17 @@ def asked_line(agenda: Agenda, answers: Answers, catalogue: Catalogue, calls: in
         parts.append(f"{plural(sum(id in answers.volumes for id in agenda.again), 'volume')} refreshed")
     if answers.servers is not None:
         parts.append(plural(len(answers.servers), "guest"))
-    what = ", ".join(parts) or ("nothing fetched" if calls else "nothing due (--now fetches all)")
+    what = ", ".join(parts) or ("nothing due (--now fetches all)" if agenda.empty else "nothing fetched")
     return f"{plural(calls, 'call')}: {what}; generation {catalogue.generation}."
+
+
+def nova_waits_line(nova: NovaFailures) -> str:
+    """Of a refresh that did not ask Nova."""
+    until = "" if nova.until is None else f" until {minute(nova.until)}"
+    return (
+        f"Nova not asked: waiting{until} after {plural(nova.failures, 'failure')}: {nova.trouble};"
+        " to ask it now: plimsoll catalogue refresh --now"
+    )
 
 
 def _not_there(missing: Sequence[str]) -> str:

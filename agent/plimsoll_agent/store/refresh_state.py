@@ -52,15 +52,30 @@ class Calls:
     of_service: Mapping[str, Count] = field(default_factory=dict)
 
 
+@frozen
+class NovaFailures:
+    """Refreshes in a row that read all of Cinder, and in which Nova failed."""
+
+    failures: Count = 0
+    until: Moment | None = None
+    """Nova is not called before then. Cinder is: new volumes and edited specs would be unknown for as long."""
+    trouble: str = ""
+    """The last failure."""
+
+    def pausing(self, now: datetime) -> bool:
+        return _pausing(self.until, now)
+
+
 @frozen(kw_only=True)
 class RefreshNotes:
-    """Notes of one refresh for the next; ``failures`` counts those in a row."""
+    """Notes of one refresh for the next; ``failures`` counts those in a row, without Nova's."""
 
     failures: Count = 0
     until: Moment | None = None
     """No call is made before then."""
     trouble: str = ""
     """The last failure."""
+    nova: NovaFailures = NovaFailures()
     region: LastRegion | None = None
     calls: Calls = Calls()
     begun: Moment | None = None
@@ -72,21 +87,37 @@ class RefreshNotes:
         return rest if 0 < rest <= spacing else 0.0
 
     def pausing(self, now: datetime) -> bool:
-        """Whether to make no call now. A pause longer than ``LONGEST_PAUSE`` means that the clock was set back."""
-        if self.until is None:
-            return False
-        return timedelta() < self.until - now <= timedelta(seconds=LONGEST_PAUSE)
+        """Whether to make no call now."""
+        return _pausing(self.until, now)
+
+    @property
+    def most_failures(self) -> tuple[int, str]:
+        """How many refreshes in a row failed, be it because of Nova, and the last failure."""
+        more = self.nova if self.nova.failures > self.failures else self
+        return more.failures, more.trouble
 
     def failed(self, now: datetime, trouble: str, chance: float) -> RefreshNotes:
         """After one more failure; a random ``chance`` from 0 to 1 spreads the nodes' next calls."""
-        seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures, 20)) * (0.5 + chance / 2)
-        until = now + timedelta(seconds=seconds)
-        calls = replace(self.calls, failed=self.calls.failed + 1)
-        return replace(self, failures=self.failures + 1, until=until, trouble=trouble, calls=calls)
+        until = _until(self.failures, now, chance)
+        return replace(self._one_failed, failures=self.failures + 1, until=until, trouble=trouble)
+
+    def nova_failed(self, now: datetime, trouble: str, chance: float) -> RefreshNotes:
+        """After one more refresh that read all of Cinder, and in which Nova failed."""
+        until = _until(self.nova.failures, now, chance)
+        return replace(self._one_failed.cinder_read, nova=NovaFailures(self.nova.failures + 1, until, trouble))
+
+    @property
+    def _one_failed(self) -> RefreshNotes:
+        return replace(self, calls=replace(self.calls, failed=self.calls.failed + 1))
+
+    @property
+    def cinder_read(self) -> RefreshNotes:
+        """After a refresh that read all of Cinder, and waits for Nova."""
+        return replace(self, failures=0, until=None, trouble="")
 
     def succeeded(self) -> RefreshNotes:
         calls = replace(self.calls, good=self.calls.good + 1)
-        return replace(self, failures=0, until=None, trouble="", calls=calls)
+        return replace(self.cinder_read, nova=NovaFailures(), calls=calls)
 
     def asked(self, calls: Mapping[str, int]) -> RefreshNotes:
         """After so many calls to each service."""
@@ -155,9 +186,20 @@ def locked(path: Path) -> AbstractContextManager[None]:
     return locks.held(path, busy, CatalogueError, "; nothing was refreshed", former=True)
 
 
+def _until(failures: int, now: datetime, chance: float) -> datetime:
+    seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 20)) * (0.5 + chance / 2)
+    return now + timedelta(seconds=seconds)
+
+
+def _pausing(until: datetime | None, now: datetime) -> bool:
+    """A pause longer than ``LONGEST_PAUSE`` means that the clock was set back."""
+    return until is not None and timedelta() < until - now <= timedelta(seconds=LONGEST_PAUSE)
+
+
 def _notes(value: Any) -> RefreshNotes:
     if value["version"] != VERSION:
         return RefreshNotes()
-    # Early releases wrote neither ``calls`` nor ``begun``.
+    # Early releases wrote neither ``calls`` nor ``begun``, later ones no ``nova``.
     calls = value_of(Calls, value["calls"]) if "calls" in value else Calls()
-    return value_of(RefreshNotes, {**value, "calls": calls}, "begun")
+    nova = value_of(NovaFailures, value["nova"]) if "nova" in value else NovaFailures()
+    return value_of(RefreshNotes, {**value, "calls": calls, "nova": nova}, "begun")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from plimsoll_agent.cli.passes import Plan
 from plimsoll_agent.config.settings import MetricsSettings
 from plimsoll_agent.errors import Unreachable
+from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.monitor import pass_metrics, pass_summary_file, usage_history
 from plimsoll_agent.monitor.pass_summary import LastPass
 from plimsoll_agent.reconcile.grade import Grade
 from plimsoll_agent.reconcile.outcome import Kind
+from plimsoll_agent.store.refresh_state import RefreshDir, RefreshNotes
 from plimsoll_agent.store.state import StateError
 from tests.fakes import domain_xml, hangs, raising
 from tests.unit.enforcing import RICH, Shell
@@ -146,6 +149,20 @@ def test_rules_that_cannot_be_read_are_told_to_those_who_watch(shell: Shell) -> 
     assert shell.enforce() == 1
     assert last(shell).grade is Grade.FAILED
     assert exposed(shell)['plimsoll_source_up{source="rules"}'] == 0
+
+
+def test_a_nova_that_fails_for_long_is_a_source_that_is_down(shell: Shell) -> None:
+    shell.refresh()
+    directory, up = RefreshDir(shell.fetched), 'plimsoll_source_up{source="refresh"}'
+    now = datetime.now(UTC)
+    notes = RefreshNotes().nova_failed(now, "Nova: server error (503)", 1)
+    directory.save_notes(notes)
+    shell.enforce()
+    assert exposed(shell)[up] == 1, "one may meet a restart"
+    directory.save_notes(notes.nova_failed(now, "Nova: server error (503)", 1))
+    shell.enforce()
+    assert exposed(shell)[up] == 0
+    assert because(Code.REFRESH_FAILED, refreshes=2, detail="Nova: server error (503)") in last(shell).notes
 
 
 def test_a_pass_on_older_rules_is_no_good_one(shell: Shell) -> None:

@@ -18,6 +18,7 @@ from plimsoll_agent.store.refresh_state import (
     NAME,
     Calls,
     LastRegion,
+    NovaFailures,
     RefreshDir,
     RefreshNotes,
     locked,
@@ -56,6 +57,23 @@ def test_no_service_is_asked_during_the_pause_and_one_after_it() -> None:
     assert notes.succeeded() == RefreshNotes(calls=Calls(good=1, failed=1))
 
 
+def test_a_nova_that_fails_for_long_is_paused_for_and_counted_and_cinder_is_not_waited_for() -> None:
+    notes, pauses = RefreshNotes(failures=3, until=NOW, trouble="Cinder: down"), []
+    for _ in range(4):
+        notes = notes.nova_failed(NOW, "Nova: down", 1)
+        assert notes.nova.until is not None
+        pauses.append((notes.nova.until - NOW).total_seconds())
+        assert (notes.failures, notes.pausing(NOW), notes.nova.pausing(NOW)) == (0, False, True)
+        notes = notes.cinder_read  # while Nova is not asked
+    assert pauses == [FIRST_PAUSE * 2**number for number in range(4)]
+    assert notes.most_failures == (4, "Nova: down")
+    assert notes.calls == Calls(failed=4)
+    cinders = notes.failed(NOW, "Cinder: down", 1)
+    assert pause(cinders) == FIRST_PAUSE, "as long as after its first failure"
+    assert cinders.most_failures == (4, "Nova: down")
+    assert cinders.succeeded() == RefreshNotes(calls=Calls(good=1, failed=5))
+
+
 def test_calls_add_up_over_refreshes_that_failed_and_those_that_did_not(tmp_path: Path) -> None:
     directory = RefreshDir(tmp_path)
     directory.save_notes(RefreshNotes().asked({"block-storage": 2}).failed(NOW, "down", 1))
@@ -68,7 +86,7 @@ def test_notes_of_a_plimsoll_that_did_not_count_are_kept(tmp_path: Path) -> None
     directory.save_notes(RefreshNotes().failed(NOW, "down", 1))
     path = tmp_path / "refresh.json"
     old = json.loads(path.read_text())
-    del old["calls"]
+    del old["calls"], old["nova"]
     path.write_text(json.dumps(old))
     assert directory.load_notes().trouble == "down"
     assert directory.load_notes().calls == Calls()
@@ -80,7 +98,8 @@ def test_a_clock_that_is_set_back_by_a_day_makes_no_pause_of_a_day() -> None:
 
 def test_notes_are_kept(tmp_path: Path) -> None:
     region = LastRegion(where="https://x/y", generation=5, digest="ab", etag='"e"', modified=None, asked=NOW)
-    notes = RefreshNotes(failures=2, until=NOW, trouble="down", region=region)
+    nova = NovaFailures(3, NOW, "Nova: down")
+    notes = RefreshNotes(failures=2, until=NOW, trouble="down", nova=nova, region=region)
     directory = RefreshDir(tmp_path)
     directory.save_notes(notes)
     assert directory.load_notes() == notes
