@@ -136,7 +136,8 @@ def test_a_signal_stops_between_two_steps_and_the_next_run_goes_on(site: Site, n
     assert out.splitlines() == [
         "~ volume type gold  QoS spec gold → other   done",
         "~ volume type silver  QoS spec gold → other   not tried: interrupted",
-        "Kept: 1 volume type (__DEFAULT__) and 1 QoS spec (gold); not in the file; --prune deletes them.",
+        "Kept: 1 QoS spec (gold); not in the file; --prune deletes them.",
+        "Kept: 1 volume type (__DEFAULT__); default types and their QoS specs are never deleted.",
         "1 of 2 steps done; 1 left: see plimsoll qos plan.",
     ]
     assert err.startswith("Interrupted: no more steps.")

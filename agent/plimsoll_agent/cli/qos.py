@@ -196,10 +196,7 @@ class _Planning(CloudCommand):
 
     def say_left(self, parsed_args: argparse.Namespace, plan: _Planned) -> None:
         """What Cinder has and the file does not declare."""
-        extras = qos_plan.undeclared(plan.file.declared, plan.live)
-        line = words.undeclared_line(*extras, plan.live.default, prune=parsed_args.prune)
-        if line is not None:
-            self.tell([TextLine(line)])
+        self.tell(map(TextLine, words.undeclared_lines(plan.file.declared, plan.live, prune=parsed_args.prune)))
 
 
 class QosPlan(_Planning):

@@ -12,6 +12,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
 from plimsoll_agent.qos.apply import How, StepResult
 from plimsoll_agent.qos.balances import BalanceChange, BalanceResult
+from plimsoll_agent.qos.cinder import Live
 from plimsoll_agent.qos.effects import Given, TypeEffect, VolumeChange, VolumeImpact
 from plimsoll_agent.qos.fault_messages import fault_words
 from plimsoll_agent.qos.file import NO_SPEC, Declaration
@@ -28,6 +29,8 @@ from plimsoll_agent.qos.plan import (
     Disassociate,
     Step,
     Texts,
+    kept_by_prune,
+    undeclared,
 )
 from plimsoll_agent.qos.review import Exact, LooseEnd, QosFinding
 from plimsoll_agent.util.frozen import frozen
@@ -103,19 +106,24 @@ def plan_sum(steps: Sequence[Step]) -> str:
     return f"Plan: {signs.count('+')} to create, {signs.count('~')} to change, {signs.count('-')} to delete."
 
 
-def undeclared_line(types: Sequence[str], specs: Sequence[str], default: str | None, *, prune: bool) -> str | None:
+def undeclared_lines(declaration: Declaration, live: Live, *, prune: bool) -> Iterator[str]:
     """What Cinder has but the file does not declare, and is kept."""
-    if prune:
-        types, specs = [name for name in types if name == default], []
+    (types, specs), (kept_types, kept_specs) = undeclared(declaration, live), kept_by_prune(declaration, live)
+    if not prune:
+        types = tuple(name for name in types if name not in kept_types)
+        specs = tuple(name for name in specs if name not in kept_specs)
+        yield from _kept(types, specs, "not in the file; --prune deletes them")
+    yield from _kept(kept_types, kept_specs, "default types and their QoS specs are never deleted")
+
+
+def _kept(types: Sequence[str], specs: Sequence[str], why: str) -> Iterator[str]:
     parts = [
         f"{plural(len(names), what)} ({', '.join(map(printable, names[:5]))}{' …' if len(names) > 5 else ''})"
         for what, names in (("volume type", types), ("QoS spec", specs))
         if names
     ]
-    if not parts:
-        return None
-    why = "Cinder's default type is never deleted" if prune else "not in the file; --prune deletes them"
-    return f"Kept: {' and '.join(parts)}; {why}."
+    if parts:
+        yield f"Kept: {' and '.join(parts)}; {why}."
 
 
 def effect_lines(effects: Sequence[TypeEffect], manner: Manner) -> Iterator[TextLine]:

@@ -152,15 +152,15 @@ Step = (
 def plan(declaration: Declaration, live: Live, *, prune: bool = False, force: bool = False) -> tuple[Step, ...]:
     """The steps from what Cinder has to what is declared.
 
-    With ``prune`` what is not declared is deleted at the end: first types, since they use specs. Without ``force``
-    Cinder keeps a spec that a type still has.
+    With ``prune`` what is not declared is deleted at the end, except ``kept_by_prune``: first types, since they use
+    specs. Without ``force`` Cinder keeps a spec that a type still has.
     """
     steps = [*_specs(declaration, live), *_types(declaration, live), *_associations(declaration, live)]
     if prune:
         types, specs = undeclared(declaration, live)
-        # Cinder's answer is the default of the operator's own project, where that has one.
-        steps += [DeleteType(name) for name in types if name not in (live.default, _CINDERS_DEFAULT)]
-        steps += [DeleteSpec(name, force) for name in specs]
+        kept_types, kept_specs = kept_by_prune(declaration, live)
+        steps += [DeleteType(name) for name in types if name not in kept_types]
+        steps += [DeleteSpec(name, force) for name in specs if name not in kept_specs]
     return tuple(steps)
 
 
@@ -168,6 +168,15 @@ def undeclared(declaration: Declaration, live: Live) -> tuple[tuple[str, ...], t
     """The names of volume types and of QoS specs that only Cinder has."""
     types = tuple(sorted(name for name in live.types if name not in declaration.types))
     return types, tuple(sorted(name for name in live.specs if name not in declaration.specs))
+
+
+def kept_by_prune(declaration: Declaration, live: Live) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of ``undeclared`` that ``prune`` keeps: default types, and the specs that these have."""
+    types, specs = undeclared(declaration, live)
+    # Cinder's answer is the default of the operator's own project, where that has one.
+    defaults = tuple(name for name in types if name in (live.default, _CINDERS_DEFAULT))
+    theirs = {live.types[name].qos_spec for name in defaults}
+    return defaults, tuple(name for name in specs if name in theirs)
 
 
 def forced(steps: Iterable[Step]) -> frozenset[str]:

@@ -69,7 +69,7 @@ def test_plan_says_what_is_to_do_and_whom_it_meets_and_does_nothing(site: Site) 
         "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         UNASKED,
-        "Kept: 1 volume type (__DEFAULT__); not in the file; --prune deletes them.",
+        "Kept: 1 volume type (__DEFAULT__); default types and their QoS specs are never deleted.",
         "Plan: 0 to create, 1 to change, 0 to delete.",
     ]
     assert site.cinder.writes() == []
@@ -90,7 +90,7 @@ def test_a_plan_on_a_terminal_fits_it_and_shows_in_colour_what_hurts(
 def test_apply_says_whom_it_meets_first_does_it_and_has_nothing_to_do_then(site: Site) -> None:
     ran = site.run("apply", "--yes", str(site.file))
     assert (ran.status, ran.err) == (0, "")
-    left = "Kept: 1 volume type (__DEFAULT__); not in the file; --prune deletes them."
+    left = "Kept: 1 volume type (__DEFAULT__); default types and their QoS specs are never deleted."
     assert ran.out.splitlines() == [
         "gold: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",
         "silver: 1 attached volume changes; one of 100 GiB: 3000 → 30 IOPS (to 1 %)",

@@ -164,14 +164,13 @@ def test_an_effect_is_a_line_with_the_change_of_one_volume() -> None:
 
 
 def test_what_is_left_alone_is_named_and_why() -> None:
-    left = qos_plan.undeclared(DESIRED, LIVE)
-    assert words.undeclared_line(*left, LIVE.default, prune=False) == (
-        "Kept: 2 volume types (__DEFAULT__, old) and 1 QoS spec (idle); not in the file; --prune deletes them."
-    )
-    assert words.undeclared_line(*left, LIVE.default, prune=True) == (
-        "Kept: 1 volume type (__DEFAULT__); Cinder's default type is never deleted."
-    )
-    assert words.undeclared_line((), (), None, prune=False) is None
+    default = "Kept: 1 volume type (__DEFAULT__); default types and their QoS specs are never deleted."
+    assert [*words.undeclared_lines(DESIRED, LIVE, prune=False)] == [
+        "Kept: 1 volume type (old) and 1 QoS spec (idle); not in the file; --prune deletes them.",
+        default,
+    ]
+    assert [*words.undeclared_lines(DESIRED, LIVE, prune=True)] == [default]
+    assert [*words.undeclared_lines(LIVE.declared(), LIVE, prune=False)] == []
 
 
 def test_the_last_line_says_how_much_was_done_and_is_left() -> None:

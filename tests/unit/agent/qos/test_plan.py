@@ -362,8 +362,19 @@ def test_cinders_own_default_type_stays_also_where_the_project_has_another() -> 
     cinder = FakeCinder()
     for name in ("__DEFAULT__", "gold"):
         cinder.type(name, None)
-    steps = planned(declared({}, {}), cinder, prune=True)
-    assert [step.name for step in steps] == ["gold"]
+    assert planned(declared({}, {}), cinder, prune=True) == (DeleteType("gold"),)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_the_spec_of_a_default_type_stays_with_it(force: bool) -> None:
+    """Else volumes whose type nobody chose would be attached without limits."""
+    cinder = FakeCinder()
+    cinder.type("__DEFAULT__", cinder.spec("basic", {"total_iops_sec": "5"}))
+    cinder.default = cinder.type("own", cinder.spec("own", {}))
+    cinder.spec("idle", {})
+    taken = applied(declared({}, {}), cinder, prune=True, force=force)
+    assert [(one.step, one.how) for one in taken] == [(DeleteSpec("idle", force), How.DONE)]
+    assert has(cinder) == {"__DEFAULT__": "basic", "own": "own"}
 
 
 def test_no_type_is_given_a_spec_that_still_has_other_limits_than_the_plan_has_shown() -> None:
