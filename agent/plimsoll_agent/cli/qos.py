@@ -243,9 +243,9 @@ class QosPlan(_Planning):
 class QosApply(_Planning):
     """Make Cinder match a file, and check the result.
 
-    Errors of plimsoll qos lint are refused. If attached volumes get other limits, a volume type loses its QoS spec,
-    or something is deleted, it asks first; without a terminal it needs --yes. After an interruption run it again for
-    the remaining steps. Attached volumes get their limits in the next passes of plimsoll on their nodes.
+    Errors of plimsoll qos lint are refused. If attached volumes get other limits, a volume type loses its QoS spec or
+    extra specs, or something is deleted, it asks first; without a terminal it needs --yes. After an interruption run
+    it again for the remaining steps. Attached volumes get their limits in the next passes of plimsoll on their nodes.
 
     Exit status:
         0   Cinder matches FILE
@@ -351,7 +351,8 @@ class QosApply(_Planning):
 class QosExport(CloudCommand):
     """Export QoS specs and volume types as a file.
 
-    The file is for plan and apply.
+    The file is for plan and apply. If Cinder may hide extra specs of volume types from this user, the file has none,
+    so that plimsoll qos apply leaves them as they are.
 
     plimsoll qos plan finds nothing to do for that file until Cinder or the file changes.
 
@@ -376,7 +377,10 @@ class QosExport(CloudCommand):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        declaration = qos_cinder.read(self.cinder(parsed_args, self.settings(parsed_args))).declared()
+        live = qos_cinder.read(self.cinder(parsed_args, self.settings(parsed_args)))
+        declaration = live.declared()
+        if live.types and not live.has_all_extra_specs:
+            self.complain(words.NO_EXTRA_SPECS)
         text = qos_file.text_of(declaration)
         if parsed_args.format == "json":
             text = f"{text_of(qos_file.data_of(declaration), parsed_args.format)}\n"

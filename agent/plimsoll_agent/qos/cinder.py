@@ -15,6 +15,9 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import printable
 
 QOS_SPECS_ID_POLICY = "volume_extension:access_types_qos_specs_id"
+# Cinder shows these extra specs to everyone, and without a sign leaves out others for users that its policy
+# volume_extension:types_extra_specs:read_sensitive does not name (cinder/policies/type_extra_specs.py, since Xena).
+_FOR_EVERYONE = frozenset({"RESKEY:availability_zones", "multiattach", "replication_enabled"})
 T = TypeVar("T")
 Named = TypeVar("Named", QosSpec, "LiveType")
 
@@ -60,8 +63,14 @@ class Live:
     default: str | None = None
     """The name of the default type, which Cinder does not delete."""
 
+    @property
+    def has_all_extra_specs(self) -> bool:
+        """Whether Cinder certainly shows this user all extra specs: it shows one that not everyone sees."""
+        return any((type.extra_specs or {}).keys() - _FOR_EVERYONE for type in self.types.values())
+
     def declared(self) -> Declaration:
-        """The same as a file declares it."""
+        """The same as a file declares it; without extra specs where Cinder may hide some."""
+        has_all = self.has_all_extra_specs
         return Declaration(
             specs={name: Spec(name, spec.consumer, dict(spec.keys)) for name, spec in self.specs.items()},
             types={
@@ -70,7 +79,7 @@ class Live:
                     qos_spec=type.qos_spec,
                     description=type.description or None,
                     public=type.public,
-                    extra_specs=type.extra_specs or None,
+                    extra_specs=(type.extra_specs or None) if has_all else None,
                 )
                 for name, type in self.types.items()
             },

@@ -36,6 +36,12 @@ from plimsoll_agent.qos.review import Exact, LooseEnd, QosFinding
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_agent.util.text import plural, printable
 
+NO_EXTRA_SPECS = (
+    "Written without extra_specs, and plimsoll qos apply leaves them: Cinder shows only those that everyone sees, if"
+    " any. To have others in the file, export as an administrator"
+    " (policy volume_extension:types_extra_specs:read_sensitive)."
+)
+
 
 def step_line(step: Step) -> TextLine:
     """A step to be done."""
@@ -228,6 +234,8 @@ def weight_words(steps: Sequence[Step], effects: Sequence[TypeEffect] | None) ->
         parts.append(
             f"{plural(losing, 'volume type')} {_do('lose', losing)} {'its' if losing == 1 else 'their'} QoS spec"
         )
+    if extras := sum(len(step.unset) for step in steps if isinstance(step, ChangeExtraSpecs)):
+        parts.append(f"{plural(extras, 'extra spec')} {'is' if extras == 1 else 'are'} removed")
     for kind, noun in ((DeleteType, "volume type"), (DeleteSpec, "QoS spec")):
         if number := sum(isinstance(step, kind) for step in steps):
             parts.append(f"{plural(number, noun)} {'is' if number == 1 else 'are'} deleted")

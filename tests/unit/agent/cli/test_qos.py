@@ -228,18 +228,24 @@ def test_where_it_is_unknown_which_attached_volumes_change_it_asks(site: Site) -
     [
         ("qos_specs: {}\nvolume_types: {idle: {qos_spec: none}}\n", (), "1 volume type loses its QoS spec. Apply 1"),
         (
+            "qos_specs: {idle: {consumer: front-end, keys: {total_iops_sec: 5}}}\n"
+            "volume_types: {idle: {qos_spec: idle, extra_specs: {b: c}}}\n",
+            (),
+            "1 extra spec is removed. Apply 1",
+        ),
+        (
             "qos_specs: {}\nvolume_types: {}\n",
             ("--prune",),
             "1 volume type is deleted; 1 QoS spec is deleted. Apply 2",
         ),
     ],
-    ids=["loses its spec", "deleted"],
+    ids=["loses its spec", "loses extra specs", "deleted"],
 )
 def test_what_takes_limits_away_is_asked_for_though_no_volume_is_attached(
     site: Site, text: str, words: tuple[str, ...], asked: str
 ) -> None:
     site.cinder = FakeCinder()
-    site.cinder.type("idle", site.cinder.spec("idle", {"total_iops_sec": "5"}))
+    site.cinder.type("idle", site.cinder.spec("idle", {"total_iops_sec": "5"}), extra_specs={"a": "b"})
     site.file.write_text(text)
     ran = site.run("apply", *words, str(site.file), answer="n\n")
     assert (ran.status, site.cinder.writes()) == (1, [])
@@ -305,6 +311,21 @@ def test_an_export_replaces_a_file_and_plan_has_nothing_to_say(site: Site) -> No
     assert "description" not in site.file.read_text(), "there is none"
     site.file.write_text(site.run("export", "-f", "json").out)
     assert site.run("plan", str(site.file)).status == 0
+
+
+def test_extra_specs_that_cinder_may_show_in_part_are_not_exported_and_it_is_said(site: Site) -> None:
+    """The file says "all of them": an apply as administrator would remove the others."""
+    gold = next(type for type in site.cinder.types.values() if type["name"] == "gold")
+    gold["extra_specs"] = {"multiattach": "<is> True", "RESKEY:availability_zones": "az1"}
+    ran = site.run("export", "--output", str(site.file))
+    assert ran.status == 0
+    assert ran.err.startswith("Written without extra_specs")
+    assert "extra_specs" not in site.file.read_text()
+    assert site.run("plan", str(site.file)).status == 0
+    gold["extra_specs"]["volume_backend_name"] = "rbd"
+    ran = site.run("export", "--output", str(site.file))
+    assert (ran.status, ran.err) == (0, "")
+    assert yaml.safe_load(site.file.read_text())["volume_types"]["gold"]["extra_specs"] == gold["extra_specs"]
 
 
 def test_lint_of_a_file_has_lines_and_of_cinder_has_names(site: Site) -> None:
