@@ -11,7 +11,7 @@ from plimsoll_agent.catalogue.api import Refused
 from plimsoll_agent.catalogue.model import Lists, VolumeType
 from plimsoll_agent.catalogue.planner import Agenda, TypeOf
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.catalogue.reader import MOST_CALLS, gather, lists
+from plimsoll_agent.catalogue.reader import MOST_CALLS, gather, lists, server_pages
 from plimsoll_agent.errors import Rejected
 
 IDS = tuple(f"00000000-0000-4000-8000-{number:012}" for number in range(5))
@@ -45,6 +45,9 @@ class FakeApi:
     def pages(self, _: str, path: str, *__: object, **___: object) -> Iterator[list[Any]]:
         self.asked.append(path)
         answers = self.lists[path]
+        if path == "/servers/detail":
+            yield from answers
+            return
         yield answers.pop(0) if len(answers) > 1 else answers[0]
 
     @staticmethod
@@ -124,3 +127,16 @@ def test_a_policy_that_begins_to_hide_specs_does_not_replace_what_was_known() ->
     never_known = Lists({}, {"t1": VolumeType(id="t1", name="gold", qos_spec=None, hidden=True)})
     assert lists(api_with([[SPEC]], [hidden]), never_known).types["t1"].hidden
     assert lists(api_with([[SPEC]], [hidden, GOLD | {"id": "t2"}]), Lists({}, {})).types["t1"].hidden
+
+
+def test_a_nova_with_small_pages_filters_by_host_until_it_lists_more_guests_than_a_host_has() -> None:
+    api = FakeApi()
+    pages = [
+        [{"id": f"{page}-{number}", "flavor": {"extra_specs": {}}} for number in range(100)] for page in range(11)
+    ]
+    api.lists["/servers/detail"] = pages[:10]
+    assert len(dict(guest for page in server_pages(api, "host") for guest in page)) == 1000
+    api.lists["/servers/detail"] = pages
+    assert sum(len(page) for page in server_pages(api, None)) == 1100
+    with pytest.raises(Rejected, match="does not filter by host"):
+        list(server_pages(api, "host"))
