@@ -14,7 +14,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.model.finding import BROKEN, GOOD, LACKING
 
-_SPARE, _USUAL = 120, 300
+SPARE, USUAL_INTERVAL = 120, 300
 """Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
 
 
@@ -47,7 +47,7 @@ def fresh(matchers: str) -> str:
     """1 for a node whose metrics are of its present passes: node_exporter serves those of an old one for ever."""
     reading = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, matchers)
     interval = each(metrics.PASS_INTERVAL_SECONDS, matchers)
-    return f"(time() - {reading}) <= bool (2 * ({interval} or 0 * {reading} + {_USUAL}) + {_SPARE})"
+    return f"(time() - {reading}) <= bool (2 * ({interval} or 0 * {reading} + {USUAL_INTERVAL}) + {SPARE})"
 
 
 def increase(metric: str, matchers: str, window: str) -> str:

@@ -19,11 +19,8 @@ from plimsoll_insight.explain.series import (
     value_of,
     within,
 )
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each
+from plimsoll_monitoring.promql import SPARE, USUAL_INTERVAL, SeriesSelection, any_of, each
 from plimsoll_monitoring.region.answers import NodeKey, label
-
-_USUAL, _SPARE = 300.0, 120.0
-"""Seconds between two passes where that is unknown, and how late the metrics of one may be."""
 
 
 class OwnReadings:
@@ -55,8 +52,8 @@ class OwnReadings:
     def observed(self, node: NodeKey, at: float) -> float | None:
         """When the last pass before that time read; None where the next one is overdue: its metrics stay for ever."""
         read_at = self._observed.get(node, {}).get(at)
-        apart = finite(self._apart.get(node, {}).get(at)) or _USUAL
-        return None if read_at is None or at - read_at > 2 * apart + _SPARE else read_at
+        apart = finite(self._apart.get(node, {}).get(at)) or USUAL_INTERVAL
+        return None if read_at is None or at - read_at > 2 * apart + SPARE else read_at
 
     def at(self, target: str, node: NodeKey | None, at: float) -> PassInterval:
         read_at = None if node is None else self.observed(node, at)
