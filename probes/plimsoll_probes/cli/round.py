@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import TypeVar
 
+from plimsoll_agent.app.node import now_of, state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.terminal.base import text_of
@@ -77,7 +78,7 @@ class Round:
         Raises ``StateError``, also where the history cannot be written: the timer would then start the same probes
         again at each tick.
         """
-        self._history.prune(now, self._settings.probe.keep_days, self._settings.probe.keep_mib)
+        self._prune()
         return self._history.mended(lambda: self._history.last_begun(now))
 
     def _tell_checks(self) -> None:
@@ -141,7 +142,10 @@ class Round:
             for item, postponement in side_by_side(probe, items, self._settings.probe.at_once):
                 if postponement is not None:
                     self._postpone(target(item), postponement)
-        self._prune()
+        try:
+            self._prune()
+        except PlimsollError as error:
+            LOG.error("%s", error)
 
     def _report_unexpected(self, target: Target, error: Exception) -> None:
         self._unexpected = True
@@ -164,11 +168,9 @@ class Round:
             self._show.say(f"{guest}  {messages.postponed_words(postponement)}")
 
     def _prune(self) -> None:
+        """By the trusted time: a clock that is wrong for one run must remove none. Raises ``StateError``."""
         probe = self._settings.probe
-        try:
-            self._history.prune(datetime.now(UTC), probe.keep_days, probe.keep_mib)
-        except PlimsollError as error:
-            LOG.error("%s", error)
+        self._history.prune(now_of(state_of(self._settings)), probe.keep_days, probe.keep_mib)
 
     @contextmanager
     def _heeding_signals(self) -> Iterator[None]:

@@ -25,6 +25,8 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.model.memory import BrakeMemory, Remembered
 from plimsoll_agent.reconcile.health_gate import BlockingCheck
+from plimsoll_agent.store import clock
+from plimsoll_agent.store.clock import TrustedTime
 from plimsoll_agent.store.state import Memory, State
 from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.cli.run import ProbeRun, as_of_now
@@ -576,6 +578,21 @@ def test_a_result_says_since_when_there_is_trouble(shell: Shell) -> None:
     shell.guest.operations = 50
     assert shell.run() == 3
     assert "; since " in shell.out
+
+
+@pytest.mark.parametrize("words", [(), ("--due",)])
+def test_a_clock_that_is_far_ahead_for_one_run_removes_no_result(
+    shell: Shell, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "synchronised", lambda: False)
+    now = datetime.now(UTC)
+    state = State(shell.state)
+    state.prepare()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    clock.save(state.clock, TrustedTime(now - timedelta(days=200), boot, clock.uptime()))
+    shell.history.add(a_run_of(shell.guest, timedelta(days=201)))
+    shell.run(*words)
+    assert len(shell.kept()) == 2
 
 
 def test_results_that_are_too_old_go_after_a_run(shell: Shell) -> None:
