@@ -9,8 +9,8 @@ services="plimsoll-catalogue.service plimsoll-enforce.service plimsoll-probe.ser
 
 say() { printf 'plimsoll: %s\n' "$*" >&2; }
 systemd_runs() { [ -d /run/systemd/system ]; }
-# setting NAME: of this node, as the version that is installed reads it.
-setting() { $base/current/bin/plimsoll settings "$1" -f value -c value 2> /dev/null; }
+# setting NAME: of this node, as the version that is installed reads it; nothing where it cannot.
+setting() { $base/current/bin/plimsoll settings "$1" -f value -c value 2> /dev/null || true; }
 runs_now() { systemd_runs && [ "$(systemctl show --property=ActiveState --value "$1")" = activating ]; }
 
 # Before a version is unpacked: whether it can read what the present one has written. That is asked of the present one.
@@ -83,7 +83,7 @@ leave() {
         return 1
     fi
     list_limits
-    directory=$(setting textfile_dir) || directory=
+    directory=$(setting textfile_dir)
     # node_exporter would serve them for ever. find follows no link, not even one in the place of the directory.
     for kind in ${directory:+pass console probe daemon congestion region}; do
         find "$directory" -maxdepth 1 -name "plimsoll-$kind.prom" -delete 2> /dev/null || true
@@ -95,7 +95,8 @@ leave() {
 
 # Nothing would do it later: only the daemon and passes restore what is reduced.
 restore_reduced() {
-    directory=$(setting state_dir) || directory=$state
+    directory=$(setting state_dir)
+    directory=${directory:-$state}
     [ -e "$directory/factors.json" ] || [ -e "$directory/ceilings.json" ] || return 0
     status=0
     $base/current/bin/plimsoll pause --restore --reason 'plimsoll is removed' >&2 || status=$?
@@ -105,8 +106,8 @@ restore_reduced() {
 }
 
 list_limits() {
-    directory=$(setting state_dir) || directory=$state
-    [ -d "$directory" ] || return 0
+    directory=$(setting state_dir)
+    [ -d "${directory:-$state}" ] || return 0
     mkdir -p "${left%/*}"
     if (umask 077 && timeout 120 $base/current/bin/plimsoll disk list --max-width 0 > $left.new); then
         mv -T $left.new $left

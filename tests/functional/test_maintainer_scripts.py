@@ -29,7 +29,7 @@ class Node:
             directory.mkdir(parents=True)
         self.program(
             root / "opt/plimsoll/current/bin/plimsoll",
-            f'case "$*" in settings*) echo {self.metrics} ;; disk*) echo {LIST} ;; *) exit 1 ;; esac',
+            f'case "$*" in "settings textfile_dir "*) echo {self.metrics} ;; disk*) echo {LIST} ;; *) exit 1 ;; esac',
         )
 
     def program(self, path: Path, text: str) -> None:
@@ -83,17 +83,21 @@ def test_a_removal_lists_limits_in_a_file_that_only_root_may_read_and_a_purge_ke
     ("status", "calls"), [(0, ["pause", "resume"]), (3, ["pause", "resume"]), (64, ["pause"]), (None, [])]
 )
 @pytest.mark.parametrize("file", ["factors.json", "ceilings.json"])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_a_removal_restores_what_is_reduced_and_ends_no_pause_of_an_operator(
-    node: Node, status: int | None, calls: list[str], file: str
+    node: Node, status: int | None, calls: list[str], file: str, *, is_elsewhere: bool
 ) -> None:
     """Without the daemon and its timer it would stay reduced until the guest is restarted. 64: already paused."""
+    state = node.root / "srv/plimsoll" if is_elsewhere else node.state
+    state.mkdir(parents=True, exist_ok=True)
     if status is not None:
-        (node.state / file).touch()
+        (state / file).touch()
     log = node.root / "calls"
     log.touch()
     node.program(
         node.root / "opt/plimsoll/current/bin/plimsoll",
-        f'case "$*" in pause*|resume*) echo "$*" >> {log} ;; disk*) echo {LIST} ;; esac\n'
+        f'case "$*" in pause*|resume*) echo "$*" >> {log} ;; disk*) echo {LIST} ;;'
+        f' "settings state_dir "*) echo {state if is_elsewhere else ""} ;; esac\n'
         f'case "$*" in pause*) exit {status} ;; esac',
     )
     said = node.runs("prerm", "remove")
@@ -120,7 +124,7 @@ def test_the_owner_of_the_state_directory_leads_root_to_no_other_file(node: Node
 
 
 def test_a_removal_leaves_no_metrics_not_even_of_a_daemon_that_was_killed(node: Node) -> None:
-    for kind in ("pass", "console", "probe", "daemon", "congestion"):
+    for kind in ("pass", "console", "probe", "daemon", "congestion", "region"):
         (node.metrics / f"plimsoll-{kind}.prom").touch()
     (node.metrics / "apt.prom").touch()
     node.runs("prerm", "remove")
