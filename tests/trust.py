@@ -75,6 +75,14 @@ ROWS = (
         "tests/functional/test_region.py::test_an_approval_lets_just_that_state_through_and_goes_out_with_its_end",
     ),
     Trust(
+        "who has the congestion's signing key (``plimsoll-publish``), or answers as the Prometheus that its publisher"
+        " asks",
+        "reduce disks to the floors of the rules, where ``[congestion] mode`` is ``enforce``",
+        "reduce a disk below its floor, or one without a floor; make a region file that nodes accept",
+        "tests/unit/agent/passes/test_congestion.py::"
+        "test_whatever_happens_limits_stay_between_floor_and_what_they_are_without_congestion",
+    ),
+    Trust(
         "who has any other key",
         "",
         "make a file that nodes accept",

@@ -261,7 +261,7 @@ def test_a_limit_that_is_removed_while_writes_hang_is_reported_truthfully_and_se
 def approval_of(node: Node, *words: str) -> list[str]:
     """What lets a pass remove the limits that it is to remove by these words."""
     plan = node.run("plan", *words)
-    (digest,) = re.findall(r"plimsoll approve --remove ([0-9a-f]{16})(?: --reason)", plan.out, re.MULTILINE)[-1:]
+    (digest,) = re.findall(r"plimsoll enforce .*--approve ([0-9a-f]{16}) --remove", plan.out)[-1:]
     return ["--approve", digest, "--remove"]
 
 

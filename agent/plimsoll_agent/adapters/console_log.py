@@ -59,8 +59,7 @@ def read(path: str, last: ConsolePosition | None, most: int) -> NewText:
 
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
-    # O_NONBLOCK: the holder of a lease on the file would delay this.
-    log = files.open_regular(Path(path), os.O_RDONLY | os.O_NONBLOCK)
+    log = files.open_regular(Path(path), os.O_RDONLY)
     try:
         yield log
     finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -150,9 +149,6 @@ def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> R
         unknown = because(Code.ORDERS_UNKNOWN, detail=str(error))
         if last is not None:
             return RegionOrders(orders=Orders(pause=last.orders.pause, holds=last.orders.holds), unknown=unknown)
-        with suppress(CatalogueError):  # after an upgrade the catalogue has the pause, until the first file is kept
-            before = load_catalogue(settings)
-            return RegionOrders(orders=Orders(pause=None if before is None else before.pause), unknown=unknown)
         return RegionOrders(unknown=unknown)
     orders, news = signed_orders.orders.on_node(settings.position), tuple[RegionApproval, ...]()
     if keep and signed_orders != last:

@@ -110,8 +110,6 @@ class Catalogue:
     """By volume id."""
     servers: Mapping[str, Server] = field(default_factory=dict)
     """By the guest's uuid."""
-    pause: RegionPause | None = None
-    """That of the region in a file of version 2, without a signature; never saved."""
 
     @cached_property
     def revision(self) -> str:
@@ -302,6 +300,5 @@ def _catalogue(envelope: dict[str, Any]) -> Catalogue:
         types=read_types(envelope["types"]),
         volumes=mapping(partial(value_of, Volume), envelope["volumes"]),
         servers=mapping(partial(value_of, Server), envelope["servers"]),
-        # Later versions have no orders: these stay in the region's file, with its signature.
-        pause=maybe(_pause, envelope["pause"]) if envelope["version"] == 2 else None,
+        # Orders, which version 2 has, count of the region's file alone, with its signature.
     )

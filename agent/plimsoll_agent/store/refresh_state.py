@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -144,8 +145,15 @@ class RefreshDir:
 
     def ask_again(self) -> None:
         """Ask systemd for another refresh, if possible; else that of the timer is next."""
+        path = self.directory / AGAIN
         with suppress(OSError):
-            (self.directory / AGAIN).touch()
+            # By root no link of the directory's owner is followed.
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o640)
+            try:
+                os.utime(handle)
+                files.give_to_owner(handle, self.directory)
+            finally:
+                os.close(handle)
 
     def load_notes(self) -> RefreshNotes:
         """Empty if the file is missing or cannot be read: no limit depends on them."""

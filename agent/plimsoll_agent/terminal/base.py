@@ -311,4 +311,5 @@ def text_of(data: object, format: str) -> str:
     import yaml  # here, since few ask for it
 
     plain = json.loads(json.dumps(data))  # it refuses what JSON takes as text, such as members of enums
-    return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)).rstrip("\n")
+    # As JSON: names that tenants chose turn no line of a terminal around.
+    return str(yaml.safe_dump(plain, sort_keys=False)).rstrip("\n")

@@ -52,7 +52,8 @@ def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
     """A descriptor of a regular file. Raises ``OSError``.
 
     Nothing else is opened, not even to check it: opening alone has an effect on some devices (a watchdog, a tape)
-    and on the other end of a pipe.
+    and on the other end of a pipe. Nor does the owner of a file hold it up by a lease (fcntl(2)): that is
+    ``BlockingIOError`` at once, and not after 45 seconds.
     """
     handle = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
@@ -62,7 +63,7 @@ def open_regular(path: Path, flags: int, *, follow: bool = False) -> int:
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "is a link" if stat.S_ISLNK(mode) else "is not a regular file", str(path))
         try:
-            return os.open(f"/proc/self/fd/{handle}", flags | os.O_CLOEXEC)
+            return os.open(f"/proc/self/fd/{handle}", flags | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(path)) from None
     finally:

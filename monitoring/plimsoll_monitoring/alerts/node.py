@@ -229,9 +229,10 @@ def of_disks(site: Site) -> Iterator[Alert]:
         name="PlimsollGuestsUnreachable",
         hold="30m",
         summary=f"{number('guest')} on {node}{site.in_words} unreachable",
-        description=f"QEMU of {number('guest')} on {node} does not answer libvirt: their limits are unknown. With"
-        " two or more of them plimsoll changes no other disk of the node. `plimsoll plan` there lists them;"
-        " then run `virsh domstate`, and `ceph health detail` for slow requests.",
+        description=f"QEMU of {number('guest')} on {node} does not answer libvirt: their limits are unknown. While"
+        " calls to four of them hang (`calls_at_once`; with the daemon to twelve) plimsoll changes no other disk of"
+        " the node. `plimsoll plan` there lists them; then run `virsh domstate`, and `ceph health detail` for slow"
+        " requests.",
     )
     yield Alert(
         name="PlimsollExternalChanges",

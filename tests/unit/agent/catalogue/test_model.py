@@ -26,7 +26,6 @@ from plimsoll_agent.catalogue.model import (
     load,
     save,
 )
-from plimsoll_agent.catalogue.orders import RegionPause
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.util.frozen import of_tuple, replace
 from tests.unit.damage import damaged, each_damage, places, replaced
@@ -211,20 +210,14 @@ def test_a_newer_file_is_not_called_corrupt(directory: Path, whole: Mapping[str,
         load(directory)
 
 
-@pytest.mark.parametrize(
-    ("commit", "volume", "pause"),
-    [("0ee6323", "v1", None), ("6c1ac21", VOLUME, RegionPause(since=NOON, until=None, by="root", why="Ceph moves"))],
-)
-def test_a_file_of_a_version_before_is_read_and_of_its_orders_the_pause_alone(
-    tmp_path: Path, commit: str, volume: str, pause: RegionPause | None
-) -> None:
+@pytest.mark.parametrize(("commit", "volume"), [("0ee6323", "v1"), ("6c1ac21", VOLUME)])
+def test_a_file_of_a_version_before_is_read_without_its_orders(tmp_path: Path, commit: str, volume: str) -> None:
     (tmp_path / NAME).write_bytes((DATA / f"catalogue_{commit}.json").read_bytes())
     known = load(tmp_path)
     assert known is not None
     assert "a1" in known.volumes[volume].marks
-    assert known.pause == pause
     save(tmp_path, known)
-    assert load(tmp_path) == replace(known, pause=None)
+    assert load(tmp_path) == known
 
 
 def test_another_kind_of_file_is_corrupt_even_if_newer(directory: Path, whole: Mapping[str, Any]) -> None:

@@ -171,3 +171,10 @@ def test_another_refresh_is_asked_for_by_a_file_and_where_there_can_be_none_noth
     RefreshDir(tmp_path).ask_again()
     assert (tmp_path / "again").exists()
     RefreshDir(tmp_path / "nowhere").ask_again()
+
+
+def test_asking_for_another_refresh_follows_no_link(tmp_path: Path) -> None:
+    """The directory is the refresher's, and a refresh may be root's."""
+    (tmp_path / "again").symlink_to(tmp_path / "paused")
+    RefreshDir(tmp_path).ask_again()
+    assert not (tmp_path / "paused").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import resource
 import signal
@@ -152,6 +153,22 @@ def test_what_is_no_file_is_not_even_opened(tmp_path: Path, use: Callable[[Path]
         assert not was_opened()
         os.close(os.open(tmp_path / "f", os.O_RDONLY | os.O_NONBLOCK))
         assert was_opened(), "or this would see nothing at all"
+
+
+def test_the_holder_of_a_lease_holds_up_no_reader(tmp_path: Path) -> None:
+    """The owner of a file may take one; each open would wait for 45 seconds, the daemon's too."""
+    path = tmp_path / "catalogue.json"
+    path.write_text("{}")
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    holder = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.fcntl(holder, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        with pytest.raises(BlockingIOError):
+            files.open_regular(path, os.O_RDONLY)
+    finally:
+        os.close(holder)
+        signal.signal(signal.SIGIO, before)
+    os.close(files.open_regular(path, os.O_RDONLY))
 
 
 def test_what_is_refused_leaves_no_descriptor_open(tmp_path: Path) -> None:
