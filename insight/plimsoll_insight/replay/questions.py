@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import field
 from math import isfinite, nan
 
+from plimsoll_agent.congestion.reduction import is_reduction
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
@@ -86,11 +87,9 @@ def subjects(ask: Ask, chunk: Sequence[ReplayNode], selection: SeriesSelection, 
     state = {
         _key(series): label(series, "reason") for series in ask(each(metrics.DISK_STATE, matchers, *_DISK, "reason"))
     }
-    numbers: dict[DiskKey, dict[str, int]] = defaultdict(dict)
-    for metric in metrics.DISK_LIMIT_ACTUAL.values():
-        for series in ask(each(metric, matchers, *_DISK, "parameter")):
-            if series.known is not None:
-                numbers[_key(series)][label(series, "parameter")] = round(series.known)
+    actual, desired = (
+        _numbers(ask, metric, matchers) for metric in (metrics.DISK_LIMIT_ACTUAL, metrics.DISK_LIMIT_DESIRED)
+    )
     return [
         ReplayedDisk(
             region=label(series, "region"),
@@ -99,7 +98,9 @@ def subjects(ask: Ask, chunk: Sequence[ReplayNode], selection: SeriesSelection, 
             target=label(series, "target_device"),
             facts={name: label(series, name) for name in FACTS}
             | {name: label(names[label(series, "uuid")], name) for name in NAMES if label(series, "uuid") in names},
-            actual=_actual(without_limit.get(_key(series)), numbers.get(_key(series), {})),
+            actual=_lasting(
+                _actual(without_limit.get(_key(series)), actual.get(_key(series), {})), desired.get(_key(series), {})
+            ),
             reason=state.get(_key(series), ""),
             held=_key(series) in holds,
         )
@@ -111,8 +112,30 @@ def _actual(without_limit: float | None, numbers: Mapping[str, int]) -> Limits |
     """None where a part of them is missing."""
     if without_limit is None or (not without_limit and not numbers):
         return None
-    if without_limit:
-        return Limits()
+    return Limits() if without_limit else _limits(numbers)
+
+
+def _lasting(actual: Limits | None, numbers: Mapping[str, int]) -> Limits | None:
+    """Without what lasts for a while: a reduction by congestion, or a burst that is as short as what is saved of it.
+
+    ``numbers`` are the desired limits: with lower ones in force than these, what is seen is no measure of new ones.
+    """
+    desired = _limits(numbers) if numbers else None
+    if actual is None or desired is None:
+        return actual
+    return desired if actual.shortens(desired) or is_reduction(actual, desired) else actual
+
+
+def _numbers(ask: Ask, of_unit: Mapping[str, str], matchers: str) -> Mapping[DiskKey, Mapping[str, int]]:
+    numbers: dict[DiskKey, dict[str, int]] = defaultdict(dict)
+    for metric in of_unit.values():
+        for series in ask(each(metric, matchers, *_DISK, "parameter")):
+            if series.known is not None:
+                numbers[_key(series)][label(series, "parameter")] = round(series.known)
+    return numbers
+
+
+def _limits(numbers: Mapping[str, int]) -> Limits | None:
     try:
         return Limits.from_mapping({parameter.name: numbers.get(parameter.name, 0) for parameter in PARAMETERS})
     except LimitsError:

@@ -39,9 +39,10 @@ class Region:
         pass_seconds: float | None = None,
         reads: int = 0,
         fresh: Sequence[bool] = (True,),
+        desired: int = ACTUAL,
     ) -> None:
         """``ratio`` is the highest of ``ratios``, or that of all steps; ``fresh`` is by step, or of all."""
-        self.loads, self.ratio, self.actual = loads, ratio, actual
+        self.loads, self.ratio, self.actual, self.desired = loads, ratio, actual, desired
         self.columns = {"limit_ratio": ratios or [ratio or np.nan] * len(loads[0]), "latency": latency}
         until = step * len(loads[0])
         self.extent = ReplayExtent(
@@ -66,6 +67,8 @@ class Region:
                 answer.append(Series(labels, 0))
             elif "limit_actual_operations" in promql:
                 answer.append(Series({**labels, "parameter": "total_iops_sec"}, self.actual))
+            elif "limit_desired_operations" in promql:
+                answer.append(Series({**labels, "parameter": "total_iops_sec"}, self.desired))
             elif "count_over_time" in promql:
                 answer.append(Series(labels, float(len(load))))
             elif "sum_over_time" in promql:
@@ -118,6 +121,15 @@ def test_disks_that_would_share_a_limit_wait_together() -> None:
     assert second.waited is not None
     assert first.waited.low == pytest.approx(overflow / 3, rel=0.01)
     assert second.waited.low == pytest.approx(overflow * 2 / 3, rel=0.01)
+
+
+@pytest.mark.parametrize(("number", "verdict"), [(250, ReplayVerdict.MAYBE_WORSE), (600, ReplayVerdict.SAME)])
+def test_new_limits_are_compared_with_the_desired_ones_of_a_disk_that_is_reduced(
+    number: int, verdict: ReplayVerdict
+) -> None:
+    """It did 100 a second as congestion left it no more: 250 in place of 500 are no improvement."""
+    (fate,) = Region([100] * STEPS, ratio=1.0, actual=100, desired=500).fates({"total_iops_sec": number})
+    assert (fate.subject.actual, fate.verdict) == (Limits(total_iops_sec=500), verdict)
 
 
 def test_what_waits_and_comes_while_the_load_is_unknown_is_not_counted() -> None:
