@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,48 @@ def test_each_arm_against_congestion_has_a_row_a_sentence_and_a_picture(
     rows = json.loads(ran.out)
     assert [row["arm"] for row in rows] == ["nothing", "nothing", "plimsoll", "plimsoll"]
     assert [period["total_iops_sec"] for period in rows[3]["periods"]] == [100, 100, 64, 41]
+
+
+HANGS = """
+title: two of three hosts are lost
+duration: 40s
+period: 5s
+cluster: {hosts: 3, osds_per_host: 1, servers: 4, read: 10ms, write: 10ms}
+disks:
+  - {name: light, guests: 10, iops: 2, writes: 100%, limits: {total_iops_sec: 100}, light: true}
+events: [{at: 20s, lose: host.0}, {at: 20s, lose: host.1}]
+congestion: {objective: 50ms, arms: [nothing]}
+"""
+
+
+def test_periods_in_which_nothing_ended_are_not_told_as_good_ones(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(HANGS)
+    words = " ".join(plimsoll("simulate", str(tmp_path / "s.yaml")).out.split())
+    assert "above 1.25 times the objective in 0 of 8 periods (no request of theirs ended in 4);" in words
+    assert re.search(r"nothing, light: \d+ % of the requests had not ended at the end", words)
+
+
+WARMS_UP = """
+title: slow while it warms up
+duration: 10s
+warm_up: 5s
+cluster: {hosts: 3, osds_per_host: 1, servers: 1, read: 1ms, write: 1ms}
+disks: [{name: light, guests: 10, iops: 20, light: true}]
+events: [{at: 1s, speed: 10%}, {at: 3s, speed: 100%}]
+"""
+
+
+def test_the_longest_p99_is_of_the_time_that_counts_and_no_period_is_of_nanoseconds(
+    plimsoll: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "s.yaml").write_text(WARMS_UP)
+    words = " ".join(plimsoll("simulate", str(tmp_path / "s.yaml")).out.split())
+    (end,) = re.findall(r"p99 was longest in the period until ([\d.]+) s", words)
+    assert 5 < float(end) <= 10
+    (row,) = json.loads(plimsoll("simulate", str(tmp_path / "s.yaml"), "-f", "json").out)
+    assert len(row["periods"]) == 120
 
 
 def test_a_load_beyond_the_cluster_is_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:

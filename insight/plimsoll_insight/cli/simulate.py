@@ -119,7 +119,13 @@ class Simulate(Replaying):
         """A row for each arm and kind of disks."""
         each = arms(scenario, congestion)
         sentences = [_arm_words(arm) for arm in each]
-        self.closing = (scenario.title, *sentences)
+        missing = (
+            line
+            for arm in each
+            for outcome in arm.result.outcomes
+            for line in _missing_words(outcome, f"{arm.name}, {outcome.disks.name}")
+        )
+        self.closing = (scenario.title, *sentences, *missing)
         if plot is not None:
             outcomes = [
                 replace(outcome, disks=replace(outcome.disks, name=f"{arm.name}, {outcome.disks.name}"))
@@ -181,11 +187,24 @@ def _cells(outcome: SimulatedOutcome, scenario: Scenario) -> tuple[object, ...]:
 
 
 def _arm_words(arm: Arm) -> str:
+    unknown = f" (no request of theirs ended in {arm.unknown})" if arm.unknown else ""
     return (
         f"{arm.name}: light disks were above {NEAR} times the objective in {arm.above} of"
-        f" {plural(arm.periods, 'period')};"
-        f" x was {min(arm.factors):.2f} at least, {arm.factors[-1]:.2f} at the end."
+        f" {plural(arm.periods, 'period')}{unknown};"
+        f" x was {min(arm.factors[-arm.periods :]):.2f} at least, {arm.factors[-1]:.2f} at the end."
     )
+
+
+def _missing_words(outcome: SimulatedOutcome, name: str) -> Iterator[str]:
+    """What the figures of these disks leave out."""
+    if outcome.unfinished > _MANY * outcome.sent:
+        share = f"{100 * outcome.unfinished / outcome.sent:.0f} %"
+        yield f"{name}: {share} of the requests had not ended at the end; latencies are of the others."
+    if outcome.unsent:
+        yield (
+            f"{name}: {plural(outcome.unsent, 'request')} were not sent, since {scenarios.MOST_UNDER_WAY} of the disk"
+            " waited already."
+        )
 
 
 def _period(each: Slice) -> dict[str, object]:
@@ -228,19 +247,11 @@ def _closing(scenario: Scenario, result: SimulationResult) -> Iterator[str]:
     if fairness is not None and len(everything) > 1:
         yield f"Jain's index over all disks: {fairness:.3f} (1: all get the same)."
     for outcome in result.outcomes:
-        if outcome.disks.light and outcome.slices:
-            worst = max(outcome.slices, key=lambda each: each.p99 or 0.0)
-            if worst.p99 is not None:
-                latency = latency_words(1e9 * worst.p99)
-                yield f"{outcome.disks.name}: p99 was longest in the period until {worst.end:g} s, {latency}."
-        if outcome.unfinished > _MANY * outcome.sent:
-            share = f"{100 * outcome.unfinished / outcome.sent:.0f} %"
-            name = outcome.disks.name
-            yield f"{name}: {share} of the requests had not ended at the end; latencies are of the others."
-        if outcome.unsent:
-            yield (
-                f"{outcome.disks.name}: {plural(outcome.unsent, 'request')} were not sent, since"
-                f" {scenarios.MOST_UNDER_WAY} of the disk waited already."
-            )
+        slices = [each for each in outcome.slices if each.end > scenario.warm_up and each.p99 is not None]
+        if outcome.disks.light and slices:
+            worst = max(slices, key=lambda each: each.p99 or 0.0)
+            latency = latency_words(1e9 * (worst.p99 or 0.0))
+            yield f"{outcome.disks.name}: p99 was longest in the period until {worst.end:g} s, {latency}."
+        yield from _missing_words(outcome, outcome.disks.name)
     if result.recovered or result.stale:
         yield f"{plural(result.recovered, 'object')} recovered, {result.stale} stale at the end."

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.usage import Rates, Usage
+from plimsoll_agent.model.usage import Rates, Reading, Usage
 from plimsoll_agent.util.frozen import frozen
 
 DIRECTIONS = ("read", "write")
@@ -115,9 +115,11 @@ class LoadTally:
         self.seconds = 0.0
         """The longest time that a disk was watched."""
         self.unknown: set[str] = set()
-        """Disks of which a reading failed: what they did then is missing."""
+        """Disks of which a reading failed, or whose guest was restarted: what they did then is missing."""
         self._watched: dict[str, float] = {}
         self._counted: dict[str, float] = {}
+        self._begun: dict[str, float] = {}
+        """When each was first read, without rates."""
 
     def add(self, usages: Iterable[Usage]) -> None:
         for usage in usages:
@@ -133,8 +135,12 @@ class LoadTally:
                     self.intervals.add(usage.rates, usage.reading.at)
                 self._watched[key] = self._watched.get(key, 0.0) + usage.rates.seconds
                 self.seconds = max(self.seconds, self._watched[key])
-            elif usage.reason is not None:
+            elif usage.reason is not None or self._is_restarted(key, usage.reading):
                 self.unknown.add(key)
+
+    def _is_restarted(self, key: str, reading: Reading | None) -> bool:
+        """Whether a reading that compares with none is not the disk's first: its guest was restarted."""
+        return reading is not None and (key in self._counted or self._begun.setdefault(key, reading.at) != reading.at)
 
     def by(self, key: Callable[[Disk], str]) -> list[Share]:
         """The sums, those with most requests first."""

@@ -30,8 +30,10 @@ class Arm:
     factors: Factors
     above: int
     """Periods after the warm-up in which the mean latency of light disks was above ``NEAR`` times the objective."""
+    unknown: int
+    """Those in which no request of theirs ended."""
     periods: int
-    """Those after the warm-up."""
+    """All after the warm-up."""
 
 
 def arms(scenario: Scenario, congestion: Congestion) -> list[Arm]:
@@ -47,6 +49,7 @@ def arms(scenario: Scenario, congestion: Congestion) -> list[Arm]:
                 result=result,
                 factors=controller.factors,
                 above=sum(latency is not None and latency > NEAR * congestion.objective for latency in latencies),
+                unknown=sum(latency is None for latency in latencies),
                 periods=len(latencies),
             )
         )

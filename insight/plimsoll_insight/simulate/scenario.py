@@ -415,7 +415,9 @@ def _scenario(raw: object) -> Scenario:
         keys.need(name)
     values = keys.done()
     duration, warm_up = values["duration"], values.get("warm_up", 0.0)
-    period = values.setdefault("period", duration / _PERIODS)
+    # In whole nanoseconds, rounded up: else one more period is some nanoseconds long.
+    usual = math.ceil(min(duration, LONGEST) * 1e9 / _PERIODS) / 1e9
+    period = values.setdefault("period", usual)
     if duration > LONGEST:
         keys.fault("duration must be at most 31 days", "duration")
     if warm_up >= duration:

@@ -114,9 +114,15 @@ def test_a_disk_whose_counters_are_unknown_is_no_idle_one() -> None:
     assert (len(tally.unknown), tally.did) == (1, {})
 
 
-def test_a_restart_takes_nothing_away() -> None:
-    tally = watched(a_disk(), (0, 0, 50, 50), (0, 0, 60, 60), (0, 0, 3, 3), (0, 0, 5, 5))
-    assert tally.whole.requests["write"] == 10 + 2
+@pytest.mark.parametrize(
+    ("writes", "number"), [((50, 60, 3, 5), 10 + 2), ((50, 3, 5), 2), ((50, 60, 3), 10), ((50, 60, 65), 15)]
+)
+def test_a_restart_takes_nothing_away_and_what_was_done_before_it_is_missing(
+    writes: tuple[int, ...], number: int
+) -> None:
+    tally = watched(disk := a_disk(), *((0, 0, each, each) for each in writes))
+    assert tally.whole.requests["write"] == number
+    assert tally.unknown == ({disk.key} if 3 in writes else set())
 
 
 def test_disks_are_summed_by_what_is_asked_for() -> None:
