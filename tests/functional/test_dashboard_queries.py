@@ -570,6 +570,19 @@ def test_a_panel_shows_what_its_title_says(view: tuple[str, str], title: str, pr
         matches(ask(query(view, target["expr"])), wanted, expected.part, f"{title}, {ref}")
 
 
+def test_where_there_are_no_metrics_no_figure_is_zero(prometheus: Served) -> None:
+    """It would be green: a wrong selector, rules that are not loaded, an exporter that is gone from all nodes."""
+    uid = "plimsoll-region"
+    figures = [panel for panel in panels(uid) if panel["type"] == "stat"]
+    values = {
+        panel["title"]: prometheus.at_the_end(filled(DASHBOARDS[uid], target["expr"], {"region": "nowhere"}))
+        for panel in figures
+        for target in panel["targets"]
+    }
+    assert "Alerts, critical" in values
+    assert [title for title, answer in values.items() if any(value == 0 for _, value in answer)] == []
+
+
 def matches(answer: Answer, wanted: list[Series], part: bool, where: str) -> None:
     """Each series is one of those that are wanted, and each of them is there once."""
     left = list(answer)

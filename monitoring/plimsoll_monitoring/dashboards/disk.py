@@ -33,7 +33,7 @@ from plimsoll_monitoring.dashboards.panels import (
 )
 from plimsoll_monitoring.dashboards.series import of_disk, of_guest, of_region, verdict_number
 from plimsoll_monitoring.dashboards.variables import datasource, one_disk, region
-from plimsoll_monitoring.promql import quantile
+from plimsoll_monitoring.promql import once, quantile
 
 STATES = ("in-sync", "changed", "planned", "deferred", "left-alone", "unknown", "failed")
 
@@ -86,7 +86,7 @@ class DiskPanels:
                 figure(
                     "External changes reverted, last day",
                     "How often plimsoll reverted an external change of its limits.",
-                    f"sum(increase({reverts}))",
+                    f"sum({once(f'increase({reverts})')})",
                 ).decimals(0),
             ],
         )  # fmt: skip
@@ -135,12 +135,12 @@ class DiskPanels:
                     f"{hold_end} - time()",
                     Unit.SECONDS,
                     size=Size(4, 8),
-                    without="no hold",
+                    without="none, or no data",
                 ),
                 graph(
                     "External changes reverted in 1 h",
                     "How often plimsoll reverted an external change of its limits, in the hour before each point.",
-                    [Query(f"sum(increase({reverts}))", "reverted")],
+                    [Query(f"sum({once(f'increase({reverts})')})", "reverted")],
                     size=Size(8, 8),
                 ),
             ],

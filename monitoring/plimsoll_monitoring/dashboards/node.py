@@ -33,6 +33,7 @@ from plimsoll_monitoring.dashboards.panels import (
 )
 from plimsoll_monitoring.dashboards.series import name_type, of_node, of_region, verdict_number
 from plimsoll_monitoring.dashboards.variables import datasource, instance, region, volume_type
+from plimsoll_monitoring.promql import once
 
 DETAILS = {
     "Age of last pass": "Age of last pass over time",
@@ -68,7 +69,7 @@ class NodePanels:
             self.ago(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS),
             Unit.SECONDS,
             steps.measure(site, "catalogue_age"),
-            without="none",
+            without="none, or no data",
         )
         return PanelRow(
             "Overview",
@@ -174,8 +175,8 @@ class NodePanels:
                     "Catalogue refreshes in 1 h",
                     "By result, with their API calls. Only on a node that refreshes the catalogue.",
                     [
-                        Query(f"sum by (result) (increase({refreshes}))", "{{result}}"),
-                        Query(f"sum by (service) (increase({calls}))", "calls to {{service}}"),
+                        Query(f"sum by (result) ({once(f'increase({refreshes})')})", "{{result}}"),
+                        Query(f"sum by (service) ({once(f'increase({calls})')})", "calls to {{service}}"),
                     ],
                     size=THIRD,
                 ),
@@ -185,8 +186,8 @@ class NodePanels:
     def results(self) -> timeseries.Panel:
         passes, busy = self.its(metrics.PASSES_TOTAL, over="1h"), self.its(metrics.PASS_LOCK_BUSY_TOTAL, over="1h")
         queries = [
-            Query(f"sum by (result) (increase({passes}))", "{{result}}"),
-            Query(f"sum(increase({busy}))", "lock busy"),
+            Query(f"sum by (result) ({once(f'increase({passes})')})", "{{result}}"),
+            Query(f"sum({once(f'increase({busy})')})", "lock busy"),
         ]
         about = (
             "good: nothing was left undone. partial: a disk was, or a source was down. failed: no pass. lock busy: "
@@ -209,7 +210,7 @@ class NodePanels:
         its = self.its
         share = its.disks_of_type(f"max by {its.disk} ({its(metrics.DISK_AVERAGE_LIMIT_RATIO)})")
         operations, size = (
-            its.disks_of_type(f"sum by {its.disk} ({its(metrics.DISK_AVERAGE[what])})")
+            its.disks_of_type(f"sum by {its.disk} ({once(its(metrics.DISK_AVERAGE[what]))})")
             for what in ("operations", "bytes")
         )
         # The ten are chosen once for the whole graph, not anew at each point.
@@ -252,7 +253,7 @@ class NodePanels:
             "Disks",
             [
                 shared.list_unlimited(self.its, Size(24, 7)),
-                shared.disks_by_state(f"sum by (state) ({self.typed(metrics.DISKS)})"),
+                shared.disks_by_state(f"sum by (state) ({once(self.typed(metrics.DISKS))})"),
                 shared.reverts(self.typed),
             ],
         )
@@ -317,7 +318,10 @@ def make(site: Site) -> Dashboard:
         [datasource(), region(site), instance(site), volume_type(view.its)],
         {"Region": links.to(links.REGION), "Disk": links.to(links.DISK)},
         # Those on a region have no node.
-        alerts=shared.alerts(of_region(site).and_(f'{site.instance}=~"|$instance"')),
+        # No regular expression: an address of IPv6 is none, and Grafana escapes only what several may be chosen of.
+        alerts=" or ".join(
+            shared.alerts(of_region(site).and_(f'{site.instance}="{node}"')) for node in ("", "$instance")
+        ),
     )
     rows = (view.overview, view.firing, view.disks, view.probes, view.use)
     return board(head, [row() for row in rows], [view.passes()], DETAILS)

@@ -19,6 +19,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.dashboards.series import SiteNames
 from plimsoll_monitoring.dashboards.steps import NEUTRAL, PLAIN, Steps
 from plimsoll_monitoring.dashboards.variables import SOURCE
+from plimsoll_monitoring.promql import once
 
 
 class Unit(StrEnum):
@@ -113,7 +114,8 @@ HEAT = "The stronger the colour, the more requests."
 def heat(title: str, about: str, series: SiteNames, size: Size = WHOLE) -> heatmap.Panel:
     """A heat map of latencies, from the buckets of the probes that are chosen."""
     panel = _dress(heatmap.Panel(), title, about, Unit.SECONDS, size, NEUTRAL)
-    buckets = f"sum by (le) (increase({series(metrics.PROBE_LATENCY_SECONDS_BUCKET, over='$__rate_interval')}))"
+    buckets = series(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="$__rate_interval")
+    buckets = f"sum by (le) ({once(f'increase({buckets})')})"
     for target in _targets([Query(buckets, "{{le}}")]):
         panel.with_target(target.range().format(PromQueryFormat.HEATMAP))
     # It fades into the page of the light theme and of the dark one; a scheme of hues does in one of them.

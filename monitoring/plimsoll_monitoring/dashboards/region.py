@@ -35,7 +35,7 @@ from plimsoll_monitoring.dashboards.panels import (
 )
 from plimsoll_monitoring.dashboards.series import SiteNames, name_type, of_region
 from plimsoll_monitoring.dashboards.variables import datasource, region, volume_type
-from plimsoll_monitoring.promql import CONCLUSIVE, any_verdict, equal, quantile
+from plimsoll_monitoring.promql import CONCLUSIVE, any_verdict, equal, once, quantile
 from plimsoll_probes.model.finding import BROKEN, GOOD
 
 WIDE = Size(12, 9)
@@ -80,7 +80,7 @@ class RegionPanels:
         return f"(time() - {last} > {late:g} or time() - ({good} or 0 * {last}) > {partial:g})"
 
     def sum_of(self, metric: str, *matchers: str) -> str:
-        return f"sum by {self.its.node()} ({self.its(metric, *matchers)})"
+        return f"sum by {self.its.node()} ({once(self.its(metric, *matchers))})"
 
     # --- rows
 
@@ -104,8 +104,9 @@ class RegionPanels:
                     "Nodes unreachable or behind",
                     "Nodes without a pass, or without a good one, for too long, also if not scraped now. Existing"
                     " limits stay, but new guests get none.",
-                    f"count({self.behind}) or vector(0)",
+                    f"count({self.behind}) or 0 * count({self.its(metrics.PASS_LAST_TIMESTAMP_SECONDS)})",
                     steps=steps.WARN_FROM_ONE,
+                    without="no node",
                 ),
                 shared.unlimited_disks(self.typed),
                 figure(
@@ -130,7 +131,7 @@ class RegionPanels:
 
     def nodes_behind(self, size: Size) -> table.Panel:
         its, (last, good) = self.its, self.newest
-        down = f"sum by {its.node()} (1 - {its(metrics.SOURCE_UP)})"
+        down = f"sum by {its.node()} (1 - {once(its(metrics.SOURCE_UP))})"
         columns = (
             ("Last pass", f"time() - {last}", Unit.SECONDS, "pass_age"),
             ("Last good pass", f"time() - {good}", Unit.SECONDS, "good_pass_age"),
@@ -153,7 +154,7 @@ class RegionPanels:
             worst="Last pass",
             size=size,
             links=links.of_node(self.site),
-            without="every node is up to date",
+            without="none, or no data",
         )
 
     def promise(self) -> PanelRow:
@@ -304,21 +305,21 @@ class RegionPanels:
                 graph(
                     "Nodes by version",
                     "Nodes by their version of plimsoll. Two for long: a rollout that was not finished.",
-                    [Query(f"count by (version) ({self.its(metrics.BUILD_INFO)})", "{{version}}")],
+                    [Query(f"count by (version) ({once(self.its(metrics.BUILD_INFO))})", "{{version}}")],
                     size=THIRD,
                     stacked=True,
                 ),
                 graph(
                     "Nodes by revision of the rules",
                     "Nodes by the revision of the rules that their last pass used.",
-                    [Query(f"count by (revision) ({self.its(metrics.RULES_INFO)})", "{{revision}}")],
+                    [Query(f"count by (revision) ({once(self.its(metrics.RULES_INFO))})", "{{revision}}")],
                     size=THIRD,
                     stacked=True,
                 ),
                 graph(
                     "Nodes whose health gate is shut",
                     "Nodes that defer changes because this Ceph cluster is unhealthy or unreachable.",
-                    [Query(f"sum by ({cluster}) ({self.its(metrics.HEALTH_GATE_SHUT)})", f"{{{{{cluster}}}}}")],
+                    [Query(f"sum by ({cluster}) ({once(self.its(metrics.HEALTH_GATE_SHUT))})", f"{{{{{cluster}}}}}")],
                     steps=steps.WARN_FROM_ONE,
                     size=THIRD,
                 ),
@@ -344,7 +345,7 @@ class RegionPanels:
             worst="Disks braked",
             size=HALF,
             links=links.of_node(self.site),
-            without="every node enforces",
+            without="none, or no data",
         )  # fmt: skip
 
     def revisions(self) -> table.Panel:
@@ -479,7 +480,7 @@ class RegionPanels:
             "Guests that stalled within a day",
             f"Lines of their kernels about disks that do not answer. {shared.ONLY_PER_DISK}",
             [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
-            [QueryColumn("Lines", its.with_names(f"sum by {its.guest} (increase({lines})) > 0"))],
+            [QueryColumn("Lines", its.with_names(f"sum by {its.guest} ({once(f'increase({lines})')}) > 0"))],
             worst="Lines",
             size=HALF,
             links=links.of_node(self.site),
@@ -516,7 +517,7 @@ class RegionPanels:
             size=THIRD,
             log=True,
         )
-        number = f"sum by {its.region(cluster, 'device_class')} ({its(metrics.DISKS_REDUCED)})"
+        number = f"sum by {its.region(cluster, 'device_class')} ({once(its(metrics.DISKS_REDUCED))})"
         disks = graph(
             "Congestion: disks reduced",
             "Disks with lower limits than desired, by the last pass of each node. None where congestion is only"

@@ -24,6 +24,7 @@ from plimsoll_monitoring.dashboards.panels import (
     states,
 )
 from plimsoll_monitoring.dashboards.series import SiteNames, name_type
+from plimsoll_monitoring.promql import once
 
 ONLY_PER_DISK = "Needs [metrics] detail = disk; empty with detail = aggregate."
 BETWEEN_PASSES = "(average between passes)"
@@ -45,8 +46,10 @@ def firing_number(series: SiteNames, severity: str) -> stat.Panel:
     """How many alerts of this severity fire."""
     grade = {"critical": steps.CRITICAL_FROM_ONE, "warning": steps.WARN_FROM_ONE}[severity]
     matcher = f'severity="{severity}"'
-    expr = f"count({_firing(series, matcher)}) or vector(0)"
-    return figure(f"Alerts, {severity}", f"Alerts of plimsoll that fire, of severity {severity}.", expr, steps=grade)
+    # No alert is known to fire only where the rules are loaded.
+    expr = f"count({_firing(series, matcher)}) or 0 * count({series(metrics.DISKS_OF_NODE)})"
+    about = f"Alerts of plimsoll that fire, of severity {severity}."
+    return figure(f"Alerts, {severity}", about, expr, steps=grade, without="no rules")
 
 
 def firing(title: str, series: SiteNames, size: Size) -> table.Panel:
@@ -71,7 +74,7 @@ def firing(title: str, series: SiteNames, size: Size) -> table.Panel:
         worst="Severity",
         size=size,
         links=links.of_guest(series.site) | {"alertname": f"{series.site.docs_url}reference/alerts.html"},
-        without="no alert fires",
+        without="no alert fires, or the rules are not loaded",
         values_first=True,
     )
 
@@ -86,7 +89,7 @@ def alerts(series: SiteNames) -> str:
 
 def unlimited_disks(series: SiteNames) -> stat.Panel:
     about = "Disks without a limit although one is desired."
-    expr = f"sum({series(metrics.DISKS_UNLIMITED)})"
+    expr = f"sum({once(series(metrics.DISKS_UNLIMITED))})"
     return figure("Disks unlimited", about, expr, steps=steps.measure(series.site, "unlimited"))
 
 
@@ -128,7 +131,7 @@ def list_unlimited(series: SiteNames, size: Size) -> table.Panel:
         worst="Unlimited",
         size=size,
         links=links.of_disk(series.site),
-        without="no disk is unlimited",
+        without="none, or detail = aggregate",
     )
 
 
@@ -142,7 +145,7 @@ def disks_by_state(expr: str, size: Size = THIRD) -> timeseries.Panel:
 
 
 def at_limit(series: SiteNames, size: Size = THIRD) -> timeseries.Panel:
-    expr = name_type(f"sum by (volume_type) ({series(metrics.DISKS_AT_LIMIT)})")
+    expr = name_type(f"sum by (volume_type) ({once(series(metrics.DISKS_AT_LIMIT))})")
     title = "Disks at limit, by volume type"
     return graph(title, AT_LIMIT, [Query(expr, "{{volume_type}}")], size=size, stacked=True)
 
@@ -153,7 +156,7 @@ def reverts(series: SiteNames) -> timeseries.Panel:
         "another program writes limits."
     )
     metric = series(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
-    expr = name_type(f"sum by (volume_type) (increase({metric}))")
+    expr = name_type(f"sum by (volume_type) ({once(f'increase({metric})')})")
     title = "External changes reverted in 1 h, by volume type"
     return graph(title, about, [Query(expr, "{{volume_type}}")], size=THIRD)
 
@@ -161,7 +164,7 @@ def reverts(series: SiteNames) -> timeseries.Panel:
 def throughput(what: str, unit: Unit, series: SiteNames, size: Size) -> timeseries.Panel:
     """``what``: operations or bytes."""
     metric = series(metrics.AVERAGE[what])
-    expr = name_type(f"sum by (volume_type, direction) ({metric})")
+    expr = name_type(f"sum by (volume_type, direction) ({once(metric)})")
     title = f"{what.capitalize()} per second, by volume type {BETWEEN_PASSES}"
     return graph(title, EVENLY, [Query(expr, "{{volume_type}} {{direction}}")], unit, size=size)
 
@@ -174,7 +177,8 @@ def runs_by_verdict(series: SiteNames, size: Size = HALF) -> timeseries.Panel:
         "kept: as promised. short: the cluster gave less. over-limit: the limit did not hold. slow: the latency "
         "objective was missed. reduced: the limits are reduced for now. inconclusive and failed: no verdict."
     )
-    expr = f"sum by (verdict) (increase({series(metrics.PROBE_RUNS_TOTAL, over='1d')}))"
+    runs = series(metrics.PROBE_RUNS_TOTAL, over="1d")
+    expr = f"sum by (verdict) ({once(f'increase({runs})')})"
     panel = graph("Probe runs in 24 h, by verdict", about, [Query(expr, "{{verdict}}")], size=size, stacked=True)
     return colour_by(panel, steps.OF_VERDICT)
 
