@@ -49,7 +49,7 @@ def firing_number(series: SiteNames, severity: str) -> stat.Panel:
     # No alert is known to fire only where the rules are loaded.
     expr = f"count({_firing(series, matcher)}) or 0 * count({series(metrics.DISKS_OF_NODE)})"
     about = f"Alerts of plimsoll that fire, of severity {severity}."
-    return figure(f"Alerts, {severity}", about, expr, steps=grade, without="no rules")
+    return figure(f"Alerts, {severity}", about, expr, steps=grade, without="no rules or disks")
 
 
 def firing(title: str, series: SiteNames, size: Size) -> table.Panel:
