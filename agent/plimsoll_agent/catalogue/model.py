@@ -292,6 +292,7 @@ _pause = partial(value_of, RegionPause)
 
 
 def _catalogue(envelope: dict[str, Any]) -> Catalogue:
+    """Without the orders of version 2, which has no signature for them."""
     return Catalogue(
         generation=count(envelope["generation"]),
         issued=decoding.time(envelope["issued"]),
@@ -300,5 +301,4 @@ def _catalogue(envelope: dict[str, Any]) -> Catalogue:
         types=read_types(envelope["types"]),
         volumes=mapping(partial(value_of, Volume), envelope["volumes"]),
         servers=mapping(partial(value_of, Server), envelope["servers"]),
-        # Orders, which version 2 has, count of the region's file alone, with its signature.
     )

@@ -147,10 +147,9 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     if findings.enforcing and right and code is Code.HOLD and after.restore_to is None:
         after = _held(disk, after)
     after = _as_reduced(disk, after)
-    still_due = limits_lost(disk, situation)
     if change is not None:
         after = remembered_after(change, after, situation.now)
-    elif still_due is not None:  # until a pass can write them
+    elif (still_due := limits_lost(disk, situation)) is not None:  # until a pass can write them
         after = replace(after, attachment=situation.memory[disk.key].attachment, applied=still_due)
     if (
         findings.enforcing

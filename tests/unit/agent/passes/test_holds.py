@@ -113,13 +113,19 @@ def test_a_disk_that_is_held_as_it_is_is_not_written_to(tmp_path: Path) -> None:
     assert actual(node) == DEFAULT
 
 
-def test_a_disk_that_is_held_as_it_is_has_its_limits_again_after_a_hard_reboot(tmp_path: Path) -> None:
-    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+def held_and_rebooted(directory: Path) -> tuple[Node, FakeGuest]:
+    """Its disk had limits, is held as it is, and came back from a hard reboot without any."""
+    node = a_node(directory, rules=Rules(default=DEFAULT))
     node.run()
     node.hold(1, "vda", None)
     node.run()
     (owner,) = node.hypervisor.by_uuid.values()
     node.hypervisor.restart(owner)
+    return node, owner
+
+
+def test_a_disk_that_is_held_as_it_is_has_its_limits_again_after_a_hard_reboot(tmp_path: Path) -> None:
+    node, _ = held_and_rebooted(tmp_path)
     for _ in range(2):
         assert set(codes(node.run())) == {Code.HOLD}
         assert actual(node) == DEFAULT
@@ -133,12 +139,7 @@ def test_limits_that_a_hard_reboot_took_from_a_held_disk_are_written_once_a_pass
     tmp_path: Path, obstacle: str
 ) -> None:
     """The disk was unlimited for the rest of the hold where the first pass after the reboot did not write."""
-    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
-    node.run()
-    node.hold(1, "vda", None)
-    node.run()
-    (owner,) = node.hypervisor.by_uuid.values()
-    node.hypervisor.restart(owner)
+    node, owner = held_and_rebooted(tmp_path)
     match obstacle:
         case "starting":  # libvirt's reason for its pause until QEMU runs
             owner.movement = Movement.ARRIVING

@@ -367,7 +367,7 @@ def test_cinders_own_default_type_stays_also_where_the_project_has_another() -> 
 
 @pytest.mark.parametrize("force", [False, True])
 def test_the_spec_of_a_default_type_stays_with_it(force: bool) -> None:
-    """Else volumes whose type nobody chose would be attached without limits."""
+    """Else volumes without a chosen type would be attached without limits."""
     cinder = FakeCinder()
     cinder.type("__DEFAULT__", cinder.spec("basic", {"total_iops_sec": "5"}))
     cinder.default = cinder.type("own", cinder.spec("own", {}))

@@ -415,7 +415,7 @@ def test_a_rule_that_leaves_disks_alone_until_an_end_counts_where_other_limits_c
 def test_a_rule_that_leaves_disks_alone_until_an_end_in_years_counts(
     tmp_path: Path, days: int, stop: tuple[int, int] | None
 ) -> None:
-    """The year of ``until`` is mistyped: nothing would be limited on the node, and nobody asked."""
+    """The year of ``until`` is mistyped: nothing would be limited on the node, without a question."""
     node = a_node(tmp_path, 6, 20)
     alone = Rule(name="bench", match=BRONZE_DISKS, manage=False, until=NOON + timedelta(days=days))
     node.rules = replace(node.rules, rules=(alone, *node.rules.rules), revision=BBB)
