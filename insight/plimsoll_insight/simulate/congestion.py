@@ -109,7 +109,7 @@ class _Counter:
 
     def since(self, disks: Sequence[SimulatedDisk]) -> tuple[int, int]:
         those = [disk for disk in disks if self.counts(disk)]
-        requests, latency = sum(disk.requests for disk in those), sum(disk.latency for disk in those)
+        requests, latency = sum(disk.ended for disk in those), sum(disk.latency for disk in those)
         rise = requests - self.requests, latency - self.latency
         self.requests, self.latency = requests, latency
         return rise

@@ -17,20 +17,35 @@ def nanoseconds(seconds: float) -> int:
 
 
 class SimulatedDisk:
-    """A disk of a guest, and what it has done so far; times are sums in nanoseconds."""
+    """A disk of a guest, and what it has done so far."""
 
-    __slots__ = ("alike", "gate", "latency", "member", "node", "number", "requests", "running", "service", "unsent")
+    __slots__ = (
+        "alike",
+        "ended",
+        "gate",
+        "idle",
+        "latency",
+        "member",
+        "node",
+        "number",
+        "requests",
+        "running",
+        "unsent",
+    )
 
     def __init__(self, number: int, alike: AlikeDisks, node: int) -> None:
         self.number, self.alike, self.node = number, alike, node
         self.gate: ThrottleGate | None = None
         self.member = 0
         self.running = True
+        self.idle = 0
+        """Of a closed loop: requests of its queue that ended while the node was lost; they go on when it returns."""
         self.requests = 0
+        """Those that end before the end, also if they are still under way."""
+        self.ended = 0
+        """With a controller: those that ended, as of its last period."""
         self.latency = 0
-        """As QEMU counts it: with the wait in its throttle."""
-        self.service = 0
-        """Without that wait, as librbd counts it."""
+        """Of these, as QEMU counts it, with the wait in its throttle: a sum in nanoseconds."""
         self.unsent = 0
 
 

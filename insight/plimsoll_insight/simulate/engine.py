@@ -41,7 +41,7 @@ _Group = SimulatedGroup[tuple[Request, int]]
 
 @frozen
 class Period:
-    """What a controller may look at; the counters of ``disks`` rise from the start, as those of QEMU do."""
+    """What a controller may look at; ``ended`` and ``latency`` of ``disks`` rise from the start, as requests end."""
 
     number: int
     end: float
@@ -78,6 +78,8 @@ class _Run:
         self.network = nanoseconds(cluster.network)
         self.slowness = 1.0
         self.lost: set[int] = set()
+        self.ended: dict[int, dict[SimulatedDisk, tuple[int, int]]] = {}
+        """For a controller, by the number of the period: requests that end in it, and their latency."""
         self.workers = [0] * cluster.osds
         self.services = self.requests = self.recovered = self.steps = 0
         self.alike, self.disks = self._disks()
@@ -117,6 +119,8 @@ class _Run:
             elif step == _END:
                 if what.running:  # type: ignore[attr-defined]
                     self._send(now, what)  # type: ignore[arg-type]
+                else:
+                    what.idle += 1  # type: ignore[attr-defined]
             elif step == _WAKE:
                 release(now, what)  # type: ignore[arg-type]  # a ThrottleGate
             else:
@@ -151,6 +155,9 @@ class _Run:
         for alike in self.alike:
             alike.close(number, number * self.period / SECOND, now / SECOND)
         if self.controller is not None:
+            for disk, (requests, latency) in self.ended.pop(number, {}).items():
+                disk.ended += requests
+                disk.latency += latency
             for place, limits in self.controller(Period(number, now / SECOND, self.disks)).items():
                 self._limit(now, self.disks[place], limits)
         if now < self.end:
@@ -265,8 +272,10 @@ class _Run:
             cells = alike.open[number] = {}
         cells[cell] = cells.get(cell, 0) + 1
         disk.requests += 1
-        disk.latency += latency
-        disk.service += service
+        if self.controller is not None:
+            period = self.ended.setdefault(number, {})
+            requests, whole = period.get(disk, (0, 0))
+            period[disk] = requests + 1, whole + latency
         if arrival >= self.warm:
             alike.sum += latency
             alike.latencies[cell] = alike.latencies.get(cell, 0) + 1
@@ -334,8 +343,9 @@ class _Run:
         for disk in self.disks:
             if disk.node == node and disk.running is not runs:
                 disk.running = runs
-                for _ in range(disk.alike.kind.queue if runs else 0):
+                for _ in range(disk.idle if runs else 0):
                     self._push(now, _END, disk)
+                disk.idle = 0
 
     def _touched(self, osds: set[int]) -> list[_Group]:
         """In order."""
@@ -369,6 +379,7 @@ class _Run:
                 self._finish(came, now, group, request)
 
     def _return(self, now: int, osds: set[int]) -> None:
+        osds = osds & self.lost
         self.lost -= osds
         groups = self._touched(osds)
         for group in groups:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -438,7 +438,10 @@ def _scenario(raw: object) -> Scenario:
         if event.at >= duration:
             keys.fault("at must be before the end, which duration sets", "events", index, "at")
     values = keys.done()
-    return Scenario(**{**values, "disks": tuple(disks), "events": tuple(sorted(values.get("events", ()), key=_at))})
+    events: list[ScenarioEvent] = values.get("events", [])
+    _check_returns(keys, events, values["cluster"])
+    keys.done()
+    return Scenario(**{**values, "disks": tuple(disks), "events": tuple(sorted(events, key=_at))})
 
 
 def _at(event: ScenarioEvent) -> float:
@@ -458,3 +461,19 @@ def _check_place(keys: Keys, index: int, event: ScenarioEvent, cluster: Simulate
             f"there is no {event.place}: {number} of them, {place[1]}.0 to {place[1]}.{number - 1}",
             *("events", index, event.act),
         )
+
+
+def _check_returns(keys: Keys, events: Sequence[ScenarioEvent], cluster: SimulatedCluster) -> None:
+    """Only what is lost can return."""
+    losses: set[tuple[str, int]] = set()
+    for index, event in sorted(enumerate(events), key=lambda one: _at(one[1])):
+        if event.act not in ("lose", "return"):
+            continue
+        kind, _, number = event.place.partition(".")
+        if kind == "node":
+            members = {(kind, int(number))}
+        else:
+            members = {("osd", osd) for osd in range(cluster.osds) if cluster.domain_of(osd, kind) == int(number)}
+        if event.act == "return" and not members & losses:
+            keys.fault(f"{event.place} is not lost before", "events", index, event.act)
+        losses = losses | members if event.act == "lose" else losses - members

@@ -194,11 +194,27 @@ def test_guests_of_a_lost_node_send_nothing_until_it_returns() -> None:
     )
 
 
+def test_a_closed_loop_is_as_deep_after_its_node_returned_as_before() -> None:
+    """Its requests under way when the node was lost are a part of its queue, also one that ends later."""
+    text = """
+        title: returns at once
+        duration: 40
+        period: 10
+        nodes: 1
+        cluster: {hosts: 1, osds_per_host: 1, servers: 1, copies: 1, min_copies: 1, write: 100ms, service: fixed}
+        disks: [{name: all, guests: 1, queue: 8, writes: 100%}]
+        events: [{at: 10, lose: node.0}, {at: 10.3, return: node.0}]
+    """
+    slices = result(text).outcomes[0].slices
+    # Eight requests wait for one server: 0.8 s each.
+    assert [each.p99 for each in slices] == pytest.approx([0.8] * 4, rel=0.05)
+
+
 def test_a_controller_sees_each_period_and_sets_limits() -> None:
     seen: list[int] = []
 
     def halve(period: Period) -> Mapping[int, Limits]:
-        seen.append(sum(disk.requests for disk in period.disks if disk.alike.kind.name == "heavy"))
+        seen.append(sum(disk.ended for disk in period.disks if disk.alike.kind.name == "heavy"))
         return {disk.number: Limits(total_iops_sec=50) for disk in period.disks[10:] if period.number == 2}
 
     _, heavy = run(of(SMALL), halve).outcomes
@@ -206,6 +222,21 @@ def test_a_controller_sees_each_period_and_sets_limits() -> None:
     assert heavy.slices[-1].iops == pytest.approx(100, rel=0.02)
     assert len(seen) == 6
     assert seen == sorted(seen)
+
+
+def test_a_controller_sees_no_request_before_it_has_ended() -> None:
+    seen: list[tuple[int, int]] = []
+
+    def look(period: Period) -> Mapping[int, Limits]:
+        seen.append((period.disks[0].ended, period.disks[0].latency))
+        return {}
+
+    text = f"title: t\nduration: 10\nperiod: 1\n{ONE_OSD}\ndisks: [{{name: all, guests: 1, iops: 2000, writes: 0%}}]"
+    (outcome,) = run(of(text.replace("SERVERS", "1")), look).outcomes
+    served = [round(sum(each.iops for each in outcome.slices[: number + 1])) for number in range(10)]
+    assert [requests for requests, _ in seen] == served
+    # The queue grows all the time: what ended in the first second waited for 0.25 s, and not for a later one.
+    assert seen[0][1] / seen[0][0] == pytest.approx(0.25e9, rel=0.2)
 
 
 def test_memory_does_not_grow_with_time() -> None:
