@@ -680,6 +680,14 @@ def state_directory_lost(there: Nodes, begin: int, end: int) -> None:
     node.is_("plimsoll_pass_last_good_timestamp_seconds", lambda step: None, begin, end)
 
 
+@fault(("PlimsollNoGoodPass", "warning", NODE))
+def node_that_never_had_a_good_pass(there: Nodes, begin: int, end: int) -> None:
+    """And one whose passes are paused, which has an alert of its own after a day."""
+    for node in there:
+        node.is_("plimsoll_pass_last_good_timestamp_seconds", lambda step: None, begin, end)
+    there[0].is_("plimsoll_pass_paused", 1, begin, end)
+
+
 @fault(hours=48, nodes=3)
 def drained_node(there: Nodes, begin: int, end: int) -> None:
     """Without guests there are no volume types, and no clusters."""

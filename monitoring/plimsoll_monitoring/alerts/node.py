@@ -76,18 +76,34 @@ raised or removed, and no approval of the region counts. Run `plimsoll status` t
 free space and permissions of state_dir.
 {{{{- end }}}}""",
     )
+    last_good, causes = site(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS), "".join(_causes(site))
+    do = (
+        " has left something undone, and no other alert gives the reason. Run `plimsoll enforce --mode observe` there"
+        " and read its output."
+    )
     yield from by_measure(
         site,
         "good_pass_age",
-        f"max by {site.node()} (time() - {site(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS)})",
-        "".join(f"\nunless on {site.node()} {cause}" for cause in _causes(site)),
+        f"max by {site.node()} (time() - {last_good})",
+        causes,
         name="PlimsollNoGoodPass",
         hold="15m",
         why="Only where no other alert gives the reason.",
         summary=f"No good plimsoll pass on {node}{site.in_words} for {{{{ $value | humanizeDuration }}}}",
-        description=f"For {{{{ $value | humanizeDuration }}}} each pass over {node} has left something undone, and"
-        " no other alert gives the reason. Run `plimsoll enforce --mode observe` there and read its output.",
+        description=f"For {{{{ $value | humanizeDuration }}}} each pass over {node}{do}",
     )
+    if any(site.range_of("good_pass_age", level) for level in ("warning", "critical")):
+        yield Alert(
+            name="PlimsollNoGoodPass",
+            severity="warning",
+            measure="good_pass_age",
+            expr=f"max by {site.node()} (time() - {site(metrics.PASS_LAST_TIMESTAMP_SECONDS)})\n"
+            f"unless on {site.node()} {last_good}{causes}{site.overdue}",
+            hold="75m",
+            why="Without any good pass its time is absent: on a new node, or where the state directory was lost.",
+            summary=f"No good plimsoll pass on {node}{site.in_words} so far",
+            description=f"There has been no good pass over {node} so far: each{do}",
+        )
     phases = f"max by {site.node('phase')} ({site(metrics.PASS_DURATION_SECONDS)})"
     yield from by_measure(
         site,
@@ -169,13 +185,16 @@ label_replace(
 
 
 def _causes(site: Site) -> Iterator[str]:
-    """What keeps passes from being good, and has an alert of its own."""
-    yield f"{site(metrics.SOURCE_UP)} == 0"
-    yield f"{site(metrics.PASS_PAUSED)} == 1"
-    yield f"{site(metrics.PASS_BRAKED_DISKS)} > 0"
-    yield f"""{site(metrics.GUESTS, 'state="unreachable"')} > 0"""
-    yield f"""{site(metrics.DISKS, 'state=~"deferred|failed"')} > 0"""
-    yield f"{site(metrics.DISKS_UNKNOWN)} > 0"
+    """``unless`` for what keeps passes from being good, and has an alert of its own."""
+    for cause in (
+        f"{site(metrics.SOURCE_UP)} == 0",
+        f"{site(metrics.PASS_PAUSED)} == 1",
+        f"{site(metrics.PASS_BRAKED_DISKS)} > 0",
+        f"{site(metrics.GUESTS, _UNREACHABLE)} > 0",
+        f"""{site(metrics.DISKS, 'state=~"deferred|failed"')} > 0""",
+        f"{site(metrics.DISKS_UNKNOWN)} > 0",
+    ):
+        yield f"\nunless on {site.node()} {cause}"
 
 
 def of_bursts(site: Site) -> Iterator[Alert]:
