@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Protocol
 
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_probes.model.finding import BROKEN, GOOD, LACKING
 
@@ -38,9 +40,24 @@ def each(metric: str, matchers: str, *labels: str) -> str:
     return f"max by {label_list('region', 'instance', *labels)} ({metric}{matchers})"
 
 
-def once(vector: str) -> str:
-    """Each series once where two jobs scrape the same node."""
-    return f"max without (job) ({vector})"
+class SeriesNames(Protocol):
+    """A site's names, of the series that it has or that a dashboard's variables select."""
+
+    def __call__(self, metric: str, *matchers: str, over: str = "") -> str: ...
+
+    def node(self, *labels: str) -> str: ...
+
+    def own(self, label: str) -> str: ...
+
+
+def once(its: SeriesNames, metric: Metric, *matchers: str, over: str = "") -> str:
+    """Each series of a metric, or with ``over`` its increase, once where two jobs scrape the same node.
+
+    Their targets may differ in other labels too.
+    """
+    series = its(metric, *matchers, over=over)
+    labels = its.node(*(its.own(label) for label in metric.labels))
+    return f"max by {labels} ({f'increase({series})' if over else series})"
 
 
 def fresh(matchers: str) -> str:
@@ -50,14 +67,14 @@ def fresh(matchers: str) -> str:
     return f"(time() - {reading}) <= bool (2 * ({interval} or 0 * {reading} + {USUAL_INTERVAL}) + {SPARE})"
 
 
-def increase(metric: str, matchers: str, window: str) -> str:
+def increase(metric: Metric, matchers: str, window: str) -> str:
     """What a counter counted in the window."""
-    return once(f"increase({metric}{matchers}[{window}])")
+    return each(f"increase({metric}{matchers}[{window}])", "", *metric.labels)
 
 
-def sum_over_time(function: str, series: str, by: str) -> str:
-    """Of what ``function`` (``count``, ``avg`` or ``max``) makes of each of the series, which have a range."""
-    return f"sum by ({by}) ({once(f'{function}_over_time({series})')})"
+def sum_over_time(function: str, metric: Metric, matchers: str, by: str) -> str:
+    """Of what ``function`` (``count``, ``avg`` or ``max``) makes of each series; ``matchers`` end with a range."""
+    return f"sum by ({by}) ({each(f'{function}_over_time({metric}{matchers})', '', *metric.labels)})"
 
 
 def quantile(share: float, by: str, buckets: str) -> str:

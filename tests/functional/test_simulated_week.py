@@ -315,6 +315,9 @@ def node_without_plimsoll(there: Nodes, begin: int, end: int) -> None:
 
 @fault(("PlimsollBraked", "warning", {"revision": "bbbbbbbbbbbbbbbb"}), nodes=41)
 def brake_on_40_nodes(there: Nodes, begin: int, end: int) -> None:
+    """And on one in mode observe, which is no fault: its disks are not counted."""
+    there[40].is_("plimsoll_pass_enforcing", 0, begin, end)
+    there[40].is_("plimsoll_pass_braked_disks", 4000, begin, end, revision="bbbbbbbbbbbbbbbb")
     for node in there[:40]:
         node.is_("plimsoll_pass_braked_disks", lambda step: None, begin, end, revision="")
         node.is_("plimsoll_pass_braked_disks", 5, begin, end, revision="bbbbbbbbbbbbbbbb")

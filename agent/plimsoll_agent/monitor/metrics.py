@@ -23,6 +23,10 @@ class Metric(str):
         """With other labels."""
         return Metric(self, self.documentation, *labels)
 
+    def part(self, name: str, *labels: str) -> Metric:
+        """One of the series that make up a histogram: they share its help text."""
+        return Metric(f"{self}_{name}", "", *self.labels, *labels)
+
 
 # As the libvirt exporters name them, so that the series join.
 DISK = ("domain", "target_device", "uuid")
@@ -395,8 +399,8 @@ PROBE_LATENCY_SECONDS = Metric(
     "uuid",
     "direction",
 )
-PROBE_LATENCY_SECONDS_BUCKET = f"{PROBE_LATENCY_SECONDS}_bucket"
-PROBE_LATENCY_SECONDS_COUNT = f"{PROBE_LATENCY_SECONDS}_count"
+PROBE_LATENCY_SECONDS_BUCKET = PROBE_LATENCY_SECONDS.part("bucket", "le")
+PROBE_LATENCY_SECONDS_COUNT = PROBE_LATENCY_SECONDS.part("count")
 PROBE_OBJECTIVE_REQUESTS_TOTAL = Metric(
     "plimsoll_probe_objective_requests_total",
     "Requests of runs with an objective of this quantile",

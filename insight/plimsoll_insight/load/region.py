@@ -15,9 +15,10 @@ from dataclasses import field
 from enum import StrEnum
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, increase, once, quote
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, increase, quote
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import without_disks
 
@@ -175,20 +176,21 @@ class _Over:
     matchers: str
     seconds: int
 
-    def sum(self, rate: str) -> str:
+    def sum(self, rate: Metric, matchers: str) -> str:
         """What was done, by a metric of what was done in a second."""
         step = _step(self.seconds)
         passes = f"{_PASSES}{self.matchers}[{self.seconds}s"
         apart = f"{step} * count_over_time({passes}:{step}s]) / count_over_time({passes}])"
-        return once(
-            f"\n  sum_over_time({rate}[{self.seconds}s])\n"
+        products = (
+            f"\n  sum_over_time({rate}{matchers}[{self.seconds}s])\n"
             f"  * on (region, instance, job) group_left () max by (region, instance, job) ({apart})\n"
         )
+        return each(products, "", *rate.labels)
 
 
 def _of_nodes(unit: str, matchers: str, over: _Over) -> str:
     """What each node's disks of a type did together."""
-    return over.sum(metrics.AVERAGE[unit] + matchers)
+    return over.sum(metrics.AVERAGE[unit], matchers)
 
 
 def _sums(by: LoadBy, unit: str, matchers: str, over: _Over) -> str:
@@ -196,7 +198,7 @@ def _sums(by: LoadBy, unit: str, matchers: str, over: _Over) -> str:
     labels = f"{', '.join(LABELS[by])}, direction"
     if by is LoadBy.TYPE:
         return f"sum by ({labels}) ({_of_nodes(unit, matchers, over)})"
-    disks = over.sum(metrics.DISK_AVERAGE[unit] + matchers)
+    disks = over.sum(metrics.DISK_AVERAGE[unit], matchers)
     if by is not LoadBy.PROJECT:
         return f"sum by ({labels}) ({disks})"
     info = f"max by (uuid, project) (last_over_time({metrics.GUEST_INFO}{matchers}[{over.seconds}s]))"

@@ -171,9 +171,9 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str])
 
     def summed(function: str, *matchers: str) -> dict[DiskKey, float]:
         """Unknown, so absent, is a sum with a sample that is no number, or that may be of another time."""
-        series = f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, *matchers)}"
+        metric, over = metrics.DISK_AVERAGE["operations"], f"[{seconds}s]"
         sums: dict[DiskKey, float] = defaultdict(float)
-        for one in ask(sum_over_time(function, f"{series}[{seconds}s]", f"{_BY}, instance")):
+        for one in ask(sum_over_time(function, metric, f"{matchers_of(disks, *matchers)}{over}", f"{_BY}, instance")):
             sums[_key(one)] += nan if label(one, "instance") in stale else one.value
         return {key: value for key, value in sums.items() if isfinite(value)}
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from textwrap import indent
-from typing import Protocol
 
 from plimsoll_agent.congestion.law import Action
 from plimsoll_agent.congestion.published import Gap
 from plimsoll_agent.monitor import metrics
 from plimsoll_monitoring.alerts.definition import Alert, number
-from plimsoll_monitoring.alerts.region import example
+from plimsoll_monitoring.alerts.region import example, worst
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import equal, label_list, matching
+from plimsoll_monitoring.promql import SeriesNames, equal, label_list, matching
 
 SILENT = 300
 """Seconds without a new file: nodes have returned to x = 1 after 90, and on their way."""
@@ -21,15 +20,7 @@ _FAULTS = (Gap.NO_ANSWER, Gap.TOO_SELDOM, Gap.OSDS_UNKNOWN, Gap.HEALTH_UNKNOWN)
 """Reasons for no signal that are faults, and no quiet hour."""
 
 
-class SelectorNames(Protocol):
-    """Of a site, or what a dashboard's variables select."""
-
-    def __call__(self, metric: str, *matchers: str) -> str: ...
-
-    def node(self, *labels: str) -> str: ...
-
-
-def recent(its: SelectorNames, metric: str, *matchers: str) -> str:
+def recent(its: SeriesNames, metric: str, *matchers: str) -> str:
     """Of machines that publish now: what another one published last stays in its file."""
     age = f"time() - {its(metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS)}"
     return f"{its(metric, *matchers)}\nand on {its.node()} {age} < 120"
@@ -121,17 +112,19 @@ def _ineffective(site: Site, cluster: str, where: str) -> Alert:
 
 
 def _of_nodes(site: Site) -> Alert:
-    down = f"min by {site.node()} ({site(metrics.SOURCE_UP, _SOURCE)}) == 0{site.overdue}"
+    def down(its: Site) -> str:
+        return f"min by {its.node()} ({its(metrics.SOURCE_UP, _SOURCE)}) == 0{its.overdue}"
+
     moment = site(metrics.CONGESTION_PUBLISHED_TIMESTAMP_SECONDS)
     silent = f"unless on {site.in_region()} time() - max by {site.in_region()} ({moment}) > {SILENT}"
     if site.region:  # the publisher may be in another one
         silent += f"\nunless on () time() - max({moment}) > {SILENT}"
-    among = example(site, f"topk(1, min by ({site.instance}) ({metrics.SOURCE_UP}{{{_SOURCE}, %s}}) == 0)")
+    among = example(site, lambda its, _: worst(its, down(its)))
     return Alert(
         name="PlimsollCongestionStale",
         severity="warning",
         measure="sources_down",
-        expr=f"count by {site.in_region()} (\n{indent(down, '  ')}\n)\n{silent}",
+        expr=f"count by {site.in_region()} (\n{indent(down(site), '  ')}\n)\n{silent}",
         hold="15m",
         of_node=False,
         why="Where nothing is published, PlimsollCongestionNoSignal says so.",

@@ -55,17 +55,24 @@ def by_measure(
 ) -> Iterator[Alert]:
     """An alert for each range of the measure, by the level that the range raises on the node itself.
 
-    ``also`` is what must hold beside it; ``count_by`` are the labels by which nodes are counted. What a pass found
-    counts unless passes are overdue: then that is the only alert.
+    ``also`` is what must hold beside it; ``count_by`` are the labels by which nodes are counted.
     """
-    if MEASURE[measure].subject != "probe" and measure != "pass_age":
-        also += site.overdue
     for severity in ("warning", "critical"):
         if text := site.range_of(measure, severity):
-            expr = outside(text, figure) + also
+            expr = out_of_range(site, measure, figure, also, text)
             if count_by:
                 expr = f"count by {count_by} (\n{indent(expr, '  ')}\n)"
             yield Alert(severity=severity, expr=expr, measure=measure, **fields)
+
+
+def out_of_range(site: Site, measure: str, figure: str, also: str = "", text: str = "") -> str:
+    """The figure where it is outside of this range, or of the first that the site has.
+
+    What a pass found counts unless passes are overdue: then that is the only alert.
+    """
+    if MEASURE[measure].subject != "probe" and measure != "pass_age":
+        also += site.overdue
+    return outside(text or site.range_of(measure, "warning") or site.range_of(measure, "critical"), figure) + also
 
 
 def number(noun: str) -> str:

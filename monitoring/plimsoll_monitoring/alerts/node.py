@@ -76,34 +76,27 @@ raised or removed, and no approval of the region counts. Run `plimsoll status` t
 free space and permissions of state_dir.
 {{{{- end }}}}""",
     )
-    last_good, causes = site(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS), "".join(_causes(site))
-    do = (
-        " has left something undone, and no other alert gives the reason. Run `plimsoll enforce --mode observe` there"
-        " and read its output."
+    last, last_good = (
+        site(metrics.PASS_LAST_TIMESTAMP_SECONDS),
+        site(metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS, over="1h"),
     )
+    for_long = "{{ if lt $value 1e9 }}%sor {{ $value | humanizeDuration }}{{ else }}%so far{{ end }}"
     yield from by_measure(
         site,
         "good_pass_age",
-        f"max by {site.node()} (time() - {last_good})",
-        causes,
+        "(\n"
+        f"  time() - max by {site.node()} (last_over_time({last_good}))\n"
+        f"  or\n  Inf * max by {site.node()} ({last} offset 1h)\n"
+        ")",
+        "".join(f"\n{condition}" for condition in (f"and on {site.node()} {last}", *_causes(site))),
         name="PlimsollNoGoodPass",
         hold="15m",
-        why="Only where no other alert gives the reason.",
-        summary=f"No good plimsoll pass on {node}{site.in_words} for {{{{ $value | humanizeDuration }}}}",
-        description=f"For {{{{ $value | humanizeDuration }}}} each pass over {node}{do}",
+        why="Only where no other alert gives the reason. Inf: a node that had its first pass an hour ago or earlier,"
+        " and never a good one.",
+        summary=f"No good plimsoll pass on {node}{site.in_words} {for_long % ('f', 's')}",
+        description=f"{for_long % ('F', 'S')} each pass over {node} has left something undone, and no other alert"
+        " gives the reason. Run `plimsoll enforce --mode observe` there and read its output.",
     )
-    if any(site.range_of("good_pass_age", level) for level in ("warning", "critical")):
-        yield Alert(
-            name="PlimsollNoGoodPass",
-            severity="warning",
-            measure="good_pass_age",
-            expr=f"max by {site.node()} (time() - {site(metrics.PASS_LAST_TIMESTAMP_SECONDS)})\n"
-            f"unless on {site.node()} {last_good}{causes}{site.overdue}",
-            hold="75m",
-            why="Without any good pass its time is absent: on a new node, or where the state directory was lost.",
-            summary=f"No good plimsoll pass on {node}{site.in_words} so far",
-            description=f"There has been no good pass over {node} so far: each{do}",
-        )
     phases = f"max by {site.node('phase')} ({site(metrics.PASS_DURATION_SECONDS)})"
     yield from by_measure(
         site,
@@ -185,7 +178,7 @@ label_replace(
 
 
 def _causes(site: Site) -> Iterator[str]:
-    """``unless`` for what keeps passes from being good, and has an alert of its own."""
+    """What keeps passes from being good, and has an alert of its own."""
     for cause in (
         f"{site(metrics.SOURCE_UP)} == 0",
         f"{site(metrics.PASS_PAUSED)} == 1",
@@ -194,7 +187,7 @@ def _causes(site: Site) -> Iterator[str]:
         f"""{site(metrics.DISKS, 'state=~"deferred|failed"')} > 0""",
         f"{site(metrics.DISKS_UNKNOWN)} > 0",
     ):
-        yield f"\nunless on {site.node()} {cause}"
+        yield f"unless on {site.node()} {cause}"
 
 
 def of_bursts(site: Site) -> Iterator[Alert]:
@@ -205,7 +198,7 @@ def of_bursts(site: Site) -> Iterator[Alert]:
     yield Alert(
         name="PlimsollBurstsSpent",
         severity="warning",
-        expr=f"count by {site.node()} ({once(site(metrics.DISK_BURST_SAVED_RATIO))} < {site.burst_left:g})",
+        expr=f"count by {site.node()} ({once(site, metrics.DISK_BURST_SAVED_RATIO)} < {site.burst_left:g})",
         hold="30m",
         summary=f"{number('burst')} on {node}{site.in_words} nearly spent",
         description=f"For half an hour {number('burst')} of disks on {node} had less than {100 * site.burst_left:g} %"
@@ -220,7 +213,7 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "unlimited",
-        f"sum by {site.node()} ({once(site(metrics.DISKS_UNLIMITED))})",
+        f"sum by {site.node()} ({once(site, metrics.DISKS_UNLIMITED)})",
         f"\nand {on} {site(metrics.PASS_ENFORCING)} == 1\nand {on} {site(metrics.PASS_PAUSED)} == 0",
         name="PlimsollDisksUnlimited",
         hold="30m",
@@ -233,7 +226,7 @@ def of_disks(site: Site) -> Iterator[Alert]:
     yield from by_measure(
         site,
         "failed",
-        f"sum by {site.node()} ({once(site(metrics.DISKS, _FAILED))})",
+        f"sum by {site.node()} ({once(site, metrics.DISKS, _FAILED)})",
         f"\nunless {on} {site(metrics.SOURCE_UP)} == 0",
         name="PlimsollChangesFail",
         hold="30m",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from textwrap import indent
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
+from plimsoll_agent.util.frozen import replace
 from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
+from plimsoll_monitoring.alerts.records import of_present
 from plimsoll_monitoring.alerts.region import example
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import BELOW, once
+from plimsoll_monitoring.promql import BELOW
 
 _TYPE = '{{ or $labels.volume_type "(none)" }}'
 
@@ -22,9 +24,15 @@ def of_promises(site: Site) -> Iterator[Alert]:
         f"{share} >= {site.broken_percent} and {metrics.TARGETS_BROKEN} >= {site.broken_guests}\n"
         f"or\n{share} and {metrics.TARGETS_BROKEN} >= {site.broken_many}"
     )
+
+    def most(verdicts: str) -> Callable[[Site, str], str]:
+        return lambda its, of_alert: (
+            f"topk(1, sum by ({its.instance}) ({of_present(its, metrics.PROBE_TARGETS, of_alert, verdicts)}) > 0)"
+        )
+
     worst = example(
         site,
-        f"topk(1, sum by ({site.instance}) ({once(f'{metrics.PROBE_TARGETS}{{%s, {BELOW}}}')}) > 0)",
+        most(BELOW),
         "volume_type",
         then="; see {{ (first .).Labels.%s }}",
     )
@@ -44,8 +52,8 @@ def of_promises(site: Site) -> Iterator[Alert]:
         " promised",
         description="By their newest probes, "
         + example(
-            site,
-            f"sum({metrics.TARGETS_BROKEN}{{%s}})",
+            replace(site, selector=""),  # what is recorded has no label of a job
+            lambda its, of_alert: f"sum({its(metrics.TARGETS_BROKEN, of_alert)})",
             "volume_type",
             then='{{ . | first | value | printf "%.0f" }} guests, ',
         )
@@ -68,7 +76,7 @@ def of_promises(site: Site) -> Iterator[Alert]:
     )
     over = example(
         site,
-        f"topk(1, sum by ({site.instance}) ({once(f'{metrics.PROBE_TARGETS}{{%s, {_OVER}}}')}) > 0)",
+        most(_OVER),
         "volume_type",
     )
     yield Alert(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_monitoring.alerts.definition import RecordingRule
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.promql import BELOW, CONCLUSIVE, any_verdict, once
@@ -18,7 +19,7 @@ from plimsoll_probes.model.finding import GOOD
 
 
 def of_disks(site: Site) -> Iterator[RecordingRule]:
-    disks = once(site(metrics.DISKS))
+    disks = once(site, metrics.DISKS)
     yield RecordingRule(metrics.DISKS_OF_TYPE, f"sum by {site.in_region('volume_type', 'state')} ({disks})")
     yield RecordingRule(metrics.DISKS_OF_NODE, f"sum by {site.node('state')} ({disks})")
     place = site.node(*metrics.DISK)
@@ -90,14 +91,19 @@ def of_light(site: Site) -> Iterator[RecordingRule]:
     pool = site.in_region(site.own("cluster"), site.own("pool"))
     why = "What light disks waited: the usual latency of a week is made of these (plimsoll congestion publish)."
     for counter, record in metrics.LIGHT.items():
-        of_node = once(f"increase({site(counter, over='5m')})")
+        of_node = once(site, counter, over="5m")
         yield RecordingRule(record, f"sum by {pool} ({of_node})", why)
         why = ""
 
 
+def of_present(site: Site, metric: Metric, *matchers: str) -> str:
+    """Series of nodes that probe."""
+    of_writers = f"on {site.node()} time() - {site(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS)}"
+    return f"{once(site, metric, *matchers)}\n  and {of_writers} < {site.seconds_of('probes_off')}"
+
+
 def of_probes(site: Site) -> Iterator[RecordingRule]:
     of_node, of_type = site.node("volume_type"), site.in_region("volume_type")
-    fresh = f"on {site.node()} time() - {site(metrics.PROBE_WRITTEN_TIMESTAMP_SECONDS)}"
     why = "By the newest probe of each guest; a node that no longer probes does not count."
     for record, metric, labels in (
         (metrics.TARGETS, metrics.PROBE_TARGETS, site.in_region("volume_type", "verdict")),
@@ -105,7 +111,7 @@ def of_probes(site: Site) -> Iterator[RecordingRule]:
     ):
         yield RecordingRule(
             record,
-            f"sum by {labels} (\n  {once(site(metric))}\n  and {fresh} < {site.seconds_of('probes_off')}\n)",
+            f"sum by {labels} (\n  {of_present(site, metric)}\n)",
             why,
         )
         why = ""
@@ -118,8 +124,7 @@ def of_probes(site: Site) -> Iterator[RecordingRule]:
         metrics.TARGETS_BROKEN_RATIO,
         f"{metrics.TARGETS_BROKEN}\n/\n(sum by {of_type} ({metrics.TARGETS}{{{CONCLUSIVE}}}) > 0)",
     )
-    buckets = site(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1h")
-    hour = once(f"increase({buckets})")
+    hour = once(site, metrics.PROBE_LATENCY_SECONDS_BUCKET, over="1h")
     yield RecordingRule(metrics.NODE_BUCKETS, f"sum by {site.node('volume_type', 'le')} ({hour})")
     by_bucket = site.in_region("volume_type", "le")
     yield RecordingRule(metrics.TYPE_BUCKETS, f"sum by {by_bucket} ({metrics.NODE_BUCKETS})")
@@ -142,8 +147,7 @@ def of_probes(site: Site) -> Iterator[RecordingRule]:
         f"  sum by {site.in_region('le')} (sum_over_time({metrics.TYPE_BUCKETS}[1d]))\n) >= 0",
     )
     requests, runs = (
-        once(f"increase({site(counter, over='1d')})")
-        for counter in (metrics.PROBE_LATENCY_SECONDS_COUNT, metrics.PROBE_RUNS_TOTAL)
+        once(site, counter, over="1d") for counter in (metrics.PROBE_LATENCY_SECONDS_COUNT, metrics.PROBE_RUNS_TOTAL)
     )
     yield RecordingRule(metrics.NODE_REQUESTS, f"sum by {of_node} ({requests})")
     yield RecordingRule(metrics.NODE_RUNS, f"sum by {site.node('volume_type', 'verdict')} ({runs})")
@@ -178,7 +182,7 @@ def of_burn(site: Site) -> Iterator[RecordingRule]:
         (misses, metrics.PROBE_OBJECTIVE_MISSED_TOTAL),
         (requests, metrics.PROBE_OBJECTIVE_REQUESTS_TOTAL),
     ):
-        hour = once(f"increase({site(counter, over='1h')})")
+        hour = once(site, counter, over="1h")
         yield RecordingRule(record, f"sum by {labels} ({hour})")
     yield RecordingRule(metrics.BURN["1h"], f"{misses}\n/\n({requests} * {budget} >= 10)")
     why = "The sum of the hours, as above: each request counts 20 times, so 10 are 200."

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from textwrap import indent
 
 from plimsoll_agent.monitor import metrics
-from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
+from plimsoll_agent.util.frozen import replace
+from plimsoll_monitoring.alerts.definition import Alert, by_measure, number, out_of_range
 from plimsoll_monitoring.alerts.site import Site, outside
 from plimsoll_monitoring.promql import once
 
 
-def example(site: Site, query: str, *labels: str, then: str = "{{ (first .).Labels.%s }}") -> str:
-    """The one series of a query over the alert's own region (``%s`` in it), and over these labels of it: one query an
-    alert, however many nodes it is about.
+def example(
+    site: Site,
+    query: Callable[[Site, str], str],
+    label: str = "",
+    then: str = "{{ (first .).Labels.%s }}",
+) -> str:
+    """The one series of a query in an annotation: one query an alert, however many nodes it is about.
+
+    ``query`` makes it of the alert's own region, which the ``Site`` that it is given selects, and of a matcher for
+    the alert's own value of ``label``. With the conditions of the alert it names none of the nodes that have others.
     """
-    matchers = ", ".join((site.here, *(f"{label}=%q" for label in labels)))
-    values = " ".join((site.same_region, *(f"$labels.{label}" for label in labels)))
-    selector = "" if ":" in query.partition("{")[0] else site.selector  # what is recorded has no label of a job
-    promql = query.replace("%s", ", ".join(filter(None, (selector, matchers)))).replace('"', '\\"')
+    labels = (*site.region, *([label] if label else ()))
+    matchers = [f"{name}=%[{place}]q" for place, name in enumerate(labels, 1)]
+    own_region = ", ".join(filter(None, (site.selector, *matchers[: len(site.region)])))
+    promql = " ".join(query(replace(site, selector=own_region), matchers[-1] if label else "").split())
+    promql = promql.replace('"', '\\"')
+    values = " ".join(f"$labels.{name}" for name in labels)
     template = then % site.instance if "%s" in then else then
     return f'{{{{ with query (printf "{promql}" {values}) }}}}{template}{{{{ end }}}}'
+
+
+def worst(site: Site, vector: str) -> str:
+    """The node with the highest value."""
+    return f"topk(1, max by ({site.instance}) ({vector}))"
 
 
 def of_nodes(site: Site) -> Iterator[Alert]:
@@ -31,13 +46,17 @@ def of_nodes(site: Site) -> Iterator[Alert]:
     yield from _unknown(site)
     yield from _gate(site)
     yield _stalls(site)
-    pause = site(metrics.PASS_PAUSED)
-    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_PAUSED}{{%s}}) == 1)")
+
+    def pauses(its: Site) -> tuple[str, str]:
+        pause = its(metrics.PASS_PAUSED)
+        day = f"max by {its.node()} (min_over_time({pause}[1d:1h]))"
+        return day, f"\nand on {its.node()} {pause} offset 1d == 1"
+
+    among = example(site, lambda its, _: worst(its, out_of_range(its, "paused", *pauses(its))))
     yield from by_measure(
         site,
         "paused",
-        f"max by {site.node()} (min_over_time({pause}[1d:1h]))",
-        f"\nand on {site.node()} {pause} offset 1d == 1",
+        *pauses(site),
         site.in_region(),
         name="PlimsollPaused",
         hold="5m",
@@ -51,61 +70,70 @@ def of_nodes(site: Site) -> Iterator[Alert]:
 
 
 def _catalogue(site: Site) -> Iterator[Alert]:
-    last_pass, issue_time = (
-        site(metrics.PASS_LAST_TIMESTAMP_SECONDS),
-        site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS),
-    )
-    usable = site(metrics.SOURCE_UP, 'source="catalogue"')
-    stale = f"{last_pass} - {issue_time} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}"
-    among = example(
-        site,
-        f"topk(1, max by ({site.instance}) (time() - {metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS}{{%s}}) > 3600)",
-        then="; the oldest, on {{ (first .).Labels.%s }}, is from {{ . | first | value | humanizeDuration }} ago",
-    )
+    oldest = "; the oldest, on {{ (first .).Labels.%s }}, is from {{ . | first | value | humanizeDuration }} ago"
+
+    def stale(its: Site, level: str) -> str:
+        age = f"{its(metrics.PASS_LAST_TIMESTAMP_SECONDS)} - {its(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)}"
+        if level == "critical" or "catalogue_age" in site.thresholds:
+            old = outside(site.range_of("catalogue_age", level), age)
+        else:
+            old = f"{age} > {its(metrics.CATALOGUE_STALE_AFTER_SECONDS)}"
+        usable = its(metrics.SOURCE_UP, 'source="catalogue"')
+        missing = f"\nor\nmin by {its.node()} ({usable}) == 0" if level == "warning" else ""
+        return f"(\n{indent(f'max by {its.node()} ({old}){missing}', '  ')}\n){its.overdue}"
+
+    def among(level: str) -> str:
+        def age(its: Site, _: str) -> str:
+            issue_time = its(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS)
+            return worst(its, f"time() - {issue_time} and on {its.node()} ({stale(its, level)})")
+
+        return example(site, age, then=oldest)
+
     fields = {
         "name": "PlimsollCatalogueStale",
         "measure": "catalogue_age",
         "hold": "15m",
         "of_node": False,
         "summary": f"Catalogue of {number('node')}{site.in_words} is stale",
-        "description": f"On {number('node')}{site.in_words} the catalogue from Cinder and Nova is stale"
-        f" or missing{among}. Actual limits stay; volumes attached since then keep their attach-time limits, and"
-        " changes of QoS specs have no effect. Run `plimsoll catalogue age` there; the reason is in the journal of"
-        " `plimsoll catalogue refresh`.",
     }
     for level in ("warning", "critical"):
-        text = site.range_of("catalogue_age", level)
-        if not text:
+        if not site.range_of("catalogue_age", level):
             continue
-        by_range = outside(text, f"{last_pass} - {issue_time}")
-        old = by_range if level == "critical" or "catalogue_age" in site.thresholds else stale
-        missing = f"\nor\nmin by {site.node()} ({usable}) == 0" if level == "warning" else ""
-        nodes = f"(\n{indent(f'max by {site.node()} ({old}){missing}', '  ')}\n){site.overdue}"
         yield Alert(
             severity=level,
-            expr=f"count by {site.in_region()} (\n{indent(nodes, '  ')}\n)",
+            expr=f"count by {site.in_region()} (\n{indent(stale(site, level), '  ')}\n)",
             why="Its age at the last pass, by stale_after of the node: one without passes is PlimsollPassOverdue."
-            if old is stale
+            if level == "warning" and "catalogue_age" not in site.thresholds
             else "",
+            description=f"On {number('node')}{site.in_words} the catalogue from Cinder and Nova is stale"
+            f" or missing{among(level)}. Actual limits stay; volumes attached since then keep their attach-time"
+            " limits, and changes of QoS specs have no effect. Run `plimsoll catalogue age` there; the reason is in"
+            " the journal of `plimsoll catalogue refresh`.",
             **fields,  # type: ignore[arg-type]
         )
 
 
 def _brake(site: Site) -> Iterator[Alert]:
-    braked_disks = f"max by {site.node('revision')} ({site(metrics.PASS_BRAKED_DISKS)})"
     revision = "{{ $labels.revision }}"
+
+    def braked(its: Site, of_alert: str = "") -> tuple[str, str]:
+        braked_disks = f"max by {its.node('revision')} ({its(metrics.PASS_BRAKED_DISKS, of_alert)})"
+        return braked_disks, f"\nand on {its.node()} {its(metrics.PASS_ENFORCING)} == 1"
+
+    def there(its: Site, of_alert: str) -> str:
+        return out_of_range(its, "braked", *braked(its, of_alert))
+
     disks = example(
         site,
-        f"sum({once(f'{metrics.PASS_BRAKED_DISKS}{{%s}}')})",
+        lambda its, of_alert: f"sum({there(its, of_alert)})",
         "revision",
         then='{{ . | first | value | printf "%.0f" }}',
     )
-    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_BRAKED_DISKS}{{%s}}) > 0)", "revision")
+    among = example(site, lambda its, of_alert: worst(its, there(its, of_alert)), "revision")
     yield from by_measure(
         site,
         "braked",
-        braked_disks,
-        f"\nand on {site.node()} {site(metrics.PASS_ENFORCING)} == 1",
+        *braked(site),
         site.in_region("revision"),
         name="PlimsollBraked",
         hold="15m",
@@ -149,21 +177,28 @@ def _stages(site: Site) -> Iterator[Alert]:
 
 
 def _unknown(site: Site) -> Iterator[Alert]:
-    unknown = f"sum by {site.node()} ({once(site(metrics.DISKS_UNKNOWN))})"
-    unreachable = site(metrics.GUESTS, 'state="unreachable"')
-    last_pass, issue_time = (
-        site(metrics.PASS_LAST_TIMESTAMP_SECONDS),
-        site(metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS),
-    )
-    on = f"on {site.node()}"
-    among = example(site, f"topk(1, sum by ({site.instance}) ({once(f'{metrics.DISKS_UNKNOWN}{{%s}}')}))")
+    def unknown(its: Site) -> tuple[str, str]:
+        on, hours = f"on {its.node()}", f"(sum by {its.node()} ({once(its, metrics.DISKS_UNKNOWN)}))[3h:30m]"
+        last_pass, issue_time, stale_after = (
+            its(metric)
+            for metric in (
+                metrics.PASS_LAST_TIMESTAMP_SECONDS,
+                metrics.CATALOGUE_ISSUED_TIMESTAMP_SECONDS,
+                metrics.CATALOGUE_STALE_AFTER_SECONDS,
+            )
+        )
+        unreachable = its(metrics.GUESTS, 'state="unreachable"')
+        return f"min_over_time({hours})", (
+            f"\nunless {on} {unreachable} > 0"
+            f"\nunless {on} {its(metrics.SOURCE_UP)} == 0"
+            f"\nunless {on} {last_pass} - {issue_time} > {stale_after}"
+        )
+
+    among = example(site, lambda its, _: worst(its, out_of_range(its, "unknown", *unknown(its))))
     yield from by_measure(
         site,
         "unknown",
-        f"min_over_time(({unknown})[3h:30m])",
-        f"\nunless {on} {unreachable} > 0"
-        f"\nunless {on} {site(metrics.SOURCE_UP)} == 0"
-        f"\nunless {on} {last_pass} - {issue_time} > {site(metrics.CATALOGUE_STALE_AFTER_SECONDS)}",
+        *unknown(site),
         site.in_region(),
         name="PlimsollDisksUnknown",
         hold="30m",
@@ -180,13 +215,16 @@ def _unknown(site: Site) -> Iterator[Alert]:
 
 def _gate(site: Site) -> Iterator[Alert]:
     cluster = site.own("cluster")
-    gates = f"max by {site.node(cluster)} ({site(metrics.HEALTH_GATE_SHUT)}) == 1{site.overdue}"
-    among = example(site, f"topk(1, max by ({site.instance}) ({metrics.HEALTH_GATE_SHUT}{{%s}}) == 1)", cluster)
+
+    def gates(its: Site, of_alert: str = "") -> str:
+        return f"max by {its.node(cluster)} ({its(metrics.HEALTH_GATE_SHUT, of_alert)}) == 1{its.overdue}"
+
+    among = example(site, lambda its, of_alert: worst(its, gates(its, of_alert)), cluster)
     yield Alert(
         name="PlimsollHealthGateShut",
         severity="warning",
         measure="behind",
-        expr=f"count by {site.in_region(cluster)} (\n{indent(gates, '  ')}\n)",
+        expr=f"count by {site.in_region(cluster)} (\n{indent(gates(site), '  ')}\n)",
         hold="6h",
         of_node=False,
         why="For hours: what the cluster itself suffers from is told by Ceph's own alerts.",
@@ -204,7 +242,10 @@ STALLED_WITHIN = 900
 def _stalls(site: Site) -> Alert:
     metric = metrics.PROJECT_STALLED_TIMESTAMP_SECONDS
     age = f"min by {site.in_region('project')} (time() - {site(metric)}) < {STALLED_WITHIN}"
-    among = example(site, f"topk(1, count by ({site.instance}) (time() - {metric}{{%s}} < {STALLED_WITHIN}))")
+    among = example(
+        site,
+        lambda its, _: f"topk(1, count by ({its.instance}) (time() - {once(its, metric)} < {STALLED_WITHIN}))",
+    )
     return Alert(
         name="PlimsollGuestsStalled",
         severity="warning",
@@ -226,7 +267,7 @@ def of_rollout(site: Site) -> Iterator[Alert]:
     build_info = site(metrics.BUILD_INFO)
     rare = example(
         site,
-        f"bottomk(1, count by (version) ({once(f'{metrics.BUILD_INFO}{{%s}}')}))",
+        lambda its, _: f"bottomk(1, count by (version) ({once(its, metrics.BUILD_INFO)}))",
         then="; {{ (first .).Labels.version }} on {{ . | first | value }} of them",
     )
     yield Alert(
@@ -240,12 +281,15 @@ def of_rollout(site: Site) -> Iterator[Alert]:
         " the rollout, or take it back. `plimsoll region status` lists the versions.",
     )
     enforcing = site(metrics.PASS_ENFORCING)
-    observes = f"max by {site.node()} ({enforcing}) == 0{site.overdue}"
-    observing = example(site, f"topk(1, max by ({site.instance}) ({metrics.PASS_ENFORCING}{{%s}}) == 0)")
+
+    def observes(its: Site) -> str:
+        return f"max by {its.node()} ({its(metrics.PASS_ENFORCING)}) == 0{its.overdue}"
+
+    observing = example(site, lambda its, _: worst(its, observes(its)))
     yield Alert(
         name="PlimsollModeSkew",
         severity="info",
-        expr=f"count by {site.in_region()} (\n{indent(observes, '  ')}\n)\n"
+        expr=f"count by {site.in_region()} (\n{indent(observes(site), '  ')}\n)\n"
         f"and on {site.in_region()} count by {site.in_region()} (max by {site.node()} ({enforcing}) == 1)",
         hold=site.rollout,
         of_node=False,

@@ -131,15 +131,6 @@ class Site:
     # --- text of annotations
 
     @property
-    def here(self) -> str:
-        """Matchers in a query of an annotation: the alert's own region. ``same_region`` has their values."""
-        return ", ".join(f"{label}=%q" for label in self.region)
-
-    @property
-    def same_region(self) -> str:
-        return " ".join(f"$labels.{label}" for label in self.region)
-
-    @property
     def in_words(self) -> str:
         """`` in north``, nothing where the targets have no region."""
         return "".join(f"{{{{ with $labels.{label} }}}} in {{{{ . }}}}{{{{ end }}}}" for label in self.region)

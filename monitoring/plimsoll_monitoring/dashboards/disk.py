@@ -58,7 +58,7 @@ class DiskPanels:
     def which(self) -> PanelRow:
         its, site = self.its, self.site
         by = its.node(*metrics.DISK, "volume", "volume_type", "pool")
-        reverts = its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1d")
+        reverts = once(its, metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1d")
         return PanelRow(
             "Disk",
             [
@@ -86,7 +86,7 @@ class DiskPanels:
                 figure(
                     "External changes reverted, last day",
                     "How often plimsoll reverted an external change of its limits.",
-                    f"sum({once(f'increase({reverts})')})",
+                    f"sum({reverts})",
                 ).decimals(0),
             ],
         )  # fmt: skip
@@ -101,7 +101,7 @@ class DiskPanels:
         return dash(graph(title, about, queries, unit, size=THIRD), "desired .*")
 
     def limits(self) -> PanelRow:
-        reverts = self.its(metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
+        reverts = once(self.its, metrics.DISK_EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
         state = "\nor\n".join(
             f"""{number} * {self.newest(metrics.DISK_STATE, "target_device", f'state="{state}"')}"""
             for number, state in enumerate(STATES)
@@ -140,7 +140,7 @@ class DiskPanels:
                 graph(
                     "External changes reverted in 1 h",
                     "How often plimsoll reverted an external change of its limits, in the hour before each point.",
-                    [Query(f"sum({once(f'increase({reverts})')})", "reverted")],
+                    [Query(f"sum({reverts})", "reverted")],
                     size=Size(8, 8),
                 ),
             ],

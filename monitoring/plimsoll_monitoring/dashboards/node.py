@@ -136,8 +136,8 @@ class NodePanels:
         )
 
     def passes(self) -> PanelRow:
-        refreshes = self.its(metrics.CATALOGUE_REFRESHES_TOTAL, over="1h")
-        calls = self.its(metrics.CATALOGUE_CALLS_TOTAL, over="1h")
+        refreshes = once(self.its, metrics.CATALOGUE_REFRESHES_TOTAL, over="1h")
+        calls = once(self.its, metrics.CATALOGUE_CALLS_TOTAL, over="1h")
         phases = self.its(metrics.PASS_DURATION_SECONDS)
         return PanelRow(
             "Passes",
@@ -175,8 +175,8 @@ class NodePanels:
                     "Catalogue refreshes in 1 h",
                     "By result, with their API calls. Only on a node that refreshes the catalogue.",
                     [
-                        Query(f"sum by (result) ({once(f'increase({refreshes})')})", "{{result}}"),
-                        Query(f"sum by (service) ({once(f'increase({calls})')})", "calls to {{service}}"),
+                        Query(f"sum by (result) ({refreshes})", "{{result}}"),
+                        Query(f"sum by (service) ({calls})", "calls to {{service}}"),
                     ],
                     size=THIRD,
                 ),
@@ -184,10 +184,12 @@ class NodePanels:
         )
 
     def results(self) -> timeseries.Panel:
-        passes, busy = self.its(metrics.PASSES_TOTAL, over="1h"), self.its(metrics.PASS_LOCK_BUSY_TOTAL, over="1h")
+        passes, busy = (
+            once(self.its, counter, over="1h") for counter in (metrics.PASSES_TOTAL, metrics.PASS_LOCK_BUSY_TOTAL)
+        )
         queries = [
-            Query(f"sum by (result) ({once(f'increase({passes})')})", "{{result}}"),
-            Query(f"sum({once(f'increase({busy})')})", "lock busy"),
+            Query(f"sum by (result) ({passes})", "{{result}}"),
+            Query(f"sum({busy})", "lock busy"),
         ]
         about = (
             "good: nothing was left undone. partial: a disk was, or a source was down. failed: no pass. lock busy: "
@@ -210,7 +212,7 @@ class NodePanels:
         its = self.its
         share = its.disks_of_type(f"max by {its.disk} ({its(metrics.DISK_AVERAGE_LIMIT_RATIO)})")
         operations, size = (
-            its.disks_of_type(f"sum by {its.disk} ({once(its(metrics.DISK_AVERAGE[what]))})")
+            its.disks_of_type(f"sum by {its.disk} ({once(its, metrics.DISK_AVERAGE[what])})")
             for what in ("operations", "bytes")
         )
         # The ten are chosen once for the whole graph, not anew at each point.
@@ -253,7 +255,7 @@ class NodePanels:
             "Disks",
             [
                 shared.list_unlimited(self.its, Size(24, 7)),
-                shared.disks_by_state(f"sum by (state) ({once(self.typed(metrics.DISKS))})"),
+                shared.disks_by_state(f"sum by (state) ({once(self.typed, metrics.DISKS)})"),
                 shared.reverts(self.typed),
             ],
         )

@@ -114,8 +114,7 @@ HEAT = "The stronger the colour, the more requests."
 def heat(title: str, about: str, series: SiteNames, size: Size = WHOLE) -> heatmap.Panel:
     """A heat map of latencies, from the buckets of the probes that are chosen."""
     panel = _dress(heatmap.Panel(), title, about, Unit.SECONDS, size, NEUTRAL)
-    buckets = series(metrics.PROBE_LATENCY_SECONDS_BUCKET, over="$__rate_interval")
-    buckets = f"sum by (le) ({once(f'increase({buckets})')})"
+    buckets = f"sum by (le) ({once(series, metrics.PROBE_LATENCY_SECONDS_BUCKET, over='$__rate_interval')})"
     for target in _targets([Query(buckets, "{{le}}")]):
         panel.with_target(target.range().format(PromQueryFormat.HEATMAP))
     # It fades into the page of the light theme and of the dark one; a scheme of hues does in one of them.

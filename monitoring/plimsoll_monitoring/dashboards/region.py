@@ -10,6 +10,7 @@ from grafana_foundation_sdk.builders import table, timeseries
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_monitoring.alerts.cephfs import FORWARDED
 from plimsoll_monitoring.alerts.congestion import recent
 from plimsoll_monitoring.alerts.region import STALLED_WITHIN
@@ -79,8 +80,8 @@ class RegionPanels:
         late, partial = (steps.first(self.site, name) for name in ("pass_age", "good_pass_age"))
         return f"(time() - {last} > {late:g} or time() - ({good} or 0 * {last}) > {partial:g})"
 
-    def sum_of(self, metric: str, *matchers: str) -> str:
-        return f"sum by {self.its.node()} ({once(self.its(metric, *matchers))})"
+    def sum_of(self, metric: Metric, *matchers: str) -> str:
+        return f"sum by {self.its.node()} ({once(self.its, metric, *matchers)})"
 
     # --- rows
 
@@ -131,15 +132,15 @@ class RegionPanels:
 
     def nodes_behind(self, size: Size) -> table.Panel:
         its, (last, good) = self.its, self.newest
-        down = f"sum by {its.node()} (1 - {once(its(metrics.SOURCE_UP))})"
+        down = f"sum by {its.node()} (1 - {once(its, metrics.SOURCE_UP)})"
+        out_of_sync = f"sum by {its.node()} ({its(metrics.DISKS_OF_NODE, OUT_OF_SYNC)})"
         columns = (
             ("Last pass", f"time() - {last}", Unit.SECONDS, "pass_age"),
             ("Last good pass", f"time() - {good}", Unit.SECONDS, "good_pass_age"),
             ("Sources down", down, Unit.COUNT, "sources_down"),
-            ("Unreachable", self.sum_of(metrics.GUESTS, 'state="unreachable"'), Unit.COUNT,
-             "unreachable_guests"),
-            ("Out of sync", self.sum_of(metrics.DISKS_OF_NODE, OUT_OF_SYNC), Unit.COUNT, "behind"),
-        )  # fmt: skip
+            ("Unreachable", self.sum_of(metrics.GUESTS, 'state="unreachable"'), Unit.COUNT, "unreachable_guests"),
+            ("Out of sync", out_of_sync, Unit.COUNT, "behind"),
+        )
         return listing(
             "Nodes unreachable or behind, one by one",
             "Only those: the last pass, or the last good one, is too long ago. A node of the last day that is not"
@@ -247,9 +248,8 @@ class RegionPanels:
 
         last = by_guest("max", its(metrics.PROBE_LAST_TIMESTAMP_SECONDS))
         share = by_guest("min", its(metrics.PROBE_ALLOWED_RATIO))
-        broken_promises = by_guest(
-            "sum", f"{its(metrics.PROBE_VERDICT, any_verdict(*BROKEN))} or 0 * {its(metrics.PROBE_VERDICT)}"
-        )
+        breaches, runs = once(its, metrics.PROBE_VERDICT, any_verdict(*BROKEN)), once(its, metrics.PROBE_VERDICT)
+        broken_promises = by_guest("sum", f"{breaches} or 0 * {runs}")
         return PanelRow(
             "Probed guests",
             [
@@ -277,13 +277,13 @@ class RegionPanels:
             "Probes by the verdict of their newest run. overdue: guests whose probe was due twice and did not run. "
             f"postponed: for the cluster's health or another reason. {shared.ONLY_PER_DISK}"
         )
-        its, every = self.its, f"count({self.its.targets_of_type(self.its(metrics.PROBE_VERDICT))})"
+        its, every = self.its, f"count({self.its.targets_of_type(once(self.its, metrics.PROBE_VERDICT))})"
 
         def newest(*verdicts: str, matches: str = "=~") -> str:
-            probes = its.targets_of_type(its(metrics.PROBE_VERDICT, any_verdict(*verdicts, matches=matches)))
+            probes = its.targets_of_type(once(its, metrics.PROBE_VERDICT, any_verdict(*verdicts, matches=matches)))
             return f"count({probes}) or 0 * {every}"
 
-        late = its.targets_of_type(its(metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS))
+        late = its.targets_of_type(once(its, metrics.PROBE_POSTPONED_TIMESTAMP_SECONDS))
         queries = [
             Query(newest(*GOOD), "good"),
             Query(newest(*BROKEN), "broken"),
@@ -305,21 +305,21 @@ class RegionPanels:
                 graph(
                     "Nodes by version",
                     "Nodes by their version of plimsoll. Two for long: a rollout that was not finished.",
-                    [Query(f"count by (version) ({once(self.its(metrics.BUILD_INFO))})", "{{version}}")],
+                    [Query(f"count by (version) ({once(self.its, metrics.BUILD_INFO)})", "{{version}}")],
                     size=THIRD,
                     stacked=True,
                 ),
                 graph(
                     "Nodes by revision of the rules",
                     "Nodes by the revision of the rules that their last pass used.",
-                    [Query(f"count by (revision) ({once(self.its(metrics.RULES_INFO))})", "{{revision}}")],
+                    [Query(f"count by (revision) ({once(self.its, metrics.RULES_INFO)})", "{{revision}}")],
                     size=THIRD,
                     stacked=True,
                 ),
                 graph(
                     "Nodes whose health gate is shut",
                     "Nodes that defer changes because this Ceph cluster is unhealthy or unreachable.",
-                    [Query(f"sum by ({cluster}) ({once(self.its(metrics.HEALTH_GATE_SHUT))})", f"{{{{{cluster}}}}}")],
+                    [Query(f"sum by ({cluster}) ({once(self.its, metrics.HEALTH_GATE_SHUT)})", f"{{{{{cluster}}}}}")],
                     steps=steps.WARN_FROM_ONE,
                     size=THIRD,
                 ),
@@ -466,7 +466,7 @@ class RegionPanels:
     def stalls(self) -> PanelRow:
         """By consoles of guests, where the site has them read."""
         its, last = self.its, self.its(metrics.PROJECT_STALLED_TIMESTAMP_SECONDS)
-        lines = its(metrics.GUEST_STALL_LINES_TOTAL, over="1d")
+        lines = once(its, metrics.GUEST_STALL_LINES_TOTAL, over="1d")
         age = f"min by {its.region('project')} (time() - {last}) < {STALLED_WITHIN}"
         read = f"0 * max by {its.region()} ({its(metrics.CONSOLE_READ_TIMESTAMP_SECONDS)})"
         projects = graph(
@@ -480,7 +480,7 @@ class RegionPanels:
             "Guests that stalled within a day",
             f"Lines of their kernels about disks that do not answer. {shared.ONLY_PER_DISK}",
             [*self.site.region, self.site.instance, "server", "project_name", "domain", "uuid"],
-            [QueryColumn("Lines", its.with_names(f"sum by {its.guest} ({once(f'increase({lines})')}) > 0"))],
+            [QueryColumn("Lines", its.with_names(f"sum by {its.guest} ({lines}) > 0"))],
             worst="Lines",
             size=HALF,
             links=links.of_node(self.site),
@@ -517,7 +517,7 @@ class RegionPanels:
             size=THIRD,
             log=True,
         )
-        number = f"sum by {its.region(cluster, 'device_class')} ({once(its(metrics.DISKS_REDUCED))})"
+        number = f"sum by {its.region(cluster, 'device_class')} ({once(its, metrics.DISKS_REDUCED)})"
         disks = graph(
             "Congestion: disks reduced",
             "Disks with lower limits than desired, by the last pass of each node. None where congestion is only"

@@ -42,6 +42,9 @@ class SiteNames:
     def node(self, *labels: str) -> str:
         return self.site.node(*labels)
 
+    def own(self, label: str) -> str:
+        return self.site.own(label)
+
     @property
     def disk(self) -> str:
         return self.node(*metrics.DISK)

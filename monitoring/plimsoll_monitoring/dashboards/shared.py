@@ -89,7 +89,7 @@ def alerts(series: SiteNames) -> str:
 
 def unlimited_disks(series: SiteNames) -> stat.Panel:
     about = "Disks without a limit although one is desired."
-    expr = f"sum({once(series(metrics.DISKS_UNLIMITED))})"
+    expr = f"sum({once(series, metrics.DISKS_UNLIMITED)})"
     return figure("Disks unlimited", about, expr, steps=steps.measure(series.site, "unlimited"))
 
 
@@ -145,7 +145,7 @@ def disks_by_state(expr: str, size: Size = THIRD) -> timeseries.Panel:
 
 
 def at_limit(series: SiteNames, size: Size = THIRD) -> timeseries.Panel:
-    expr = name_type(f"sum by (volume_type) ({once(series(metrics.DISKS_AT_LIMIT))})")
+    expr = name_type(f"sum by (volume_type) ({once(series, metrics.DISKS_AT_LIMIT)})")
     title = "Disks at limit, by volume type"
     return graph(title, AT_LIMIT, [Query(expr, "{{volume_type}}")], size=size, stacked=True)
 
@@ -155,16 +155,15 @@ def reverts(series: SiteNames) -> timeseries.Panel:
         "External changes to limits that plimsoll reverted, in the hour before each point. A steady count means that "
         "another program writes limits."
     )
-    metric = series(metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
-    expr = name_type(f"sum by (volume_type) ({once(f'increase({metric})')})")
+    drift = once(series, metrics.EXTERNAL_CHANGES_REVERTED_TOTAL, over="1h")
+    expr = name_type(f"sum by (volume_type) ({drift})")
     title = "External changes reverted in 1 h, by volume type"
     return graph(title, about, [Query(expr, "{{volume_type}}")], size=THIRD)
 
 
 def throughput(what: str, unit: Unit, series: SiteNames, size: Size) -> timeseries.Panel:
     """``what``: operations or bytes."""
-    metric = series(metrics.AVERAGE[what])
-    expr = name_type(f"sum by (volume_type, direction) ({once(metric)})")
+    expr = name_type(f"sum by (volume_type, direction) ({once(series, metrics.AVERAGE[what])})")
     title = f"{what.capitalize()} per second, by volume type {BETWEEN_PASSES}"
     return graph(title, EVENLY, [Query(expr, "{{volume_type}} {{direction}}")], unit, size=size)
 
@@ -177,8 +176,7 @@ def runs_by_verdict(series: SiteNames, size: Size = HALF) -> timeseries.Panel:
         "kept: as promised. short: the cluster gave less. over-limit: the limit did not hold. slow: the latency "
         "objective was missed. reduced: the limits are reduced for now. inconclusive and failed: no verdict."
     )
-    runs = series(metrics.PROBE_RUNS_TOTAL, over="1d")
-    expr = f"sum by (verdict) ({once(f'increase({runs})')})"
+    expr = f"sum by (verdict) ({once(series, metrics.PROBE_RUNS_TOTAL, over='1d')})"
     panel = graph("Probe runs in 24 h, by verdict", about, [Query(expr, "{{verdict}}")], size=size, stacked=True)
     return colour_by(panel, steps.OF_VERDICT)
 

@@ -8,6 +8,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_monitoring.promql import SeriesSelection, each, increase, label_list, quantile
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
@@ -70,7 +71,7 @@ def questions(selection: SeriesSelection, by: ProbesBy, window: str = WINDOW) ->
     return queries
 
 
-def _increase(metric: str, selection: SeriesSelection, by: ProbesBy, window: str) -> str:
+def _increase(metric: Metric, selection: SeriesSelection, by: ProbesBy, window: str) -> str:
     """The increase of a counter in the window, with the labels to sum it by."""
     grew = increase(metric, selection.matchers(types=True), window)
     if by is not ProbesBy.PROJECT and not selection.projects:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.util.frozen import astuple, frozen, names, of_tuple
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, equal, once, quantile, selector
+from plimsoll_monitoring.promql import SeriesSelection, any_of, each, equal, quantile, selector
 from plimsoll_monitoring.region.answers import Answers, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.device_classes import PoolKey
 
@@ -279,7 +279,7 @@ def _increase(group: Sequence[Place], by: PromisedBy, at: float, now: float) -> 
     for place in group:
         region, pool = equal("region", place.region), equal("pool", place.pool)
         buckets = selector(_BUCKETS, region, equal("volume_type", place.volume_type), over=over)
-        grew = once(f"increase({buckets}{back})")
+        grew = each(f"increase({buckets}{back})", "", *_BUCKETS.labels)
         if by is not PromisedBy.TYPE:
             # Only guests with a disk there: histograms have no label of a pool.
             targets = selector(metrics.PROBE_INFO, region, pool, over=over) + back

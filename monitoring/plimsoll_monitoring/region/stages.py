@@ -13,6 +13,7 @@ from plimsoll_agent.catalogue.orders import RegionApproval
 from plimsoll_agent.catalogue.stages import ConditionFinding, StageCheck, Stages
 from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.reconcile.health_gate import BlockingCheck, ClusterHealth
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
@@ -25,7 +26,6 @@ from plimsoll_monitoring.promql import (
     each,
     equal,
     increase,
-    once,
     sum_over_time,
 )
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
@@ -91,8 +91,8 @@ def questions(case: StageCase) -> dict[str, str]:
     def of_stage(vector: str) -> str:
         return f"({vector}) and on (region, instance) {here}"
 
-    def by_node(function: str, metric: str, offset: str = "", matcher: str = "") -> str:
-        return sum_over_time(function, f"{metric}{braces(types, matcher)}{over}{offset}", "region, instance")
+    def by_node(function: str, metric: Metric, offset: str = "", matcher: str = "") -> str:
+        return sum_over_time(function, metric, f"{braces(types, matcher)}{over}{offset}", "region, instance")
 
     def at_limit(offset: str = "") -> str:
         every, alone = (
@@ -104,14 +104,14 @@ def questions(case: StageCase) -> dict[str, str]:
         # Of the newer metric: a node that was upgraded in that time has the other one from all of it.
         return of_stage(by_node("count", metrics.DISKS_LEFT_ALONE_AT_LIMIT, offset))
 
-    def counted(metric: str, matchers: str, by: str, *, proves: bool = False) -> str:
+    def counted(metric: Metric, matchers: str, by: str, *, proves: bool = False) -> str:
         """What a counter counted; of a series that is new, all of it.
 
         Where it ``proves`` something, a series that was only not scraped when the stage began is not new.
         """
-        there, start = once(f"{metric}{matchers}"), f"offset {case.window}s"
+        there, start = each(metric, matchers, *metric.labels), f"offset {case.window}s"
         earlier = f"count_over_time({metric}{matchers}[{_DAY}s] {start})" if proves else f"{metric}{matchers} {start}"
-        new = of_stage(f"{there} unless {once(earlier)}")
+        new = of_stage(f"{there} unless {each(earlier, '', *metric.labels)}")
         more = of_stage(increase(metric, matchers, f"{case.window}s"))
         return f"sum by ({by}) (({more}) + ({new}) or ({more}) or ({new}))"
 
