@@ -19,6 +19,9 @@ from plimsoll_probes.model.finding import BROKEN, GOOD, LACKING
 SPARE, USUAL_INTERVAL = 120, 300
 """Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
 
+CLOCKS_DIFFER = 60
+"""Seconds by which a time may be in the future."""
+
 
 def selector(metric: str, *matchers: str, over: str = "") -> str:
     """The metric's series; empty matchers are left out, and ``over`` is a range."""

@@ -198,6 +198,13 @@ alerts:
             assert selector.startswith('{job="node"'), rule
 
 
+def test_a_range_that_no_value_is_outside_of_is_no_alert(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text('thresholds: {good_pass_age: {warning: "~:"}, unlimited: {critical: "~:"}}')
+    made = {alert.name for alert in files.alerts_of(read(values, files.EVERY_ALERT))}
+    assert made == {alert.name for alert in files.alerts_of(Site())} - {"PlimsollNoGoodPass"}
+
+
 def test_without_the_alert_on_overdue_passes_the_others_leave_out_no_node() -> None:
     site = Site(alerts={"PlimsollPassOverdue": Override(enabled=False)})
     shipped, without = files.alerts_text(Site()), files.alerts_text(site)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 
 from plimsoll_agent.monitor.thresholds import MEASURES, SUBJECTS
 from plimsoll_monitoring.alerts.files import WITHOUT_ALERT, alerts_of
-from plimsoll_monitoring.alerts.site import Site
+from plimsoll_monitoring.alerts.site import NEVER, Site
 
 CHECK = "/usr/bin/check_plimsoll"
-_NEVER = "~:"
-"""A range that no value is outside of: some programs drop an empty argument."""
 _SLOW = """\
 What a probe found stands until the next one, hours later: to look again within a minute tells nothing."""
 
@@ -203,7 +201,7 @@ def _ranges(site: Site, subject: str) -> Iterator[tuple[str, str]]:
         if measure.subject == subject and measure.name in site.thresholds:
             for level in ("warning", "critical"):
                 option = f"{measure.name}-{level}".replace("_", "-")
-                yield option, site.range_of(measure.name, level) or _NEVER
+                yield option, site.range_of(measure.name, level) or NEVER  # some programs drop an empty argument
 
 
 def _figures(sign: str, site: Site) -> Iterator[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.daemon_status import LATE
 from plimsoll_agent.monitor.thresholds import ROUND_OVERDUE
 from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
 from plimsoll_monitoring.alerts.site import OVERDUE, OVERDUE_HOLD, Site
-from plimsoll_monitoring.promql import once
+from plimsoll_monitoring.promql import CLOCKS_DIFFER, once
 
 SCRAPE_ERROR = "node_textfile_scrape_error"
 
@@ -18,7 +19,7 @@ def of_passes(site: Site) -> Iterator[Alert]:
     """Does plimsoll run there, and with what it needs?"""
     node = site.node_words
     age = f"max by {site.node()} (time() - {site(metrics.PASS_LAST_TIMESTAMP_SECONDS)})"
-    yield from by_measure(
+    for alert in by_measure(
         site,
         "pass_age",
         age,
@@ -26,11 +27,20 @@ def of_passes(site: Site) -> Iterator[Alert]:
         hold=OVERDUE_HOLD,
         why="With another interval of passes than five minutes: three times that. After a reboot the old file is"
         " served until the first pass.",
-        summary=f"No plimsoll pass on {node}{site.in_words} for {{{{ $value | humanizeDuration }}}}",
-        description=f"The last pass over {node} ended {{{{ $value | humanizeDuration }}}} ago. Actual limits stay;"
-        " guests started since then have none from plimsoll. Run `plimsoll status` there, then check"
-        " plimsoll-enforce.timer.",
-    )
+        summary="{{ if ge $value 0.0 }}No plimsoll pass on "
+        f"{node}{site.in_words} for {{{{ $value | humanizeDuration }}}}"
+        f"{{{{ else }}}}Last plimsoll pass on {node}{site.in_words} is in the future{{{{ end }}}}",
+        description=f"""\
+{{{{ if ge $value 0.0 -}}}}
+The last pass over {node} ended {{{{ $value | humanizeDuration }}}} ago. Actual limits stay; guests started since then
+have none from plimsoll. Run `plimsoll status` there, then check plimsoll-enforce.timer.
+{{{{- else -}}}}
+The last pass over {node} has a time in the future: the clock there is wrong, or was set back, and whether passes
+run is unknown. Run `timedatectl` there, then `plimsoll status`; the next pass ends this.
+{{{{- end }}}}""",
+    ):
+        ahead = f"\nor\n{age} < -{CLOCKS_DIFFER}" if alert.severity == "warning" else ""
+        yield replace(alert, expr=f"{alert.expr}{ahead}")
     yield Alert(
         name="PlimsollTextfileStale",
         severity="warning",

@@ -189,6 +189,7 @@ def _unknown(site: Site) -> Iterator[Alert]:
         )
         unreachable = its(metrics.GUESTS, 'state="unreachable"')
         return f"min_over_time({hours})", (
+            f"\nand count_over_time({hours}) >= 6"
             f"\nunless {on} {unreachable} > 0"
             f"\nunless {on} {its(metrics.SOURCE_UP)} == 0"
             f"\nunless {on} {last_pass} - {issue_time} > {stale_after}"

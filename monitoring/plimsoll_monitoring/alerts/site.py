@@ -22,6 +22,8 @@ from plimsoll_monitoring.promql import label_list, selector
 SEVERITIES = ("critical", "warning", "info")
 DOCS = "https://docs.example.org/plimsoll/"
 GRAFANA = "https://grafana.example.org/"
+NEVER = "~:"
+"""A range that no value is outside of."""
 _TEXT = r'"(?:[^"\\\n]|\\.)*"'
 _MATCHER = rf"{NAME.pattern} ?(?:=|!=|=~|!~) ?{_TEXT}"
 _MATCHERS = re.compile(rf"{_MATCHER}(?:, ?{_MATCHER})*", re.ASCII)
@@ -106,7 +108,7 @@ class Site:
 
     def range_of(self, measure: str, level: str) -> str:
         text: str = getattr(self.thresholds.get(measure, SHIPPED[measure]), level)
-        return text
+        return "" if text == NEVER else text
 
     @property
     def overdue(self) -> str:
@@ -120,7 +122,8 @@ class Site:
         if not its.enabled or not text:
             return ""
         minutes = -(-seconds(its.hold or OVERDUE_HOLD) // 60) + 2
-        age = f"max by {self.node()} (time() - {self(metrics.PASS_LAST_TIMESTAMP_SECONDS)})"
+        # Passes whose time is in the future may have stopped as well.
+        age = f"max by {self.node()} (abs(time() - {self(metrics.PASS_LAST_TIMESTAMP_SECONDS)}))"
         age = f"min_over_time(({age})[{minutes}m:1m])"
         return f"\nunless on {self.node()} {outside(text, age)}"
 
