@@ -12,7 +12,7 @@ from plimsoll_monitoring.alerts.definition import Alert, by_measure, number
 from plimsoll_monitoring.alerts.records import of_present
 from plimsoll_monitoring.alerts.region import example
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import BELOW
+from plimsoll_monitoring.promql import BELOW, SeriesNames
 
 _TYPE = '{{ or $labels.volume_type "(none)" }}'
 
@@ -96,6 +96,31 @@ def of_promises(site: Site) -> Iterator[Alert]:
 _OVER = 'verdict="over-limit"'
 
 
+def overdue_for(its: SeriesNames) -> str:
+    """Seconds for which a guest has missed two probes, and an hour."""
+    place, interval = its.node(*metrics.TARGET), its(metrics.PROBE_INTERVAL_SECONDS)
+    return f"""\
+(
+  time()
+  - max by {place} (
+      {its(metrics.PROBE_LAST_TIMESTAMP_SECONDS)}
+      or {its(metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS)}
+      or label_replace(
+        0 * {interval}
+        + on {its.node()} group_left () max by {its.node()} ({its("node_boot_time_seconds")}),
+        "since", "boot", "", ""
+      )
+    )
+  - on {place} 2 * max by {place} ({interval}) - 3600
+)"""
+
+
+def while_probing(its: SeriesNames) -> str:
+    """What must hold for a node to probe."""
+    age = f"time() - {its(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)}"
+    return f"\nand on {its.node()} {age} < {ROUND_OVERDUE}\nunless on {its.node()} {its(metrics.PASS_PAUSED)} == 1"
+
+
 def of_runs(site: Site) -> Iterator[Alert]:
     """Are guests probed, and do probes give a result?"""
     node = site.node_words
@@ -112,27 +137,11 @@ def of_runs(site: Site) -> Iterator[Alert]:
         description=f"Rules with `probe` choose {number('guest')} on {node}, and `plimsoll probe run --due` does not"
         " run there. Enable plimsoll-probe.timer there, or take `probe` out of the rule.",
     )
-    place = site.node(*metrics.TARGET)
-    interval = site(metrics.PROBE_INTERVAL_SECONDS)
     yield from by_measure(
         site,
         "probe_late",
-        f"""\
-(
-  time()
-  - max by {place} (
-      {site(metrics.PROBE_LAST_TIMESTAMP_SECONDS)}
-      or {site(metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS)}
-      or label_replace(
-        0 * {interval}
-        + on {site.node()} group_left () max by {site.node()} ({site("node_boot_time_seconds")}),
-        "since", "boot", "", ""
-      )
-    )
-  - on {place} 2 * max by {place} ({interval}) - 3600
-)""",
-        f"\nand on {site.node()} time() - {site(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)} < {ROUND_OVERDUE}"
-        f"\nunless on {site.node()} {site(metrics.PASS_PAUSED)} == 1",
+        overdue_for(site),
+        while_probing(site),
         name="PlimsollProbesLate",
         hold="15m",
         why="Missed twice, while the timetable is run. Counted from the latest of: the last run, the time since which"

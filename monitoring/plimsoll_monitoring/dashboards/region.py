@@ -13,6 +13,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_monitoring.alerts.cephfs import FORWARDED
 from plimsoll_monitoring.alerts.congestion import recent
+from plimsoll_monitoring.alerts.probes import overdue_for, while_probing
 from plimsoll_monitoring.alerts.region import STALLED_WITHIN
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
@@ -36,7 +37,7 @@ from plimsoll_monitoring.dashboards.panels import (
 )
 from plimsoll_monitoring.dashboards.series import SiteNames, name_type, of_region
 from plimsoll_monitoring.dashboards.variables import datasource, region, volume_type
-from plimsoll_monitoring.promql import CONCLUSIVE, any_verdict, equal, once, quantile
+from plimsoll_monitoring.promql import CLOCKS_DIFFER, CONCLUSIVE, any_verdict, equal, once, quantile
 from plimsoll_probes.model.finding import BROKEN, GOOD
 
 WIDE = Size(12, 9)
@@ -68,17 +69,18 @@ class RegionPanels:
     def newest(self) -> tuple[str, str]:
         """The last pass and the last good one, a day back: a node without node_exporter stays visible."""
         last, good = (
-            f"max by {self.its.node()} (max_over_time({self.its(metric, over='1d')}))"
+            f"max by {self.its.node()} (last_over_time({self.its(metric, over='1d')}))"
             for metric in (metrics.PASS_LAST_TIMESTAMP_SECONDS, metrics.PASS_LAST_GOOD_TIMESTAMP_SECONDS)
         )
         return last, good
 
     @property
     def behind(self) -> str:
-        """Nodes whose last pass, or last good pass, is too old, or that never had a good one."""
+        """Nodes whose last pass, or last good pass, is too old, or that never had a good one, or a clock ahead."""
         last, good = self.newest
         late, partial = (steps.first(self.site, name) for name in ("pass_age", "good_pass_age"))
-        return f"(time() - {last} > {late:g} or time() - ({good} or 0 * {last}) > {partial:g})"
+        ahead = f"time() - {last} < -{CLOCKS_DIFFER}"
+        return f"(time() - {last} > {late:g} or {ahead} or time() - ({good} or 0 * {last}) > {partial:g})"
 
     def sum_of(self, metric: Metric, *matchers: str) -> str:
         return f"sum by {self.its.node()} ({once(self.its, metric, *matchers)})"
@@ -86,7 +88,7 @@ class RegionPanels:
     # --- rows
 
     def overview(self) -> PanelRow:
-        overdue = self.its.targets_of_type(overdue_targets(self.its))
+        overdue = overdue_number(self.its)
         return PanelRow(
             "Overview",
             [
@@ -99,7 +101,7 @@ class RegionPanels:
                     f"1 - sum({self.typed(metrics.TARGETS_BROKEN)}) / sum({self.typed(metrics.TARGETS, CONCLUSIVE)})",
                     Unit.SHARE,
                     steps.promise(self.site),
-                    without="no probes",
+                    without="no probes, or no rules",
                 ).decimals(1),
                 figure(
                     "Nodes unreachable or behind",
@@ -113,7 +115,7 @@ class RegionPanels:
                 figure(
                     "Probes overdue",
                     f"Guests whose probe was due twice and did not run. {shared.ONLY_PER_DISK}",
-                    f"sum({overdue})",
+                    overdue,
                     steps=steps.measure(self.site, "probe_late"),
                     without="no probes",
                 ),
@@ -288,7 +290,7 @@ class RegionPanels:
             Query(newest(*GOOD), "good"),
             Query(newest(*BROKEN), "broken"),
             Query(newest(*GOOD, *BROKEN, matches="!~"), "no verdict"),
-            Query(f"sum({its.targets_of_type(overdue_targets(its))})", "overdue"),
+            Query(overdue_number(its), "overdue"),
             Query(f"count({late}) or 0 * count({its(metrics.PROBE_INTERVAL_SECONDS)})", "postponed"),
         ]
         colours = (steps.OF_STATE[each] for each in ("in-sync", "failed", "left-alone", "deferred", "planned"))
@@ -388,7 +390,7 @@ class RegionPanels:
                 worst="node_exporter",
                 size=Size(24, 5),
                 links=links.of_node(self.site),
-                without="plimsoll is on every compute node",
+                without="none, or no data",
             )
         ]  # fmt: skip
 
@@ -553,7 +555,7 @@ class RegionPanels:
             ],
             worst="Since",
             size=HALF,
-            without="no approval has stages",
+            without="none, or no data",
         )
         conditions = listing(
             "What stops the next stage",
@@ -568,7 +570,7 @@ class RegionPanels:
             ],
             worst="It is",
             size=HALF,
-            without="nothing stops a stage",
+            without="none, or no data",
         )
         return PanelRow("Stages of approvals", [approvals, conditions])
 
@@ -632,11 +634,10 @@ class RegionPanels:
         return PanelRow("CephFS", [each.no_value(shared.NO_CEPH) for each in panels])
 
 
-def overdue_targets(its: SiteNames) -> str:
-    """1 for each guest and directory that missed two probes since its newest run, or since it was chosen; else 0."""
-    last, choice = metrics.PROBE_LAST_TIMESTAMP_SECONDS, metrics.PROBE_CHOSEN_TIMESTAMP_SECONDS
-    since = f"max by {its.target} ({its(last)}) or max by {its.target} ({its(choice)})"
-    return f"time() - ({since}) > bool 2 * max by {its.target} ({its(metrics.PROBE_INTERVAL_SECONDS)})"
+def overdue_number(its: SiteNames) -> str:
+    """Of guests and directories for which PlimsollProbesLate is raised."""
+    late = its.targets_of_type(f"{overdue_for(its)} > 0{while_probing(its)}")
+    return f"count({late}) or 0 * count({its.targets_of_type(once(its, metrics.PROBE_INTERVAL_SECONDS))})"
 
 
 def make(site: Site) -> Dashboard:
