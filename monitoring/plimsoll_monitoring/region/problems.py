@@ -270,6 +270,17 @@ _WORDS: Mapping[str, tuple[str, str]] = {
 }
 """What is counted, and what is wrong with it."""
 
+_COMMANDS: Mapping[str, str] = {
+    "PlimsollPromiseBroken": "probes",
+    "PlimsollOverLimit": "probes",
+    "PlimsollLatencyBudgetBurning": "probes",
+    "PlimsollOversubscribed": "promised",
+    "PlimsollCongested": "congestion",
+    "PlimsollCongestionNoSignal": "congestion",
+    "PlimsollCongestionStale": "congestion",
+}
+"""Of ``plimsoll region``: what to run for alerts on a region that may have no volume type."""
+
 
 # --- with its nodes, and what to run next
 
@@ -358,14 +369,11 @@ class _Writer:
             return "plimsoll mds watch"
         if alert.name == "PlimsollCongestionIneffective":
             return "plimsoll slow"
-        if alert.name in ("PlimsollCongested", "PlimsollCongestionNoSignal"):
-            return self.here("region", "congestion", *self.arguments, *(("--region", region) if region else ()))
+        # Not by its labels: one on disks without a volume type has no label of a type.
         volume_type = alert.labels.get("volume_type")
-        words = ("region", "promised") if alert.name == "PlimsollOversubscribed" else ("region", "probes")
-        if volume_type is None:
-            words = ("region", "disks")
-        of_type = ("--type", volume_type) if volume_type and words[1] == "probes" else ()
-        return self.here(*words, *self.arguments, *(("--region", region) if region else ()), *of_type)
+        command = _COMMANDS.get(alert.name, "probes" if volume_type else "disks")
+        of_type = ("--type", volume_type) if volume_type and command == "probes" else ()
+        return self.here("region", command, *self.arguments, *(("--region", region) if region else ()), *of_type)
 
     def _of(self, nodes: Sequence[NodeKey], *words: str) -> str:
         regions = {region for region, _ in nodes}

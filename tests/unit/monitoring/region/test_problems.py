@@ -166,6 +166,17 @@ REGIONS: dict[str, tuple[tuple[str, ...], dict[str, list[Series]]]] = {
         NAMES,
         {"unlimited": everywhere(1, ONE), "alerts": [an_alert("PlimsollDisksUnlimited", node="n9")]},
     ),
+    "alerts on disks without a volume type": (
+        NAMES,
+        {
+            "alerts": [
+                an_alert("PlimsollPromiseBroken", "critical"),
+                an_alert(BUDGET, "critical", window="6h", objective="0.99"),
+                an_alert("PlimsollOversubscribed", unit="IOPS"),
+                an_alert("PlimsollCongestionStale"),
+            ],
+        },
+    ),
     "an alert without a node": (
         NAMES,
         {"catalogue": [series(NOW - 3 * HOUR)], "alerts": [an_alert("PlimsollCatalogueStale")]},
