@@ -38,6 +38,8 @@ class Gap(StrEnum):
     """Of light disks, or too few."""
     TOO_SELDOM = "scraped-too-seldom"
     """No node's counters have two values within the time over which they are averaged."""
+    CLUSTER_UNKNOWN = "cluster-unknown"
+    """Counters have none of this cluster, and some with another name in the place of an fsid."""
     NO_TARGET = "no-target"
     OSDS_UNKNOWN = "osds-unknown"
     NOT_IN_OSDS = "not-in-osds"

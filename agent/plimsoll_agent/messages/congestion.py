@@ -18,6 +18,7 @@ from plimsoll_agent.util.text import printable, rounded
 GAPS: Mapping[str, str] = {
     Gap.NO_REQUESTS: "too few requests of light disks",
     Gap.TOO_SELDOM: "Prometheus scrapes nodes too seldom",
+    Gap.CLUSTER_UNKNOWN: "label cluster of nodes' metrics is no fsid",
     Gap.NO_TARGET: "no target yet",
     Gap.OSDS_UNKNOWN: "latency of the OSDs unknown",
     Gap.NOT_IN_OSDS: "the OSDs themselves are fast",

@@ -16,7 +16,7 @@ from plimsoll_monitoring.promql import SeriesNames, equal, label_list, matching
 SILENT = 300
 """Seconds without a new file: nodes have returned to x = 1 after 90, and on their way."""
 _NOT_PUBLISHED = "not-published"
-_FAULTS = (Gap.NO_ANSWER, Gap.TOO_SELDOM, Gap.OSDS_UNKNOWN, Gap.HEALTH_UNKNOWN)
+_FAULTS = (Gap.NO_ANSWER, Gap.TOO_SELDOM, Gap.CLUSTER_UNKNOWN, Gap.OSDS_UNKNOWN, Gap.HEALTH_UNKNOWN)
 """Reasons for no signal that are faults, and no quiet hour."""
 
 
@@ -80,6 +80,9 @@ Prometheus does not answer what the publisher asks of {here}, or answers only a 
 {{{{- else if eq $labels.why "{Gap.TOO_SELDOM}" -}}}}
 Prometheus scrapes the nodes with disks on c{its_class} less than twice in two minutes: set scrape_interval to 60s or
 less.
+{{{{- else if eq $labels.why "{Gap.CLUSTER_UNKNOWN}" -}}}}
+Prometheus has another name in the place of the fsid in the label cluster of plimsoll's metrics: targets have a label
+cluster too. Name it in region_labels of [prometheus].
 {{{{- else if eq $labels.why "{Gap.OSDS_UNKNOWN}" -}}}}
 Light disks on c{its_class} are slow, and Prometheus has no ceph_osd_op_latency of its OSDs: compare osd_label in
 [congestion] with the labels of ceph_osd_metadata.

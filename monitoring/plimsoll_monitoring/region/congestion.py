@@ -15,6 +15,7 @@ from plimsoll_agent.congestion.law import TUNING, ClassState, Signal
 from plimsoll_agent.congestion.published import LASTS, ClassKey, Factor, FactorFile, Gap
 from plimsoll_agent.congestion.signal import PoolKey
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.rules.model import UUID
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_monitoring.promql import SeriesSelection, any_of, equal, increase, selector
 from plimsoll_monitoring.region.answers import Answers, Series, TimeSeries, key_of, label
@@ -118,6 +119,8 @@ class MeasuredClass:
     """Volume types with disks there."""
     has_increase: bool = True
     """Not where no counter has two values in the window."""
+    has_fsid: bool = True
+    """Not where no counter is of its cluster, and some have no fsid: a label of the target took its place."""
 
 
 def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, MeasuredClass]:
@@ -126,6 +129,8 @@ def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, M
     seconds, requests, rates = (_sums(answers[name], own) for name in ("seconds", "requests", "rate"))
     samples = {key: max(its) for key, its in _values(answers["samples"], own).items()}
     osds = _of_osds(answers, osd_label, {cluster for cluster, _ in pools})
+    names = {label(series, "cluster") for series in answers["samples"]} - {""}
+    all_fsids = all(UUID.fullmatch(name) for name in names)
     types: dict[ClassKey, set[str]] = {}
     for series in answers["types"]:
         for name in pools.get(_pool(series), ()):
@@ -137,6 +142,7 @@ def measured(answers: Answers, pools: Pools, osd_label: str) -> dict[ClassKey, M
             osds=osds.get(key),
             types=frozenset(types.get(key, ())),
             has_increase=samples.get(key, _LEAST_SAMPLES) >= _LEAST_SAMPLES,
+            has_fsid=all_fsids or key[0] in names,
         )
         for key in keys(pools)
     }
@@ -189,6 +195,8 @@ def gap(now: MeasuredClass | None, target: float | None, stop: Callable[[], Gap 
     """
     if now is None:
         return Gap.NO_ANSWER
+    if not now.has_fsid:
+        return Gap.CLUSTER_UNKNOWN
     if not now.latency:
         return Gap.NO_REQUESTS if now.has_increase else Gap.TOO_SELDOM
     if target is None:

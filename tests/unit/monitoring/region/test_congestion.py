@@ -43,6 +43,7 @@ def test_a_pool_for_any_device_shares_osds_with_every_class_of_its_cluster(
         (MeasuredClass(latency=0.0065), 0.006, None),  # within the band nothing is lowered, so no OSD is asked
         (MeasuredClass(), 0.006, Gap.NO_REQUESTS),
         (MeasuredClass(has_increase=False), 0.006, Gap.TOO_SELDOM),
+        (MeasuredClass(has_fsid=False), 0.006, Gap.CLUSTER_UNKNOWN),
         (SLOW, None, Gap.NO_TARGET),
         (MeasuredClass(latency=0.009), 0.006, Gap.OSDS_UNKNOWN),
         (MeasuredClass(latency=0.009, osds=0.004), 0.006, Gap.NOT_IN_OSDS),
@@ -80,6 +81,19 @@ def test_counters_that_are_scraped_once_in_a_window_tell_of_no_requests_and_not_
         numbers = {"volumes": samples, "fast": 1.0}
         answers["samples"] = [Series({"cluster": FSID, "pool": pool}, number) for pool, number in numbers.items()]
     assert measured(answers, pools, "cluster") == {(FSID, "ssd"): MeasuredClass(has_increase=has_increase)}
+
+
+@pytest.mark.parametrize(
+    ("clusters", "has_fsid"),
+    [(["prod"], False), (["prod", FSID], True), (["0f3c1d52-9a3e-4b62-8d0c-2f0e4d7a9b11"], True), ([""], True)],
+)
+def test_a_label_of_the_targets_in_the_place_of_the_fsid_is_a_fault_and_no_quiet_hour(
+    clusters: list[str], has_fsid: bool
+) -> None:
+    answers = {name: list[Series]() for name in congestion.questions(congestion.SeriesSelection(), "cluster")}
+    answers["samples"] = [Series({"cluster": cluster, "pool": "volumes"}, 2.0) for cluster in clusters]
+    (figures,) = measured(answers, {(FSID, "volumes"): ("ssd",)}, "cluster").values()
+    assert figures == MeasuredClass(has_fsid=has_fsid)
 
 
 @pytest.mark.parametrize(
