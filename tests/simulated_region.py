@@ -85,6 +85,8 @@ from tests.week import Value, answer, encoded
 STEP, LAST = 1800, 60
 NODES = range(1, 21)
 PROBED = (7, 8, 13, 16, 17)
+TWICE = (1, 7, 8)
+"""Nodes that another job scrapes too, whose targets have one label more."""
 STANDARD = (8, 17)
 PROBE_EVERY = 12
 """Steps."""
@@ -338,6 +340,8 @@ def series(names: SiteLabels = SiteLabels()) -> dict[str, list[Value]]:  # noqa:
             its = (*_passed(node, step), *_consoles(node, step), *_published(node, step))
             for family in (*its, *(probes.families(step) if probes else ())):
                 put(step, labels, series_lines([family]))
+                if node in TWICE:
+                    put(step, labels | {"job": "compute", "rack": "r1"}, series_lines([family]))
     for step in range(LAST + 1):
         ceph = ["ceph_health_status 1"]
         ceph += [f'ceph_pg_{what}{{pool_id="{pool}"}} {number}' for what, pool, number in (

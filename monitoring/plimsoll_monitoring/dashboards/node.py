@@ -62,7 +62,7 @@ class NodePanels:
     # --- rows
 
     def overview(self) -> PanelRow:
-        site, info = self.site, self.its(metrics.BUILD_INFO)
+        site, info = self.site, once(self.its, metrics.BUILD_INFO)
         catalogue = figure(
             "Age of catalogue",
             "Time since the data came from Cinder and Nova.",
@@ -115,7 +115,7 @@ class NodePanels:
         )
 
     def firing(self) -> PanelRow:
-        rules = self.its(metrics.RULES_INFO)
+        rules = once(self.its, metrics.RULES_INFO)
         return PanelRow(
             "What is wrong",
             [
