@@ -740,6 +740,37 @@ def test_containers_have_the_keys_of_what_they_fetch_and_publish_and_passes_thos
         assert f"ExecStart=/opt/plimsoll/current/bin/{read[unit.partition('.')[0]]['command']}\n" in text
 
 
+def test_commands_that_are_printed_reach_the_group_that_was_chosen(ansible: Ansible) -> None:
+    """Else they match no host, and end with 0."""
+    kolla = " -e plimsoll_delivery=container -e {} -e @/etc/kolla/globals.yml"
+    cases = [
+        ("agent", {}, ""),
+        ("agent", {"plimsoll_group": "south"}, " -e plimsoll_group=south"),
+        ("agent", {"plimsoll_group": "south:&new"}, " -e 'plimsoll_group=south:&new'"),
+        ("kolla", {}, kolla.format("plimsoll_group=compute")),
+        ("kolla", {"plimsoll_group": "south:&new"}, kolla.format("'plimsoll_group=south:&new'")),
+    ]
+    plays = [
+        {
+            "hosts": "localhost",
+            "gather_facts": False,
+            "connection": "local",
+            "vars": {"ansible_python_interpreter": sys.executable, **variables},
+            "vars_files": [str(CHECKOUT / f"ansible/roles/{role}/vars/main.yml")],
+            "tasks": [
+                {"ansible.builtin.copy": {"content": "{{ __delivery_words }}", "dest": f"{ansible.home}/{number}"}}
+            ],
+        }
+        for number, (role, variables, _) in enumerate(cases)
+    ]
+    (ansible.home / "words.yml").write_text(yaml.safe_dump(plays), encoding="utf-8")
+    ran = ansible("ansible-playbook", "-i", "localhost,", "words.yml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert [(ansible.home / str(number)).read_text() for number in range(len(cases))] == [
+        words for *_, words in cases
+    ]
+
+
 # --- the agent of a guest
 
 
