@@ -321,6 +321,14 @@ def event(line: bytes, osd: OSD | None, clock: LogClock) -> Event | None:
 
 def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | None:
     """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
+    was_guessed = clock.is_guessed
+    words = _said(entry, osd, clock)
+    if isinstance(words, Known):
+        clock.is_guessed = was_guessed  # nothing counts, whenever that was
+    return words
+
+
+def _said(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | None:
     line = entry.text
     try:
         time = clock.time(line) if entry.is_dated else clock.around(entry.head, line)

@@ -330,6 +330,27 @@ def test_a_monitor_s_sum_is_at_least_so_many_of_these_osds(tmp_path: Path, begin
         assert (each.least, each.most) == (told.number if len(told.osds) == 1 else 1, None), osd
 
 
+@pytest.mark.parametrize("prefix", [
+    "Mar 27 18:29:18 mon1 ceph-mon[99]: ", "2024-03-27T18:29:18+0000 mon1 ceph-mon[99]: ",
+    "<28>Mar 27 18:29:18 mon1 ceph-mon[99]: ", "Mar 27 18:29:18 mon1 ceph-mon: ",
+    "Wed 2024-03-27 18:29:18 UTC mon1 ceph-mon@a.service[99]: ", "1711564158.120000 mon1 ceph-mon[99]: ",
+    "/var/log/messages:Mar 27 18:29:18 mon1 ceph-mon[99]: ", "<28>1 2024-03-27T18:29:18.120Z mon1 ceph-mon 99 - - ",
+    "[pod/rook-ceph-mon-a-6f9c8-abcde/mon] 2024-03-27T18:29:18.12Z ",
+])  # fmt: skip
+@pytest.mark.parametrize("speaker", ["", "mon.a (mon.0) 77 : "])
+def test_what_a_monitor_says_without_a_stamp_has_the_time_of_what_is_around_it(
+    tmp_path: Path, prefix: str, speaker: str
+) -> None:
+    words = (
+        "Health check failed: 6 slow ops, oldest one blocked for 31 sec, osd.9 has slow ops (SLOW_OPS)",
+        "osd.9 failed (root=default,host=h1) (2 reporters from different host after 22.0 >= grace 20.0)",
+    )
+    name = write(tmp_path, "saved", "".join(f"{prefix}{speaker}{each}\n" for each in words))
+    read_, counts = found(tmp_path, name)
+    assert (counts.osds[9].least, counts.osds[9].failed, read_.clock.is_guessed) == (6, 1, False)
+    assert counts.first == counts.last == pytest.approx(T0.timestamp(), abs=1)
+
+
 def test_of_more_than_ten_daemons_a_monitor_names_ten_so_others_have_some_too(tmp_path: Path) -> None:
     ten = (0, 1, *range(10, 18))
     words = f"480 slow ops, oldest one blocked for 123 sec, daemons [{','.join(f'osd.{osd}' for osd in ten)}]"
@@ -548,6 +569,26 @@ def test_a_log_of_another_time_could_not_have_told(
     text = FORMS["its own file"] + f"{later}\n"
     read([tmp_path / write(tmp_path, "ceph-osd.7.log", text)], lambda _: None, read_)
     assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is answer
+
+
+@pytest.mark.parametrize(("since", "answer"), [(None, SlowAnswer.SOME), (7200.0, SlowAnswer.CANNOT_TELL)])
+@pytest.mark.parametrize("name", ["saved", "ceph-osd.7.log"])
+def test_where_a_time_is_asked_for_a_line_without_one_may_be_of_it(
+    tmp_path: Path, name: str, since: float | None, answer: SlowAnswer
+) -> None:
+    read_ = LogReading.nothing(LogClock())
+    read_.since = since and T0.timestamp() + since
+    text = "[WRN] SLOW_OPS: 4 slow ops, oldest one blocked for 32 sec, osd.1 has slow ops\n"
+    read([tmp_path / write(tmp_path, name, text)], lambda _: None, read_)
+    assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is answer
+
+
+def test_a_line_without_a_time_that_tells_of_no_request_leaves_none_none(tmp_path: Path) -> None:
+    read_ = LogReading.nothing(LogClock())
+    read_.until = T0.timestamp()
+    text = f"{own(-5, 'osd.7 2301 tick')}\nosd.7 80 not healthy; waiting to boot\n"
+    read([tmp_path / write(tmp_path, "ceph-osd.7.log", text)], lambda _: None, read_)
+    assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is SlowAnswer.NONE
 
 
 @pytest.mark.parametrize("order", [1, -1])
