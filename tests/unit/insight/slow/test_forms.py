@@ -360,6 +360,21 @@ def test_of_more_than_ten_daemons_a_monitor_names_ten_so_others_have_some_too(tm
         assert (counts.by_monitor.osds, counts.by_monitor.others) == (set(ten), others)
 
 
+@pytest.mark.parametrize("end", ["", "daemons", "daemons [", "daemons [osd.1", "daemons [mon.a,os", "osd.1"])
+@pytest.mark.parametrize("begin", ["Health check update: ", "Health detail: HEALTH_WARN 1 osds down; "])
+def test_a_monitor_s_sum_counts_where_its_line_was_cut(tmp_path: Path, begin: str, end: str) -> None:
+    line = f"{MON}{begin}12 slow ops, oldest one blocked for 403 sec, {end}"
+    read_, counts = found(tmp_path, write(tmp_path, "ceph.log", line))
+    assert (counts.by_monitor.number, answer_of(read_, counts)) == (12, SlowAnswer.SOME)
+
+
+def test_requests_of_osds_have_ended_where_those_of_monitors_have_that_came_after(tmp_path: Path) -> None:
+    words = ("failed: 5 slow ops, oldest one blocked for 31 sec, osd.1 has slow ops (SLOW_OPS)",
+             "cleared: SLOW_OPS (was: 2 slow ops, oldest one blocked for 34 sec, mon.b has slow ops)")  # fmt: skip
+    _, counts = found(tmp_path, write(tmp_path, "ceph.log", "".join(f"{MON}Health check {each}\n" for each in words)))
+    assert (counts.by_monitor.number, counts.by_monitor.cleared) == (5, counts.last)
+
+
 def test_details_name_osds(tmp_path: Path) -> None:
     text = """HEALTH_ERR 5 stuck requests are blocked > 4096 sec. Implicated osds 3,9
 REQUEST_STUCK 5 stuck requests are blocked > 4096 sec. Implicated osds 3,9
@@ -414,6 +429,7 @@ def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str)
     "[WRN] MDS_SLOW_METADATA_IO: 1 MDSs report slow metadata IOs\n    mds.a(mds.0): 3 slow metadata IOs are blocked"
     " > 30 secs, oldest blocked for 33 secs\n",
     f"{MON}9 slow ops, oldest one blocked for 34 sec, mon.ceph-b has slow ops (SLOW_OPS)\n",
+    f"{MON}9 slow ops, oldest one blocked for 34 sec, daemons [mon.a,mon.b] have slow ops. (SLOW_OPS)\n",
     "Mar 27 18:29:18 stor-07 ceph-mds[7]: log_channel(cluster) log [WRN] : 1 slow requests, 1 included below; oldest"
     " blocked for > 31.0 secs\nHEALTH_OK\n",
 ])  # fmt: skip
