@@ -473,6 +473,13 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
         assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
 
 
+def test_windows_line_ends_hide_no_boot(tmp_path: Path) -> None:
+    text = f"{MON[:-6]}[INF] osd.12 [v2:10.0.0.1:6800/1,v1:10.0.0.1:6801/1] boot\r\n"
+    for name in ("ceph.log", "ceph.log.gz"):
+        _, counts = found(tmp_path, write(tmp_path, name, text))
+        assert counts.osds[12].boot == 1
+
+
 # --- none, or cannot tell
 
 
