@@ -213,6 +213,16 @@ def log_sizes(text: str) -> dict[str, int]:
         raise Rejected(f"ceph pg dump pgs cannot be read: {complaint(error)}") from error
 
 
+def without_weight(text: str) -> list[int]:
+    """OSDs of CRUSH weight 0, which have no placement group: of ``ceph osd tree`` as JSON. Raises ``Rejected``."""
+    try:
+        osds = [node for node in json.loads(text)["nodes"] if node["type"] == "osd"]
+        weighty = {int(node["id"]) for node in osds if node.get("crush_weight") != 0}
+        return sorted({int(node["id"]) for node in osds} - weighty)
+    except UNREADABLE as error:
+        raise Rejected(f"ceph osd tree cannot be read: {complaint(error)}") from error
+
+
 def full_placement(text: str) -> dict[str, tuple[int, ...]]:
     """Where placement groups are while all OSDs are up: of ``osdmaptool --mark-up-in --test-map-pgs-dump``. Raises
     ``Rejected``.
