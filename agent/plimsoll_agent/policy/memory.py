@@ -14,7 +14,7 @@ from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import awaits_adoption
-from plimsoll_agent.policy.decide import Decision, Desired, Situation, limits_lost, released_for
+from plimsoll_agent.policy.decide import Decision, Desired, Situation, Unmanaged, limits_lost, released_for
 from plimsoll_agent.policy.diff import EXTERNAL, Change, was_actual
 from plimsoll_agent.util.frozen import frozen, replace
 
@@ -144,13 +144,15 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     actual = disk.actual if change is None else change.unreduced
     right = decision.stands(actual)
     # Only a hold in force protects the limits before it: without one, they may still be changed externally.
-    if findings.enforcing and right and code is Code.HOLD and after.restore_to is None:
+    if findings.enforcing and right and _sets_others(decision.desired.reason) and after.restore_to is None:
         after = _held(disk, after)
     after = _as_reduced(disk, after)
     if change is not None:
         after = remembered_after(change, after, situation.now)
     elif (still_due := limits_lost(disk, situation)) is not None:  # until a pass can write them
         after = replace(after, attachment=situation.memory[disk.key].attachment, applied=still_due)
+    elif code is Code.HOLD and isinstance(decision.desired, Unmanaged) and not _may_be_ours(disk, after):
+        after = replace(after, applied=Limits())  # of plimsoll's limits nothing is left that a hard reboot could lose
     if (
         findings.enforcing
         and after.desired is not None
@@ -250,6 +252,16 @@ def _held(disk: Disk, entry: Remembered) -> Remembered:
     return replace(entry, restore_to=had, foreign=entry.applied is None) if isinstance(had, Limits) else entry
 
 
+def _sets_others(reason: Reason) -> bool:
+    """Whether it is a hold's limits, and not those that the disk had: nothing is to be restored after these."""
+    return reason.code is Code.HOLD and not reason.facts.get("as_it_is")
+
+
+def _may_be_ours(disk: Disk, entry: Remembered) -> bool:
+    """Whether the disk may still have what plimsoll set last, with bursts as long as what is saved of them."""
+    return entry.applied is None or not isinstance(disk.actual, Limits) or disk.actual.shortens(entry.applied)
+
+
 def is_foreign(reason: Reason) -> bool:
     """Whether a change for this reason restored limits that plimsoll had not set."""
     return reason.code is Code.UNDONE and bool(reason.facts.get("foreign"))
@@ -270,7 +282,7 @@ def remembered_after(change: Change, entry: Remembered, now: datetime) -> Rememb
 def _after_own(change: Change | RecordedChange, entry: Remembered, now: datetime) -> Remembered:
     """The memory after a change, without what congestion makes of it."""
     code = change.reason.code
-    if code is Code.HOLD and entry.restore_to is None:
+    if _sets_others(change.reason) and entry.restore_to is None:
         entry = replace(entry, restore_to=change.before, foreign=entry.applied is None)
     elif not origin_of(code).of_hold:
         entry = replace(entry, restore_to=None, foreign=False)
