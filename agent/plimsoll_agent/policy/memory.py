@@ -272,11 +272,15 @@ def remembered_after(change: Change, entry: Remembered, now: datetime) -> Rememb
     own, reduction = change.own, change.reduction
     if own is not None:
         entry = _after_own(own, entry, now)
-    elif entry.applied is not None:
+    elif entry.applied is not None or _lacks_bursts(change.unreduced, entry.desired):
         entry = replace(entry, applied=change.unreduced)  # with as much of its bursts as is saved now
     if reduction is None or change.after == reduction.of:
         return replace(entry, reduced=None, unreduced=None)
     return replace(entry, reduced=change.after, unreduced=reduction.of)
+
+
+def _lacks_bursts(limits: Limits, desired: Limits | None) -> bool:
+    return desired is not None and limits != desired and limits.shortens(desired)
 
 
 def _after_own(change: Change | RecordedChange, entry: Remembered, now: datetime) -> Remembered:

@@ -129,6 +129,30 @@ def test_what_is_saved_while_the_disk_is_reduced_is_no_external_change(bursting:
     assert 30 < bursting.length() < 60
 
 
+def test_the_burst_of_a_disk_that_was_right_from_the_start_is_shortened_and_grows_by_plimsoll(tmp_path: Path) -> None:
+    bursting = Bursting(tmp_path)
+    node, disk = bursting.node, bursting.disk
+    disk.actual = disk.defined = BURST
+    reduced = Rule(name="all", match=Match(), congestion=UnderCongestion(Limits(total_iops_sec=10)))
+    own = Rule(name="own", match=Match(), limits=BURST, override=True)
+    node.rules = Rules(rules=(own, reduced))
+    bursting.run()
+    bursting.run()
+    bursting.spend(30_000)
+    factor = Followed(x=0.5, device_class="ssd", published=0.5, until=NOON + timedelta(days=1), generation=1)
+    causes = []
+    for x in (0.5, 0.5, 0.4, 1.0, 1.0):
+        node.following = Following({(FSID, "volumes"): replace(factor, x=x)})
+        causes += [each.cause for each in changes(bursting.run())]
+    assert causes == [Code.CONGESTION] * 3
+    assert bursting.length() == 30
+    bursting.spend(0, 15)
+    assert kinds(bursting.run()) == ["in-sync"], "less than a quarter more"
+    bursting.spend(0, 150)
+    assert [each.cause for each in changes(bursting.run())] == [Code.BURST_SAVED]
+    assert {entry.reverts for entry in node.memory.values()} == {0}
+
+
 @pytest.mark.parametrize("by", ["plimsoll", "a person"])
 def test_an_undo_restores_a_disk_whose_burst_is_shorter_since_a_reduction_ended(tmp_path: Path, by: str) -> None:
     bursting = Bursting(tmp_path)
