@@ -241,7 +241,11 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
         return replace(ours, seen=now, attachment=disk.attachment)
     if entry is None:
         return Remembered(desired=None, since=now, seen=now, applied=None, attachment=disk.attachment)
-    # It was reattached: the limits that plimsoll set are gone, those desired are the same.
+    return _reattached(entry, disk, now)
+
+
+def _reattached(entry: Remembered, disk: Disk, now: datetime) -> Remembered:
+    """The limits that plimsoll set are gone, those desired are the same."""
     fresh = replace(entry, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
     return replace(fresh, seen=now, attachment=disk.attachment, reduced=None, unreduced=None)
 
@@ -310,6 +314,18 @@ def _reverts(entry: Remembered, now: datetime) -> tuple[int, datetime]:
     if last is None or not _within_a_day(last, now):
         return 1, now
     return (entry.reverts, last) if now - last < ROUND else (entry.reverts + 1, now)
+
+
+def gone_astray(disk: Disk, limits: Limits, entry: Remembered | None, revision: str, now: datetime) -> Remembered:
+    """The memory of a disk that got limits meant for another: plimsoll's, so that the next pass corrects it.
+
+    That is no edit to the brake: these limits are of this ``revision``, or else what was desired stays known.
+    """
+    if entry is not None and entry.desired is not None:
+        return replace(_reattached(entry, disk, now), applied=limits)
+    return Remembered(
+        desired=limits, since=now, seen=now, applied=limits, attachment=disk.attachment, revision=revision
+    )
 
 
 def with_changes(situation: Situation, changes: Mapping[str, Change]) -> dict[str, Remembered]:
