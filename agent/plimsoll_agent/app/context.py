@@ -150,7 +150,7 @@ def pass_context(
             used=partial(_used, state),
             congestion=factors,
             following=following(settings, state, follow, factors, now),
-            ceilings=ceilings(state, follow, now),
+            ceilings=ceilings(state, follow),
         ),
         node_store=node_store,
         notes=notes,
