@@ -19,7 +19,7 @@ VERDICTS: Mapping[ReplayVerdict, str] = {
     ReplayVerdict.UNTOUCHED: "untouched",
 }
 REASONS: Mapping[UnknownReason, str] = {
-    UnknownReason.ACTUAL: "actual limits are unknown",
+    UnknownReason.ACTUAL: "actual limits are unknown, or may be reduced for now, as a change is deferred or failed",
     UnknownReason.ATTACH: "attach-time limits are in no metric; a rule with override: true needs none",
     UnknownReason.CLUSTER: "a rule names a cluster, and theirs is unknown",
     UnknownReason.FLAVOR: "quotas of flavors are in no metric; a rule with override: true needs none",

@@ -10,6 +10,7 @@ from math import isfinite, nan
 from plimsoll_agent.congestion.reduction import is_reduction
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
 from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, sum_over_time
@@ -84,8 +85,9 @@ def subjects(ask: Ask, chunk: Sequence[ReplayNode], selection: SeriesSelection, 
         if (series.known or 0.0) > until
     }
     without_limit = {_key(series): series.known for series in ask(each(metrics.DISK_UNLIMITED, matchers, *_DISK))}
-    state = {
-        _key(series): label(series, "reason") for series in ask(each(metrics.DISK_STATE, matchers, *_DISK, "reason"))
+    states = {
+        _key(series): (label(series, "state"), label(series, "reason"))
+        for series in ask(each(metrics.DISK_STATE, matchers, *_DISK, "state", "reason"))
     }
     actual, desired = (
         _numbers(ask, metric, matchers) for metric in (metrics.DISK_LIMIT_ACTUAL, metrics.DISK_LIMIT_DESIRED)
@@ -99,9 +101,11 @@ def subjects(ask: Ask, chunk: Sequence[ReplayNode], selection: SeriesSelection, 
             facts={name: label(series, name) for name in FACTS}
             | {name: label(names[label(series, "uuid")], name) for name in NAMES if label(series, "uuid") in names},
             actual=_lasting(
-                _actual(without_limit.get(_key(series)), actual.get(_key(series), {})), desired.get(_key(series), {})
+                _actual(without_limit.get(_key(series)), actual.get(_key(series), {})),
+                desired.get(_key(series), {}),
+                states.get(_key(series), ("", ""))[0],
             ),
-            reason=state.get(_key(series), ""),
+            reason=states.get(_key(series), ("", ""))[1],
             held=_key(series) in holds,
         )
         for series in info
@@ -115,15 +119,19 @@ def _actual(without_limit: float | None, numbers: Mapping[str, int]) -> Limits |
     return Limits() if without_limit else _limits(numbers)
 
 
-def _lasting(actual: Limits | None, numbers: Mapping[str, int]) -> Limits | None:
+def _lasting(actual: Limits | None, numbers: Mapping[str, int], state: str) -> Limits | None:
     """Without what lasts for a while: a reduction by congestion, or a burst that is as short as what is saved of it.
 
     ``numbers`` are the desired limits: with lower ones in force than these, what is seen is no measure of new ones.
+    Those of a disk whose change is planned stay in force. Where it is deferred or failed, lower ones may be either:
+    None.
     """
     desired = _limits(numbers) if numbers else None
-    if actual is None or desired is None:
+    if actual is None or desired is None or actual == desired or state == Kind.PLANNED:
         return actual
-    return desired if actual.shortens(desired) or is_reduction(actual, desired) else actual
+    if not (actual.shortens(desired) or is_reduction(actual, desired)):
+        return actual
+    return desired if state in (Kind.IN_SYNC, Kind.CHANGED) else None
 
 
 def _numbers(ask: Ask, of_unit: Mapping[str, str], matchers: str) -> Mapping[DiskKey, Mapping[str, int]]:

@@ -40,9 +40,10 @@ class Region:
         reads: int = 0,
         fresh: Sequence[bool] = (True,),
         desired: int = ACTUAL,
+        state: str = "in-sync",
     ) -> None:
         """``ratio`` is the highest of ``ratios``, or that of all steps; ``fresh`` is by step, or of all."""
-        self.loads, self.ratio, self.actual, self.desired = loads, ratio, actual, desired
+        self.loads, self.ratio, self.actual, self.desired, self.state = loads, ratio, actual, desired, state
         self.columns = {"limit_ratio": ratios or [ratio or np.nan] * len(loads[0]), "latency": latency}
         until = step * len(loads[0])
         self.extent = ReplayExtent(
@@ -63,6 +64,8 @@ class Region:
                 answer.append(Series({"region": "r1", "instance": "n1"}, float(min(self.fresh))))
             elif "disk_info" in promql:
                 answer.append(Series({**labels, "project": f"p{disk}", "pool": "volumes"}, 1))
+            elif "disk_state" in promql:
+                answer.append(Series({**labels, "state": self.state, "reason": "qos-spec"}, 1))
             elif "disk_unlimited" in promql:
                 answer.append(Series(labels, 0))
             elif "limit_actual_operations" in promql:
@@ -123,13 +126,34 @@ def test_disks_that_would_share_a_limit_wait_together() -> None:
     assert second.waited.low == pytest.approx(overflow * 2 / 3, rel=0.01)
 
 
+@pytest.mark.parametrize("state", ["in-sync", "changed"])
 @pytest.mark.parametrize(("number", "verdict"), [(250, ReplayVerdict.MAYBE_WORSE), (600, ReplayVerdict.SAME)])
 def test_new_limits_are_compared_with_the_desired_ones_of_a_disk_that_is_reduced(
-    number: int, verdict: ReplayVerdict
+    number: int, verdict: ReplayVerdict, state: str
 ) -> None:
     """It did 100 a second as congestion left it no more: 250 in place of 500 are no improvement."""
-    (fate,) = Region([100] * STEPS, ratio=1.0, actual=100, desired=500).fates({"total_iops_sec": number})
+    (fate,) = Region([100] * STEPS, ratio=1.0, actual=100, desired=500, state=state).fates({"total_iops_sec": number})
     assert (fate.subject.actual, fate.verdict) == (Limits(total_iops_sec=500), verdict)
+
+
+@pytest.mark.parametrize("number", [400, 500])
+def test_a_planned_raise_is_no_reduction_that_ends(number: int) -> None:
+    """In mode observe the 250 in force stay."""
+    (fate,) = Region([248] * STEPS, ratio=0.99, actual=250, desired=500, state="planned").fates(
+        {"total_iops_sec": number}
+    )
+    assert (fate.subject.actual, fate.verdict) == (Limits(total_iops_sec=250), ReplayVerdict.SAME)
+
+
+@pytest.mark.parametrize("state", ["deferred", "failed", ""])
+def test_whether_limits_are_lower_for_now_is_unknown_where_a_change_is_deferred(state: str) -> None:
+    (fate,) = Region([248] * STEPS, ratio=0.99, actual=250, desired=500, state=state).fates({"total_iops_sec": 400})
+    assert (fate.verdict, fate.why) == (ReplayVerdict.UNKNOWN, UnknownReason.ACTUAL)
+
+
+def test_what_may_be_no_reduction_is_in_force_where_a_change_is_deferred() -> None:
+    (fate,) = Region([400] * STEPS, actual=500, desired=250, state="deferred").fates({"total_iops_sec": 250})
+    assert (fate.subject.actual, fate.verdict) == (Limits(total_iops_sec=500), ReplayVerdict.WORSE)
 
 
 def test_what_waits_and_comes_while_the_load_is_unknown_is_not_counted() -> None:
