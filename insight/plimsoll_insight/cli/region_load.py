@@ -31,8 +31,9 @@ class RegionLoadList(RegionCommand, Listing):
     It lists shares of all requests and bytes, rates, and mean sizes of requests.
 
     All are averages since --since, by the averages of passes: a row has the load of the whole time, also if it was
-    there for a part of it; nodes without passes in a tenth of it or more are named and not counted. Order: the
-    largest share first, of reads, writes, bytes read or bytes written.
+    there for a part of it; where a volume was replaced by another one, that of both. Nodes without passes in a tenth
+    of it or more are named and not counted. Order: the largest share first, of reads, writes, bytes read or bytes
+    written.
 
     Exit status:
         0   done
@@ -94,6 +95,7 @@ def _columns(by: LoadBy, several: bool) -> list[Column]:
     names = {
         LoadBy.VOLUME: [
             Column("volume", most=36),
+            Column("several_volumes", long=True),
             Column("server", most=16),
             Column("guest", most=GUEST.most, least=GUEST.least, long=True),
             Column("guest_uuid", long=True),
@@ -124,7 +126,8 @@ def _columns(by: LoadBy, several: bool) -> list[Column]:
 def _cells(row: LoadRow, load: RegionLoad, by: LoadBy, seconds: int) -> list[object]:
     values: Mapping[str, object] = {
         "region": _name(row.region),
-        "volume": Shown(row.labels.get("volume") or None, row.labels.get("volume") or "(own disk)"),
+        "volume": _volume(row),
+        "several_volumes": Shown(row.several_volumes, "yes" if row.several_volumes else "no"),
         "guest": _name(row.labels.get("domain")),
         "guest_uuid": row.labels.get("uuid"),
         "disk": row.labels.get("target_device"),
@@ -135,6 +138,11 @@ def _cells(row: LoadRow, load: RegionLoad, by: LoadBy, seconds: int) -> list[obj
     sides = side_cells(row.did, load.whole, seconds)
     cells = [values.get(name, _name(row.labels.get(name))) for name in names[: -len(sides)]]
     return [*cells, *sides]
+
+
+def _volume(row: LoadRow) -> Shown:
+    name = row.labels.get("volume")
+    return Shown(name or None, "(several)" if row.several_volumes else name or "(own disk)")
 
 
 def _name(value: str | None) -> Shown:

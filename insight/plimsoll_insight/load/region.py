@@ -19,7 +19,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
 from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, increase, once, quote
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
-from plimsoll_monitoring.region.disks import without_disks
+from plimsoll_monitoring.region.disks import several_volumes, without_disks
 
 UNITS: Mapping[str, str] = {"requests": "operations", "bytes": "bytes"}
 """What a disk did, and the word for it in names of metrics."""
@@ -56,6 +56,7 @@ _FACTS: Mapping[LoadBy, Sequence[tuple[str, str, tuple[str, ...]]]] = {
     LoadBy.TYPE: (),
 }
 """Metrics with names of a row: the labels that they have in common with it, and those that are taken."""
+_OF_VOLUME = ("volume", "volume_type")
 
 Key = tuple[str, ...]
 
@@ -67,6 +68,8 @@ class LoadRow:
     region: str
     labels: Mapping[str, str] = field(hash=False)
     did: Did = field(hash=False)
+    several_volumes: bool = False
+    """Its target had several in the time: what is of one of them is in no label."""
     stall_lines: int | None = None
     """Lines about stalls on the guest's console in the time; None where it is not read."""
     stalled: float | None = None
@@ -126,6 +129,7 @@ def of_region(
     answers = {what: ask(_highest(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
     keys = sorted({_key(by, series) for answer in answers.values() for series in answer})
     facts: dict[Key, dict[str, str]] = {}
+    several: set[Key] = set()
     stalls: dict[Key, float] = {}
     if by in (LoadBy.VOLUME, LoadBy.GUEST) and keys:
         few = SeriesSelection(region=region, nodes=tuple(nodes)).matchers(
@@ -135,6 +139,10 @@ def of_region(
         lines = increase(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
         facts = _facts(ask, by, few, seconds)
+        if by is LoadBy.VOLUME:
+            several = {_key(by, series) for series in ask(several_volumes(few, seconds))}
+            for key in several & facts.keys():
+                facts[key] |= dict.fromkeys(_OF_VOLUME, "")
     elif by is LoadBy.PROJECT:
         facts = _facts(ask, by, matchers, seconds)
     last = f"max by (project) ({metrics.PROJECT_STALLED_TIMESTAMP_SECONDS}{matchers}) >= time() - {seconds}"
@@ -150,6 +158,7 @@ def of_region(
                 region=region,
                 labels={**facts.get(key, {}), **labels},
                 did=did.get(key, Did()),
+                several_volumes=key in several,
                 stall_lines=None if lines_of is None else round(lines_of),
                 stalled=last_stalls.get(key[0]) if by is LoadBy.PROJECT and key[0] else None,
             )

@@ -31,6 +31,7 @@ REASONS: Mapping[UnknownReason, str] = {
     UnknownReason.SPECS: "QoS specs were not given; give --qos FILE, which plimsoll qos export writes",
     UnknownReason.TYPE: "volumes have no volume type, or it is in no metric",
     UnknownReason.TYPE_NOT_LISTED: "their volume type is not in the file of --qos",
+    UnknownReason.VOLUMES: "another volume was at their target, or at that of a disk that would share their limit",
 }
 
 

@@ -15,7 +15,7 @@ from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
 from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, sum_over_time
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
-from plimsoll_monitoring.region.disks import FACTS, NAMES, without_disks
+from plimsoll_monitoring.region.disks import FACTS, NAMES, several_volumes, without_disks
 
 _DISK = metrics.DISK
 _BY = "region, uuid, target_device"
@@ -196,6 +196,11 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str])
         )
         for disk in disks
     }
+
+
+def with_several_volumes(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> frozenset[DiskKey]:
+    """Those whose target had another volume for a part of the time. Raises ``PlimsollError``."""
+    return frozenset(_key(series) for series in ask(several_volumes(matchers_of(disks), seconds)))
 
 
 def matchers_of(disks: Iterable[ReplayedDisk], *more: str) -> str:

@@ -101,6 +101,7 @@ class Replay:
         self._stale: dict[str, frozenset[str]] = {}
         self._together = max(min(_TOGETHER, _HELD * extent.step // extent.seconds), 1)
         self._most: dict[DiskKey, Most] = {}
+        self._several: frozenset[DiskKey] = frozenset()
 
     def run(self, nodes: Sequence[ReplayNode], selection: SeriesSelection) -> Iterator[Fate]:
         """Each disk once. Raises ``PlimsollError``."""
@@ -141,6 +142,7 @@ class Replay:
         if region not in self._stale:
             self._stale[region] = questions.stale_nodes(self._ask, region, seconds)
         self._most = questions.most(self._ask, changing, seconds, self._stale[region])
+        self._several = questions.with_several_volumes(self._ask, changing, seconds)
         rest = []
         for unit in units.values():
             fates = self._quiet(unit)
@@ -152,6 +154,8 @@ class Replay:
 
     def _quiet(self, unit: _Unit) -> list[Fate] | None:
         """If what its disks did is known, none was at its limit, and all together never came near the new ones."""
+        if any(member.key in self._several for member in unit.members):
+            return [_without(member, unit.limits, UnknownReason.VOLUMES) for member in unit.members]
         most = [self._most[member.key] for member in unit.members]
         if any(_misses(one, member) for one, member in zip(most, unit.members, strict=True)):
             return [_without(member, unit.limits) for member in unit.members]
@@ -465,8 +469,8 @@ def _most_before(values: Halves, number: int) -> Halves:
     return highest
 
 
-def _without(subject: ReplayedDisk, limits: Limits) -> Fate:
-    return Fate(subject=subject, limits=limits, verdict=ReplayVerdict.UNKNOWN, why=UnknownReason.NO_SAMPLES)
+def _without(subject: ReplayedDisk, limits: Limits, why: UnknownReason = UnknownReason.NO_SAMPLES) -> Fate:
+    return Fate(subject=subject, limits=limits, verdict=ReplayVerdict.UNKNOWN, why=why)
 
 
 def _verdict(

@@ -44,6 +44,7 @@ class UnknownReason(StrEnum):
     SPECS = "no-qos-file"
     TYPE = "volume-type"
     TYPE_NOT_LISTED = "type-not-in-file"
+    VOLUMES = "several-volumes"
 
 
 @frozen(kw_only=True)

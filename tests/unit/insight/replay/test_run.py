@@ -41,6 +41,7 @@ class Region:
         fresh: Sequence[bool] = (True,),
         desired: int = ACTUAL,
         state: str = "in-sync",
+        several_volumes: Sequence[int] = (),
     ) -> None:
         """``ratio`` is the highest of ``ratios``, or that of all steps; ``fresh`` is by step, or of all."""
         self.loads, self.ratio, self.actual, self.desired, self.state = loads, ratio, actual, desired, state
@@ -50,7 +51,7 @@ class Region:
             since=0, until=until, step=step, pass_seconds=pass_seconds or step, scrape_seconds=step
         )
         self.factors = {"read": reads, "write": 1, "total": 1 + reads}
-        self.fresh = fresh
+        self.fresh, self.several_volumes = fresh, several_volumes
         self.ranges: list[str] = []
 
     def labels(self, disk: int) -> dict[str, str]:
@@ -62,6 +63,8 @@ class Region:
             labels, most = self.labels(disk), max((each for each in load if not np.isnan(each)), default=None)
             if "min_over_time" in promql:
                 answer.append(Series({"region": "r1", "instance": "n1"}, float(min(self.fresh))))
+            elif "target_device, volume)" in promql:
+                answer += [Series(labels, 2)] if disk in self.several_volumes else []
             elif "disk_info" in promql:
                 answer.append(Series({**labels, "project": f"p{disk}", "pool": "volumes"}, 1))
             elif "disk_state" in promql:
@@ -264,6 +267,14 @@ def test_in_steps_shorter_than_averages_the_one_before_is_not_the_value_before()
     ratios = [each / ACTUAL for each in loads]
     (fate,) = Region(loads, ratio=1, ratios=ratios, latency=latency, pass_seconds=300).fates({"total_iops_sec": 5000})
     assert fate.served == FigureRange(pytest.approx((500 + 9 * few) / STEPS), pytest.approx((2000 + 9 * few) / STEPS))
+
+
+def test_what_another_volume_did_at_the_same_target_is_no_load_of_this_one() -> None:
+    """Nor is it known what those did that would share a limit with it."""
+    together = {"total_iops_sec": 300, "group_name": "g"}
+    fates = Region(*[[100] * STEPS] * 3, several_volumes=[0]).fates(together, together, {"total_iops_sec": 300})
+    assert [fate.why for fate in fates] == [UnknownReason.VOLUMES, UnknownReason.VOLUMES, None]
+    assert fates[0].share_known is None
 
 
 @pytest.mark.parametrize("ratio", [None, 0.5])
