@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll_agent.errors import UsageError
+from plimsoll_agent.errors import Rejected, UsageError
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
@@ -73,10 +73,13 @@ class RegionLoadList(RegionCommand, Listing):
         first = self.ask(prometheus, region.first_questions(selection, seconds))
         if not first["nodes"]:
             raise self.nothing(selection)
-        aggregates = fleet_disks.aggregates(first)
-        if by is not LoadBy.TYPE and aggregates >= {key_of(series) for series in first["nodes"]}:
-            raise self.no_detail("disks")
         stale, names = region.stale(first), region.regions(first)
+        there = {key_of(series) for series in first["nodes"]} - set(stale)
+        if not there:
+            raise Rejected(f"{self._name}: no node to count: all had {_STALE}, or have an older version")
+        aggregates = fleet_disks.aggregates(first)
+        if by is not LoadBy.TYPE and aggregates >= there:
+            raise self.no_detail("disks")
         loads = [region.of_region(prometheus.query, name, selection.nodes, stale, by, seconds, top) for name in names]
         self.warn(prometheus)
         several = len(names) > 1
@@ -84,6 +87,8 @@ class RegionLoadList(RegionCommand, Listing):
             self.app.stderr.write(f"{line}\n")
         if by is not LoadBy.TYPE:
             self.partly(aggregates, several=several)
+        if stale or (aggregates and by is not LoadBy.TYPE):
+            self.empty = "No disk of the counted nodes did anything."
         rows = [(row, load) for load in loads for row in load.rows[:top] if any(row.did.requests.values())]
         rows.sort(key=lambda pair: -pair[0].largest(pair[1].whole))
         self.closing = tuple(line for load in loads for line in _closing(load, by, several=several))
