@@ -17,6 +17,9 @@ from plimsoll_probes.model.finding import BROKEN, GOOD, LACKING
 SPARE, USUAL_INTERVAL = 120, 300
 """Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
 
+_PRESENT = 120
+"""Moments of a time at which a node is looked for: how much of the time it was there."""
+
 
 def selector(metric: str, *matchers: str, over: str = "") -> str:
     """The metric's series; empty matchers are left out, and ``over`` is a range."""
@@ -58,6 +61,17 @@ def increase(metric: str, matchers: str, window: str) -> str:
 def sum_over_time(function: str, series: str, by: str) -> str:
     """Of what ``function`` (``count``, ``avg`` or ``max``) makes of each of the series, which have a range."""
     return f"sum by ({by}) ({once(f'{function}_over_time({series})')})"
+
+
+def step_of(seconds: int) -> int:
+    """Seconds between the moments at which a node is looked for."""
+    return max(seconds // _PRESENT, 1)
+
+
+def apart(series: str, seconds: int) -> str:
+    """Seconds between two samples of each series, while it was there: nodes may be scraped at different rates."""
+    step = step_of(seconds)
+    return f"{step} * count_over_time({series}[{seconds}s:{step}s]) / count_over_time({series}[{seconds}s])"
 
 
 def quantile(share: float, by: str, buckets: str) -> str:

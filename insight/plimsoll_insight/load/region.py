@@ -17,7 +17,7 @@ from enum import StrEnum
 from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, increase, once, quote
+from plimsoll_monitoring.promql import SeriesSelection, any_of, apart, each, fresh, increase, once, quote, step_of
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import several_volumes, without_disks
 
@@ -27,8 +27,6 @@ _FRESH = 0.9
 """Of the time: a node whose metrics are of its present passes for less of it is not counted, as what stands still in
 the rest is not what its disks did."""
 _PASSES = metrics.PASS_LAST_TIMESTAMP_SECONDS
-_PRESENT = 120
-"""Moments of the time at which a node is looked for: how much of the time it was there."""
 
 
 class LoadBy(StrEnum):
@@ -94,7 +92,7 @@ class RegionLoad:
 
 def first_questions(selection: SeriesSelection, seconds: int) -> dict[str, str]:
     nodes = selection.matchers()
-    present = f"avg_over_time((\n  {fresh(nodes)}\n)[{seconds}s:{_step(seconds)}s])"
+    present = f"avg_over_time((\n  {fresh(nodes)}\n)[{seconds}s:{step_of(seconds)}s])"
     return {
         "nodes": each(_PASSES, nodes),
         "aggregates": without_disks(nodes),
@@ -173,10 +171,6 @@ def of_region(
     )
 
 
-def _step(seconds: int) -> int:
-    return max(seconds // _PRESENT, 1)
-
-
 @frozen
 class _Over:
     """Some time of the nodes that match."""
@@ -186,12 +180,10 @@ class _Over:
 
     def sum(self, rate: str) -> str:
         """What was done, by a metric of what was done in a second."""
-        step = _step(self.seconds)
-        passes = f"{_PASSES}{self.matchers}[{self.seconds}s"
-        apart = f"{step} * count_over_time({passes}:{step}s]) / count_over_time({passes}])"
+        each_apart = apart(f"{_PASSES}{self.matchers}", self.seconds)
         return once(
             f"\n  sum_over_time({rate}[{self.seconds}s])\n"
-            f"  * on (region, instance, job) group_left () max by (region, instance, job) ({apart})\n"
+            f"  * on (region, instance, job) group_left () max by (region, instance, job) ({each_apart})\n"
         )
 
 

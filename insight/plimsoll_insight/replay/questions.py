@@ -13,7 +13,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, sum_over_time
+from plimsoll_monitoring.promql import SeriesSelection, any_of, apart, each, fresh, sum_over_time
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import FACTS, NAMES, several_volumes, without_disks
 
@@ -158,13 +158,19 @@ class Most:
     bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
     ratio: float | None = None
     """Of a limit that was used, without its burst."""
-    samples: float = 0.0
+    seconds: float = 0.0
+    """Of the time, of which there are samples."""
     mean: float | None = None
     """Requests a second, of all samples."""
 
 
-def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str]) -> dict[DiskKey, Most]:
-    """``stale``: nodes that served old metrics for a while. Raises ``PlimsollError``."""
+def most(
+    ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str], sample_seconds: Mapping[str, float]
+) -> dict[DiskKey, Most]:
+    """``stale``: nodes that served old metrics for a while. ``sample_seconds``: of each sample of a node.
+
+    Raises ``PlimsollError``.
+    """
 
     def over(metric: str, by: str) -> Sequence[Series]:
         return ask(f"max by ({by}) (max_over_time({metric}{matchers_of(disks)}[{seconds}s]))")
@@ -178,21 +184,22 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str])
     ratio = {_key(series): series.known for series in over(metrics.DISK_AVERAGE_LIMIT_RATIO, _BY)}
 
     def summed(function: str, *matchers: str) -> dict[DiskKey, float]:
-        """Unknown, so absent, is a sum with a sample that is no number, or that may be of another time."""
+        """Unknown, so absent, is one with a sample that is no number, or that may be of another time."""
         series = f"{metrics.DISK_AVERAGE['operations']}{matchers_of(disks, *matchers)}"
         sums: dict[DiskKey, float] = defaultdict(float)
         for one in ask(sum_over_time(function, f"{series}[{seconds}s]", f"{_BY}, instance")):
-            sums[_key(one)] += nan if label(one, "instance") in stale else one.value
+            instance = label(one, "instance")
+            sums[_key(one)] += nan if instance in stale else one.value * sample_seconds.get(instance, nan)
         return {key: value for key, value in sums.items() if isfinite(value)}
 
-    samples, requests = summed("count", 'direction="read"'), summed("sum")
+    times, requests = summed("count", 'direction="read"'), summed("sum")
     return {
         disk.key: Most(
             operations=rates["operations"].get(disk.key, {}),
             bytes=rates["bytes"].get(disk.key, {}),
             ratio=ratio.get(disk.key),
-            samples=samples.get(disk.key, 0.0),
-            mean=requests[disk.key] / samples[disk.key] if disk.key in requests and samples.get(disk.key) else None,
+            seconds=times.get(disk.key, 0.0),
+            mean=requests[disk.key] / times[disk.key] if disk.key in requests and times.get(disk.key) else None,
         )
         for disk in disks
     }
@@ -231,6 +238,14 @@ def stale_nodes(ask: Ask, region: str, seconds: int) -> frozenset[str]:
     """Those whose metrics were not ``fresh`` all the time. Raises ``PlimsollError``."""
     answer = ask(f"min_over_time(({fresh_nodes(region)})[{seconds}s:{_APART}s])")
     return frozenset(label(series, "instance") for series in answer if series.known != 1)
+
+
+def sample_seconds(ask: Ask, region: str, seconds: int) -> dict[str, float]:
+    """Between two samples of each node. Raises ``PlimsollError``."""
+    passes = metrics.PASS_LAST_TIMESTAMP_SECONDS + SeriesSelection(region=region).matchers()
+    # Of two jobs the one that has more samples counts, as in sums.
+    answer = ask(f"min by (region, instance) ({apart(passes, seconds)})")
+    return {label(series, "instance"): series.value for series in answer}
 
 
 def _once(values: str) -> str:

@@ -63,7 +63,6 @@ class ReplayExtent:
     step: int
     pass_seconds: float
     """An average is over so many seconds, at most: what comes within them cannot be told apart."""
-    scrape_seconds: float
 
     @property
     def seconds(self) -> int:
@@ -79,7 +78,6 @@ def extent_of(nodes: Nodes, since: int, until: int, step: int | None = None) -> 
         until=until,
         step=step,
         pass_seconds=max(longest, float(step)),
-        scrape_seconds=nodes.scrape_seconds or float(step),
     )
 
 
@@ -99,6 +97,7 @@ class Replay:
         self._extent, self._report = extent, report
         self._fresh: dict[tuple[str, Steps], Mapping[str, Flags]] = {}
         self._stale: dict[str, frozenset[str]] = {}
+        self._sample_seconds: dict[str, Mapping[str, float]] = {}
         self._together = max(min(_TOGETHER, _HELD * extent.step // extent.seconds), 1)
         self._most: dict[DiskKey, Most] = {}
         self._several: frozenset[DiskKey] = frozenset()
@@ -141,7 +140,9 @@ class Replay:
         region, seconds = changing[0].region, self._extent.seconds
         if region not in self._stale:
             self._stale[region] = questions.stale_nodes(self._ask, region, seconds)
-        self._most = questions.most(self._ask, changing, seconds, self._stale[region])
+            self._sample_seconds[region] = questions.sample_seconds(self._ask, region, seconds)
+        own = self._stale[region], self._sample_seconds[region]
+        self._most = questions.most(self._ask, changing, seconds, *own)
         self._several = questions.with_several_volumes(self._ask, changing, seconds)
         rest = []
         for unit in units.values():
@@ -177,7 +178,7 @@ class Replay:
                 subject=member,
                 limits=unit.limits,
                 verdict=ReplayVerdict.SAME,
-                share_known=min(one.samples * self._extent.scrape_seconds / self._extent.seconds, 1.0),
+                share_known=min(one.seconds / self._extent.seconds, 1.0),
                 at_limit_before=0.0,
                 at_limit=ZERO,
                 served_before=mean,

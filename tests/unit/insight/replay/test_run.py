@@ -47,9 +47,7 @@ class Region:
         self.loads, self.ratio, self.actual, self.desired, self.state = loads, ratio, actual, desired, state
         self.columns = {"limit_ratio": ratios or [ratio or np.nan] * len(loads[0]), "latency": latency}
         until = step * len(loads[0])
-        self.extent = ReplayExtent(
-            since=0, until=until, step=step, pass_seconds=pass_seconds or step, scrape_seconds=step
-        )
+        self.extent = ReplayExtent(since=0, until=until, step=step, pass_seconds=pass_seconds or step)
         self.factors = {"read": reads, "write": 1, "total": 1 + reads}
         self.fresh, self.several_volumes = fresh, several_volumes
         self.ranges: list[str] = []
@@ -75,6 +73,8 @@ class Region:
                 answer.append(Series({**labels, "parameter": "total_iops_sec"}, self.actual))
             elif "limit_desired_operations" in promql:
                 answer.append(Series({**labels, "parameter": "total_iops_sec"}, self.desired))
+            elif "pass_last_timestamp" in promql:
+                answer.append(Series({"region": "r1", "instance": "n1"}, self.extent.step))
             elif "count_over_time" in promql:
                 answer.append(Series(labels, float(len(load))))
             elif "sum_over_time" in promql:
