@@ -13,6 +13,7 @@ node7    guest 14 is there for half of the time and is deleted then
 node8    guest 16 has another volume as vdb for half of the time
 node9    was observed 50 minutes ago for the last time: vdb of guest 18 does 50000 writes
 node10   has no metrics of single disks
+node11   is gone for half of the time
 =======  ==============================================================================================
 
 Region r2 has one such node, where nothing is different.
@@ -113,7 +114,9 @@ def lines() -> dict[str, list[str]]:
     series: dict[str, list[str]] = {}
     for step in range(LAST):
         at = now - (LAST - 1 - step) * STEP
-        for region, node in [*(("r1", node) for node in range(1, 11)), ("r2", 21)]:
+        for region, node in [*(("r1", node) for node in range(1, 12)), ("r2", 21)]:
+            if node == 11 and step >= LAST / 2:
+                continue
             gone = {MOVED, DELETED} if step >= LAST / 2 else {MOVED}
             there = [guest for guest in (2 * node - 1, 2 * node) if guest not in gone]
             if region == "r1" and node == (3 if step < LAST / 2 else 4):
@@ -147,6 +150,7 @@ def load(plimsoll: Run, prometheus: Served) -> Run:
 
 
 STDERR = (
+    "1 node not counted: unreachable (no metrics in Prometheus): node11:9100 (r1)\n"
     "1 node not counted (no passes in a tenth of this time or more, or an older version): node9:9100 (r1)\n"
     "1 node without metrics of single disks and guests ([metrics] detail = aggregate): node10:9100 (r1)\n"
 )

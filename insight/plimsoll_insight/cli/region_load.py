@@ -18,6 +18,7 @@ from plimsoll_insight.load.region import LoadBy, LoadRow, RegionLoad
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region import disks as fleet_disks
 from plimsoll_monitoring.region import messages, serialize
+from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import key_of
 
 _SINCE = "1h"
@@ -32,8 +33,8 @@ class RegionLoadList(RegionCommand, Listing):
 
     All are averages since --since, by the averages of passes: a row has the load of the whole time, also if it was
     there for a part of it; where a volume was replaced by another one, that of both. Nodes without passes in a tenth
-    of it or more are named and not counted. Order: the largest share first, of reads, writes, bytes read or bytes
-    written.
+    of it or more, or without metrics at its end, are named and not counted. Order: the largest share first, of reads,
+    writes, bytes read or bytes written.
 
     Exit status:
         0   done
@@ -71,23 +72,26 @@ class RegionLoadList(RegionCommand, Listing):
         longest = ("7d", "") if parsed_args.node else ("1d", ", with --node 7d or less")
         seconds = self.window(parsed_args, prometheus, _SINCE, "5m", *longest).seconds
         first = self.ask(prometheus, region.first_questions(selection, seconds))
-        if not first["nodes"]:
+        if not first["last_pass"]:
             raise self.nothing(selection)
         stale, names = region.stale(first), region.regions(first)
-        there = {key_of(series) for series in first["nodes"]} - set(stale)
+        there = {key_of(series) for series in first["last_pass"]} - set(stale)
         if not there:
             raise Rejected(f"{self._name}: no node to count: all had {_STALE}, or have an older version")
         aggregates = fleet_disks.aggregates(first)
         if by is not LoadBy.TYPE and aggregates >= there:
             raise self.no_detail("disks")
-        loads = [region.of_region(prometheus.query, name, selection.nodes, stale, by, seconds, top) for name in names]
+        unreachable = fleet_status.unreachable(first)
+        out = {*stale, *unreachable}
+        loads = [region.of_region(prometheus.query, name, selection.nodes, out, by, seconds, top) for name in names]
         self.warn(prometheus)
-        several = len(names) > 1
+        several = len({*names, *(name for name, _ in unreachable)}) > 1
+        self.name_unreachable(unreachable, several=several)
         for line in messages.left_out_lines(stale, _STALE, regions=several):
             self.app.stderr.write(f"{line}\n")
         if by is not LoadBy.TYPE:
             self.partly(aggregates, several=several)
-        if stale or (aggregates and by is not LoadBy.TYPE):
+        if out or (aggregates and by is not LoadBy.TYPE):
             self.empty = "No disk of the counted nodes did anything."
         rows = [(row, load) for load in loads for row in load.rows[:top] if any(row.did.requests.values())]
         rows.sort(key=lambda pair: -pair[0].largest(pair[1].whole))

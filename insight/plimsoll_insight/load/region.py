@@ -18,6 +18,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
 from plimsoll_monitoring.promql import SeriesSelection, any_of, apart, each, fresh, increase, once, quote, step_of
+from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import several_volumes, without_disks
 
@@ -92,16 +93,20 @@ class RegionLoad:
 
 def first_questions(selection: SeriesSelection, seconds: int) -> dict[str, str]:
     nodes = selection.matchers()
+    general = fleet_status.node_questions(nodes)
+    there = f"max by (region, instance) (last_over_time({_PASSES}{nodes}[{seconds}s]))"
     present = f"avg_over_time((\n  {fresh(nodes)}\n)[{seconds}s:{step_of(seconds)}s])"
     return {
-        "nodes": each(_PASSES, nodes),
+        "last_pass": general["last_pass"],
+        # Also those that were there in a longer time.
+        "seen": f"{general['seen']} or {there}",
         "aggregates": without_disks(nodes),
         "stale": f"{each(_PASSES, nodes)} unless on (region, instance) ({present} >= {_FRESH})",
     }
 
 
 def regions(answers: Answers) -> list[str]:
-    return sorted({label(series, "region") for series in answers["nodes"]})
+    return sorted({label(series, "region") for series in answers["last_pass"]})
 
 
 def stale(answers: Answers) -> list[NodeKey]:
@@ -119,9 +124,9 @@ def of_region(
 ) -> RegionLoad:
     """The rows that are among the ``top`` in requests or bytes, read or written. Raises ``PlimsollError``."""
     out = sorted(re.escape(instance) for its, instance in leave_out if its == region)
-    matchers = SeriesSelection(region=region, nodes=tuple(nodes)).matchers(
-        *([f"instance!~{quote('|'.join(out))}"] if out else [])
-    )
+    without = f"instance!~{quote('|'.join(out))}" if out else ""
+    selection = SeriesSelection(region=region, nodes=tuple(nodes))
+    matchers = selection.matchers(without)
     over = _Over(matchers, seconds)
     whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, over)})") for what, unit in UNITS.items()}
     answers = {what: ask(_highest(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
@@ -130,9 +135,7 @@ def of_region(
     several: set[Key] = set()
     stalls: dict[Key, float] = {}
     if by in (LoadBy.VOLUME, LoadBy.GUEST) and keys:
-        few = SeriesSelection(region=region, nodes=tuple(nodes)).matchers(
-            any_of("uuid", sorted({key[0] for key in keys}))
-        )
+        few = selection.matchers(without, any_of("uuid", sorted({key[0] for key in keys})))
         answers = {what: ask(_sums(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = increase(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}

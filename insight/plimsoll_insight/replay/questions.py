@@ -14,6 +14,7 @@ from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
 from plimsoll_monitoring.promql import SeriesSelection, any_of, apart, each, fresh, sum_over_time
+from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
 from plimsoll_monitoring.region.disks import FACTS, NAMES, several_volumes, without_disks
 
@@ -40,6 +41,8 @@ class Nodes:
     nodes: tuple[ReplayNode, ...]
     aggregates: frozenset[NodeKey]
     """Those without metrics of single disks."""
+    unreachable: frozenset[NodeKey]
+    """Those that had metrics lately and have none at the end."""
     pass_seconds: float | None
     """Between passes: the time that an average is over, of the node where it is longest. None is unknown."""
     scrape_seconds: float | None
@@ -51,6 +54,7 @@ def nodes(ask: Ask, selection: SeriesSelection, seconds: int) -> Nodes:
     matchers = selection.matchers()
     disks = ask(f"sum by (region, instance) ({each(metrics.DISKS, matchers, 'volume_type', 'state')})")
     aggregates = {key_of(series) for series in ask(without_disks(matchers))}
+    general = {name: ask(question) for name, question in fleet_status.node_questions(matchers).items()}
     interval = ask(f"max (quantile_over_time(0.5, {metrics.PASS_INTERVAL_SECONDS}{matchers}[{seconds}s]))")
     # Of the last hour, in which metrics may have begun, or missed a while, the minutes that have most of them.
     samples = ask(
@@ -64,6 +68,7 @@ def nodes(ask: Ask, selection: SeriesSelection, seconds: int) -> Nodes:
             if series.known and key_of(series) not in aggregates
         ),
         aggregates=frozenset(aggregates),
+        unreachable=frozenset(fleet_status.unreachable(general)),
         pass_seconds=interval[0].known if interval else None,
         scrape_seconds=60 * _MINUTES / most if most else None,
     )

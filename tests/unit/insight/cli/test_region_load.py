@@ -16,12 +16,15 @@ NOW = 1_800_000_000.0
 
 
 class FakePrometheus:
-    """With these nodes, whose disks do nothing."""
+    """With these nodes, whose disks do nothing, also the one that is first."""
 
     warnings = ()
 
-    def __init__(self, *nodes: str, stale: Sequence[str] = (), aggregates: Sequence[str] = ()) -> None:
-        self._nodes, self._stale, self._aggregates = nodes, stale, aggregates
+    def __init__(
+        self, *nodes: str, stale: Sequence[str] = (), aggregates: Sequence[str] = (), gone: Sequence[str] = ()
+    ) -> None:
+        self._nodes, self._stale, self._aggregates, self._gone = nodes, stale, aggregates, gone
+        self.asked: list[str] = []
 
     def now(self) -> float:
         return NOW
@@ -30,8 +33,13 @@ class FakePrometheus:
         assert at == NOW
 
     def query(self, promql: str) -> list[Series]:
+        self.asked.append(promql)
+        if promql.startswith("topk"):
+            return [Series({"uuid": "1", "target_device": "vda", "direction": "read"}, 0)]
         nodes: Sequence[str] = ()
-        if "plimsoll_disks{" in promql:
+        if promql.startswith("max_over_time("):
+            nodes = [*self._nodes, *self._gone]
+        elif "plimsoll_disks{" in promql:
             nodes = self._aggregates
         elif "avg_over_time" in promql:
             nodes = self._stale
@@ -41,13 +49,18 @@ class FakePrometheus:
 
 
 def ran(fake: FakePrometheus, *words: str) -> tuple[int, str]:
+    status, out, _ = told(fake, *words)
+    return status, out
+
+
+def told(fake: FakePrometheus, *words: str) -> tuple[int, str, str]:
     def connect(self: Any, *_: object) -> FakePrometheus:
         self._name = "http://p:9090"
         return fake
 
     person = Person()
     status = person.types(RegionLoadList, *words, settings=config.load([], []), connect=connect)
-    return status, person.out
+    return status, person.out, person.err
 
 
 def test_nothing_is_said_of_nodes_that_are_not_counted() -> None:
@@ -70,3 +83,15 @@ def test_where_no_node_is_counted_there_is_no_load_to_list(
 def test_disks_of_the_nodes_that_are_left_are_in_no_metric(caplog: pytest.LogCaptureFixture) -> None:
     assert ran(FakePrometheus("n1", "n2", stale=["n1"], aggregates=["n2"])) == (1, "")
     assert "no metrics of single disks" in caplog.text
+
+
+def test_a_node_whose_metrics_ended_is_named_and_in_no_sum() -> None:
+    fake = FakePrometheus("n1", gone=["n2"])
+    assert told(fake) == (
+        0,
+        "No disk of the counted nodes did anything.\n",
+        "1 node not counted: unreachable (no metrics in Prometheus): n2\n",
+    )
+    sums = [promql for promql in fake.asked if "sum_over_time" in promql]
+    assert any('uuid=~"1"' in promql for promql in sums)
+    assert all('instance!~"n2"' in promql for promql in sums)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plimsoll_agent.model.limits import Limits
-from plimsoll_insight.replay.questions import most
+from plimsoll_insight.replay.questions import most, nodes
 from plimsoll_insight.replay.values import ReplayedDisk
+from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region.answers import Series
 from tests.unit.node import uuid_of
 
@@ -34,3 +35,11 @@ def test_a_sample_stands_for_the_time_between_two_of_its_own_node() -> None:
 def test_samples_of_a_node_whose_scrapes_are_unknown_stand_for_no_time() -> None:
     one = most(ask, [DISK], HOUR, frozenset(), {"n1": 60.0})[DISK.key]
     assert (one.seconds, one.mean) == (0, None)
+
+
+def test_nodes_without_metrics_at_the_end_are_known() -> None:
+    def answer(promql: str) -> list[Series]:
+        there = ("n1", "n2") if promql.startswith("max_over_time(") else ("n1",)
+        return [Series({"region": "r1", "instance": node}, 1) for node in there]
+
+    assert nodes(answer, SeriesSelection(), HOUR).unreachable == {("r1", "n2")}

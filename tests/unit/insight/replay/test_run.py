@@ -299,7 +299,9 @@ def test_rows_have_the_worst_first_and_count_those_that_are_untouched() -> None:
 
 def test_steps_are_as_far_apart_as_passes_and_no_further_than_five_minutes() -> None:
     def step(passes: float | None, samples: float | None) -> int:
-        nodes = Nodes(nodes=(), aggregates=frozenset(), pass_seconds=passes, scrape_seconds=samples)
+        nodes = Nodes(
+            nodes=(), aggregates=frozenset(), unreachable=frozenset(), pass_seconds=passes, scrape_seconds=samples
+        )
         return extent_of(nodes, 0, 3600).step
 
     assert [step(60, 15), step(30, 60), step(900, 60), step(1, 5), step(None, None)] == [60, 60, 300, 15, 15]
