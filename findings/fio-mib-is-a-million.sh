@@ -25,5 +25,8 @@ usr/bin/fio --name=a --ioengine=null --rw=read --bs=1000 --size=1MiB --output-fo
 total=$(python3 -c "import json; print(json.load(open('size.json'))['jobs'][0]['read']['io_bytes'])")
 echo "size=1MiB: $total bytes"
 between() { [ "$(cat "of_$1")" -gt "$2" ] && [ "$(cat "of_$1")" -lt "$3" ]; }
-between 10MiB 930 964 && between 10m 970 1030 && between 10MB 970 1030 && between $mib 970 1030
+between 10MiB 930 964
+between 10m 970 1030
+between 10MB 970 1030
+between $mib 970 1030
 [ "$total" = 1000000 ]

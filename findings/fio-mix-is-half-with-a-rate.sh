@@ -26,13 +26,17 @@ END
 read -r reads writes < <(mixed)
 echo "no rate: $reads reads, $writes writes"
 share=$((100 * reads / (reads + writes)))
-[ $share -ge 68 ] && [ $share -le 72 ]
+[ $share -ge 68 ]
+[ $share -le 72 ]
 for rate in 60 42,18; do
     read -r reads writes < <(mixed --rate_iops=$rate --runtime=5 --time_based)
     echo "rate_iops=$rate: $((reads / 5)) reads and $((writes / 5)) writes a second"
     echo "$((reads / 5)) $((writes / 5))" > "of_$rate"
 done
 read -r reads writes < of_60
-[ "$reads" -ge 57 ] && [ "$reads" -le 63 ] && [ "$writes" -ge 57 ] && [ "$writes" -le 63 ]
+[ "$reads" -ge 57 ]
+[ "$reads" -le 63 ]
+[ "$writes" -ge 57 ]
+[ "$writes" -le 63 ]
 read -r reads writes < of_42,18
 [ "$reads" -ge 39 ] && [ "$reads" -le 45 ] && [ "$writes" -ge 16 ] && [ "$writes" -le 20 ]

@@ -23,7 +23,9 @@ print(*(int(read[name]) for name in ("total_ios", "iops", "bw", "iops_samples", 
 END
 done | tee seen
 read -r total iops bw samples iops_mean bw_mean < seen
-[ "$total" = 30 ] && [ "$iops" -ge 90 ] && [ "$bw" -ge 360 ]
+[ "$total" = 30 ]
+[ "$iops" -ge 90 ]
+[ "$bw" -ge 360 ]
 [ "$samples $iops_mean $bw_mean" = "0 0 0" ]
 read -r total iops bw samples iops_mean bw_mean < <(tail -n 1 seen)
 [ "$total" = 600 ] && [ "$samples" -gt 5 ] && [ "$iops_mean" -ge 90 ] && [ "$bw_mean" -ge 360 ]

@@ -109,7 +109,11 @@ list_limits() {
     directory=$(setting state_dir)
     [ -d "${directory:-$state}" ] || return 0
     mkdir -p "${left%/*}"
-    if (umask 077 && timeout 120 $base/current/bin/plimsoll disk list --max-width 0 > $left.new); then
+    status=0
+    (umask 077 && timeout 120 $base/current/bin/plimsoll disk list --max-width 0 > $left.new) || status=$?
+    # 1: a guest does not answer, or the rules cannot be read. What the other guests have is listed all the same.
+    if [ $status = 0 ] || [ -s $left.new ]; then
+        [ $status = 0 ] || echo "This list may be incomplete: guests that did not answer are missing." >> $left.new
         mv -T $left.new $left
         say "these limits stay until each guest is restarted, and $left lists them:"
         cat $left >&2

@@ -136,3 +136,8 @@ def program(argv: Sequence[str | Path], cache: Path) -> list[str]:
     if kept() is None:
         return words
     return ["unshare", "--mount", "sh", "-c", _COMMAND, str(tree(cache)), *words]
+
+
+def has_ceph_metrics() -> bool:
+    """Whether the manager exports them: the module does not load in Debian 13's Ceph 18."""
+    return name() != "trixie"

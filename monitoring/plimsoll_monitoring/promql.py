@@ -21,6 +21,8 @@ SPARE, USUAL_INTERVAL = 120, 300
 
 CLOCKS_DIFFER = 60
 """Seconds by which a time may be in the future."""
+_PRESENT = 120
+"""Moments of a time at which a node is looked for: how much of the time it was there."""
 
 
 def selector(metric: str, *matchers: str, over: str = "") -> str:
@@ -78,6 +80,17 @@ def increase(metric: Metric, matchers: str, window: str) -> str:
 def sum_over_time(function: str, metric: Metric, matchers: str, by: str) -> str:
     """Of what ``function`` (``count``, ``avg`` or ``max``) makes of each series; ``matchers`` end with a range."""
     return f"sum by ({by}) ({each(f'{function}_over_time({metric}{matchers})', '', *metric.labels)})"
+
+
+def step_of(seconds: int) -> int:
+    """Seconds between the moments at which a node is looked for."""
+    return max(seconds // _PRESENT, 1)
+
+
+def apart(series: str, seconds: int) -> str:
+    """Seconds between two samples of each series, while it was there: nodes may be scraped at different rates."""
+    step = step_of(seconds)
+    return f"{step} * count_over_time({series}[{seconds}s:{step}s]) / count_over_time({series}[{seconds}s])"
 
 
 def quantile(share: float, by: str, buckets: str) -> str:

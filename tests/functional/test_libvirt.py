@@ -171,6 +171,8 @@ def test_calls_may_come_from_several_threads(hypervisor: Libvirt) -> None:
 
 Tune = Callable[[Any, str, int], dict[str, Any]]
 BLOCK_IO_TUNE: Tune = libvirt.virDomain.blockIoTune
+JOB_INFO = libvirt.virDomain.jobInfo
+CONTROL_INFO = libvirt.virDomain.controlInfo
 GROUPED = 3
 """The guest, by its place in the list, with three disks: vda, vdb, and vdc in a group."""
 
@@ -235,16 +237,33 @@ def test_a_guest_that_was_just_surveyed_is_not_asked_whether_it_hangs_before_its
 
 
 def hanging(monkeypatch: pytest.MonkeyPatch, *answered: str) -> tuple[list[str], threading.Event]:
-    """The disks whose limits are asked for; and what lets the calls return that hang, for all but ``answered``."""
+    """The disks whose limits are asked for; and what lets the calls return that hang, for all but ``answered``.
+
+    As with QEMU (qemuDomainGetJobStatsInternal), the question about a job waits for a call that hangs.
+    """
     asked: list[str] = []
     lid = threading.Event()
+    held: set[str] = set()
 
     def hangs(domain: Any, target: str, flags: int) -> dict[str, Any]:
         asked.append(target)
-        assert target in answered or lid.wait(10)
+        if target not in answered:
+            held.add(domain.UUIDString())
+            assert lid.wait(10)
         return BLOCK_IO_TUNE(domain, target, flags)
 
+    def job_info(domain: Any) -> list[int]:
+        assert domain.UUIDString() not in held or lid.wait(10)
+        answer: list[int] = JOB_INFO(domain)
+        return answer
+
+    def control_info(domain: Any) -> list[int]:
+        occupied = [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 10_000]
+        return occupied if domain.UUIDString() in held and not lid.is_set() else CONTROL_INFO(domain)
+
     monkeypatch.setattr(libvirt.virDomain, "blockIoTune", hangs)
+    monkeypatch.setattr(libvirt.virDomain, "jobInfo", job_info)
+    monkeypatch.setattr(libvirt.virDomain, "controlInfo", control_info)
     return asked, lid
 
 
@@ -284,6 +303,53 @@ def test_of_a_guest_that_hangs_only_libvirt_is_asked_until_its_call_returns(
     assert {type(told) for told in second.survey(uuid).actual.values()} == {Limits}
     for each in (first, second):
         each.close()
+
+
+def test_a_guest_that_hangs_for_another_process_is_looked_at(test_node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass of the timer does not know of the hung calls of the one before, whose job libvirt still holds."""
+    _asked, lid = hanging(monkeypatch)
+    first, second = (Libvirt(test_node, deadline=1, at_once=1) for _ in range(2))
+    uuid = first.guests()[GROUPED].uuid
+    before = first.survey(uuid)
+    assert second.look(uuid).disks == before.disks
+    survey = second.survey(uuid)
+    assert survey.disks == before.disks
+    assert {type(answer) for answer in survey.actual.values()} == {DeadlineExceeded}
+    lid.set()
+
+
+@pytest.mark.parametrize(
+    ("control", "is_asked"),
+    [
+        ([libvirt.VIR_DOMAIN_CONTROL_OK, 0, 0], True),  # between two calls of a migration
+        ([libvirt.VIR_DOMAIN_CONTROL_JOB, 0, 9], True),
+        ([libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 9], False),
+        ([libvirt.VIR_DOMAIN_CONTROL_ERROR, libvirt.VIR_DOMAIN_CONTROL_ERROR_REASON_MONITOR, 0], True),
+        ([libvirt.VIR_DOMAIN_CONTROL_ERROR, libvirt.VIR_DOMAIN_CONTROL_ERROR_REASON_INTERNAL, 0], False),
+    ],
+)
+def test_a_guest_is_asked_for_its_job_unless_it_is_in_another_call(
+    hypervisor: Libvirt, monkeypatch: pytest.MonkeyPatch, control: list[int], is_asked: bool
+) -> None:
+    leaving = {"operation": libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT}
+    monkeypatch.setattr(libvirt.virDomain, "controlInfo", lambda _: control)
+    monkeypatch.setattr(libvirt.virDomain, "jobInfo", lambda _: [libvirt.VIR_DOMAIN_JOB_UNBOUNDED])
+    monkeypatch.setattr(libvirt.virDomain, "jobStats", lambda _: leaving)
+    movement = hypervisor.look(hypervisor.guests()[0].uuid).movement
+    assert movement is (Movement.LEAVING if is_asked else Movement.STAYS)
+
+
+def test_a_guest_that_hangs_in_its_job_keeps_its_disks(test_node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lid = threading.Event()
+    monkeypatch.setattr(libvirt.virDomain, "controlInfo", lambda _: [libvirt.VIR_DOMAIN_CONTROL_JOB, 0, 9])
+    monkeypatch.setattr(libvirt.virDomain, "jobInfo", lambda _: lid.wait(10) and [libvirt.VIR_DOMAIN_JOB_NONE])
+    hypervisor = Libvirt(test_node, deadline=0.5, at_once=2, shared_calls=SharedCalls(4))
+    uuid = hypervisor.guests()[GROUPED].uuid
+    for kind in (DeadlineExceeded, StillHangs):
+        survey = hypervisor.survey(uuid)
+        answers = {target: type(answer) for target, answer in survey.actual.items()}
+        assert answers == dict.fromkeys(["vda", "vdb", "vdc"], kind)
+    lid.set()
 
 
 def test_a_guest_whose_xml_does_not_come_is_unanswered(test_node: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,14 @@ def test_a_list_of_limits_that_fails_leaves_no_file_and_does_not_stop_the_remova
     assert [*node.left.parent.iterdir()] == []
 
 
+def test_limits_of_the_guests_that_answer_are_listed_where_another_does_not(node: Node) -> None:
+    node.program(node.root / "opt/plimsoll/current/bin/plimsoll", f'case "$*" in disk*) echo {LIST} ;; esac; exit 1')
+    for said in (node.runs("prerm", "remove"), node.runs("postrm", "purge")):
+        assert LIST in said
+        assert "may be incomplete" in said
+    assert node.left.read_text().startswith(f"{LIST}\nThis list may be incomplete")
+
+
 def test_the_owner_of_the_state_directory_leads_root_to_no_other_file(node: Node) -> None:
     node.owner_is_faster()
     (node.state / "limits-left.txt").symlink_to(node.secret)

@@ -152,7 +152,6 @@ NOT_RUN = {
     r"install .*|ch(own|mod) .*|usermod .*|useradd .*|setfacl .*|for name in .*": "changes users and files of a node",
     r"openstack .*": "an operator's own client, against the cloud of a site",
     r"openstack-ansible .*|ansible-vault .*": "OpenStack-Ansible's and Ansible's own",
-    r"pip install 'plimsoll-agent\[dashboards\]'": "from an index of the site",
 }
 
 

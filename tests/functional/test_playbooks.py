@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
 import re
@@ -738,6 +739,70 @@ def test_containers_have_the_keys_of_what_they_fetch_and_publish_and_passes_thos
     for unit in (FETCH, PUBLISH):
         text = (CHECKOUT / "systemd" / unit).read_text(encoding="utf-8")
         assert f"ExecStart=/opt/plimsoll/current/bin/{read[unit.partition('.')[0]]['command']}\n" in text
+
+
+def test_users_join_libvirts_group_where_polkit_and_not_the_socket_judges_them(ansible: Ansible) -> None:
+    """polkit reads the user database: the unit's SupplementaryGroups= alone let the first pass fail there."""
+    tasks = yaml.safe_load((ROLE / "tasks/configure.yml").read_text(encoding="utf-8"))
+    [task] = [task for task in tasks if "ansible.builtin.user" in task]
+    group = grp.getgrgid(0).gr_name
+    sockets: dict[str, tuple[str | None, int | None, bool]] = {
+        "el": ("/run/libvirt/virtqemud-sock", None, True),
+        "debian": ("/run/libvirt/libvirt-sock", 110, True),
+        "no_socket": (None, None, True),
+        "not_installed": ("/run/libvirt/virtqemud-sock", None, False),
+    }
+    hosts = {
+        name: {
+            "__agent_node": {"libvirt": {"socket": socket, "socket_group": owner, "group_name": group}},
+            "__agent_is_installed": is_installed,
+        }
+        for name, (socket, owner, is_installed) in sockets.items()
+    }
+    connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (ansible.home / "hosts.yml").write_text(
+        yaml.safe_dump({"all": {"vars": connection, "hosts": hosts}}), encoding="utf-8"
+    )
+    play = {"hosts": "all", "gather_facts": False, "tasks": [task]}
+    (ansible.home / "users.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+    ran = ansible("ansible-playbook", "--check", "-i", "hosts.yml", "users.yml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    joined = [line for line in ran.stdout.splitlines() if line.startswith(("changed: ", "ok: "))]
+    assert [line.partition(": ")[2] for line in joined] == [
+        "[el] => (item=plimsoll)",
+        "[el] => (item=plimsoll-probe)",
+    ]
+
+
+def test_commands_that_are_printed_reach_the_group_that_was_chosen(ansible: Ansible) -> None:
+    """Else they match no host, and end with 0."""
+    kolla = " -e plimsoll_delivery=container -e {} -e @/etc/kolla/globals.yml"
+    cases = [
+        ("agent", {}, ""),
+        ("agent", {"plimsoll_group": "south"}, " -e plimsoll_group=south"),
+        ("agent", {"plimsoll_group": "south:&new"}, " -e 'plimsoll_group=south:&new'"),
+        ("kolla", {}, kolla.format("plimsoll_group=compute")),
+        ("kolla", {"plimsoll_group": "south:&new"}, kolla.format("'plimsoll_group=south:&new'")),
+    ]
+    plays = [
+        {
+            "hosts": "localhost",
+            "gather_facts": False,
+            "connection": "local",
+            "vars": {"ansible_python_interpreter": sys.executable, **variables},
+            "vars_files": [str(CHECKOUT / f"ansible/roles/{role}/vars/main.yml")],
+            "tasks": [
+                {"ansible.builtin.copy": {"content": "{{ __delivery_words }}", "dest": f"{ansible.home}/{number}"}}
+            ],
+        }
+        for number, (role, variables, _) in enumerate(cases)
+    ]
+    (ansible.home / "words.yml").write_text(yaml.safe_dump(plays), encoding="utf-8")
+    ran = ansible("ansible-playbook", "-i", "localhost,", "words.yml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert [(ansible.home / str(number)).read_text() for number in range(len(cases))] == [
+        words for *_, words in cases
+    ]
 
 
 # --- the agent of a guest

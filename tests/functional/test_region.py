@@ -200,11 +200,21 @@ def test_a_volume_that_is_deleted_between_two_pages_does_not_end_the_reading(nod
 def test_a_cloud_in_trouble_leaves_the_old_file(node: RegionalNode) -> None:
     node.make()
     before = node.file.read_bytes()
-    node.cloud.faults = {"/compute": [cloudserver.status(500), ...]}
+    node.cloud.faults = {"/volume/v3/volumes": [cloudserver.status(500), ...]}
     ran = node.make()
     assert (ran.status, ran.out) == (1, "")
-    assert "Nova" in ran.err
+    assert "Cinder" in ran.err
     assert node.file.read_bytes() == before
+
+
+def test_while_nova_fails_what_is_read_of_cinder_is_published(node: RegionalNode) -> None:
+    node.make()
+    node.cloud.faults = {"/compute": [cloudserver.status(503), ...]}
+    node.cloud.volumes.append(node.cloud.volumes[0] | {"id": uuid(8)})
+    ran = node.make()
+    assert (ran.status, ran.err.count("Nova"), "server error (503)" in ran.err) == (3, 1, True)
+    assert uuid(8) in node.region().volumes
+    assert node.region().servers == {}
 
 
 # --- what the brake of the region stops

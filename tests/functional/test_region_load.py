@@ -10,8 +10,10 @@ node2    is scraped every 15 seconds, the others every minute;
 node3    guest 6 is there for half of the time and then on node4; its vdb does 400 reads of 4 KiB instead
 node5    guest 10: its kernel reports 5 lines of a stall in the middle, and 2 from before
 node7    guest 14 is there for half of the time and is deleted then
+node8    guest 16 has another volume as vdb for half of the time
 node9    was observed 50 minutes ago for the last time: vdb of guest 18 does 50000 writes
 node10   has no metrics of single disks
+node11   is gone for half of the time
 =======  ==============================================================================================
 
 Region r2 has one such node, where nothing is different.
@@ -44,7 +46,7 @@ from tests.unit.widths import WIDTHS, misfits
 
 STEP, LAST = 60, 60
 KIB = 1024
-WRITER, READER, MOVED, STALLED, DELETED = 2, 4, 6, 10, 14
+WRITER, READER, MOVED, STALLED, DELETED, REPLACED = 2, 4, 6, 10, 14, 16
 OTHER = "0" * 32
 CALM = (10, 10, 4 * KIB, 4 * KIB)
 """Reads and writes a second, and their sizes."""
@@ -66,7 +68,7 @@ def volume(guest: int) -> str:
 
 
 @cache
-def told(node: int, region: str, guests: tuple[int, ...], ended: datetime) -> list[str]:
+def told(node: int, region: str, guests: tuple[int, ...], ended: datetime, *, before: bool) -> list[str]:
     disks = []
     for guest in guests:
         for target in ("vda", "vdb"):
@@ -77,7 +79,7 @@ def told(node: int, region: str, guests: tuple[int, ...], ended: datetime) -> li
                     a_name(
                         guest,
                         target,
-                        volume_id=volume(guest) if gold else None,
+                        volume_id=volume(guest + 100 * (before and guest == REPLACED)) if gold else None,
                         project=OTHER if guest == READER else PROJECT,
                         key=f"{uuid_of(guest)}/{target}",
                     ),
@@ -112,14 +114,16 @@ def lines() -> dict[str, list[str]]:
     series: dict[str, list[str]] = {}
     for step in range(LAST):
         at = now - (LAST - 1 - step) * STEP
-        for region, node in [*(("r1", node) for node in range(1, 11)), ("r2", 21)]:
+        for region, node in [*(("r1", node) for node in range(1, 12)), ("r2", 21)]:
+            if node == 11 and step >= LAST / 2:
+                continue
             gone = {MOVED, DELETED} if step >= LAST / 2 else {MOVED}
             there = [guest for guest in (2 * node - 1, 2 * node) if guest not in gone]
             if region == "r1" and node == (3 if step < LAST / 2 else 4):
                 there.append(MOVED)
             last = min(at, now - 3000) if node == 9 else at
             ended = datetime.fromtimestamp(last // 600 * 600, UTC)
-            for line in told(node, region, tuple(there), ended):
+            for line in told(node, region, tuple(there), ended, before=step < LAST / 2):
                 key, _, value = line.rpartition(" ")
                 often = (45, 30, 15, 0) if node == 2 else (0,)
                 series.setdefault(key, []).extend(f"{value} {at - before}" for before in often)
@@ -146,6 +150,7 @@ def load(plimsoll: Run, prometheus: Served) -> Run:
 
 
 STDERR = (
+    "1 node not counted: unreachable (no metrics in Prometheus): node11:9100 (r1)\n"
     "1 node not counted (no passes in a tenth of this time or more, or an older version): node9:9100 (r1)\n"
     "1 node without metrics of single disks and guests ([metrics] detail = aggregate): node10:9100 (r1)\n"
 )
@@ -187,6 +192,15 @@ def test_who_writes_4k_and_who_reads_512k_come_first_with_their_sizes_and_shares
 def test_a_guest_that_moved_has_the_load_of_both_nodes(load: Run) -> None:
     found = of(rows(load, "--region", "r1", "--by", "guest"), guest_uuid=uuid_of(MOVED))
     assert found["read_iops"] == near(400 + 10)
+
+
+def test_a_disk_with_another_volume_before_is_named_as_neither(load: Run) -> None:
+    found = rows(load, "--node", "node8")
+    both = of(found, guest_uuid=uuid_of(REPLACED), disk="vdb")
+    assert (both["several_volumes"], both["volume"], both["volume_type"]) == (True, None, None)
+    assert both["write_iops"] == near(10)
+    assert [row["disk"] for row in found if row["several_volumes"]] == ["vdb"]
+    assert "(several)" in load("--node", "node8").out
 
 
 def test_a_second_job_that_scrapes_a_node_changes_nothing(load: Run) -> None:

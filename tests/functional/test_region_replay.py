@@ -18,7 +18,7 @@ Each guest has one disk of type gold, whose limit is 500 requests a second and w
 13     200 a second on node2
 =====  =============================================================================================================
 
-All are on node1 but 11 and 13. Passes and samples are a minute apart.
+All are on node1 but 11 and 13. Passes and samples are a minute apart, samples of node2 half a minute.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ def all_lines(now: int, first: int = 0) -> dict[str, list[str]]:
                 key, _, value = line.rpartition(" ")
                 if step >= LAST / 2 and "_average_" in key and f'uuid="{uuid_of(12)}"' in key:
                     value = "NaN"
-                found.setdefault(key.partition("{")[0], []).append(f"{key} {value} {at}")
+                often = (30, 0) if node == 2 else (0,)
+                found.setdefault(key.partition("{")[0], []).extend(f"{key} {value} {at - before}" for before in often)
     return found
 
 
@@ -233,6 +234,12 @@ def test_gaps_and_metrics_that_no_pass_renews_are_unknown_not_idle(
     assert row["share_known"] == pytest.approx(0.5, abs=0.05)
     if row["verdict"] == "worse":
         assert row["at_limit_after"]["low"] == near(1), "of the time that is known"
+
+
+def test_all_of_the_time_is_known_of_a_node_that_is_scraped_less_often_than_another(
+    disks: dict[str, dict[str, Any]],
+) -> None:
+    assert [disks[server]["share_known"] for server in ("web-1", "web-2")] == [near(1), near(1)]
 
 
 def test_of_a_region_that_is_younger_than_an_hour_the_time_before_is_unknown(plimsoll: Run, tmp_path: Path) -> None:

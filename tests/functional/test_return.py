@@ -61,6 +61,7 @@ exit 0
 
 OSDMAPTOOL = """#!/bin/sh
 case "$*" in *--clear-temp*) ;; *) exit 1 ;; esac
+echo "$@" > {home}/mapped
 printf '1.0\\t[0,1]\\t0\\n'
 cat {home}/more-groups 2>/dev/null
 true
@@ -159,6 +160,19 @@ def test_a_return_starts_what_is_down_forbids_restarts_for_that_time_and_is_reco
     status = json.loads(cluster.run(plimsoll, "status", "-f", "json").out)
     assert (status["state"], status["osds"], status["not_restored"]) == ("done", [1], [])
     assert [entry["what"] for entry in status["entries"]] == [*["change"] * 2, "start", *["restored"] * 2, "end"]
+
+
+def test_an_osd_of_crush_weight_0_has_no_group_in_the_full_placement(
+    cluster: Cluster, plimsoll: Callable[..., Ran]
+) -> None:
+    tree = json.loads((cluster.home / "tree.json").read_text())
+    cluster.run(plimsoll, "plan")
+    assert "--adjust-crush-weight" not in (cluster.home / "mapped").read_text()
+    for osd in tree["nodes"][-2:]:
+        osd["crush_weight"] = 0
+    cluster.write("tree.json", tree)
+    cluster.run(plimsoll, "plan")
+    assert "--adjust-crush-weight 0:0,1:0" in (cluster.home / "mapped").read_text()
 
 
 def test_a_machine_without_a_return_says_so(cluster: Cluster, plimsoll: Callable[..., Ran]) -> None:

@@ -425,6 +425,15 @@ def test_several_osds_in_one_dump_each_with_its_heading(plimsoll: Callable[..., 
     assert {row["name"]: row["slow_subop"] for row in rows} == {"osd.3": 0, "osd.6": 0, "osd.8": 2}
 
 
+def test_of_osds_that_did_not_answer_none_is_not_told(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "saved.txt").write_text(
+        'osd.0: {\n    "ops": [],\n    "num_blocked_ops": 0\n}\n'
+        "Error ENXIO: problem getting command descriptions from osd.1\n"
+    )
+    ran = plimsoll("slow", str(tmp_path / "saved.txt"))
+    assert (ran.status, "problem getting command descriptions from osd.1" in ran.out) == (5, True)
+
+
 def test_the_health_of_a_cluster_as_json(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
     message = "12 slow ops, oldest one blocked for 403 sec, daemons [osd.1,osd.4] have slow ops."
     checks = {"SLOW_OPS": {"severity": "HEALTH_WARN", "summary": {"message": message, "count": 12}, "detail": []}}

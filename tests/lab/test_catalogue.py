@@ -168,14 +168,20 @@ def test_the_policy_lines_let_a_reader_read_and_change_nothing(
     reader.be(login)
     reader.sees(*volumes)
     connection = openstack.connect(login)
+    admin = openstack.connection.block_storage
+    connector = {"instance_uuid": str(uuid4()), "volume_uuid": volumes[1]}
+    attachment = admin.post("/attachments", json={"attachment": connector}, microversion="3.27").json()["attachment"]
     try:
         with openstack.cinder_policy(POLICY):
             assert reader.refresh().status == 0
             assert {one.type for one in reader.known.volumes.values()} == {kind.id}
             assert not reader.known.types[kind.id].hidden
             refused = {what: call().status_code for what, call in _harm(connection, qos, kind, volumes[0])}
+            path = f"/attachments/{attachment['id']}"
+            refused["detach"] = connection.block_storage.delete(path, microversion="3.27").status_code
     finally:
         connection.close()
+        admin.delete(f"/attachments/{attachment['id']}", microversion="3.27")
     assert refused == dict.fromkeys(refused, 403)
     assert openstack.wait_for_volume(volumes[0], "available").volume_type == kind.name
 
@@ -196,6 +202,13 @@ def _harm(connection: Any, qos: Any, kind: Any, volume: str) -> Iterator[tuple[s
     yield "delete a volume", lambda: cinder.delete(f"/volumes/{volume}")
     snapshot = {"snapshot": {"volume_id": volume, "name": "x"}}
     yield "copy a volume", lambda: cinder.post("/snapshots", json=snapshot)
+    copy = {"volume": {"source_volid": volume, "size": 1, "volume_type": kind.id}}
+    yield "clone a volume", lambda: cinder.post("/volumes", json=copy)
+    yield "back a volume up", lambda: cinder.post("/backups", json={"backup": {"volume_id": volume, "name": "x"}})
+    attachment = {"attachment": {"instance_uuid": str(uuid4()), "volume_uuid": volume}}
+    yield "attach a volume", lambda: cinder.post("/attachments", json=attachment, microversion="3.27")
+    transfer = {"transfer": {"volume_id": volume, "name": "x"}}
+    yield "give a volume away", lambda: cinder.post("/volume-transfers", json=transfer, microversion="3.55")
     for action, body in {
         "os-extend": {"new_size": 2},
         "os-retype": {"new_type": kind.name, "migration_policy": "never"},
@@ -205,6 +218,37 @@ def _harm(connection: Any, qos: Any, kind: Any, volume: str) -> Iterator[tuple[s
         "os-volume_upload_image": {"image_name": "x"},
     }.items():
         yield action, lambda words={action: body}: cinder.post(f"/volumes/{volume}/action", json=words)
+
+
+def test_a_volume_of_a_volume_group_hides_no_other_volume_from_the_role(
+    reader: Reader, openstack: OpenStack, gold: Gold
+) -> None:
+    """Cinder shows a volume of a group by the policy of groups, and refuses the whole list without it."""
+    from tests.functional.webserver import key_pair
+
+    cinder, kind, word = openstack.connection.block_storage, gold[1], uuid4().hex[:8]
+
+    def make(what: str, words: dict[str, object]) -> str:
+        made = cinder.post(f"/{what}s", json={what: words}, microversion="3.13").json()
+        return str(made[what]["id"])
+
+    group_type = make("group_type", {"name": f"together-{word}"})
+    group = make("group", {"name": word, "group_type": group_type, "volume_types": [kind.id]})
+    volume = make("volume", {"size": 1, "volume_type": kind.id, "group_id": group})
+    openstack.wait_for_volume(volume, "available")
+    key, _ = key_pair(reader.node.home)
+    out = reader.node.home / "region.json"
+    reader.be(openstack.create_user(f"reader-{word}", ["reader", "plimsoll"], project="onlookers"), nova=False)
+    try:
+        with openstack.cinder_policy(POLICY):
+            ran = reader.node.run("catalogue", "refresh", "--region-file", str(out), "--signing-key", str(key))
+        assert ran.status == 0, ran.err
+        assert {volume, *gold[2]} <= set(_volumes(out))
+    finally:
+        words = {"delete": {"delete-volumes": True}}
+        cinder.post(f"/groups/{group}/action", json=words, microversion="3.13")
+        cinder.wait_for_delete(cinder.get_volume(volume), interval=0.2, wait=60)
+        cinder.delete(f"/group_types/{group_type}", microversion="3.13")
 
 
 def test_an_application_credential_with_access_rules_reads_and_not_even_an_admins_does_more(

@@ -40,9 +40,7 @@ from tests import depth
 
 pytestmark = [
     pytest.mark.hurt,
-    pytest.mark.skipif(
-        release.name() == "trixie", reason="Debian 13's Ceph 18 has no metrics: its manager's module does not load"
-    ),
+    pytest.mark.skipif(not release.has_ceph_metrics(), reason="this release's Ceph has no metrics"),
 ]
 
 RUNS = depth.count(quick=1, landing=1, soak=20)

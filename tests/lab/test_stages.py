@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cloud import Cloud, Guest
+from lab.cloud import Cloud, Guest, release
 from lab.cloud.prometheus import Prometheus
 from lab.looking import actual, put
 from lab.node import Node, Ran
@@ -272,6 +272,7 @@ def an_osd_down(cloud: Cloud, prometheus: Prometheus) -> Iterator[None]:
 
 
 @pytest.mark.hurt
+@pytest.mark.skipif(not release.has_ceph_metrics(), reason="this release's Ceph has no metrics")
 def test_an_edit_stays_in_its_first_stage_while_its_hosts_or_what_judges_them_are_unhealthy(
     cloud: Cloud,
     guests: Guests,

@@ -42,7 +42,8 @@ class Qemu:
     """With so many disks, and its monitor."""
 
     def __init__(self, folder: Path, disks: int) -> None:
-        path = folder / "monitor"
+        path, cache = folder / "monitor", Layout.from_environment().cache
+        release.ensure(cache, print)
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(path))
             server.listen(1)
@@ -56,7 +57,7 @@ class Qemu:
                     "-drive",
                     f"if=none,id=disk{disk},format=raw,file=null-co://,file.size=1G,file.read-zeroes=on",
                 ]
-            self.process = subprocess.Popen(release.program(argv, Layout.from_environment().cache))
+            self.process = subprocess.Popen(release.program(argv, cache))
             with server.accept()[0] as connection:
                 self._monitor = connection.makefile("rw")
         self.version = json.loads(self._monitor.readline())["QMP"]["version"]["qemu"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
 
@@ -41,12 +41,12 @@ def following(
     before = applied(state)
     if what is Follow.MOVE:
         return Following(follow(before, factors(), now, settings.congestion.enforces), saves=True)
-    if what is Follow.STAY or (what is Follow.KEEP and before and _daemon_follows(state, now)):
+    if what is Follow.STAY or (what is Follow.KEEP and before and _daemon_follows(state)):
         return Following(before)
     return Following(ended(before, now), saves=True)
 
 
-def ceilings(state: State, what: Follow, now: datetime) -> Ceilings:
+def ceilings(state: State, what: Follow) -> Ceilings:
     try:
         splits, looks = state.load_ceilings()
     except StateError as error:
@@ -56,7 +56,7 @@ def ceilings(state: State, what: Follow, now: datetime) -> Ceilings:
         return Ceilings(before=splits, is_split=True)
     how = {Follow.MOVE: Split.BY_NEED, Follow.STAY: Split.STAY}.get(what)
     if how is None:
-        how = Split.STAY if splits and _daemon_follows(state, now) else Split.EQUALLY
+        how = Split.STAY if splits and _daemon_follows(state) else Split.EQUALLY
     return Ceilings(how=how, shared=splits, looks=looks)
 
 
@@ -74,7 +74,10 @@ def applied(state: State) -> Pools:
         _FAULTS[state.directory] = fault
 
 
-def _daemon_follows(state: State, now: datetime) -> bool:
-    """Whether a daemon runs whose passes over the node succeed; one of another version, too."""
+def _daemon_follows(state: State) -> bool:
+    """Whether a daemon runs whose passes over the node succeed; one of another version, too.
+
+    The daemon writes its times by the node's clock, whether or not that is trusted, so they are compared with it.
+    """
     daemon = daemon_status.load_or_none(state)
-    return daemon is not None and daemon.enforces(daemon.version, "enforce", now)
+    return daemon is not None and daemon.enforces(daemon.version, "enforce", datetime.now(UTC))

@@ -150,7 +150,7 @@ def pass_context(
             used=partial(_used, state),
             congestion=factors,
             following=following(settings, state, follow, factors, now),
-            ceilings=ceilings(state, follow, now),
+            ceilings=ceilings(state, follow),
         ),
         node_store=node_store,
         notes=notes,
@@ -174,17 +174,29 @@ def _used(state: State) -> Mapping[str, Used]:
         return {}
 
 
+def rules_text(settings: Settings, state: State, *, read: Read = schema.read) -> str:
+    """The text of the rules file as a pass takes it: a file that had rules must not disappear or become empty.
+
+    Raises ``ConfigError``, ``NoRules`` if it is missing or empty.
+    """
+    return _text(settings, _last_rules(state), read)
+
+
+def _text(settings: Settings, last: _LastRules | None, read: Read) -> str:
+    had_rules = last is not None and not loader.is_empty(last.text)
+    return loader.read(settings.rules_file, required=settings.rules_file != RULES_FILE or had_rules, read=read)
+
+
 def rules_actual(
     settings: Settings, state: State, *, keep: bool, without: bool = False, read: Read = schema.read
 ) -> tuple[Rules, str]:
     """The rules to use, and what is wrong with the file if they are the last good ones, or none (``without``).
 
-    ``keep`` saves valid rules as the last good ones. A file that had rules must not disappear or become empty.
+    ``keep`` saves valid rules as the last good ones.
     """
     path, last = settings.rules_file, _last_rules(state)
     try:
-        had_rules = last is not None and not loader.is_empty(last.text)
-        text = loader.read(path, required=path != RULES_FILE or had_rules, read=read)
+        text = _text(settings, last, read)
         actual = _parse(text, str(path))
     except ConfigError as error:
         if last is None and without and isinstance(error, NoRules):

@@ -14,7 +14,7 @@ from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.model.hypervisor import Hypervisor
 from plimsoll_agent.reconcile.outcome import Mode, Outcome, PassReport, Scope
 from plimsoll_agent.rules.loader import Read
-from plimsoll_agent.store.state import Busy, StateError
+from plimsoll_agent.store.state import Busy, NotAtRest, StateError
 from plimsoll_agent.util import schema
 
 
@@ -36,8 +36,8 @@ def pass_over_node(
     failed to, since the last one. ``read`` reads the rules file; ``follow`` is for ``pass_context``. An error is
     published too.
 
-    Raises ``Busy`` while another one runs, which is counted; ``Unreachable`` if the guests cannot be listed,
-    ``ConfigError`` and ``StateError`` as ``pass_context`` does.
+    Raises ``Busy`` while another one runs, which is counted; ``NotAtRest`` as ``read`` does, which is not published;
+    ``Unreachable`` if the guests cannot be listed, ``ConfigError`` and ``StateError`` as ``pass_context`` does.
     """
     state, mode = state_of(settings), mode or Mode(settings.mode)
     state.prepare()
@@ -52,10 +52,13 @@ def pass_over_node(
                 with connect() as hypervisor:
                     clock = counters_clock(settings)
                     report = run(settings, hypervisor, context, scope=Scope(), mode=mode, clock=clock, tell=tell)
+            except NotAtRest:  # there was no pass
+                raise
             except PlimsollError as error:
                 publisher.failed(error, "record" if isinstance(error, StateError) else source)
                 raise
             return report, publisher.passed(report, between()) and complete
-    except Busy:
-        state.note_busy()
+    except Busy as error:
+        if not isinstance(error, NotAtRest):
+            state.note_busy()
         raise

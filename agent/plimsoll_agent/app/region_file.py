@@ -26,6 +26,7 @@ from plimsoll_agent.catalogue.region_brake import RegionJudgement, judge
 from plimsoll_agent.catalogue.signed_file import Region
 from plimsoll_agent.catalogue.stages import ConditionFinding
 from plimsoll_agent.config.settings import CatalogueSettings
+from plimsoll_agent.errors import PlimsollError
 from plimsoll_agent.messages import catalogue as catalogue_messages
 from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.store.refresh_state import locked
@@ -88,9 +89,11 @@ def write_region(
         before = _published_before(out, key, stderr)
         earlier = None if before is None else Lists(before.specs, before.types)
         cloud = lists(api, earlier)
-        volumes, servers = _volumes_and_servers(api, cloud, stderr, nova=settings.nova)
+        volumes, servers, failure = _volumes_and_servers(api, cloud, stderr, nova=settings.nova)
         now = datetime.now(UTC)
         last_reading, orders, complaints = _beside(state, before)
+        if failure is not None:
+            complaints += (f"{failure}; guests' flavors that were not read stay as nodes know them",)
         last_orders = Orders() if before is None else before.orders
         states = States(read=cloud, main=earlier, other=None if before is None else before.other)
         digest = cloud.digest
@@ -187,18 +190,21 @@ def _published_before(out: Path, key: PrivateKey, stderr: TextIO) -> Region | No
 
 def _volumes_and_servers(
     api: CloudApi, cloud: Lists, stderr: TextIO, *, nova: bool
-) -> tuple[dict[str, TypeOf], dict[str, dict[str, str] | None]]:
+) -> tuple[dict[str, TypeOf], dict[str, dict[str, str] | None], PlimsollError | None]:
+    """Also Nova's failure: what is read of Cinder, and orders, are published all the same."""
     volumes: dict[str, TypeOf] = {}
     servers: dict[str, dict[str, str] | None] = {}
     with _progress(stderr) as tell:
         for page in VolumeReader(api, {type.name: type.id for type in cloud.types.values()}).pages():
             volumes |= {id: volume for id, volume in page.items() if volume is not None}
             tell("volumes", len(volumes))
-        if nova:
-            for guests in server_pages(api, None):
+        try:
+            for guests in server_pages(api, None) if nova else ():
                 servers |= dict(guests)
                 tell("guests", len(servers))
-    return volumes, servers
+        except PlimsollError as error:
+            return volumes, servers, error
+    return volumes, servers, None
 
 
 @frozen(kw_only=True)

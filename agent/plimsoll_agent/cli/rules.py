@@ -6,9 +6,12 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
+from plimsoll_agent.app.context import rules_text
+from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.rules import loader
 from plimsoll_agent.rules.loader import CheckedRules
 from plimsoll_agent.rules.model import Rules
+from plimsoll_agent.store.state import State
 from plimsoll_agent.terminal.base import LocalCommand, add_format, add_verbose, text_of
 from plimsoll_agent.util import schema
 from plimsoll_agent.util.schema import FaultSeverity, Remark
@@ -25,6 +28,9 @@ class RulesCheck(LocalCommand):
     Warnings are for what is valid but probably not intended, such as a rule that has ended, or one that an earlier
     rule makes ineffective, or one that leaves out what the default limits, or a limit below the lowest in [brake].
     With -v the exact value of each number with a unit is listed too.
+
+    FILE must not be empty: {} is for no rules. Without FILE a pass decides: on a node that had no rules, the default
+    file may be missing or empty.
 
     Exit status:
         0   no faults
@@ -52,7 +58,7 @@ class RulesCheck(LocalCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         settings = self.settings(parsed_args)
-        origin, text = _read(parsed_args.file, settings.rules_file)
+        origin, text = _read(parsed_args.file, settings)
         result = loader.check(text, datetime.now(UTC), settings.brake.lowest)
         if parsed_args.format != "text":
             data = [_data(origin, remark) for remark in result.remarks]
@@ -66,12 +72,13 @@ class RulesCheck(LocalCommand):
         return int(result.rules is None or (parsed_args.strict and result.warnings > 0))
 
 
-def _read(file: str | None, rules_file: Path) -> tuple[str, str]:
+def _read(file: str | None, settings: Settings) -> tuple[str, str]:
     """The name for messages, and the text. Raises ``ConfigError``."""
     if file == _STDIN:
         return schema.STDIN, loader.some(schema.standard_input(), schema.STDIN)
-    path = Path(file) if file else rules_file
-    return str(path), loader.read(path, required=True)
+    if file:
+        return file, loader.read(Path(file), required=True)
+    return str(settings.rules_file), rules_text(settings, State(settings.state_dir))
 
 
 def _data(origin: str, remark: Remark) -> dict[str, object]:

@@ -330,8 +330,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
         cfg.StrOpt(
             "region_file",
             default="",
-            help="The region file: a path, or an https URL. Its signature is in the file itself, or beside it with"
-            " .sig after its name.",
+            help="The region file: a path, or an https URL. Put no password into the URL: all users of the node can"
+            " read the settings. Its signature is in the file itself, or beside it with .sig after its name.",
         ),
         cfg.StrOpt(
             "region_key",
@@ -367,8 +367,8 @@ OPTIONS: Mapping[str, Sequence[Any]] = {
             "files",
             default=[],
             help="Where this node fetches the factors of congested clusters: paths or https URLs of the files that"
-            " plimsoll congestion publish writes; of several about one cluster the newest counts. Empty: congestion"
-            " is switched off.",
+            " plimsoll congestion publish writes; of several about one cluster the newest counts. Put no"
+            " password into a URL: all users of the node can read the settings. Empty: congestion is switched off.",
         ),
         cfg.Opt(
             "mode",

@@ -20,7 +20,7 @@ from plimsoll_agent.reconcile.observe import MOVING
 from plimsoll_agent.reconcile.outcome import Kind, Outcome, PassReport
 from plimsoll_agent.rules.loader import Read
 from plimsoll_agent.rules.model import Rules
-from plimsoll_agent.store.state import Busy
+from plimsoll_agent.store.state import Busy, NotAtRest
 from plimsoll_agent.util import schema
 
 LOG = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ def full_pass(
         return FullPassResult.DONE
     except Busy as error:
         LOG.info("full pass: %s", error)
-        return FullPassResult.BUSY
+        return FullPassResult.POSTPONED if isinstance(error, NotAtRest) else FullPassResult.BUSY
     except PlimsollError as error:
         LOG.error("full pass: %s", error)
     except Exception as error:

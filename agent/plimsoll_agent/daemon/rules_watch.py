@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.store.state import Busy
+from plimsoll_agent.store.state import NotAtRest
 from plimsoll_agent.util import schema
 from plimsoll_agent.util.files import Stamp, stamp_of
 from plimsoll_agent.util.frozen import frozen
@@ -40,14 +40,14 @@ class RulesWatch:
     def text(self, path: Path) -> str | None:
         """The file's text, None without one. Any thread may ask.
 
-        Raises ``ConfigError``, and ``Busy`` while the file is another than that which was last at rest: a pass by the
-        rules of before would revert what a person has just applied by the new ones.
+        Raises ``ConfigError``, and ``NotAtRest`` while the file is another than that which was last at rest: a pass
+        by the rules of before would revert what a person has just applied by the new ones.
         """
         file = self._known
         if file.path != path:  # the settings were changed just now
             return schema.read(path)
         if _stamp(path) != self._read:
-            raise Busy(f"{path}: it was changed just now, and counts once it is at rest")
+            raise NotAtRest(f"{path}: it was changed just now, and counts once it is at rest")
         if file.trouble:
             raise ConfigError(file.trouble)
         return file.text

@@ -26,6 +26,8 @@ POSTPONED = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Seconds before each further try where a pass was postponed. After these an event or a full pass is needed."""
 FULL_AGAIN = 10.0
 """Seconds before a full pass that failed, or found another one running, is tried again; doubled each time."""
+AT_REST_AGAIN = 2.0
+"""Seconds before one is tried again that found a file of its rules changed just now."""
 TOLD_APART = 10.0
 """Seconds between two full passes of which one only tells what a pass over a guest has left undone."""
 FULL_APART = 1.0
@@ -248,8 +250,8 @@ class Schedule:
             guest.waits_since = now
             self._guests.move_to_end(uuid)
 
-    def full_pass_ended(self, done: bool, now: float) -> None:
-        """``done`` is false if it failed, or found another one running."""
+    def full_pass_ended(self, done: bool, now: float, *, postponed: bool = False) -> None:
+        """``done`` is false if it failed, or found another one running, or is ``postponed``."""
         self._full_runs = False
         for guest in self._waiting.values():
             if guest.result is PassResult.BUSY:  # most often by this pass
@@ -258,9 +260,9 @@ class Schedule:
             self._full_failures = 0
             return
         if self._full_at > now:  # else it was asked for meanwhile
-            again = now + min(self.interval, FULL_AGAIN * 2.0 ** min(self._full_failures, 20))
-            self._full_at = min(self._full_at, again)
-            self._full_failures += 1
+            wait = AT_REST_AGAIN if postponed else FULL_AGAIN * 2.0 ** min(self._full_failures, 20)
+            self._full_at = min(self._full_at, now + min(self.interval, wait))
+            self._full_failures += not postponed
 
     # --- what is next
 

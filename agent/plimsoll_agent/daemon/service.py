@@ -269,7 +269,11 @@ class Service:
             case FullPassEnded():
                 self._workers.ended(message)
                 self._counted.full_pass(message)
-                self._schedule.full_pass_ended(message.result is FullPassResult.DONE, now)
+                self._schedule.full_pass_ended(
+                    message.result is FullPassResult.DONE,
+                    now,
+                    postponed=message.result is FullPassResult.POSTPONED,
+                )
                 if self._counted.failed_in_a_row >= MOST_FAILURES:
                     self._give_up(now, f"{MOST_FAILURES} passes over the node have failed in a row")
                 self._tell_soon(now)
@@ -465,6 +469,8 @@ class _Counted:
         self.buckets[next((bound for bound in BUCKETS if end.seconds <= bound), float("inf"))] += 1
 
     def full_pass(self, end: FullPassEnded) -> None:
+        if end.result is FullPassResult.POSTPONED:
+            return
         is_done = end.result is FullPassResult.DONE
         self.full_passes["done" if is_done else "failed"] += 1
         if is_done:

@@ -26,6 +26,8 @@ class FullPassResult(StrEnum):
     DONE = "done"
     BUSY = "busy"
     """Another one ran."""
+    POSTPONED = "postponed"
+    """The rules file was changed just now: it is no pass, and tried again soon."""
     FAILED = "failed"
 
 

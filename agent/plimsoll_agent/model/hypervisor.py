@@ -45,7 +45,8 @@ class Sighting:
 class Survey:
     """A guest's RBD disks, and by target the actual limits of each, or why they are unknown.
 
-    ``actual`` of a migrating guest is empty: its QEMU is not asked.
+    ``actual`` of a migrating guest is empty: its QEMU is not asked. Where ``movement`` is unknown it is ``STAYS``,
+    and all of ``actual`` is unknown.
     """
 
     disks: tuple[Disk, ...]

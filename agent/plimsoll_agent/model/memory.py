@@ -57,7 +57,10 @@ class Remembered:
     since: Moment
     seen: Moment
     applied: Limits | None
-    """None if plimsoll only observed, or the limits were in sync from the start."""
+    """None if plimsoll only observed, or the limits were in sync from the start.
+
+    Empty too of a disk that is held as it is with limits of others: they replaced plimsoll's.
+    """
     attachment: str | None
     """The attachment that this is about; None after the guest was off, or the node rebooted."""
     restore_to: Limits | None = None

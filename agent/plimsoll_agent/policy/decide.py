@@ -480,10 +480,10 @@ def _hold(disk: Disk, situation: Situation, decision: Decision) -> Decision:
         return decision
     hold = situation.hold(disk)
     if hold is not None:
-        limits = hold.limits
+        limits, why = hold.limits, hold.reason
         if limits is None and isinstance(disk.actual, Limits):
-            limits = limits_lost(disk, situation)
-        answer = Unmanaged(hold.reason) if limits is None else Desired(limits, hold.reason)
+            limits, why = limits_lost(disk, situation), replace(why, facts={**why.facts, "as_it_is": True})
+        answer = Unmanaged(hold.reason) if limits is None else Desired(limits, why)
         return replace(decision.and_then("hold", answer), aside=decision.desired)
     entry = decision.ours
     if entry is None or entry.restore_to is None or isinstance(decision.desired, Desired):
@@ -501,6 +501,8 @@ def limits_lost(disk: Disk, situation: Situation) -> Limits | None:
     """
     hold, entry = situation.hold(disk), situation.memory.get(disk.key)
     if hold is None or hold.limits is not None or entry is None or entry.attachment == disk.attachment:
+        return None
+    if entry.applied is None or entry.applied.unlimited:
         return None
     return entry.applied if not isinstance(disk.actual, Limits) or disk.actual.unlimited else None
 

@@ -104,7 +104,8 @@ def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
         return Code.NEVER_LIMITED
     if not was_actual(ours, target):
         return Code.NEVER_LIMITED if ours.applied is None else Code.DESIRED_CHANGED
-    return Code.BURST_SAVED if ours.applied == disk.actual else Code.EXTERNAL_CHANGE
+    last = ours.desired if ours.applied is None else ours.applied
+    return Code.BURST_SAVED if last == disk.actual else Code.EXTERNAL_CHANGE
 
 
 def was_actual(ours: Remembered, target: Desired) -> bool:

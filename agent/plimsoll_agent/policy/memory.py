@@ -14,7 +14,7 @@ from plimsoll_agent.model.memory import Pending, Remembered
 from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, Reason, Unknown
 from plimsoll_agent.policy.adoption import awaits_adoption
-from plimsoll_agent.policy.decide import Decision, Desired, Situation, limits_lost, released_for
+from plimsoll_agent.policy.decide import Decision, Desired, Situation, Unmanaged, limits_lost, released_for
 from plimsoll_agent.policy.diff import EXTERNAL, Change, was_actual
 from plimsoll_agent.util.frozen import frozen, replace
 
@@ -144,13 +144,15 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     actual = disk.actual if change is None else change.unreduced
     right = decision.stands(actual)
     # Only a hold in force protects the limits before it: without one, they may still be changed externally.
-    if findings.enforcing and right and code is Code.HOLD and after.restore_to is None:
+    if findings.enforcing and right and _sets_others(decision.desired.reason) and after.restore_to is None:
         after = _held(disk, after)
     after = _as_reduced(disk, after)
     if change is not None:
         after = remembered_after(change, after, situation.now)
     elif (still_due := limits_lost(disk, situation)) is not None:  # until a pass can write them
         after = replace(after, attachment=situation.memory[disk.key].attachment, applied=still_due)
+    elif code is Code.HOLD and isinstance(decision.desired, Unmanaged) and not _may_be_ours(disk, after):
+        after = replace(after, applied=Limits())  # of plimsoll's limits nothing is left that a hard reboot could lose
     if (
         findings.enforcing
         and after.desired is not None
@@ -239,7 +241,11 @@ def _known(disk: Disk, situation: Situation) -> Remembered:
         return replace(ours, seen=now, attachment=disk.attachment)
     if entry is None:
         return Remembered(desired=None, since=now, seen=now, applied=None, attachment=disk.attachment)
-    # It was reattached: the limits that plimsoll set are gone, those desired are the same.
+    return _reattached(entry, disk, now)
+
+
+def _reattached(entry: Remembered, disk: Disk, now: datetime) -> Remembered:
+    """The limits that plimsoll set are gone, those desired are the same."""
     fresh = replace(entry, applied=None, restore_to=None, foreign=False, reverts=0, reverted_at=None, taken_over=None)
     return replace(fresh, seen=now, attachment=disk.attachment, reduced=None, unreduced=None)
 
@@ -248,6 +254,16 @@ def _held(disk: Disk, entry: Remembered) -> Remembered:
     """The memory of a disk when a hold begins. Limits that were changed over QMP are not restored after it."""
     had = disk.defined if disk.drifted else disk.actual
     return replace(entry, restore_to=had, foreign=entry.applied is None) if isinstance(had, Limits) else entry
+
+
+def _sets_others(reason: Reason) -> bool:
+    """Whether it is a hold's limits, and not those that the disk had: nothing is to be restored after these."""
+    return reason.code is Code.HOLD and not reason.facts.get("as_it_is")
+
+
+def _may_be_ours(disk: Disk, entry: Remembered) -> bool:
+    """Whether the disk may still have what plimsoll set last, with bursts as long as what is saved of them."""
+    return entry.applied is None or not isinstance(disk.actual, Limits) or disk.actual.shortens(entry.applied)
 
 
 def is_foreign(reason: Reason) -> bool:
@@ -260,17 +276,21 @@ def remembered_after(change: Change, entry: Remembered, now: datetime) -> Rememb
     own, reduction = change.own, change.reduction
     if own is not None:
         entry = _after_own(own, entry, now)
-    elif entry.applied is not None:
+    elif entry.applied is not None or _lacks_bursts(change.unreduced, entry.desired):
         entry = replace(entry, applied=change.unreduced)  # with as much of its bursts as is saved now
     if reduction is None or change.after == reduction.of:
         return replace(entry, reduced=None, unreduced=None)
     return replace(entry, reduced=change.after, unreduced=reduction.of)
 
 
+def _lacks_bursts(limits: Limits, desired: Limits | None) -> bool:
+    return desired is not None and limits != desired and limits.shortens(desired)
+
+
 def _after_own(change: Change | RecordedChange, entry: Remembered, now: datetime) -> Remembered:
     """The memory after a change, without what congestion makes of it."""
     code = change.reason.code
-    if code is Code.HOLD and entry.restore_to is None:
+    if _sets_others(change.reason) and entry.restore_to is None:
         entry = replace(entry, restore_to=change.before, foreign=entry.applied is None)
     elif not origin_of(code).of_hold:
         entry = replace(entry, restore_to=None, foreign=False)
@@ -294,6 +314,18 @@ def _reverts(entry: Remembered, now: datetime) -> tuple[int, datetime]:
     if last is None or not _within_a_day(last, now):
         return 1, now
     return (entry.reverts, last) if now - last < ROUND else (entry.reverts + 1, now)
+
+
+def gone_astray(disk: Disk, limits: Limits, entry: Remembered | None, revision: str, now: datetime) -> Remembered:
+    """The memory of a disk that got limits meant for another: plimsoll's, so that the next pass corrects it.
+
+    That is no edit to the brake: these limits are of this ``revision``, or else what was desired stays known.
+    """
+    if entry is not None and entry.desired is not None:
+        return replace(_reattached(entry, disk, now), applied=limits)
+    return Remembered(
+        desired=limits, since=now, seen=now, applied=limits, attachment=disk.attachment, revision=revision
+    )
 
 
 def with_changes(situation: Situation, changes: Mapping[str, Change]) -> dict[str, Remembered]:

@@ -6,7 +6,7 @@ plan and the API. Both return values; neither prints or asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
@@ -177,16 +177,20 @@ class _Client:
         together = {**step.put, **step.interim}
         if step.after.consumer != step.before.consumer:
             together["consumer"] = step.after.consumer
-        if together.keys() & _ARGUMENTS:
-            self._storage.put(f"/qos-specs/{id}", json={"qos_specs": together})
-        elif together:
-            _answer(lambda: self._storage.update_qos_spec(id, **together))
+        self._put(id, together)
         # Cinder removes keys one by one in any order (objects/qos_specs.py, save): the per-GB key must go while its
         # minimum and maximum are still there.
         first = [key for key in step.unset if key.endswith("_per_gb")]
         for keys in (first, [key for key in step.unset if key not in first]):
             if keys:
                 self._storage.delete_qos_spec_metadata(id, keys)
+        self._put(id, step.bursts)
+
+    def _put(self, id: str, keys: Mapping[str, str | None]) -> None:
+        if keys.keys() & _ARGUMENTS:
+            self._storage.put(f"/qos-specs/{id}", json={"qos_specs": keys})
+        elif keys:
+            _answer(lambda: self._storage.update_qos_spec(id, **keys))
 
     def _associate(self, step: Associate) -> None:
         if step.instead_of is None:

@@ -62,7 +62,19 @@ class ChangeSpec:
         if self.before.consumer == self.after.consumer == Consumer.BACK_END:
             return {}  # for the storage a 0 may have another meaning
         values = {key: _interim(key, self.before.keys, self.after.keys) for key in self.unset}
-        return {key: value for key, value in values.items() if value is not None and value != self.before.keys[key]}
+        values |= {f"{base}_max": self.after.keys[base] for base in BASES if f"{base}_max" in self.bursts}
+        before = self.before.keys
+        return {key: value for key, value in values.items() if value is not None and value != before.get(key)}
+
+    @property
+    def bursts(self) -> dict[str, str | None]:
+        """The bursts to set when the other keys are removed: each would be the maximum of a per-GB key until then."""
+        after = self.after.keys
+        return {
+            f"{base}_max": after[f"{base}_max"]
+            for base in BASES
+            if base in after and f"{base}_max" in self.put and f"{base}_per_gb" in self.unset
+        }
 
 
 @frozen

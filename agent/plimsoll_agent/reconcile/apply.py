@@ -19,6 +19,7 @@ from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.adoption import marks_of_changed, marks_to_write
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.diff import Change
+from plimsoll_agent.policy.memory import gone_astray
 from plimsoll_agent.reconcile import trial
 from plimsoll_agent.reconcile.follow import write_marks
 from plimsoll_agent.reconcile.groups import in_order, withheld
@@ -70,13 +71,10 @@ class Applier:
         self.ceilings = situation.ceilings
         """After ``apply``: as they are split."""
 
-    @property
-    def strays(self) -> dict[str, Remembered]:
-        """Disks that got a limit meant for another: remembered as plimsoll's, so that the next pass corrects it."""
+    def strays(self, memory: Mapping[str, Remembered]) -> dict[str, Remembered]:
+        """What to remember of disks that got a limit meant for another; ``memory`` is the other of this pass."""
         return {
-            key: Remembered(
-                desired=limits, since=self._now, seen=self._now, applied=limits, attachment=disk.attachment
-            )
+            key: gone_astray(disk, limits, memory.get(key), self._revision, self._now)
             for key, (disk, limits) in self._writer.strays.items()
         }
 

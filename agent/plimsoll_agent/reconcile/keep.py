@@ -135,7 +135,7 @@ class Sight:
         else:
             memory = with_changes(situation, changes)
         if applier is not None:
-            memory |= applier.strays
+            memory |= applier.strays(memory)
         brake = self._brake_memory(braked_keys, decisions, memory) if self.lasting else situation.brake
 
         acknowledgements = _still_unknown(situation, outcomes) if self.lasting else situation.acknowledged

@@ -11,6 +11,7 @@ from plimsoll_agent.model.disk import Disk, DiskName, guest_of
 from plimsoll_agent.model.entries import RecordedChange
 from plimsoll_agent.model.hypervisor import GuestRef, Hypervisor
 from plimsoll_agent.model.limits import Limits
+from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
 from plimsoll_agent.policy.decide import (
     Decision,
@@ -240,7 +241,7 @@ class _Undo:
             return outcome_of(disk, Decision(desired=back, trail=()))
         if entry is None or not disk.attachment == entry.attachment == past.attachment:
             return _left(disk, because(Code.REATTACHED))
-        if disk.actual != past.after:
+        if disk.actual != past.after and not _has_bursts_of_now(disk.actual, past.after, entry):
             return _left(disk, because(Code.EXTERNAL_CHANGE))
         decision = decide(disk, situation, self.sources)
         desired = decision.desired
@@ -252,6 +253,12 @@ class _Undo:
         if self.wish.agreed is not None and self.wish.agreed.get(disk.key) != (disk.actual, past.before):
             return replace(outcome, result=Result(Kind.DEFERRED, because(Code.NOT_APPROVED)))
         return outcome
+
+
+def _has_bursts_of_now(actual: Limits, after: Limits, entry: Remembered) -> bool:
+    """Whether plimsoll set these, and only bursts differ from its last change: the end of a reduction is none."""
+    wholes = (actual, after, entry.desired or after)
+    return entry.applied == actual and any(actual.shortens(whole) and after.shortens(whole) for whole in wholes)
 
 
 def _left(disk: Disk, reason: Reason, kind: Kind = Kind.LEFT_ALONE) -> Outcome:

@@ -61,6 +61,10 @@ class Busy(PlimsollError):
     exit_status = 75  # EX_TEMPFAIL of sysexits.h: try again
 
 
+class NotAtRest(Busy):
+    """A file that counts once it is at rest was changed just now."""
+
+
 @frozen(kw_only=True)
 class StateFile:
     """One file: which commands write it (``owner``), the version of its format, and what happens without it."""

@@ -118,6 +118,9 @@ class LiveCluster:
             file = f"{directory}/osdmap"
             self._run("osd", "getmap", "-o", file)
             argv = [self.osdmaptool, file, "--mark-up-in", "--clear-temp", "--test-map-pgs-dump"]
+            # Of an OSD without weight --mark-up-in makes one of 1 (osdmaptool.cc).
+            if none := osds.without_weight(self._run("osd", "tree").decode("utf-8", "replace")):
+                argv += ["--adjust-crush-weight", ",".join(f"{osd}:0" for osd in none)]
             try:
                 answer = self._run_program("osdmaptool", argv, self.deadline)
             except Unreachable as error:

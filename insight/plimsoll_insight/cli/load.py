@@ -121,12 +121,13 @@ class Load(NodeCommand, Listing):
             return TIME_COLUMNS, list(_over_time(tally.intervals, began, parsed_args.top))
         whole = tally.whole
         shares = [each for each in tally.by(key_of(by)) if any(each.did.requests.values())]
-        self.closing = tuple(_closing(shares, whole, tally, parsed_args))
-        rows = [_cells(each, whole, tally, by) for each in shares[: parsed_args.top]]
+        top = shares[: parsed_args.top]
+        self.closing = (*_closing(shares, whole, tally, parsed_args), *_not_measured(top, tally, by, latencies))
+        rows = [_cells(each, whole, tally, by) for each in top]
         if not parsed_args.latency:
             return _columns(by), rows
-        cells = [_latency_cells(each, tally, by, latencies) for each in shares]
-        return (*_columns(by), *LATENCY_COLUMNS), [(*row, *more) for row, more in zip(rows, cells, strict=False)]
+        cells = [_latency_cells(each, tally, by, latencies) for each in top]
+        return (*_columns(by), *LATENCY_COLUMNS), [(*row, *more) for row, more in zip(rows, cells, strict=True)]
 
     def _watch(
         self, sampler: Sampler, tally: LoadTally, length: float, interval: float, stop: Event
@@ -421,6 +422,18 @@ def _closing(shares: Sequence[Share], whole: Did, tally: LoadTally, parsed_args:
     of, whose = f"{len(shares)} active", "these guests' " if parsed_args.guest else ""
     yield from heaviest_lines([share.did for share in shares], whole, parsed_args.by, of, whose)
     yield from _incomplete(tally)
+
+
+def _not_measured(
+    shares: Sequence[Share], tally: LoadTally, by: str, latencies: Mapping[str, Latencies]
+) -> Iterator[str]:
+    """Where latencies are of a part of the disks in these rows that did something."""
+    names = {share.name for share in shares}
+    active = [key for key, did in tally.did.items() if any(did.requests.values())]
+    disks = [key for key in active if key_of(by)(tally.disks[key]) in names]
+    number = sum(key in latencies for key in disks)
+    if latencies and number < len(disks):
+        yield f"Latencies are of {number} of {plural(len(disks), 'disk')} in these rows; the others have none."
 
 
 def _incomplete(tally: LoadTally) -> Iterator[str]:

@@ -197,7 +197,7 @@ def _errors(readings: Sequence[RanksReading]) -> dict[int, str]:
 def _of_logs(paths: Sequence[Path], clock: LogClock) -> _View:
     """Raises ``PlimsollError``."""
     moves: set[DirectoryMove] = set()
-    ranks: set[int] = set()
+    of_daemons: list[exports.RankSpan] = []
     unknown: list[str] = []
     for path in dict.fromkeys(paths):
         try:
@@ -209,15 +209,17 @@ def _of_logs(paths: Sequence[Path], clock: LogClock) -> _View:
         if not log.is_of_mds:
             raise UnreadableLog(f"{path}: no line of an MDS; give ceph-mds.NAME.log")
         moves.update(log.moves)
-        ranks |= log.ranks
+        if log.last is not None:
+            of_daemons.append(log.last)
         if not log.tells:
             unknown.append(f"{path}: it would not tell of exports, as debug_mds was below 4.")
     next = f"Next: {_LEVEL}." if unknown else None
+    ranks = exports.side_by_side(of_daemons)
     if missing := sorted({move.target for move in moves} - ranks):
         names = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
-        unknown.append(f"No log of {names}: a rank's log has the exports from it alone.")
-    elif len(ranks) < 2:
-        unknown.append("No log of another rank: a rank's log has the exports from it alone.")
+        unknown.append(f"No log of {names} of the same time: a rank's log has the exports from it alone.")
+    elif not ranks:
+        unknown.append("No log of another rank of the same time: a rank's log has the exports from it alone.")
     in_order = sorted(moves, key=lambda move: move.time)
     verdict = judge_moves(in_order, complete=not unknown)
     return _View(verdict=verdict, moves=in_order, parts=(), readings=(), unknown=unknown, next=next)

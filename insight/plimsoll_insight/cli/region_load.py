@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll_agent.errors import UsageError
+from plimsoll_agent.errors import Rejected, UsageError
 from plimsoll_agent.terminal.columns import GUEST, NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
@@ -18,6 +18,7 @@ from plimsoll_insight.load.region import LoadBy, LoadRow, RegionLoad
 from plimsoll_monitoring.cli.base import RegionCommand
 from plimsoll_monitoring.region import disks as fleet_disks
 from plimsoll_monitoring.region import messages, serialize
+from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import key_of
 
 _SINCE = "1h"
@@ -31,8 +32,9 @@ class RegionLoadList(RegionCommand, Listing):
     It lists shares of all requests and bytes, rates, and mean sizes of requests.
 
     All are averages since --since, by the averages of passes: a row has the load of the whole time, also if it was
-    there for a part of it; nodes without passes in a tenth of it or more are named and not counted. Order: the
-    largest share first, of reads, writes, bytes read or bytes written.
+    there for a part of it; where a volume was replaced by another one, that of both. Nodes without passes in a tenth
+    of it or more, or without metrics at its end, are named and not counted. Order: the largest share first, of reads,
+    writes, bytes read or bytes written.
 
     Exit status:
         0   done
@@ -70,19 +72,27 @@ class RegionLoadList(RegionCommand, Listing):
         longest = ("7d", "") if parsed_args.node else ("1d", ", with --node 7d or less")
         seconds = self.window(parsed_args, prometheus, _SINCE, "5m", *longest).seconds
         first = self.ask(prometheus, region.first_questions(selection, seconds))
-        if not first["nodes"]:
+        if not first["last_pass"]:
             raise self.nothing(selection)
-        aggregates = fleet_disks.aggregates(first)
-        if by is not LoadBy.TYPE and aggregates >= {key_of(series) for series in first["nodes"]}:
-            raise self.no_detail("disks")
         stale, names = region.stale(first), region.regions(first)
-        loads = [region.of_region(prometheus.query, name, selection.nodes, stale, by, seconds, top) for name in names]
+        there = {key_of(series) for series in first["last_pass"]} - set(stale)
+        if not there:
+            raise Rejected(f"{self._name}: no node to count: all had {_STALE}, or have an older version")
+        aggregates = fleet_disks.aggregates(first)
+        if by is not LoadBy.TYPE and aggregates >= there:
+            raise self.no_detail("disks")
+        unreachable = fleet_status.unreachable(first)
+        out = {*stale, *unreachable}
+        loads = [region.of_region(prometheus.query, name, selection.nodes, out, by, seconds, top) for name in names]
         self.warn(prometheus)
-        several = len(names) > 1
+        several = len({*names, *(name for name, _ in unreachable)}) > 1
+        self.name_unreachable(unreachable, several=several)
         for line in messages.left_out_lines(stale, _STALE, regions=several):
             self.app.stderr.write(f"{line}\n")
         if by is not LoadBy.TYPE:
             self.partly(aggregates, several=several)
+        if out or (aggregates and by is not LoadBy.TYPE):
+            self.empty = "No disk of the counted nodes did anything."
         rows = [(row, load) for load in loads for row in load.rows[:top] if any(row.did.requests.values())]
         rows.sort(key=lambda pair: -pair[0].largest(pair[1].whole))
         self.closing = tuple(line for load in loads for line in _closing(load, by, several=several))
@@ -94,6 +104,7 @@ def _columns(by: LoadBy, several: bool) -> list[Column]:
     names = {
         LoadBy.VOLUME: [
             Column("volume", most=36),
+            Column("several_volumes", long=True),
             Column("server", most=16),
             Column("guest", most=GUEST.most, least=GUEST.least, long=True),
             Column("guest_uuid", long=True),
@@ -124,7 +135,8 @@ def _columns(by: LoadBy, several: bool) -> list[Column]:
 def _cells(row: LoadRow, load: RegionLoad, by: LoadBy, seconds: int) -> list[object]:
     values: Mapping[str, object] = {
         "region": _name(row.region),
-        "volume": Shown(row.labels.get("volume") or None, row.labels.get("volume") or "(own disk)"),
+        "volume": _volume(row),
+        "several_volumes": Shown(row.several_volumes, "yes" if row.several_volumes else "no"),
         "guest": _name(row.labels.get("domain")),
         "guest_uuid": row.labels.get("uuid"),
         "disk": row.labels.get("target_device"),
@@ -135,6 +147,11 @@ def _cells(row: LoadRow, load: RegionLoad, by: LoadBy, seconds: int) -> list[obj
     sides = side_cells(row.did, load.whole, seconds)
     cells = [values.get(name, _name(row.labels.get(name))) for name in names[: -len(sides)]]
     return [*cells, *sides]
+
+
+def _volume(row: LoadRow) -> Shown:
+    name = row.labels.get("volume")
+    return Shown(name or None, "(several)" if row.several_volumes else name or "(own disk)")
 
 
 def _name(value: str | None) -> Shown:

@@ -18,9 +18,10 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.load.tally import DIRECTIONS, Did, share_of
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, increase, quote
+from plimsoll_monitoring.promql import SeriesSelection, any_of, apart, each, fresh, increase, quote, step_of
+from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import Answers, Ask, NodeKey, Series, key_of, label
-from plimsoll_monitoring.region.disks import without_disks
+from plimsoll_monitoring.region.disks import several_volumes, without_disks
 
 UNITS: Mapping[str, str] = {"requests": "operations", "bytes": "bytes"}
 """What a disk did, and the word for it in names of metrics."""
@@ -28,8 +29,6 @@ _FRESH = 0.9
 """Of the time: a node whose metrics are of its present passes for less of it is not counted, as what stands still in
 the rest is not what its disks did."""
 _PASSES = metrics.PASS_LAST_TIMESTAMP_SECONDS
-_PRESENT = 120
-"""Moments of the time at which a node is looked for: how much of the time it was there."""
 
 
 class LoadBy(StrEnum):
@@ -57,6 +56,7 @@ _FACTS: Mapping[LoadBy, Sequence[tuple[str, str, tuple[str, ...]]]] = {
     LoadBy.TYPE: (),
 }
 """Metrics with names of a row: the labels that they have in common with it, and those that are taken."""
+_OF_VOLUME = ("volume", "volume_type")
 
 Key = tuple[str, ...]
 
@@ -68,6 +68,8 @@ class LoadRow:
     region: str
     labels: Mapping[str, str] = field(hash=False)
     did: Did = field(hash=False)
+    several_volumes: bool = False
+    """Its target had several in the time: what is of one of them is in no label."""
     stall_lines: int | None = None
     """Lines about stalls on the guest's console in the time; None where it is not read."""
     stalled: float | None = None
@@ -92,16 +94,20 @@ class RegionLoad:
 
 def first_questions(selection: SeriesSelection, seconds: int) -> dict[str, str]:
     nodes = selection.matchers()
-    present = f"avg_over_time((\n  {fresh(nodes)}\n)[{seconds}s:{_step(seconds)}s])"
+    general = fleet_status.node_questions(nodes)
+    there = f"max by (region, instance) (last_over_time({_PASSES}{nodes}[{seconds}s]))"
+    present = f"avg_over_time((\n  {fresh(nodes)}\n)[{seconds}s:{step_of(seconds)}s])"
     return {
-        "nodes": each(_PASSES, nodes),
+        "last_pass": general["last_pass"],
+        # Also those that were there in a longer time.
+        "seen": f"{general['seen']} or {there}",
         "aggregates": without_disks(nodes),
         "stale": f"{each(_PASSES, nodes)} unless on (region, instance) ({present} >= {_FRESH})",
     }
 
 
 def regions(answers: Answers) -> list[str]:
-    return sorted({label(series, "region") for series in answers["nodes"]})
+    return sorted({label(series, "region") for series in answers["last_pass"]})
 
 
 def stale(answers: Answers) -> list[NodeKey]:
@@ -119,23 +125,26 @@ def of_region(
 ) -> RegionLoad:
     """The rows that are among the ``top`` in requests or bytes, read or written. Raises ``PlimsollError``."""
     out = sorted(re.escape(instance) for its, instance in leave_out if its == region)
-    matchers = SeriesSelection(region=region, nodes=tuple(nodes)).matchers(
-        *([f"instance!~{quote('|'.join(out))}"] if out else [])
-    )
+    without = f"instance!~{quote('|'.join(out))}" if out else ""
+    selection = SeriesSelection(region=region, nodes=tuple(nodes))
+    matchers = selection.matchers(without)
     over = _Over(matchers, seconds)
     whole = {what: ask(f"sum by (direction) ({_of_nodes(unit, matchers, over)})") for what, unit in UNITS.items()}
     answers = {what: ask(_highest(by, unit, matchers, over, top)) for what, unit in UNITS.items()}
     keys = sorted({_key(by, series) for answer in answers.values() for series in answer})
     facts: dict[Key, dict[str, str]] = {}
+    several: set[Key] = set()
     stalls: dict[Key, float] = {}
     if by in (LoadBy.VOLUME, LoadBy.GUEST) and keys:
-        few = SeriesSelection(region=region, nodes=tuple(nodes)).matchers(
-            any_of("uuid", sorted({key[0] for key in keys}))
-        )
+        few = selection.matchers(without, any_of("uuid", sorted({key[0] for key in keys})))
         answers = {what: ask(_sums(by, unit, few, over)) for what, unit in UNITS.items()}
         lines = increase(metrics.GUEST_STALL_LINES_TOTAL, few, f"{seconds}s")
         stalls = {(label(series, "uuid"),): series.value for series in ask(f"sum by (uuid) ({lines})")}
         facts = _facts(ask, by, few, seconds)
+        if by is LoadBy.VOLUME:
+            several = {_key(by, series) for series in ask(several_volumes(few, seconds))}
+            for key in several & facts.keys():
+                facts[key] |= dict.fromkeys(_OF_VOLUME, "")
     elif by is LoadBy.PROJECT:
         facts = _facts(ask, by, matchers, seconds)
     last = f"max by (project) ({metrics.PROJECT_STALLED_TIMESTAMP_SECONDS}{matchers}) >= time() - {seconds}"
@@ -151,6 +160,7 @@ def of_region(
                 region=region,
                 labels={**facts.get(key, {}), **labels},
                 did=did.get(key, Did()),
+                several_volumes=key in several,
                 stall_lines=None if lines_of is None else round(lines_of),
                 stalled=last_stalls.get(key[0]) if by is LoadBy.PROJECT and key[0] else None,
             )
@@ -165,10 +175,6 @@ def of_region(
     )
 
 
-def _step(seconds: int) -> int:
-    return max(seconds // _PRESENT, 1)
-
-
 @frozen
 class _Over:
     """Some time of the nodes that match."""
@@ -178,12 +184,10 @@ class _Over:
 
     def sum(self, rate: Metric, matchers: str) -> str:
         """What was done, by a metric of what was done in a second."""
-        step = _step(self.seconds)
-        passes = f"{_PASSES}{self.matchers}[{self.seconds}s"
-        apart = f"{step} * count_over_time({passes}:{step}s]) / count_over_time({passes}])"
+        each_apart = apart(f"{_PASSES}{self.matchers}", self.seconds)
         products = (
             f"\n  sum_over_time({rate}{matchers}[{self.seconds}s])\n"
-            f"  * on (region, instance, job) group_left () max by (region, instance, job) ({apart})\n"
+            f"  * on (region, instance, job) group_left () max by (region, instance, job) ({each_apart})\n"
         )
         return each(products, "", *rate.labels)
 

@@ -53,7 +53,10 @@ EXPECTED = frozenset(
         "BLOCK_DEVICE_STALLED_READ_ALERT",
         "DB_DEVICE_STALLED_READ_ALERT",
         "WAL_DEVICE_STALLED_READ_ALERT",
+        "DEGRADED_STRETCH_MODE",
+        "RECOVERING_STRETCH_MODE",
         "FS_DEGRADED",
+        "MDS_CLIENTS_LAGGY",
         "MDS_SLOW_METADATA_IO",
         "MDS_SLOW_REQUEST",
         "MDS_TRIM",
@@ -61,10 +64,15 @@ EXPECTED = frozenset(
 )
 """Health checks that OSDs raise which are down, or which have to do neither with OSDs nor with their return. Objects
 are unfound whose newest copy is on one that is down, others fill with copies of what it had, cephadm counts its unit
-as failed, and MDSs wait for its groups; OSDs keep alerts on slow operations for a day. On Debian 13 some modules
+as failed, MDSs wait for its groups and keep clients that do, too, and a stretched cluster goes on with one of its two
+sites; OSDs keep alerts on slow operations for a day. On Debian 13 some modules
 of the manager cannot be imported.
 """
 _DOWN = re.compile(r"OSD_(?:[A-Z]+_)?DOWN")
+_UNFOUND = re.compile(
+    r"Possible data damage: \d+ pgs? (?:recovery|backfill)_unfound(?:, \d+ pgs? backfill_unfound)?", re.ASCII
+)
+"""Of ``PG_DAMAGED``, without other damage: with ``OBJECT_UNFOUND`` Ceph raises that, too (``PGMap.cc``)."""
 BLOCKING_FLAGS = frozenset({"noup", "noin", "pauserd", "pausewr"})
 """With one of them no OSD that starts serves again."""
 _ROW = re.compile(r"(\d+\.[0-9a-f]+)\t\[([\d,]*)\]\t", re.ASCII)
@@ -205,6 +213,16 @@ def log_sizes(text: str) -> dict[str, int]:
         raise Rejected(f"ceph pg dump pgs cannot be read: {complaint(error)}") from error
 
 
+def without_weight(text: str) -> list[int]:
+    """OSDs of CRUSH weight 0, which have no placement group: of ``ceph osd tree`` as JSON. Raises ``Rejected``."""
+    try:
+        osds = [node for node in json.loads(text)["nodes"] if node["type"] == "osd"]
+        weighty = {int(node["id"]) for node in osds if node.get("crush_weight") != 0}
+        return sorted({int(node["id"]) for node in osds} - weighty)
+    except UNREADABLE as error:
+        raise Rejected(f"ceph osd tree cannot be read: {complaint(error)}") from error
+
+
 def full_placement(text: str) -> dict[str, tuple[int, ...]]:
     """Where placement groups are while all OSDs are up: of ``osdmaptool --mark-up-in --test-map-pgs-dump``. Raises
     ``Rejected``.
@@ -227,6 +245,7 @@ class ReturnHealth:
         return [
             f"{name} ({printable(words)})" for name, words in sorted(self.checks.items())
             if name not in EXPECTED and not _DOWN.fullmatch(name) and name not in exceptions
+            and not (name == "PG_DAMAGED" and _UNFOUND.fullmatch(words))
         ]  # fmt: skip
 
 

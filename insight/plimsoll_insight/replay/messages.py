@@ -19,7 +19,7 @@ VERDICTS: Mapping[ReplayVerdict, str] = {
     ReplayVerdict.UNTOUCHED: "untouched",
 }
 REASONS: Mapping[UnknownReason, str] = {
-    UnknownReason.ACTUAL: "actual limits are unknown",
+    UnknownReason.ACTUAL: "actual limits are unknown, or may be reduced for now, as a change is deferred or failed",
     UnknownReason.ATTACH: "attach-time limits are in no metric; a rule with override: true needs none",
     UnknownReason.CLUSTER: "a rule names a cluster, and theirs is unknown",
     UnknownReason.FLAVOR: "quotas of flavors are in no metric; a rule with override: true needs none",
@@ -31,6 +31,7 @@ REASONS: Mapping[UnknownReason, str] = {
     UnknownReason.SPECS: "QoS specs were not given; give --qos FILE, which plimsoll qos export writes",
     UnknownReason.TYPE: "volumes have no volume type, or it is in no metric",
     UnknownReason.TYPE_NOT_LISTED: "their volume type is not in the file of --qos",
+    UnknownReason.VOLUMES: "another volume was at their target, or at that of a disk that would share their limit",
 }
 
 

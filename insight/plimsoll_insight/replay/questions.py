@@ -10,11 +10,13 @@ from math import isfinite, nan
 from plimsoll_agent.congestion.reduction import is_reduction
 from plimsoll_agent.model.limits import PARAMETERS, Limits, LimitsError
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.util.frozen import frozen
 from plimsoll_insight.replay.values import DiskKey, ReplayedDisk
-from plimsoll_monitoring.promql import SeriesSelection, any_of, each, fresh, sum_over_time
+from plimsoll_monitoring.promql import SeriesSelection, any_of, apart, each, fresh, sum_over_time
+from plimsoll_monitoring.region import status as fleet_status
 from plimsoll_monitoring.region.answers import Ask, NodeKey, Series, key_of, label
-from plimsoll_monitoring.region.disks import FACTS, NAMES, without_disks
+from plimsoll_monitoring.region.disks import FACTS, NAMES, several_volumes, without_disks
 
 _DISK = metrics.DISK
 _BY = "region, uuid, target_device"
@@ -39,6 +41,8 @@ class Nodes:
     nodes: tuple[ReplayNode, ...]
     aggregates: frozenset[NodeKey]
     """Those without metrics of single disks."""
+    unreachable: frozenset[NodeKey]
+    """Those that had metrics lately and have none at the end."""
     pass_seconds: float | None
     """Between passes: the time that an average is over, of the node where it is longest. None is unknown."""
     scrape_seconds: float | None
@@ -50,6 +54,7 @@ def nodes(ask: Ask, selection: SeriesSelection, seconds: int) -> Nodes:
     matchers = selection.matchers()
     disks = ask(f"sum by (region, instance) ({each(metrics.DISKS, matchers, 'volume_type', 'state')})")
     aggregates = {key_of(series) for series in ask(without_disks(matchers))}
+    general = {name: ask(question) for name, question in fleet_status.node_questions(matchers).items()}
     interval = ask(f"max (quantile_over_time(0.5, {metrics.PASS_INTERVAL_SECONDS}{matchers}[{seconds}s]))")
     # Of the last hour, in which metrics may have begun, or missed a while, the minutes that have most of them.
     samples = ask(
@@ -63,6 +68,7 @@ def nodes(ask: Ask, selection: SeriesSelection, seconds: int) -> Nodes:
             if series.known and key_of(series) not in aggregates
         ),
         aggregates=frozenset(aggregates),
+        unreachable=frozenset(fleet_status.unreachable(general)),
         pass_seconds=interval[0].known if interval else None,
         scrape_seconds=60 * _MINUTES / most if most else None,
     )
@@ -84,8 +90,9 @@ def subjects(ask: Ask, chunk: Sequence[ReplayNode], selection: SeriesSelection, 
         if (series.known or 0.0) > until
     }
     without_limit = {_key(series): series.known for series in ask(each(metrics.DISK_UNLIMITED, matchers, *_DISK))}
-    state = {
-        _key(series): label(series, "reason") for series in ask(each(metrics.DISK_STATE, matchers, *_DISK, "reason"))
+    states = {
+        _key(series): (label(series, "state"), label(series, "reason"))
+        for series in ask(each(metrics.DISK_STATE, matchers, *_DISK, "state", "reason"))
     }
     actual, desired = (
         _numbers(ask, metric, matchers) for metric in (metrics.DISK_LIMIT_ACTUAL, metrics.DISK_LIMIT_DESIRED)
@@ -99,9 +106,11 @@ def subjects(ask: Ask, chunk: Sequence[ReplayNode], selection: SeriesSelection, 
             facts={name: label(series, name) for name in FACTS}
             | {name: label(names[label(series, "uuid")], name) for name in NAMES if label(series, "uuid") in names},
             actual=_lasting(
-                _actual(without_limit.get(_key(series)), actual.get(_key(series), {})), desired.get(_key(series), {})
+                _actual(without_limit.get(_key(series)), actual.get(_key(series), {})),
+                desired.get(_key(series), {}),
+                states.get(_key(series), ("", ""))[0],
             ),
-            reason=state.get(_key(series), ""),
+            reason=states.get(_key(series), ("", ""))[1],
             held=_key(series) in holds,
         )
         for series in info
@@ -115,15 +124,19 @@ def _actual(without_limit: float | None, numbers: Mapping[str, int]) -> Limits |
     return Limits() if without_limit else _limits(numbers)
 
 
-def _lasting(actual: Limits | None, numbers: Mapping[str, int]) -> Limits | None:
+def _lasting(actual: Limits | None, numbers: Mapping[str, int], state: str) -> Limits | None:
     """Without what lasts for a while: a reduction by congestion, or a burst that is as short as what is saved of it.
 
     ``numbers`` are the desired limits: with lower ones in force than these, what is seen is no measure of new ones.
+    Those of a disk whose change is planned stay in force. Where it is deferred or failed, lower ones may be either:
+    None.
     """
     desired = _limits(numbers) if numbers else None
-    if actual is None or desired is None:
+    if actual is None or desired is None or actual == desired or state == Kind.PLANNED:
         return actual
-    return desired if actual.shortens(desired) or is_reduction(actual, desired) else actual
+    if not (actual.shortens(desired) or is_reduction(actual, desired)):
+        return actual
+    return desired if state in (Kind.IN_SYNC, Kind.CHANGED) else None
 
 
 def _numbers(ask: Ask, of_unit: Mapping[str, str], matchers: str) -> Mapping[DiskKey, Mapping[str, int]]:
@@ -150,13 +163,19 @@ class Most:
     bytes: Mapping[str, float] = field(default_factory=dict, hash=False)
     ratio: float | None = None
     """Of a limit that was used, without its burst."""
-    samples: float = 0.0
+    seconds: float = 0.0
+    """Of the time, of which there are samples."""
     mean: float | None = None
     """Requests a second, of all samples."""
 
 
-def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str]) -> dict[DiskKey, Most]:
-    """``stale``: nodes that served old metrics for a while. Raises ``PlimsollError``."""
+def most(
+    ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str], sample_seconds: Mapping[str, float]
+) -> dict[DiskKey, Most]:
+    """``stale``: nodes that served old metrics for a while. ``sample_seconds``: of each sample of a node.
+
+    Raises ``PlimsollError``.
+    """
 
     def over(metric: str, by: str) -> Sequence[Series]:
         return ask(f"max by ({by}) (max_over_time({metric}{matchers_of(disks)}[{seconds}s]))")
@@ -170,24 +189,32 @@ def most(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int, stale: Set[str])
     ratio = {_key(series): series.known for series in over(metrics.DISK_AVERAGE_LIMIT_RATIO, _BY)}
 
     def summed(function: str, *matchers: str) -> dict[DiskKey, float]:
-        """Unknown, so absent, is a sum with a sample that is no number, or that may be of another time."""
-        metric, over = metrics.DISK_AVERAGE["operations"], f"[{seconds}s]"
+        """Unknown, so absent, is one with a sample that is no number, or that may be of another time."""
+        metric, over_time = metrics.DISK_AVERAGE["operations"], f"[{seconds}s]"
         sums: dict[DiskKey, float] = defaultdict(float)
-        for one in ask(sum_over_time(function, metric, f"{matchers_of(disks, *matchers)}{over}", f"{_BY}, instance")):
-            sums[_key(one)] += nan if label(one, "instance") in stale else one.value
+        for one in ask(
+            sum_over_time(function, metric, f"{matchers_of(disks, *matchers)}{over_time}", f"{_BY}, instance")
+        ):
+            instance = label(one, "instance")
+            sums[_key(one)] += nan if instance in stale else one.value * sample_seconds.get(instance, nan)
         return {key: value for key, value in sums.items() if isfinite(value)}
 
-    samples, requests = summed("count", 'direction="read"'), summed("sum")
+    times, requests = summed("count", 'direction="read"'), summed("sum")
     return {
         disk.key: Most(
             operations=rates["operations"].get(disk.key, {}),
             bytes=rates["bytes"].get(disk.key, {}),
             ratio=ratio.get(disk.key),
-            samples=samples.get(disk.key, 0.0),
-            mean=requests[disk.key] / samples[disk.key] if disk.key in requests and samples.get(disk.key) else None,
+            seconds=times.get(disk.key, 0.0),
+            mean=requests[disk.key] / times[disk.key] if disk.key in requests and times.get(disk.key) else None,
         )
         for disk in disks
     }
+
+
+def with_several_volumes(ask: Ask, disks: Sequence[ReplayedDisk], seconds: int) -> frozenset[DiskKey]:
+    """Those whose target had another volume for a part of the time. Raises ``PlimsollError``."""
+    return frozenset(_key(series) for series in ask(several_volumes(matchers_of(disks), seconds)))
 
 
 def matchers_of(disks: Iterable[ReplayedDisk], *more: str) -> str:
@@ -218,6 +245,14 @@ def stale_nodes(ask: Ask, region: str, seconds: int) -> frozenset[str]:
     """Those whose metrics were not ``fresh`` all the time. Raises ``PlimsollError``."""
     answer = ask(f"min_over_time(({fresh_nodes(region)})[{seconds}s:{_APART}s])")
     return frozenset(label(series, "instance") for series in answer if series.known != 1)
+
+
+def sample_seconds(ask: Ask, region: str, seconds: int) -> dict[str, float]:
+    """Between two samples of each node. Raises ``PlimsollError``."""
+    passes = metrics.PASS_LAST_TIMESTAMP_SECONDS + SeriesSelection(region=region).matchers()
+    # Of two jobs the one that has more samples counts, as in sums.
+    answer = ask(f"min by (region, instance) ({apart(passes, seconds)})")
+    return {label(series, "instance"): series.value for series in answer}
 
 
 def _once(values: str) -> str:

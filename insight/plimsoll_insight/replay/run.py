@@ -63,7 +63,6 @@ class ReplayExtent:
     step: int
     pass_seconds: float
     """An average is over so many seconds, at most: what comes within them cannot be told apart."""
-    scrape_seconds: float
 
     @property
     def seconds(self) -> int:
@@ -79,7 +78,6 @@ def extent_of(nodes: Nodes, since: int, until: int, step: int | None = None) -> 
         until=until,
         step=step,
         pass_seconds=max(longest, float(step)),
-        scrape_seconds=nodes.scrape_seconds or float(step),
     )
 
 
@@ -99,8 +97,10 @@ class Replay:
         self._extent, self._report = extent, report
         self._fresh: dict[tuple[str, Steps], Mapping[str, Flags]] = {}
         self._stale: dict[str, frozenset[str]] = {}
+        self._sample_seconds: dict[str, Mapping[str, float]] = {}
         self._together = max(min(_TOGETHER, _HELD * extent.step // extent.seconds), 1)
         self._most: dict[DiskKey, Most] = {}
+        self._several: frozenset[DiskKey] = frozenset()
 
     def run(self, nodes: Sequence[ReplayNode], selection: SeriesSelection) -> Iterator[Fate]:
         """Each disk once. Raises ``PlimsollError``."""
@@ -140,7 +140,10 @@ class Replay:
         region, seconds = changing[0].region, self._extent.seconds
         if region not in self._stale:
             self._stale[region] = questions.stale_nodes(self._ask, region, seconds)
-        self._most = questions.most(self._ask, changing, seconds, self._stale[region])
+            self._sample_seconds[region] = questions.sample_seconds(self._ask, region, seconds)
+        own = self._stale[region], self._sample_seconds[region]
+        self._most = questions.most(self._ask, changing, seconds, *own)
+        self._several = questions.with_several_volumes(self._ask, changing, seconds)
         rest = []
         for unit in units.values():
             fates = self._quiet(unit)
@@ -152,6 +155,8 @@ class Replay:
 
     def _quiet(self, unit: _Unit) -> list[Fate] | None:
         """If what its disks did is known, none was at its limit, and all together never came near the new ones."""
+        if any(member.key in self._several for member in unit.members):
+            return [_without(member, unit.limits, UnknownReason.VOLUMES) for member in unit.members]
         most = [self._most[member.key] for member in unit.members]
         if any(_misses(one, member) for one, member in zip(most, unit.members, strict=True)):
             return [_without(member, unit.limits) for member in unit.members]
@@ -173,7 +178,7 @@ class Replay:
                 subject=member,
                 limits=unit.limits,
                 verdict=ReplayVerdict.SAME,
-                share_known=min(one.samples * self._extent.scrape_seconds / self._extent.seconds, 1.0),
+                share_known=min(one.seconds / self._extent.seconds, 1.0),
                 at_limit_before=0.0,
                 at_limit=ZERO,
                 served_before=mean,
@@ -465,8 +470,8 @@ def _most_before(values: Halves, number: int) -> Halves:
     return highest
 
 
-def _without(subject: ReplayedDisk, limits: Limits) -> Fate:
-    return Fate(subject=subject, limits=limits, verdict=ReplayVerdict.UNKNOWN, why=UnknownReason.NO_SAMPLES)
+def _without(subject: ReplayedDisk, limits: Limits, why: UnknownReason = UnknownReason.NO_SAMPLES) -> Fate:
+    return Fate(subject=subject, limits=limits, verdict=ReplayVerdict.UNKNOWN, why=why)
 
 
 def _verdict(

@@ -44,6 +44,7 @@ class UnknownReason(StrEnum):
     SPECS = "no-qos-file"
     TYPE = "volume-type"
     TYPE_NOT_LISTED = "type-not-in-file"
+    VOLUMES = "several-volumes"
 
 
 @frozen(kw_only=True)
@@ -115,13 +116,14 @@ def tightens(before: Limits, after: Limits) -> bool:
 def _covers(before: Limits, after: Limits, base: str) -> bool:
     """Whether the limits before never let through more than this one after."""
     scope, unit = scope_of(base), unit_of(base)
-    new = bucket(after, base)
+    new_rate, new_room, new_peak = bucket(after, base)
     total, parts = f"total_{unit}_sec", (f"read_{unit}_sec", f"write_{unit}_sec")
     candidates = ((total,), parts) if scope == "total" else ((base,), (total,))
     for names in candidates:
         if all(getattr(before, name) for name in names):
-            old = [bucket(before, name) for name in names]
-            if all(sum(parts) <= limit for parts, limit in zip(zip(*old, strict=True), new, strict=True)):
+            rate, room, peak = (sum(each) for each in zip(*(bucket(before, name) for name in names), strict=True))
+            # The bucket of a longer burst has room for a tenth of its rate, and leaks faster than the first one.
+            if rate <= new_rate and room <= new_room and min(peak / 10, room) <= new_peak / 10:
                 return True
     return False
 

@@ -24,6 +24,7 @@ def answer_of(reading: LogReading, counts: Counts, unknown: Sequence[str] = ()) 
     """``unknown``: what of a running cluster is unknown."""
     if counts.by_monitor.number or counts.by_monitor.stalls or any(is_some(each) for each in counts.osds.values()):
         return SlowAnswer.SOME
-    if reading.missed or reading.foreign or unknown or not reading.telling:
+    may_be_of_window = reading.clock.is_guessed and not reading.is_all_asked
+    if reading.missed or reading.foreign or unknown or may_be_of_window or not reading.telling:
         return SlowAnswer.CANNOT_TELL
     return SlowAnswer.NONE

@@ -58,17 +58,18 @@ def blocks_of(
     stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int, form: str
 ) -> Iterator[bytes]:
     """Whole lines; of other forms, its entries as lines."""
+    each = _whole(stream, reading, progress, size)
+    whole = (block.replace(b"\r\n", b"\n") if b"\r" in block else block for block in each)
     if form != "lines":
         parts: list[bytes] = []
-        for line in plain((line for block in _whole(stream, reading, progress, size) for line in
-                           block.splitlines(keepends=True)), form):  # fmt: skip
+        for line in plain((line for block in whole for line in block.splitlines(keepends=True)), form):
             parts.append(line if line.endswith(b"\n") else line + b"\n")
             if len(parts) >= 1000:
                 yield b"".join(parts)
                 parts = []
         yield b"".join(parts)
         return
-    yield from _whole(stream, reading, progress, size)
+    yield from whole
 
 
 def _whole(stream: BinaryIO, reading: LogReading, progress: Callable[[int], None], size: int) -> Iterator[bytes]:

@@ -151,8 +151,8 @@ class Counts:
             self.osd(osd).at_once = max(self.osd(osd).at_once, event.number)
 
     def _report(self, event: MonitorReport) -> None:
-        if event.others and not event.osds:
-            return  # a monitor's own: no requests to an OSD
+        if not (event.number or event.osds):
+            return  # a monitor's own
         self.by_monitor.add(event)
         for osd in event.osds:
             self._age(osd, event.age)

@@ -45,6 +45,10 @@ _DUMPED = re.compile(
 )
 _BEGUN = re.compile(rb"(?m)^(?:osd\.\d{1,5}: ?)?(?:\{|\[\s*(?:\{|$))")
 _LABEL = re.compile(r"\bosd\.(\d{1,5})\b")
+_ANSWER = re.compile(r"^(?:osd\.\d{1,5}: ?)?\{", re.MULTILINE)
+"""Where that of an OSD begins; what is in it is not at the begin of a line."""
+_NO_ANSWER = re.compile(r"^(?:.*: )?Error E[A-Z]+\b.*|^.*problem getting command descriptions.*", re.MULTILINE)
+"""Of an OSD, as ``ceph`` says on standard error."""
 
 
 @frozen
@@ -76,17 +80,23 @@ def parse(text: bytes, osd: int | None, where: str, clock: LogClock) -> list[Dum
     ``UnreadableLog``, and ``Nobodys``.
     """
     dumps: list[Dump] = []
+    unread: list[UnreadWords] = []
     for label, document in _documents(text.decode("utf-8", "replace")):
-        dumps += _dumps(document, osd if label is None else label, where, clock)
+        if isinstance(document, UnreadWords):
+            unread.append(document)
+        else:
+            dumps += _dumps(document, osd if label is None else label, where, clock)
     if not dumps and osd is None:
         raise Nobodys
     if not dumps:
         raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops")
-    return dumps
+    return [*dumps, Dump(events=unread)] if unread else dumps
 
 
 def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
-    """With the OSD that is named last before it: of a prompt, a heading, or ``osd.3:`` of ``ceph tell osd.*``."""
+    """With the OSD that is named last before it: of a prompt, a heading, or ``osd.3:`` of ``ceph tell osd.*``. Words
+    that say so where an OSD has not answered, or its answer was cut.
+    """
     decoder, place, tries = json.JSONDecoder(), 0, 0
     label: int | None = None
     while (begin := _BEGINS.search(text, place)) is not None and tries < _MOST_TRIES:
@@ -95,12 +105,16 @@ def _documents(text: str) -> Iterator[tuple[int | None, Any]]:
             document, end = decoder.raw_decode(text, begin.start())
         except (ValueError, RecursionError):
             document, end = None, begin.end()
+        yield from ((None, UnreadWords(each[0])) for each in _NO_ANSWER.finditer(text, place, begin.start()))
         names = _LABEL.findall(text, place, begin.start())
         label = int(names[-1]) if names else label
+        if document is None and _ANSWER.search(text, max(begin.start() - 12, 0), end):
+            yield None, UnreadWords(f"an answer{'' if label is None else f' of osd.{label}'} that was cut")
         if isinstance(document, dict | list) and document:
             yield label, document
             tries = 0
         place = end
+    yield from ((None, UnreadWords(each[0])) for each in _NO_ANSWER.finditer(text, place))
 
 
 def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Iterator[Dump]:

@@ -321,6 +321,14 @@ def event(line: bytes, osd: OSD | None, clock: LogClock) -> Event | None:
 
 def event_of(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | None:
     """What Ceph's text says; None if that is not understood. ``osd`` is whose it is, as far as that is known."""
+    was_guessed = clock.is_guessed
+    words = _said(entry, osd, clock)
+    if isinstance(words, Known):
+        clock.is_guessed = was_guessed  # nothing counts, whenever that was
+    return words
+
+
+def _said(entry: WrappedEntry, osd: OSD | None, clock: LogClock) -> Event | None:
     line = entry.text
     try:
         time = clock.time(line) if entry.is_dated else clock.around(entry.head, line)
@@ -423,8 +431,8 @@ def _by_monitor(time: float, health: re.Match[bytes]) -> MonitorReport | None:
     """``6 slow ops, oldest one blocked for 32 sec, daemons [osd.4,osd.11] have slow ops.``
 
     Of more than ten it names ten: ``[osd.0,…,osd.17]... have slow ops.`` (``DaemonHealthMetricCollector.cc``). A
-    first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one. None of a detail:
-    it is of a part of those that the line before has.
+    first report of Tentacle counts 0 of them, and has the age of the oldest one: so there is one. Of monitors' own
+    none is to an OSD. None of a detail: it is of a part of those that the line before has.
     """
     if health[3] is None and b" ops are blocked > " in health[0]:
         return None
@@ -436,7 +444,8 @@ def _by_monitor(time: float, health: re.Match[bytes]) -> MonitorReport | None:
     is_cut = b"[" in rest and (b"]" not in rest or b"]..." in rest)
     age = oldest if len(daemons) == 1 and not is_cut else 0.0
     others = len(osds) < len(daemons) or is_cut
-    return MonitorReport(time=time, osds=osds, age=age, number=max(int(health[1]), 1), oldest=oldest, others=others)
+    number = 0 if daemons and not osds and not is_cut else max(int(health[1]), 1)
+    return MonitorReport(time=time, osds=osds, age=age, number=number, oldest=oldest, others=others)
 
 
 def _of_one(time: float, osd: OSD, words: bytes, clock: LogClock) -> Event | None:

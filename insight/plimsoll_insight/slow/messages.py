@@ -84,7 +84,7 @@ def monitor_lines(counts: Counts) -> Iterator[str]:
         second(datetime.fromtimestamp(each, UTC)) for each in (monitor.begin, monitor.cleared or monitor.end)
     )
     whose = f" of {osds_words(monitor.osds)}" if monitor.osds else ""
-    whose += " and of other daemons" if monitor.others else ""
+    whose += " and of other daemons" if monitor.others and monitor.osds else ""
     end_words = ", when they had ended" if monitor.cleared is not None else ""
     oldest = f"; the oldest one for {monitor.oldest:.0f} s" if monitor.oldest else ""
     yield f"Monitors: at least {monitor.number} at once{whose}, from {begin} to {end}{end_words}{oldest}."

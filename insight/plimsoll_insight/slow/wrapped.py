@@ -89,6 +89,11 @@ class WrappedEntry:
 
 
 _STAMPED = re.compile(_STAMP + rb" ")
+_AROUND = re.compile(
+    rb"(?:.{0,160}?(?:" + _ISO.pattern + rb"|" + _SYSLOG.pattern + rb")|\[? *\d{10}\.\d{1,9}\b)"
+    rb"(?:(?: \S{1,255}){0,3}? \S{1,255}\[\d{1,9}\]: )?"
+)
+"""A time, and the process: the cluster's log has neither a time nor a level in a monitor's journal and in syslog."""
 _THREAD = re.compile(_STAMP.replace(rb"(?:\.", rb"(?:[.,]") + rb" ([0-9a-f]{5,16}) ")
 
 
@@ -100,7 +105,8 @@ def unwrap(line: bytes) -> WrappedEntry:
     if stamp is None:
         stamp = _UNDATED.search(begin)
         is_dated = stamp is None and _STAMPED.match(line) is not None
-    start = stamp.start() if stamp else 0
+    around = None if stamp or is_dated else _AROUND.match(begin)
+    start = stamp.start() if stamp else around.end() if around else 0
     head = line[:start]
     text = line[start:]
     ident = _IDENT.search(head)

@@ -63,6 +63,13 @@ class RegionDisk:
         return tuple(state for state in STATES if flags.get(state))
 
 
+def several_volumes(matchers: str, seconds: int) -> str:
+    """PromQL: the targets that had several volumes in the time. Figures are of a target, not of a volume."""
+    of_target = "region, uuid, target_device"
+    info = f"last_over_time({metrics.DISK_INFO}{matchers}[{seconds}s])"
+    return f"count by ({of_target}) (group by ({of_target}, volume) ({info})) > 1"
+
+
 def number_questions(selection: SeriesSelection, states: Sequence[str]) -> dict[str, str]:
     """Queries for the nodes without metrics of single disks, and the number of disks in each state."""
     queries = {"aggregates": without_disks(selection.matchers())}

@@ -9,6 +9,7 @@ from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.rules.model import Objective
 from plimsoll_agent.util.frozen import frozen, replace
 from plimsoll_probes.evaluate.allowance import Bound, RequestLoad, bounds, reach
+from plimsoll_probes.guest.fio import ONE_IN_FLIGHT
 from plimsoll_probes.model.finding import Finding, Verdict, Why
 from plimsoll_probes.model.job import Job
 from plimsoll_probes.model.result import Circumstances, Measured, QemuCounts
@@ -199,7 +200,7 @@ class _Run:
         return [bound for limits in (self.actual, self.promised) for bound in bounds(limits, seconds, request)]
 
     def _in_flight(self) -> int:
-        return self.job.in_flight if self.measured.engine != "psync" else self.job.processes
+        return self.job.processes if self.measured.engine in ONE_IN_FLIGHT else self.job.in_flight
 
     def _usage(self, bound: Bound) -> float:
         return max(bound.taken(load) for _, load in self._witnesses())

@@ -14,6 +14,8 @@ from plimsoll_probes.schedule.targets import Target
 
 # At least this share of the file's bytes is written to its disk; the file system may still cache the rest.
 _MOST = 0.95
+# Characters that virtio and SATA show of a serial; SCSI shows 36, which is all of a volume's UUID.
+_SERIAL = 20
 
 
 def locate(
@@ -22,13 +24,15 @@ def locate(
     """The disk that the file is on: the one on which QEMU counted the file's bytes while the guest wrote it.
 
     Where several disks had as many written, or QEMU's counters are unknown, what the guest reports decides: first the
-    serial, of which virtio shows 20 characters, then the name. Raises ``Trouble``.
+    serial, or the part of it that is shown, then the name. Raises ``Trouble``, also where counters are unknown and
+    the guest reports none of its RBD disks: it may have others.
     """
     writes = _writes(disks, before, after)
     candidates = [disk for disk in disks if writes is None or writes.get(disk.target, 0) >= size * _MOST]
-    by_serial = [disk for disk in candidates if disk.volume_id and premises.serial == disk.volume_id[:20]]
+    serial = premises.serial if len(premises.serial) >= _SERIAL else None
+    by_serial = [disk for disk in candidates if serial and disk.volume_id and disk.volume_id.startswith(serial)]
     by_name = [disk for disk in candidates if disk.target == premises.device]
-    for group in (by_serial, by_name, candidates):
+    for group in (by_serial, by_name, candidates if writes is not None else []):
         if len(group) == 1:
             return group[0]
     raise Trouble(Why.NO_DISK, directory=premises.directory, device=premises.device)

@@ -188,6 +188,10 @@ class GuestProbe:
             self.desk.phase(target, Phase.LOOKING, None, None)
             if until is not None and self.desk.now() > until:
                 return
+            # Without counters of a disk that was detached since, those of the others would not count. One that was
+            # attached since is left out: it may be in a pool whose turn has not come.
+            keys = {disk.key for disk in disks}
+            disks = tuple(disk for disk in witness.look().disks if disk.key in keys)
             healths = witness.healths(disks)
             if self.heeds_health and (detail := witness.against(healths.values())) is not None:
                 raise Trouble(Why.UNHEALTHY, detail=detail)

@@ -14,9 +14,11 @@ from plimsoll_probes.model.histogram import Histogram
 from plimsoll_probes.model.job import Job
 from plimsoll_probes.model.result import Flow, Measured
 
-# In order of preference. Nearly every fio has libaio; many guests forbid io_uring; psync has only one request of each
-# process in flight.
-ENGINES = ("libaio", "io_uring", "posixaio", "psync")
+ONE_IN_FLIGHT = ("posixaio", "psync")
+"""Engines with one request of each process in flight: glibc's aio, too, has one for each open file at a time."""
+
+# In order of preference. Nearly every fio has libaio; many guests forbid io_uring.
+ENGINES = ("libaio", "io_uring", *ONE_IN_FLIGHT)
 
 ARGV = ("fio", "--output-format=json+", "-")
 """Reads the job file from standard input."""

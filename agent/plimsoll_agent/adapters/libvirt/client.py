@@ -144,17 +144,25 @@ class Libvirt:
         return sorted(guests, key=lambda guest: (guest.name, guest.uuid))
 
     def look(self, uuid: str) -> Sighting:
-        # Of a guest that hangs too: libvirt answers without QEMU.
-        return self._call("libvirt", lambda link: _asked(link.domain(uuid), _sighting))
+        # Of a guest that hangs too: libvirt answers without QEMU, but where the guest has a job.
+        def see(domain: Any) -> Sighting:
+            return _with_movement(domain, _defined(domain))
+
+        return self._call("libvirt", lambda link: _asked(link.domain(uuid), see))
 
     def survey(self, uuid: str) -> Survey:
         answers: dict[str, Limits | PlimsollError | LimitsError] = {}
-        surveys: list[Survey] = []  # what was found before a deadline passes is kept
+        surveys: list[Survey] = []  # what was found before a deadline passes is kept: the last one
+
+        def see(domain: Any) -> Survey:
+            sighting = _defined(domain)
+            surveys.append(_survey(sighting, answers))  # what job a guest has is not told while it hangs
+            survey = _survey(_with_movement(domain, sighting), answers)
+            surveys.append(survey)
+            return survey
 
         def ask(domain: Any) -> Survey:
-            sighting = _sighting(domain)
-            survey = _survey(sighting, answers)
-            surveys.append(survey)
+            survey = see(domain)
             for disk in survey.disks if survey.movement is Movement.STAYS else ():
                 try:
                     answers[disk.target] = _asked(domain, partial(_actual, disk=disk))
@@ -171,11 +179,11 @@ class Libvirt:
             return self._ask("QEMU", uuid, ask)
         except DeadlineExceeded as error:
             if isinstance(error, StillHangs):
-                sighting = self.look(uuid)
-                surveys.append(_survey(sighting, {}))
+                with suppress(DeadlineExceeded):
+                    self._call("libvirt", lambda link: _asked(link.domain(uuid), see))
             if not surveys:
                 raise
-            (survey,) = surveys
+            survey = surveys[-1]
             return replace(survey, actual={disk.target: answers.get(disk.target, error) for disk in survey.disks})
 
     def actual(self, disk: Disk) -> Limits:
@@ -377,10 +385,15 @@ def _agent_error(error: Any) -> PlimsollError | None:
     return None
 
 
-def _sighting(domain: Any) -> Sighting:
+def _defined(domain: Any) -> Sighting:
+    """From its definition alone, without its movement."""
     guest, disks = domxml.parse(domain.XMLDesc(0))
+    return Sighting(guest=guest, disks=disks)
+
+
+def _with_movement(domain: Any, sighting: Sighting) -> Sighting:
     movement, is_paused = _movement(domain)
-    return Sighting(guest=guest, disks=disks, movement=movement, paused=is_paused)
+    return replace(sighting, movement=movement, paused=is_paused)
 
 
 def _survey(sighting: Sighting, actual: Mapping[str, Limits | PlimsollError | LimitsError]) -> Survey:
@@ -418,7 +431,7 @@ def _counters(domain: Any, targets: Iterable[str]) -> Iterator[tuple[str, BlockS
 
 
 def _movement(domain: Any) -> tuple[Movement, bool]:
-    """And whether a person has paused it: libvirt answers without QEMU."""
+    """And whether a person has paused it: libvirt answers without QEMU, but where the guest has a job."""
     moving = {
         libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_OUT: Movement.LEAVING,
         libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN: Movement.ARRIVING,
@@ -436,6 +449,14 @@ def _movement(domain: Any) -> tuple[Movement, bool]:
 def _operation(domain: Any) -> object:
     """The operation of the guest's job, None without a job."""
     try:
+        # OCCUPIED and INTERNAL: a call, but no migration (qemuDomainGetControlInfo). jobInfo would wait for it,
+        # up to 30 s. OK says nothing: it is reported between two calls of a migration too.
+        state, details, _ = domain.controlInfo()
+        if (
+            state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED
+            or details == libvirt.VIR_DOMAIN_CONTROL_ERROR_REASON_INTERNAL
+        ):
+            return None
         if domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
             return None
         return domain.jobStats().get("operation")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -33,14 +33,22 @@ def state(tmp_path: Path) -> State:
 
 
 def x(state: State, what: Follow, mode: str = "enforce") -> float:
+    """By a pass that trusts ``NOON``, whatever the node's clock has."""
     whole = config.load([], [])
     settings = replace(whole, congestion=replace(whole.congestion, mode=mode))
     return congestion_following.following(settings, state, what, lambda: Factors({FSID: FILE}), NOON).x(*POOL)
 
 
 def runs(state: State, **other: object) -> None:
-    now = {"written": NOON, "last_full_pass": NOON, "mode": "enforce"}
-    daemon_status.save(state, replace(FULL, **now | other))
+    """A daemon, which goes by the node's clock; a duration of ``other`` is how long ago it was."""
+    now = datetime.now(UTC)
+    values = {"written": now, "last_full_pass": now, "mode": "enforce"} | other
+    daemon_status.save(
+        state,
+        replace(
+            FULL, **{key: now - value if isinstance(value, timedelta) else value for key, value in values.items()}
+        ),
+    )
 
 
 def test_the_daemons_pass_over_the_node_follows_and_only_where_the_settings_enforce(state: State) -> None:
@@ -58,8 +66,8 @@ def test_its_pass_over_a_guest_applies_what_that_one_did_whether_or_not_there_wa
     [
         ({}, 0.5),
         ({"version": "another"}, 0.5),
-        ({"written": NOON - timedelta(minutes=2)}, 1),
-        ({"last_full_pass": NOON - timedelta(hours=2)}, 1),
+        ({"written": timedelta(minutes=2)}, 1),
+        ({"last_full_pass": timedelta(hours=2)}, 1),
         ({"mode": "observe"}, 1),
         (None, 1),
     ],

@@ -19,6 +19,7 @@ from plimsoll_agent.cli.approve import Approve, PauseNode, ResumeNode
 from plimsoll_agent.cli.disk import DiskExplain, DiskList
 from plimsoll_agent.cli.passes import Enforce, Plan
 from plimsoll_agent.cli.record import RecordList
+from plimsoll_agent.cli.rules import RulesCheck
 from plimsoll_agent.errors import ConfigError
 from plimsoll_agent.model.approvals import Approval, digest_of_change
 from plimsoll_agent.model.disk import DiskName, guest_of
@@ -257,6 +258,26 @@ def test_what_only_shows_goes_on_without_a_rules_file_that_enforce_needs(shell: 
     assert shell.enforce() == 1
     with pytest.raises(ConfigError):
         rules_actual(shell.settings, shell.state, keep=False)
+
+
+@pytest.mark.parametrize("text", [None, "", "# default: {}\n"])
+@pytest.mark.parametrize("was_set", [False, True])
+def test_the_check_of_rules_accepts_what_a_pass_does(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, text: str | None, was_set: bool
+) -> None:
+    """The sample is comments alone: with it a new node has no rules, which must not stop its first rollout."""
+    shell.state.last_rules.unlink()
+    shell.rules.unlink()
+    if text is not None:
+        shell.rules.write_text(text)
+    if not was_set:
+        monkeypatch.setattr(context, "RULES_FILE", shell.rules)
+    assert shell.run(RulesCheck) == shell.enforce() == int(was_set)
+    assert shell.run(RulesCheck, str(shell.rules)) == 1
+    shell.rules.write_text("{}")
+    assert shell.run(RulesCheck) == shell.enforce() == 0
+    shell.rules.write_text("# default: {}\n")
+    assert shell.run(RulesCheck) == shell.enforce() == 1, "there were rules"
 
 
 @pytest.fixture

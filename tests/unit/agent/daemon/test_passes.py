@@ -9,6 +9,7 @@ import pytest
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
+from plimsoll_agent.daemon.rules_watch import RulesWatch
 from plimsoll_agent.daemon.schedule import PassResult
 from plimsoll_agent.daemon.workers import FullPassResult
 from plimsoll_agent.errors import DeadlineExceeded, NotSent, PlimsollError, Rejected
@@ -150,6 +151,22 @@ def test_passes_use_the_rules_that_the_daemon_read_whatever_the_file_has_now(pas
     passes.rules_at_rest("default: {limits: {total_iops_sec: 230}}")
     assert passes.over_the_node() is FullPassResult.DONE
     assert passes.guest.disks["vda"].actual == Limits(total_iops_sec=230)
+
+
+def test_rules_that_are_being_written_are_no_failed_pass_and_no_other_pass_that_runs(passes: Passes) -> None:
+    state, watch = State(passes.settings.state_dir), RulesWatch(passes.rules)
+    passes.read = watch.text
+    assert passes.over_the_node() is FullPassResult.DONE
+    before = pass_summary_file.load(state)
+    passes.rules.write_text("default: {limits: {total_iops_sec: 240}}")
+    assert passes.over_the_node() is FullPassResult.POSTPONED
+    assert pass_summary_file.load(state) == before
+    assert state.busy == 0
+    with state.locked():
+        assert passes.over_the_node() is FullPassResult.BUSY
+    assert state.busy == 1
+    watch.read(passes.rules)
+    assert passes.over_the_node() is FullPassResult.DONE
 
 
 def test_what_passes_over_guests_change_is_counted_by_the_next_pass_over_the_node_once(passes: Passes) -> None:

@@ -378,6 +378,18 @@ def test_a_full_pass_that_failed_is_tried_again_later_each_time_but_never_after_
     assert schedule.wake_at() == now + 10, "something has happened since"
 
 
+def test_a_full_pass_for_which_the_rules_are_not_at_rest_is_tried_again_soon_and_is_no_failure() -> None:
+    schedule, now = Schedule(300), 0.0
+    for _ in range(5):
+        assert schedule.begin_full_pass(now)
+        schedule.full_pass_ended(False, now, postponed=True)
+        assert schedule.wake_at() == now + 2
+        now = schedule.wake_at()
+    assert schedule.begin_full_pass(now)
+    schedule.full_pass_ended(False, now)
+    assert schedule.wake_at() == now + 10
+
+
 def test_where_the_queue_is_full_a_full_pass_is_due(schedule: Schedule, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_GUESTS", 1)
     assert schedule.event(an_event(EventKind.STARTED, A), 5) is EventEffect.PASS

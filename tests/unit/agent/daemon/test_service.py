@@ -653,6 +653,10 @@ def test_a_lost_connection_and_a_pass_that_is_done_end_the_row(daemon: Fixture) 
     service._take(Connected(), 0.0)
     ended(FullPassResult.FAILED, module.MOST_FAILURES - 1)
     ended(FullPassResult.BUSY, module.MOST_FAILURES)
+    counts = dict(service._counted.full_passes)
+    ended(FullPassResult.POSTPONED, module.MOST_FAILURES)
+    assert service._counted.full_passes == counts
+    assert service._schedule.wake_at() <= time.monotonic() + 2
     assert service._stop_by is None
     ended(FullPassResult.FAILED)
     assert service._stop_by is not None

@@ -25,6 +25,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
+from tests.unit.agent.reconcile.test_undo import Person as Undoing
 from tests.unit.node import FSID, FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
 from tests.unit.person import Person
 from tests.unit.values import NOON
@@ -126,6 +127,53 @@ def test_what_is_saved_while_the_disk_is_reduced_is_no_external_change(bursting:
     assert causes == {Code.CONGESTION}
     assert {entry.reverts for entry in node.memory.values()} == {0}
     assert 30 < bursting.length() < 60
+
+
+def test_the_burst_of_a_disk_that_was_right_from_the_start_is_shortened_and_grows_by_plimsoll(tmp_path: Path) -> None:
+    bursting = Bursting(tmp_path)
+    node, disk = bursting.node, bursting.disk
+    disk.actual = disk.defined = BURST
+    reduced = Rule(name="all", match=Match(), congestion=UnderCongestion(Limits(total_iops_sec=10)))
+    own = Rule(name="own", match=Match(), limits=BURST, override=True)
+    node.rules = Rules(rules=(own, reduced))
+    bursting.run()
+    bursting.run()
+    bursting.spend(30_000)
+    factor = Followed(x=0.5, device_class="ssd", published=0.5, until=NOON + timedelta(days=1), generation=1)
+    causes = []
+    for x in (0.5, 0.5, 0.4, 1.0, 1.0):
+        node.following = Following({(FSID, "volumes"): replace(factor, x=x)})
+        causes += [each.cause for each in changes(bursting.run())]
+    assert causes == [Code.CONGESTION] * 3
+    assert bursting.length() == 30
+    bursting.spend(0, 15)
+    assert kinds(bursting.run()) == ["in-sync"], "less than a quarter more"
+    bursting.spend(0, 150)
+    assert [each.cause for each in changes(bursting.run())] == [Code.BURST_SAVED]
+    assert {entry.reverts for entry in node.memory.values()} == {0}
+
+
+@pytest.mark.parametrize("by", ["plimsoll", "a person"])
+def test_an_undo_restores_a_disk_whose_burst_is_shorter_since_a_reduction_ended(tmp_path: Path, by: str) -> None:
+    bursting = Bursting(tmp_path)
+    node = bursting.node
+    reduced = Rule(name="all", match=Match(), congestion=UnderCongestion(Limits(total_iops_sec=10)))
+    factor = Followed(x=0.5, device_class="ssd", published=0.5, until=NOON + timedelta(days=1), generation=1)
+    bursting.run()
+    moment = node.now + timedelta(seconds=1)
+    node.rules = Rules(default=HIGHER, rules=(reduced,), revision="higher")
+    bursting.run()
+    bursting.run()
+    bursting.spend(30_000)
+    for x in (0.5, 1.0):
+        node.following = Following({(FSID, "volumes"): replace(factor, x=x)})
+        bursting.run()
+    assert bursting.disk.actual == replace(HIGHER, total_iops_sec_max_length=30)
+    if by == "a person":
+        set_by_hand(bursting.disk, replace(HIGHER, total_iops_sec_max_length=29))
+    undone = Undoing(node).undo(moment).undone
+    assert [each.result.reason.code for each in undone] == [Code.UNDONE if by == "plimsoll" else Code.EXTERNAL_CHANGE]
+    assert (bursting.disk.actual == BURST) == (by == "plimsoll")
 
 
 BOTH = replace(BURST, total_bytes_sec=2**20)

@@ -134,6 +134,44 @@ def test_a_disk_that_is_held_as_it_is_has_its_limits_again_after_a_hard_reboot(t
     assert actual(node) == Limits(), "by hand, and held as it is"
 
 
+@pytest.mark.parametrize("limits", [Limits(), HELD], ids=["freed", "raised"])
+@pytest.mark.parametrize("is_rebooted", [True, False])
+def test_a_disk_that_is_held_with_limits_set_by_hand_never_gets_plimsolls_during_the_hold(
+    tmp_path: Path, limits: Limits, is_rebooted: bool
+) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    set_by_hand(node.disk(1), limits)
+    hold_for_two_hours(node, None)
+    if is_rebooted:
+        node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]])
+    writes = len(node.hypervisor.writes)
+    for _ in range(2):
+        assert kinds(node.run()) == ["left-alone"]
+    assert len(node.hypervisor.writes) == writes
+    end(node)
+    assert actual(node) == DEFAULT, "the default is for it, not only for disks that came without limits"
+    assert kinds(node.run()) == ["in-sync"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_limits_that_a_held_disk_got_back_after_a_hard_reboot_stay_after_the_hold(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    """They were orphaned before: only an approval removes them."""
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    node.rules = NO_RULES
+    assert codes(node.run()) == [Code.ORPHANED]
+    hold_for_two_hours(node, None)
+    node.hypervisor.restart(node.hypervisor.by_uuid[UUIDS[1]])
+    if is_killed:
+        killed(node, "define_limits")
+    node.run()
+    assert actual(node) == DEFAULT
+    end(node)
+    assert actual(node) == DEFAULT
+    assert codes(node.run()) == [Code.ORPHANED]
+
+
 @pytest.mark.parametrize("obstacle", ["starting", "paused", "refused", "observed"])
 def test_limits_that_a_hard_reboot_took_from_a_held_disk_are_written_once_a_pass_can(
     tmp_path: Path, obstacle: str

@@ -198,12 +198,17 @@ def test_the_plan_after_an_export_is_empty(there: Declaration) -> None:
 
 
 def _rates(limits: Limits) -> list[float]:
-    """The most that reads and writes may do of each unit, be it in a burst."""
+    """The most that reads and writes may do of each unit, for long and in a burst."""
     return [
-        min(_top(limits, f"{scope}_{unit}_sec"), _top(limits, f"total_{unit}_sec"))
+        min(rate(limits, f"{scope}_{unit}_sec"), rate(limits, f"total_{unit}_sec"))
         for unit in ("iops", "bytes")
         for scope in ("read", "write")
+        for rate in (_lasting, _top)
     ]
+
+
+def _lasting(limits: Limits, base: str) -> float:
+    return getattr(limits, base) or math.inf
 
 
 def _top(limits: Limits, base: str) -> float:
@@ -228,9 +233,13 @@ _WORKING_KEYS = st.dictionaries(
 _SIZES = (1, 100)
 
 
+_FIXED = {"total_iops_sec": "20", "total_iops_sec_max": "500"}
+
+
 # Most sets of keys are impossible, and are left out: how many, is chance.
 @settings(examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @example({"total_iops_sec_per_gb": "3000", "total_iops_sec_max": "20"}, {"total_iops_sec": "500"})
+@example({"total_iops_sec_per_gb": "20", "total_iops_sec_max": "1"}, _FIXED)
 @example({"total_iops_sec": "1", "total_iops_sec_per_gb_min": "20"}, {"total_iops_sec_per_gb": "1"})
 @example({"total_iops_sec": "500", "size_iops_sec": "1"}, {"read_iops_sec": "20"})
 @given(_WORKING_KEYS, _WORKING_KEYS)

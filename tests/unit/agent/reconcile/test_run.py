@@ -677,6 +677,30 @@ def test_a_disk_that_took_anothers_limit_is_put_right_by_the_next_pass(tmp_path:
     assert other.actual == DEFAULT
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_disk_that_took_far_lower_limits_of_another_needs_no_approval_to_be_put_right(
+    tmp_path: Path, is_known: bool
+) -> None:
+    """No rules were edited: the brake compares with what was desired, not with limits that were meant for another."""
+    other, far_more = a_volume(2), Limits(total_iops_sec=20 * TIGHTER.total_iops_sec)
+    node = Node(tmp_path, guest(1, a_volume(1), *[other] * is_known))
+    first, small = node.hypervisor.by_uuid[UUIDS[1]], Match(volume=("aaaaa001-001a-4ea4-a2eb-d491b58efc11",))
+    node.rules = Rules(rules=(Rule(name="small", match=small, limits=TIGHTER),), default=far_more)
+    node.run()
+    set_by_hand(first.disks["vda"], DEFAULT)
+
+    def swap() -> None:
+        first.disks.pop("vdb", None)
+        node.hypervisor.attach(first, "vda", other)
+
+    node.hypervisor.before["set_limits"] = swap
+    assert Code.ANOTHER_DISK in codes(node.run())
+    assert other.actual == TIGHTER
+    report = node.run()
+    assert (kinds(report), report.braked) == (["changed"], None)
+    assert other.actual == far_more
+
+
 def test_a_guest_that_was_off_for_a_while_finds_its_limits_ours(node: Node) -> None:
     node.run()
     away = node.hypervisor.by_uuid.pop(UUIDS[1])

@@ -27,19 +27,24 @@ QUIET, LAST = 3, 8
 
 
 class Node(FakeHypervisor):
-    """Its guest's disk writes in every round after ``quiet`` ones; ``set`` has the devices with histograms."""
+    """A guest with two disks, of which one writes, or ``both``, in every round after ``quiet`` ones.
 
-    def __init__(self, quiet: int) -> None:
-        self.disk = volume()
-        super().__init__(FakeGuest("db", GUEST, {"vda": self.disk, "vdb": volume(IDLE)}))
+    ``set`` has the devices with histograms.
+    """
+
+    def __init__(self, quiet: int, *, both: bool) -> None:
+        disks = {"vda": volume(), "vdb": volume(IDLE)}
+        super().__init__(FakeGuest("db", GUEST, disks))
+        self.busy = list(disks.values()) if both else [disks["vda"]]
         self.quiet, self.rounds = quiet, 0
         self.set: dict[str, list[int]] = {}
 
     def guests(self) -> Any:
         self.rounds += 1
         if self.rounds > self.quiet + 2:  # the first is the check, the next the first reading
-            reads, read, writes, written = self.disk.done
-            self.disk.done = (reads, read, writes + 10, written + 40960)
+            for disk in self.busy:
+                reads, read, writes, written = disk.done
+                disk.done = (reads, read, writes + 10, written + 40960)
         return super().guests()
 
     def monitor(self, uuid: str, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
@@ -59,11 +64,13 @@ class Node(FakeHypervisor):
         ]
 
 
-def typed(quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
+def typed(
+    quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch, *words: str, both: bool = False
+) -> tuple[int, str, str]:
     clock = WaitingClock()
     monkeypatch.setattr(load, "time", clock)
     monkeypatch.setattr(load, "ended_early", lambda: nullcontext(clock))
-    person, node = Person(), Node(quiet)
+    person, node = Person(), Node(quiet, both=both)
     words = ("--for", "8s", "--interval", "1s", *words)
     status = person.types(Load, *words, settings=replace(config.load([], []), state_dir=state), hypervisor=node)
     return status, person.err, person.out
@@ -91,6 +98,15 @@ def test_disks_are_chosen_when_the_first_one_does_something(
     status, err, (row,) = measured(quiet, tmp_path, monkeypatch)
     assert "libvirt marks these guests as tainted (custom-monitor) until they stop: db" in err
     assert (status, row["latency"]["disks"]) == (0, 1)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_latencies_of_a_part_of_the_disks_are_told_as_such(
+    both: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = typed(0, tmp_path, monkeypatch, "--latency", "--top", "1", "--by", "guest", both=both)[2]
+    line = "Latencies are of 1 of 2 disks in these rows; the others have none."
+    assert (line in " ".join(out.split())) == both
 
 
 @pytest.mark.parametrize("quiet", [LAST - 1, LAST])

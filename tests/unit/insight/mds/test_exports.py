@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll_insight.mds import exports
 from plimsoll_insight.mds.answers import Directory
-from plimsoll_insight.mds.exports import LogExports
+from plimsoll_insight.mds.exports import LogExports, RankSpan
 from plimsoll_insight.slow.events import LogClock
 
 JEWEL = (
@@ -71,3 +71,17 @@ def test_a_line_that_ends_in_another_block_counts(monkeypatch: pytest.MonkeyPatc
     for size in (60, 150, 4096):
         monkeypatch.setattr(exports, "_BLOCK", size)
         assert len(of(QUIET, PACIFIC, QUIET, PACIFIC.replace("mds.1", "mds.2")).moves) == 2
+
+
+@pytest.mark.parametrize("prefix", ["", "Nov 30 09:53:47 host ceph-mds[812]: "])
+def test_of_several_ranks_that_a_daemon_was_the_last_one_counts_from_its_first_line_on(
+    monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    lines = [
+        f"{prefix}2026-11-30T09:53:{second}.5+0000 7fa715  4 mds.{rank}.9 said by mds.7.9 "
+        for second, rank in enumerate((1, 0, 1, 1, 1), 10)
+    ]
+    for size in (60, 150, 4096):
+        monkeypatch.setattr(exports, "_BLOCK", size)
+        assert of(*lines, QUIET).last == RankSpan(1, 1796032392.5, 1796032394.5)
+    assert of(QUIET).last is None

@@ -88,7 +88,7 @@ def test_the_log_of_one_rank_is_not_that_of_all_and_calm_says_nothing_of_load(tm
     logs[1].write_text("2026-11-30T09:53:47.487+0000 7f916b7fe6c0  7 mds.1.mig handle_export_discover #0x1/hot/d1\n")
     view = mds_watch._of_logs(logs[:1], LogClock())
     assert view.verdict.answer is MdsAnswer.CANNOT_TELL
-    assert list(view.unknown) == ["No log of rank 1: a rank's log has the exports from it alone."]
+    assert list(view.unknown) == ["No log of rank 1 of the same time: a rank's log has the exports from it alone."]
     person = Person()
     assert person.types(MdsWatch, *map(str, logs)) == 0
     assert "Calm: no sign of thrashing in these logs." in person.out
@@ -99,7 +99,23 @@ def test_a_log_of_one_rank_without_exports_tells_nothing_of_what_other_ranks_exp
     log.write_text("2019-04-04 10:00:00.123456 7f11aa223344  1 mds.0.12 handle_mds_map i am now mds.0.12\n")
     view = mds_watch._of_logs([log], LogClock())
     assert view.verdict.answer is MdsAnswer.CANNOT_TELL
-    assert list(view.unknown) == ["No log of another rank: a rank's log has the exports from it alone."]
+    words = "No log of another rank of the same time: a rank's log has the exports from it alone."
+    assert list(view.unknown) == [words]
+
+
+def test_a_daemon_s_log_is_of_its_last_rank_and_of_the_time_in_which_it_was_that(tmp_path: Path) -> None:
+    line = "2026-11-{:02}T09:53:47.487+0000 7f916b7fe6c0  7 mds.{}.mig handle_export_discover from mds.9.5 \n"
+    logs = {
+        "a.log": line.format(1, 0) + line.format(2, 1) + line.format(3, 1),
+        "a.log.1": line.format(1, 0),
+        "b.log": line.format(1, 1) + line.format(2, 0) + line.format(3, 0),
+        "c.log": line.format(2, 0),
+    }
+    for name, text in logs.items():
+        (tmp_path / name).write_text(text)
+    for names, answer in ((["a.log"], MdsAnswer.CANNOT_TELL), (["a.log", "a.log.1"], MdsAnswer.CANNOT_TELL),
+                          (["a.log", "b.log"], MdsAnswer.CALM), (["a.log", "c.log"], MdsAnswer.CALM)):  # fmt: skip
+        assert mds_watch._of_logs([tmp_path / name for name in names], LogClock()).verdict.answer is answer
 
 
 def test_requests_of_a_time_in_which_no_rank_is_known_are_unknown_and_not_none() -> None:

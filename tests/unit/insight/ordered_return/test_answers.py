@@ -107,6 +107,9 @@ def test_checks_that_osds_raise_which_are_down_are_told_from_others() -> None:
         "PG_BACKFILL_FULL",
         "BLUESTORE_SLOW_OP_ALERT",
         "MDS_SLOW_METADATA_IO",
+        "OSD_DATACENTER_DOWN",
+        "DEGRADED_STRETCH_MODE",
+        "MDS_CLIENTS_LAGGY",
         "MON_DOWN",
         "OSD_FULL",
         "PG_DAMAGED",
@@ -115,6 +118,28 @@ def test_checks_that_osds_raise_which_are_down_are_told_from_others() -> None:
     checks = {name: {"summary": {"message": "words"}} for name in names}
     health = cluster.health(json.dumps({"health": {"checks": checks}, "pgmap": {}}))
     assert health.unexpected({"OSD_FULL"}) == ["A_NEW_ONE (words)", "MON_DOWN (words)", "PG_DAMAGED (words)"]
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    ("1 pg recovery_unfound", True), ("2 pgs recovery_unfound, 1 pg backfill_unfound", True),
+    ("3 pgs backfill_unfound", True), ("1 pg inconsistent", False),
+    ("2 pgs recovery_unfound, 1 pg inconsistent", False), ("1 pg snaptrim_error, 1 pg recovery_unfound", False),
+])  # fmt: skip
+def test_damage_is_expected_where_it_is_but_objects_that_an_osd_which_is_down_may_have(
+    words: str, expected: bool
+) -> None:
+    checks = {"PG_DAMAGED": {"summary": {"message": f"Possible data damage: {words}"}}}
+    health = cluster.health(json.dumps({"health": {"checks": checks}, "pgmap": {}}))
+    assert (health.unexpected(()) == []) is expected
+
+
+def test_osds_of_crush_weight_0_have_no_placement_group() -> None:
+    osd = {"type": "osd"}
+    nodes = [{"id": -1, "type": "root", "crush_weight": 0}, osd | {"id": 0, "crush_weight": 0.5},
+             osd | {"id": 1, "crush_weight": 0}, osd | {"id": 2}, osd | {"id": 3, "crush_weight": 0},
+             osd | {"id": 3, "crush_weight": 1}]  # fmt: skip
+    stray = [osd | {"id": 4, "crush_weight": 0}]
+    assert cluster.without_weight(json.dumps({"nodes": nodes, "stray": stray})) == [1]
 
 
 def test_the_placement_of_osdmaptool_is_read_with_its_holes() -> None:
@@ -136,6 +161,7 @@ def test_only_what_is_set_for_all_osds_is_the_value_before() -> None:
         cluster.groups,
         cluster.log_sizes,
         cluster.full_placement,
+        cluster.without_weight,
         cluster.health,
         cluster.osd_section,
         hosts.memory,

@@ -40,16 +40,16 @@ class Region:
         reads: int = 0,
         fresh: Sequence[bool] = (True,),
         desired: int = ACTUAL,
+        state: str = "in-sync",
+        several_volumes: Sequence[int] = (),
     ) -> None:
         """``ratio`` is the highest of ``ratios``, or that of all steps; ``fresh`` is by step, or of all."""
-        self.loads, self.ratio, self.actual, self.desired = loads, ratio, actual, desired
+        self.loads, self.ratio, self.actual, self.desired, self.state = loads, ratio, actual, desired, state
         self.columns = {"limit_ratio": ratios or [ratio or np.nan] * len(loads[0]), "latency": latency}
         until = step * len(loads[0])
-        self.extent = ReplayExtent(
-            since=0, until=until, step=step, pass_seconds=pass_seconds or step, scrape_seconds=step
-        )
+        self.extent = ReplayExtent(since=0, until=until, step=step, pass_seconds=pass_seconds or step)
         self.factors = {"read": reads, "write": 1, "total": 1 + reads}
-        self.fresh = fresh
+        self.fresh, self.several_volumes = fresh, several_volumes
         self.ranges: list[str] = []
 
     def labels(self, disk: int) -> dict[str, str]:
@@ -61,14 +61,20 @@ class Region:
             labels, most = self.labels(disk), max((each for each in load if not np.isnan(each)), default=None)
             if "min_over_time" in promql:
                 answer.append(Series({"region": "r1", "instance": "n1"}, float(min(self.fresh))))
+            elif "target_device, volume)" in promql:
+                answer += [Series(labels, 2)] if disk in self.several_volumes else []
             elif "disk_info" in promql:
                 answer.append(Series({**labels, "project": f"p{disk}", "pool": "volumes"}, 1))
+            elif "disk_state" in promql:
+                answer.append(Series({**labels, "state": self.state, "reason": "qos-spec"}, 1))
             elif "disk_unlimited" in promql:
                 answer.append(Series(labels, 0))
             elif "limit_actual_operations" in promql:
                 answer.append(Series({**labels, "parameter": "total_iops_sec"}, self.actual))
             elif "limit_desired_operations" in promql:
                 answer.append(Series({**labels, "parameter": "total_iops_sec"}, self.desired))
+            elif "pass_last_timestamp" in promql:
+                answer.append(Series({"region": "r1", "instance": "n1"}, self.extent.step))
             elif "count_over_time" in promql:
                 answer.append(Series(labels, float(len(load))))
             elif "sum_over_time" in promql:
@@ -123,13 +129,34 @@ def test_disks_that_would_share_a_limit_wait_together() -> None:
     assert second.waited.low == pytest.approx(overflow * 2 / 3, rel=0.01)
 
 
+@pytest.mark.parametrize("state", ["in-sync", "changed"])
 @pytest.mark.parametrize(("number", "verdict"), [(250, ReplayVerdict.MAYBE_WORSE), (600, ReplayVerdict.SAME)])
 def test_new_limits_are_compared_with_the_desired_ones_of_a_disk_that_is_reduced(
-    number: int, verdict: ReplayVerdict
+    number: int, verdict: ReplayVerdict, state: str
 ) -> None:
     """It did 100 a second as congestion left it no more: 250 in place of 500 are no improvement."""
-    (fate,) = Region([100] * STEPS, ratio=1.0, actual=100, desired=500).fates({"total_iops_sec": number})
+    (fate,) = Region([100] * STEPS, ratio=1.0, actual=100, desired=500, state=state).fates({"total_iops_sec": number})
     assert (fate.subject.actual, fate.verdict) == (Limits(total_iops_sec=500), verdict)
+
+
+@pytest.mark.parametrize("number", [400, 500])
+def test_a_planned_raise_is_no_reduction_that_ends(number: int) -> None:
+    """In mode observe the 250 in force stay."""
+    (fate,) = Region([248] * STEPS, ratio=0.99, actual=250, desired=500, state="planned").fates(
+        {"total_iops_sec": number}
+    )
+    assert (fate.subject.actual, fate.verdict) == (Limits(total_iops_sec=250), ReplayVerdict.SAME)
+
+
+@pytest.mark.parametrize("state", ["deferred", "failed", ""])
+def test_whether_limits_are_lower_for_now_is_unknown_where_a_change_is_deferred(state: str) -> None:
+    (fate,) = Region([248] * STEPS, ratio=0.99, actual=250, desired=500, state=state).fates({"total_iops_sec": 400})
+    assert (fate.verdict, fate.why) == (ReplayVerdict.UNKNOWN, UnknownReason.ACTUAL)
+
+
+def test_what_may_be_no_reduction_is_in_force_where_a_change_is_deferred() -> None:
+    (fate,) = Region([400] * STEPS, actual=500, desired=250, state="deferred").fates({"total_iops_sec": 250})
+    assert (fate.subject.actual, fate.verdict) == (Limits(total_iops_sec=500), ReplayVerdict.WORSE)
 
 
 def test_what_waits_and_comes_while_the_load_is_unknown_is_not_counted() -> None:
@@ -242,6 +269,14 @@ def test_in_steps_shorter_than_averages_the_one_before_is_not_the_value_before()
     assert fate.served == FigureRange(pytest.approx((500 + 9 * few) / STEPS), pytest.approx((2000 + 9 * few) / STEPS))
 
 
+def test_what_another_volume_did_at_the_same_target_is_no_load_of_this_one() -> None:
+    """Nor is it known what those did that would share a limit with it."""
+    together = {"total_iops_sec": 300, "group_name": "g"}
+    fates = Region(*[[100] * STEPS] * 3, several_volumes=[0]).fates(together, together, {"total_iops_sec": 300})
+    assert [fate.why for fate in fates] == [UnknownReason.VOLUMES, UnknownReason.VOLUMES, None]
+    assert fates[0].share_known is None
+
+
 @pytest.mark.parametrize("ratio", [None, 0.5])
 def test_no_samples_are_no_load_of_zero(ratio: float | None) -> None:
     """A limited disk without its used share was not watched either."""
@@ -264,7 +299,9 @@ def test_rows_have_the_worst_first_and_count_those_that_are_untouched() -> None:
 
 def test_steps_are_as_far_apart_as_passes_and_no_further_than_five_minutes() -> None:
     def step(passes: float | None, samples: float | None) -> int:
-        nodes = Nodes(nodes=(), aggregates=frozenset(), pass_seconds=passes, scrape_seconds=samples)
+        nodes = Nodes(
+            nodes=(), aggregates=frozenset(), unreachable=frozenset(), pass_seconds=passes, scrape_seconds=samples
+        )
         return extent_of(nodes, 0, 3600).step
 
     assert [step(60, 15), step(30, 60), step(900, 60), step(1, 5), step(None, None)] == [60, 60, 300, 15, 15]

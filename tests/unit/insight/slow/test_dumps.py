@@ -11,7 +11,7 @@ import pytest
 
 from plimsoll_insight.files.packed import UnreadableLog
 from plimsoll_insight.slow.counts import Counts
-from plimsoll_insight.slow.dumps import requests
+from plimsoll_insight.slow.dumps import UnreadWords, parse, requests
 from plimsoll_insight.slow.events import LogClock
 
 SAMPLE = Path(__file__).parents[2] / "data/ceph-pacific/osd.1-dump_historic_slow_ops.json"
@@ -76,6 +76,28 @@ def test_the_state_is_where_most_time_went() -> None:
 def test_what_is_no_dump_is_one_line(text: bytes) -> None:
     with pytest.raises(UnreadableLog, match=r"^here: not the output of ceph daemon osd\.N dump_historic_slow_ops$"):
         requests(text, 1, "here", LogClock())
+
+
+NOTHING = 'osd.0: {\n    "ops": [],\n    "num_blocked_ops": 0\n}\n'
+NO_ANSWER = "Error ENXIO: problem getting command descriptions from osd.1"
+
+
+@pytest.mark.parametrize(("text", "unread"), [
+    (NOTHING, []),
+    (f"# warning: x [y] {{z}}\n{NOTHING}# ceph tell osd.* dump_blocked_ops\n{NOTHING}", []),
+    (f"{NOTHING}{NO_ANSWER}\n{NOTHING}osd.3: Error EINTR: no answer\n", [NO_ANSWER, "osd.3: Error EINTR: no answer"]),
+    (f"{NO_ANSWER.replace('prob', '[errno 6] prob')}\n{NOTHING}", ["Error ENXIO: "]),
+    (f"{NOTHING}osd.1: problem getting command descriptions from osd.1\n",
+     ["osd.1: problem getting command descriptions from osd.1"]),
+    (f'{NOTHING}osd.4: {{\n    "ops": [\n        {{"type_data": {{"events": [{{"event": "initiated"}}',
+     ["an answer of osd.4 that was cut"]),
+    (f"{NOTHING}osd.12345: {{", ["an answer of osd.12345 that was cut"]),
+    (f'osd.4: {{"ops": [{{"age": 1}}, {{\n{NOTHING}', ["an answer of osd.4 that was cut"]),
+    (f'# osd.4\n{{\n    "ops": [\n# osd.0\n{NOTHING[7:]}', ["an answer of osd.4 that was cut"]),
+])  # fmt: skip
+def test_an_osd_that_did_not_answer_and_an_answer_that_was_cut_are_not_none(text: str, unread: list[str]) -> None:
+    dumps = parse(text.encode(), None, "here", LogClock())
+    assert [each.text for one in dumps for each in one.events if isinstance(each, UnreadWords)] == unread
 
 
 OWN = {1: (1, 0, 0, 0, 0)}

@@ -330,6 +330,27 @@ def test_a_monitor_s_sum_is_at_least_so_many_of_these_osds(tmp_path: Path, begin
         assert (each.least, each.most) == (told.number if len(told.osds) == 1 else 1, None), osd
 
 
+@pytest.mark.parametrize("prefix", [
+    "Mar 27 18:29:18 mon1 ceph-mon[99]: ", "2024-03-27T18:29:18+0000 mon1 ceph-mon[99]: ",
+    "<28>Mar 27 18:29:18 mon1 ceph-mon[99]: ", "Mar 27 18:29:18 mon1 ceph-mon: ",
+    "Wed 2024-03-27 18:29:18 UTC mon1 ceph-mon@a.service[99]: ", "1711564158.120000 mon1 ceph-mon[99]: ",
+    "/var/log/messages:Mar 27 18:29:18 mon1 ceph-mon[99]: ", "<28>1 2024-03-27T18:29:18.120Z mon1 ceph-mon 99 - - ",
+    "[pod/rook-ceph-mon-a-6f9c8-abcde/mon] 2024-03-27T18:29:18.12Z ",
+])  # fmt: skip
+@pytest.mark.parametrize("speaker", ["", "mon.a (mon.0) 77 : "])
+def test_what_a_monitor_says_without_a_stamp_has_the_time_of_what_is_around_it(
+    tmp_path: Path, prefix: str, speaker: str
+) -> None:
+    words = (
+        "Health check failed: 6 slow ops, oldest one blocked for 31 sec, osd.9 has slow ops (SLOW_OPS)",
+        "osd.9 failed (root=default,host=h1) (2 reporters from different host after 22.0 >= grace 20.0)",
+    )
+    name = write(tmp_path, "saved", "".join(f"{prefix}{speaker}{each}\n" for each in words))
+    read_, counts = found(tmp_path, name)
+    assert (counts.osds[9].least, counts.osds[9].failed, read_.clock.is_guessed) == (6, 1, False)
+    assert counts.first == counts.last == pytest.approx(T0.timestamp(), abs=1)
+
+
 def test_of_more_than_ten_daemons_a_monitor_names_ten_so_others_have_some_too(tmp_path: Path) -> None:
     ten = (0, 1, *range(10, 18))
     words = f"480 slow ops, oldest one blocked for 123 sec, daemons [{','.join(f'osd.{osd}' for osd in ten)}]"
@@ -337,6 +358,21 @@ def test_of_more_than_ten_daemons_a_monitor_names_ten_so_others_have_some_too(tm
         line = f"{MON}Health check update: {words}{end} have slow ops. (SLOW_OPS)\n"
         _, counts = found(tmp_path, write(tmp_path, "ceph.log", line))
         assert (counts.by_monitor.osds, counts.by_monitor.others) == (set(ten), others)
+
+
+@pytest.mark.parametrize("end", ["", "daemons", "daemons [", "daemons [osd.1", "daemons [mon.a,os", "osd.1"])
+@pytest.mark.parametrize("begin", ["Health check update: ", "Health detail: HEALTH_WARN 1 osds down; "])
+def test_a_monitor_s_sum_counts_where_its_line_was_cut(tmp_path: Path, begin: str, end: str) -> None:
+    line = f"{MON}{begin}12 slow ops, oldest one blocked for 403 sec, {end}"
+    read_, counts = found(tmp_path, write(tmp_path, "ceph.log", line))
+    assert (counts.by_monitor.number, answer_of(read_, counts)) == (12, SlowAnswer.SOME)
+
+
+def test_requests_of_osds_have_ended_where_those_of_monitors_have_that_came_after(tmp_path: Path) -> None:
+    words = ("failed: 5 slow ops, oldest one blocked for 31 sec, osd.1 has slow ops (SLOW_OPS)",
+             "cleared: SLOW_OPS (was: 2 slow ops, oldest one blocked for 34 sec, mon.b has slow ops)")  # fmt: skip
+    _, counts = found(tmp_path, write(tmp_path, "ceph.log", "".join(f"{MON}Health check {each}\n" for each in words)))
+    assert (counts.by_monitor.number, counts.by_monitor.cleared) == (5, counts.last)
 
 
 def test_details_name_osds(tmp_path: Path) -> None:
@@ -393,6 +429,7 @@ def test_bluestore_s_own_words_are_of_that_osd_s_disk(tmp_path: Path, line: str)
     "[WRN] MDS_SLOW_METADATA_IO: 1 MDSs report slow metadata IOs\n    mds.a(mds.0): 3 slow metadata IOs are blocked"
     " > 30 secs, oldest blocked for 33 secs\n",
     f"{MON}9 slow ops, oldest one blocked for 34 sec, mon.ceph-b has slow ops (SLOW_OPS)\n",
+    f"{MON}9 slow ops, oldest one blocked for 34 sec, daemons [mon.a,mon.b] have slow ops. (SLOW_OPS)\n",
     "Mar 27 18:29:18 stor-07 ceph-mds[7]: log_channel(cluster) log [WRN] : 1 slow requests, 1 included below; oldest"
     " blocked for > 31.0 secs\nHEALTH_OK\n",
 ])  # fmt: skip
@@ -434,6 +471,13 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
         lines = "".join(f"{prefix}{line}\n" for line in text.splitlines())
         read_, counts = found(tmp_path, write(tmp_path, name, lines))
         assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
+
+
+def test_windows_line_ends_hide_no_boot(tmp_path: Path) -> None:
+    text = f"{MON[:-6]}[INF] osd.12 [v2:10.0.0.1:6800/1,v1:10.0.0.1:6801/1] boot\r\n"
+    for name in ("ceph.log", "ceph.log.gz"):
+        _, counts = found(tmp_path, write(tmp_path, name, text))
+        assert counts.osds[12].boot == 1
 
 
 # --- none, or cannot tell
@@ -548,6 +592,26 @@ def test_a_log_of_another_time_could_not_have_told(
     text = FORMS["its own file"] + f"{later}\n"
     read([tmp_path / write(tmp_path, "ceph-osd.7.log", text)], lambda _: None, read_)
     assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is answer
+
+
+@pytest.mark.parametrize(("since", "answer"), [(None, SlowAnswer.SOME), (7200.0, SlowAnswer.CANNOT_TELL)])
+@pytest.mark.parametrize("name", ["saved", "ceph-osd.7.log"])
+def test_where_a_time_is_asked_for_a_line_without_one_may_be_of_it(
+    tmp_path: Path, name: str, since: float | None, answer: SlowAnswer
+) -> None:
+    read_ = LogReading.nothing(LogClock())
+    read_.since = since and T0.timestamp() + since
+    text = "[WRN] SLOW_OPS: 4 slow ops, oldest one blocked for 32 sec, osd.1 has slow ops\n"
+    read([tmp_path / write(tmp_path, name, text)], lambda _: None, read_)
+    assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is answer
+
+
+def test_a_line_without_a_time_that_tells_of_no_request_leaves_none_none(tmp_path: Path) -> None:
+    read_ = LogReading.nothing(LogClock())
+    read_.until = T0.timestamp()
+    text = f"{own(-5, 'osd.7 2301 tick')}\nosd.7 80 not healthy; waiting to boot\n"
+    read([tmp_path / write(tmp_path, "ceph-osd.7.log", text)], lambda _: None, read_)
+    assert answer_of(read_, together(read_.cluster, read_.own, read_.dumped)) is SlowAnswer.NONE
 
 
 @pytest.mark.parametrize("order", [1, -1])

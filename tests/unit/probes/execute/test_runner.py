@@ -277,6 +277,24 @@ def test_health_is_asked_when_the_turn_has_come(world: World) -> None:
     assert (postponed.why, world.guest.asked) == (Why.UNHEALTHY, [])
 
 
+def test_a_disk_that_is_detached_while_a_probe_waits_does_not_hide_the_counters_of_the_others(world: World) -> None:
+    """The guest reports the serial of vdb; QEMU counts that the file is on vdc."""
+    qemu = world.guest.qemu
+    qemu.disks |= {"vdc": volume(OTHER), "vdd": OWN}
+    world.guest.on = "vdc"
+
+    class Detaches(Admission):
+        @contextmanager
+        def turn(self, disks: Sequence[Disk]) -> Iterator[tuple[str, ...]]:
+            del qemu.disks["vdd"]
+            with super().turn(disks) as names:
+                yield names
+
+    world.admission = Detaches(lambda _: nullcontext(world.held), one_per_pool=False)
+    world.probe()
+    assert [result.subject.target for result in world.kept] == ["vdc"]
+
+
 def test_who_stops_plimsoll_waits_for_no_look_at_a_guest_whose_turn_comes_afterwards(world: World) -> None:
     world.stop.set()
     with pytest.raises(Stopped):
@@ -356,6 +374,29 @@ def test_without_counters_the_guest_is_asked_and_believed_only_if_it_names_one_o
     with pytest.raises(Trouble) as trouble:
         locate(two, premises("sda", ""), None, None, MIB)
     assert trouble.value.why is Why.NO_DISK
+
+
+def test_without_counters_the_only_rbd_disk_is_not_taken_for_a_disk_of_another_kind() -> None:
+    """The file may be on a local disk, which is not among these."""
+    only = disks(volume())
+    assert locate(only, premises("vda"), None, None, MIB).target == "vda"
+    assert locate(only, premises("sdz", VOLUME[:20]), None, None, MIB).target == "vda"
+    with pytest.raises(Trouble) as trouble:
+        locate(only, premises("vdb"), None, None, MIB)
+    assert trouble.value.why is Why.NO_DISK
+
+
+@pytest.mark.parametrize("shown", [20, 36])
+def test_a_serial_is_one_of_virtio_or_scsi(shown: int) -> None:
+    """On SCSI the names depend on the order in which the guest finds its disks."""
+    three = disks(OWN, volume(), volume(OTHER))
+    assert locate(three, premises("vda", OTHER[:shown]), None, None, MIB).volume_id == OTHER
+
+
+@pytest.mark.parametrize("serial", [OTHER[:19], OTHER + "0", ""])
+def test_what_is_no_serial_of_a_volume_leaves_the_name(serial: str) -> None:
+    three = disks(OWN, volume(), volume(OTHER))
+    assert locate(three, premises("vdb", serial), None, None, MIB).target == "vdb"
 
 
 # --- this machine itself
