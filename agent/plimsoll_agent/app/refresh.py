@@ -158,7 +158,10 @@ def _from_region(
     if last is not None and last.where != source:
         last = None
     same = before is not None and last is not None and before.source == source
-    has_all = before is not None and (attachments is None or complete(before, attachments))
+    has_all_servers = last is None or last.has_all_servers
+    has_all = before is not None and (
+        attachments is None or complete(before, attachments, has_all_servers=has_all_servers)
+    )
     enough = same and has_all and last is not None and _is_kept(settings.directory, last)
     if enough and last and before and not at_once and not due(last.asked, now, _every(settings, last)):
         line = catalogue_messages.undue_line(before, due_at(last.asked, _every(settings, last)))
@@ -202,6 +205,7 @@ def _of_file(
         etag=file.etag,
         modified=file.modified,
         asked=now,
+        has_all_servers=region.has_all_servers,
     )
     remark = catalogue_messages.hidden_words(catalogue)
     return Fetched(

@@ -144,6 +144,7 @@ def write_region(
             types=publication.types,
             volumes={id: volume.type for id, volume in volumes.items()},
             servers=servers,
+            has_all_servers=failure is None,
             orders=orders,
             other=other_of(orders, states, publication),
             valid_until=None if valid_for is None else now + timedelta(seconds=valid_for),
@@ -347,6 +348,8 @@ def compared(path: Path, before: Catalogue) -> Catalogue:
                 read=region.begun,
                 missing=region.servers.get(uuid) is None,
             )
+            if uuid in region.servers or region.has_all_servers
+            else server
             for uuid, server in before.servers.items()
         },
     )

@@ -230,7 +230,7 @@ def slice_of(before: Catalogue | None, region: Region, attachments: Attachments 
     )
 
 
-def complete(catalogue: Catalogue, attachments: Attachments) -> bool:
+def complete(catalogue: Catalogue, attachments: Attachments, *, has_all_servers: bool = True) -> bool:
     """Whether this catalogue has all that its region file has of these attachments."""
     volumes, servers = catalogue.volumes, catalogue.servers
     return all(
@@ -238,7 +238,9 @@ def complete(catalogue: Catalogue, attachments: Attachments) -> bool:
         for id, marks in attachments.marks_of_volumes().items()
         for mark, since in marks.items()
     ) and all(
-        not catalogue.covers(guest.since) or (uuid in servers and guest.mark in servers[uuid].marks)
+        not has_all_servers
+        or not catalogue.covers(guest.since)
+        or (uuid in servers and guest.mark in servers[uuid].marks)
         for uuid, guest in attachments.guests.items()
     )
 
@@ -266,7 +268,8 @@ def _servers_of(
     for uuid, guest in guests.items():
         old = before.get(uuid)
         is_covered = old is not None and guest.mark in old.marks
-        if guest.since + SKEW <= region.begun and (uuid in region.servers or not is_covered):
+        is_told = uuid in region.servers or (region.has_all_servers and not is_covered)
+        if guest.since + SKEW <= region.begun and is_told:
             extra_specs = region.servers.get(uuid)
             yield (
                 uuid,

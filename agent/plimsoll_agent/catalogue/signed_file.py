@@ -61,6 +61,8 @@ class Region:
     """By volume id the id of its type, None for a volume without one."""
     servers: Mapping[str, Mapping[str, str] | None] = field(default_factory=dict)
     """By uuid the ``quota:`` extra specs of its flavor, None where Nova does not show any."""
+    has_all_servers: bool = True
+    """Without, as Nova failed, the flavor of a guest that is not in ``servers`` is unknown."""
     orders: Orders = field(default_factory=Orders)
     valid_until: datetime | None = None
     other: Lists | None = None
@@ -112,6 +114,8 @@ def encode(region: Region) -> bytes:
         # An older plimsoll reads shortened digests here, which can be forged.
         "approved": [],
     } | orders_data(region.orders)
+    if not region.has_all_servers:
+        head["has_all_servers"] = False
     types: dict[str | None, list[str]] = {}
     for id, type in region.volumes.items():
         types.setdefault(type, []).append(id)
@@ -191,6 +195,7 @@ def _head(envelope: Mapping[str, Any]) -> Region:
         begun=time(envelope["begun"]),
         valid_until=maybe(time, envelope["valid_until"]),
         source=text(envelope["source"]),
+        has_all_servers=envelope.get("has_all_servers") is not False,
         # The file of an older plimsoll has no orders. Its ``approved`` is ignored.
         orders=read_orders({**orders_data(Orders()), **envelope}),
     )

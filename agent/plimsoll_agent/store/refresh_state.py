@@ -42,6 +42,8 @@ class LastRegion:
     modified: str | None
     """The server's Last-Modified."""
     asked: Moment
+    has_all_servers: bool = True
+    """As ``Region.has_all_servers``."""
 
 
 @frozen

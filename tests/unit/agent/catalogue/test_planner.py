@@ -294,6 +294,19 @@ def test_flavors_come_with_the_region_too() -> None:
     assert [cut.servers[uuid].missing for uuid in "ghi"] == [False, True, True]
 
 
+def test_a_guest_that_a_file_without_all_guests_does_not_have_is_unknown_and_not_missing() -> None:
+    before = known({}, {"h": Server(extra_specs={"quota:x": "2"}, marks=frozenset({"m"}), read=NOW)})
+    seen = met(guests={"g": "m", "h": "m", "i": "m"}, since=ago(hours=1))
+    made = region(servers={"g": {"quota:x": "1"}}, has_all_servers=False)
+    cut = slice_of(before, made, seen, source="file")
+    assert {uuid: one.extra_specs for uuid, one in cut.servers.items()} == {
+        "g": {"quota:x": "1"},
+        "h": {"quota:x": "2"},
+    }
+    assert complete(cut, seen, has_all_servers=False)
+    assert not complete(cut, seen)
+
+
 def test_a_slice_is_complete_when_the_file_has_no_more_to_say() -> None:
     seen = met({"a": "m"}, {"g": "m"}, since=ago(hours=1))
     cut = slice_of(None, region(), seen, source="file")
