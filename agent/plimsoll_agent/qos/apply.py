@@ -174,7 +174,7 @@ class _Client:
 
     def _change(self, step: ChangeSpec) -> None:
         id = self._specs[step.after.name]
-        together = {**step.put, **step.interim}
+        together = {key: value for key, value in step.put.items() if key not in step.bursts} | step.interim
         if step.after.consumer != step.before.consumer:
             together["consumer"] = step.after.consumer
         self._put(id, together)

@@ -52,7 +52,7 @@ class ChangeSpec:
 
     @property
     def interim(self) -> dict[str, str]:
-        """The values of the keys to remove until they are removed.
+        """The values of the keys to remove until they are removed, and of bursts until they are set.
 
         Cinder sets keys in one transaction and removes keys in later ones. A volume that is attached in between keeps
         the limits of that moment, so at no moment may the spec allow more than before and after, or be impossible (a
@@ -68,13 +68,10 @@ class ChangeSpec:
 
     @property
     def bursts(self) -> dict[str, str | None]:
-        """The bursts to set when the other keys are removed: each would be the maximum of a per-GB key until then."""
-        after = self.after.keys
-        return {
-            f"{base}_max": after[f"{base}_max"]
-            for base in BASES
-            if base in after and f"{base}_max" in self.put and f"{base}_per_gb" in self.unset
-        }
+        """Those of ``put`` to set last: beside a per-GB key, which goes, each would be its maximum."""
+        bases = [base for base in BASES if base in self.after.keys and f"{base}_per_gb" in self.unset]
+        keys = {f"{base}{ending}" for base in bases for ending in ("_max", "_max_length")}
+        return {key: value for key, value in self.put.items() if key in keys}
 
 
 @frozen

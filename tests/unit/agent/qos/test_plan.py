@@ -240,6 +240,7 @@ _FIXED = {"total_iops_sec": "20", "total_iops_sec_max": "500"}
 @settings(examples, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @example({"total_iops_sec_per_gb": "3000", "total_iops_sec_max": "20"}, {"total_iops_sec": "500"})
 @example({"total_iops_sec_per_gb": "20", "total_iops_sec_max": "1"}, _FIXED)
+@example({"total_iops_sec_per_gb": "20", "total_iops_sec_max": "20"}, _FIXED)
 @example({"total_iops_sec": "1", "total_iops_sec_per_gb_min": "20"}, {"total_iops_sec_per_gb": "1"})
 @example({"total_iops_sec": "500", "size_iops_sec": "1"}, {"read_iops_sec": "20"})
 @given(_WORKING_KEYS, _WORKING_KEYS)
