@@ -47,8 +47,12 @@ _BEGUN = re.compile(rb"(?m)^(?:osd\.\d{1,5}: ?)?(?:\{|\[\s*(?:\{|$))")
 _LABEL = re.compile(r"\bosd\.(\d{1,5})\b")
 _ANSWER = re.compile(r"^(?:osd\.\d{1,5}: ?)?\{", re.MULTILINE)
 """Where that of an OSD begins; what is in it is not at the begin of a line."""
-_NO_ANSWER = re.compile(r"^(?:.*: )?Error E[A-Z]+\b.*|^.*problem getting command descriptions.*", re.MULTILINE)
-"""Of an OSD, as ``ceph`` says on standard error."""
+_NO_ANSWER = re.compile(
+    r"^(?:.*: )?Error E[A-Z]+\b.*|^.*problem getting command descriptions.*"
+    r"|^admin_socket: .*|^Can't get admin socket path.*",
+    re.MULTILINE,
+)
+"""Of an OSD, as ``ceph tell`` and ``ceph daemon`` say on standard error."""
 
 
 @frozen
