@@ -177,13 +177,18 @@ def _used(state: State) -> Mapping[str, Used]:
 def rules_text(settings: Settings, state: State, *, read: Read = schema.read) -> str:
     """The text of the rules file as a pass takes it: a file that had rules must not disappear or become empty.
 
-    Raises ``ConfigError``, ``NoRules`` if it is missing or empty.
+    Nor may it for a user who cannot read what it had. Raises ``ConfigError``, ``NoRules`` if it is missing or empty.
     """
-    return _text(settings, _last_rules(state), read)
+    try:
+        had_rules = not loader.is_empty(state.read_last_rules().decode("utf-8", errors="replace"))
+    except FileNotFoundError:
+        had_rules = False
+    except OSError:
+        had_rules = True
+    return _text(settings, read, had_rules=had_rules)
 
 
-def _text(settings: Settings, last: _LastRules | None, read: Read) -> str:
-    had_rules = last is not None and not loader.is_empty(last.text)
+def _text(settings: Settings, read: Read, *, had_rules: bool) -> str:
     return loader.read(settings.rules_file, required=settings.rules_file != RULES_FILE or had_rules, read=read)
 
 
@@ -196,7 +201,7 @@ def rules_actual(
     """
     path, last = settings.rules_file, _last_rules(state)
     try:
-        text = _text(settings, last, read)
+        text = _text(settings, read, had_rules=last is not None and not loader.is_empty(last.text))
         actual = _parse(text, str(path))
     except ConfigError as error:
         if last is None and without and isinstance(error, NoRules):

@@ -280,6 +280,18 @@ def test_the_check_of_rules_accepts_what_a_pass_does(
     assert shell.run(RulesCheck) == shell.enforce() == 1, "there were rules"
 
 
+def test_the_check_of_rules_passes_no_empty_file_for_who_cannot_read_what_it_had(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> bytes:
+        raise PermissionError
+
+    monkeypatch.setattr(context, "RULES_FILE", shell.rules)
+    monkeypatch.setattr(type(shell.state), "read_last_rules", refused)
+    shell.rules.write_text("")
+    assert shell.run(RulesCheck) == 1
+
+
 @pytest.fixture
 def slipped(shell: Shell) -> Shell:
     """The spec of the volume's type was cut to a hundredth."""
