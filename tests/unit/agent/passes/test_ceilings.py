@@ -246,6 +246,13 @@ def test_a_limit_of_its_own_that_is_not_lowered_counts_as_it_is(node: Daemon) ->
         assert node.iops() == [750, 750]
 
 
+def test_a_hold_is_raised_beside_a_disk_that_is_not_lowered(node: Daemon) -> None:
+    refuse(node, 600)
+    node.hold(1, "vda", Limits(total_iops_sec=900))
+    assert kinds(node.period()) == ["changed", "failed"]
+    assert node.iops() == [900, 750]
+
+
 def test_what_is_tried_again_counts_those_that_cannot_be_read(node: Daemon) -> None:
     refuse(node, 500)
     node.period(g1_vda=750, g2_vda=0)
@@ -432,23 +439,25 @@ def test_a_disk_of_unknown_limits_keeps_its_part_and_others_of_its_guest_are_spl
     assert node.iops() == [500, 950, 50]
 
 
-def test_a_group_stays_while_limits_of_its_guest_are_unknown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unknown", ["vda", "vdb"])
+def test_a_group_stays_while_limits_of_its_guest_are_unknown(tmp_path: Path, unknown: str) -> None:
     limited = Rule(name="small", match=Match(kind=("volume",)), limits=Limits(total_iops_sec=600), override=True)
     node = Daemon(
         tmp_path, guest(1, own_disk(1), a_volume(1), a_volume(3)), rules=rules(None, limited, whose="guest")
     )
     node.period()
-    assert node.iops() == [500, 500, 500]
+    node.period(g1_vda=500)
+    assert node.iops() == [1400, 50, 50]
     read = node.hypervisor.actual
 
     def unread(disk: Disk) -> Limits:
-        if disk.target == "vdb":
+        if disk.target == unknown:
             raise Rejected("device is gone")
         return read(disk)
 
     node.hypervisor.actual = unread  # type: ignore[method-assign]
-    node.period(g1_vdc=500)
-    assert node.iops() == [500, 500, 500]
+    node.period(g1_vdc=50)
+    assert node.iops() == [1400, 50, 50]
 
 
 def test_guests_that_start_between_two_passes_do_not_get_the_same_part(tmp_path: Path) -> None:
@@ -589,6 +598,12 @@ def test_a_pause_that_restores_ends_the_split(node: Daemon, tmp_path: Path, capl
     assert caplog.messages[-1].endswith("; to restore limits: plimsoll resume, then plimsoll pause --restore")
 
 
+def cut(node: Daemon) -> Rules:
+    """Rules of which the brake stops the second guest's disk."""
+    small = Match(volume=(node.seen(2, "vda").volume_id or "",))
+    return rules(GOLD, Rule(name="small", match=small, limits=Limits(total_iops_sec=20), override=True))
+
+
 def test_a_ceiling_whose_disks_the_brake_stops_is_not_split(node: Daemon) -> None:
     node.rules = rules(ceiling=Limits(total_iops_sec=15))
     node.period()
@@ -596,14 +611,19 @@ def test_a_ceiling_whose_disks_the_brake_stops_is_not_split(node: Daemon) -> Non
 
 
 def test_a_guest_that_starts_while_the_brake_stops_a_disk_gets_what_is_left(node: Daemon) -> None:
-    small = Limits(total_iops_sec=20)
-    braked = Match(volume=(node.seen(2, "vda").volume_id or "",))
-    node.rules = rules(GOLD, Rule(name="small", match=braked, limits=small, override=True))
+    node.rules = cut(node)
     for number in (3, 4):
         node.starts(number)
         node.period()
     assert node.iops() == [750, 750, 50, 37]
     assert kinds(node.period()) == ["in-sync", "deferred", "in-sync", "in-sync"]
+
+
+def test_a_disk_gets_back_what_it_had_while_the_brake_stops_another(node: Daemon) -> None:
+    node.rules = cut(node)
+    set_by_hand(node.disk(1), Limits(total_iops_sec=9))
+    assert kinds(node.period()) == ["changed", "deferred"]
+    assert node.iops() == [750, 750]
 
 
 # --- beside others
