@@ -1139,9 +1139,10 @@ def test_each_disk_of_a_throttle_group_is_weighed_by_its_part(
     )
 
 
-def test_what_was_to_come_for_a_disk_anyway_is_no_change_when_it_comes_sooner() -> None:
-    to_come = replace(DESIRED, later=(Later(at=NOON + timedelta(hours=1), limits=SLIP),))
-    assert braked_for(to_come, Desired(SLIP, BY_RULE)) is None
+@pytest.mark.parametrize(("minutes", "how"), [(59, None), (60, None), (61, "lowered")])
+def test_what_was_to_come_for_a_disk_within_an_hour_anyway_is_no_change(minutes: int, how: str | None) -> None:
+    to_come = replace(DESIRED, later=(Later(at=NOON + timedelta(minutes=minutes), limits=SLIP),))
+    assert braked_for(to_come, Desired(SLIP, BY_RULE)) == how
     assert braked_for(to_come, Desired(replace(SLIP, total_iops_sec=31), BY_RULE)) == "lowered"
 
 

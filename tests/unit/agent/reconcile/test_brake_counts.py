@@ -411,8 +411,8 @@ def test_a_rule_that_leaves_disks_alone_until_an_end_counts_where_other_limits_c
     assert (stopped(report), hows(report)) == ((6, 20), {"unmanaged": 6})
 
 
-@pytest.mark.parametrize(("days", "stop"), [(29, None), (3650, (6, 20))])
-def test_a_rule_that_leaves_disks_alone_until_an_end_in_years_counts(
+@pytest.mark.parametrize(("days", "stop"), [(29, None), (31, (6, 20)), (365, (6, 20))])
+def test_a_rule_that_leaves_disks_alone_for_more_than_a_month_counts(
     tmp_path: Path, days: int, stop: tuple[int, int] | None
 ) -> None:
     """The year of ``until`` is mistyped: nothing would be limited on the node, without a question."""
