@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -109,6 +112,22 @@ def test_whatever_an_unsynchronised_clock_says_time_never_runs_ahead_by_more_tha
             assert now.at <= true + slack
             assert now.at >= last.at - HOUR
             last = now.trusted
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "synchronised"),
+    [(0, 0, True), (0, 0x2001, True), (0, 0x40, False), (5, 0, False), (-1, 0, False)],
+)
+def test_a_clock_is_synchronised_by_the_word_of_the_kernel(
+    monkeypatch: pytest.MonkeyPatch, result: int, status: int, synchronised: bool
+) -> None:
+    def adjtimex(timex: Any) -> int:
+        # uapi/linux/timex.h: behind the modes and four longs
+        ctypes.c_int.from_buffer(timex._obj, 5 * ctypes.sizeof(ctypes.c_long)).value = status
+        return result
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(adjtimex=adjtimex))
+    assert clock.synchronised() == synchronised
 
 
 def test_what_was_trusted_is_read_back(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ APPROVED = (Approval("a" * 64, remove=False),)
     [
         ({}, {"recent": {"a": NOON}}, {"recent": {"b": NOON}}, {"recent": {"a": NOON, "b": NOON}}),
         ({}, {"recent": {"a": NOON}}, {"recent": {"a": LATER}}, {"recent": {"a": LATER}}),
+        ({}, {"recent": {"a": LATER}}, {"recent": {"a": NOON}}, {"recent": {"a": LATER}}),
         ({"recent": {"a": LATER}}, {"recent": {"a": NOON}}, {"recent": {"a": LATER}}, {"recent": {"a": NOON}}),
         ({"recent": {"a": NOON}}, {}, {"recent": {"a": NOON, "b": NOON}}, {"recent": {"b": NOON}}),
         ({"judged": "x"}, {"judged": "y", "let_through": APPROVED}, {"judged": "x"}, None),
