@@ -79,6 +79,14 @@ def test_where_cinder_does_not_filter_the_oldest_alone_is_asked_for() -> None:
     assert len(api.asked) == 2
 
 
+def test_an_answer_about_another_volume_is_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi(*IDS, filters=False)
+    monkeypatch.setattr(api, "_volume", lambda _: FakeApi._volume(IDS[4]))
+    gathered = gather(api, Agenda(lists=False, again=IDS), Lists({}, {}), "host")
+    assert gathered.answers.volumes == {}
+    assert str(gathered.trouble) == f"Cinder answered with another volume than {IDS[0]}"
+
+
 def test_a_caller_who_asks_for_all_gets_all_within_the_calls_of_a_run() -> None:
     """A retype of volumes is otherwise met a day later; a Cinder that does not filter is no reason for a storm."""
     many = tuple(f"00000000-0000-4000-8000-{number:012}" for number in range(120))

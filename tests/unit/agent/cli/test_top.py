@@ -85,7 +85,7 @@ def test_a_guest_that_is_gone_is_explained_in_a_sentence(watched: Watched) -> No
     watched.see(lambda text: "1 guest" in text)
     watched.view = View(pane=Pane(key=key))
     text = watched.see(lambda text: "reading" not in text.partition("plimsoll disk explain")[2])
-    assert "bug" not in text
+    assert f"no running guest has the name or uuid {B}" in text
 
 
 def test_an_unexpected_error_ends_the_screen(watched: Watched) -> None:
