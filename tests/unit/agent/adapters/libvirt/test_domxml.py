@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll_agent.adapters.libvirt.domxml import parse
@@ -454,35 +454,6 @@ def test_what_is_no_whole_xml_is_unreadable(text: str) -> None:
 def test_a_document_type_is_refused_before_any_entity_is_read(text: str) -> None:
     with pytest.raises(UnreadableXML, match="document type"):
         parse(text)
-
-
-_words = st.sampled_from(
-    ["disk", "source", "target", "iotune", "serial", "host", "encryption", "total_iops_sec", "group_name", "mirror"]
-)
-_attributes = st.dictionaries(
-    st.sampled_from(["type", "device", "protocol", "name", "dev", "port", "index"]),
-    st.sampled_from(["network", "disk", "rbd", "a/b", "a/b/c", "/", "", "vda", "🚢", "6789"]),
-    max_size=4,
-)
-
-
-def _element(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    def build(tag: str, attributes: dict[str, str], inner: list[str]) -> str:
-        said = "".join(f" {name}='{value}'" for name, value in attributes.items())
-        return f"<{tag}{said}>{''.join(inner)}</{tag}>"
-
-    return st.builds(build, _words, _attributes, st.lists(children, max_size=4))
-
-
-@given(st.lists(st.recursive(st.sampled_from(["", "5", "x", "-1", VOLUME]), _element, max_leaves=12), max_size=4))
-@example([rbd("<iotune><group_name>\x7f</group_name><total_iops_sec>5</total_iops_sec></iotune>")])
-@examples
-def test_whatever_stands_below_devices_is_disks_or_none(devices: list[str]) -> None:
-    for disk in parse(domain(*devices))[1]:
-        assert disk.target
-        assert disk.pool
-        assert disk.image
-        assert isinstance(disk.defined, Limits | Unknown)
 
 
 @given(st.text() | st.builds(lambda a, b: sample(BASELINE)[:a] + b, st.integers(0, 7000), st.text(max_size=20)))
