@@ -17,6 +17,7 @@ from plimsoll_agent.catalogue.api import BLOCK_STORAGE, Refused
 _PUTTABLE = re.compile(r"[a-zA-Z0-9\-_:. /]{1,255}")
 _LONGEST_VALUE = 255
 _CONSUMERS = ("front-end", "back-end", "both")
+_PROJECT = "os-vol-tenant-attr:tenant_id"
 
 
 @dataclass
@@ -51,8 +52,10 @@ class FakeCinder:
         return self._add(self.types, known | words)
 
     def volume(self, type: str | None, gib: int, status: str = "in-use") -> str:
+        """Of a tenant's project."""
         id = self._id()
-        self.volumes.append({"id": id, "volume_type": type, "size": gib, "status": status, "metadata": {}})
+        one = {"id": id, "volume_type": type, "size": gib, "status": status, "metadata": {}, _PROJECT: "tenant"}
+        self.volumes.append(one)
         return id
 
     def writes(self) -> list[str]:
@@ -85,7 +88,9 @@ class FakeCinder:
                     raise Refused("Default volume type can not be found.", 404)
                 return {"volume_type": self._shown(self.types[self.default])}
             case ["volumes", "detail"], query:
-                desired = [one for one in self.volumes if query.get("status") in (None, one["status"])]
+                # Even an admin is shown those of his own project unless he says all_tenants.
+                shown = [one for one in self.volumes if query.get("all_tenants") == "1" or one[_PROJECT] == "admin"]
+                desired = [one for one in shown if query.get("status") in (None, one["status"])]
                 return self._page("volumes", "volumes_links", desired, query)
             case ["qos-specs", id, ("associate" | "disassociate") as verb], query:
                 self._tie(verb, self._known(self.specs, id), self._known(self.types, query["vol_type_id"]))

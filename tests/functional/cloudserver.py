@@ -159,7 +159,12 @@ class Cloud:
         }
 
     def page(self, key: str, entries: list[dict[str, Any]], query: dict[str, str], base: str) -> dict[str, Any]:
-        """As Cinder pages (cinder/api/common.py); the id filter takes a Python list of an admin."""
+        """As Cinder pages (cinder/api/common.py); the id filter takes a Python list of an admin.
+
+        Without ``all_tenants`` also an admin gets what is of the token's project; here all is of tenants.
+        """
+        if query.get("all_tenants") != "1":
+            entries = []
         if "id" in query:
             desired = query["id"]
             entries = [one for one in entries if f"'{one['id']}'" in desired or one["id"] == desired]
