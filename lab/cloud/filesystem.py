@@ -75,14 +75,22 @@ class FileSystem:
 
     @contextmanager
     def mounted(self, at: Path) -> Iterator[Path]:
-        """The root, by this machine's ceph-fuse: one of another release would mount it in a namespace of its own."""
+        """The root, as ceph-fuse sees it: one of another release mounts it in a namespace of its own."""
         at.mkdir(exist_ok=True)
-        run = ["ceph-fuse", "-c", str(self.ceph.conf), "-n", "client.admin", str(at)]
-        subprocess.run(run, check=True, timeout=60, capture_output=True)
-        try:
-            yield at
-        finally:
-            subprocess.run(["umount", "--lazy", str(at)], check=False, timeout=60)
+        words = ["/usr/bin/ceph-fuse", "-f", "-c", str(self.ceph.conf), "-n", "client.admin", str(at)]
+        output = self.layout.logs / "ceph/ceph-fuse.out"
+        argv = [*DIES_WITH_US, *program(words, self.layout.cache)]
+        with output.open("w") as file, subprocess.Popen(argv, stdout=file, stderr=file) as process:
+            try:
+                root = Path(f"/proc/{process.pid}/root{at}")
+                deadline = time.monotonic() + 60
+                while not root.is_mount():
+                    if process.poll() is not None or time.monotonic() > deadline:
+                        raise LabError(f"ceph-fuse has not mounted {at}: {output.read_text()[-500:]}")
+                    time.sleep(0.1)
+                yield root
+            finally:
+                process.terminate()
 
     @contextmanager
     def creating(

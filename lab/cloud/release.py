@@ -23,6 +23,7 @@ _COMMAND = " && ".join((*(f'mount --bind "$0/{name}" /{name}' for name in _COVER
 _PACKAGES = (
     *preflight.PACKAGES,
     *preflight.FOR_PROMETHEUS,
+    "ceph-fuse",
     "ceph-mds",
     "procps",  # Nova asks `uptime`, and its node is not there without an answer
     "python3-cephfs",
@@ -103,7 +104,7 @@ def write(layout: Layout) -> None:
                 raise LabError(f"{path}: the /usr of {name()} covers it; PLIMSOLL_LAB_DIR and a clone go elsewhere")
         interpreter = layout.commands / "interpreter/python3"
         interpreter.parent.mkdir()
-        for command in ("rbd", "interpreter/python3"):
+        for command in ("osdmaptool", "rbd", "interpreter/python3"):
             file = layout.commands / command
             words = program([f"/usr/bin/{file.name}"], layout.cache)
             file.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')

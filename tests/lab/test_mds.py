@@ -84,7 +84,7 @@ def test_moves_are_seen_ended_with_one_authority_and_settings_undone_to_the_byte
     assert all({row["last"]["from"], row["last"]["to"]} <= {0, 1, 2} for row in rows if row["moves"])
     shares = {row["directory"]: row["load"] for row in rows}
     assert 0.9 < sum(share for path, share in shares.items() if path.startswith("/shared/")) <= 1
-    with ranks.mounted(mount):
+    with ranks.mounted(tmp_path / "mount") as mount:
         before = settings(cloud, ranks, mount)
         words = ["--mount", str(mount), *asked(cloud)]
         dry = node.run("mds", "settle", *words, "--gather", "0", "--dry-run")
