@@ -59,7 +59,7 @@ class Remembered:
     applied: Limits | None
     """None if plimsoll only observed, or the limits were in sync from the start.
 
-    Empty too of a disk that is held as it is with limits of others: they replaced plimsoll's.
+    Empty too of a disk held as it is with limits of others in the place of plimsoll's, until it has these again.
     """
     attachment: str | None
     """The attachment that this is about; None after the guest was off, or the node rebooted."""

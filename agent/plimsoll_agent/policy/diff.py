@@ -104,17 +104,17 @@ def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
         return Code.NEVER_LIMITED
     if not was_actual(ours, target):
         return Code.NEVER_LIMITED if ours.applied is None else Code.DESIRED_CHANGED
-    last = ours.desired if ours.applied is None else ours.applied
+    last = ours.desired if ours.applied is None or ours.applied.unlimited else ours.applied
     return Code.BURST_SAVED if last == disk.actual else Code.EXTERNAL_CHANGE
 
 
 def was_actual(ours: Remembered, target: Desired) -> bool:
     """Whether plimsoll set the target last, be it with more or less of its bursts, or found it set already."""
     before, whole = ours.applied, target.whole
-    if before is None:
-        return ours.enforced and ours.pending is None and ours.desired == whole
     if before == target.limits:
         return True
+    if before is None or before.unlimited:  # or replaced while the disk was held
+        return ours.enforced and ours.pending is None and ours.desired == whole
     # What a hold desires is not remembered, only that it is in force.
     in_hold = target.reason.code is Code.HOLD and ours.restore_to is not None
     return (in_hold or ours.desired == whole) and before.shortens(whole)

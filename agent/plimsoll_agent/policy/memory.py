@@ -151,8 +151,10 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
         after = remembered_after(change, after, situation.now)
     elif (still_due := limits_lost(disk, situation)) is not None:  # until a pass can write them
         after = replace(after, attachment=situation.memory[disk.key].attachment, applied=still_due)
-    elif code is Code.HOLD and isinstance(decision.desired, Unmanaged) and not _may_be_ours(disk, after):
-        after = replace(after, applied=Limits())  # of plimsoll's limits nothing is left that a hard reboot could lose
+    elif code is Code.HOLD and isinstance(decision.desired, Unmanaged):
+        after = replace(after, applied=_left_of_ours(disk, after))
+    elif after.applied is not None and after.applied.unlimited and actual == after.desired:
+        after = replace(after, applied=after.desired)  # set back since, by others too
     if (
         findings.enforcing
         and after.desired is not None
@@ -261,9 +263,14 @@ def _sets_others(reason: Reason) -> bool:
     return reason.code is Code.HOLD and not reason.facts.get("as_it_is")
 
 
-def _may_be_ours(disk: Disk, entry: Remembered) -> bool:
-    """Whether the disk may still have what plimsoll set last, with bursts as long as what is saved of them."""
-    return entry.applied is None or not isinstance(disk.actual, Limits) or disk.actual.shortens(entry.applied)
+def _left_of_ours(disk: Disk, entry: Remembered) -> Limits | None:
+    """What of plimsoll's limits a hard reboot could lose on a disk that is held as it is: none where others have
+    replaced them. Bursts may be as long as what is saved of them.
+    """
+    if entry.applied is None or not isinstance(disk.actual, Limits) or disk.actual.shortens(entry.applied):
+        return entry.applied
+    is_set_back = entry.desired is not None and disk.actual.shortens(entry.desired)
+    return disk.actual if is_set_back else Limits()
 
 
 def is_foreign(reason: Reason) -> bool:

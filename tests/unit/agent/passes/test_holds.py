@@ -153,6 +153,49 @@ def test_a_disk_that_is_held_with_limits_set_by_hand_never_gets_plimsolls_during
     assert kinds(node.run()) == ["in-sync"]
 
 
+@pytest.mark.parametrize("limits", [Limits(), HELD], ids=["freed", "raised"])
+def test_limits_set_by_hand_during_such_a_hold_are_reverted_after_it_as_an_external_change(
+    tmp_path: Path, limits: Limits
+) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    set_by_hand(node.disk(1), limits)
+    hold_for_two_hours(node, None)
+    node.now += AFTER
+    (outcome,) = node.run().outcomes
+    assert outcome.change is not None
+    assert (outcome.change.cause, actual(node)) == (Code.EXTERNAL_CHANGE, DEFAULT)
+
+
+@pytest.mark.parametrize("is_rebooted", [True, False])
+def test_limits_of_plimsoll_that_a_person_set_back_during_such_a_hold_are_plimsolls_again(
+    tmp_path: Path, is_rebooted: bool
+) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    set_by_hand(node.disk(1), HELD)
+    hold_for_two_hours(node, None)
+    set_by_hand(node.disk(1), DEFAULT)
+    node.run()
+    if is_rebooted:
+        restart(node, from_persistent=False)
+        node.run()
+        assert actual(node) == DEFAULT
+    end(node)
+    set_by_hand(node.disk(1), HELD)
+    (outcome,) = node.run().outcomes
+    assert outcome.change is not None
+    assert outcome.change.cause is Code.EXTERNAL_CHANGE
+
+
+def test_limits_set_back_between_two_passes_at_the_end_of_such_a_hold_are_plimsolls_too(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    set_by_hand(node.disk(1), HELD)
+    hold_for_two_hours(node, None)
+    set_by_hand(node.disk(1), DEFAULT)
+    end(node)
+    (entry,) = NodeStore(node.state, "ann").recall(node.now, read_only=True).disks.values()
+    assert entry.applied == DEFAULT, "as a probe takes it for what is promised"
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_limits_that_a_held_disk_got_back_after_a_hard_reboot_stay_after_the_hold(
     tmp_path: Path, is_killed: bool
