@@ -23,6 +23,8 @@ WITH_RETENTION = 3
 _STEP = 5000
 """The most entries in one call: more than a node adds between two passes."""
 _CHUNK = 500
+_AHEAD = timedelta(hours=1)
+"""Entries later than this are of a wrong clock: others may have been written since the pass began."""
 _LAST_END_OF_HOLD = """
 SELECT max(id) FROM event AS ended WHERE disk = ? AND what = 'hold-ended' AND id <= ? AND NOT EXISTS
 (SELECT * FROM event WHERE what = 'hold-added' AND disk = ended.disk AND at = ended.at)
@@ -75,7 +77,7 @@ def is_due(database: sqlite3.Connection, retention: Retention, now: datetime) ->
 def prune(database: sqlite3.Connection, retention: Retention, now: datetime) -> None:
     """Remove entries older than ``keep_days``, then the oldest until the rest fits, at most ``_STEP`` in a call.
 
-    Entries of a future time are from a wrong clock: they are removed with their neighbours.
+    Entries more than ``_AHEAD`` in the future are from a wrong clock: they are removed with their neighbours.
     """
     work, budget = _Work(database, retention, now), _STEP
     while budget > 0:
@@ -97,6 +99,7 @@ class _Work:
         self._database = database
         self._most = retention.keep_mib * 2**20
         self._now = stamp(now)
+        self._latest = stamp(now + _AHEAD)
         self._before = stamp(now - timedelta(days=retention.keep_days))
         self.kept = kept(database)
 
@@ -129,7 +132,7 @@ class _Work:
         return list(takewhile(self._is_before(before), rows))
 
     def _is_before(self, moment: str) -> Callable[[sqlite3.Row], bool]:
-        return lambda row: not moment <= str(row["at"]) <= self._now
+        return lambda row: not moment <= str(row["at"]) <= self._latest
 
     def remove_changes(self, rows: Collection[sqlite3.Row]) -> None:
         """Remove these, and older ones of the same disks, except those that are kept at any age."""

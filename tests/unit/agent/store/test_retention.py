@@ -12,7 +12,7 @@ import pytest
 
 from plimsoll_agent.model.direction import Direction
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.entries import Conclusion, Ending, Entry, Event, Happening, RecordedChange
+from plimsoll_agent.model.entries import Conclusion, Ending, Entry, Event, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.policy.diff import Change
@@ -181,6 +181,17 @@ def test_a_clock_that_was_wrong_once_keeps_nothing_for_ever_and_takes_nothing_al
     record.retain(MONTH, NOON + 60 * DAY)
     assert changes(record) == [4, 5]
     assert record.since() == NOON + DAY
+
+
+def test_what_was_written_during_the_pass_is_not_taken_for_a_wrong_clock(record: Record) -> None:
+    paused = Event(at=NOON + timedelta(minutes=5), by="ann", what=Happening.PAUSED, reason=None)
+    record.note([paused])
+    put(record, NOON + timedelta(minutes=4), a_change(disk(0), 0, 1))
+    put(record, NOON + timedelta(minutes=5), a_change(disk(0), 1, 2))
+    record.retain(MONTH, NOON)
+    assert [entry.what for entry in in_it(record) if isinstance(entry, RecordedEvent)][1:] == [Happening.PAUSED]
+    assert changes(record) == [1, 2]
+    assert record.since() is None
 
 
 def test_a_record_that_is_too_large_loses_the_oldest_first_and_the_file_becomes_smaller(record: Record) -> None:
