@@ -647,6 +647,8 @@ def test_one_that_is_killed_midway_loses_nothing(node: Node) -> None:
     )  # fmt: skip
     while len(node.cloud.services_asked()) < 2:
         time.sleep(0.02)
+    calls = RefreshDir(node.directory).load_notes().calls
+    assert (calls.good, calls.failed) == (1, 0)  # as a pass publishes them meanwhile
     process.kill()
     process.wait()
     assert (node.directory / "catalogue.json").read_bytes() == before
@@ -656,6 +658,8 @@ def test_one_that_is_killed_midway_loses_nothing(node: Node) -> None:
     assert "the last refresh was interrupted" in ran.err  # a timer whose runs are cut off each time would be a storm
     assert node.cloud.asked == []
     assert node.refresh("--now").status == 0
+    calls = RefreshDir(node.directory).load_notes().calls
+    assert (calls.good, calls.failed) == (2, 1)
 
 
 def test_a_directory_that_cannot_be_written_is_a_line(node: Node) -> None:

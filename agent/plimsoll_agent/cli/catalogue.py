@@ -169,7 +169,7 @@ class CatalogueRefresh(_CatalogueCommand):
         check_source(settings.catalogue)
         directory.prepare()
         with directory.locked():
-            now, notes = datetime.now(UTC), directory.load_notes()
+            now, notes = datetime.now(UTC), directory.load_notes().ended
             if notes.pausing(now) and not at_once and notes.until is not None:
                 LOG.error(
                     "not refreshed: waiting until %s after %s: %s; to refresh now: plimsoll catalogue refresh --now",
@@ -181,7 +181,7 @@ class CatalogueRefresh(_CatalogueCommand):
             before, damage = self._before(directory)
             attachments, complaint = load_attachments(settings)
             # Before the first request: if nothing can be saved, each run of a timer would fetch everything again.
-            directory.save_notes(_failed(notes, now, "the last refresh was interrupted"))
+            directory.save_notes(notes.beginning(now, random.random()))  # noqa: S311  # need not be unpredictable
             try:
                 result = fetch(settings.catalogue, before, attachments, notes, now, at_once=at_once)
             except PlimsollError as error:
@@ -194,7 +194,7 @@ class CatalogueRefresh(_CatalogueCommand):
                     LOG.warning("%s; moved to %s", damage, directory.set_aside().name)
                 catalogue.save(directory.directory, result.catalogue)
             except CatalogueError as error:
-                with suppress(CatalogueError):  # probably the same error; the notes already have a failure
+                with suppress(CatalogueError):  # probably the same error; the notes already have a pause
                     directory.save_notes(_failed(notes, now, str(error)))
                 raise
             directory.save_notes(_noted(notes, result, now))

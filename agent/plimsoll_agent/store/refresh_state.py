@@ -83,6 +83,8 @@ class RefreshNotes:
     calls: Calls = Calls()
     begun: Moment | None = None
     """When the last refresh began that keeps its distance from others (``--spacing``)."""
+    under_way: bool = False
+    """Saved before the first request: where the next refresh finds it, this one was interrupted."""
 
     def wait(self, now: datetime, spacing: float) -> float:
         """Seconds until the next such refresh may begin. A longer time means that the clock was set back."""
@@ -103,6 +105,18 @@ class RefreshNotes:
         """After one more failure; a random ``chance`` from 0 to 1 spreads the nodes' next calls."""
         until = _until(self.failures, now, chance)
         return replace(self._one_failed, failures=self.failures + 1, until=until, trouble=trouble)
+
+    def beginning(self, now: datetime, chance: float) -> RefreshNotes:
+        """During a refresh: with the pause if it is interrupted. No failure yet, since passes publish these notes."""
+        return replace(self, until=_until(self.failures, now, chance), under_way=True)
+
+    @property
+    def ended(self) -> RefreshNotes:
+        """For the next refresh: one that was interrupted counts as a failure."""
+        if not self.under_way:
+            return self
+        trouble = "the last refresh was interrupted"
+        return replace(self._one_failed, failures=self.failures + 1, trouble=trouble, under_way=False)
 
     def nova_failed(self, now: datetime, trouble: str, chance: float) -> RefreshNotes:
         """After one more refresh that read all of Cinder, and in which Nova failed."""
@@ -209,7 +223,7 @@ def _pausing(until: datetime | None, now: datetime) -> bool:
 def _notes(value: Any) -> RefreshNotes:
     if value["version"] != VERSION:
         return RefreshNotes()
-    # Early releases wrote neither ``calls`` nor ``begun``, later ones no ``nova``.
+    # Early releases wrote neither ``calls`` nor ``begun``, later ones no ``nova`` or ``under_way``.
     calls = value_of(Calls, value["calls"]) if "calls" in value else Calls()
     nova = value_of(NovaFailures, value["nova"]) if "nova" in value else NovaFailures()
-    return value_of(RefreshNotes, {**value, "calls": calls, "nova": nova}, "begun")
+    return value_of(RefreshNotes, {**value, "calls": calls, "nova": nova}, "begun", "under_way")

@@ -74,6 +74,20 @@ def test_a_nova_that_fails_for_long_is_paused_for_and_counted_and_cinder_is_not_
     assert cinders.succeeded() == RefreshNotes(calls=Calls(good=1, failed=5))
 
 
+def test_a_refresh_is_a_failure_only_once_it_is_known_to_be_interrupted(tmp_path: Path) -> None:
+    directory = RefreshDir(tmp_path)
+    before = RefreshNotes(failures=1, until=NOW, trouble="down", calls=Calls(good=9000, failed=40))
+    directory.save_notes(before.beginning(NOW, 1))
+    during = directory.load_notes()
+    assert (during.most_failures, during.calls) == ((1, "down"), before.calls), "as passes publish them"
+    assert before.succeeded().calls == Calls(good=9001, failed=40)
+    next_one = during.ended
+    assert (next_one.most_failures, next_one.calls.failed) == ((2, "the last refresh was interrupted"), 41)
+    assert pause(next_one) == 2 * FIRST_PAUSE
+    assert next_one.ended == next_one
+    assert before.ended == before
+
+
 def test_calls_add_up_over_refreshes_that_failed_and_those_that_did_not(tmp_path: Path) -> None:
     directory = RefreshDir(tmp_path)
     directory.save_notes(RefreshNotes().asked({"block-storage": 2}).failed(NOW, "down", 1))
@@ -86,7 +100,7 @@ def test_notes_of_a_plimsoll_that_did_not_count_are_kept(tmp_path: Path) -> None
     directory.save_notes(RefreshNotes().failed(NOW, "down", 1))
     path = tmp_path / "refresh.json"
     old = json.loads(path.read_text())
-    del old["calls"], old["nova"]
+    del old["calls"], old["nova"], old["under_way"]
     path.write_text(json.dumps(old))
     assert directory.load_notes().trouble == "down"
     assert directory.load_notes().calls == Calls()
