@@ -117,13 +117,12 @@ _EVENT = _Table(
 
 
 def end(record: Record) -> Position:
-    """The present end of the record."""
+    """The present end of the record: the last ids that were given, also if retention has removed their entries."""
     with record.look() as database:
         if database is None:
             return START
-        (change,) = database.execute("SELECT max(id) FROM change").fetchone()
-        (event,) = database.execute("SELECT max(id) FROM event").fetchone()
-        return Position(change or 0, event or 0)
+        ids = dict(database.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
+        return Position(ids.get("change", 0), ids.get("event", 0))
 
 
 def entries(record: Record, selection: Selection, after: Position = START, upto: Position = END) -> Iterator[Entry]:

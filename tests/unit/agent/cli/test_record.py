@@ -225,6 +225,19 @@ def test_a_record_that_is_set_aside_is_followed_on_in_the_new_one(record: Record
     assert told(follower) == [(1, None, False)]
 
 
+def test_entries_that_retention_removes_are_no_reason_to_begin_again(record: Record) -> None:
+    record.note([Event(at=NOON, by="ann", what=Happening.PAUSED, reason=None)])
+    record.intend([a_change()], NOON + timedelta(days=300), "root")
+    follower = following(record)
+    record.retain(Retention(), NOON + timedelta(days=400))
+    assert record.since() == NOON
+    assert list(follower.new()) == []
+    record.note([Event(at=NOON + timedelta(days=400), by="ann", what=Happening.RESUMED, reason=None)])
+    ((resumed, _),) = follower.new()
+    assert isinstance(resumed, RecordedEvent)
+    assert resumed.what is Happening.RESUMED
+
+
 def test_a_record_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     record = Record(tmp_path / "record.sqlite")
     follower = following(record)
