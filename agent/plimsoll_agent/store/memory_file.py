@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,10 +45,18 @@ Lines = Mapping[str, tuple[Remembered, str]]
 
 
 def fitting(memory: Memory, before: Lines) -> Lines:
-    """The disks that the file has room for. The texts of those that are the same ``before`` are not made again."""
+    """The disks that the file has room for: those seen last, of these first the attached ones.
+
+    All that were rebuilt from the record were seen at once. The texts of those that are the same ``before`` are not
+    made again.
+    """
     room = MOST_REMEMBERED
     lines: dict[str, tuple[Remembered, str]] = {}
-    for key, disk in sorted(memory.disks.items(), key=lambda item: item[1].seen, reverse=True):
+
+    def rank(item: tuple[str, Remembered]) -> tuple[datetime, bool]:
+        return item[1].seen, item[1].attachment is not None
+
+    for key, disk in sorted(memory.disks.items(), key=rank, reverse=True):
         former = before.get(key)
         line = former[1] if former and former[0] is disk else as_json(data_of(disk))
         size = len(key) + len(line)

@@ -699,6 +699,16 @@ def test_what_was_seen_longest_ago_is_forgotten_where_all_of_it_is_too_long(
     assert state.load_memory() == Memory(disks={key: disks[key] for key in ("30/v", "20/v")}, holds=MEMORY.holds)
 
 
+def test_of_disks_seen_at_once_the_attached_ones_stay(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that were rebuilt from the record are of one time, those that are long gone too."""
+    disks = {f"{name}/v": replace(OLD, attachment="vda 1 1" if name > "b" else None) for name in "abcd"}
+    state.save_memory(Memory(disks=disks))
+    line = next(len(line) for line in state.memory.read_text().splitlines() if '"d/v"' in line)
+    monkeypatch.setattr("plimsoll_agent.store.memory_file.MOST_REMEMBERED", 2 * line)
+    state.save_memory(Memory(disks=disks))
+    assert state.load_memory() == Memory(disks={key: disks[key] for key in ("c/v", "d/v")})
+
+
 def test_a_long_entry_without_room_costs_no_shorter_one(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks of another node may bring the names of thousands of rules."""
     rules = tuple(f"rule {number}" for number in range(1000))
