@@ -236,6 +236,7 @@ CREDITS = StateFile(
     name="credits.json",
     owner="passes that see a limit with a burst",
     version=accounts_file.VERSION,
+    oldest=1,
     what="what each disk has spent of its bursts, and its counters at that time: a write of limits, a restart or a"
     " reboot gives no burst again that was not saved",
     corrupt="the next pass writes a new one; until then every burst counts as whole",
@@ -245,6 +246,7 @@ FACTORS = StateFile(
     name="factors.json",
     owner="passes over the whole node, if ``mode`` in ``[congestion]`` enforces",
     version=factors_file.VERSION,
+    oldest=1,
     what="the factor of congestion that is applied to the disks of each pool, and when it changed in the last hour",
     corrupt="every factor counts as 1, so the next pass restores the disks that are reduced, and writes a new one",
     missing="the same",
@@ -254,6 +256,7 @@ CEILINGS = StateFile(
     owner="passes over the whole node, and over a guest that is new, if a rule has ``guest_ceiling`` or"
     " ``project_ceiling``",
     version=ceilings_file.VERSION,
+    oldest=1,
     what="how each such ceiling is split among its disks, when that changed in the last hour, and their counters",
     corrupt="the next pass over the node splits all of them again, equally, and writes a new one; until then disks"
     " that are reduced stay so",
