@@ -55,6 +55,7 @@ class Fetcher:
             # The same file as before may have expired since: the server goes on with the file of a dead publisher.
             published.check_fit(file, 0 if last is None else last.generation, now, shown(name))
         if page is not None:
+            files.sweep(self._directory, (path.name,))
             files.save(path, page.sealed, CatalogueError, mode=0o644)
             self._last[index] = page.etag, page.modified
 

@@ -36,4 +36,5 @@ class CongestionFile:
     def write(self, file: FactorFile) -> None:
         """Raises ``CatalogueError``."""
         content = self._key.seal(published.encode(file))
+        files.sweep(self.path.parent, (self.path.name,))
         files.save(self.path, content, CatalogueError, mode=0o644)
