@@ -86,11 +86,11 @@ def lines(case: ExplainCase, terminal: Terminal, *, blocks: bool = True) -> Iter
     for group in case.guilty or case.groups[:1]:
         yield from _cause_lines(case, group, terminal)
     rows = [
-        DiskStrip(disk.disk, strip.parts(disk.evidence, diagnosis), figures_words(disk, diagnosis))
+        DiskStrip(disk.name, strip.parts(disk.evidence, diagnosis), figures_words(disk, diagnosis))
         for disk, diagnosis in case.subjects
     ]
     yield from strip.lines(rows, terminal, blocks=blocks)
-    if innocent := [disk.disk for disk, diagnosis in case.disks if diagnosis.cause is Cause.NOT_SLOW and case.guilty]:
+    if innocent := [disk.name for disk, diagnosis in case.disks if diagnosis.cause is Cause.NOT_SLOW and case.guilty]:
         more = f" and {len(innocent) - _MOST_NAMED} more" if len(innocent) > _MOST_NAMED else ""
         yield f"not slow: {printable(', '.join(innocent[:_MOST_NAMED]))}{more}"
     yield from (f"next: {each}" for each in dict.fromkeys(_next(case)))
@@ -120,12 +120,12 @@ def _cause_words(case: ExplainCase, group: Sequence[Explained]) -> str:
     """``web-29 was slow because of a NEIGHBOUR on node7: web-28 did 94 % of the node's requests``."""
     diagnosis, who = group[0][1], case.server
     if len(group) < len(case.disks) or len(case.disks) == 1:
-        who += f" {', '.join(disk.disk for disk, _ in group)}"
+        who += f" {', '.join(disk.name for disk, _ in group)}"
     slow = f"{who} was slow because of"
     match diagnosis.cause:
         case Cause.LIMIT:
             limits = dict.fromkeys(limit_words(each.slow).removeprefix("its ") for _, each in group)
-            of_each = (f"{disk.disk} {limit_words(each.slow).removeprefix('its ')}" for disk, each in group)
+            of_each = (f"{disk.name} {limit_words(each.slow).removeprefix('its ')}" for disk, each in group)
             which = (
                 f"its own LIMIT, {next(iter(limits))}"
                 if len(limits) == 1
@@ -215,7 +215,7 @@ def _next(case: ExplainCase) -> Iterator[str]:
 
 def _commands(case: ExplainCase, disk: ExplainedDisk, diagnosis: Diagnosis) -> Iterator[str]:
     match diagnosis.cause:
-        case Cause.LIMIT:
+        case Cause.LIMIT if not disk.replaced:
             limit = next((each.limit for each in diagnosis.slow if each.limit), None)
             hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--set", f"{limit}=N")
             words = (*hold, "--reason", "TEXT")

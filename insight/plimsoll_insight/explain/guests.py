@@ -77,5 +77,12 @@ class ExplainedDisk:
     """When external changes were reverted."""
     held: tuple[tuple[float, float], ...] = ()
     """Between these times it was held, by an operator."""
+    replaced: bool = False
+    """Whether another volume was at its target later."""
     qos_spec: str = ""
     """The name of its type's QoS spec; empty without one, or if it is unknown."""
+
+    @property
+    def name(self) -> str:
+        """``vdb``, or ``vdb (6665c608)`` of a volume that was there before another one."""
+        return f"{self.disk} ({self.volume[:8] or 'before'})" if self.replaced else self.disk

@@ -20,7 +20,7 @@ from plimsoll_insight.explain.series import (
     within,
 )
 from plimsoll_monitoring.promql import SPARE, USUAL_INTERVAL, SeriesSelection, any_of, each
-from plimsoll_monitoring.region.answers import NodeKey, label
+from plimsoll_monitoring.region.answers import NodeKey, key_of, label
 
 
 class OwnReadings:
@@ -119,9 +119,15 @@ class OwnReadings:
                 yield at
             before = node, count
 
-    def held(self, target: str, steps: Sequence[float]) -> Iterator[tuple[float, float]]:
+    def held(
+        self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]
+    ) -> Iterator[tuple[float, float]]:
         lines = [line for line in self._held if label(line, "target_device") == target]
-        for is_held, run in groupby(steps, key=lambda at: any(line.values.get(at, 0.0) > at for line in lines)):
+
+        def holds(at: float) -> bool:
+            return any(line.values.get(at, 0.0) > at and nodes.get(at) == key_of(line) for line in lines)
+
+        for is_held, run in groupby(steps, key=holds):
             times = list(run)
             if is_held:
                 yield times[0], times[-1]

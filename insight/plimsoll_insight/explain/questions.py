@@ -60,7 +60,10 @@ def disks(
     now: float,
     span: StepSpan,
 ) -> tuple[list[ExplainedDisk], list[Stay]]:
-    """The guest's disks, or the one with this volume; and where the guest was. Raises ``PlimsollError``."""
+    """The guest's disks, or the one with this volume; and where the guest was. Raises ``PlimsollError``.
+
+    Figures are of a target: what another volume did there, before or after, is not of this disk.
+    """
     region = equal("region", guest.region) if guest.region else ""
     own = SeriesSelection(nodes=selection.nodes).matchers(equal("uuid", guest.uuid), region)
     times = span.times(now)
@@ -69,19 +72,24 @@ def disks(
     stays = _stays(at_node)
     if not stays:
         return [], []
-    targets: dict[str, TimeSeries] = {}
-    for line in sorted(info, key=lambda line: max(line.values)):
-        if volume is None or label(line, "volume") == volume:
-            targets[label(line, "target_device")] = line
+    at_target: dict[str, dict[str, list[TimeSeries]]] = {}
+    for line in sorted(info, key=lambda line: _last_here(line, at_node)):
+        volumes = at_target.setdefault(label(line, "target_device"), {})
+        volumes[label(line, "volume")] = [*volumes.pop(label(line, "volume"), ()), line]
     around = OtherReadings(ask, over, guest, stays, region, span.step)
     readings = OwnReadings(over, own, stays, span.step)
     explanations = []
-    for target in sorted(targets):
-        facts = targets[target]
-        present = [at for line in info if label(line, "target_device") == target for at in line.values]
+    for target, its_volume in sorted((target, name) for target, volumes in at_target.items() for name in volumes):
+        if volume is not None and its_volume != volume:
+            continue
+        volumes = at_target[target]
+        facts = volumes[its_volume][-1]
+        present = [at for line in volumes[its_volume] for at in line.values]
         steps = list(_steps(times, min(present), max(present), lambda at: readings.observed(stays[-1].node, at)))
+        others = [line for name, lines in volumes.items() if name != its_volume for line in lines]
+        nodes = _without(at_node, others)
         shared_by = around.of(facts)
-        intervals = tuple(shared_by(readings.at(target, at_node.get(at), at)) for at in steps)
+        intervals = tuple(shared_by(readings.at(target, nodes.get(at), at)) for at in steps)
         explanations.append(
             ExplainedDisk(
                 guest_uuid=guest.uuid,
@@ -96,10 +104,11 @@ def disks(
                     usual=around.usual(label(facts, "volume_type")),
                     since=since_late(steps[0], times[0], span.step),
                 ),
-                limits=readings.limits(target, at_node, steps),
-                changes=tuple(readings.changes(target, at_node, steps)),
-                reverted=tuple(readings.reverted(target, at_node, steps)),
-                held=tuple(readings.held(target, steps)),
+                limits=readings.limits(target, nodes, steps),
+                changes=tuple(readings.changes(target, nodes, steps)),
+                reverted=tuple(readings.reverted(target, nodes, steps)),
+                held=tuple(readings.held(target, nodes, steps)),
+                replaced=its_volume != [*volumes][-1],
             )
         )
     return explanations, stays
@@ -130,6 +139,16 @@ def _where(info: Iterable[TimeSeries], times: Sequence[float]) -> dict[float, No
         if since:
             nodes[at] = max(since, key=lambda node: since[node])
     return nodes
+
+
+def _last_here(line: TimeSeries, at_node: Mapping[float, NodeKey]) -> float:
+    return max((at for at in line.values if at_node.get(at) == key_of(line)), default=0.0)
+
+
+def _without(at_node: Mapping[float, NodeKey], lines: Iterable[TimeSeries]) -> dict[float, NodeKey]:
+    """Where the guest was, without the times at which these are of that node."""
+    times = {at for line in lines for at in line.values if at_node.get(at) == key_of(line)}
+    return {at: node for at, node in at_node.items() if at not in times}
 
 
 def _stays(where: Mapping[float, NodeKey]) -> list[Stay]:

@@ -178,6 +178,16 @@ def test_a_limit_is_raised_on_its_node() -> None:
     assert f"next: {hold}" in lines(replace(case, node=None))
 
 
+def test_a_volume_that_another_one_replaced_is_told_by_its_id_and_has_no_hold() -> None:
+    disk, diagnosis = a_disk("vdb", *around(AT_LIMIT), volume=VOLUME)
+    said = lines(a_case((replace(disk, replaced=True), diagnosis), a_disk("vdb", *[CALM] * 288)))
+    name = f"vdb ({VOLUME[:8]})"
+    assert said[0].startswith(f"web-29 {name} was slow because of its own LIMIT, 500 IOPS")
+    assert any(line.startswith(f"{name}  ·") for line in said)
+    assert "not slow: vdb" in said
+    assert not any(line.startswith("next: ") for line in said)
+
+
 def test_each_row_is_told_by_its_characters_and_not_by_colour_alone() -> None:
     case = CASES["its own limit, and then nothing known"]
     coloured = [*answer.lines(case, Terminal(80, colour=True))]

@@ -33,6 +33,16 @@ def always(value: float, since: float = 0, until: float = NOW) -> Values:
 def explained(
     told: Mapping[str, Sequence[TimeSeries]], usual: float | None = 0.004, asked: list[str] | None = None
 ) -> tuple[ExplainedDisk, list[Stay]]:
+    (disk,), stays = every_explained(told, usual, asked)
+    return disk, stays
+
+
+def every_explained(
+    told: Mapping[str, Sequence[TimeSeries]],
+    usual: float | None = 0.004,
+    asked: list[str] | None = None,
+    volume: str | None = None,
+) -> tuple[list[ExplainedDisk], list[Stay]]:
     nodes = {line.labels["instance"] for line in told["plimsoll_disk_info"]}
     fresh = [TimeSeries({"region": "r1", "instance": node}, {at: at - 40 for at in TIMES}) for node in nodes]
     told = {"pass_observed_timestamp": fresh, **told}
@@ -46,9 +56,7 @@ def explained(
     def ask(promql: str) -> Sequence[Series]:
         return [] if usual is None else [Series({}, usual)]
 
-    disks, stays = questions.disks(ask, over, SeriesSelection(), GUEST, None, NOW, SPAN)
-    (disk,) = disks
-    return disk, stays
+    return questions.disks(ask, over, SeriesSelection(), GUEST, volume, NOW, SPAN)
 
 
 def test_the_times_end_now_and_are_a_step_apart() -> None:
@@ -196,6 +204,53 @@ def test_a_limit_that_was_removed_is_a_change_to_unlimited() -> None:
     )
     assert disk.limits == {}
     assert any("limit 500 IOPS → unlimited (hold)" in line for line in told(disk))
+
+
+def test_what_another_volume_did_at_the_same_target_is_not_this_ones() -> None:
+    """It was told to the tenant of the new one, of a time before that was there."""
+    half = NOW - 7200
+
+    def both(before: float, after: float, **labels: str) -> list[TimeSeries]:
+        return [on("n", {at: before if at < half else after for at in TIMES}, **labels)]
+
+    old = on("n", always(1, until=half - 300), volume="6665c608-001a", volume_type="slow")
+    told = {
+        "plimsoll_disk_info": [old, on("n", always(1, half), volume="NEW", volume_type="gold")],
+        "average_latency_seconds": both(0.2, 0.004),
+        "limit_ratio": both(1.0, 0.1, parameter="total_iops_sec"),
+        "average_operations": both(500, 100),
+        "limit_actual_operations": both(500, 1000, parameter="total_iops_sec"),
+        "external_changes_reverted": both(0, 3),
+        "hold_end_timestamp": both(half, 0),
+    }
+    disks, _ = every_explained(told)
+    assert [(disk.name, disk.volume_type, find(disk.evidence).cause) for disk in disks] == [
+        ("vdb (6665c608)", "slow", Cause.LIMIT),
+        ("vdb", "gold", Cause.NOT_SLOW),
+    ]
+    before, after = disks
+    assert [one.at for one in before.evidence.intervals] == [at for at in TIMES if at < half]
+    assert [one.at for one in after.evidence.intervals] == [at for at in TIMES if at >= half]
+    assert (before.limits, after.limits) == ({"total_iops_sec": 500}, {"total_iops_sec": 1000})
+    assert (before.changes, after.changes, after.reverted, after.held) == ((), (), (), ())
+    assert before.held == ((TIMES[0], half - 300),)
+    assert [every_explained(told, volume=each.volume)[0] for each in disks] == [[before], [after]]
+
+
+def test_the_time_of_another_volume_between_is_unknown_and_metrics_of_an_old_node_are_no_other_volume() -> None:
+    there, back = NOW - 7200, NOW - 3600
+    mine = {at: 1.0 for at in TIMES[1:] if not there <= at < back}
+    told = {
+        "plimsoll_disk_info": [
+            on("n", mine, volume="MINE"),
+            on("n", always(1, there, back - 300), volume="OTHER"),
+            on("old", always(1), volume="OTHER"),
+        ],
+        "average_latency_seconds": [on("n", always(0.004))],
+    }
+    (disk,), _ = every_explained(told, volume="MINE")
+    assert {one.at for one in disk.evidence.intervals if one.read} == {*mine}
+    assert len(disk.evidence.intervals) == len(TIMES) - 1
 
 
 def test_a_limit_has_its_burst_and_its_size() -> None:
