@@ -11,7 +11,7 @@ from plimsoll_insight.explain.evidence import Neighbour, PassInterval, SharedPla
 from plimsoll_insight.explain.guests import FoundGuest, Stay
 from plimsoll_insight.explain.series import DISK, PLACE, Over, by_node, finite, only, whole_number, within
 from plimsoll_insight.explain.slowness import LEAST_OF_TYPE, usual_of
-from plimsoll_monitoring.promql import any_of, braces, each, equal, quote, selector
+from plimsoll_monitoring.promql import any_of, braces, each, equal, fresh, quote, selector
 from plimsoll_monitoring.region.answers import Ask, NodeKey, TimeSeries, key_of, label
 
 SLOW_CHECKS = ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FULL", "OSD_DOWN", "OSD_*_DOWN")
@@ -142,16 +142,16 @@ class OtherReadings:
                 for line in self._over("max by (region, cluster) (ceph_health_status)")
                 if self._is_of(line, cluster)
             ]
-            gates = (
-                self._over(f"max({selector(metrics.HEALTH_GATE_SHUT, equal('cluster', cluster))}) == 1")
-                if cluster
-                else []
-            )
+            gate = selector(metrics.HEALTH_GATE_SHUT, self._region, equal("cluster", cluster))
+            present = f"({fresh(braces(self._region))}) == 1"
+            gates = self._over(f"max({gate} and on (region, instance) {present}) == 1") if cluster else []
 
             def checks_at(at: float) -> tuple[str, ...] | None:
                 labels = [label(line, "name") for line in checks if at in line.values]
-                labels += [GATE for line in gates if at in line.values]
-                return tuple(labels) if labels or any(at in line.values for line in statuses) else None
+                if not labels and not any(at in line.values for line in statuses):
+                    # Of a node that cannot ask Ceph the gate is shut too: what Ceph itself tells is more.
+                    return (GATE,) if any(at in line.values for line in gates) else None
+                return tuple(labels)
 
             self._health[cluster] = checks_at
         return self._health[cluster]

@@ -45,7 +45,7 @@ def every_explained(
 ) -> tuple[list[ExplainedDisk], list[Stay]]:
     nodes = {line.labels["instance"] for line in told["plimsoll_disk_info"]}
     fresh = [TimeSeries({"region": "r1", "instance": node}, {at: at - 40 for at in TIMES}) for node in nodes]
-    told = {"pass_observed_timestamp": fresh, **told}
+    told = {"plimsoll_health_gate_shut": [], "pass_observed_timestamp": fresh, **told}
 
     def over(promql: str) -> Sequence[TimeSeries]:
         if asked is not None:
@@ -325,6 +325,27 @@ def test_checks_of_other_clusters_and_checks_that_tell_of_no_request_do_not_coun
     assert {one.raised for one in disk.evidence.intervals} == {(), ("OSD_HOST_DOWN",)}
     unknown, _ = explained({"plimsoll_disk_info": [on("n", always(1), cluster="c")]})
     assert {one.raised for one in unknown.evidence.intervals} == {None}
+
+
+def test_a_health_gate_counts_where_ceph_itself_tells_nothing_and_of_fresh_nodes() -> None:
+    """It is shut too on a node that cannot ask Ceph, and for ever on one whose passes have stopped."""
+    asked = list[str]()
+    since, end = NOW - 7200, NOW - 3600
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1), cluster="c")],
+            "plimsoll_health_gate_shut": [TimeSeries({}, always(1, since))],
+            "ceph_health_status": [TimeSeries({"cluster": "c"}, always(0, until=end))],
+        },
+        asked=asked,
+    )
+    raised = {one.at: one.raised for one in disk.evidence.intervals}
+    assert raised == {at: () if at <= end else ("health gate of plimsoll",) for at in TIMES}
+    (query,) = [promql for promql in asked if "plimsoll_health_gate_shut" in promql]
+    assert query.startswith(
+        'max(plimsoll_health_gate_shut{region="r1", cluster="c"} and on (region, instance) ((time() - max by'
+        ' (region, instance) (plimsoll_pass_observed_timestamp_seconds{region="r1"})) <= bool '
+    )
 
 
 def test_a_stall_between_two_passes_is_seen_by_its_check_and_its_guest() -> None:
