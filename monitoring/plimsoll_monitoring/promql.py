@@ -18,6 +18,8 @@ from plimsoll_probes.model.finding import BROKEN, GOOD, LACKING
 
 SPARE, USUAL_INTERVAL = 120, 300
 """Seconds: how much later than twice its interval a pass may be, and the interval where a node does not tell it."""
+OBSERVED_LATE = 3600
+"""Seconds without a reading after which what a node says of its disks is in no sum: they may be elsewhere."""
 
 CLOCKS_DIFFER = 60
 """Seconds by which a time may be in the future."""

@@ -11,13 +11,14 @@ from plimsoll_insight.explain.evidence import Neighbour, PassInterval, SharedPla
 from plimsoll_insight.explain.guests import FoundGuest, Stay
 from plimsoll_insight.explain.series import DISK, PLACE, Over, by_node, finite, only, whole_number, within
 from plimsoll_insight.explain.slowness import LEAST_OF_TYPE, usual_of
-from plimsoll_monitoring.promql import any_of, braces, each, equal, fresh, quote, selector
+from plimsoll_monitoring.promql import OBSERVED_LATE, any_of, braces, each, equal, fresh, quote, selector
 from plimsoll_monitoring.region.answers import Ask, NodeKey, TimeSeries, key_of, label
 
 SLOW_CHECKS = ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FULL", "OSD_DOWN", "OSD_*_DOWN")
 """Ceph's checks that tell of stopped or slow requests: those of the health gate, and any OSD that is down."""
 GATE = "health gate of plimsoll"
 _USUAL = "7d"
+_ROUNDING = 1.001
 
 
 class OtherReadings:
@@ -101,9 +102,11 @@ class OtherReadings:
                 ]
                 busy = [(uuid, rate) for uuid, rate in rates if rate and uuid != self._guest.uuid]
                 if whole:
+                    # Where one did more than all the sums do not fit together.
                     yield from (
                         Neighbour(uuid=uuid, place=place, unit=unit, rate=rate, share=min(1.0, rate / whole))
                         for uuid, rate in busy
+                        if rate <= whole * _ROUNDING
                     )
                 # A node's lines are of other guests alone, a pool's of the three busiest.
                 if whole is not None and not busy and (rates or place is SharedPlace.NODE):
@@ -112,12 +115,18 @@ class OtherReadings:
     def _pool(self, cluster: str, pool: str) -> Mapping[str, tuple[list[TimeSeries], Mapping[float, float]]]:
         if (cluster, pool) not in self._pools:
             matchers = braces(self._region, equal("cluster", cluster), equal("pool", pool))
+            observation = each(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS, braces(self._region))
             by_unit = {}
             for unit in metrics.UNITS:
                 of_nodes = each(metrics.POOL_AVERAGE[unit], matchers, *PLACE, "volume_type")
                 by_unit[unit] = (
                     list(self._over(f"max by (uuid) ({metrics.BUSIEST_GUESTS[unit]}{matchers})")),
-                    only(self._over(f"sum({of_nodes})")),
+                    # Of the nodes that the busiest guests are of.
+                    only(
+                        self._over(
+                            f"sum({of_nodes} and on (region, instance) time() - {observation} < {OBSERVED_LATE})"
+                        )
+                    ),
                 )
             self._pools[cluster, pool] = by_unit
         return self._pools[cluster, pool]

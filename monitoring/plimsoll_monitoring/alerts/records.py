@@ -14,7 +14,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_monitoring.alerts.definition import RecordingRule
 from plimsoll_monitoring.alerts.site import Site
-from plimsoll_monitoring.promql import BELOW, CONCLUSIVE, any_verdict, once
+from plimsoll_monitoring.promql import BELOW, CONCLUSIVE, OBSERVED_LATE, any_verdict, once
 from plimsoll_probes.model.finding import GOOD
 
 
@@ -33,15 +33,20 @@ def of_disks(site: Site) -> Iterator[RecordingRule]:
 def of_load(site: Site) -> Iterator[RecordingRule]:
     """What ``plimsoll region explain`` compares a disk with: the latency of its type, the busiest guests."""
     on = site.node(*metrics.DISK)
+    is_observed = f"and on {site.node()} {_observed(site)}"
 
     def of_each(values: str, *labels: str) -> str:
         """The values of disks with labels of ``plimsoll_disk_info``."""
-        info = f"topk by {on} (1, max by {site.node(*metrics.DISK, *labels)} ({site(metrics.DISK_INFO)}))"
+        each_info = f"max by {site.node(*metrics.DISK, *labels)} ({site(metrics.DISK_INFO)})"
+        info = f"topk by {on} (1, {each_info} {is_observed})"
         return f"{values}\n  * on {on} group_left ({', '.join(labels)})\n  {info}"
 
     of_type = site.in_region("volume_type")
     latency = of_each(f"max by {on} ({site(metrics.DISK_AVERAGE_LATENCY_SECONDS)})", "volume_type")
-    why = "The disks of each volume type that had requests, and their median. None of these with detail = aggregate."
+    why = (
+        "The disks of each volume type that had requests, and their median. None of these with detail = aggregate."
+        " Without nodes whose disks were not observed for an hour, here and below: their guests may be elsewhere."
+    )
     yield RecordingRule(metrics.LATENCY_COUNT, f"count by {of_type} (\n  {latency}\n)", why)
     yield RecordingRule(metrics.LATENCY_MEDIAN, f"quantile by {of_type} (0.5,\n  {latency}\n)")
     why = "The three busiest guests of each pool: one of them may slow the others."
@@ -54,7 +59,6 @@ def of_load(site: Site) -> Iterator[RecordingRule]:
 
 
 def of_pools(site: Site) -> Iterator[RecordingRule]:
-    observation = site(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS)
     why = (
         "Without nodes whose disks were not observed for an hour: their guests may be elsewhere. Each node once, also"
         " where two jobs scrape it."
@@ -66,7 +70,7 @@ def of_pools(site: Site) -> Iterator[RecordingRule]:
             record,
             f"sum by {site.in_region(*labels)} (\n"
             f"  max by {site.node(*labels)} ({site(metric)})\n"
-            f"  and on {site.node()} time() - {observation} < 3600\n)",
+            f"  and on {site.node()} {_observed(site)}\n)",
             why,
         )
         why = ""
@@ -85,6 +89,10 @@ def of_pools(site: Site) -> Iterator[RecordingRule]:
                 yield RecordingRule(metrics.TAKEN[level][unit], of_level, why)
                 why = ""
             yield RecordingRule(ratio, f"{of_level}\n/\n(sum by {by} ({promises[unit]}) > 0)")
+
+
+def _observed(site: Site) -> str:
+    return f"time() - {site(metrics.PASS_OBSERVED_TIMESTAMP_SECONDS)} < {OBSERVED_LATE}"
 
 
 def of_light(site: Site) -> Iterator[RecordingRule]:

@@ -45,7 +45,7 @@ def every_explained(
 ) -> tuple[list[ExplainedDisk], list[Stay]]:
     nodes = {line.labels["instance"] for line in told["plimsoll_disk_info"]}
     fresh = [TimeSeries({"region": "r1", "instance": node}, {at: at - 40 for at in TIMES}) for node in nodes]
-    told = {"plimsoll_health_gate_shut": [], "pass_observed_timestamp": fresh, **told}
+    told = {"plimsoll_health_gate_shut": [], "pool_average": [], "pass_observed_timestamp": fresh, **told}
 
     def over(promql: str) -> Sequence[TimeSeries]:
         if asked is not None:
@@ -109,6 +109,23 @@ def test_other_guests_that_did_nothing_are_told_apart_from_those_that_are_unknow
     told = {one.at: one.neighbours for one in disk.evidence.intervals}
     assert {at for at, neighbours in told.items() if neighbours == idle_there} == set(known)
     assert all(not neighbours for at, neighbours in told.items() if at not in known)
+
+
+@pytest.mark.parametrize(("rate", "share"), [(900.0, 0.9), (5100.0, None)])
+def test_a_guest_that_did_more_than_all_of_its_pool_is_no_neighbour(rate: float, share: float | None) -> None:
+    """What is told of it is of other nodes than the sum."""
+    asked = list[str]()
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1), cluster="c", pool="p")],
+            "pool_average": [TimeSeries({}, always(1000))],
+            "average_operations_per_second:top3": [TimeSeries({"uuid": "u9"}, always(rate))],
+        },
+        asked=asked,
+    )
+    shares = {each.share for one in disk.evidence.intervals for each in one.neighbours if each.place == "pool"}
+    assert shares == (set() if share is None else {share})
+    assert any("sum(" in promql and "pool_average" in promql and promql.endswith(" < 3600)") for promql in asked)
 
 
 def test_metrics_of_a_node_whose_passes_have_stopped_are_unknown_when_the_next_one_is_overdue() -> None:
