@@ -151,6 +151,10 @@ CASES: Mapping[str, tuple[Callable[[Region], Region], Mapping[StageCheck, bool |
         {StageCheck.HEALTH: NO},
     ),
     "no-ceph": (but("ceph_health_status", None), {StageCheck.HEALTH: UNKNOWN}),
+    "another-ceph-alone": (
+        lambda region: but("ceph_health_status", None)(region) | {'ceph_health_status{cluster="d"': always(0)},
+        {StageCheck.HEALTH: UNKNOWN},
+    ),
     "a-gate-is-shut": (but(f"{metrics.HEALTH_GATE_SHUT}{{{N1}", since(1)), {StageCheck.HEALTH: NO}),
     "a-node-without-it": (but(f"{metrics.STAGE_IN_EFFECT}{{{N1}", None), {StageCheck.ARRIVED: NO}),
     "a-node-that-is-down": (but(N1, lambda second: 1 if second < -600 else None), {}),

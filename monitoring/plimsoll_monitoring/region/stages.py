@@ -115,7 +115,7 @@ def questions(case: StageCase) -> dict[str, str]:
         more = of_stage(increase(metric, matchers, f"{case.window}s"))
         return f"sum by ({by}) (({more}) + ({new}) or ({more}) or ({new}))"
 
-    gate = f"max by (region, instance) ({metrics.HEALTH_GATE_SHUT})"
+    gate = f"max by (region, instance, cluster) ({metrics.HEALTH_GATE_SHUT})"
     return {
         "nodes": here,
         "members": f"{each(metrics.STAGE_POSITION, '')} < {case.stages.share:g}"
@@ -260,10 +260,8 @@ def _health(case: StageCase, answers: Answers) -> ConditionFinding:
         return ConditionFinding(StageCheck.HEALTH, False, f"the health gate is shut on {_names(gates)}")
     regions = {region for region, _ in nodes}
     clusters = {_cluster(one): one.known for one in _of_regions(answers["ceph"], regions)}
-    if not clusters or None in clusters.values():
-        return ConditionFinding(
-            StageCheck.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr"
-        )
+    if absence := _absence_of_ceph(clusters, answers["gates"]):
+        return ConditionFinding(StageCheck.HEALTH, None, absence)
     names_of = _names_by_cluster(_of_regions(answers["checks"], regions))
     osds, down = ({_cluster(one): one.known for one in answers[name]} for name in ("osds", "osds_down"))
     for cluster, names in names_of.items():
@@ -282,6 +280,18 @@ def _health(case: StageCase, answers: Answers) -> ConditionFinding:
             StageCheck.HEALTH, None, "Ceph is not HEALTH_OK, and no ceph_health_detail has its checks"
         )
     return ConditionFinding(StageCheck.HEALTH, True, "Ceph reports no check that blocks")
+
+
+def _absence_of_ceph(clusters: Mapping[tuple[str, str], float | None], gates: Iterable[Series]) -> str | None:
+    """Why nothing is known of a cluster: a node has a gate for each one of its disks."""
+    if not clusters or None in clusters.values():
+        return "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr"
+    fsids = {fsid for _, fsid in clusters}
+    missing = {label(one, "cluster") for one in gates} - {"", *fsids}
+    # Without the label it is of any cluster.
+    if not missing or "" in fsids:
+        return None
+    return f"no ceph_health_status with the label cluster of {', '.join(sorted(missing))}, where the stage has disks"
 
 
 _JUDGES = (_arrived, _at_limit, _verdicts, _reverts, _writes, _health)

@@ -74,7 +74,7 @@ WELL: dict[str, list[Series]] = {
     "broken": each(0),
     "reverts": each(0),
     "failed": each(0),
-    "gates": each(0),
+    "gates": [Series({**one, "cluster": "c"}, 0) for one in (A, B)],
     "ceph": [Series({"cluster": "c"}, 1)],
     "checks": [Series({"cluster": "c", "name": "POOL_NEAR_FULL"}, 1)],
     "osds": [Series({"cluster": "c"}, 1000)],
@@ -133,6 +133,9 @@ OTHERS: list[tuple[StageCheck, bool | None, str, dict[str, list[Series]]]] = [
     (StageCheck.HEALTH, False, "Ceph reports SLOW_OPS",
      {"checks": [Series({"region": "r", "cluster": "c", "name": "SLOW_OPS"}, 1)]}),
     (StageCheck.HEALTH, None, "no ceph_health_status of the region; let Prometheus scrape Ceph's mgr", {"ceph": []}),
+    (StageCheck.HEALTH, None, "no ceph_health_status with the label cluster of c, where the stage has disks",
+     {"ceph": [Series({"cluster": "other"}, 0)]}),
+    (StageCheck.HEALTH, True, "Ceph reports no check that blocks", {"ceph": [Series({}, 0)], "checks": []}),
 ]  # fmt: skip
 
 
