@@ -1,21 +1,21 @@
 """The cause of a disk's slowness, and its arithmetic. The set is closed; the docs repeat these rules.
 
-An interval is **slow** where the disk was at limit, or its requests took three times as long as those of the median
-disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's median); also
-where no request ended, although there were requests before, if they waited: a check was raised as in 2, then or at
-most two minutes later (or an interval, if that is longer). They waited if the next requests that end took twice as
-long as usual or more (those of several readings, while less than a tenth end), and the time that each of these and of
-their flushes took beyond half of the usual adds up to the time without requests or more (half: where a guest makes up
-for the stall, requests follow one another and take less than usual). They did not wait if all that they took is less
-than that time, but for those that took half of it and longer than their reading is long. If none ends, or hardly any
-yet while a check is raised still, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it is unknown. Less than
-a tenth of the requests of the interval before, for as long as a check may be late, is as none, where requests waited.
-Without a check they waited too, if the next ones show it and took three times as long as usual (twice, where checks
-are unknown), be it under 10 ms, and not by the limit, and the disk was without requests only this once, but for
-pauses by a person and intervals without a reading. Without a latency, without what is usual, or with fewer than 10
-requests in five minutes, of which one may have been the first in hours, an interval is unknown, unless the disk was
-at limit. One without requests in a healthy cluster is not slow. What is usual for a type of fewer than five disks, or
-three on a node, is unknown if it is 0.1 s or more.
+An interval is **slow** where the disk was at limit, as in 1, or its requests took three times as long as those of the
+median disk of its type usually do, and 10 ms or more (``usual``: the lower quartile over a week of the type's
+median); also where no request ended, although there were requests before, if they waited: a check was raised as in 2,
+then or at most two minutes later (or an interval, if that is longer). They waited if the next requests that end took
+twice as long as usual or more (those of several readings, while less than a tenth end), and the time that each of
+these and of their flushes took beyond half of the usual adds up to the time without requests or more (half: where a
+guest makes up for the stall, requests follow one another and take less than usual). They did not wait if all that
+they took is less than that time, but for those that took half of it and longer than their reading is long. If none
+ends, or hardly any yet while a check is raised still, they waited for ``PG_AVAILABILITY`` and ``SLOW_OPS``. Else it
+is unknown. Less than a tenth of the requests of the interval before, for as long as a check may be late, is as none,
+where requests waited. Without a check they waited too, if the next ones show it and took three times as long as usual
+(twice, where checks are unknown), be it under 10 ms, and not by the limit, and the disk was without requests only
+this once, but for pauses by a person and intervals without a reading. Without a latency, without what is usual, or
+with fewer than 10 requests in five minutes, of which one may have been the first in hours, an interval is unknown,
+unless the disk was at limit. One without requests in a healthy cluster is not slow. What is usual for a type of fewer
+than five disks, or three on a node, is unknown if it is 0.1 s or more.
 
 The node may be cut off from a healthy cluster, for as long as no guest on it has a request, if this disk and three or
 more others had some just before, and the whole node never was without before. The last intervals are unknown then. A
@@ -34,7 +34,9 @@ if the guest did not answer; and where checks are unknown, if the next reading i
 
 Each slow interval has the first cause that applies:
 
-1. **limit**: it used 95 % of one of its limits or more. QEMU then delays its requests.
+1. **limit**: it used 95 % of one of its limits or more. QEMU then delays its requests. Where the limit has a burst an
+   average of all of it may be one that nothing waited for: then it counts only if requests took long, or if that is
+   unknown.
 2. **cluster**: a check was raised that was not raised in most intervals in which requests were not slow, if these
    are of three passes.
 3. **neighbour**: another guest did half or more of all requests, or of all bytes, of the disk's node or pool, and

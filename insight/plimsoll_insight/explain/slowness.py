@@ -36,11 +36,19 @@ def passes(intervals: Sequence[PassInterval]) -> int:
 
 def by_latency(interval: PassInterval, usual: float | None) -> bool | None:
     """Whether it was slow; None is unknown."""
-    if interval.share is not None and interval.share >= AT_LIMIT_RATIO:
+    if is_at_limit(interval, usual):
         return True
     if is_few(interval) or interval.latency is None or usual is None:
         return None
     return takes_long(interval.latency, usual)
+
+
+def is_at_limit(interval: PassInterval, usual: float | None) -> bool:
+    """With a burst an average of the whole limit may be one that nothing waited for."""
+    if interval.share is None or interval.share < AT_LIMIT_RATIO:
+        return False
+    is_quick = interval.latency is not None and usual is not None and not takes_long(interval.latency, usual)
+    return not (interval.burst and is_quick)
 
 
 def is_few(interval: PassInterval) -> bool:

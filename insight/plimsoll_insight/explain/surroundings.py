@@ -15,6 +15,7 @@ from plimsoll_insight.explain.slowness import (
     LEAST_KNOWN,
     LEAST_OF_NODE,
     LEAST_OF_TYPE,
+    is_at_limit,
     is_few,
     passes,
     takes_long,
@@ -48,7 +49,7 @@ class Surroundings:
         """When its node may be cut off."""
 
     def cause(self, slow: PassInterval) -> Cause | Unexplained:
-        if slow.share is not None and slow.share >= AT_LIMIT_RATIO:
+        if is_at_limit(slow, self._usual):
             return Cause.LIMIT
         if self.new(slow):
             return Cause.CLUSTER

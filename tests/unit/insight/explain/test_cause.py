@@ -443,6 +443,9 @@ CASES = {
     # A disk that waits in bursts at its limit is below it on average.
     "bursts: three quarters of its limit": in_bursts(share=0.75),
     "bursts: of a limit with a burst": in_bursts(share=0.75, burst=True),
+    "bursts: all of a limit with a burst, and nothing waited": in_bursts(share=1.0, burst=True, latency=0.004),
+    "bursts: all of a limit with a burst": in_bursts(share=1.0, burst=True),
+    "bursts: all of a limit with a burst, without a latency": in_bursts(share=1.0, burst=True, latency=None),
     "bursts: half of its limit": in_bursts(),
     "bursts: less than half": in_bursts(share=0.49),
     "bursts: disks of its node too": in_bursts(of_node=0.05, of_node_disks=3),
