@@ -156,13 +156,14 @@ def _since_words(group: Sequence[Explained]) -> str:
 
 
 def _neighbour_words(case: ExplainCase, group: Sequence[Explained]) -> str:
-    (disk, diagnosis), *_ = group
+    (disk, _), *_ = group
     one = max((each.neighbour for _, each in group if each.neighbour), key=lambda each: each.share)
     unit = "requests" if one.unit == "operations" else "bytes"
     who = case.names.get(one.uuid) or one.uuid
     if one.place is SharedPlace.POOL:
         return f"in pool {disk.pool}: {who} did {percent(one.share)} of the pool's {unit}"
-    node = next((each.node for each in reversed(diagnosis.slow) if each.node), None)
+    slow = [each for _, diagnosis in group for each in diagnosis.slow]
+    node = next((each.node for each in reversed(slow) if each.node and one in each.neighbours), None)
     return f"on {without_port(node) if node else 'this node'}: {who} did {percent(one.share)} of the node's {unit}"
 
 

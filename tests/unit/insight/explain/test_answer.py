@@ -138,6 +138,16 @@ def test_a_time_of_the_last_day_is_told_without_the_day_and_a_server_whose_disks
     )
 
 
+def test_a_neighbour_is_named_on_the_node_where_it_was_also_after_a_move() -> None:
+    loud, less = replace(LOUD, rate=500), replace(LOUD, uuid="u8", rate=500, share=0.6)
+    away = replace(BESIDE_LOUD, node="node9:9100", neighbours=(less,))
+    home = replace(BESIDE_LOUD, neighbours=(loud,))
+    moved = [*[CALM] * 100, *[home] * 20, *[CALM] * 100, *[away] * 10, *[CALM] * 58]
+    assert lines(a_case(a_disk("vda", *moved), node="node9:9100"))[0].startswith(
+        "web-29 vda was slow because of a NEIGHBOUR on node7: web-28 did 94 % of the node's requests"
+    )
+
+
 def test_guests_that_share_a_pool_are_told_by_the_pool_and_two_limits_by_their_disks() -> None:
     pool = replace(
         BESIDE_LOUD, neighbours=(replace(LOUD, place=SharedPlace.POOL, unit="bytes", uuid="u8", rate=9e6),)
