@@ -238,7 +238,7 @@ def _load_words(intervals: Sequence[PassInterval]) -> str:
         return f"{words}; no limit is known that it could be at"
     at_limit = [each for each in intervals if each.share is not None and each.share >= AT_LIMIT_RATIO]
     which = f" ({limit_words(at_limit).removeprefix('its ')})" if at_limit else ""
-    words += f"; at limit{which} for {percent(len(at_limit) / len(shares))} of the time"
+    words += f"; at limit{which} for {percent(len(at_limit) / len(shares))} {_of_time(len(shares) / len(intervals))}"
     return f"{words}, most used {percent(max(shares))}"
 
 
@@ -289,7 +289,11 @@ def _cluster_words(intervals: Sequence[PassInterval]) -> str:
     if not times:
         return f"cluster: no check raised (known {percent(len(answers) / len(intervals))} of the time)"
     parts = (f"{printable(check)} for {percent(number / len(answers))}" for check, number in times.most_common())
-    return f"cluster: {', '.join(parts)} of the time"
+    return f"cluster: {', '.join(parts)} {_of_time(len(answers) / len(intervals))}"
+
+
+def _of_time(known: float) -> str:
+    return "of the time" if known >= 1 else f"of the time that is known ({percent(known)})"
 
 
 def _probe_words(probes: Mapping[str, int] | None) -> str:

@@ -185,6 +185,8 @@ def names(ask: Ask, guest: FoundGuest, uuids: Iterable[str], seconds: int) -> di
 
 def probe_runs(ask: Ask, stays: Sequence[Stay], seconds: int) -> dict[str, int]:
     """Runs of probes on these nodes by their verdict. Raises ``PlimsollError``."""
-    nodes = any_of("instance", sorted({stay.node[1] for stay in stays}))
-    answer = ask(f"sum by (verdict) ({increase(metrics.PROBE_RUNS_TOTAL, braces(nodes), f'{seconds}s')}) > 0")
+    nodes = SeriesSelection(region=stays[0].node[0] or None).matchers(
+        any_of("instance", sorted({stay.node[1] for stay in stays}))
+    )
+    answer = ask(f"sum by (verdict) ({increase(metrics.PROBE_RUNS_TOTAL, nodes, f'{seconds}s')}) > 0")
     return {label(series, "verdict"): max(1, round(series.value)) for series in answer}

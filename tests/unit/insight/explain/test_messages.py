@@ -73,6 +73,14 @@ def test_a_limit_that_was_used_is_named() -> None:
                for line in told(*[CALM] * 9, *[replace(CALM, share=1.0)] * 5))  # fmt: skip
 
 
+def test_a_part_of_the_time_that_is_known_is_not_all_of_it() -> None:
+    once = replace(CALM, share=1.0, raised=("SLOW_OPS",))
+    lines = told(*[replace(CALM, share=None, raised=None)] * 287, once)
+    known = "for 100 % of the time that is known (0.3 %)"
+    assert any(f"; at limit (500 write IOPS) {known}, most used 100 %" in line for line in lines)
+    assert any(line.startswith(f"cluster: SLOW_OPS {known};") for line in lines)
+
+
 def test_a_tenant_is_not_shown_all_of_a_limit_that_was_used_in_bursts() -> None:
     bursts = replace(CALM, share=0.8, latency=0.9)
     assert tenant(*[CALM] * 9, *[bursts] * 5).startswith(

@@ -412,6 +412,18 @@ def test_the_median_of_a_type_is_not_shown_where_the_disk_is_alone_in_it() -> No
     assert {one.of_type for one in two.evidence.intervals} == {0.0525}
 
 
+@pytest.mark.parametrize(("region", "matchers"), [("r1", 'region="r1", instance=~"n"'), ("", 'instance=~"n"')])
+def test_probes_of_a_node_of_the_same_name_in_another_region_do_not_count(region: str, matchers: str) -> None:
+    asked = list[str]()
+
+    def ask(promql: str) -> Sequence[Series]:
+        asked.append(promql)
+        return [Series({"verdict": "kept"}, 5)]
+
+    assert questions.probe_runs(ask, [Stay((region, "n"), 0, 1)], 3600) == {"kept": 5}
+    assert f"plimsoll_probe_runs_total{{{matchers}}}[3600s]" in asked[0]
+
+
 def test_names_that_tenants_chose_are_shown_safely() -> None:
     hostile = FoundGuest(
         uuid="u1", region="r1", name="i", server="web\x1b[2J", project="p", project_name="shop\u202e"
