@@ -20,7 +20,15 @@ from plimsoll_insight.explain import strip
 from plimsoll_insight.explain.diagnosis import Cause, Diagnosis, Unexplained
 from plimsoll_insight.explain.evidence import SharedPlace
 from plimsoll_insight.explain.guests import ExplainedDisk
-from plimsoll_insight.explain.messages import figures_words, idle, limit_words, moment, tenant_words, whose
+from plimsoll_insight.explain.messages import (
+    figures_words,
+    idle,
+    limit_words,
+    moment,
+    tenant_words,
+    usual_limit,
+    whose,
+)
 from plimsoll_insight.explain.strip import DiskStrip
 from plimsoll_monitoring.region.answers import NodeKey
 from plimsoll_monitoring.region.messages import percent
@@ -217,7 +225,11 @@ def _next(case: ExplainCase) -> Iterator[str]:
 def _commands(case: ExplainCase, disk: ExplainedDisk, diagnosis: Diagnosis) -> Iterator[str]:
     match diagnosis.cause:
         case Cause.LIMIT if not disk.replaced:
-            limit = next((each.limit for each in diagnosis.slow if each.limit), None)
+            one = usual_limit(diagnosis.slow)
+            if one is not None and one.desired is not None:
+                yield "plimsoll region congestion"
+                return
+            limit = None if one is None else one.limit
             hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--set", f"{limit}=N")
             words = (*hold, "--reason", "TEXT")
             yield printable(shlex.join(("plimsoll", *words))) if case.node is None else on_node(case.node, *words)

@@ -48,6 +48,8 @@ class PassInterval:
     """That limit, under libvirt's name."""
     allowed: float | None = None
     """Its value."""
+    desired: float | None = None
+    """The desired value, where the limit is reduced for now."""
     burst: bool = False
     """Whether it lets more pass for a time."""
     latency: float | None = None

@@ -137,9 +137,11 @@ def tenant_words(disk: ExplainedDisk, diagnosis: Diagnosis, subject: str = "") -
     if diagnosis.cause is Cause.LIMIT:
         usage = median(each.share or 0.0 for each in diagnosis.slow)
         if usage < AT_LIMIT_RATIO:
-            of_limit = f"{percent(usage)} of {limit_words(diagnosis.slow)} on average, more in bursts,"
+            limit = limit_words(diagnosis.slow)
+            of_limit = f"{percent(usage)} of {limit}{',' if ', ' in limit else ''} on average, more in bursts,"
             return f"Your {subject} used {of_limit} {between}."
-        return f"Your {subject} used all of {limit_words(diagnosis.slow)} {between}."
+        limit = limit_words(diagnosis.slow)
+        return f"Your {subject} used all of {limit}{',' if ', ' in limit else ''} {between}."
     if diagnosis.cause is Cause.CLUSTER:
         why = "our storage cluster was impaired"
     elif diagnosis.neighbour and diagnosis.neighbour.place is SharedPlace.NODE:
@@ -205,16 +207,25 @@ def _change(before: Mapping[str, int], after: Mapping[str, int]) -> str:
 
 def limit_words(slow: Sequence[PassInterval]) -> str:
     """``its 3,000 IOPS``: the limit that was used up most often."""
-    limits = Counter((each.limit, each.allowed) for each in slow if each.limit)
-    if not limits:
+    one = usual_limit(slow)
+    if one is None or one.limit is None or one.allowed is None:
         return "its limit"
-    ((limit, amount), _), *_ = limits.most_common(1)
-    if limit is None or amount is None:
-        return "its limit"
+    words = f"its {_value(one.limit, one.allowed)}"
+    return words if one.desired is None else f"{words}, reduced for now from {_value(one.limit, one.desired)}"
+
+
+def usual_limit(slow: Sequence[PassInterval]) -> PassInterval | None:
+    """An interval with the limit that was used up most often."""
+    limits = Counter((each.limit, each.allowed, each.desired) for each in slow if each.limit)
+    most = limits.most_common(1)
+    return next((each for each in slow if most and (each.limit, each.allowed, each.desired) == most[0][0]), None)
+
+
+def _value(limit: str, amount: float) -> str:
     if "_iops_" in limit:
         scope = "" if limit.startswith("total") else f"{limit.partition('_')[0]} "
-        return f"its {amount:.0f} {scope}IOPS"
-    return f"its {short_limits(Limits.from_mapping({limit: round(amount)}))}"
+        return f"{amount:.0f} {scope}IOPS"
+    return short_limits(Limits.from_mapping({limit: round(amount)}))
 
 
 def idle(intervals: Sequence[PassInterval]) -> bool:
@@ -292,8 +303,8 @@ def _cluster_words(intervals: Sequence[PassInterval]) -> str:
     return f"cluster: {', '.join(parts)} {_of_time(len(answers) / len(intervals))}"
 
 
-def _of_time(known: float) -> str:
-    return "of the time" if known >= 1 else f"of the time that is known ({percent(known)})"
+def _of_time(share: float) -> str:
+    return "of the time" if share >= 1 else f"of the time that is known ({percent(share)})"
 
 
 def _probe_words(probes: Mapping[str, int] | None) -> str:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from plimsoll_agent.model.limits import PARAMETERS
 from plimsoll_agent.monitor import metrics
+from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_insight.explain.evidence import LimitChange, PassInterval
 from plimsoll_insight.explain.guests import Stay
 from plimsoll_insight.explain.series import (
@@ -42,6 +43,11 @@ class OwnReadings:
             for metric in metrics.DISK_LIMIT_ACTUAL.values()
             for line in over(each(metric, own, *DISK, "parameter"))
         )
+        self._desired = lines_by_disk(
+            line
+            for unit in metrics.UNITS
+            for line in over(each(metrics.DISK_LIMIT_DESIRED[f"{unit}_per_second"], own, *DISK, "parameter"))
+        )
         self._unlimited = by_disk(over(each(metrics.DISK_UNLIMITED, own, *DISK)))
         self._states = lines_by_disk(over(each(metrics.DISK_STATE, own, *DISK, "state", "reason")))
         self._hung = by_node(over(f"max by (region, instance) ({within(metrics.GUEST_HUNG + own, step)})"))
@@ -67,6 +73,7 @@ class OwnReadings:
         }
         limit = max(shares, key=lambda name: shares[name], default=None)
         limits = self._set(key, at) or {}
+        amount = None if limit is None else limits.get(limit)
         return PassInterval(
             at=at,
             node=node[1],
@@ -74,7 +81,8 @@ class OwnReadings:
             bytes=value_of(self._rates["bytes"], key, at),
             share=None if limit is None else shares[limit],
             limit=limit,
-            allowed=None if limit is None else limits.get(limit),
+            allowed=amount,
+            desired=self._reduced_from(key, limit, amount, at),
             burst=f"{limit}_max" in limits,
             latency=value_of(self._latency, key, at),
             observed=read_at,
@@ -90,6 +98,19 @@ class OwnReadings:
         if not limits and value_of(self._unlimited, key, at) is None:
             return None
         return {one.name: limits[one.name] for one in PARAMETERS if one.name in limits}
+
+    def _reduced_from(
+        self, key: tuple[NodeKey, str], limit: str | None, amount: int | None, at: float
+    ) -> float | None:
+        """The desired value of this limit, where a lower one is in force and no change is outstanding."""
+        is_settled = any(
+            at in line.values and label(line, "state") in (Kind.IN_SYNC, Kind.CHANGED)
+            for line in self._states.get(key, ())
+        )
+        lines = (line for line in self._desired.get(key, ()) if label(line, "parameter") == limit)
+        desired = next((value for line in lines if (value := finite(line.values.get(at))) is not None), None)
+        is_less = amount is not None and desired is not None and amount < desired
+        return desired if is_settled and is_less else None
 
     def limits(self, target: str, nodes: Mapping[float, NodeKey], steps: Sequence[float]) -> dict[str, int] | None:
         every = (self._set((nodes[at], target), at) for at in reversed(steps) if at in nodes)

@@ -188,6 +188,17 @@ def test_a_limit_is_raised_on_its_node() -> None:
     assert f"next: {hold}" in lines(replace(case, node=None))
 
 
+def test_a_limit_that_is_reduced_for_now_is_no_promise_and_has_no_hold() -> None:
+    reduced = replace(AT_LIMIT, allowed=250, desired=500)
+    said = lines(a_case(a_disk("vdb", *around(reduced), volume=VOLUME)))
+    assert said[0].startswith(
+        "web-29 vdb was slow because of its own LIMIT, 250 IOPS, reduced for now from 500 IOPS   2026"
+    )
+    assert [line for line in said if line.startswith("next: ")] == ["next: plimsoll region congestion"]
+    sentence = f'tenant: "Your volume {VOLUME} used all of its 250 IOPS, reduced for now from 500 IOPS, between '
+    assert said[-1].startswith(sentence)
+
+
 def test_a_volume_that_another_one_replaced_is_told_by_its_id_and_has_no_hold() -> None:
     disk, diagnosis = a_disk("vdb", *around(AT_LIMIT), volume=VOLUME)
     said = lines(a_case((replace(disk, replaced=True), diagnosis), a_disk("vdb", *[CALM] * 288)))

@@ -287,6 +287,25 @@ def test_a_limit_has_its_burst_and_its_size() -> None:
     assert {(one.limit, one.allowed, one.burst) for one in disk.evidence.intervals} == {("total_iops_sec", 500, True)}
 
 
+@pytest.mark.parametrize(("state", "is_reduced"), [("in-sync", True), ("changed", True), ("deferred", False)])
+def test_a_limit_below_the_desired_one_is_reduced_for_now_where_no_change_is_outstanding(
+    state: str, is_reduced: bool
+) -> None:
+    disk, _ = explained(
+        {
+            "plimsoll_disk_info": [on("n", always(1))],
+            "limit_ratio": [on("n", always(1.0), parameter="total_iops_sec")],
+            "average_operations": [on("n", always(250))],
+            "limit_actual_operations": [on("n", always(250), parameter="total_iops_sec")],
+            "limit_desired_operations": [on("n", always(500), parameter="total_iops_sec")],
+            "plimsoll_disk_state": [on("n", always(1), state=state, reason="congestion")],
+        }
+    )
+    assert {one.desired for one in disk.evidence.intervals} == {500 if is_reduced else None}
+    words = "250 IOPS, reduced for now from 500 IOPS" if is_reduced else "250 IOPS"
+    assert told(disk)[-1].strip().startswith(f"Cause: its own limit, {words}; between ")
+
+
 def test_limits_that_are_unknown_are_no_change_and_not_unlimited() -> None:
     known = {at: 500.0 for at in TIMES if not NOW - 7200 < at < NOW - 3600}
     disk, _ = explained(
