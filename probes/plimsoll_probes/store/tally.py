@@ -34,7 +34,8 @@ class Promise:
 class Sums:
     """Runs by verdict, latencies by direction, and requests by the quantile (0.99) of their objective.
 
-    Latencies and requests are without failed and disturbed runs.
+    Latencies and requests are without failed and disturbed runs, but for the requests that did not end in a run that
+    failed for that.
     """
 
     runs: Mapping[Verdict, int] = field(default_factory=dict, hash=False)
@@ -44,6 +45,8 @@ class Sums:
     @classmethod
     def of(cls, result: ProbeResult) -> Sums:
         runs, measurement = {result.finding.verdict: 1}, result.measured
+        if result.finding.why is Why.UNFINISHED:
+            return cls(runs, promised=_never_ended(result.objective, result.finding.facts.get("unfinished")))
         if measurement is None or result.finding.verdict is Verdict.FAILED or result.finding.why in _DISTURBED:
             return cls(runs)
         latency = {direction: flow.latency for direction, flow in measurement.flows if flow.latency.buckets}
@@ -84,6 +87,13 @@ def _promises(objective: Objective | None, measurement: Measured, pending: int) 
         misses = latency.count - latency.surely_within(round(seconds * _SECOND))
         promises[quantile] = Promise(latency.count + pending, misses + late)
     return promises
+
+
+def _never_ended(objective: Objective | None, number: object) -> dict[float, Promise]:
+    """Of what ended in such a run no latency is known; ``number`` is None where the guest could not count."""
+    if objective is None or not isinstance(number, int) or number <= 0:
+        return {}
+    return {quantile: Promise(number, number) for quantile, _ in objective.quantiles}
 
 
 @frozen(kw_only=True)

@@ -53,6 +53,18 @@ def test_of_a_failed_run_nothing_is_believed_but_that_it_failed() -> None:
     assert sums == Sums({Verdict.FAILED: 1})
 
 
+@pytest.mark.parametrize(("number", "promised"), [(8, {0.99: Promise(8, 8)}), (0, {}), (None, {})])
+def test_requests_that_never_ended_are_missed_where_they_were_counted(
+    number: int | None, promised: dict[float, Promise]
+) -> None:
+    """What ended has no latency that is known."""
+    finding = Finding(Verdict.FAILED, Why.UNFINISHED, {"seconds": 90, "done": 412, "unfinished": number})
+    assert Sums.of(a_probe(finding=finding, objective=P99, measured=None)) == Sums(
+        {Verdict.FAILED: 1}, promised=promised
+    )
+    assert Sums.of(a_probe(finding=finding, measured=None)) == Sums({Verdict.FAILED: 1})
+
+
 # --- objectives
 
 
