@@ -99,10 +99,12 @@ def find(evidence: Evidence) -> Diagnosis:
         return _by_cause(diagnosis, slow, around)
     if diagnosis.unread:
         why: Unexplained | None = Unexplained.NOT_READ
-    elif stands_still(verdicts, usual) or judge.may_stand_still(readings):
+    elif stands_still(verdicts, usual):
         why = Unexplained.STANDS_STILL
     elif node_stands_still:
         why = Unexplained.NODE_STANDS_STILL
+    elif judge.may_stand_still(readings):
+        why = Unexplained.STANDS_STILL
     else:
         why = _too_little(evidence, verdicts)
     return diagnosis if why is None else replace(diagnosis, cause=Cause.UNKNOWN, unexplained=why)

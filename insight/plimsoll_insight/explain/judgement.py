@@ -60,14 +60,17 @@ class IntervalJudge:
                     yield each, is_slow if each.read else is_slow or None
 
     def may_stand_still(self, intervals: Sequence[PassInterval]) -> bool:
-        """Whether no requests end any more, for the first time, and whether Ceph is well is unknown."""
-        if not intervals or intervals[-1].operations != 0 or intervals[-1].raised is not None:
+        """Whether no requests end any more, for the first time, and whether Ceph is well is unknown, or a check may
+        still be raised.
+        """
+        if not intervals or intervals[-1].operations != 0:
             return False
         runs = runs_of(intervals, self._usual, self._late)
         before = before_run(runs[:-1], self._late)
         return bool(
             before
             and before.operations
+            and (intervals[-1].raised is None or intervals[-1].at - before.at <= self._late)
             and not is_few(before)
             and [kind for kind, _ in runs].count(RunKind.STOPPED) == 1
             and runs[-1][0] is RunKind.STOPPED
