@@ -122,7 +122,9 @@ def end(record: Record) -> Position:
         if database is None:
             return START
         ids = dict(database.execute("SELECT name, seq FROM sqlite_sequence").fetchall())
-        return Position(ids.get("change", 0), ids.get("event", 0))
+        (change,) = database.execute("SELECT max(id) FROM change").fetchone()
+        (event,) = database.execute("SELECT max(id) FROM event").fetchone()
+        return Position(max(change or 0, ids.get("change", 0)), max(event or 0, ids.get("event", 0)))
 
 
 def entries(record: Record, selection: Selection, after: Position = START, upto: Position = END) -> Iterator[Entry]:
