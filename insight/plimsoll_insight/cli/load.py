@@ -116,13 +116,23 @@ class Load(NodeCommand, Listing):
         for line in (*troubles, *histograms.complaints):
             self.warn_of(line)
         self.status = 1 if troubles or histograms.complaints or tally.unknown else 0
+        incomplete = tuple(_incomplete(tally))
+        if parsed_args.formatter != "table" or parsed_args.columns:  # without lines for people
+            for line in incomplete:
+                self.warn_of(line)
+        if troubles or incomplete:
+            self.empty = " ".join(("No disk whose counters could be read did anything.", *incomplete))
         if tally.intervals is not None:
-            self.closing = tuple(_incomplete(tally))
+            self.closing = incomplete
             return TIME_COLUMNS, list(_over_time(tally.intervals, began, parsed_args.top))
         whole = tally.whole
         shares = [each for each in tally.by(key_of(by)) if any(each.did.requests.values())]
         top = shares[: parsed_args.top]
-        self.closing = (*_closing(shares, whole, tally, parsed_args), *_not_measured(top, tally, by, latencies))
+        self.closing = (
+            *_closing(shares, whole, parsed_args),
+            *incomplete,
+            *_not_measured(top, tally, by, latencies),
+        )
         rows = [_cells(each, whole, tally, by) for each in top]
         if not parsed_args.latency:
             return _columns(by), rows
@@ -418,10 +428,9 @@ def heaviest_lines(did: Sequence[Did], whole: Did, one: str, of: str, whose: str
             yield f"{percent(part)} of {whose}{direction}s come from {plural(number, one)} of {of}{also}."
 
 
-def _closing(shares: Sequence[Share], whole: Did, tally: LoadTally, parsed_args: argparse.Namespace) -> Iterator[str]:
+def _closing(shares: Sequence[Share], whole: Did, parsed_args: argparse.Namespace) -> Iterator[str]:
     of, whose = f"{len(shares)} active", "these guests' " if parsed_args.guest else ""
     yield from heaviest_lines([share.did for share in shares], whole, parsed_args.by, of, whose)
-    yield from _incomplete(tally)
 
 
 def _not_measured(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,14 @@ QUIET, LAST = 3, 8
 class Node(FakeHypervisor):
     """A guest with two disks, of which one writes, or ``both``, in every round after ``quiet`` ones.
 
-    ``set`` has the devices with histograms.
+    ``set`` has the devices with histograms. In the first ``dark`` readings libvirt has no counters.
     """
 
-    def __init__(self, quiet: int, *, both: bool) -> None:
+    def __init__(self, quiet: int, *, both: bool, dark: int) -> None:
         disks = {"vda": volume(), "vdb": volume(IDLE)}
         super().__init__(FakeGuest("db", GUEST, disks))
         self.busy = list(disks.values()) if both else [disks["vda"]]
-        self.quiet, self.rounds = quiet, 0
+        self.quiet, self.dark, self.rounds = quiet, dark, 0
         self.set: dict[str, list[int]] = {}
 
     def guests(self) -> Any:
@@ -46,6 +46,9 @@ class Node(FakeHypervisor):
                 reads, read, writes, written = disk.done
                 disk.done = (reads, read, writes + 10, written + 40960)
         return super().guests()
+
+    def block_stats(self, uuid: str, targets: Iterable[str]) -> Any:
+        return {} if self.rounds < self.dark + 2 else super().block_stats(uuid, targets)
 
     def monitor(self, uuid: str, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
         if command == "block-latency-histogram-set":
@@ -65,12 +68,12 @@ class Node(FakeHypervisor):
 
 
 def typed(
-    quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch, *words: str, both: bool = False
+    quiet: int, state: Path, monkeypatch: pytest.MonkeyPatch, *words: str, both: bool = False, dark: int = 0
 ) -> tuple[int, str, str]:
     clock = WaitingClock()
     monkeypatch.setattr(load, "time", clock)
     monkeypatch.setattr(load, "ended_early", lambda: nullcontext(clock))
-    person, node = Person(), Node(quiet, both=both)
+    person, node = Person(), Node(quiet, both=both, dark=dark)
     words = ("--for", "8s", "--interval", "1s", *words)
     status = person.types(Load, *words, settings=replace(config.load([], []), state_dir=state), hypervisor=node)
     return status, person.err, person.out
@@ -143,3 +146,27 @@ def test_intervals_in_which_no_disk_did_anything_are_told_in_a_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert typed(LAST, tmp_path, monkeypatch, "--by", "time")[2] == "No disk did anything.\n"
+
+
+@pytest.mark.parametrize("by", ["volume", "time"])
+@pytest.mark.parametrize("dark", [1, LAST, LAST + 1])
+def test_disks_without_counters_are_not_told_as_idle(
+    by: str, dark: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "Incomplete: counters of 2 disks could not be read all the time."
+    status, _, out = typed(LAST, tmp_path, monkeypatch, "--by", by, dark=dark)
+    said = " ".join(out.split())
+    assert status == 1
+    assert "No disk did anything" not in said
+    assert said.endswith(words)
+    status, err, out = typed(LAST, tmp_path, monkeypatch, "--by", by, "-f", "json", dark=dark)
+    assert (status, words in err) == (1, True)
+
+
+def test_incomplete_figures_of_disks_that_worked_are_told_in_every_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "Incomplete: counters of 2 disks could not be read all the time."
+    _, err, out = typed(0, tmp_path, monkeypatch, dark=1)
+    assert (err, words in " ".join(out.split())) == ("", True)
+    assert words in typed(0, tmp_path, monkeypatch, "-f", "csv", dark=1)[1]
