@@ -111,8 +111,8 @@ def moment(text: str, now: datetime) -> datetime:
     if day in days:
         return datetime.combine(days[day], _clock(clock)).astimezone(UTC) if clock else days[day]
     if _CLOCK.fullmatch(text):
-        # With a zone, the last one may be of tomorrow there.
-        each = (datetime.combine(midnight + timedelta(days=ahead), _clock(text)) for ahead in (1, 0, -1))
+        # With a zone, the last one may be of tomorrow there, or of the day before yesterday.
+        each = (datetime.combine(midnight + timedelta(days=ahead), _clock(text)) for ahead in (1, 0, -1, -2))
         return next(at for at in each if at <= now).astimezone(UTC)
     if _is_duration(text):
         return now - durations.parse(text)
