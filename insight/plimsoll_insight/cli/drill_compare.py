@@ -28,6 +28,7 @@ COLUMNS = (
     Column("recover", head="RECOVERED", right=True),
     Column("peering", head="PEERING PG·s", right=True),
     Column("degraded", head="DEGRADED OBJECT·s", right=True, drop=1),
+    Column("unknown", head="CEPH UNKNOWN", right=True, drop=2),
     Column("stalls", right=True),
     Column("stalled", head="STALLED FOR", right=True, drop=4),
     *(Column(f"{phase}_seconds", head=phase.upper(), right=True, drop=2) for phase in PHASES[1:]),
@@ -60,7 +61,14 @@ class DrillCompare(LocalCommand, Listing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        return COLUMNS, [row for path in parsed_args.files for row in _rows(path, found_of(path))]
+        rows: list[Sequence[Any]] = []
+        for path in parsed_args.files:
+            results = found_of(path)
+            if not results.sees_incidents:
+                self.warn_of(f"{path}: unknown whether anything failed: Ceph and normal IOPS are not in it")
+                self.empty = "Nothing is known to have failed in these recordings."
+            rows += _rows(path, results)
+        return COLUMNS, rows
 
 
 def _rows(path: Path, results: Results) -> Iterator[tuple[object, ...]]:
@@ -74,10 +82,11 @@ def _rows(path: Path, results: Results) -> Iterator[tuple[object, ...]]:
             _seconds(incident.detect),
             _seconds(incident.serve),
             _seconds(incident.recover),
-            Shown(round(incident.peering, 3), f"{incident.peering:.1f}"),
-            Shown(round(incident.degraded, 3), f"{incident.degraded:.0f}"),
-            len(stalls),
-            _seconds(float(sum(one.seconds for one in stalls))),
+            _cell(incident.peering, lambda value: f"{value:.1f}"),
+            _cell(incident.degraded, lambda value: f"{value:.0f}"),
+            _seconds(incident.unknown),
+            Shown(len(stalls), str(len(stalls))) if results.busy else Shown(None, NOTHING),
+            _seconds(float(sum(one.seconds for one in stalls)) if results.busy else None),
             *(_seconds(lengths[phase]) for phase in PHASES[1:]),
             *(_cell(_iops(phase, results, incident), iops_words) for phase in PHASES),
             *(_cell(_p99(phase, results, incident), lambda value: latency_words(value * 1e9)) for phase in PHASES),

@@ -125,7 +125,11 @@ def _comparisons(path: Path | None, results: Results) -> list[ForecastComparison
     from plimsoll_insight.drill.comparison import UnreadableForecast, compare
 
     if not results.incidents:
-        raise PlimsollError("--forecast: nothing failed in this recording")
+        raise PlimsollError(
+            "--forecast: nothing failed in this recording"
+            if results.sees_incidents
+            else "--forecast: unknown whether anything failed in this recording"
+        )
     forecast = decoding.load(path, _MOST_FORECAST, lambda document: document, UnreadableForecast, follow=True)
     if forecast is None:
         raise UnreadableForecast(f"{path}: no such file")
@@ -149,7 +153,7 @@ def _facts(results: Results) -> dict[str, str]:
         first, most = (f"{size / 2**20:.0f} MiB" for size in (recording.stores[0], max(recording.stores)))
         facts["monitor's store"] = f"{first} at first, {most} at most"
     if not results.incidents:
-        facts["incidents"] = "none"
+        facts["incidents"] = "none" if results.sees_incidents else "unknown"
     for number, incident in enumerate(results.incidents, 1):
         of = "" if len(results.incidents) == 1 else f" {number}"
         facts[f"incident{of}"] = f"{_moment(results, incident.begin)}, " + (
@@ -158,15 +162,20 @@ def _facts(results: Results) -> dict[str, str]:
         facts[f"detected{of}"] = _after(incident.detect)
         facts[f"served again{of}"] = _after(incident.serve)
         facts[f"recovered{of}"] = _after(incident.recover, "after the return")
-        low, high = incident.peering_range
-        facts[f"impact score{of}"] = (
-            f"{incident.peering:.1f} PG·s peering ({low:.0f}–{high:.0f}), {incident.inactive:.1f} PG·s inactive"
-            + (f" ({incident.unknown:.0f} s unknown)" if incident.unknown >= 1 else "")
-        )
-        facts[f"degraded{of}"] = f"{incident.degraded:.0f} object·s" + (
+        facts[f"impact score{of}"] = _impact(incident)
+        facts[f"degraded{of}"] = ("unknown" if incident.degraded is None else f"{incident.degraded:.0f} object·s") + (
             "" if incident.share is None else f", {_percent(incident.share)} of objects at most"
         )
     return facts
+
+
+def _impact(incident: Incident) -> str:
+    if incident.peering is None or incident.peering_range is None:
+        return "unknown"
+    low, high = incident.peering_range
+    return f"{incident.peering:.1f} PG·s peering ({low:.0f}–{high:.0f}), {incident.inactive:.1f} PG·s inactive" + (
+        f" ({incident.unknown:.0f} s unknown)" if incident.unknown >= 1 else ""
+    )
 
 
 def _answer(results: Results) -> str:
@@ -178,10 +187,11 @@ def _answer(results: Results) -> str:
         parts = ["No busy guest stood still" if results.busy else "Unknown whether guests stood still"]
     if not results.incidents:
         return f"{parts[0]}; nothing failed" if results.recording.statuses else f"{parts[0]}; Ceph was not recorded"
-    if results.recording.statuses:
-        after = results.incidents[0].detect
-        parts.append("Ceph took no OSD for down" if after is None else f"Ceph noticed after {after:.0f} s")
     incident = results.incidents[0]
+    if results.recording.statuses:
+        after = incident.detect
+        not_seen = "Ceph did not answer" if incident.peering is None else "Ceph took no OSD for down"
+        parts.append(not_seen if after is None else f"Ceph noticed after {after:.0f} s")
     after_return = [
         (each.span.end - each.span.begin, each.change)
         for each in results.figures
@@ -337,7 +347,9 @@ def data(results: Results, comparisons: Sequence[ForecastComparison] = ()) -> di
             }
             for each in results.figures
         ],
-        "incidents": [_incident_data(incident, results) for incident in results.incidents],
+        "incidents": (
+            [_incident_data(incident, results) for incident in results.incidents] if results.sees_incidents else None
+        ),
         "mon_store_bytes": (
             {"first": recording.stores[0], "most": max(recording.stores)} if recording.stores else None
         ),
@@ -359,6 +371,7 @@ def data(results: Results, comparisons: Sequence[ForecastComparison] = ()) -> di
 
 
 def _incident_data(incident: Incident, results: Results) -> dict[str, Any]:
+    span = incident.peering_range
     return {
         "begin": _iso(results, incident.begin),
         "end": None if incident.end is None else _iso(results, incident.end),
@@ -366,7 +379,7 @@ def _incident_data(incident: Incident, results: Results) -> dict[str, Any]:
         "serve_seconds": _round(incident.serve),
         "recover_seconds": _round(incident.recover),
         "peering_pg_seconds": _round(incident.peering),
-        "peering_pg_seconds_range": dict(zip(("low", "high"), map(_round, incident.peering_range), strict=True)),
+        "peering_pg_seconds_range": span and dict(zip(("low", "high"), map(_round, span), strict=True)),
         "inactive_pg_seconds": _round(incident.inactive),
         "degraded_object_seconds": _round(incident.degraded),
         "degraded_share": _round(incident.share),

@@ -58,12 +58,12 @@ class Incident:
     """Until guests are served again."""
     recover: float | None
     """From the return of the OSD until all is in sync."""
-    peering: float
+    peering: float | None
     """The impact score: PG·seconds of peering."""
-    peering_range: tuple[float, float]
+    peering_range: tuple[float, float] | None
     """The least and the most that it can be: nothing is known of the time between two answers of the cluster."""
-    inactive: float
-    degraded: float
+    inactive: float | None
+    degraded: float | None
     """Object·seconds."""
     share: float | None
     """The most objects that lacked a copy, of all."""
@@ -98,6 +98,11 @@ class Results:
     """Disks that could have stalled."""
     unknown: float
     """Seconds in which the cluster did not answer."""
+
+    @property
+    def sees_incidents(self) -> bool:
+        """Whether an incident would be in it: the cluster answered, or what guests get in peace is known."""
+        return bool(self.recording.statuses) or self.phases.normal is not None
 
 
 def results(recording: Recording) -> Results:
@@ -222,6 +227,7 @@ def _fell(recording: Recording, within: Sequence[tuple[float, ClusterCounts]]) -
 def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording, seconds: Seconds) -> Incident:
     begin, end = spans[0].begin, spans[-1].end
     peering, unknown = _integral(recording, begin, end, lambda state: state.peering)
+    is_known = unknown < end - begin
     within = [
         (time - recording.began, state)
         for time, state in recording.statuses
@@ -239,10 +245,10 @@ def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording,
         detect=None if down is None else max(down - begin, 0.0),
         serve=float(outage.end - begin) if outage is not None and served_again else None,
         recover=float(end - return_span.begin) if return_span is not None and has_ended else None,
-        peering=peering,
-        peering_range=_peering_range(recording, begin, end),
-        inactive=_integral(recording, begin, end, lambda state: state.inactive)[0],
-        degraded=_integral(recording, begin, end, lambda state: state.degraded)[0],
+        peering=peering if is_known else None,
+        peering_range=_peering_range(recording, begin, end) if is_known else None,
+        inactive=_integral(recording, begin, end, lambda state: state.inactive)[0] if is_known else None,
+        degraded=_integral(recording, begin, end, lambda state: state.degraded)[0] if is_known else None,
         share=max((min(state.degraded / state.objects, 1.0) for _, state in within if state.objects), default=None),
         stale=max((state.degraded + state.misplaced for state in recovering), default=None),
         unknown=unknown,

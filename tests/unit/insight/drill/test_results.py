@@ -59,6 +59,8 @@ def test_an_incident_has_its_times_and_sums(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ends_at", [49, 50, 52])
 def test_the_impact_score_is_in_its_range_where_the_recording_ends_within_it(tmp_path: Path, ends_at: int) -> None:
     [incident] = found(tmp_path, drill()[:ends_at], end=False).incidents
+    assert incident.peering is not None
+    assert incident.peering_range is not None
     least, most = incident.peering_range
     assert 0 <= least <= incident.peering <= most
     assert most >= 16
@@ -73,6 +75,24 @@ def test_what_the_cluster_did_not_answer_is_unknown_and_in_no_sum(tmp_path: Path
     assert incident.unknown == pytest.approx(8)
     assert whole.unknown == pytest.approx(8)
     assert incident.degraded == pytest.approx(50 * 12 + 20 * 9.8)
+
+
+def test_an_incident_of_which_the_cluster_told_nothing_has_no_sums(tmp_path: Path) -> None:
+    seconds: list[Second] = [(rate, None) for rate, _ in drill()[:28]]
+    [incident] = found(tmp_path, seconds, end=False).incidents
+    assert incident.unknown == incident.last - incident.begin
+    assert (incident.peering, incident.peering_range, incident.inactive, incident.degraded) == (None,) * 4
+
+
+@pytest.mark.parametrize(("normal", "has_ceph", "sees"), [(20, False, True), (3, True, True), (3, False, False)])
+def test_without_the_cluster_and_normal_seconds_no_incident_would_be_seen(
+    tmp_path: Path, normal: int, has_ceph: bool, sees: bool
+) -> None:
+    seconds: list[Second] = [
+        (rate, state if has_ceph else None) for rate, state in drill(normal=normal)[: normal + 8]
+    ]
+    whole = found(tmp_path, seconds, end=False)
+    assert (whole.sees_incidents, bool(whole.incidents)) == (sees, sees)
 
 
 def test_a_recording_that_ends_in_the_trouble_tells_no_times_that_are_not_over(tmp_path: Path) -> None:
