@@ -6,7 +6,7 @@ from plimsoll_agent.app.context import PassContext, pass_context
 from plimsoll_agent.app.node import state_of
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import NotFound, PlimsollError
-from plimsoll_agent.messages import explain, sentences
+from plimsoll_agent.messages import explain
 from plimsoll_agent.messages.ceilings import ceilings_of
 from plimsoll_agent.model.clusters import Clusters
 from plimsoll_agent.model.hypervisor import Hypervisor
@@ -21,7 +21,7 @@ from plimsoll_agent.reconcile.run import by_sources, gated, planned
 from plimsoll_agent.reconcile.savings import shares
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.top.keys import Explained
-from plimsoll_agent.top.rows import Planned
+from plimsoll_agent.top.rows import Planned, guest_words
 from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import replace
 
@@ -66,7 +66,7 @@ class LivePlan:
         )
         situation, outcomes = self._decided(context, observation, scope)
         for unreachable in fresh.unreachable:
-            raise NotFound(sentences.unreachable_words(unreachable))
+            raise NotFound(guest_words(unreachable))
         outcome = next((each for each in gated(context.caution.gate, outcomes) if each.disk.key == key), None)
         if outcome is None:
             raise NotFound("the disk is no longer attached")

@@ -21,7 +21,6 @@ from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli import top_once as once
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.errors import NotFound, PlimsollError, UsageError
-from plimsoll_agent.messages import sentences
 from plimsoll_agent.messages.impacts import NEVER
 from plimsoll_agent.model.disk import Disk, guest_of
 from plimsoll_agent.model.entries import RecordedChange
@@ -43,7 +42,7 @@ from plimsoll_agent.top import rewind
 from plimsoll_agent.top.keys import About, Explained, Pane, View
 from plimsoll_agent.top.live import Contents
 from plimsoll_agent.top.rewind import PastMoment
-from plimsoll_agent.top.rows import SORTS, Planned, rows
+from plimsoll_agent.top.rows import SORTS, Planned, guest_words, rows
 from plimsoll_agent.top.sampler import LOOK_AGAIN, Sample, Sampler
 from plimsoll_agent.top.screen import Screen
 from plimsoll_agent.util.frozen import replace
@@ -124,10 +123,10 @@ class Top(NodeCommand, Listing):
         sampler.ask()
         time.sleep(parsed_args.interval)
         sampler.ask()
-        sample = sampler.sample()
+        sample = once.ended(sampler.sample())
         decisions = plan.planned(sample)
         for unreachable in sample.unreachable:
-            self.warn_of(sentences.unreachable_words(unreachable))
+            self.warn_of(guest_words(unreachable))
         if decisions.complaint:
             self.warn_of(decisions.complaint)
         selection = [

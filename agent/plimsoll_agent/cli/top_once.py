@@ -9,12 +9,14 @@ from plimsoll_agent.messages import ceilings, sentences, serialize
 from plimsoll_agent.messages.tones import TONES
 from plimsoll_agent.model.limits import BASES
 from plimsoll_agent.model.reason import Reason, Unknown
-from plimsoll_agent.model.usage import AT_LIMIT_RATIO, Rates
+from plimsoll_agent.model.usage import AT_LIMIT_RATIO, ONE_READING, Rates
 from plimsoll_agent.reconcile.outcome import Kind
 from plimsoll_agent.terminal.cells import iops, mib, percent
 from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.top.rows import DiskRow, Wrong, why
+from plimsoll_agent.top.sampler import Sample
+from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import plural, printable
 
 _OTHERS = (
@@ -39,6 +41,15 @@ COLUMNS = (
         for name in ("saved", "ceilings", "rates", "seconds", "shares", "sharing", "at_limit_window", *_OTHERS)
     ),
 )
+
+
+def ended(sample: Sample) -> Sample:
+    """As no reading follows: a disk with only one has an unknown use."""
+    usages = (
+        replace(each, reason=ONE_READING) if each.rates is None and each.reason is None else each
+        for each in sample.usages
+    )
+    return replace(sample, usages=tuple(usages))
 
 
 def cells(row: DiskRow) -> Sequence[object]:
@@ -139,7 +150,7 @@ def sum_of(rows: Sequence[DiskRow]) -> str:
     """``4 disks, 3 guests: 1 unlimited, 1 unknown, 2 at limit``."""
     counts = Counter(row.wrong for row in rows)
     parts = [f"{counts[wrong]} {wrong.words}" for wrong in reversed(Wrong) if wrong and counts[wrong]]
-    unknown = sum(row.unknown for row in rows)
+    unknown = sum(row.unknown or row.outcome is None for row in rows)
     parts += [f"{unknown} unknown"] if unknown else []
     shares = [row.usage.share or 0 for row in rows if row.usage is not None]
     parts.append(f"{sum(share >= AT_LIMIT_RATIO for share in shares)} at limit")

@@ -26,6 +26,8 @@ time is known only to a few milliseconds.
 BUSY = because(Code.NOT_SENT, detail="libvirt has no counters now; it does not wait for a busy guest")
 """Why libvirt returned no counters: mostly since another call has the guest."""
 
+ONE_READING = because(Code.NOT_SENT, detail="only one reading")
+
 
 @frozen
 class Reading:

@@ -211,6 +211,11 @@ def why(reason: Reason) -> str:
     return printable(detail) if isinstance(detail, str) else sentences.words(reason)
 
 
+def guest_words(unreachable: UnreachableGuest) -> str:
+    """A guest that could not be read, and ``why``."""
+    return f"{printable(unreachable.guest.name)}  {why(unreachable.reason)}"
+
+
 def rows(sample: Sample, plan: Planned, sort: str = "at-limit", *, reverse: bool = False) -> list[DiskRow]:
     """The wrong ones first; unknown values come last, also in reverse."""
     uuids = {usage.disk.guest.uuid for usage in sample.usages}

@@ -12,7 +12,6 @@ from typing import Any
 
 from plimsoll_agent.app.node import state_of
 from plimsoll_agent.errors import UsageError
-from plimsoll_agent.messages import sentences
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.reconcile.observe import scope_of
 from plimsoll_agent.store.state import Busy, CorruptState, State, StateError
@@ -23,6 +22,7 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import time_of
 from plimsoll_agent.terminal.until import ended_early
+from plimsoll_agent.top.rows import guest_words
 from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util import files, locks
 from plimsoll_agent.util.text import plural, printable
@@ -112,7 +112,7 @@ class Load(NodeCommand, Listing):
                 for _ in rounds:
                     pass
             sample = sampler.sample()
-        troubles = [sentences.unreachable_words(unreachable) for unreachable in sample.unreachable]
+        troubles = [guest_words(unreachable) for unreachable in sample.unreachable]
         for line in (*troubles, *histograms.complaints):
             self.warn_of(line)
         self.status = 1 if troubles or histograms.complaints or tally.unknown else 0

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from cliff import columns
 
-from plimsoll_agent.cli import top_once
+from plimsoll_agent.cli import top, top_once
+from plimsoll_agent.cli.top import Top
+from plimsoll_agent.errors import DeadlineExceeded
+from plimsoll_agent.model.hypervisor import BlockStats
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Unknown, because
@@ -19,9 +23,12 @@ from plimsoll_agent.terminal import output as terminal
 from plimsoll_agent.terminal import table
 from plimsoll_agent.terminal.base import OneLineErrors
 from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.top import sampler
 from plimsoll_agent.top.rows import Planned, rows
 from plimsoll_agent.top.sampler import Sample
 from plimsoll_agent.util.frozen import replace
+from tests.fakes import FakeHypervisor
+from tests.unit.agent.app.test_live_plan import Node
 from tests.unit.agent.monitor.usages import NODE_LIMITS, SILENCE, desiring, disk_named, using
 from tests.unit.manydisks import a_pass_over
 from tests.unit.person import Person, Terminal
@@ -142,9 +149,57 @@ def test_heads_are_those_of_the_live_screen() -> None:
 
 
 def test_the_sum_counts_what_is_wrong_first() -> None:
-    sample = Sample((FREE, DARK, using(disk_named("a"), iops=250)), (), 3)
-    found = rows(sample, desiring(NODE_LIMITS, FREE.disk))
+    busy = using(disk_named("a"), iops=250)
+    sample = Sample((FREE, DARK, busy), (), 3)
+    found = rows(sample, desiring(NODE_LIMITS, FREE.disk, busy.disk))
     assert top_once.sum_of(found) == "3 disks, 3 guests: 1 unlimited, 1 unknown, 1 at limit"
+
+
+def test_the_sum_counts_as_unknown_what_no_decision_was_made_on() -> None:
+    found = rows(Sample((using(disk_named("a"), iops=250),), (), 1), Planned(complaint="the rules file is broken"))
+    assert [top_once.state(row) for row in found] == ["unknown"]
+    assert top_once.sum_of(found) == "1 disk, 1 guest: 1 unknown, 1 at limit"
+
+
+class Silent(FakeHypervisor):
+    """No counters can be read in the first ``silent`` seconds."""
+
+    silent, now = 1.0, 0.0
+
+    def block_stats(self, uuid: str, targets: Iterable[str]) -> Mapping[str, BlockStats]:
+        if self.now < self.silent:
+            raise DeadlineExceeded("no answer from QEMU within 5 s")
+        return super().block_stats(uuid, targets)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def listed(person: Person, directory: Path, monkeypatch: pytest.MonkeyPatch, *words: str, silent: float) -> int:
+    node = Node(directory)
+    hypervisor = Silent(node.a, node.b)
+    hypervisor.silent = silent
+    monkeypatch.setattr(top, "time", hypervisor)
+    monkeypatch.setattr(sampler, "LOOK_AGAIN", 0)  # a guest that hangs is left alone for as long
+    return person.types(Top, "--once", *words, settings=node.settings, hypervisor=hypervisor)
+
+
+def test_a_disk_with_one_reading_is_unknown_and_the_list_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = Person()
+    assert listed(person, tmp_path, monkeypatch, "-f", "json", silent=0) == 0
+    assert listed(person, tmp_path, monkeypatch, "-f", "json", silent=1) == 1
+    rows = json.loads(person.out)
+    assert [(row["iops"], row["reason"]["detail"]) for row in rows] == [(None, "only one reading")] * 2
+
+
+def test_a_guest_that_cannot_be_read_is_told_without_a_word_about_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = Person()
+    listed(person, tmp_path, monkeypatch, silent=9)
+    assert person.err == "a  no answer from QEMU within 5 s\nb  no answer from QEMU within 5 s\n"
 
 
 class Once(OneLineErrors, Listing):

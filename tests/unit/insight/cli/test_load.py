@@ -161,6 +161,7 @@ def test_disks_without_counters_are_not_told_as_idle(
     assert said.endswith(words)
     status, err, out = typed(LAST, tmp_path, monkeypatch, "--by", by, "-f", "json", dark=dark)
     assert (status, words in err) == (1, True)
+    assert "pass" not in err, "load is none"
 
 
 def test_incomplete_figures_of_disks_that_worked_are_told_in_every_format(
