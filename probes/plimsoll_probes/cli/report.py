@@ -15,7 +15,7 @@ from plimsoll_agent.messages.sentences import short_size
 from plimsoll_agent.terminal.moments import add_window, window
 from plimsoll_agent.util import files
 from plimsoll_agent.util.text import plural
-from plimsoll_probes.cli.base import HistoryCommand, add_choice, job_of, now
+from plimsoll_probes.cli.base import HistoryCommand, add_choice, guest_of, job_of, now
 from plimsoll_probes.cli.looking import still_postponed
 from plimsoll_probes.model.job import JobName
 from plimsoll_probes.model.result import Postponed, ProbeResult
@@ -92,7 +92,7 @@ class ProbeReport(HistoryCommand):
             raise NoDrawing(
                 f"a report needs matplotlib and Jinja2 ({error}): pip install 'plimsoll-agent[report]'"
             ) from error
-        guest, job = parsed_args.guest, job_of(parsed_args)
+        guest, job = guest_of(history, parsed_args), job_of(parsed_args)
         intervals = history.intervals(guest, begin, at)
         plans = {each.guest_uuid: each.every for each in history.chosen_targets()}
         span = ReportPeriod(begin, at, usual(intervals.values()))
@@ -104,7 +104,7 @@ class ProbeReport(HistoryCommand):
             page.ReportOrigin(
                 node=socket.gethostname(),
                 version=metadata.version("plimsoll-agent"),
-                guest=guest,
+                guest=parsed_args.guest,
                 job=parsed_args.job,
             ),
         )

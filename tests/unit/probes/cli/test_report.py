@@ -105,6 +105,31 @@ def test_a_guest_and_a_job_can_be_chosen_for_every_part_of_the_page(shell: Shell
     assert ": 1 run of 1 guest," in shell.err
 
 
+def test_a_server_is_chosen_for_every_part_of_the_page_unless_two_have_its_name(
+    shell: Shell, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = {uuid: a_subject(guest_uuid=uuid, guest_name=f"instance-{uuid}", display_name="web-1") for uuid in "ab"}
+    add(shell, 5, SHORT, subject=servers["a"])
+    shell.history.postpone(
+        Postponed(
+            at=datetime.now(UTC),
+            node="node1",
+            guest_uuid="a",
+            guest_name="instance-a",
+            directory="/var/tmp",
+            why=Why.PAUSED,
+            facts={},
+        )
+    )
+    assert shell.run(ProbeReport, "--guest", "web-1", "-o", str(output)) == 0
+    assert "1 probe is postponed" in output.read_text()
+    assert "web-1" in output.read_text()
+    add(shell, 4, SHORT, subject=servers["b"])
+    assert shell.run(ProbeReport, "--guest", "web-1", "-o", str(output)) == 64
+    assert "instance-a" in caplog.text
+    assert "instance-b" in caplog.text
+
+
 def test_runs_are_read_in_parts_and_each_is_counted_once(
     shell: Shell, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
