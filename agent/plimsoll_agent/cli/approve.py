@@ -171,10 +171,9 @@ class Approve(_NodeDecision, NodeCommand):
             memories = {**plan.situation.memory, **memory.disks}
             disks = {**memory.disks, **releasing([o.disk for o in orphans], memories)}
             state.save_memory(replace(memory, disks=disks))
+        then = next_words(settings, "removes them")
         for outcome in orphans:
-            self.app.stdout.write(
-                f"Approved: removal of the limits of {disk_name(outcome.disk)}, by the next pass.\n"
-            )
+            self.app.stdout.write(f"Approved: removal of the limits of {disk_name(outcome.disk)}; {then}.\n")
         return self.note(
             state,
             [
@@ -307,6 +306,6 @@ class ResumeNode(_NodeDecision):
         why, settings = given_reason(parsed_args.reason), self.settings(parsed_args)
         if not Pause(settings.pause_file).end():
             raise UsageError(f"this node is not paused: {settings.pause_file} does not exist")
-        self.app.stdout.write("Resumed: the next pass writes limits again.\n")
+        self.app.stdout.write(f"Resumed; {next_words(settings, 'writes limits again')}.\n")
         state, reason = state_of(settings), because(Code.OPERATOR, why=why)
         return self.note(state, [Event(at=now_of(state), by=who(), what=Happening.RESUMED, reason=reason)])

@@ -196,6 +196,19 @@ def test_approve_tells_whether_the_next_pass_applies_it(shell: Shell, mode: str,
     assert shell.out == f"Approved: this revision, {revision:.16}; {told}.\n"
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("enforce", "the next pass writes limits again"),
+        ("observe", "mode is observe: nothing will be written"),
+    ],
+)
+def test_resume_tells_whether_the_next_pass_writes(shell: Shell, mode: str, told: str) -> None:
+    shell.settings.pause_file.touch()
+    assert shell.types(ResumeNode, "--reason", "over", settings=replace(shell.settings, mode=mode)) == 0
+    assert shell.out == f"Resumed; {told}.\n"
+
+
 def test_the_record_of_a_pause_has_its_end(shell: Shell) -> None:
     assert shell.run(PauseNode, "--for", "2h", "--reason", "Ceph is upgraded") == 0
     end = shell.out.partition(" until ")[2].partition(" or ")[0]
@@ -582,9 +595,18 @@ def test_orphaned_limits_are_released_by_the_digest_that_the_plan_prints(orphane
     digest = digest_in(orphaned)
     assert orphaned.approve(digest) == 64
     assert orphaned.run(Approve, digest, "--remove", "--reason", "ticket 4711") == 0
-    assert orphaned.out == "Approved: removal of the limits of instance-00000001 vda, by the next pass.\n"
+    assert orphaned.out == (
+        "Approved: removal of the limits of instance-00000001 vda; mode is observe: nothing will be written.\n"
+    )
     assert removal(orphaned) == ({}, "released", "cluster-unknown")
     assert orphaned.approve(digest) == 64, "it is a removal still"
+
+
+def test_a_removal_that_is_approved_in_mode_enforce_is_one_of_the_next_pass(orphaned: Shell) -> None:
+    here = replace(orphaned.settings, mode="enforce")
+    words = ("--type", "gold", "--remove", "--reason", "ticket 4711")
+    assert orphaned.types(Approve, *words, settings=here, hypervisor=orphaned.hypervisor) == 0
+    assert orphaned.out.endswith("instance-00000001 vda; the next pass removes them.\n")
 
 
 @pytest.mark.parametrize("words", [(), ("--type", "gold")], ids=["digest", "type"])
