@@ -348,6 +348,11 @@ def test_settings_have_units_and_a_mark_on_those_that_were_set(plimsoll: Plimsol
     assert lines[-1].endswith("--changed lists only these")
 
 
+def test_settings_of_which_none_was_changed_are_told_apart_from_all(plimsoll: Plimsoll) -> None:
+    ran = plimsoll("settings", "ceph", "--changed")
+    assert (ran.status, ran.out) == (0, "Every one of these settings has its default.\n")
+
+
 def test_a_setting_that_there_is_not_is_answered_with_the_nearest(plimsoll: Plimsoll) -> None:
     ran = plimsoll("settings", "conf_file")
     assert (ran.status, ran.err) == (

@@ -163,6 +163,12 @@ def test_a_node_that_was_in_use_is_read_by_the_plimsoll_that_used_it(
     }
 
 
+def test_a_directory_that_is_not_there_is_64(plimsoll: Plimsoll, tmp_path: Path) -> None:
+    checked = plimsoll("state", "check", "--state-dir", str(tmp_path / "typo"))
+    assert (checked.status, checked.out) == (64, "")
+    assert checked.err == f"--state-dir {tmp_path}/typo: no such directory\n"
+
+
 def test_a_file_of_a_newer_plimsoll_is_1_and_named(
     plimsoll: Plimsoll, changed: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -21,10 +21,11 @@ class CongestionFetch(LocalCommand):
 
     Passes and the daemon have no network: they read what this has fetched from the files in [congestion], and check
     the signatures themselves. An older, expired or forged file is refused, and the earlier one stays. Files count for
-    90 seconds, so it has to run all the time, as the user of plimsoll catalogue refresh.
+    90 seconds, so it has to run all the time, as the user of plimsoll catalogue refresh. With --every it goes on
+    until a signal ends it.
 
     Exit status:
-        0   fetched, or with --every ended by a signal
+        0   fetched
         1   a file could not be fetched, or is refused
         64  usage
 

@@ -51,6 +51,8 @@ class SettingsList(OneLineErrors, Listing):
         words = dict.fromkeys(word for setting in settings for word in (setting.section, setting.name))
         for name in sorted(names - words.keys()):
             raise UsageError(f"no section and no setting is named {name!r}; {_meant(name, words)}")
+        if names:
+            self.empty = "Every one of these settings has its default."
         number = sum(setting.changed for setting in settings)
         if number and not parsed_args.changed:
             self.closing = (f"* {number} of {len(settings)} differ from their default; --changed lists only these",)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.app.state_check import check
+from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.terminal.base import LocalCommand
 from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.listing import Listing
+from plimsoll_agent.util import files
 
 _COLUMNS = (
     Column("file"),
@@ -48,9 +50,15 @@ class StateCheck(LocalCommand, Listing):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
         settings = self.settings(parsed_args)
-        files = check(parsed_args.state_dir or settings.state_dir, settings.catalogue.directory)
-        self.status = int(any(file.bad for file in files))
+        state_dir = parsed_args.state_dir
+        try:
+            if state_dir is not None and not files.is_directory(state_dir):
+                raise UsageError(f"--state-dir {state_dir}: no such directory")
+        except OSError as error:
+            raise PlimsollError(f"--state-dir {state_dir}: {files.reason(error)}") from error
+        checked_files = check(state_dir or settings.state_dir, settings.catalogue.directory)
+        self.status = int(any(file.bad for file in checked_files))
         return _COLUMNS, [
             (str(file.path), file.version, file.oldest, file.newest, file.condition.value, file.detail)
-            for file in files
+            for file in checked_files
         ]

@@ -115,6 +115,6 @@ class GateCommand(HistoryCommand, Page):
 def _facts(here: NodeStatus) -> dict[str, str]:
     last = here.last
     if last is None:
-        return {"last pass": "none"}
+        return {"last pass": "unknown" if "pass" in here.complaints else "none"}
     mode = "enforce" if last.enforcing else "observe"
     return {"last pass": f"{ago(last.ended, here.now)}, by plimsoll {printable(last.version)}, mode {mode}"}

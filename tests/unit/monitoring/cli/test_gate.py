@@ -64,6 +64,14 @@ def test_without_a_version_it_is_that_of_this_program(node: Node) -> None:
     assert f"made by plimsoll {VERSION}, not by 0." in node.out
 
 
+def test_a_last_pass_that_cannot_be_read_is_unknown_and_not_none(node: Node) -> None:
+    assert node.gate(*BY) == 3
+    assert node.out.splitlines()[-1] == "last pass  none"
+    node.state.last_pass.write_text("{")
+    assert node.gate(*BY) == 3
+    assert node.out.splitlines()[-1] == "last pass  unknown"
+
+
 def test_a_pass_before_the_given_time_does_not_count(node: Node) -> None:
     node.passed(a_last_pass(), ago=timedelta(minutes=5))
     assert node.gate(*BY, "--since", "10m") == 0
