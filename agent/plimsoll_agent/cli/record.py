@@ -9,6 +9,7 @@ import select
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
 from plimsoll_agent.app.node import now_of, state_of
@@ -39,12 +40,14 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing, chosen_of, ordered
 from plimsoll_agent.terminal.moments import add_window, ends, moment_of
 from plimsoll_agent.terminal.table import Cell
+from plimsoll_agent.util.text import printable
 
 _LISTED = 50
 _BEFORE_FOLLOWING = 10
 _RESULTS = [*(result.value for result in Ending), UNDER_WAY]
 
 _NO_RECORD = "No limit was changed yet: enforce, daemon and decisions of operators are recorded here."
+_NO_GUEST = "No guest {} in the record or the last pass; names of servers that left are unknown here."
 
 
 class RecordList(LocalCommand, Listing):
@@ -102,7 +105,8 @@ class RecordList(LocalCommand, Listing):
         state = state_of(self.settings(parsed_args))
         now, record, self._state = now_of(state), Record(state.record), state
         self._exact, self._left_out = self.wants_exact(parsed_args), False
-        parsed_args.guest = self._guest(state, parsed_args.guest)
+        word = parsed_args.guest
+        parsed_args.guest = self._guest(state, word)
         parsed_args.named[:1] = [self._guest(state, word) for word in parsed_args.named[:1]]
         selection = selected(parsed_args, now)
         if parsed_args.named and parsed_args.at is None:
@@ -110,7 +114,13 @@ class RecordList(LocalCommand, Listing):
         self._is_list = not (parsed_args.at or parsed_args.verify or parsed_args.follow)
         if self._is_list:
             self.empty = "No such entries; plimsoll record lists the last ones." if record.is_there() else _NO_RECORD
-            return COLUMNS, self._entries(record, selection, parsed_args.last)
+            entries = self._entries(record, selection, parsed_args.last)
+            first = list(islice(entries, 1))
+            if word is not None and not first and record.is_there() and self._is_unknown(state, record, selection):
+                self.empty = _NO_GUEST.format(printable(word))
+                if parsed_args.formatter != "table" or parsed_args.columns:  # without a line for people
+                    self.warn_of(self.empty)
+            return COLUMNS, chain(first, entries)
         if parsed_args.formatter in ("csv", "value"):
             raise UsageError(f"-f {parsed_args.formatter} is for lists; with --at, --follow and --verify use -f json")
         parsed_args.format = "text" if parsed_args.formatter == "table" else parsed_args.formatter
@@ -138,6 +148,15 @@ class RecordList(LocalCommand, Listing):
             self.warn_of(f"{error}; names of servers are unknown")
             return word
         return word if server is None else server.uuid
+
+    def _is_unknown(self, state: State, record: Record, selection: Selection) -> bool:
+        """Whether the guest that was asked for is neither in the record nor in the last pass."""
+        word = selection.guest or ""
+        try:
+            is_here = server_names.in_last_pass(state, word) or server_names.in_last_pass(state, word.lower())
+        except StateError:  # ``_guest`` has warned of it
+            return False
+        return not is_here and not record_query.guest_names(record) & {word, word.lower()}
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Any]

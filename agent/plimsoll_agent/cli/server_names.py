@@ -65,12 +65,22 @@ def of_last_pass(state: State, word: str) -> NamedServer | None:
     """
     last = pass_summary_file.load(state)
     disks = () if last is None else last.disks
-    if any(word in (disk.named.guest_name, disk.named.guest_uuid) for disk in disks):
+    if _is_guest(word, disks):
         return None
     guests = {disk.named.guest_uuid: disk for disk in disks if disk.server == word}
     if len(guests) > 1:
         raise UsageError(several_servers(word, [disk.named.guest_name for disk in guests.values()]))
     return next((_of_disk(word, disk) for disk in guests.values()), None)
+
+
+def in_last_pass(state: State, word: str) -> bool:
+    """Whether a guest of the last pass has this name or uuid. Raises ``StateError``."""
+    last = pass_summary_file.load(state)
+    return last is not None and _is_guest(word, last.disks)
+
+
+def _is_guest(word: str, disks: Iterable[LastDisk]) -> bool:
+    return any(word in (disk.named.guest_name, disk.named.guest_uuid) for disk in disks)
 
 
 def _of_disk(word: str, disk: LastDisk) -> NamedServer:

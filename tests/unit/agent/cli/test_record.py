@@ -25,6 +25,7 @@ from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import Conclusion, Ending, Entry, Event, Happening, RecordedChange, RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
+from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.policy.diff import Change
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.node_store import Move
@@ -33,6 +34,7 @@ from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import State
 from plimsoll_agent.util.frozen import replace
+from tests.unit.lastpasses import a_last_disk, a_last_pass
 from tests.unit.person import Person, Terminal
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 from tests.unit.widths import WIDTHS, misfits, plain
@@ -373,6 +375,21 @@ def test_the_list_has_the_formats_and_columns_of_every_list(record: Record, tmp_
     chosen = json.loads(listed(tmp_path, "-f", "json", "-c", "result", "--sort-column", "result"))
     assert chosen == [{"result": "refused"}, {"result": "refused"}, {}, {"result": None}], "unknown is last"
     assert listed(tmp_path, "-c", "guest", "-c", "change").splitlines()[-1] == "instance-00000001  500 → 3000 IOPS"
+
+
+def test_a_guest_that_is_unknown_here_is_told_as_such(record: Record, tmp_path: Path) -> None:
+    words = "No guest web-1 in the record or the last pass; names of servers that left are unknown here."
+    person, settings = Person(), replace(config.load([], []), state_dir=tmp_path)
+    assert person.types(RecordList, "--guest", "web-1", settings=settings) == 0
+    assert (person.out, person.err) == (f"{words}\n", "")
+    assert person.types(RecordList, "--guest", "web-1", "-f", "json", settings=settings) == 0
+    assert (person.out, person.err) == ("[]\n", f"{words}\n")
+    for known in (DISK.guest.name, DISK.guest.uuid.upper()):
+        assert person.types(RecordList, "--guest", known, "--until", "2020-01-01", settings=settings) == 0
+        assert person.out == "No such entries; plimsoll record lists the last ones.\n"
+    pass_summary_file.save(State(tmp_path), a_last_pass(a_last_disk(server="web-1")))
+    assert person.types(RecordList, "--guest", "web-1", "--until", "2020-01-01", settings=settings) == 0
+    assert person.out == "No such entries; plimsoll record lists the last ones.\n"
 
 
 @pytest.mark.parametrize("mode", [["--verify"], ["--follow"], ["--at", "2026-11-20T12:30", VOLUME]], ids=" ".join)
