@@ -104,6 +104,8 @@ class RegionRecord(RegionCommand, Listing):
         logs = Logs(now)
         for path in parsed_args.files:
             self._read(path, logs)
+        if parsed_args.files and not logs.lines and not self.status:
+            self._complain(f"{', '.join(parsed_args.files)}: no line of a log is there")
         changes: list[ShippedRow] = []
         nodes: list[str] = []
         if has_prometheus:

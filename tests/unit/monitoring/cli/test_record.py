@@ -131,6 +131,20 @@ def test_a_command_without_a_source_says_what_to_give(caplog: pytest.LogCaptureF
     assert "--last must be 0 or more" in caplog.text
 
 
+def test_logs_without_a_line_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, file = tmp_path / "none", tmp_path / "n1.json"
+    directory.mkdir()
+    file.touch()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO()))
+    for words in ([str(directory)], [str(file)], ["-"], [str(directory), str(file)]):
+        person, status = record("--from", *words)
+        assert (person.out, status) == ("no such entries\n", 1)
+        assert person.err == f"{', '.join(words)}: no line of a log is there\n"
+    (directory / "n2.json").write_text(as_json())
+    person, status = record("--from", str(directory), str(file), "-f", "value", "-c", "by")
+    assert (person.out, "no line" in person.err, status) == ("root (ann)\n", False, 0), "a log may be empty"
+
+
 def test_the_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(as_json().encode())))
     person, _ = record("--from", "-", "-f", "value", "-c", "by")
