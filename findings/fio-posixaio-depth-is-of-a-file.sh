@@ -2,8 +2,8 @@
 # fio 3.33 (Debian 12, glibc 2.36): with ioengine=posixaio and iodepth=32 one request of a file is in flight, while the
 # report says that 8 or more were for nearly all of the time ("iodepth_level").
 #
-# One expects the depth that was asked for, as libaio has it. glibc's aio_read has threads, and the requests of one open
-# file follow one another in one of them; the others wait in the process. So a disk is asked for one request at a time,
+# One expects the depth that was asked for, as libaio has it. glibc's aio_read has threads, and the requests of one
+# open file follow one another in one of them; the others wait in the process. So a disk is asked for one request at a time,
 # and a latency of 1 ms looks like a limit of 1000 IOPS, at any iodepth. fio counts what it has handed to glibc. More
 # files (nrfiles), or more jobs, are more requests in flight. Images without fio's libaio engine, where io_uring is off,
 # get posixaio.

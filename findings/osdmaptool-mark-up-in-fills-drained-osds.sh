@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Ceph 16.2.15 (Debian 12): osdmaptool --mark-up-in also gives OSDs of CRUSH weight 0 a weight of 1 and placement groups.
+# Ceph 16.2.15 (Debian 12): osdmaptool --mark-up-in also gives OSDs of CRUSH weight 0 a weight of 1, and groups.
 #
 # The option answers where placement groups are while all OSDs are up and in. One expects that of the map as it is: an
-# OSD that is drained (ceph osd crush reweight osd.5 0) has none, up or not. osdmaptool sets the CRUSH weight of each OSD
-# without one to 1, and says nothing of it. Among weights in TiB that may be a twentieth of an OSD, among small ones a
-# whole one. With --adjust-crush-weight 5:0, which comes after it, the drained OSD is empty.
+# OSD that is drained (ceph osd crush reweight osd.5 0) has none, up or not. osdmaptool sets the CRUSH weight of each
+# OSD without one to 1, and says nothing of it. Among weights in TiB that may be a twentieth of an OSD, among small ones
+# a whole one. With --adjust-crush-weight 5:0, which comes after it, the drained OSD is empty.
 set -euo pipefail
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
@@ -22,7 +22,7 @@ of_5() { $osdmaptool map "$@" --test-map-pgs-dump 2> /dev/null | grep -cP '^\d+\
 as_it_is=$(of_5)
 marked=$(of_5 --mark-up-in)
 adjusted=$(of_5 --mark-up-in --adjust-crush-weight 5:0)
-echo "osd.5 is up and has CRUSH weight 0: $as_it_is groups; with --mark-up-in $marked; with its weight 0 again $adjusted"
+echo "osd.5, of CRUSH weight 0: $as_it_is groups; with --mark-up-in $marked; with its weight 0 again $adjusted"
 [ "$as_it_is" = 0 ]
 [ "$marked" -gt 10 ]
 [ "$adjusted" = 0 ]
