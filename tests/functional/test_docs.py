@@ -314,7 +314,9 @@ def _statuses_of_the_region(run: Run, directory: Path, prometheus: str) -> Itera
     for verb in ("disks", "probes"):
         status = run("region", verb, "--prometheus", prometheus).status
         yield "region disks, region plan, region probes, region promised, region load, region congestion", status
-    for file in ("/dev/null", "/nowhere"):
+    log = directory / "remote.log"
+    log.write_text("2026-11-20T14:02:11+00:00 cmp-017 systemd[1]: Started plimsoll-enforce.service.\n")
+    for file in (str(log), "/nowhere"):
         yield "region record", run("region", "record", "--from", file).status
     rules = directory / "rules.yaml"
     for effect, url in (

@@ -189,6 +189,8 @@ def files_of_the_pages(directory: Path) -> None:
     (directory / "etc/plimsoll/rules.yaml.new").write_text("default:\n  limits: {total_iops_sec: 250}\n")
     (directory / "values.yaml").write_text("{}\n")
     (directory / "remote").mkdir()
+    line = "2026-11-20T14:02:11+00:00 cmp-017 systemd[1]: Started plimsoll-enforce.service.\n"
+    (directory / "remote/cmp-017.log").write_text(line)
     shutil.copyfile(TREE, directory / "tree.txt")
     log = "2026-11-20T08:00:00.000000+0000 mon.a (mon.0) 1 : cluster [INF] osdmap e1: 3 total, 3 up, 3 in\n"
     (directory / "var/log/ceph/ceph.log").write_text(log)
