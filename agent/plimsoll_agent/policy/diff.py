@@ -104,8 +104,13 @@ def _cause(disk: Disk, target: Desired, ours: Remembered | None) -> Code:
         return Code.NEVER_LIMITED
     if not was_actual(ours, target):
         return Code.NEVER_LIMITED if ours.applied is None else Code.DESIRED_CHANGED
-    last = ours.desired if ours.applied is None or ours.applied.unlimited else ours.applied
+    last = ours.desired if ours.applied is None or _was_replaced(ours) else ours.applied
     return Code.BURST_SAVED if last == disk.actual else Code.EXTERNAL_CHANGE
+
+
+def _was_replaced(ours: Remembered) -> bool:
+    """Whether others replaced plimsoll's limits while the disk was held as it is: another hold restores some."""
+    return ours.applied is not None and ours.applied.unlimited and ours.restore_to is None
 
 
 def was_actual(ours: Remembered, target: Desired) -> bool:
@@ -113,7 +118,7 @@ def was_actual(ours: Remembered, target: Desired) -> bool:
     before, whole = ours.applied, target.whole
     if before == target.limits:
         return True
-    if before is None or before.unlimited:  # or replaced while the disk was held
+    if before is None or _was_replaced(ours):
         return ours.enforced and ours.pending is None and ours.desired == whole
     # What a hold desires is not remembered, only that it is in force.
     in_hold = target.reason.code is Code.HOLD and ours.restore_to is not None

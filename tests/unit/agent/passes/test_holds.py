@@ -166,6 +166,15 @@ def test_limits_set_by_hand_during_such_a_hold_are_reverted_after_it_as_an_exter
     assert (outcome.change.cause, actual(node)) == (Code.EXTERNAL_CHANGE, DEFAULT)
 
 
+def test_the_end_of_a_hold_without_limits_is_no_external_change(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node, Limits())
+    node.now += AFTER
+    (outcome,) = node.run().outcomes
+    assert outcome.change is not None
+    assert (outcome.change.cause, actual(node)) == (Code.DESIRED_CHANGED, DEFAULT)
+
+
 @pytest.mark.parametrize("is_rebooted", [True, False])
 def test_limits_of_plimsoll_that_a_person_set_back_during_such_a_hold_are_plimsolls_again(
     tmp_path: Path, is_rebooted: bool
