@@ -25,9 +25,9 @@ def example(
     """
     labels = (*site.region, *([label] if label else ()))
     matchers = [f"{name}=%[{place}]q" for place, name in enumerate(labels, 1)]
-    own_region = ", ".join(filter(None, (site.selector, *matchers[: len(site.region)])))
+    own_region = ", ".join(filter(None, (site.selector.replace("%", "%%"), *matchers[: len(site.region)])))
     promql = " ".join(query(replace(site, selector=own_region), matchers[-1] if label else "").split())
-    promql = promql.replace('"', '\\"')
+    promql = promql.replace("\\", "\\\\").replace('"', '\\"')
     values = " ".join(f"$labels.{name}" for name in labels)
     template = then % site.instance if "%s" in then else then
     return f'{{{{ with query (printf "{promql}" {values}) }}}}{template}{{{{ end }}}}'
