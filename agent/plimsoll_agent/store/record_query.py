@@ -262,10 +262,11 @@ def changed_disks(record: Record) -> set[str]:
 
 
 def guest_names(record: Record) -> set[str]:
-    """libvirt's name and the uuid of each guest that has a change."""
+    """libvirt's name and the uuid of each guest that has an entry."""
+    names = "SELECT guest_name, guest_uuid FROM change UNION SELECT guest_name, guest_uuid FROM event"
     with record.look() as database:
-        rows = [] if database is None else database.execute("SELECT DISTINCT guest_name, guest_uuid FROM change")
-        return {word for row in rows for word in row}
+        rows = [] if database is None else database.execute(names)
+        return {word for row in rows for word in row if word is not None}
 
 
 def begun(record: Record) -> RecordedEvent | None:
