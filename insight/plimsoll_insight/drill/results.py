@@ -227,12 +227,12 @@ def _fell(recording: Recording, within: Sequence[tuple[float, ClusterCounts]]) -
 def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording, seconds: Seconds) -> Incident:
     begin, end = spans[0].begin, spans[-1].end
     peering, unknown = _integral(recording, begin, end, lambda state: state.peering)
-    is_known = unknown < end - begin
     within = [
         (time - recording.began, state)
         for time, state in recording.statuses
         if begin <= time - recording.began <= end
     ]
+    is_known = bool(within)  # an answer of before counts for some seconds, and knows nothing of this
     down = _fell(recording, within)
     outage = next((span for span in spans if span.phase is DrillPhase.OUTAGE), None)
     return_span = next((span for span in spans if span.phase is DrillPhase.RETURN), None)
