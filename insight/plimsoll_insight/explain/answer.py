@@ -226,12 +226,11 @@ def _commands(case: ExplainCase, disk: ExplainedDisk, diagnosis: Diagnosis) -> I
     match diagnosis.cause:
         case Cause.LIMIT if not disk.replaced:
             one = usual_limit(diagnosis.slow)
-            if one is not None and one.desired is not None:
-                yield "plimsoll region congestion"
-                return
             limit = None if one is None else one.limit
-            hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--set", f"{limit}=N")
-            words = (*hold, "--reason", "TEXT")
+            words: tuple[str, ...] = ("disk", "explain", disk.guest_uuid, disk.disk)
+            if one is None or one.desired is None:
+                hold = ("disk", "hold", "add", disk.guest_uuid, disk.disk, "--for", "2h", "--set", f"{limit}=N")
+                words = (*hold, "--reason", "TEXT")
             yield printable(shlex.join(("plimsoll", *words))) if case.node is None else on_node(case.node, *words)
         case Cause.CLUSTER:
             yield "ceph health detail"

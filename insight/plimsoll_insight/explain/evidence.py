@@ -49,7 +49,7 @@ class PassInterval:
     allowed: float | None = None
     """Its value."""
     desired: float | None = None
-    """The desired value, where the limit is reduced for now."""
+    """The desired value, where the limit is reduced, under congestion or by a ceiling."""
     burst: bool = False
     """Whether it lets more pass for a time."""
     latency: float | None = None

@@ -211,7 +211,7 @@ def limit_words(slow: Sequence[PassInterval]) -> str:
     if one is None or one.limit is None or one.allowed is None:
         return "its limit"
     words = f"its {_value(one.limit, one.allowed)}"
-    return words if one.desired is None else f"{words}, reduced for now from {_value(one.limit, one.desired)}"
+    return words if one.desired is None else f"{words}, reduced from {_value(one.limit, one.desired)}"
 
 
 def usual_limit(slow: Sequence[PassInterval]) -> PassInterval | None:

@@ -18,7 +18,7 @@ SLOW_CHECKS = ("PG_AVAILABILITY", "SLOW_OPS", "OSD_FULL", "POOL_FULL", "PG_*_FUL
 """Ceph's checks that tell of stopped or slow requests: those of the health gate, and any OSD that is down."""
 GATE = "health gate of plimsoll"
 _USUAL = "7d"
-_ROUNDING = 1.001
+_MOST_OF_WHOLE = 1.5
 
 
 class OtherReadings:
@@ -102,11 +102,11 @@ class OtherReadings:
                 ]
                 busy = [(uuid, rate) for uuid, rate in rates if rate and uuid != self._guest.uuid]
                 if whole:
-                    # Where one did more than all the sums do not fit together.
+                    # Where one did much more than all the sums do not fit together; a little, as rules lag behind.
                     yield from (
                         Neighbour(uuid=uuid, place=place, unit=unit, rate=rate, share=min(1.0, rate / whole))
                         for uuid, rate in busy
-                        if rate <= whole * _ROUNDING
+                        if rate <= whole * _MOST_OF_WHOLE
                     )
                 # A node's lines are of other guests alone, a pool's of the three busiest.
                 if whole is not None and not busy and (rates or place is SharedPlace.NODE):

@@ -188,14 +188,12 @@ def test_a_limit_is_raised_on_its_node() -> None:
     assert f"next: {hold}" in lines(replace(case, node=None))
 
 
-def test_a_limit_that_is_reduced_for_now_is_no_promise_and_has_no_hold() -> None:
+def test_a_limit_that_is_reduced_is_no_promise_and_has_no_hold() -> None:
     reduced = replace(AT_LIMIT, allowed=250, desired=500)
     said = lines(a_case(a_disk("vdb", *around(reduced), volume=VOLUME)))
-    assert said[0].startswith(
-        "web-29 vdb was slow because of its own LIMIT, 250 IOPS, reduced for now from 500 IOPS   2026"
-    )
-    assert [line for line in said if line.startswith("next: ")] == ["next: plimsoll region congestion"]
-    sentence = f'tenant: "Your volume {VOLUME} used all of its 250 IOPS, reduced for now from 500 IOPS, between '
+    assert said[0].startswith("web-29 vdb was slow because of its own LIMIT, 250 IOPS, reduced from 500 IOPS   2026")
+    assert [line for line in said if line.startswith("next: ")] == ["next: ssh node7 plimsoll disk explain u1 vdb"]
+    sentence = f'tenant: "Your volume {VOLUME} used all of its 250 IOPS, reduced from 500 IOPS, between '
     assert said[-1].startswith(sentence)
 
 

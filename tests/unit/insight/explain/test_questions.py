@@ -302,7 +302,7 @@ def test_a_limit_below_the_desired_one_is_reduced_for_now_where_no_change_is_out
         }
     )
     assert {one.desired for one in disk.evidence.intervals} == {500 if is_reduced else None}
-    words = "250 IOPS, reduced for now from 500 IOPS" if is_reduced else "250 IOPS"
+    words = "250 IOPS, reduced from 500 IOPS" if is_reduced else "250 IOPS"
     assert told(disk)[-1].strip().startswith(f"Cause: its own limit, {words}; between ")
 
 
