@@ -49,6 +49,7 @@ _LONGEST_COMPLAINT = 1000  # characters: an agent may send megabytes
 # In milliseconds. Other clients' calls to QEMU take a few.
 _PATIENCE = 500
 _MOST_ANSWERED = 1000
+_HANGS = 2000  # milliseconds of one call
 _NEXT = "check that libvirtd or virtqemud runs, and uri in [libvirt] (plimsoll settings libvirt)"
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
 
@@ -449,13 +450,11 @@ def _movement(domain: Any) -> tuple[Movement, bool]:
 def _operation(domain: Any) -> object:
     """The operation of the guest's job, None without a job."""
     try:
-        # OCCUPIED and INTERNAL: a call, but no migration (qemuDomainGetControlInfo). jobInfo would wait for it,
-        # up to 30 s. OK says nothing: it is reported between two calls of a migration too.
-        state, details, _ = domain.controlInfo()
-        if (
-            state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED
-            or details == libvirt.VIR_DOMAIN_CONTROL_ERROR_REASON_INTERNAL
-        ):
+        # jobInfo waits, up to 30 s, for a call that QEMU does not answer. While one is under way without a migration
+        # the state is OCCUPIED (qemuDomainGetControlInfo); OK says nothing, and between the phases of a migration
+        # there are short calls, for which jobInfo is to wait.
+        state, _, milliseconds = domain.controlInfo()
+        if state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED and milliseconds >= _HANGS:
             return None
         if domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
             return None
