@@ -22,11 +22,13 @@ from docutils import nodes
 from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll_agent.errors import ConfigError
-from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, Measure, alarms
+from plimsoll_agent.monitor.thresholds import MEASURE, MEASURES, Measure, Thresholds, alarms
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import names
 from plimsoll_monitoring.alerts import files
 from plimsoll_monitoring.alerts.site import Override, Site, outside, read
+from plimsoll_monitoring.dashboards.region import overdue_number
+from plimsoll_monitoring.dashboards.series import SiteNames
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "etc/prometheus/plimsoll-rules.yaml"
@@ -155,6 +157,34 @@ def test_a_range_means_the_same_to_prometheus_as_to_a_node(text: str, tmp_path: 
     test = {"rule_files": [], "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [asked]}]}
     (tmp_path / "range.yaml").write_text(json.dumps(test))
     _promtool("test", "rules", "range.yaml", cwd=tmp_path)
+
+
+def test_a_probe_is_overdue_in_the_tile_of_a_region_whose_timetable_does_not_run(tmp_path: Path) -> None:
+    """PlimsollTextfileStale stands for PlimsollProbesLate then, and the guest is not probed all the same."""
+    target = 'instance="n1", domain="a", domain_uuid="u", directory="/"'
+    series = [
+        {"series": f"plimsoll_probe_interval_seconds{{{target}}}", "values": "3600x400"},
+        {"series": f"plimsoll_probe_last_timestamp_seconds{{{target}}}", "values": "0x400"},
+        {"series": 'plimsoll_probe_round_timestamp_seconds{instance="n1"}', "values": "0x400"},
+    ]
+    asked = {"expr": overdue_number(SiteNames(Site(), ())), "eval_time": "6h"}
+    asked["exp_samples"] = [{"labels": "{}", "value": 1}]
+    test = {"rule_files": [], "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [asked]}]}
+    (tmp_path / "tile.yaml").write_text(json.dumps(test))
+    _promtool("test", "rules", "tile.yaml", cwd=tmp_path)
+
+
+def test_a_clock_that_is_ahead_is_told_where_a_site_has_only_the_critical_age() -> None:
+    """What is muted by it would have no alert in its place."""
+    for site in (Site(), Site(thresholds={"pass_age": Thresholds("", "1800")})):
+        overdue = [alert.expr for alert in files.alerts_of(site) if alert.name == "PlimsollPassOverdue"]
+        assert sum("< -" in expr for expr in overdue) == 1
+
+
+def test_a_missing_catalogue_is_told_where_a_site_has_only_the_critical_age() -> None:
+    site = Site(thresholds={"catalogue_age": Thresholds("", "7200")})
+    [stale] = [alert for alert in files.alerts_of(site) if alert.name == "PlimsollCatalogueStale"]
+    assert 'source="catalogue"' in stale.expr
 
 
 def test_what_a_site_changes_is_in_its_files_and_nothing_else_is(tmp_path: Path) -> None:

@@ -124,14 +124,14 @@ def _spans(phases: Sequence[DrillPhase]) -> list[PhaseSpan]:
 
 def _judge(span: PhaseSpan, states: Sequence[_Signs | None], waits: Sequence[float]) -> PhaseSpan:
     """Guests that had nothing to do are no outage: the cluster has no trouble, and no request waited so long. Where
-    none ended until the end of the recording, the cluster had a minute to find trouble.
+    none ended until the end of the recording, the cluster had a minute to find trouble, and answered after it.
     """
     if span.phase is not DrillPhase.OUTAGE:
         return span
     answers = [state for state in states[span.begin : span.end + SETTLED] if state is not None]
     if any(state.is_down or state.is_unclean or state.is_slow for state in answers):
         return span
-    if span.end == len(states) and span.end - span.begin < UNSEEN:
+    if span.end == len(states) and not any(states[span.begin + UNSEEN :]):
         return span
     if sum(waits[span.end - 1 : span.end + BACK]) >= (span.end - span.begin) / 2:
         return span
@@ -139,12 +139,13 @@ def _judge(span: PhaseSpan, states: Sequence[_Signs | None], waits: Sequence[flo
 
 
 def _normal(iops: Sequence[float], states: Sequence[_Signs | None]) -> tuple[float | None, float]:
-    """IOPS in peace, and from which on guests are served. Peace ends when the cluster tells of trouble; the seconds
-    just before that may be an outage that it has not seen yet.
+    """IOPS in peace, and from which on guests are served. Peace ends when the cluster tells of trouble, or tells no
+    more; the seconds just before that may be an outage that it has not seen yet.
     """
+    answers = [second for second, state in enumerate(states) if state]
     end = next(
         (second for second, state in enumerate(states) if state and (state.is_down or state.is_unclean)),
-        len(iops),
+        answers[-1] + 1 if answers else len(iops),
     )
     before = [rate for rate in iops[:end] if not isnan(rate)]
     if len(before) < _LEAST_NORMAL or not (usual := median(before)):

@@ -127,9 +127,9 @@ def _figures(span: PhaseSpan, recording: Recording, seconds: Seconds, normal: fl
     iops = float(values.mean()) if len(values) else None
     inside = (seconds.at >= span.begin) & (seconds.at < span.end)
     latencies = _percentiles(seconds.latency[inside], seconds.weight[inside])
-    peering, unknown = _integral(recording, span.begin, span.end, lambda state: state.peering)
+    peering, _ = _integral(recording, span.begin, span.end, lambda state: state.peering)
     degradation, _ = _integral(recording, span.begin, span.end, lambda state: state.degraded)
-    is_known = unknown < span.end - span.begin
+    is_known = bool(_within(recording, span.begin, span.end))
     return PhaseFigures(
         span=span,
         iops=iops,
@@ -192,6 +192,12 @@ def _answers(
         yield max(min(until, end) - since, 0.0), state, after
 
 
+def _within(recording: Recording, begin: float, end: float) -> list[tuple[float, ClusterCounts]]:
+    """The answers of these seconds, with their seconds. One of before knows nothing of these."""
+    answers = [(time - recording.began, state) for time, state in recording.statuses]
+    return [(second, state) for second, state in answers if begin <= second <= end]
+
+
 def _peering_range(recording: Recording, begin: float, end: float) -> tuple[float, float]:
     """Between two answers as many placement groups were peering as in either; where an OSD went or came, or more fell
     out of sync, or no answer follows, perhaps all that are not in sync.
@@ -227,12 +233,8 @@ def _fell(recording: Recording, within: Sequence[tuple[float, ClusterCounts]]) -
 def _incident(spans: Sequence[PhaseSpan], has_ended: bool, recording: Recording, seconds: Seconds) -> Incident:
     begin, end = spans[0].begin, spans[-1].end
     peering, unknown = _integral(recording, begin, end, lambda state: state.peering)
-    within = [
-        (time - recording.began, state)
-        for time, state in recording.statuses
-        if begin <= time - recording.began <= end
-    ]
-    is_known = bool(within)  # an answer of before counts for some seconds, and knows nothing of this
+    within = _within(recording, begin, end)
+    is_known = bool(within)
     down = _fell(recording, within)
     outage = next((span for span in spans if span.phase is DrillPhase.OUTAGE), None)
     return_span = next((span for span in spans if span.phase is DrillPhase.RETURN), None)

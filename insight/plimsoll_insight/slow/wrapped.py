@@ -94,6 +94,8 @@ _AROUND = re.compile(
     rb"(?:(?: \S{1,255}){0,3}? \S{1,255}\[\d{1,9}\]: )?"
 )
 """A time, and the process: the cluster's log has neither a time nor a level in a monitor's journal and in syslog."""
+_OWN_TIME = re.compile(rb"slow request|stuck request|slow op| blocked > |received at")
+"""The time that follows is within Ceph's words: when a request was received."""
 _THREAD = re.compile(_STAMP.replace(rb"(?:\.", rb"(?:[.,]") + rb" ([0-9a-f]{5,16}) ")
 
 
@@ -106,6 +108,8 @@ def unwrap(line: bytes) -> WrappedEntry:
         stamp = _UNDATED.search(begin)
         is_dated = stamp is None and _STAMPED.match(line) is not None
     around = None if stamp or is_dated else _AROUND.match(begin)
+    if around and _OWN_TIME.search(begin, 0, around.end()):
+        around = None
     start = stamp.start() if stamp else around.end() if around else 0
     head = line[:start]
     text = line[start:]

@@ -115,12 +115,6 @@ def overdue_for(its: SeriesNames) -> str:
 )"""
 
 
-def while_probing(its: SeriesNames) -> str:
-    """What must hold for a node to probe."""
-    age = f"time() - {its(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)}"
-    return f"\nand on {its.node()} {age} < {ROUND_OVERDUE}\nunless on {its.node()} {its(metrics.PASS_PAUSED)} == 1"
-
-
 def of_runs(site: Site) -> Iterator[Alert]:
     """Are guests probed, and do probes give a result?"""
     node = site.node_words
@@ -141,7 +135,8 @@ def of_runs(site: Site) -> Iterator[Alert]:
         site,
         "probe_late",
         overdue_for(site),
-        while_probing(site),
+        f"\nand on {site.node()} time() - {site(metrics.PROBE_ROUND_TIMESTAMP_SECONDS)} < {ROUND_OVERDUE}"
+        f"\nunless on {site.node()} {site(metrics.PASS_PAUSED)} == 1",
         name="PlimsollProbesLate",
         hold="15m",
         why="Missed twice, while the timetable is run. Counted from the latest of: the last run, the time since which"

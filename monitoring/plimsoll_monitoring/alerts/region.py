@@ -70,6 +70,7 @@ def of_nodes(site: Site) -> Iterator[Alert]:
 
 
 def _catalogue(site: Site) -> Iterator[Alert]:
+    levels = [level for level in ("warning", "critical") if site.range_of("catalogue_age", level)]
     oldest = "; the oldest, on {{ (first .).Labels.%s }}, is from {{ . | first | value | humanizeDuration }} ago"
 
     def stale(its: Site, level: str) -> str:
@@ -79,7 +80,7 @@ def _catalogue(site: Site) -> Iterator[Alert]:
         else:
             old = f"{age} > {its(metrics.CATALOGUE_STALE_AFTER_SECONDS)}"
         usable = its(metrics.SOURCE_UP, 'source="catalogue"')
-        missing = f"\nor\nmin by {its.node()} ({usable}) == 0" if level == "warning" else ""
+        missing = f"\nor\nmin by {its.node()} ({usable}) == 0" if level == levels[0] else ""
         return f"(\n{indent(f'max by {its.node()} ({old}){missing}', '  ')}\n){its.overdue}"
 
     def among(level: str) -> str:
@@ -96,9 +97,7 @@ def _catalogue(site: Site) -> Iterator[Alert]:
         "of_node": False,
         "summary": f"Catalogue of {number('node')}{site.in_words} is stale",
     }
-    for level in ("warning", "critical"):
-        if not site.range_of("catalogue_age", level):
-            continue
+    for level in levels:
         yield Alert(
             severity=level,
             expr=f"count by {site.in_region()} (\n{indent(stale(site, level), '  ')}\n)",

@@ -13,7 +13,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_monitoring.alerts.cephfs import FORWARDED
 from plimsoll_monitoring.alerts.congestion import recent
-from plimsoll_monitoring.alerts.probes import overdue_for, while_probing
+from plimsoll_monitoring.alerts.probes import overdue_for
 from plimsoll_monitoring.alerts.region import STALLED_WITHIN
 from plimsoll_monitoring.alerts.site import Site
 from plimsoll_monitoring.dashboards import links, shared, steps
@@ -635,8 +635,8 @@ class RegionPanels:
 
 
 def overdue_number(its: SiteNames) -> str:
-    """Of guests and directories for which PlimsollProbesLate is raised."""
-    late = its.targets_of_type(f"{overdue_for(its)} > 0{while_probing(its)}")
+    """Of guests and directories by the rule of PlimsollProbesLate; those for which another alert stands count too."""
+    late = its.targets_of_type(f"{overdue_for(its)} > 0")
     return f"count({late}) or 0 * count({its.targets_of_type(once(its, metrics.PROBE_INTERVAL_SECONDS))})"
 
 

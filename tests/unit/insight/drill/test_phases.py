@@ -86,6 +86,9 @@ def test_guests_that_have_nothing_to_do_are_no_outage() -> None:
     assert spans([*seconds[:40], *seconds[20:40] * 2]) == [("normal", 0, 80)]
     # As long as the monitors may not have seen it, it can be one.
     assert spans(seconds[:35]) == [("normal", 0, 20), ("outage", 20, 35)]
+    # The cluster answered no more: whatever it said before the outage is no word on it.
+    silent = [*seconds[:23], *[(0.0, None)] * 87]
+    assert spans(silent) == [("normal", 0, 20), ("outage", 20, 110)]
     waited = [0.0] * 40 + [19.5] + [0.0] * 9
     assert spans(seconds, waited)[1] == ("outage", 20, 40)
 

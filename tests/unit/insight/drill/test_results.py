@@ -78,10 +78,16 @@ def test_what_the_cluster_did_not_answer_is_unknown_and_in_no_sum(tmp_path: Path
 
 
 def test_an_incident_of_which_the_cluster_told_nothing_has_no_sums(tmp_path: Path) -> None:
-    seconds: list[Second] = [(rate, None) for rate, _ in drill()[:28]]
-    [incident] = found(tmp_path, seconds, end=False).incidents
-    assert incident.unknown == incident.last - incident.begin
-    assert (incident.peering, incident.peering_range, incident.inactive, incident.degraded) == (None,) * 4
+    silent: list[Second] = [(rate, None) for rate, _ in drill()[:28]]
+    for path, seconds in (
+        (tmp_path, silent),
+        (tmp_path / "other", [*drill()[:19], *silent[19:]]),  # it answered until just before
+    ):
+        whole = found(path, seconds, end=False)
+        [incident] = whole.incidents
+        assert incident.unknown > 0
+        assert (incident.peering, incident.peering_range, incident.inactive, incident.degraded) == (None,) * 4
+        assert (whole.figures[-1].peering, whole.figures[-1].degraded) == (None, None)
 
 
 @pytest.mark.parametrize(("normal", "has_ceph", "sees"), [(20, False, True), (3, True, True), (3, False, False)])

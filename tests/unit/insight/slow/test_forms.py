@@ -351,6 +351,22 @@ def test_what_a_monitor_says_without_a_stamp_has_the_time_of_what_is_around_it(
     assert counts.first == counts.last == pytest.approx(T0.timestamp(), abs=1)
 
 
+@pytest.mark.parametrize("head", [
+    "", "osd.3 [WRN] ", "1517479232.12 n3 ceph-osd[99]: osd.3 10.0.0.1:6800/1 45 : ",
+    "Feb  1 10:00:32 n3 ceph-osd[99]: ", "Feb  1 10:00:32 n3 ceph-mon[99]: osd.3 10.0.0.1:6800/1 45 : ",
+])  # fmt: skip
+def test_the_time_within_an_older_osd_s_words_is_no_head_of_its_line(tmp_path: Path, head: str) -> None:
+    """Else what is before it is cut off, and the rest says nothing: a false all-clear."""
+    words = (
+        "slow request 30.92 seconds old, received at 2018-02-01 10:00:00.123456: osd_op(client.1.0:1 1.1 x) currently"
+    )
+    scrub = "2018-02-01 09:00:00.1 7f44 0 log_channel(cluster) log [INF] : 1.1 scrub ok\n"
+    name = write(tmp_path, "ceph-osd.3.log", f"{scrub}{head}{words} waiting for subops from 11\n")
+    read_, counts = found(tmp_path, name)
+    assert answer_of(read_, counts) is not SlowAnswer.NONE
+    assert read_.missed or counts.osds
+
+
 def test_of_more_than_ten_daemons_a_monitor_names_ten_so_others_have_some_too(tmp_path: Path) -> None:
     ten = (0, 1, *range(10, 18))
     words = f"480 slow ops, oldest one blocked for 123 sec, daemons [{','.join(f'osd.{osd}' for osd in ten)}]"
