@@ -22,7 +22,7 @@ from plimsoll_agent.congestion import published
 from plimsoll_agent.congestion.published import FactorFile, Factors
 from plimsoll_agent.errors import ConfigError, PlimsollError
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
-from plimsoll_agent.store.state import State, StateError
+from plimsoll_agent.store.state import CorruptState, State, StateError
 from plimsoll_agent.util import files
 from plimsoll_agent.util.cached import Cached
 from plimsoll_agent.util.frozen import frozen
@@ -141,7 +141,13 @@ def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> R
     """Orders have ends of their own, so they count at any age of their file. ``keep`` remembers them on this node."""
     if settings.source != REGION_FILE:
         return RegionOrders()
-    last = _remembered(state)
+    try:
+        last = state.load_orders()
+    except CorruptState as error:
+        LOG.info("%s", error)
+        last = None
+    except StateError as error:  # of a newer plimsoll, say: they are not written over
+        return RegionOrders(unknown=because(Code.ORDERS_UNKNOWN, detail=str(error)))
     file = settings.directory / signed_file.NAME
     try:
         signed_orders = _SIGNED.get(file, lambda: _checked(settings, last), files.stamp_of(settings.region_key))
@@ -158,15 +164,6 @@ def region_orders(settings: CatalogueSettings, state: State, *, keep: bool) -> R
         except StateError as error:
             LOG.warning("%s", error)
     return RegionOrders(orders=orders, begun=signed_orders.begun, news=news)
-
-
-def _remembered(state: State) -> SignedOrders | None:
-    """The last orders whose signature a pass has checked."""
-    try:
-        return state.load_orders()
-    except StateError as error:
-        LOG.info("%s", error)
-        return None
 
 
 def _checked(settings: CatalogueSettings, last: SignedOrders | None) -> SignedOrders:

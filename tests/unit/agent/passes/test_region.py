@@ -316,6 +316,15 @@ def test_a_command_that_only_shows_remembers_nothing_and_a_state_that_is_lost_co
     assert state.load_orders() == kept
 
 
+def test_orders_of_a_newer_plimsoll_stay_and_are_unknown(tmp_path: Path) -> None:
+    """Written over, an earlier file whose orders were withdrawn would count after the next upgrade."""
+    keep_region_file(tmp_path, GIVEN)
+    newer = json.dumps({"version": 99})
+    State(tmp_path).orders.write_text(newer)
+    assert found(tmp_path).unknown is not None
+    assert State(tmp_path).orders.read_text() == newer
+
+
 def test_orders_that_are_withheld_are_told_by_their_own_age(tmp_path: Path) -> None:
     """The time in the catalogue is written by whoever writes the catalogue."""
     keep_region_file(tmp_path, begun=datetime.now(UTC) - DAY)
