@@ -61,7 +61,7 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
     ),
     Why.TOO_SHALLOW: lambda facts: (
         f"{facts['in_flight']} requests in flight reach the limit only if each takes less than"
-        f" {seconds_words(facts['needed'])}; raise io_depth or processes in [probe]"
+        f" {seconds_words(facts['needed'])}; raise processes in [probe], or io_depth with libaio or io_uring"
     ),
     Why.AGENT_ABSENT: "the guest has no agent channel: set hw_qemu_guest_agent=yes on its image and rebuild it",
     Why.AGENT_TIMED_OUT: "the guest's agent does not answer ({detail}): still booting, stopped or hung;"
