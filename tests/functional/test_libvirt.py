@@ -16,7 +16,7 @@ from lab.looking import actual, disk_of, put
 from plimsoll_agent.adapters.deadline import SharedCalls, StillHangs
 from plimsoll_agent.adapters.libvirt import client
 from plimsoll_agent.adapters.libvirt.client import Libvirt
-from plimsoll_agent.errors import DeadlineExceeded, NotFound, Rejected, Unreachable
+from plimsoll_agent.errors import DeadlineExceeded, NotFound, NotSent, Rejected, Unreachable
 from plimsoll_agent.model.hypervisor import Movement, Versions
 from plimsoll_agent.model.limits import Limits, LimitsError
 
@@ -316,6 +316,19 @@ def test_a_guest_that_hangs_for_another_process_is_looked_at(test_node: str, mon
     assert survey.disks == before.disks
     assert {type(answer) for answer in survey.actual.values()} == {DeadlineExceeded}
     lid.set()
+
+
+def test_a_guest_that_hangs_gets_no_limits(test_node: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libvirt would set them once the call before ends, when a hold or a pause may have come."""
+    writes: list[str] = []
+    hypervisor = Libvirt(test_node, deadline=1, at_once=1)
+    disk = hypervisor.look(hypervisor.guests()[GROUPED].uuid).disks[0]
+    monkeypatch.setattr(libvirt.virDomain, "controlInfo", lambda _: [libvirt.VIR_DOMAIN_CONTROL_OCCUPIED, 0, 4000])
+    monkeypatch.setattr(libvirt.virDomain, "setBlockIoTune", lambda _, target, *__: writes.append(target))
+    with pytest.raises(NotSent):
+        hypervisor.set_limits(disk, Limits(total_iops_sec=100))
+    assert writes == []
+    hypervisor.close()
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def _remembered(disk: Disk, decision: Decision, situation: Situation, findings: 
     actual = disk.actual if change is None else change.unreduced
     right = decision.stands(actual)
     # Only a hold in force protects the limits before it: without one, they may still be changed externally.
-    if findings.enforcing and right and _sets_others(decision.desired.reason) and after.restore_to is None:
+    if findings.enforcing and right and sets_others(decision.desired.reason) and after.restore_to is None:
         after = _held(disk, after)
     after = _as_reduced(disk, after)
     if change is not None:
@@ -258,7 +258,7 @@ def _held(disk: Disk, entry: Remembered) -> Remembered:
     return replace(entry, restore_to=had, foreign=entry.applied is None) if isinstance(had, Limits) else entry
 
 
-def _sets_others(reason: Reason) -> bool:
+def sets_others(reason: Reason) -> bool:
     """Whether it is a hold's limits, and not those that the disk had: nothing is to be restored after these."""
     return reason.code is Code.HOLD and not reason.facts.get("as_it_is")
 
@@ -297,7 +297,7 @@ def _lacks_bursts(limits: Limits, desired: Limits | None) -> bool:
 def _after_own(change: Change | RecordedChange, entry: Remembered, now: datetime) -> Remembered:
     """The memory after a change, without what congestion makes of it."""
     code = change.reason.code
-    if _sets_others(change.reason) and entry.restore_to is None:
+    if sets_others(change.reason) and entry.restore_to is None:
         entry = replace(entry, restore_to=change.before, foreign=entry.applied is None)
     elif not origin_of(code).of_hold:
         entry = replace(entry, restore_to=None, foreign=False)
@@ -305,10 +305,12 @@ def _after_own(change: Change | RecordedChange, entry: Remembered, now: datetime
     reverts, reverted_at = _reverts(entry, now) if is_revert else (0, None)
     if change.cause is Code.BURST_SAVED:  # what is set stays the same
         reverts, reverted_at = entry.reverts, entry.reverted_at
+    # Without limits, ``applied`` would say that others have replaced them.
+    is_aside = code is Code.UNDONE or (code is Code.COMMAND_LINE and change.after.unlimited)
     return replace(
         entry,
         applied=None if is_foreign(change.reason) else change.after,
-        enforced=entry.desired == change.after if code is Code.UNDONE else entry.enforced,
+        enforced=entry.desired == change.after if is_aside else entry.enforced,
         released=None if code is Code.UNDONE else entry.released,
         reverts=reverts,
         reverted_at=reverted_at,

@@ -29,7 +29,7 @@ from plimsoll_agent.model.origin import origin_of
 from plimsoll_agent.model.reason import Code, because
 from plimsoll_agent.policy.decide import Situation
 from plimsoll_agent.policy.diff import Change
-from plimsoll_agent.policy.memory import is_foreign, settled
+from plimsoll_agent.policy.memory import is_foreign, sets_others, settled
 from plimsoll_agent.store import record_query, reductions
 from plimsoll_agent.store.merge import merged, merged_attachments
 from plimsoll_agent.store.notes import Notes
@@ -507,12 +507,14 @@ def _from_record(record: Record, now: datetime) -> dict[str, Remembered]:
     """The disks for which plimsoll set limits last.
 
     Limits of a hold were not desired by a source, and those restored after a hold may be external, so both are left
-    out. Limits by command line or undo are remembered as applied, but not as desired.
+    out. Limits by command line or undo, and those that a disk got back while held as it is, are remembered as applied
+    and not as desired.
     """
     ours: dict[str, Remembered] = {}
     for change in record.taken():
         origin = origin_of(change.reason.code)
-        if not origin.of_hold and not is_foreign(change.reason):
+        set_back = change.reason.code is Code.HOLD and not sets_others(change.reason)
+        if set_back or not (origin.of_hold or is_foreign(change.reason)):
             desired = None if origin.aside else whole(change.after, change.reason)
             ours[change.disk.key] = Remembered(
                 desired=desired,

@@ -10,7 +10,7 @@ from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.entries import TAKEN, RecordedChange
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
-from plimsoll_agent.policy.memory import is_foreign
+from plimsoll_agent.policy.memory import is_foreign, sets_others
 from plimsoll_agent.util.frozen import frozen
 
 
@@ -84,7 +84,7 @@ def _until(
     if change.reason.code is Code.HOLD_ENDED:
         return changes[: first + 1], change.after
     adjacent = first > 0 and changes[first - 1].after == change.before
-    while adjacent and first and (hold := changes[first - 1]).reason.code is Code.HOLD:
+    while adjacent and first and sets_others((hold := changes[first - 1]).reason):
         another = hold.attachment != changes[first].attachment and hold.after != changes[first].before
         if another or (hold_over is not None and hold_over >= hold.at):
             break
@@ -97,11 +97,11 @@ def _put(changes: Iterable[RecordedChange]) -> Limits | None:
     limits: Limits | None = None
     in_hold, foreign = False, False
     for row in changes:
-        code = row.reason.code
-        if code is Code.HOLD and not in_hold:
+        of_hold = sets_others(row.reason)
+        if of_hold and not in_hold:
             in_hold, foreign = True, limits is None
-        elif code is not Code.HOLD:
-            foreign = foreign if code is Code.HOLD_ENDED else is_foreign(row.reason)
+        elif not of_hold:
+            foreign = foreign if row.reason.code is Code.HOLD_ENDED else is_foreign(row.reason)
             in_hold = False
         limits = None if foreign and not in_hold else row.after
     return limits

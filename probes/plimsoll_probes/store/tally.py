@@ -46,7 +46,7 @@ class Sums:
     def of(cls, result: ProbeResult) -> Sums:
         runs, measurement = {result.finding.verdict: 1}, result.measured
         if result.finding.why is Why.UNFINISHED:
-            return cls(runs, promised=_never_ended(result.objective, result.finding.facts.get("unfinished")))
+            return cls(runs, promised=_never_ended(result))
         if measurement is None or result.finding.verdict is Verdict.FAILED or result.finding.why in _DISTURBED:
             return cls(runs)
         latency = {direction: flow.latency for direction, flow in measurement.flows if flow.latency.buckets}
@@ -89,10 +89,14 @@ def _promises(objective: Objective | None, measurement: Measured, pending: int) 
     return promises
 
 
-def _never_ended(objective: Objective | None, number: object) -> dict[float, Promise]:
-    """Of what ended in such a run no latency is known; ``number`` is None where the guest could not count."""
-    if objective is None or not isinstance(number, int) or number <= 0:
+def _never_ended(result: ProbeResult) -> dict[float, Promise]:
+    """Of what ended in such a run no latency is known. The guest's count, None where it could not, is of all that its
+    disk has in flight, and may be any number: the job's own requests are the most.
+    """
+    objective, count = result.objective, result.finding.facts.get("unfinished")
+    if objective is None or not isinstance(count, int) or count <= 0:
         return {}
+    number = min(count, result.job.in_flight)
     return {quantile: Promise(number, number) for quantile, _ in objective.quantiles}
 
 

@@ -199,7 +199,7 @@ class Libvirt:
         # Not domainListGetStats, although it has a flag not to wait: it would query the sizes too.
         def ask(domain: Any) -> Mapping[str, BlockStats]:
             recent = time.monotonic() - self._answered.get(uuid, -math.inf) < _PATIENCE / 1000
-            return {} if not recent and _hangs(domain) else dict(_counters(domain, targets))
+            return {} if not recent and _hangs(domain, _PATIENCE) else dict(_counters(domain, targets))
 
         return self._ask("QEMU", uuid, ask)
 
@@ -219,7 +219,14 @@ class Libvirt:
     def set_limits(self, disk: Disk, limits: Limits, *, alone: bool = False) -> None:
         full_set, live = _full_set(disk, limits, alone=alone), libvirt.VIR_DOMAIN_AFFECT_LIVE
         self._writes(disk, full_set)
-        self._ask("QEMU", disk.guest.uuid, lambda domain: domain.setBlockIoTune(disk.target, full_set, live))
+
+        def put(domain: Any) -> None:
+            # Queued behind that call, it would take effect when nobody waits for it any more.
+            if _hangs(domain, _HANGS):
+                raise NotSent("the guest is busy: QEMU has not answered an earlier call")
+            domain.setBlockIoTune(disk.target, full_set, live)
+
+        self._ask("QEMU", disk.guest.uuid, put)
 
     def define_limits(self, disk: Disk, limits: Limits) -> None:
         def define(domain: Any) -> None:
@@ -417,10 +424,10 @@ def _actual(domain: Any, disk: Disk) -> Limits:
     return Limits.from_mapping(iotune | {"group_name": shared_group(str(group or ""), disk.alias)})
 
 
-def _hangs(domain: Any) -> bool:
-    """Whether QEMU has not answered an earlier call for so long that another would only queue behind it."""
+def _hangs(domain: Any, patience: int) -> bool:
+    """Whether QEMU has not answered an earlier call for so many milliseconds: another would only queue behind it."""
     state, _, milliseconds = domain.controlInfo()
-    return bool(state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED and milliseconds > _PATIENCE)
+    return bool(state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED and milliseconds >= patience)
 
 
 def _counters(domain: Any, targets: Iterable[str]) -> Iterator[tuple[str, BlockStats]]:
@@ -453,10 +460,7 @@ def _operation(domain: Any) -> object:
         # jobInfo waits, up to 30 s, for a call that QEMU does not answer. While one is under way without a migration
         # the state is OCCUPIED (qemuDomainGetControlInfo); OK says nothing, and between the phases of a migration
         # there are short calls, for which jobInfo is to wait.
-        state, _, milliseconds = domain.controlInfo()
-        if state == libvirt.VIR_DOMAIN_CONTROL_OCCUPIED and milliseconds >= _HANGS:
-            return None
-        if domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
+        if _hangs(domain, _HANGS) or domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
             return None
         return domain.jobStats().get("operation")
     except libvirt.libvirtError as error:

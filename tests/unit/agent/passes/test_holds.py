@@ -175,6 +175,34 @@ def test_the_end_of_a_hold_without_limits_is_no_external_change(tmp_path: Path) 
     assert (outcome.change.cause, actual(node)) == (Code.DESIRED_CHANGED, DEFAULT)
 
 
+def test_limits_that_the_command_line_took_away_are_no_external_change(tmp_path: Path) -> None:
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    plain, node.rules = node.rules, node.rules.with_command_line(Limits())
+    node.run(yes=True)
+    assert actual(node) == Limits()
+    node.rules = plain
+    (outcome,) = node.run().outcomes
+    assert outcome.change is not None
+    assert (outcome.change.cause, actual(node)) == (Code.DESIRED_CHANGED, DEFAULT)
+
+
+def test_limits_that_such_a_disk_got_back_are_known_as_plimsolls_from_the_record(tmp_path: Path) -> None:
+    """Else the disk follows no rule any more where the memory is lost."""
+    node = a_node(tmp_path, rules=Rules(default=DEFAULT))
+    hold_for_two_hours(node, None)
+    restart(node, from_persistent=False)
+    node.run()
+    assert actual(node) == DEFAULT
+    node.state.memory.unlink()
+    (guest,) = node.hypervisor.by_uuid.values()
+    guest.marks = None
+    node.now += AFTER
+    node.run()
+    node.rules = Rules(default=HELD, revision="other")
+    node.run(yes=True)
+    assert actual(node) == HELD
+
+
 @pytest.mark.parametrize("is_rebooted", [True, False])
 def test_limits_of_plimsoll_that_a_person_set_back_during_such_a_hold_are_plimsolls_again(
     tmp_path: Path, is_rebooted: bool

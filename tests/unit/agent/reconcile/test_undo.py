@@ -682,3 +682,19 @@ def standing(node: Node) -> dict[str, tuple[Limits, bool]]:
             else:
                 found[disk.key] = (disk.actual, remembered.applied == disk.actual)
     return found
+
+
+def test_a_disk_that_got_its_limits_back_while_held_as_it_is_has_them_after_an_undo(tmp_path: Path) -> None:
+    node = Node(tmp_path, guest(1, a_volume(1)), rules=rules(OLD))
+    node.run(yes=True)
+    node.hold(1, "vda", None)
+    node.run()
+    node.hypervisor.restart(node.hypervisor.by_uuid[uuid_of(1)], defined=Limits())
+    node.run()
+    moment = node.now + timedelta(seconds=1)
+    node.now += timedelta(hours=3)
+    node.run()
+    node.rules = rules(NEW)
+    node.run(yes=True)
+    Person(node).undo(moment)
+    assert node.disk(1).actual == OLD
