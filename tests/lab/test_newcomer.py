@@ -1,6 +1,6 @@
-"""The README's first command on a bare Debian 12: nothing of this machine helps it, and nothing is left of it.
+"""The README's first command on a bare Debian 12, and what it needs on 13: nothing of this machine helps it.
 
-What a part of setup lacks is otherwise never seen, as the machine that runs the tests has everything.
+Nothing is left of it either. What a part of setup lacks is seen nowhere else: the machine of the tests has all.
 """
 
 from __future__ import annotations
@@ -142,6 +142,18 @@ def test_a_guest_that_starts_is_limited_at_once_and_not_at_the_next_pass(demo: D
     """Measured 0.9 s with a load of 18 on two cores; a pass comes each five minutes."""
     assert demo.figures("start")["seconds_until_in_force"] < 3
     assert re.search(r"In its first second it wrote \d+ times", demo.text)
+
+
+@pytest.mark.skipif(DEPTH is Depth.SOAK, reason="its demo is run")
+@pytest.mark.parametrize("release", RELEASES[1:])
+def test_what_the_first_command_needs_can_be_installed_on_the_next_release_too(release: str) -> None:
+    """A package that is named otherwise there, or a dependency that its newer Python cannot build or import."""
+    with machine("next", release) as newcomer:
+        shown = ended_well(
+            newcomer, "script/setup demo", ".venv/bin/plimsoll --version", ".venv/bin/python -m lab.demo --help"
+        )
+    assert re.search(r"^plimsoll \d", shown, re.MULTILINE)
+    assert "usage: script/demo" in shown
 
 
 def commands(page: str, heading: str) -> list[str]:
