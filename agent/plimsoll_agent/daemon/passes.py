@@ -110,6 +110,10 @@ def full_pass(
         )
         if report.complaint:
             LOG.error("%s", report.complaint)
+        with suppress(PlimsollError):
+            # Each write needs them. For its first answer libvirtd starts each QEMU there is, a second in which a
+            # guest that has just started would have no limits.
+            connections.get(progress).versions()
         return FullPassResult.DONE
     except Busy as error:
         LOG.info("full pass: %s", error)

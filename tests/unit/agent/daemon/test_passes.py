@@ -13,7 +13,7 @@ from plimsoll_agent.daemon.rules_watch import RulesWatch
 from plimsoll_agent.daemon.schedule import PassResult
 from plimsoll_agent.daemon.workers import FullPassResult
 from plimsoll_agent.errors import DeadlineExceeded, NotSent, PlimsollError, Rejected
-from plimsoll_agent.model.hypervisor import Movement, Sighting
+from plimsoll_agent.model.hypervisor import Movement, Sighting, Versions
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.monitor import pass_summary_file
 from plimsoll_agent.reconcile.outcome import Kind
@@ -29,6 +29,11 @@ class Connected(FakeHypervisor):
     def __init__(self, *guests: FakeGuest) -> None:
         super().__init__(*guests)
         self.looked: set[str] = set()
+        self.asked_versions = 0
+
+    def versions(self) -> Versions:
+        self.asked_versions += 1
+        return super().versions()
 
     def look(self, uuid: str) -> Sighting:
         self.looked.add(uuid)
@@ -85,6 +90,13 @@ def passes(tmp_path: Path) -> Passes:
 
 def test_a_pass_changes_what_differs_and_the_next_finds_it_in_sync(passes: Passes) -> None:
     assert [passes.over(), passes.over()] == [PassResult.CHANGED, PassResult.IN_SYNC]
+
+
+def test_a_pass_over_the_node_asks_for_versions_though_nothing_is_to_be_changed(passes: Passes) -> None:
+    """Libvirtd's first answer takes a second, which the first guest that starts would have to wait."""
+    passes.hypervisor.by_uuid.clear()
+    assert passes.over_the_node() is FullPassResult.DONE
+    assert passes.hypervisor.asked_versions == 1
 
 
 @pytest.mark.parametrize("movement", [Movement.LEAVING, Movement.ARRIVING])
