@@ -278,8 +278,9 @@ def test_a_template_in_what_nodes_print_is_shown_and_not_run(each_region: Region
     assert "refused: 42" not in ended.stdout
 
 
-@pytest.mark.parametrize("since", ["", "2h"])
-def test_a_time_is_needed_that_is_the_same_on_each_node(region: Region, since: str) -> None:
+@pytest.mark.parametrize("since", ["", "2h", "yesterday", "2026-11-20"])
+def test_a_time_is_needed_that_is_the_same_on_each_node_and_has_its_hour(region: Region, since: str) -> None:
+    """Of ``yesterday 22:00`` Ansible leaves the day."""
     ended = region.play({"n1": (planned(), done(), 0)}, "-e", f"plimsoll_undo_since={since}")
     assert ended.returncode != 0
     assert f"plimsoll_undo_since is {since or 'not set'}: give the time" in " ".join(ended.stdout.split())

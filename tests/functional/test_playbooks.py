@@ -117,10 +117,9 @@ def test_the_sample_inventory_has_two_regions_with_cells_and_canaries_that_are_a
     assert not hosts("ham") & hosts("fra")
 
 
-def test_the_sample_observes_unless_a_region_says_otherwise(sample: dict[str, Any]) -> None:
-    known = sample["_meta"]["hostvars"]
-    assert known["cmp-fra-001.example.net"]["plimsoll_mode"] == "observe"
-    assert known["cmp-ham-001.example.net"]["plimsoll_mode"] == "enforce"
+def test_the_sample_observes_everywhere(sample: dict[str, Any]) -> None:
+    """Who follows the guide begins with it: a first rollout that enforced would set limits on every disk."""
+    assert {each["plimsoll_mode"] for each in sample["_meta"]["hostvars"].values()} == {"observe"}
 
 
 def test_the_sample_sets_only_what_the_role_or_a_playbook_knows(sample: dict[str, Any]) -> None:
@@ -409,6 +408,14 @@ def test_a_rollback_restores_the_number_of_disks_of_all_nodes_that_was_typed(ans
     assert "70 disks would be" in said
     assert sums(ansible, "rollback", "Roll back", hosts, *words, "-e", "plimsoll_rollback_disks=70")[0]
     assert not sums(ansible, "rollback", "Roll back", hosts, *words, "-e", "plimsoll_rollback_disks=40")[0]
+
+
+def test_a_rollback_of_limits_needs_a_time_with_its_hour(ansible: Ansible, inventory: str) -> None:
+    """Of ``yesterday 22:00`` Ansible leaves the day, and all limits since midnight would go back."""
+    words = ("-e", "plimsoll_rollback_to=0.1.0", "-e", "plimsoll_rollback_limits_since=yesterday 22:00")
+    ended = ansible("ansible-playbook", "-i", inventory, str(PLAYBOOKS / "rollback.yml"), *words)
+    assert ended.returncode != 0
+    assert "plimsoll_rollback_limits_since is yesterday: give the time" in " ".join(ended.stdout.split())
 
 
 def test_a_check_of_a_rollback_goes_on_without_the_image_that_it_would_run(ansible: Ansible) -> None:
