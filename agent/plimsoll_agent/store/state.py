@@ -372,6 +372,16 @@ class Given:
     at: datetime
 
 
+class _PathOf:
+    """In ``State``: where this file is."""
+
+    def __init__(self, file: StateFile) -> None:
+        self._name = file.name
+
+    def __get__(self, state: State, _: type[State]) -> Path:
+        return state.directory / self._name
+
+
 @frozen
 class State:
     """The state directory (``/var/lib/plimsoll``)."""
@@ -380,81 +390,27 @@ class State:
     boot: str = ""
     """The node's boot id: after a reboot libvirt numbers guests and attachments from the start."""
 
-    @property
-    def record(self) -> Path:
-        return self.directory / RECORD.name
-
-    @property
-    def last_rules(self) -> Path:
-        return self.directory / LAST_RULES.name
-
-    @property
-    def memory(self) -> Path:
-        return self.directory / MEMORY.name
-
-    @property
-    def approval(self) -> Path:
-        return self.directory / APPROVAL.name
-
-    @property
-    def attachments(self) -> Path:
-        return self.directory / ATTACHMENTS.name
-
-    @property
-    def orders(self) -> Path:
-        return self.directory / ORDERS.name
-
-    @property
-    def last_pass(self) -> Path:
-        return self.directory / LAST_PASS.name
-
-    @property
-    def consoles(self) -> Path:
-        return self.directory / CONSOLES.name
-
-    @property
-    def usage(self) -> Path:
-        return self.directory / USAGE.name
-
-    @property
-    def usage_before(self) -> Path:
-        return self.directory / USAGE_BEFORE.name
-
-    @property
-    def histograms(self) -> Path:
-        return self.directory / HISTOGRAMS.name
-
-    @property
-    def histograms_lock(self) -> Path:
-        return self.directory / HISTOGRAMS_LOCK.name
-
-    @property
-    def file_systems(self) -> Path:
-        return self.directory / FILE_SYSTEMS.name
-
-    @property
-    def clock(self) -> Path:
-        return self.directory / CLOCK.name
-
-    @property
-    def credits(self) -> Path:
-        return self.directory / CREDITS.name
-
-    @property
-    def factors(self) -> Path:
-        return self.directory / FACTORS.name
-
-    @property
-    def ceilings(self) -> Path:
-        return self.directory / CEILINGS.name
-
-    @property
-    def daemon(self) -> Path:
-        return self.directory / DAEMON.name
-
-    @property
-    def versions(self) -> Path:
-        return self.directory / VERSIONS.name
+    record = _PathOf(RECORD)
+    last_rules = _PathOf(LAST_RULES)
+    memory = _PathOf(MEMORY)
+    approval = _PathOf(APPROVAL)
+    attachments = _PathOf(ATTACHMENTS)
+    orders = _PathOf(ORDERS)
+    last_pass = _PathOf(LAST_PASS)
+    consoles = _PathOf(CONSOLES)
+    usage = _PathOf(USAGE)
+    usage_before = _PathOf(USAGE_BEFORE)
+    histograms = _PathOf(HISTOGRAMS)
+    histograms_lock = _PathOf(HISTOGRAMS_LOCK)
+    file_systems = _PathOf(FILE_SYSTEMS)
+    clock = _PathOf(CLOCK)
+    credits = _PathOf(CREDITS)
+    factors = _PathOf(FACTORS)
+    ceilings = _PathOf(CEILINGS)
+    daemon = _PathOf(DAEMON)
+    versions = _PathOf(VERSIONS)
+    probes = _PathOf(PROBES)
+    probes_shown = _PathOf(PROBES_SHOWN)
 
     @property
     def busy(self) -> int:
@@ -468,14 +424,6 @@ class State:
         """Count one more, if possible."""
         with suppress(OSError):
             files.append(self.directory / BUSY.name, b".")
-
-    @property
-    def probes(self) -> Path:
-        return self.directory / PROBES.name
-
-    @property
-    def probes_shown(self) -> Path:
-        return self.directory / PROBES_SHOWN.name
 
     def prepare(self) -> None:
         """Create the directory if it is missing. Raises ``StateError``."""
