@@ -72,6 +72,19 @@ class FakeCinder:
         """As ``OpenStack`` has it: what openstacksdk sends is what is asked here."""
         return block_storage.storage(self)
 
+    def call(
+        self, method: str, service: str, path: str, params: Mapping[str, str] | None = None, body: Any = None
+    ) -> Any:
+        """As ``OpenStack.call``."""
+        match method:
+            case "POST":
+                return self.post(service, path, body)
+            case "PUT":
+                return self.put(service, path, body)
+            case "DELETE":
+                return self.delete(service, path, params)
+        return self.get(service, path, params)
+
     def get(
         self, service: str, path: str, params: Mapping[str, str] | None = None, *, microversion: str | None = None
     ) -> Any:

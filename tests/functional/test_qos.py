@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,14 +31,8 @@ class CinderHandler(Handler):
 
     def _service(self, cloud: Cloud, path: str) -> None:
         path, body = path.removeprefix("/volume/v3"), json.loads(self.body) if self.body else None
-        calls: dict[str, Callable[[], Any]] = {
-            "GET": lambda: self.cinder.get(BLOCK_STORAGE, path, self.query),
-            "POST": lambda: self.cinder.post(BLOCK_STORAGE, path, body),
-            "PUT": lambda: self.cinder.put(BLOCK_STORAGE, path, body),
-            "DELETE": lambda: self.cinder.delete(BLOCK_STORAGE, path, self.query),
-        }
         try:
-            answer = calls[self.command]()
+            answer = self.cinder.call(self.command, BLOCK_STORAGE, path, self.query, body)
         except Refused as error:
             self.say_json(error.status, {"badRequest": {"message": str(error)}})
         else:

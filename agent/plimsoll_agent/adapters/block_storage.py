@@ -28,17 +28,10 @@ _LISTS = {"/qos-specs": "qos_specs", "/types": "volume_types", "/volumes/detail"
 class Requests(Protocol):
     """What makes the requests; it raises what the proxy's methods then raise."""
 
-    def get(self, service: str, path: str, params: Mapping[str, str] | None = None) -> Any:
+    def call(
+        self, method: str, service: str, path: str, params: Mapping[str, str] | None = None, body: object = None
+    ) -> Any:
         """The parsed answer; None where it is empty."""
-
-    def post(self, service: str, path: str, body: object) -> Any:
-        """As ``get``."""
-
-    def put(self, service: str, path: str, body: object) -> Any:
-        """As ``get``."""
-
-    def delete(self, service: str, path: str, params: Mapping[str, str] | None = None) -> Any:
-        """As ``get``."""
 
 
 class _QosSpec(qos_spec.QoSSpec):
@@ -106,24 +99,15 @@ class _Session(session.Session):
         parts = urlsplit(url.removeprefix(_ADDRESS))
         path = f"/{parts.path.removeprefix('/')}"
         query = dict(parse_qsl(parts.query)) | dict(params or {})
-        match method:
-            case "GET" if path in _LISTS:
-                return _Answer(self._page(path, query))
-            case "GET":
-                return _Answer(self._service.get(BLOCK_STORAGE, path, query))
-            case "POST":
-                return _Answer(self._service.post(BLOCK_STORAGE, path, json))
-            case "PUT":
-                return _Answer(self._service.put(BLOCK_STORAGE, path, json))
-            case "DELETE":
-                return _Answer(self._service.delete(BLOCK_STORAGE, path, query))
-        raise ValueError(method)
+        if method == "GET" and path in _LISTS:
+            return _Answer(self._page(path, query))
+        return _Answer(self._service.call(method, BLOCK_STORAGE, path, query, json))
 
     def _page(self, path: str, query: dict[str, Any]) -> dict[str, Any]:
         key = _LISTS[path]
         if "marker" not in query:
             self._lists[path] = PagedList(
-                f"Cinder: {path}", key, lambda more: self._service.get(BLOCK_STORAGE, path, {**query, **more})
+                f"Cinder: {path}", key, lambda more: self._service.call("GET", BLOCK_STORAGE, path, {**query, **more})
             )
         listing = self._lists[path]
         page = listing.page()

@@ -110,21 +110,7 @@ class OpenStack:
         self, service: str, path: str, params: Mapping[str, str] | None = None, *, microversion: str | None = None
     ) -> Any:
         """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected`` (also ``Refused``)."""
-        return self._call("GET", service, path, params, None, microversion)
-
-    def post(self, service: str, path: str, body: object, *, microversion: str | None = None) -> Any:
-        """As ``get``; None where the answer is empty."""
-        return self._call("POST", service, path, None, body, microversion)
-
-    def put(self, service: str, path: str, body: object, *, microversion: str | None = None) -> Any:
-        """As ``get``; None where the answer is empty."""
-        return self._call("PUT", service, path, None, body, microversion)
-
-    def delete(
-        self, service: str, path: str, params: Mapping[str, str] | None = None, *, microversion: str | None = None
-    ) -> Any:
-        """As ``get``; None where the answer is empty."""
-        return self._call("DELETE", service, path, params, None, microversion)
+        return self.call("GET", service, path, params, microversion=microversion)
 
     def pages(
         self,
@@ -158,15 +144,16 @@ class OpenStack:
 
     # --- one call ---------------------------------------------------------------------------------------
 
-    def _call(
+    def call(
         self,
         method: str,
         service: str,
         path: str,
-        params: Mapping[str, str] | None,
-        body: object,
-        microversion: str | None,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        microversion: str | None = None,
     ) -> Any:
+        """As ``get``; None where the answer is empty."""
         for attempt in range(1, self._attempts + 1):
             pause = _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1)  # noqa: S311  # need not be unpredictable
             try:
