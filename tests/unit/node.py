@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -40,6 +38,7 @@ from plimsoll_agent.store.node_store import NodeStore
 from plimsoll_agent.store.state import CorruptState, Given, State
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeDisk, FakeGuest, FakeHypervisor, volume
+from tests.unit.sql import asked
 from tests.unit.values import NOON
 
 DEFAULT = Limits(total_iops_sec=250, total_bytes_sec=104857600)
@@ -237,8 +236,7 @@ class Node:
         return {} if memory is None else memory.holds
 
     def recorded(self, *columns: str) -> list[tuple[object, ...]]:
-        with closing(sqlite3.connect(self.state.record)) as database:
-            return database.execute(f"SELECT {', '.join(columns)} FROM change ORDER BY id").fetchall()
+        return asked(self.state.record, f"SELECT {', '.join(columns)} FROM change ORDER BY id")
 
 
 def set_by_hand(disk: FakeDisk, limits: Limits) -> None:

@@ -59,6 +59,7 @@ from tests.unit.lastpasses import a_varied_pass
 from tests.unit.node import FSID, Node, a_volume, guest, own_disk, uuid_of
 from tests.unit.regionfile import keep_region_file
 from tests.unit.results import a_probe
+from tests.unit.sql import do
 from tests.unit.values import NOON, OF_0_1_0
 
 FOLLOWED = Followed(x=0.73, device_class="ssd", published=0.73, until=NOON, generation=7, moves=(NOON,))
@@ -149,8 +150,7 @@ def path_of(directory: Path, name: str) -> Path:
 
 def set_version(path: Path, version: int) -> None:
     if path.suffix == ".sqlite":
-        with closing(sqlite3.connect(path)) as database:
-            database.execute(f"PRAGMA user_version = {version}")
+        do(path, f"PRAGMA user_version = {version}")
     else:
         path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
 
@@ -201,8 +201,7 @@ def test_a_file_that_is_begun_again_keeps_no_version_from_being_installed(
 
 
 def test_a_newer_database_with_other_tables_is_newer_and_not_corrupt(used: Path) -> None:
-    with closing(sqlite3.connect(used / "state/record.sqlite")) as database:
-        database.executescript("ALTER TABLE change RENAME TO row; PRAGMA user_version = 9")
+    do(used / "state/record.sqlite", "ALTER TABLE change RENAME TO row", "PRAGMA user_version = 9")
     assert found(used)["record.sqlite"].condition is FileCondition.NEWER
 
 
@@ -296,8 +295,7 @@ def test_a_right_version_above_what_cannot_be_read_is_corrupt(used: Path, name: 
 def test_a_database_of_something_else_is_corrupt(used: Path, name: str) -> None:
     path = used / "state" / name
     path.unlink()
-    with closing(sqlite3.connect(path)) as database:
-        database.executescript("CREATE TABLE another (id INTEGER); PRAGMA user_version = 1")
+    do(path, "CREATE TABLE another (id INTEGER)", "PRAGMA user_version = 1")
     assert found(used)[name].condition is FileCondition.CORRUPT
 
 

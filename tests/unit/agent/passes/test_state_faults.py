@@ -6,8 +6,7 @@ Full, read-only and missing directories are the lab's.
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from plimsoll_agent.cli.record import RecordList
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util import files
 from tests.unit.enforcing import Shell
+from tests.unit.sql import do
 
 LIMIT, TIGHTER, LOOSER = (Limits(total_iops_sec=iops) for iops in (250, 240, 260))
 
@@ -107,8 +107,7 @@ def test_a_memory_of_a_newer_plimsoll_is_refused_and_kept(shell: Shell, caplog: 
 
 
 def test_with_a_record_of_a_newer_plimsoll_limits_are_lowered_and_never_raised(shell: Shell) -> None:
-    with closing(sqlite3.connect(shell.state.record)) as database, database:
-        database.execute("PRAGMA user_version = 99")
+    do(shell.state.record, "PRAGMA user_version = 99")
     before = shell.state.record.read_bytes()
     write_rules(shell, LOOSER)
     assert shell.enforce("--yes") == 1

@@ -37,6 +37,7 @@ from tests.unit.agent.reconcile.test_brake import (
 )
 from tests.unit.clouds import a_catalogue, a_spec, orders_for
 from tests.unit.node import Node, a_volume, changes, codes, guest, set_by_hand
+from tests.unit.sql import do
 from tests.unit.values import NOON
 
 DAY = timedelta(days=1)
@@ -271,8 +272,7 @@ def test_a_row_of_an_earlier_version_counts_under_the_present_catalogue(
     """It has no digest of the rules alone."""
     node = with_a_catalogue(tmp_path)
     approve(node)
-    with closing(sqlite3.connect(node.state.record)) as database, database:
-        database.execute("UPDATE change SET rules = NULL")
+    do(node.state.record, "UPDATE change SET rules = NULL")
     if edited:
         node.catalogue = a_catalogue(a_spec("other", total_iops_sec="500"))
     withdraw(node)
@@ -293,8 +293,7 @@ def test_a_disk_whose_change_was_by_a_spec_stays_and_the_others_are_restored(tmp
 
 def test_limits_of_before_are_restored_also_where_the_record_has_nothing_older(tmp_path: Path) -> None:
     node = with_a_catalogue(tmp_path)
-    with closing(sqlite3.connect(node.state.record)) as database, database:
-        database.execute("DELETE FROM change")
+    do(node.state.record, "DELETE FROM change")
     approve(node)
     withdraw(node)
     assert bronze(node) == {BRONZE}

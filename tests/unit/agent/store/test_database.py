@@ -10,6 +10,7 @@ import pytest
 
 from plimsoll_agent.store.database import Database, version_of
 from plimsoll_agent.store.state import CorruptState, StateError
+from tests.unit.sql import asked, do
 
 STEPS = (
     "CREATE TABLE bird (name TEXT NOT NULL);",
@@ -123,8 +124,7 @@ def test_first_rows_that_cannot_be_written_leave_the_directory_as_it_was(path: P
 
 
 def test_a_file_of_another_program_is_corrupt_under_its_own_name(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE fish (name)")
+    do(path, "CREATE TABLE fish (name)")
     with pytest.raises(CorruptBirds, match=f"^{path}: is not a list of birds of plimsoll$"):
         add(birds(path), "owl")
 
@@ -133,8 +133,8 @@ def test_a_file_of_another_program_is_corrupt_under_its_own_name(path: Path) -> 
 
 
 def free_and_size(path: Path) -> tuple[int, int]:
-    with closing(sqlite3.connect(path)) as connection:
-        return int(connection.execute("PRAGMA freelist_count").fetchone()[0]), path.stat().st_size
+    ((free,),) = asked(path, "PRAGMA freelist_count")
+    return free, path.stat().st_size
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import Given, Memory, State, StateError
 from plimsoll_agent.util.frozen import replace
+from tests.unit.sql import asked
 from tests.unit.values import GUEST, NOON, VOLUME, a_disk, a_guest, a_situation
 
 BEFORE = NOON - timedelta(hours=1)
@@ -277,8 +276,7 @@ def a_change(disk: Disk = DISK, reason: Reason = DEFAULT, after: Limits = LIMITS
 
 
 def results(directory: Path) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(directory / "record.sqlite")) as database:
-        return database.execute("SELECT by, result, result_at FROM change ORDER BY id").fetchall()
+    return asked(directory / "record.sqlite", "SELECT by, result, result_at FROM change ORDER BY id")
 
 
 def test_a_change_of_a_killed_pass_is_settled_by_the_next_and_ours(node_store: NodeStore, tmp_path: Path) -> None:

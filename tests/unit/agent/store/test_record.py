@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
 from tests.unit.nobody import as_nobody
+from tests.unit.sql import asked, do
 from tests.unit.values import GUEST, NOON, OF_0_1_0, PROJECT, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
 LIMITS = Limits(total_iops_sec=250, total_iops_sec_max=500, total_iops_sec_max_length=30)
@@ -66,14 +67,7 @@ def record(path: Path) -> Record:
 
 def rows(path: Path, columns: str = "*") -> list[tuple[object, ...]]:
     """As another program sees the file now."""
-    with closing(sqlite3.connect(path)) as database:
-        return database.execute(f"SELECT {columns} FROM change ORDER BY id").fetchall()
-
-
-def do(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
+    return asked(path, f"SELECT {columns} FROM change ORDER BY id")
 
 
 def ended(record: Record, result: Ending | None, change: Change | None = None) -> int:
@@ -170,8 +164,7 @@ def test_a_commit_waits_for_the_disk_and_leaves_the_file_readable_for_others(rec
     record.intend([a_change()], NOON, "tests")
     with record._write() as database:
         assert tuple(database.execute("PRAGMA synchronous").fetchone()) == (3,), "EXTRA"
-    with closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA journal_mode").fetchone() == ("delete",), "not WAL"
+    assert asked(path, "PRAGMA journal_mode") == [("delete",)], "not WAL"
     assert [file.name for file in path.parent.iterdir()] == ["record.sqlite"], "closed, with nothing left over"
 
 
@@ -494,18 +487,15 @@ def test_a_record_of_0_1_0_becomes_one_of_today_when_it_is_written(old: Path, us
     others = Selection(guest="instance-00000002")
     before = [*record_query.entries(Record(old), others)]
     use(Record(old))
-    with closing(sqlite3.connect(old)) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+    assert asked(old, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
     assert [*record_query.entries(Record(old), others)] == before
     assert record_query.verify(Record(old)).faults == ()
 
 
 def test_a_migrated_file_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:
     def tables(path: Path) -> list[object]:
-        with closing(sqlite3.connect(path)) as database:
-            return [
-                database.execute(f"PRAGMA table_info({table})").fetchall() for table in ("change", "event")
-            ] + database.execute("SELECT name FROM sqlite_master WHERE type = 'index' ORDER BY name").fetchall()
+        names = "SELECT name FROM sqlite_master WHERE type = 'index' ORDER BY name"
+        return [asked(path, query) for query in ("PRAGMA table_info(change)", "PRAGMA table_info(event)", names)]
 
     _note(Record(old))
     _note(Record(tmp_path / "new.sqlite"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
-from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from plimsoll_agent.store.record_query import Selection
 from plimsoll_agent.store.retention import Retention
 from plimsoll_agent.store.state import StateError
 from tests import depth
+from tests.unit.sql import asked, do
 from tests.unit.values import NOON, a_disk, a_guest
 
 DAY = timedelta(days=1)
@@ -60,12 +59,6 @@ def in_it(record: Record) -> list[Entry]:
 
 def changes(record: Record) -> list[int]:
     return [entry.id for entry in in_it(record) if isinstance(entry, RecordedChange)]
-
-
-def do(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
 
 
 @pytest.fixture
@@ -247,8 +240,7 @@ def test_a_file_that_was_made_before_is_written_once_to_be_one_that_shrinks(reco
     before = record.path.stat().st_size
     record.retain(MONTH, NOON + 90 * DAY)
     assert record.path.stat().st_size < before / 10
-    with closing(sqlite3.connect(record.path)) as database:
-        assert database.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+    assert asked(record.path, "PRAGMA auto_vacuum") == [(2,)]
     assert record_query.verify(record).faults == ()
 
 

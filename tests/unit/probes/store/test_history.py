@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,7 @@ from plimsoll_probes.store.history import SCHEMA_VERSION, CorruptHistory, Histor
 from plimsoll_probes.store.tally import Promise, Sums, Tally
 from tests.unit.nobody import as_nobody
 from tests.unit.results import a_finding, a_flow, a_measurement, a_probe, a_subject
+from tests.unit.sql import asked, do
 from tests.unit.values import GUEST, NOON, OF_0_1_0, examples_of, possible_limits
 
 OTHER = GUEST.replace("1", "2")
@@ -80,17 +80,6 @@ def postponed(hour: float = 0, **other: Any) -> Postponed:
         "facts": {"detail": "1 osds down"},
     }
     return Postponed(**values | other)
-
-
-def do(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as database, database:
-        for statement in statements:
-            database.execute(statement)
-
-
-def asked(path: Path, query: str) -> list[Any]:
-    with closing(sqlite3.connect(path)) as database:
-        return database.execute(query).fetchall()
 
 
 def started(results: Sequence[ProbeResult]) -> list[float]:
