@@ -309,14 +309,6 @@ def test_after_a_hold_a_disk_of_which_nothing_is_desired_goes_back_to_what_it_ha
     assert kinds(node.run()) == ["changed"], "it is still ours"
 
 
-def test_after_a_hold_a_disk_that_had_no_limit_has_none(tmp_path: Path) -> None:
-    node = a_node(tmp_path)
-    hold_for_two_hours(node)
-    end(node)
-    assert actual(node) == Limits()
-    assert codes(node.run()) == [Code.NO_LIMIT]
-
-
 def test_after_a_hold_limits_of_others_are_back_and_theirs(tmp_path: Path) -> None:
     node = a_node(tmp_path, GOLD, Rules(default=DEFAULT))
     hold_for_two_hours(node)
@@ -380,7 +372,8 @@ def test_the_end_of_a_hold_is_told_once_and_the_hold_is_gone(tmp_path: Path) -> 
     hold_for_two_hours(node)
     assert len(node.holds) == 1
     end(node)
-    node.run()
+    assert actual(node) == Limits(), "it had none before"
+    assert codes(node.run()) == [Code.NO_LIMIT]
     assert node.holds == {}
     events = [
         entry

@@ -238,24 +238,20 @@ def test_a_release_ends_when_the_type_gets_a_spec_again(cloud: Cloud) -> None:
     assert (codes(node.run()), actual(node)) == ([Code.ORPHANED] * 2, [RICH] * 2)
 
 
-def test_a_release_waits_for_ceph_and_stands_until_then(cloud: Cloud, node: Node) -> None:
+@pytest.mark.parametrize("reason", [Code.CLUSTER_UNHEALTHY, Code.PAUSED])
+def test_a_release_waits_for_ceph_and_for_the_end_of_a_pause_and_stands_until_then(
+    cloud: Cloud, node: Node, reason: Code
+) -> None:
     disassociate(cloud)
     node.run()
     release(node)
-    node.ceph.raised = ("OSD_FULL",)
+    if reason is Code.PAUSED:
+        node.paused = lambda: because(Code.PAUSED, file="paused", why="")
+    else:
+        node.ceph.raised = ("OSD_FULL",)
     for _ in range(2):
-        assert codes(kept(node)) == [Code.CLUSTER_UNHEALTHY] * 2
-    node.ceph.raised = ()
-    assert kinds(node.run()) == ["changed"] * 2
-
-
-def test_nothing_is_released_while_the_node_is_paused(cloud: Cloud, node: Node) -> None:
-    disassociate(cloud)
-    node.run()
-    release(node)
-    node.paused = lambda: because(Code.PAUSED, file="paused", why="")
-    assert codes(kept(node)) == [Code.PAUSED] * 2
-    node.paused = lambda: None
+        assert codes(kept(node)) == [reason] * 2
+    node.paused, node.ceph.raised = lambda: None, ()
     assert kinds(node.run()) == ["changed"] * 2
 
 

@@ -209,14 +209,6 @@ def test_what_plimsoll_had_put_stays_its_own_when_the_memory_is_lost(scene: Scen
     assert limits_of(scene.node) == [NEWER, NEWER]
 
 
-def test_a_disk_that_had_no_limit_has_none_again(tmp_path: Path) -> None:
-    node = Node(tmp_path, guest(1), rules=rules(OLD))
-    moment = node.now
-    node.run()
-    Person(node).undo(moment)
-    assert limits_of(node) == [UNLIMITED, UNLIMITED]
-
-
 def test_a_disk_that_another_client_changed_since_is_left_alone_and_listed(scene: Scene) -> None:
     set_by_hand(scene.node.disk(1, "vdb"), OTHERS)
     report = scene.person.undo(scene.moment)
