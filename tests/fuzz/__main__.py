@@ -8,6 +8,7 @@ target's corpus.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import re
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from tests import depth
 from tests.fuzz.mutate import LONGEST
-from tests.fuzz.run import HERE, SLOW, TARGETS
+from tests.fuzz.run import HERE, SHARES, TARGETS
 
 ROOT = HERE.parents[1]
 FOUND = ROOT / "build/fuzz"
@@ -50,7 +51,7 @@ class Fuzzed:
 
 def fuzz(name: str, executions: int, seed: int) -> Fuzzed:
     begun = time.monotonic()
-    executions = -(-executions // SLOW.get(name, 1))
+    executions = math.ceil(executions * SHARES.get(name, 1))
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(
         prefix="plimsoll-fuzz-", dir=memory if os.access(memory, os.W_OK) else None

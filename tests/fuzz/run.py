@@ -7,6 +7,7 @@ A target is a module in ``tests/fuzz/targets``; its ``target(data)`` fails where
 from __future__ import annotations
 
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +22,8 @@ TARGETS = tuple(sorted(path.stem for path in (HERE / "targets").glob("[!_]*.py")
 SECONDS, SECONDS_A_MEBIBYTE = 3.0, 20.0
 """Processor time that an input may take, beside other work: what is linear takes a tenth of it."""
 
-SLOW = {"database": 10}
-"""Targets that take so many times as long as others, and so have a part of their executions."""
+SHARES = {"database": 0.1, "state_files": 4}
+"""How many times as many executions as others a target has: the one is slow, the other is for a dozen files."""
 
 Target = Callable[[bytes], None]
 
@@ -58,7 +59,7 @@ def by_chance(name: str, number: int) -> None:
     target, samples = target_named(name), list(corpus(name).values())
     others = texts(samples)
     with silence():
-        for seed in range(-(-number // SLOW.get(name, 1))):
+        for seed in range(math.ceil(number * SHARES.get(name, 1))):
             chance = random.Random(f"{name} {seed}")
             data = mutated(chance.choice(samples), chance, others)
             try:

@@ -23,7 +23,7 @@ from tests.fuzz.mutate import LONGEST, long, mutated
 TARGETS = pytest.mark.parametrize("name", run.TARGETS)
 LONG_ONES = depth.count(quick=1, landing=2, soak=50)
 SIZE = LONGEST // depth.count(quick=8, landing=2, soak=1)
-NUMBER = depth.count(quick=40, landing=300, soak=3000)
+NUMBER = depth.count(quick=300, landing=1000, soak=5000)
 
 
 @TARGETS
