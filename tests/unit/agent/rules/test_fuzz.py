@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,72 +18,13 @@ from plimsoll_agent.model.limits import PARAMETERS, Limits
 from plimsoll_agent.rules.loader import parse
 from plimsoll_agent.rules.model import Match, Rule, Rules
 from plimsoll_agent.util.frozen import names, replace
-from tests.fuzz.targets.rules import rules_or_faults
-from tests.unit.values import PROJECT, examples, examples_of, possible_limits
-
-SAMPLE = Path(__file__).parents[4] / "etc" / "rules.yaml.sample"
-UNCOMMENTED = re.sub(r"^#(?! ?$| \S)", "", SAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE).encode()
-
-
-# --- any text
-
+from tests.unit.values import examples, examples_of, possible_limits
 
 _MATCH = names(Match)
 _EFFECTS = ("limits", "ceiling", "floor", "manage", "override", "boot_volume_by_flavor")
 _RULE = ("name", "match", *_EFFECTS, "until", "reason")
 _SWITCHES = ("boot_volume_by_flavor",)
 _KEYS = ("default", "rules", *_RULE, *_MATCH, "total_iops_sec", "size_iops_sec", "group_name")
-_LEAVES = st.sampled_from(
-    f"""unlimited a '' 5 -1 1e9 0x5 0x_ 1:30 .nan true false ~ {{}} [] {PROJECT} 2026-01-01 2026-01-01T00:00Z
-    0001-01-01T00:00+23:59 volume [!-a *a &a !!int "\\ud800" {"9" * 60}""".split()
-)
-
-
-def _nodes(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    mappings = st.lists(st.tuples(st.sampled_from([*_KEYS, "x", "?"]), children), max_size=4)
-    return mappings.map(lambda items: "{" + ", ".join(f"{key}: {value}" for key, value in items) + "}") | st.lists(
-        children, max_size=3
-    ).map(lambda items: "[" + ", ".join(items) + "]")
-
-
-@given(st.recursive(_LEAVES, _nodes, max_leaves=25) | st.text())
-@example("rules: [{name: r, match: {pool: '[!-a'}, manage: false}]")
-@examples
-def test_any_text_is_rules_or_faults_with_their_lines(text: str) -> None:
-    rules_or_faults(text.encode("utf-8", errors="surrogatepass"))
-
-
-@st.composite
-def _damaged(draw: st.DrawFn) -> bytes:
-    """The sample with all its settings, and what an editor, a disk or a bad merge may do to it."""
-    written = UNCOMMENTED
-    for _ in range(draw(st.integers(1, 3))):
-        lines = written.splitlines(keepends=True)
-        at, line = draw(st.integers(0, len(written))), draw(st.integers(0, max(len(lines) - 1, 0)))
-        match draw(st.sampled_from(["cut", "flip", "insert", "double", "drop", "move", "indent"])):
-            case "cut":
-                written = written[:at]
-            case "flip":
-                written = written[:at] + bytes([draw(st.integers(0, 255))]) + written[at + 1 :]
-            case "insert":
-                written = written[:at] + draw(st.binary(max_size=3)) + written[at:]
-            case "double":
-                written = b"".join(lines[: line + 1] + lines[line:])
-            case "drop":
-                written = b"".join(lines[:line] + lines[line + 1 :])
-            case "move":
-                other = draw(st.integers(0, max(len(lines) - 1, 0)))
-                written = b"".join(lines[:line] + lines[line + 1 : other] + lines[line : line + 1] + lines[other:])
-            case "indent":
-                written = b"".join([*lines[:line], b"  " + b"".join(lines[line : line + 1]), *lines[line + 1 :]])
-    return written
-
-
-@given(_damaged())
-@examples
-def test_a_damaged_file_is_rules_or_faults_with_their_lines(written: bytes) -> None:
-    rules_or_faults(written)
-
 
 # --- rules that are right
 
