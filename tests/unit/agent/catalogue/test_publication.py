@@ -62,6 +62,7 @@ def test_a_stage_lasts_its_wait_from_its_publication() -> None:
     assert step(Orders(), 0) == (0, [])
     assert step(at(0), 29.9) == (0, [])
     assert step(at(0), 30) == (1, [])
+    assert step(at(0), 6000) == (1, []), "by one stage also where the publisher was down for days"
     assert step(at(1, 31), 60) == (1, [])
     assert step(at(1, 31), 61) == (2, [])
     assert step(at(2, 61), 600) == (2, [])
@@ -78,17 +79,6 @@ def test_a_stage_is_entered_when_it_is_published_and_is_judged_as_it_was() -> No
     assert (first, judged) == (at(0), [])
     next_ = advanced(Orders(staged=(APPROVAL,)), first, AFTER.digest, judge, NOON + WAIT).orders
     assert (next_, judged) == (at(1, 30), list(first.staged))
-
-
-def test_a_publisher_that_was_down_for_days_goes_on_by_one_stage() -> None:
-    assert step(at(0), 6000) == (1, [])
-
-
-def test_a_publisher_that_was_killed_before_the_file_was_replaced_has_advanced_nothing() -> None:
-    """Each run begins with the file that stands: no other place has the progress."""
-    assert step(at(0), 30) == (1, [])
-    assert step(at(0), 31) == (1, []), "the file of the first run was never written"
-    assert step(at(1, 31), 32) == (1, []), "its wait begins with the file that was"
 
 
 @pytest.mark.parametrize("holds", [False, None])
