@@ -914,15 +914,16 @@ def test_observing_records_what_is_desired_so_that_enforcing_does_what_the_plan_
     assert [(change.disk.key, change.before, change.after) for change in changes(report)] == planned
 
 
+@pytest.mark.parametrize("yes", [False, True])
 @pytest.mark.parametrize("loses", [lambda _: None, reboot, by_virsh, lambda node: node.state.memory.unlink()])
-def test_observing_wears_the_brake_out_neither_after_a_reboot_nor_without_a_memory(
-    node: Node, loses: Callable[[Node], None]
+def test_observing_wears_the_brake_out_neither_by_a_yes_nor_after_a_reboot_nor_without_a_memory(
+    node: Node, loses: Callable[[Node], None], yes: bool
 ) -> None:
     node.rules = rules(SLIP, of=BBB)
     node.run(Mode.OBSERVE)
     loses(node)
     for _ in range(2):
-        assert stopped(node.run(Mode.OBSERVE)) == (30, 100)
+        assert stopped(node.run(Mode.OBSERVE, yes=yes)) == (30, 100)
     assert stopped(node.run()) == (30, 100)
     assert bronze(node) == {BRONZE}
 
@@ -957,13 +958,6 @@ def test_limits_that_were_only_observed_are_no_limits_of_the_guests(tmp_path: Pa
     node.run(Mode.OBSERVE)
     node.rules = Rules(default=SLIP, revision=BBB)
     assert kinds(node.run()) == ["changed"] * 20, "these guests were unlimited until now"
-
-
-def test_observing_with_a_yes_does_not_wear_the_brake_out(node: Node) -> None:
-    node.rules = rules(SLIP, of=BBB)
-    assert stopped(node.run(Mode.OBSERVE, yes=True)) == (30, 100)
-    assert stopped(node.run()) == (30, 100)
-    assert bronze(node) == {BRONZE}
 
 
 def test_a_plan_tells_of_the_brake_as_the_pass_does(node: Node) -> None:

@@ -127,10 +127,15 @@ def test_the_only_server_of_a_name_is_found_by_it_and_of_several_all_are_named()
         assert str(error.value) == several
 
 
-def test_a_list_of_guests_that_cannot_be_had_is_raised() -> None:
-    hypervisor = FakeHypervisor(guest(1))
-    hypervisor.before["guests"] = raising(Unreachable("libvirt is down"))
-    with pytest.raises(Unreachable):
+@pytest.mark.parametrize(
+    ("call", "error"), [("guests", Unreachable("libvirt is down")), ("look", KeyboardInterrupt())]
+)
+def test_a_list_that_cannot_be_had_and_an_interrupt_are_not_one_guests_trouble(
+    call: str, error: BaseException
+) -> None:
+    hypervisor = FakeHypervisor(guest(1), guest(2))
+    hypervisor.before[call] = raising(error)
+    with pytest.raises(type(error)):
         look(hypervisor)
 
 
@@ -302,13 +307,6 @@ def test_trouble_that_is_foreseen_is_not_logged_as_a_bug(caplog: pytest.LogCaptu
     first.xml, second.trouble = "<domain>", hangs()
     look(FakeHypervisor(first, second), sizes=True)
     assert caplog.records == []
-
-
-def test_an_interrupt_is_not_one_guests_trouble() -> None:
-    hypervisor = FakeHypervisor(guest(1), guest(2))
-    hypervisor.before["look"] = raising(KeyboardInterrupt)
-    with pytest.raises(KeyboardInterrupt):
-        look(hypervisor)
 
 
 # --- guests on the move
