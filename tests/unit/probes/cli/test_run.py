@@ -330,9 +330,11 @@ def test_a_pause_that_begins_in_between_holds_what_was_not_begun(shell: Shell) -
 @pytest.mark.parametrize("words", [[], ["--due"], ["--here"], ["--guest", "canary-1"]])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_dry_run_touches_nothing(shell: Shell, words: list[str], form: str) -> None:
+    shell.textfiles = shell.directory / "textfiles"
+    shell.textfiles.mkdir()
     assert shell.run("--dry-run", *words, "-f", form) == 0
     assert "/mnt" in shell.out
-    assert not shell.state.exists()
+    assert (shell.state.exists(), [*shell.textfiles.iterdir()]) == (False, []), "and Prometheus is told nothing"
     assert (shell.agents, shell.guest.asked, shell.machine.verbs) == (0, [], [])
     assert set(shell.hypervisor.calls) <= {"guests", "look"}
     if form == "text":
@@ -883,13 +885,6 @@ def test_what_was_found_and_what_is_chosen_is_told_to_prometheus(watched: Shell)
 def test_where_no_directory_is_set_none_is_written_to(shell: Shell) -> None:
     assert shell.run() == 0
     assert sorted(path.name for path in shell.directory.iterdir()) == ["rules.yaml", "state"]
-
-
-@pytest.mark.parametrize("words", [[], ["--due"], ["--here"]])
-def test_a_dry_run_tells_prometheus_nothing_and_chooses_no_guest(watched: Shell, words: list[str]) -> None:
-    assert watched.run("--dry-run", *words) == 0
-    assert [*(watched.textfiles or Path()).iterdir()] == []
-    assert not watched.state.exists()
 
 
 def libvirt_is_down(shell: Shell) -> None:

@@ -68,22 +68,17 @@ def test_more_than_plimsoll_set_is_over_the_limit_though_libvirt_knows_of_none(w
     assert findings(world) == [(JobName.READ, Verdict.OVER_LIMIT, Why.NOT_SET)]
 
 
-def test_a_limit_that_changes_during_a_run_spoils_the_result(world: World) -> None:
+@pytest.mark.parametrize("why", [Why.LIMITS_CHANGED, Why.MOVED])
+def test_another_limit_or_a_migration_during_a_run_spoils_the_result(world: World, why: Why) -> None:
     def change() -> None:
-        world.guest.qemu.disks["vdb"].actual = Limits(total_iops_sec=500)
+        if why is Why.MOVED:
+            world.guest.qemu.movement = Movement.LEAVING
+        else:
+            world.guest.qemu.disks["vdb"].actual = Limits(total_iops_sec=500)
 
     world.guest.meanwhile = change
     world.probe()
-    assert findings(world) == [(JobName.READ, Verdict.INCONCLUSIVE, Why.LIMITS_CHANGED)]
-
-
-def test_a_migration_during_a_run_spoils_the_result(world: World) -> None:
-    def leave() -> None:
-        world.guest.qemu.movement = Movement.LEAVING
-
-    world.guest.meanwhile = leave
-    world.probe()
-    assert findings(world) == [(JobName.READ, Verdict.INCONCLUSIVE, Why.MOVED)]
+    assert findings(world) == [(JobName.READ, Verdict.INCONCLUSIVE, why)]
 
 
 def test_a_guest_that_boasts_is_contradicted_by_what_qemu_counted(world: World) -> None:
