@@ -16,17 +16,16 @@ from plimsoll_agent.app.context import pass_context, run
 from plimsoll_agent.app.guest_pass import pass_over
 from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli.hold import HoldAdd, HoldEnd
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import NoSuchGuest
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Mode, PassReport, Scope
 from plimsoll_agent.store.record import Record
 from plimsoll_agent.store.state import Busy
-from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor, volume
 from tests.unit.node import codes, kinds, set_by_hand
 from tests.unit.person import Person
+from tests.unit.places import NO_CLUSTER, settings_in
 
 A, B = "1ebc1454-0d31-4367-8c90-06e18daa66f9", "2ebc1454-0d31-4367-8c90-06e18daa66f9"
 OF_A, OF_B = "aaaabc14-0d31-4367-8c90-06e18daa66f9", "bbbbbc14-0d31-4367-8c90-06e18daa66f9"
@@ -40,15 +39,7 @@ class Node(Person):
         self.a, self.b = FakeGuest("a", A, {"vda": volume(OF_A)}), FakeGuest("b", B, {"vda": volume(OF_B)})
         self.hypervisor = FakeHypervisor(self.a, self.b)
         (directory / "rules.yaml").write_text("default: {limits: {total_iops_sec: 250}}")
-        defaults = config.load([], [])
-        self.settings = replace(
-            defaults,
-            ceph=replace(defaults.ceph, blocking_checks=()),
-            rules_file=directory / "rules.yaml",
-            state_dir=directory / "state",
-            pause_file=directory / "paused",
-            mode="enforce",
-        )
+        self.settings = settings_in(directory, ceph=NO_CLUSTER)
         self.state = state_of(self.settings)
         self.state.prepare()
         assert kinds(self.over_the_node()) == ["changed", "changed"]

@@ -14,7 +14,6 @@ from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli import top_once
 from plimsoll_agent.cli.disk import DiskExplain, DiskShow
 from plimsoll_agent.cli.top_once import COLUMNS
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.credits.ledger import Account, Bucket
 from plimsoll_agent.errors import NotFound
 from plimsoll_agent.model.hypervisor import BlockStats
@@ -25,6 +24,7 @@ from plimsoll_agent.top.sampler import Sampler
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import PROJECT, FakeGuest, FakeHypervisor, hangs, volume
 from tests.unit.person import Person
+from tests.unit.places import settings_in
 
 RULES = "default: {limits: {total_iops_sec: 250}}"
 A, B = "1ebc1454-0d31-4367-8c90-06e18daa66f9", "2ebc1454-0d31-4367-8c90-06e18daa66f9"
@@ -39,9 +39,7 @@ class Node:
         self.b = FakeGuest("b", B, {"vda": volume(OF_B, actual=Limits(total_iops_sec=250))})
         self.hypervisor = FakeHypervisor(self.a, self.b)
         (directory / "rules.yaml").write_text(text)
-        self.settings = replace(
-            config.load([], []), rules_file=directory / "rules.yaml", state_dir=directory / "state"
-        )
+        self.settings = settings_in(directory)
         self.sampler = Sampler(self.hypervisor, Scope(), clock=lambda: 1.0, at_once=1)
         self.sampler.ask()
         self.hypervisor.calls.clear()

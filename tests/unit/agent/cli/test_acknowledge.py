@@ -11,7 +11,6 @@ from plimsoll_agent.cli.acknowledge import AcknowledgeAdd, AcknowledgeEnd, Ackno
 from plimsoll_agent.cli.disk import DiskExplain, DiskList
 from plimsoll_agent.cli.hold import HoldAdd
 from plimsoll_agent.cli.passes import Enforce, Plan
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.messages.record import entry_line
 from plimsoll_agent.store import record_query
 from plimsoll_agent.store.record import Record
@@ -21,6 +20,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.node import FSID, guest
 from tests.unit.person import Person
+from tests.unit.places import settings_in
 
 GUEST = "instance-00000001"
 UNSURE = f"rules: [{{name: a, match: {{cluster: {FSID}}}, override: true, limits: {{total_iops_sec: 250}}}}]"
@@ -38,14 +38,7 @@ class Shell(Person):
         self.state = State(directory / "state")
 
     def run(self, command: type, *words: str) -> int:
-        settings = replace(
-            config.load([], []),
-            state_dir=self.state.directory,
-            rules_file=self.rules,
-            mode="enforce",
-            pause_file=self.directory / "paused",
-        )
-        return self.types(command, *words, settings=settings, hypervisor=self.hypervisor)
+        return self.types(command, *words, settings=settings_in(self.directory), hypervisor=self.hypervisor)
 
     def add(self, *words: str, target: str = "vda", span: str = "2d") -> int:
         return self.run(AcknowledgeAdd, GUEST, target, "--for", span, "--reason", "ticket 4711", *words)

@@ -14,7 +14,6 @@ import pytest
 
 from plimsoll_agent.cli.disk import DiskList, DiskShow
 from plimsoll_agent.cli.hold import HoldAdd, HoldEnd, HoldList
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import Unreachable
 from plimsoll_agent.messages.record import entry_line
 from plimsoll_agent.model.entries import RecordedEvent
@@ -28,6 +27,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.node import guest
 from tests.unit.person import Person
+from tests.unit.places import settings_in
 
 GUEST = "instance-00000001"
 HELD = Limits(total_iops_sec=800)
@@ -51,13 +51,7 @@ class Shell(Person):
         return self.run(HoldAdd, GUEST, target, "--for", "2h", "--reason", "why not", *given, *words)
 
     def run(self, command: type, *words: str, stdin: io.StringIO | None = None) -> int:
-        settings = replace(
-            config.load([], []),
-            state_dir=self.directory,
-            rules_file=self.directory / "rules.yaml",
-            mode=self.mode,
-            pause_file=self.directory / "paused",
-        )
+        settings = settings_in(self.directory, state_dir=self.directory, mode=self.mode)
 
         @contextmanager
         def libvirt(*_: object) -> Iterator[FakeHypervisor]:

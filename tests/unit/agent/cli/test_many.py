@@ -14,7 +14,6 @@ from plimsoll_agent.cli.disk import DiskList
 from plimsoll_agent.cli.hold import HoldAdd, HoldEnd
 from plimsoll_agent.cli.many import Choice
 from plimsoll_agent.cli.passes import Enforce
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.entries import RecordedEvent
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.store import record_query
@@ -25,6 +24,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor, hangs
 from tests.unit.node import FSID, guest, uuid_of
 from tests.unit.person import Person, Terminal
+from tests.unit.places import settings_in
 from tests.unit.values import a_disk, a_guest
 
 ONE, TWO = "instance-00000001", "instance-00000002"
@@ -45,13 +45,7 @@ class Shell(Person):
         (self.directory / "rules.yaml").write_text(text)
 
     def run(self, command: type, *words: str, answer: str | None = None) -> int:
-        settings = replace(
-            config.load([], []),
-            state_dir=self.directory,
-            rules_file=self.directory / "rules.yaml",
-            mode="enforce",
-            pause_file=self.directory / "paused",
-        )
+        settings = settings_in(self.directory, state_dir=self.directory)
         stdin = None if answer is None else Terminal(answer)
         return self.types(command, *words, settings=settings, hypervisor=self.hypervisor, stdin=stdin)
 

@@ -17,7 +17,6 @@ import pytest
 from plimsoll_agent.app.node import state_of
 from plimsoll_agent.cli import undo as cli
 from plimsoll_agent.cli.undo import Undo
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.congestion.following import Followed, Following
 from plimsoll_agent.errors import Rejected
@@ -36,6 +35,7 @@ from tests.unit.agent.reconcile.test_undo import NEW, OLD, OTHERS, rules
 from tests.unit.daemonstatus import FULL
 from tests.unit.node import FSID, Node, guest, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
+from tests.unit.places import settings_in
 from tests.unit.values import a_disk, golden
 
 WORDS = Path(__file__).parents[2] / "data" / "undo_words.txt"
@@ -61,13 +61,7 @@ class Shell(Person):
 
     @property
     def settings(self) -> Settings:
-        return replace(
-            config.load([], []),
-            state_dir=self.directory / "state",
-            rules_file=self.directory / "rules.yaml",
-            pause_file=self.directory / "paused",
-            mode=self.mode,
-        )
+        return settings_in(self.directory, mode=self.mode)
 
     def undo(self, *words: str, answer: str | None = None, since: str | None = None) -> int:
         shell = self

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.daemon.connections import Connections
 from plimsoll_agent.daemon.passes import Between, full_pass, guest_pass
 from plimsoll_agent.daemon.rules_watch import RulesWatch
@@ -23,6 +22,7 @@ from plimsoll_agent.util import schema
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor
 from tests.unit.node import a_volume, guest, uuid_of
+from tests.unit.places import NO_CLUSTER, settings_in
 
 
 class Connected(FakeHypervisor):
@@ -44,17 +44,9 @@ class Connected(FakeHypervisor):
 
 class Passes:
     def __init__(self, directory: Path) -> None:
-        whole = config.load([], [])
         self.rules = directory / "rules.yaml"
         self.rules.write_text("default: {limits: {total_iops_sec: 250}}")
-        self.settings = replace(
-            whole,
-            mode="enforce",
-            state_dir=directory / "state",
-            rules_file=self.rules,
-            pause_file=directory / "paused",
-            ceph=replace(whole.ceph, conf_files=(), blocking_checks=()),
-        )
+        self.settings = settings_in(directory, ceph=NO_CLUSTER)
         self.hypervisor = Connected(guest(1), guest(2))
         self.guest = self.hypervisor.by_uuid[uuid_of(1)]
         self.connections = Connections(lambda: self.hypervisor)

@@ -20,7 +20,6 @@ from plimsoll_agent.adapters.deadline import SharedCalls
 from plimsoll_agent.adapters.service_manager import ServiceManager
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import Catalogue, Volume
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.config.settings import DaemonSettings, MetricsSettings, Settings
 from plimsoll_agent.daemon import schedule
 from plimsoll_agent.daemon import service as module
@@ -41,6 +40,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeGuest, FakeHypervisor, raising
 from tests.unit.clouds import a_catalogue, a_spec, a_type
 from tests.unit.node import guest
+from tests.unit.places import NO_CLUSTER, settings_in
 
 LIMIT = Limits(total_iops_sec=250)
 RULES = "default: {limits: {total_iops_sec: 250}}\n"
@@ -95,14 +95,9 @@ class Fixture:
         self.rules = directory / "rules.yaml"
         self.rules.write_text(RULES)
         (directory / "textfiles").mkdir()
-        whole = config.load([], [])
-        self.settings = replace(
-            whole,
-            mode="enforce",
-            state_dir=directory / "state",
-            rules_file=self.rules,
-            pause_file=directory / "paused",
-            ceph=replace(whole.ceph, conf_files=(), blocking_checks=()),
+        self.settings = settings_in(
+            directory,
+            ceph=NO_CLUSTER,
             metrics=MetricsSettings(directory / "textfiles", "disk"),
             daemon=DaemonSettings(3600, 5),
         )

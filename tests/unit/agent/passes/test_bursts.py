@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from plimsoll_agent.cli.approve import PauseNode
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.congestion.following import Followed, Following
 from plimsoll_agent.credits.model import Credits
 from plimsoll_agent.messages import explain
@@ -28,6 +27,7 @@ from plimsoll_agent.util.frozen import replace
 from tests.unit.agent.reconcile.test_undo import Person as Undoing
 from tests.unit.node import FSID, FakeDisk, Node, a_volume, changes, codes, guest, kinds, set_by_hand
 from tests.unit.person import Person
+from tests.unit.places import settings_in
 from tests.unit.values import NOON
 
 BURST = Limits(total_iops_sec=100, total_iops_sec_max=1000, total_iops_sec_max_length=60)
@@ -234,7 +234,7 @@ def test_disks_of_a_group_that_congestion_reduces_have_what_their_group_has_save
 
 def test_a_restore_gives_back_no_more_of_a_burst_than_what_is_saved(partly: Bursting, tmp_path: Path) -> None:
     partly.run()
-    settings = replace(config.load([], []), state_dir=partly.node.state.directory, pause_file=tmp_path / "paused")
+    settings = settings_in(tmp_path, state_dir=partly.node.state.directory)
     restoring = Person().types
     assert (
         restoring(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=partly.node.hypervisor) == 0

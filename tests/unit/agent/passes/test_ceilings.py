@@ -12,7 +12,6 @@ import pytest
 
 from plimsoll_agent.ceilings.buckets import MOST_MOVES, Ceilings, Split
 from plimsoll_agent.cli.approve import PauseNode
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.messages import explain
 from plimsoll_agent.messages.record import actual_lines, entry_line
@@ -34,6 +33,7 @@ from tests.unit.agent.passes.test_congestion import at, made
 from tests.unit.agent.passes.test_congestion import rules as congested
 from tests.unit.node import Node, a_volume, changes, guest, kinds, own_disk, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
+from tests.unit.places import settings_in
 
 GOLD = Limits(total_iops_sec=1000)
 CEILING = Limits(total_iops_sec=1500)
@@ -587,8 +587,7 @@ def test_a_pause_and_mode_observe_write_nothing(node: Daemon) -> None:
 
 
 def test_a_pause_that_restores_ends_the_split(node: Daemon, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    whole = config.load([], [])
-    settings = replace(whole, state_dir=node.state.directory, pause_file=tmp_path / "paused", mode="enforce")
+    settings = settings_in(tmp_path, state_dir=node.state.directory)
     options = ("--reason", "x", "--restore")
     person = Person()
     assert person.types(PauseNode, *options, settings=settings, hypervisor=node.hypervisor, stdin=Terminal("")) == 0

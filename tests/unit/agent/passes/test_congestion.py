@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.cli.approve import PauseNode
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.congestion.following import Followed, Following
 from plimsoll_agent.congestion.reduction import is_reduction
 from plimsoll_agent.errors import Rejected
@@ -31,6 +30,7 @@ from plimsoll_agent.store.state import State, StateError
 from plimsoll_agent.util.frozen import replace
 from tests.unit.node import FSID, Node, a_volume, changes, codes, guest, kinds, set_by_hand, uuid_of
 from tests.unit.person import Person, Terminal
+from tests.unit.places import settings_in
 from tests.unit.values import NOON
 
 GOLD = Limits(total_iops_sec=3000, total_iops_sec_max=6000, total_iops_sec_max_length=1)
@@ -182,8 +182,7 @@ def test_a_pause_restores_only_where_it_is_asked_to_and_writes_nothing_else(
 ) -> None:
     other = guest(2, a_volume(2, Limits(total_iops_sec=7)))
     reduced.hypervisor.by_uuid[other.uuid] = other
-    whole = config.load([], [])
-    settings = replace(whole, state_dir=reduced.state.directory, pause_file=tmp_path / "paused", mode="enforce")
+    settings = settings_in(tmp_path, state_dir=reduced.state.directory)
     person = Person()
     words = ("--reason", "x", *restores)
     assert person.types(PauseNode, *words, settings=settings, hypervisor=reduced.hypervisor, stdin=Terminal("")) == 0
@@ -205,7 +204,7 @@ def test_without_memory_and_marks_a_pause_restores_what_the_record_has(
     node.state.memory.unlink()
     node.hypervisor.lose_marks()
     person = Person()
-    settings = replace(config.load([], []), state_dir=node.state.directory, pause_file=tmp_path / "paused")
+    settings = settings_in(tmp_path, state_dir=node.state.directory)
     assert person.types(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=node.hypervisor) == 0
     assert (node.disk(1).actual, person.out.splitlines()[-1]) == (GOLD, "1 disk restored.")
     node.following, node.ceph.raised = at(1), ("SLOW_OPS",)
@@ -218,7 +217,7 @@ def test_a_pause_that_can_read_neither_memory_nor_record_does_not_say_that_all_i
     for path in (reduced.state.memory, reduced.state.record):
         path.write_bytes(b"damaged")
     person = Person()
-    settings = replace(config.load([], []), state_dir=reduced.state.directory, pause_file=tmp_path / "paused")
+    settings = settings_in(tmp_path, state_dir=reduced.state.directory)
     here = reduced.hypervisor
     here.lose_marks()
     assert person.types(PauseNode, "--reason", "x", "--restore", settings=settings, hypervisor=here) == 3

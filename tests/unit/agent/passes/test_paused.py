@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,16 @@ from plimsoll_agent.cli.approve import PauseNode, ResumeNode
 from plimsoll_agent.cli.hold import HoldAdd, HoldEnd
 from plimsoll_agent.cli.passes import Enforce, Plan
 from plimsoll_agent.cli.undo import Undo
-from plimsoll_agent.config import settings as config
-from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util.frozen import replace
 from tests.fakes import FakeHypervisor
 from tests.unit.node import guest, set_by_hand
 from tests.unit.person import Person, Terminal
+from tests.unit.places import NO_CLUSTER, settings_in
 
 GUEST = "instance-00000001"
 READS = {"guests", "look", "actual", "block_stats", "sizes", "knows"}
 """All that a paused node may ask of its hypervisor: what is not here is taken for a write."""
-
-
-@cache
-def shipped() -> Settings:
-    return config.load([], [])
 
 
 class Shell(Person):
@@ -49,16 +42,8 @@ class Shell(Person):
         (self.directory / "rules.yaml").write_text(f"default: {{limits: {{total_iops_sec: {iops}}}}}\n")
 
     def run(self, command: type, *words: str, answer: str = "") -> int:
-        given = shipped()
-        settings = replace(
-            given,
-            state_dir=self.directory / "state",
-            rules_file=self.directory / "rules.yaml",
-            pause_file=self.directory / "paused",
-            mode="enforce",
-            ceph=replace(given.ceph, blocking_checks=()),
-            bounds=replace(given.bounds, at_once=1),
-        )
+        settings = settings_in(self.directory, ceph=NO_CLUSTER)
+        settings = replace(settings, bounds=replace(settings.bounds, at_once=1))
         return self.types(command, *words, settings=settings, hypervisor=self.hypervisor, stdin=Terminal(answer))
 
     def pause(self) -> None:

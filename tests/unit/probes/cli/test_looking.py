@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from plimsoll_agent.config import settings as config
 from plimsoll_agent.model.disk import Guest
 from plimsoll_agent.rules.model import Probing
 from plimsoll_agent.util.frozen import replace
@@ -30,6 +29,7 @@ from plimsoll_probes.store.history import History
 from tests.fakes import FakeHypervisor
 from tests.unit.node import guest, uuid_of
 from tests.unit.person import Person, Terminal
+from tests.unit.places import settings_in
 from tests.unit.results import HOSTILE, LIMIT, MS, a_finding, a_flow, a_measurement, a_probe, a_subject
 from tests.unit.values import GUEST, NOON, PROJECT
 
@@ -57,11 +57,8 @@ class Shell(Person):
         return self.history.add(a_probe(started=datetime.now(UTC) - ago, **other))
 
     def run(self, command: type, *words: str, **other: Any) -> int:
-        here = self.directory
-        (here / "rules.yaml").write_text(self.rules)
-        settings = replace(
-            config.load([], []), state_dir=here, pause_file=here / "paused", rules_file=here / "rules.yaml"
-        )
+        (self.directory / "rules.yaml").write_text(self.rules)
+        settings = settings_in(self.directory, state_dir=self.directory)
         return self.types(command, *words, settings=settings, hypervisor=self.hypervisor, **other)
 
     def told(self, command: type, *words: str) -> Any:
