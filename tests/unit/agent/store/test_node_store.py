@@ -569,25 +569,18 @@ def test_a_memory_that_is_lost_is_made_of_what_the_record_says_was_put_actual(no
     assert node_store.notes == []
 
 
-def test_limits_by_hand_and_a_specs_word_are_told_from_others_in_the_record(node_store: NodeStore) -> None:
-    put_on_record(node_store, a_change(reason=because(Code.COMMAND_LINE)))
-    by_hand = Remembered(desired=None, since=BEFORE, seen=NOON, applied=LIMITS, attachment=None, later=None)
-    assert node_store.recall(NOON, read_only=False).disks == {DISK.key: by_hand}
-    put_on_record(node_store, a_change(reason=SPEC))
-    by_spec = replace(by_hand, desired=LIMITS, enforced=True, by_type="gold", revision="aaaaaa")
-    assert node_store.recall(NOON, read_only=False).disks == {DISK.key: by_spec}
-
-
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
         (because(Code.RULE, rule="night", ceiling="most"), {"by_rules": ("night", "most")}),
+        (because(Code.QOS_SPEC, type="gold", spec="gold-iops", consumer="front-end"), {"by_type": "gold"}),
+        (because(Code.COMMAND_LINE), {"desired": None, "enforced": False, "revision": None}),
         (because(Code.COMMAND_LINE, ceiling="most"), {"desired": None, "enforced": False, "revision": None}),
         (because(Code.RELEASED, type="gold"), {"released": "gold"}),
         (because(Code.RELEASED), {"released": ""}),
     ],
 )
-def test_what_the_record_tells_of_rules_and_releases(
+def test_what_the_record_tells_of_the_source_and_of_releases(
     node_store: NodeStore, reason: Reason, expected: dict[str, Any]
 ) -> None:
     put_on_record(node_store, a_change(reason=reason))
