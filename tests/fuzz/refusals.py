@@ -8,9 +8,10 @@ from plimsoll_probes.model.finding import Trouble
 
 
 def assert_clear(error: Exception, where: str = "", most: int = 1000) -> None:
-    """It begins with the file, and does not repeat it."""
+    """It begins with the file, does not repeat it, and shows nothing that a terminal would obey."""
     assert str(error).startswith(where)
     assert 0 < len(str(error)) < most
+    assert str(error).isprintable()
 
 
 def assert_each_has_a_line(error: Exception, where: str) -> None:

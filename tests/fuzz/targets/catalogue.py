@@ -68,6 +68,19 @@ def _judge(written: dict[str, Any], id: str, catalogue: Catalogue) -> None:
             assert 0 < getattr(answer.limits, name) <= max(per_gb * _GIB, int(keys.get(f"{name}_per_gb_min", "0")))
 
 
+def _as_it_stands(written: dict[str, Any], catalogue: Catalogue) -> None:
+    assert catalogue.generation == written["generation"]
+    for key, spec in catalogue.specs.items():
+        said = written["specs"][key]["specs"] or {}
+        assert spec.keys == {name: None if text is None else str(text) for name, text in said.items()}
+    for key, volume in catalogue.volumes.items():
+        of = written["volumes"][key]
+        assert (volume.type, volume.marks, volume.missing) == (of["type"], set(of["marks"]), of["missing"])
+    for key, server in catalogue.servers.items():
+        assert server.extra_specs == written["servers"][key]["extra_specs"]
+    assert catalogue.revision
+
+
 def target(data: bytes) -> None:
     path = scratch.file(model.NAME, data)
     try:
@@ -77,6 +90,7 @@ def target(data: bytes) -> None:
         return
     assert catalogue is not None
     written = json.loads(data)
+    _as_it_stands(written, catalogue)
     for id in list(catalogue.volumes)[:_MOST_VOLUMES]:
         _judge(written, id, catalogue)
     assert "".join(model._lines(catalogue)).isascii()

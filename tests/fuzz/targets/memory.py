@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from plimsoll_agent.model.limits import PARAMETERS, Limits
+from plimsoll_agent.store import memory_file
 from plimsoll_agent.store.memory_file import Memory
 from plimsoll_agent.store.state import Given, State, StateError
 from tests.fuzz import scratch
@@ -73,3 +74,6 @@ def target(data: bytes) -> None:
         finally:
             path.unlink()
         judge(data, outcome)
+        if isinstance(outcome, Memory):  # what is read can be written again
+            text = memory_file.encoded(outcome, memory_file.fitting(outcome, {}), state.boot)
+            assert memory_file.decoded(json.loads(text), state.boot, path) == outcome

@@ -23,10 +23,25 @@ from tests.unit.values import NOON
 
 
 def _summary(state: State) -> None:
+    """What is read of limits stands there as it is; whatever is read can be written and exposed."""
     last = pass_summary_file.load(state)
-    if last is not None:
-        for detail in ("guest", "type"):
-            prometheus_text.text(pass_metrics.families(last, detail=detail)).encode()
+    if last is None:
+        return
+    written = json.loads(state.last_pass.read_bytes())
+    for disk, of_file in zip(last.disks, written["disks"], strict=True):
+        assert disk.kind == of_file["kind"]
+        for limits, said in ((disk.actual, of_file["actual"]), (disk.desired, of_file["desired"])):
+            assert (limits is None) == (said is None), "unknown is not unlimited"
+            assert limits is None or set(limits.in_effect()) <= set(said)
+    pass_summary_file.save(state, last)
+    assert pass_summary_file.load(state) == last
+    for detail in ("guest", "type"):
+        prometheus_text.text(pass_metrics.families(last, detail=detail)).encode()
+
+
+def _consoles(state: State) -> None:
+    found = consoles_file.load(state)
+    assert found is None or all(guest.last is not None for _, guest in found.stalled)
 
 
 def _factors(state: State) -> None:
@@ -55,7 +70,7 @@ def target(data: bytes) -> None:
         (state.last_pass, lambda: _summary(state)),
         (state.attachments, lambda: attachments.load(state.attachments)),
         (state.orders, state.load_orders),
-        (state.consoles, lambda: consoles_file.load(state)),
+        (state.consoles, lambda: _consoles(state)),
         (state.histograms, lambda: latency.load(state)),
         (state.factors, lambda: _factors(state)),
         (state.ceilings, lambda: _ceilings(state)),

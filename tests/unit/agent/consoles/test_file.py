@@ -7,14 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plimsoll_agent.consoles import file
-from plimsoll_agent.store.state import CorruptState, State, StateError
+from plimsoll_agent.store.state import State, StateError
 from tests.unit.consolevalues import some_consoles
-from tests.unit.damage import damaged
-from tests.unit.values import examples
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +39,3 @@ def test_another_version_is_not_read(state: State, whole: dict[str, Any]) -> Non
     state.consoles.write_text(json.dumps(whole | {"version": 2}))
     with pytest.raises(StateError, match="the next pass replaces it"):
         file.load(state)
-
-
-@examples
-@given(data=st.data())
-def test_a_damaged_file_is_corrupt_or_means_what_it_says(state: State, whole: dict[str, Any], data: Any) -> None:
-    state.consoles.write_bytes(data.draw(damaged(whole)))
-    try:
-        found = file.load(state)
-    except (CorruptState, StateError):
-        return
-    assert found is not None
-    for _, guest in found.stalled:
-        assert guest.last is not None

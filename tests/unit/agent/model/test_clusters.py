@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plimsoll_agent.model.clusters import Cluster, Clusters, parse, read
 from tests import golden
-from tests.unit.values import a_disk, examples
+from tests.unit.values import a_disk
 
 FSID = "4b5c8c0a-ff60-454b-a1b4-9747aa737d19"
 OTHER = "c3d8a0f2-1111-4222-8333-944445555666"
@@ -48,19 +46,6 @@ def test_each_disk_is_on_the_cluster_of_the_golden_file() -> None:
 
 def test_without_a_cluster_a_disk_is_on_none() -> None:
     assert found(Clusters()) is None
-
-
-@examples
-@given(
-    st.text()
-    | st.lists(
-        st.sampled_from(
-            ["[global]", "mon_host", "fsid", "=", "\n", "\\\n", '"', "'", "[", "]", ":", "1", FSID, "#", "%"]
-        )
-    ).map("".join)
-)
-def test_any_text_is_a_cluster_or_none(text: str) -> None:
-    assert isinstance(parse(text, CONF), Cluster | None)
 
 
 # --- files

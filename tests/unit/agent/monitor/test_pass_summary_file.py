@@ -24,7 +24,6 @@ from plimsoll_agent.reconcile.outcome import Kind, UnreachableGuest
 from plimsoll_agent.store.refresh_state import Calls
 from plimsoll_agent.store.state import CorruptState, State, StateError
 from plimsoll_agent.util.frozen import of_tuple, replace
-from tests.unit.damage import damaged, each_damage, replaced
 from tests.unit.lastpasses import a_last_disk, a_last_pass, a_name, a_varied_pass
 from tests.unit.values import examples_of, possible_limits
 
@@ -183,19 +182,6 @@ def read(state: State, content: bytes) -> LastPass | None:
     return None
 
 
-def judge(content: bytes, last: LastPass | None) -> None:
-    """Whatever is read of limits stands in the file as it is."""
-    if last is None:
-        return
-    written = json.loads(content)
-    assert len(last.disks) == len(written["disks"])
-    for disk, of_file in zip(last.disks, written["disks"], strict=True):
-        assert disk.kind == of_file["kind"]
-        for limits, said in ((disk.actual, of_file["actual"]), (disk.desired, of_file["desired"])):
-            assert (limits is None) == (said is None), "unknown is not unlimited"
-            assert limits is None or set(limits.in_effect()) <= set(said)
-
-
 @pytest.mark.parametrize(
     ("version", "said"),
     [
@@ -249,7 +235,6 @@ def test_a_file_as_the_version_before_wrote_it_is_read(state: State) -> None:
     last, written = read(state, content), json.loads(content)
     assert written["version"] == 3
     assert last is not None
-    judge(content, last)
     assert last.last_good == datetime.fromisoformat(written["last_good"])
     assert {name: at.isoformat() for name, at in last.wrong_since.items()} == written["wrong_since"]
     assert dict(last.totals.corrected) == written["totals"]["corrected"]
@@ -271,26 +256,9 @@ def test_a_file_without_end_is_not_read_to_its_end(state: State, monkeypatch: py
 
 
 def test_limits_that_qemu_would_refuse_make_the_file_corrupt(state: State, whole: dict[str, Any]) -> None:
-    impossible = {"total_iops_sec": 5, "read_iops_sec": 5}
-    content = replaced(whole, ("disks", 0, "actual"), json.dumps(impossible))
-    assert read(state, content) is None
-
-
-@examples_of(300)
-@given(data=st.data())
-def test_one_part_damaged(state: State, whole: dict[str, Any], data: st.DataObject) -> None:
-    content = data.draw(damaged(whole))
-    last = read(state, content)
-    judge(content, last)
-    if last is not None:
-        pass_summary_file.save(state, last)
-        assert pass_summary_file.load(state) == last
-
-
-@pytest.mark.slow  # some of each are tried above
-def test_each_part_damaged_in_each_way(state: State, whole: dict[str, Any]) -> None:
-    for content in each_damage(whole):
-        judge(content, read(state, content))
+    first, *others = whole["disks"]
+    impossible = first | {"actual": {"total_iops_sec": 5, "read_iops_sec": 5}}
+    assert read(state, json.dumps(whole | {"disks": [impossible, *others]}).encode()) is None
 
 
 def test_each_part_left_out_makes_the_file_corrupt_or_is_a_plain_fact(state: State, whole: dict[str, Any]) -> None:
