@@ -239,19 +239,22 @@ def test_set_says_which_limits_it_changes_where_there_are_two(limited: Shell, ru
     assert limited.out.splitlines()[0] == words
 
 
-def test_set_keeps_no_limits_that_are_unknown(limited: Shell, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("group", "words"),
+    [
+        (None, r"vda: its limits are unknown: .*; give the full set with --limits"),
+        ("gold", "shares its limits with others, as group gold"),
+    ],
+)
+def test_set_keeps_no_limits_that_are_unknown_or_those_of_a_group(
+    limited: Shell, caplog: pytest.LogCaptureFixture, group: str | None, words: str
+) -> None:
     (limited.directory / "rules.yaml").write_text("{}")
-    limited.guest.trouble = hangs()
+    if group is None:
+        limited.guest.trouble = hangs()
+    limited.guest.disks["vda"].actual = replace(BOTH, group_name=group)
     assert limited.add("--set", "total_iops_sec=200", limits=None) == 64
-    assert re.search(r"vda: its limits are unknown: .*; give the full set with --limits", caplog.messages[-1])
-    assert limited.state.load_memory() is None
-
-
-def test_set_takes_no_disk_out_of_a_group(limited: Shell, caplog: pytest.LogCaptureFixture) -> None:
-    (limited.directory / "rules.yaml").write_text("{}")
-    limited.guest.disks["vda"].actual = replace(BOTH, group_name="gold")
-    assert limited.add("--set", "total_iops_sec=200", limits=None) == 64
-    assert "shares its limits with others, as group gold" in caplog.messages[-1]
+    assert re.search(words, caplog.messages[-1])
     assert limited.state.load_memory() is None
 
 

@@ -11,6 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.hypervisor import BlockStats, GuestRef
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Unknown
@@ -286,21 +287,13 @@ def test_desired_limits_that_are_unknown_are_not_none() -> None:
 
 
 def test_a_disk_that_was_read_once_shows_no_figures() -> None:
-    before = follow(
-        (),
-        [disk_named(PLAIN)],
-        {"vda": Reading(0, BlockStats(read_requests=5, read_bytes=5, write_requests=5, write_bytes=5))},
-    )[0]
-    assert "unknown until the second reading" in line_of(before)
+    def read_once(disk: Disk) -> Usage:
+        stats = BlockStats(read_requests=5, read_bytes=5, write_requests=5, write_bytes=5)
+        return follow((), [disk], {"vda": Reading(0, stats)})[0]
 
-
-def test_an_unlimited_disk_that_was_read_once_is_shown_as_such() -> None:
-    before = follow(
-        (),
-        [disk_named(PLAIN, limits=Limits())],
-        {"vda": Reading(0, BlockStats(read_requests=5, read_bytes=5, write_requests=5, write_bytes=5))},
-    )[0]
-    assert words_of(before).startswith("? ? unlimited, desired 250 IOPS")
+    assert "unknown until the second reading" in line_of(read_once(disk_named(PLAIN)))
+    unlimited = read_once(disk_named(PLAIN, limits=Limits()))
+    assert words_of(unlimited).startswith("? ? unlimited, desired 250 IOPS")
 
 
 def test_a_little_is_not_nothing() -> None:
