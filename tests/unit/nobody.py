@@ -1,4 +1,4 @@
-"""Somebody who may not: root may read and write whatever the mode says."""
+"""Somebody who may not: root may read and write whatever the mode says; and the mode that a new file has."""
 
 from __future__ import annotations
 
@@ -19,3 +19,12 @@ def as_nobody() -> Iterator[None]:
         yield
     finally:
         os.seteuid(user)
+
+
+@contextmanager
+def umask(bits: int) -> Iterator[None]:
+    before = os.umask(bits)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -28,6 +27,7 @@ from plimsoll_agent.catalogue.model import (
 )
 from plimsoll_agent.catalogue.qosspec import QosSpec
 from plimsoll_agent.util.frozen import of_tuple, replace
+from tests.unit.nobody import umask
 from tests.unit.values import GUEST, NOON, VOLUME, examples_of
 
 DATA = Path(__file__).parents[2] / "data"
@@ -106,11 +106,8 @@ def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
 
 def test_everybody_who_may_enter_the_directory_may_read_it(tmp_path: Path) -> None:
     """The refresher writes as its own user; the pass is another."""
-    before = os.umask(0o077)
-    try:
+    with umask(0o077):
         save(tmp_path, WHOLE)
-    finally:
-        os.umask(before)
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o644
 
 

@@ -18,6 +18,7 @@ from plimsoll_agent.catalogue.orders_file import MOST_BYTES, LastReading, Region
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.util import locks
 from plimsoll_agent.util.frozen import replace
+from tests.unit.nobody import umask
 from tests.unit.values import NOON
 
 DAY = timedelta(days=1)
@@ -74,12 +75,9 @@ def test_the_last_reading_is_read_as_it_was_saved(beside: RegionState, last: Las
 
 def test_both_files_are_for_their_owner_and_its_group_and_can_be_compared_line_by_line(beside: RegionState) -> None:
     """Who approved what, and why, is for operators."""
-    before = os.umask(0)
-    try:
+    with umask(0):
         beside.save_orders(ORDERS)
         beside.save_last(LAST)
-    finally:
-        os.umask(before)
     for file in (beside.orders_file, beside.last_file):
         assert stat.S_IMODE(file.stat().st_mode) == 0o640
         text = file.read_text()

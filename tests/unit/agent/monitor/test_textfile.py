@@ -14,7 +14,7 @@ from plimsoll_agent.monitor import textfile
 from plimsoll_agent.monitor.metrics import Metric
 from plimsoll_agent.monitor.prometheus_text import Family, counter, gauge
 from plimsoll_agent.monitor.textfile import TextfileError
-from tests.unit.nobody import as_nobody
+from tests.unit.nobody import as_nobody, umask
 
 
 def some() -> Iterator[Family]:
@@ -39,11 +39,8 @@ def test_each_producer_has_a_file_of_its_own_with_names_escaped_and_no_timestamp
 
 
 def test_node_exporter_may_read_it_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
+    with umask(0o077):
         textfile.write(tmp_path, "ship", some())
-    finally:
-        os.umask(before)
     assert (tmp_path / "plimsoll-ship.prom").stat().st_mode & 0o777 == 0o644
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sqlite3
 import stat
@@ -27,7 +26,7 @@ from plimsoll_agent.store.record import SCHEMA_VERSION, CorruptRecord, Record
 from plimsoll_agent.store.record_query import Selection, Verified
 from plimsoll_agent.store.state import StateError
 from plimsoll_agent.util.frozen import replace
-from tests.unit.nobody import as_nobody
+from tests.unit.nobody import as_nobody, umask
 from tests.unit.sql import asked, do
 from tests.unit.values import GUEST, NOON, OF_0_1_0, PROJECT, VOLUME, a_disk, a_guest, examples_of, possible_limits
 
@@ -180,11 +179,8 @@ def test_what_a_link_in_its_place_leads_to_keeps_its_mode(record: Record, path: 
 
 
 def test_the_file_is_for_its_owner_alone_whatever_the_umask_is(record: Record, path: Path) -> None:
-    before = os.umask(0)
-    try:
+    with umask(0):
         record.intend([], NOON, "tests")
-    finally:
-        os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
