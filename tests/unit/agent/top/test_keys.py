@@ -57,7 +57,7 @@ def test_q_quits_but_closes_what_is_open_and_is_a_letter_in_a_filter() -> None:
 def test_a_pane_is_of_the_row_of_the_cursor(key: str, about: About) -> None:
     view = pressed("down", key)
     assert view is not None
-    assert view.pane == Pane(key=ROWS[1], about=about)
+    assert (view.pane, view.cursor) == (Pane(key=ROWS[1], about=about), ROWS[1])
     assert pressed(key, rows=[]) == View(), "no row, no pane"
 
 
@@ -123,33 +123,21 @@ def test_the_page_follows_the_cursor() -> None:
     assert (up.at, up.first) == (3, 3)
 
 
-def test_the_cursor_follows_its_disk() -> None:
+def test_the_cursor_follows_its_disk_and_stays_where_it_was_when_that_went_away() -> None:
     view = pressed("down", "down")
     assert view is not None
     shape = Shape(rows=list(reversed(ROWS)), page=10)
     assert (settled(view, shape).at, settled(view, shape).first) == (32, 23)
+    assert settled(view, Shape(rows=[row for row in ROWS if row != "row-2"], page=10)).at == 2
 
 
 def test_a_cursor_that_was_not_moved_stays_on_the_first_row() -> None:
     assert settled(View(), Shape(rows=list(reversed(ROWS)), page=10)) == View()
 
 
-def test_a_cursor_whose_disk_went_away_stays_where_it_was() -> None:
-    view = pressed("down", "down")
-    assert view is not None
-    assert settled(view, Shape(rows=[row for row in ROWS if row != "row-2"], page=10)).at == 2
-
-
 def test_no_row_is_no_place_for_a_cursor_or_an_explanation() -> None:
     for key in ("down", "end", "enter", "pagedown"):
         assert pressed(key, rows=[]) == View()
-
-
-def test_enter_explains_the_disk_at_the_cursor() -> None:
-    view = pressed("down", "enter")
-    assert view is not None
-    assert view.pane == Pane(key="row-1")
-    assert view.cursor == "row-1"
 
 
 def test_an_open_explanation_scrolls_and_the_cursor_stays() -> None:

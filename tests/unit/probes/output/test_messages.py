@@ -177,13 +177,6 @@ def test_a_latency_has_the_unit_that_a_person_would_take(nanoseconds: int, text:
     assert messages.latency_words(nanoseconds) == text
 
 
-def test_a_quantile_beyond_the_last_bucket_is_never_told_as_a_number_of_its_own() -> None:
-    """fio's last bucket has a middle, 17.1 s, and a request in it may have taken a minute."""
-    stalled = a_measurement(reads=a_flow([60_000 * MS], 60_000 * MS))
-    assert messages.quantile_words(stalled.latency.quantile(0.5)) == "> 17 s"
-    assert messages.figures_words(stalled).endswith("p99 > 17 s  max 60 s")
-
-
 def test_what_is_unknown_is_a_dash_and_never_0() -> None:
     nothing = Measured(
         seconds=30.0,
