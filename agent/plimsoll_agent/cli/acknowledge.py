@@ -11,10 +11,10 @@ from plimsoll_agent.app.node import now_of, state_of
 from plimsoll_agent.cli.disk import OneOrMany
 from plimsoll_agent.cli.many import agree
 from plimsoll_agent.cli.operator_entries import (
+    OR_A_RULE,
     OperatorEntryList,
     add_choice,
     all_chosen,
-    duration,
     name_of,
     save,
     server_of,
@@ -22,13 +22,13 @@ from plimsoll_agent.cli.operator_entries import (
 )
 from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages import sentences
-from plimsoll_agent.model.acknowledged import LONGEST, Acknowledgement
+from plimsoll_agent.model.acknowledged import Acknowledgement
 from plimsoll_agent.model.entries import Happening
 from plimsoll_agent.model.reason import Code
 from plimsoll_agent.reconcile.outcome import Kind, Outcome
 from plimsoll_agent.store.node_store import NodeStore, acknowledgement_event
 from plimsoll_agent.store.state import Memory, State
-from plimsoll_agent.terminal.base import LocalCommand, given_reason
+from plimsoll_agent.terminal.base import LocalCommand, given_duration, given_reason
 from plimsoll_agent.util.frozen import replace
 
 _NEXT = "the next pass tells status, metrics and checks"
@@ -67,7 +67,7 @@ class AcknowledgeAdd(OneOrMany):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        span, why = duration(parsed_args.span, LONGEST), given_reason(parsed_args.reason)
+        span, why = given_duration("--for", parsed_args.span, OR_A_RULE), given_reason(parsed_args.reason)
         state = state_of(self.settings(parsed_args))
         if parsed_args.dry_run:
             entries = self._entries(parsed_args, now_of(state), span, why)

@@ -12,11 +12,11 @@ from plimsoll_agent.app.node import now_of, pause_actual, state_of
 from plimsoll_agent.cli.disk import OneOrMany
 from plimsoll_agent.cli.many import agree
 from plimsoll_agent.cli.operator_entries import (
+    OR_A_RULE,
     OperatorEntryList,
     add_choice,
     all_chosen,
     columns_with,
-    duration,
     name_of,
     save,
     server_of,
@@ -32,7 +32,7 @@ from plimsoll_agent.messages.plan import closing_lines, told_at_once
 from plimsoll_agent.model.direction import dropped
 from plimsoll_agent.model.disk import Disk
 from plimsoll_agent.model.entries import Happening
-from plimsoll_agent.model.holds import LONGEST, Hold
+from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown
 from plimsoll_agent.policy.decide import Desired, Unmanaged
@@ -42,6 +42,7 @@ from plimsoll_agent.store.state import Memory
 from plimsoll_agent.terminal.base import (
     LocalCommand,
     add_verbose,
+    given_duration,
     given_reason,
     limits_from,
     limits_with,
@@ -116,7 +117,7 @@ class HoldAdd(OneOrMany):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        span, why = duration(parsed_args.span, LONGEST), given_reason(parsed_args.reason)
+        span, why = given_duration("--for", parsed_args.span, OR_A_RULE), given_reason(parsed_args.reason)
         full_set, values = limits_from(parsed_args.limits), values_from(parsed_args.values)
         manner = Manner(exact=self.wants_exact(parsed_args))
         settings = self.settings(parsed_args)

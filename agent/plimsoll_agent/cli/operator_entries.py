@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from plimsoll_agent.app.audit import to_journal
@@ -30,6 +30,8 @@ from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import minute, printable
 
+OR_A_RULE = "; use a rule for permanent limits"
+"""After the error about a longer time than operators decide for."""
 Given = TypeVar("Given", Hold, Acknowledgement)
 
 
@@ -154,14 +156,3 @@ def chosen(parsed_args: argparse.Namespace, entries: Iterable[Given], now: datet
 
 def name_of(entry: Hold | Acknowledgement) -> str:
     return f"{printable(entry.disk.guest_name)} {printable(entry.disk.target)}"
-
-
-def duration(text: str, longest: timedelta) -> timedelta:
-    """Of ``--for``. Raises ``UsageError``."""
-    try:
-        span = durations.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
-    if span > longest:
-        raise UsageError(f"--for: {text} is more than a year; use a rule for permanent limits")
-    return span

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.util.decoding import Moment
 from plimsoll_agent.util.frozen import frozen
-
-LONGEST = timedelta(days=366)
-"""What is unknown for longer needs a rule with ``manage: false``."""
 
 
 @frozen(kw_only=True)

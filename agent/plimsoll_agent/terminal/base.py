@@ -187,15 +187,23 @@ def given_reason(text: str) -> str:
     return printable(text)
 
 
-def given_duration(option: str, text: str) -> timedelta:
-    """How long something lasts that an operator decides, at most a year. Raises ``UsageError``."""
+def given_duration(option: str, text: str, instead: str = "") -> timedelta:
+    """How long something lasts that an operator decides, at most a year; ``instead`` is what to do for longer.
+
+    Raises ``UsageError``.
+    """
+    span = any_duration(option, text)
+    if span > timedelta(days=366):
+        raise UsageError(f"{option}: {text} is more than a year{instead}")
+    return span
+
+
+def any_duration(option: str, text: str) -> timedelta:
+    """Raises ``UsageError``."""
     try:
-        span = durations.parse(text)
+        return durations.parse(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from error
-    if span > timedelta(days=366):
-        raise UsageError(f"{option}: {text} is more than a year")
-    return span
 
 
 def given_approval(where: str, word: str, remove: bool) -> Approval:

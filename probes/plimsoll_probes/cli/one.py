@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
-from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import short_size
+from plimsoll_agent.terminal.base import any_duration
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import durations
 from plimsoll_agent.util.text import plural, printable
@@ -156,7 +156,7 @@ class ProbeCompare(HistoryCommand, Page):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Sequence[object]]:
-        span = _duration(parsed_args.since)
+        span = any_duration("--since", parsed_args.since)
         with self.history(parsed_args) as history:
             run = one(history, parsed_args)
             others = history.runs(
@@ -167,13 +167,6 @@ class ProbeCompare(HistoryCommand, Page):
             self.table = ("of", "quantile", "before", "now", "ratio"), list(_compared_rows(comparison))
         self.closing = list(_notes(comparison))
         return self.page(parsed_args, _compared(comparison), serialize.comparison_data(comparison))
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return durations.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--since: {error}") from error
 
 
 def _compared(comparison: Comparison) -> dict[str, str]:

@@ -11,10 +11,9 @@ from typing import Any
 
 from plimsoll_agent.app.context import rules_actual
 from plimsoll_agent.app.node import pause_actual, state_of
-from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.record import time_words
 from plimsoll_agent.messages.sentences import words as reason_words
-from plimsoll_agent.terminal.base import NodeCommand
+from plimsoll_agent.terminal.base import NodeCommand, any_duration
 from plimsoll_agent.terminal.columns import GUEST, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
@@ -99,7 +98,7 @@ class ProbeTimetable(NodeCommand, Listing):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        ahead, at, settings = _duration(parsed_args.until), now(), self.settings(parsed_args)
+        ahead, at, settings = any_duration("--until", parsed_args.until), now(), self.settings(parsed_args)
         rules, complaint = rules_actual(settings, state_of(settings), keep=False, without=True)
         if complaint:
             self.warn_of(complaint)
@@ -134,13 +133,6 @@ class ProbeTimetable(NodeCommand, Listing):
             )
         waiting = sum(entry.state in (ScheduleState.DUE, ScheduleState.POSTPONED) for entry in self._entries)
         return f"{plural(self._guests, 'guest')}, {waiting} due now"
-
-
-def _duration(text: str) -> timedelta:
-    try:
-        return durations.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--until: {error}") from error
 
 
 def entries(
