@@ -122,7 +122,7 @@ def test_a_limit_that_something_else_changed_is_put_right(node: Node, cause: Cod
     node.run()
     disk = node.disk(1, "vdb")
     disk.actual = Limits()
-    if cause is Code.EXTERNAL_CHANGE:  # by raw QMP, libvirt's definition still has the limit
+    if cause is Code.EXTERNAL_CHANGE:  # else by raw QMP: in libvirt's definition the limit still stands
         disk.defined = disk.actual
     report = node.run()
     assert [o.change.cause for o in report.outcomes if o.change] == [cause]
