@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plimsoll_agent.catalogue import model as catalogue
 from plimsoll_agent.catalogue.model import (
@@ -26,9 +24,9 @@ from plimsoll_agent.catalogue.model import (
     save,
 )
 from plimsoll_agent.catalogue.qosspec import QosSpec
-from plimsoll_agent.util.frozen import of_tuple, replace
+from plimsoll_agent.util.frozen import replace
 from tests.unit.nobody import umask
-from tests.unit.values import GUEST, NOON, VOLUME, examples_of
+from tests.unit.values import GUEST, NOON, VOLUME
 
 DATA = Path(__file__).parents[2] / "data"
 SPEC = QosSpec(id="s-1", name="gold-iops", consumer="front-end", keys={"total_iops_sec": "3000", "odd": None})
@@ -62,41 +60,11 @@ def whole(directory: Path) -> Mapping[str, Any]:
 
 # --- written and read again
 
-_texts = st.text(max_size=8)
-_times = st.datetimes(
-    datetime(1970, 1, 2), timezones=st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-)
-_marks = st.frozensets(_texts, max_size=3)
-_servers = st.builds(
-    Server, extra_specs=st.dictionaries(_texts, _texts), marks=_marks, read=_times, missing=st.booleans()
-)
-_volumes = st.builds(Volume, type=st.none() | _texts, marks=_marks, read=_times, missing=st.booleans())
-_catalogues = st.builds(
-    Catalogue,
-    st.integers(0, 2**63),
-    _times,
-    _texts,
-    st.dictionaries(st.text(min_size=1, max_size=8), st.tuples(
-        st.text(min_size=1, max_size=8), st.sampled_from(["front-end", "back-end", "both", "?"]),
-        st.dictionaries(_texts, st.none() | _texts, max_size=4),
-    ), max_size=3).map(lambda specs: {key: of_tuple(QosSpec, [key, *rest]) for key, rest in specs.items()}),
-    st.dictionaries(_texts, st.tuples(_texts, st.none() | _texts, st.booleans()), max_size=3).map(
-        lambda types: {key: of_tuple(VolumeType, [key, *rest]) for key, rest in types.items()}
-    ),
-    st.dictionaries(_texts, _volumes, max_size=3),
-    st.dictionaries(_texts, _servers, max_size=3),
 
-)  # fmt: skip
-
-
-@examples_of(60)  # each waits for the disk
-@given(written=_catalogues)
-def test_what_is_written_is_what_is_read(directory: Path, written: Catalogue) -> None:
-    save(directory, written)
-    read = load(directory)
-    assert read == written
-    assert read is not None
-    assert read.revision == written.revision, "an approval on one node is one on all"
+def test_what_is_written_is_what_is_read(directory: Path) -> None:
+    """With any other texts, times and numbers it is the fuzzing's."""
+    save(directory, WHOLE)
+    assert load(directory) == WHOLE
 
 
 def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
