@@ -73,6 +73,9 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path: Path, words: str, ext
     assert ended.returncode not in (0, 2), ended.stdout
     assert "Traceback" not in ended.stderr
     assert f"plimsoll-agent[{extra}]" in ended.stderr.splitlines()[-1]
+    packages = {"insight": "report", "dashboards": None}  # the last one has none
+    if package := packages.get(extra, extra):
+        assert f"install the package plimsoll-{package}" in ended.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("words", ["slow ceph.log", "rules check", "settings", "record list", "monitoring alerts"])

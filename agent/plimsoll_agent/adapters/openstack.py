@@ -29,6 +29,7 @@ from plimsoll_agent.adapters.listing import PagedList
 from plimsoll_agent.adapters.network import chained, plain_url, why
 from plimsoll_agent.catalogue.api import BLOCK_STORAGE, COMPUTE, Refused
 from plimsoll_agent.errors import ConfigError, DeadlineExceeded, PlimsollError, Rejected, Unreachable
+from plimsoll_agent.util.distribution import needs
 from plimsoll_agent.util.text import printable
 
 _NAMES = {BLOCK_STORAGE: "Cinder", COMPUTE: "Nova"}
@@ -137,8 +138,7 @@ class OpenStack:
             from plimsoll_agent.adapters.block_storage import storage
         except ImportError as error:
             raise ConfigError(
-                f"openstacksdk cannot be used ({error}); plimsoll qos needs 4.17 or later, which comes with:"
-                " pip install 'plimsoll-agent[openstack]'"
+                f"openstacksdk cannot be used ({error}); plimsoll qos needs 4.17 or later: {needs('openstack')}"
             ) from error
         return storage(self)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from plimsoll_agent.config.settings import CatalogueSettings
 from plimsoll_agent.errors import ConfigError
+from plimsoll_agent.util.distribution import needs
 
 if TYPE_CHECKING:
     from plimsoll_agent.adapters.openstack import OpenStack
@@ -19,7 +20,5 @@ def connected(settings: CatalogueSettings, *, deadline: float, total: float | No
     try:
         from plimsoll_agent.adapters.openstack import connect
     except ImportError as error:
-        raise ConfigError(
-            f"{error.name or 'openstacksdk'} is not installed; it comes with: pip install 'plimsoll-agent[openstack]'"
-        ) from error
+        raise ConfigError(f"{error.name or 'openstacksdk'} is missing: {needs('openstack')}") from error
     return connect(settings.cloud, settings.credentials_file, deadline=deadline, total=total)

@@ -39,6 +39,12 @@ def commands() -> dict[str, str]:
     return {name.replace("_", " "): value for name, value in pairs}
 
 
+def needs(extra: str) -> str:
+    """How to install what an extra brings, for the end of a message; ``insight`` is in the package of ``report``."""
+    package = {"insight": "report"}.get(extra, extra)
+    return f"install the package plimsoll-{package}, or by pip: pip install 'plimsoll-agent[{extra}]'"
+
+
 def _beside(file: str) -> str | None:
     """None without one installation beside the package."""
     site = Path(__file__).parents[2]

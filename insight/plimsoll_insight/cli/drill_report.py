@@ -15,6 +15,7 @@ from plimsoll_agent.terminal.columns import NOTHING, Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.page import Page
 from plimsoll_agent.util import decoding, files
+from plimsoll_agent.util.distribution import needs
 from plimsoll_agent.util.text import plural, printable, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
 from plimsoll_insight.drill.phases import DrillPhase
@@ -115,7 +116,7 @@ def found_of(*paths: Path) -> Results:
     try:
         from plimsoll_insight.drill.results import results
     except ImportError as error:
-        raise NoNumbers("drill report needs numpy: pip install 'plimsoll-agent[insight]'") from error
+        raise NoNumbers(f"drill report needs numpy: {needs('insight')}") from error
     return results(merge([read(path) for path in paths]))
 
 

@@ -18,6 +18,7 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import moment_of, time_of
 from plimsoll_agent.util import files
+from plimsoll_agent.util.distribution import needs
 from plimsoll_agent.util.text import plural, printable, rounded, second
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
 from plimsoll_probes.app.history import history_of
@@ -94,7 +95,7 @@ class Hist(LocalCommand, Listing):
         try:
             import numpy  # noqa: F401
         except ImportError as error:
-            raise NoNumbers("hist needs numpy: pip install 'plimsoll-agent[insight]'") from error
+            raise NoNumbers(f"hist needs numpy: {needs('insight')}") from error
         from plimsoll_insight.hist import study as studies
 
         fractions = _fractions(parsed_args.percentiles)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.util import files
+from plimsoll_agent.util.distribution import needs
 
 KINDS = (".png", ".svg", ".html")
 
@@ -33,4 +34,4 @@ def plotting(path: Path) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise NoNumbers("--plot needs matplotlib and Jinja2: pip install 'plimsoll-agent[insight]'") from error
+        raise NoNumbers(f"--plot needs matplotlib and Jinja2: {needs('insight')}") from error

@@ -19,6 +19,7 @@ from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_agent.terminal.moments import add_window, seconds_of
 from plimsoll_agent.util import files
+from plimsoll_agent.util.distribution import needs
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute, plural, printable
 from plimsoll_insight.cli.plotting import NoNumbers, plotting
@@ -127,7 +128,7 @@ class Replaying(RegionCommand, Listing):
         try:
             from plimsoll_insight.replay.run import Replay, extent_of
         except ImportError as error:
-            raise NoNumbers("a replay needs numpy: pip install 'plimsoll-agent[insight]'") from error
+            raise NoNumbers(f"a replay needs numpy: {needs('insight')}") from error
         settings = self.settings(parsed_args)
         rules = _rules(parsed_args.rules, settings)
         declaration = None if parsed_args.qos is None else qos_file.read(parsed_args.qos).declared

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from plimsoll_agent.errors import PlimsollError
+from plimsoll_agent.util.distribution import needs
 from plimsoll_agent.util.text import printable
 
 _GZIP, _ZSTD, _XZ, _BZIP = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zX", b"BZh"
@@ -114,9 +115,7 @@ def _zstd(path: Path, file: BinaryIO, on_damage: Callable[[str], None] | None) -
     try:
         import zstandard
     except ImportError as error:
-        raise UnreadableLog(
-            f"{_shown(path)}: to read zstd: pip install 'plimsoll-agent[insight]', or unpack it with zstd -d"
-        ) from error
+        raise UnreadableLog(f"{_shown(path)}: to read zstd unpack it with zstd -d, or {needs('insight')}") from error
 
     def is_whole() -> bool:
         """zstandard reads a frame that is cut as one that has ended."""

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from plimsoll_agent.adapters.deadline import Deadlines
 from plimsoll_agent.errors import ConfigError, PlimsollError
+from plimsoll_agent.util.distribution import needs
 from plimsoll_probes.model.finding import Trouble, Why
 
 # Of tooz's drivers only these are known to keep a lock for a time that its holder sets. ZooKeeper's ends with the
@@ -122,8 +123,7 @@ def _connect(url: str, node: str, deadline: float) -> Any:
         from tooz import coordination
     except ImportError as error:
         raise ConfigError(
-            f"[probe] coordination is set, and tooz cannot be loaded ({error}): install plimsoll-agent[region], or"
-            " leave the setting empty"
+            f"[probe] coordination is set, and tooz cannot be loaded ({error}): leave it empty, or {needs('region')}"
         ) from error
     try:
         return coordination.get_coordinator(url, node.encode(), timeout=max(1, int(deadline)))

@@ -14,6 +14,7 @@ from plimsoll_agent.errors import PlimsollError, UsageError
 from plimsoll_agent.messages.sentences import short_size
 from plimsoll_agent.terminal.moments import add_window, window
 from plimsoll_agent.util import files
+from plimsoll_agent.util.distribution import needs
 from plimsoll_agent.util.text import plural
 from plimsoll_probes.cli.base import HistoryCommand, add_choice, guest_of, job_of, now
 from plimsoll_probes.cli.looking import still_postponed
@@ -89,9 +90,7 @@ class ProbeReport(HistoryCommand):
         try:
             from plimsoll_probes.output.report import page
         except ImportError as error:
-            raise NoDrawing(
-                f"a report needs matplotlib and Jinja2 ({error}): pip install 'plimsoll-agent[report]'"
-            ) from error
+            raise NoDrawing(f"a report needs matplotlib and Jinja2 ({error}): {needs('report')}") from error
         guest, job = guest_of(history, parsed_args), job_of(parsed_args)
         intervals = history.intervals(guest, begin, at)
         plans = {each.guest_uuid: each.every for each in history.chosen_targets()}
