@@ -66,7 +66,8 @@ replace_installer() {
     say "replaced what the installer had installed; enabled as before:${enabled:- nothing}"
 }
 
-# Before the last version goes. Limits stay in force; PLIMSOLL_UNDO_SINCE=MOMENT restores those from before.
+# Before the last version goes. Limits stay in force; PLIMSOLL_UNDO_SINCE=MOMENT restores those from before,
+# with PLIMSOLL_UNDO_DISKS=NUMBER as undo's --disks.
 leave() {
     active=
     if systemd_runs; then
@@ -76,10 +77,10 @@ leave() {
         systemctl stop $timers $services || true
     fi
     restore_reduced
-    if [ -n "${PLIMSOLL_UNDO_SINCE:-}" ] &&
-        ! $base/current/bin/plimsoll undo --since "$PLIMSOLL_UNDO_SINCE" --yes --all; then
+    if [ -n "${PLIMSOLL_UNDO_SINCE:-}" ] && ! undo_changes && ! nothing_to_retry; then
         [ -z "$active" ] || systemctl start $active
-        say "limits were not restored, see above, so plimsoll stays"
+        say "limits were not restored, see above, so plimsoll stays;" \
+            "where --disks is asked for: PLIMSOLL_UNDO_DISKS=NUMBER beside PLIMSOLL_UNDO_SINCE"
         return 1
     fi
     list_limits
@@ -91,6 +92,20 @@ leave() {
     for command in plimsoll check_plimsoll; do
         if [ "$(readlink /usr/local/bin/$command)" = $base/current/bin/$command ]; then rm -f /usr/local/bin/$command; fi
     done
+}
+
+# The number is the operator's, as at every undo of many disks: the moment may be a mistake.
+undo_changes() {
+    $base/current/bin/plimsoll undo --since "$PLIMSOLL_UNDO_SINCE" --yes --all \
+        ${PLIMSOLL_UNDO_DISKS:+--disks "$PLIMSOLL_UNDO_DISKS"}
+}
+
+# Disks that are left alone, as those that were attached again since, would be so at each try.
+nothing_to_retry() {
+    $base/current/bin/plimsoll undo --since "$PLIMSOLL_UNDO_SINCE" --dry-run -f json 2> /dev/null |
+        $base/current/bin/python -I -c 'import json, sys
+counts = json.load(sys.stdin)["counts"]
+sys.exit(any(counts[each] for each in ("planned", "deferred", "failed", "unknown")))' 2> /dev/null
 }
 
 # Nothing would do it later: only the daemon and passes restore what is reduced.

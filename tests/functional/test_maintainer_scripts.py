@@ -3,9 +3,11 @@ their own."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,7 +46,7 @@ class Node:
             self.programs / "mktemp", f'made=$({real} "$@") && ln -sf {self.secret} "$made" && printf "%s" "$made"'
         )
 
-    def runs(self, script: str, *words: str) -> str:
+    def runs(self, script: str, *words: str, status: int = 0, **environment: str) -> str:
         """What it says."""
         text = (PACKAGING / "functions.sh").read_text() + "systemd_runs() { false; }\n"
         text += (PACKAGING / script).read_text()
@@ -54,13 +56,13 @@ class Node:
         path = f"{self.programs}:{os.environ['PATH']}"
         ran = subprocess.run(
             ["sh", "-e", "-c", text, script, *words],
-            env={"PATH": path},
+            env={"PATH": path} | environment,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        assert ran.returncode == 0, ran.stderr
+        assert ran.returncode == status, ran.stderr
         return ran.stderr
 
 
@@ -147,3 +149,35 @@ def test_a_link_in_the_place_of_the_metrics_directory_is_not_followed(node: Node
     node.metrics.symlink_to(elsewhere)
     node.runs("prerm", "remove")
     assert (elsewhere / "plimsoll-pass.prom").exists()
+
+
+@pytest.mark.parametrize("undone", [1, 3])
+@pytest.mark.parametrize(
+    ("left", "status"),
+    [({"left-alone": 2}, 0), ({"deferred": 1}, 1), ({"failed": 1}, 1), ({"unknown": 1}, 1), ({"planned": 9}, 1),
+     (None, 1)],
+)  # fmt: skip
+def test_a_removal_that_restores_limits_stays_only_while_another_undo_may_restore_more(
+    node: Node, left: dict[str, int] | None, status: int, undone: int
+) -> None:
+    """A guest that was restarted since has lost them: that would be so at each try."""
+    kinds = ("in-sync", "planned", "changed", "deferred", "left-alone", "unknown", "failed")
+    answer = "" if left is None else json.dumps({"counts": dict.fromkeys(kinds, 0) | {"changed": 3} | left})
+    log = node.root / "calls"
+    node.program(
+        node.root / "opt/plimsoll/current/bin/plimsoll",
+        f'echo "$*" >> {log}\ncase "$*" in *--dry-run*) echo \'{answer}\'; exit {undone} ;; undo*) exit {undone} ;;'
+        f" disk*) echo {LIST} ;; esac",
+    )
+    node.program(node.root / "opt/plimsoll/current/bin/python", f'exec {sys.executable} "$@"')
+    said = node.runs("prerm", "remove", status=status, PLIMSOLL_UNDO_SINCE="2026-11-20T14:00")
+    assert "undo --since 2026-11-20T14:00 --yes --all\n" in log.read_text()
+    assert (LIST in said) is (status == 0)
+    assert ("PLIMSOLL_UNDO_DISKS=NUMBER" in said) is (status == 1)
+
+
+def test_the_number_of_disks_that_undo_asks_for_is_given_in_the_environment(node: Node) -> None:
+    log = node.root / "calls"
+    node.program(node.root / "opt/plimsoll/current/bin/plimsoll", f'echo "$*" >> {log}')
+    node.runs("prerm", "remove", PLIMSOLL_UNDO_SINCE="2h", PLIMSOLL_UNDO_DISKS="9")
+    assert "undo --since 2h --yes --all --disks 9\n" in log.read_text()

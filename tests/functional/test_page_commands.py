@@ -127,7 +127,8 @@ ELSEWHERE = {
     r"script/demo|git clone REPOSITORY plimsoll( && cd plimsoll)?": ("tests/lab/test_newcomer.py", "script/demo"),
     r"apt-get install git .*|(plimsoll/)?script/wheelhouse": ("tests/functional/test_wheelhouse.py", "wheelhouse"),
     r"(plimsoll/)?script/package( .*)?": ("lab/packages.py", '"script/package"'),
-    r"(apt-get|dnf|wget|cat) .*|PLIMSOLL_UNDO_SINCE=\S+ apt-get .*": ("tests/lab/test_packages.py", "apt"),
+    r"(apt-get|dnf|wget|cat) .*": ("tests/lab/test_packages.py", "apt"),
+    r"PLIMSOLL_UNDO_SINCE=\S+ .*apt-get .*": ("tests/functional/test_maintainer_scripts.py", "PLIMSOLL_UNDO_DISKS"),
     r"ansible \S+ -b -a \"plimsoll (approve|resume) .*": (
         "tests/lab/test_brake.py",
         '"approve", revision, "--reason"',
