@@ -139,7 +139,7 @@ ELSEWHERE = {
     r"systemctl .*|journalctl .*": ("tests/lab/test_packages.py", "systemctl"),
     r"systemd-(analyze|sysusers|tmpfiles) .*": ("tests/functional/test_units.py", "systemd-sysusers"),
     r"ceph auth get-or-create client.plimsoll .*": ("lab/cloud/cephconf.py", "client.plimsoll"),
-    r"ceph (--conf \S+ )?--id plimsoll status": ("tests/lab/test_storm.py", 'Ceph("plimsoll", 5, ceph).health'),
+    r"(runuser -u plimsoll -- )?ceph (--conf \S+ )?--id plimsoll status": ("tests/lab/test_storm.py", 'Ceph("plimsoll", 5, ceph).health'),
     r"ceph (osd tree|report) > .*": ("tests/lab/test_drill.py", "drill"),
     r"openssl .*": ("tests/functional/webserver.py", "openssl"),
     r"(\.\./)?plimsoll/script/package .*|podman .*|groupadd .*": ("tests/lab/test_container.py", "podman"),
@@ -168,6 +168,13 @@ def test_there_are_commands_of_every_kind() -> None:
     assert len(TYPED) > 200
     assert {typed.page for typed in TYPED} >= {"README.md", "tutorial.rst", "units.rst", "rollout.rst"}
     assert sum(map(runs_here, TYPED)) > 50
+
+
+def test_the_users_of_the_units_can_read_the_keyring_that_a_page_installs() -> None:
+    """They have it through their group (sysusers.conf): one that only root reads works by hand, and in no pass."""
+    lines = [typed for typed in TYPED if re.fullmatch(r"install .*\.keyring /etc/ceph", typed.text)]
+    assert {typed.page for typed in lines} == {"tutorial.rst", "safety-gates.rst"}
+    assert [typed.place for typed in lines if "-o root -g plimsoll-ceph -m 640" not in typed.text] == []
 
 
 def test_each_command_is_run_here_or_says_where() -> None:
