@@ -40,6 +40,8 @@ class NodeSetup:
     """Units whose timer is enabled."""
     disabled: frozenset[str] = frozenset()
     """Units whose timer is installed, and not enabled, or masked."""
+    container: bool = False
+    """plimsoll's package is here, and no systemd: logs are those of its containers."""
     fetcher: bool = True
     """``FETCH_SERVICE`` is installed."""
     catalogue: str = "openstack"
@@ -65,20 +67,22 @@ class NodeSetup:
         return self.plimsoll("plan")
 
     def no_recent_pass(self) -> str:
-        """The timer, or without one a pass."""
-        return self._look(ENFORCE_UNIT) or self.plimsoll("enforce")
+        """The timer or the container, or without one a pass."""
+        return self._look(ENFORCE_UNIT) or self._log("plimsoll") or self.plimsoll("enforce")
 
     def no_recent_probe(self) -> str:
         return self._look(PROBE_UNIT) or self.plimsoll("probe", "timetable")
 
     def daemon(self) -> str:
-        return "systemctl status plimsoll-daemon.service"
+        return self._log("plimsoll") or "systemctl status plimsoll-daemon.service"
 
     def no_catalogue(self) -> str:
         """It is old or cannot be used: what the refresher wrote, or the refresh itself."""
         if CATALOGUE_UNIT in self.timers:
             return self._as_root("journalctl", "-n", "20", "-u", f"{CATALOGUE_UNIT}.service")
-        return self._look(CATALOGUE_UNIT) or self.plimsoll("catalogue", "refresh", "--now")
+        return (
+            self._look(CATALOGUE_UNIT) or self._log(CATALOGUE_UNIT) or self.plimsoll("catalogue", "refresh", "--now")
+        )
 
     def not_enabled(self, unit: str) -> str:
         """``plimsoll-enforce.timer is not enabled``, else nothing."""
@@ -89,6 +93,10 @@ class NodeSetup:
         there = unit in self.timers | self.disabled
         return f"systemctl status {unit}.timer {unit}.service" if there else ""
 
+    def _log(self, container: str) -> str:
+        """Those are the names on the page on containers; Kolla's have underscores."""
+        return f"podman logs {container}   (on the node, or as it is called there)" if self.container else ""
+
     def source_down(self, source: str) -> str:
         match source:
             case "libvirt":
@@ -98,7 +106,9 @@ class NodeSetup:
             case "catalogue" | "refresh" | "orders":
                 return self.no_catalogue()
             case "congestion":
-                return f"systemctl status {FETCH_SERVICE}" if self.fetcher else self.plimsoll("congestion", "fetch")
+                if self.fetcher:
+                    return f"systemctl status {FETCH_SERVICE}"
+                return self._log("plimsoll-congestion-fetch") or self.plimsoll("congestion", "fetch")
             case "writes":
                 return self.plimsoll("enforce")
             case _:

@@ -32,7 +32,8 @@ def test_a_volume_that_was_not_fetched_is_fetched_as_this_node_can(source: str, 
 
 def test_a_missing_file_of_congestion_leads_to_its_service_or_is_fetched_by_hand(tmp_path: Path) -> None:
     def found() -> str:
-        return replace(node_setup(config.load([], []), (), [str(tmp_path)]), sudo=False).source_down("congestion")
+        setup = node_setup(config.load([], []), (), [str(tmp_path)], str(tmp_path))
+        return replace(setup, sudo=False).source_down("congestion")
 
     assert found() == "plimsoll congestion fetch"
     (tmp_path / FETCH_SERVICE).touch()
@@ -57,7 +58,7 @@ def test_a_timer_is_looked_at_or_done_without_and_never_enabled(
 
     def found() -> tuple[str, str]:
         units = [str(tmp_path / "etc"), str(tmp_path / "usr")]
-        setup = replace(node_setup(config.load([], []), (), units), sudo=False)
+        setup = replace(node_setup(config.load([], []), (), units, str(tmp_path)), sudo=False)
         return str(ask(setup)), setup.not_enabled(unit)  # type: ignore[operator]
 
     for directory in ("etc/timers.target.wants", "usr"):
@@ -70,6 +71,21 @@ def test_a_timer_is_looked_at_or_done_without_and_never_enabled(
     assert found() == (running, "")
     (tmp_path / f"etc/{unit}.timer").symlink_to("/dev/null")
     assert found() == off
+
+
+def test_in_a_container_no_unit_is_looked_at_though_the_image_has_the_files_of_the_package(tmp_path: Path) -> None:
+    for name in (f"{ENFORCE_UNIT}.timer", f"{CATALOGUE_UNIT}.timer", f"{PROBE_UNIT}.timer", FETCH_SERVICE):
+        (tmp_path / name).touch()
+    setup = node_setup(config.load([], []), (), [str(tmp_path)], str(tmp_path / "run/systemd/system"))
+    assert [setup.not_enabled(unit) for unit in (ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT)] == ["", "", ""]
+    logs = [setup.no_recent_pass(), setup.daemon(), setup.no_catalogue(), setup.source_down("congestion")]
+    assert [do.split("   ")[0] for do in logs] == [
+        "podman logs plimsoll",
+        "podman logs plimsoll",
+        "podman logs plimsoll-catalogue",
+        "podman logs plimsoll-congestion-fetch",
+    ]
+    assert replace(setup, sudo=False).no_recent_probe() == "plimsoll probe timetable"
 
 
 def test_a_node_is_resumed_where_it_was_paused() -> None:
