@@ -139,7 +139,10 @@ ELSEWHERE = {
     r"systemctl .*|journalctl .*": ("tests/lab/test_packages.py", "systemctl"),
     r"systemd-(analyze|sysusers|tmpfiles) .*": ("tests/functional/test_units.py", "systemd-sysusers"),
     r"ceph auth get-or-create client.plimsoll .*": ("lab/cloud/cephconf.py", "client.plimsoll"),
-    r"(runuser -u plimsoll -- )?ceph (--conf \S+ )?--id plimsoll status": ("tests/lab/test_storm.py", 'Ceph("plimsoll", 5, ceph).health'),
+    r"(runuser -u plimsoll -- )?ceph (--conf \S+ )?--id plimsoll status": (
+        "tests/lab/test_storm.py",
+        'Ceph("plimsoll", 5, ceph).health',
+    ),
     r"ceph (osd tree|report) > .*": ("tests/lab/test_drill.py", "drill"),
     r"openssl .*": ("tests/functional/webserver.py", "openssl"),
     r"(\.\./)?plimsoll/script/package .*|podman .*|groupadd .*": ("tests/lab/test_container.py", "podman"),

@@ -10,7 +10,7 @@ from plimsoll_agent.config.settings import Settings
 from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, FETCH_SERVICE, PROBE_UNIT, NodeSetup
 
 _UNITS = (ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT)
-_BOOTED = "/run/systemd/system"
+_SYSTEMD = "/run/systemd/system"
 """Only where systemd runs (sd_booted(3)). In a container the package's units are files that nothing runs."""
 _UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 
@@ -19,11 +19,11 @@ def node_setup(
     settings: Settings,
     options: Sequence[str] = (),
     units: Sequence[str] = _UNIT_DIRECTORIES,
-    booted: str = _BOOTED,
+    systemd: str = _SYSTEMD,
 ) -> NodeSetup:
     """For whoever runs this; ``options`` of ``plimsoll`` lead to these settings."""
     timers = {unit for unit in _UNITS if _is_there(units, f"{unit}.timer")}
-    container = bool(timers) and not os.path.lexists(booted)
+    container = bool(timers) and not os.path.lexists(systemd)
     if container:
         units, timers = (), set()
     wants = {unit for unit in timers if _is_there(units, f"timers.target.wants/{unit}.timer")}
