@@ -217,6 +217,54 @@ def test_while_nova_fails_what_is_read_of_cinder_is_published(node: RegionalNode
     assert (node.region().servers, node.region().has_all_servers) == ({}, False)
 
 
+@pytest.mark.parametrize("path", ["/volume/v3/qos-specs", "/volume/v3/volumes", "/identity"])
+def test_orders_reach_nodes_while_cinder_or_keystone_is_down_with_data_that_look_no_newer(
+    node: RegionalNode, path: str
+) -> None:
+    node.make("--valid-for", "86400")
+    node.sees(1)
+    assert node.refresh().status == 0
+    before, catalogue = node.region(), node.catalogue
+    node.cloud.faults = {path: [cloudserver.status(500), ...]}
+    node.orders("pause", "--reason", "Ceph moves")
+    node.cloud.volumes = [volume(9)]
+    ran = node.make("--valid-for", "86400")
+    assert (ran.status, ran.out) == (1, "")
+    assert "server error (500)" in ran.err
+    assert (
+        f"Only orders (approvals, pause, holds) published, with the data of {before.begun:%Y-%m-%d %H:%M}" in ran.err
+    )
+    after = node.region()
+    orders = after.orders
+    assert orders.pause is not None
+    assert after == replace(before, generation=before.generation + 1, orders=orders)
+    assert node.refresh("--now").status == 0
+    assert node.believed == RegionOrders(orders=orders, begun=before.begun)
+    assert node.catalogue == replace(catalogue, generation=after.generation)
+    content = node.file.read_bytes()
+    assert node.make().status == 1
+    assert node.file.read_bytes() == content, "nothing new to tell"
+    node.orders("resume")
+    node.make()
+    assert node.region().orders == Orders()
+    node.cloud.faults = {}
+    assert node.make().status == 0
+    assert set(node.region().volumes) == {uuid(9)}
+    assert node.refresh("--now").status == 0
+
+
+def test_data_that_nodes_may_not_use_any_more_get_no_new_orders(node: RegionalNode) -> None:
+    node.make("--valid-for", "1")
+    content = node.file.read_bytes()
+    time.sleep(1.1)
+    node.orders("pause", "--reason", "Ceph moves")
+    node.cloud.faults = {"/volume": [cloudserver.status(500), ...]}
+    ran = node.make("--valid-for", "86400")
+    assert ran.status == 1
+    assert "new orders not published: nodes take no file with this data after" in ran.err
+    assert node.file.read_bytes() == content
+
+
 # --- what the brake of the region stops
 
 

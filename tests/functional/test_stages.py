@@ -20,6 +20,7 @@ from plimsoll_agent.monitor import metrics
 from plimsoll_agent.reconcile.health_gate import BLOCKING_CHECKS
 from plimsoll_monitoring.adapters.prometheus import Prometheus
 from plimsoll_monitoring.region.stages import findings
+from tests.functional import cloudserver
 from tests.functional.conftest import Ran
 from tests.functional.test_region import RegionalNode, cloud, digest_in, edit, node, published, volume
 from tests.simulated_region import Served, prometheus_of
@@ -345,6 +346,32 @@ def test_nodes_of_a_stage_return_to_a_spec_that_was_corrected_before_the_withdra
     for _ in range(2):
         assert node.make().status == 0
         assert limit_on(node, EARLY) == ("450", True)
+
+
+def test_while_cinder_is_down_a_withdrawal_counts_and_no_stage_begins(node: RegionalNode) -> None:
+    digest = staged(node)
+    down = {"/volume": [cloudserver.status(500), ...]}
+    node.cloud.faults = down
+    assert node.make().status == 1
+    assert limit_on(node, EARLY) == ("500", False), "no node has it before Cinder is read"
+    node.cloud.faults = {}
+    node.make()
+    staged_orders = node.region().orders.staged
+    assert limit_on(node, EARLY) == ("5", True)
+    node.cloud.faults = down
+    node.orders("pause", "--reason", "x")
+    time.sleep(1.1)
+    assert node.make().status == 1
+    assert node.region().orders.pause is not None
+    assert (node.region().orders.staged, limit_on(node, EARLY)) == (staged_orders, ("5", True))
+    node.orders("withdraw", digest)
+    for _ in range(2):
+        assert node.make().status == 1
+        assert [limit_on(node, name) for name in (EARLY, LAST)] == [("500", True)] * 2
+        assert (node.region().orders.staged, node.region().other) == ((), None)
+    node.cloud.faults = {}
+    assert node.make().status == 4, "Cinder still has what was withdrawn"
+    assert [limit_on(node, name) for name in (EARLY, LAST)] == [("500", True)] * 2
 
 
 def test_what_was_withdrawn_stays_so_where_the_brake_alone_would_let_it_through_now(node: RegionalNode) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ from plimsoll_agent.reconcile.brake import Brake
 from plimsoll_agent.store.refresh_state import locked
 from plimsoll_agent.util import files
 from plimsoll_agent.util.frozen import frozen, replace
+from plimsoll_agent.util.text import minute
 
 if TYPE_CHECKING:
     from plimsoll_agent.adapters.ed25519 import PrivateKey
@@ -77,7 +78,7 @@ def write_region(
     Specs and types that the brake stops are not published (``node`` is that of [brake]): the file then has the
     earlier ones, with the present volumes and guests. An approval with stages goes on to the next one if its time has
     come and ``judge_stage`` finds nothing against it. Each call may take the deadline of the settings. Raises
-    ``PlimsollError``, and the old file stays.
+    ``PlimsollError``, and the old file stays; if Cinder failed, with the orders of now (``_with_orders``).
     """
     from plimsoll_agent.adapters.ed25519 import read_private
 
@@ -88,8 +89,13 @@ def write_region(
         api = connected(settings, deadline=settings.deadline)
         before = _published_before(out, key, stderr)
         earlier = None if before is None else Lists(before.specs, before.types)
-        cloud = lists(api, earlier)
-        volumes, servers, failure = _volumes_and_servers(api, cloud, stderr, nova=settings.nova)
+        try:
+            cloud = lists(api, earlier)
+            volumes, servers, failure = _volumes_and_servers(api, cloud, stderr, nova=settings.nova)
+        except PlimsollError:
+            if before is not None:
+                _publish_orders(before, key, out, brake, stderr)
+            raise
         now = datetime.now(UTC)
         last_reading, orders, complaints = _beside(state, before)
         if failure is not None:
@@ -105,13 +111,9 @@ def write_region(
             judgement = judge(earlier, cloud, volumes, brake, node.factor, node.lowest)
         step = advanced(orders, last_orders, digest, judge_stage, now, judgement.removals)
 
-        def lost(withdrawal: Withdrawal, to: str) -> frozenset[str]:
-            there, back = states.of(withdrawal.digest), states.of(to)
-            return judge(there, back, volumes, brake).removals if there and back else frozenset()
-
         choice = _choice(cloud, earlier, last_reading, step.orders, judgement, now)
         publication, stop = choice.lists, choice.stop
-        orders = with_returns(step.orders, last_orders, publication.digest, lost, now)
+        orders = _returned(step.orders, last_orders, states, publication, volumes, brake, now)
         reading = LastReading(
             at=now,
             read=digest,
@@ -149,11 +151,7 @@ def write_region(
             other=other_of(orders, states, publication),
             valid_until=None if valid_for is None else now + timedelta(seconds=valid_for),
         )
-        content = key.seal(signed_file.encode(region))
-        # For nodes with earlier releases. After a crash between the two writes they have no valid file until the next
-        # one is written.
-        _replace(_signature(out), key.sign(content))
-        _replace(out, content)
+        _save(region, key, out)
         state.save_last(reading)
     line = catalogue_messages.written_line(
         region, reading.published, sum(api.calls.values()), time.monotonic() - start, out
@@ -170,6 +168,78 @@ def write_region(
         staged=orders.staged,
         stops=step.stops,
     )
+
+
+def _publish_orders(before: Region, key: PrivateKey, out: Path, brake: RegionBrake, stderr: TextIO) -> None:
+    """What operators decided reaches the nodes although Cinder cannot be read: in an accident both may be so."""
+    state, now = RegionState(out), datetime.now(UTC)
+    last_reading, orders, _ = _beside(state, before)
+    region = _with_orders(before, orders, brake, now)
+    if region.orders == before.orders:
+        return
+    if region.valid_until is not None and now > region.valid_until:
+        stderr.write(
+            f"{out}: new orders not published: nodes take no file with this data after {minute(region.valid_until)}"
+            " (--valid-for); to pause nodes now: plimsoll pause on each\n"
+        )
+        return
+    _save(region, key, out)
+    if last_reading is not None:
+        digest = Lists(region.specs, region.types).digest
+        state.save_last(replace(last_reading, published=digest, orders=region.orders))
+    stderr.write(
+        f"Only orders (approvals, pause, holds) published, with the data of {minute(region.begun)};"
+        f" generation {region.generation}, in {out}.\n"
+    )
+
+
+def _with_orders(before: Region, orders: Orders, brake: RegionBrake, now: datetime) -> Region:
+    """The file published before with the orders of now. Its data, their age and its end stay.
+
+    Of an approval with stages only a withdrawal counts: to begin or to go on takes Cinder's present state. The
+    generation is the next one, not the time: a node that has a newer file than this machine takes no older data.
+    """
+    last, main = before.orders, Lists(before.specs, before.types)
+    orders = orders.standing(now)
+    withdrawn = [each for each in last.staged if any(each.is_of(one) for one in orders.withdrawals)]
+    orders = replace(orders, staged=tuple(each for each in last.staged if each not in withdrawn))
+    states = States(read=main, main=main, other=before.other)
+    lists = states.before(orders, last, now) or main
+    volumes = {id: TypeOf(type=type) for id, type in before.volumes.items()}
+    return replace(
+        before,
+        generation=before.generation + 1,
+        specs=lists.specs,
+        types=lists.types,
+        other=other_of(orders, states, lists),
+        orders=_returned(orders, last, states, lists, volumes, brake, now),
+    )
+
+
+def _returned(
+    orders: Orders,
+    last: Orders,
+    states: States,
+    publication: Lists,
+    volumes: Mapping[str, TypeOf],
+    brake: RegionBrake,
+    now: datetime,
+) -> Orders:
+    """As ``with_returns``."""
+
+    def lost(withdrawal: Withdrawal, to: str) -> frozenset[str]:
+        there, back = states.of(withdrawal.digest), states.of(to)
+        return judge(there, back, volumes, brake).removals if there and back else frozenset()
+
+    return with_returns(orders, last, publication.digest, lost, now)
+
+
+def _save(region: Region, key: PrivateKey, out: Path) -> None:
+    content = key.seal(signed_file.encode(region))
+    # For nodes with earlier releases. After a crash between the two writes they have no valid file until the next one
+    # is written.
+    _replace(_signature(out), key.sign(content))
+    _replace(out, content)
 
 
 def _published_before(out: Path, key: PrivateKey, stderr: TextIO) -> Region | None:

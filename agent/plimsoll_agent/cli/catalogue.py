@@ -62,7 +62,8 @@ class CatalogueRefresh(_CatalogueCommand):
     With --region-file it writes the region file for all nodes instead, and no catalogue. If an edit of QoS specs or
     volume types would change more volumes than [region] allows, remove limits of any attached volume, or cut them to
     a tenth or less, the file keeps the specs and types from before until plimsoll region approve; the status is 4. An
-    approval with stages goes on to the next one here, if the Prometheus of the settings has nothing against it.
+    approval with stages goes on to the next one here, if the Prometheus of the settings has nothing against it. If
+    Cinder cannot be read, the last file is written again with the present orders; the status is 1.
 
     Exit status:
         0   fetched
