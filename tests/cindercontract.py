@@ -22,6 +22,18 @@ Texts = Mapping[str, str | None]
 _numbers = itertools.count(1)
 
 
+def post(cinder: Cinder, path: str, body: object) -> Any:
+    return cinder.call("POST", BLOCK_STORAGE, path, body=body)
+
+
+def put(cinder: Cinder, path: str, body: object) -> None:
+    cinder.call("PUT", BLOCK_STORAGE, path, body=body)
+
+
+def delete(cinder: Cinder, path: str, params: Texts | None = None) -> None:
+    cinder.call("DELETE", BLOCK_STORAGE, path, params)
+
+
 class CinderContract:
     """A subclass gives ``cinder``, ``volume`` (makes one of a type) and ``word`` (in the names of what is made)."""
 
@@ -36,21 +48,13 @@ class CinderContract:
             for one in what.values():
                 if one.name.endswith(end):
                     with suppress(Refused):  # a volume has it
-                        cinder.call("DELETE", BLOCK_STORAGE, f"{path}/{one.id}")
+                        delete(cinder, f"{path}/{one.id}")
 
     def spec(self, cinder: Cinder, name: str, **keys: object) -> str:
-        return str(
-            cinder.call("POST", BLOCK_STORAGE, "/qos-specs", body={"qos_specs": {"name": name, **keys}})["qos_specs"][
-                "id"
-            ]
-        )
+        return str(post(cinder, "/qos-specs", {"qos_specs": {"name": name, **keys}})["qos_specs"]["id"])
 
     def type(self, cinder: Cinder, name: str, **words: object) -> str:
-        return str(
-            cinder.call("POST", BLOCK_STORAGE, "/types", body={"volume_type": {"name": name, **words}})[
-                "volume_type"
-            ]["id"]
-        )
+        return str(post(cinder, "/types", {"volume_type": {"name": name, **words}})["volume_type"]["id"])
 
     def keys(self, cinder: Cinder, name: str) -> Texts:
         return qos_cinder.read(cinder).specs[name].keys
@@ -65,9 +69,7 @@ class CinderContract:
 
     def test_what_is_put_comes_to_the_keys_that_are_there(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         id = self.spec(cinder, name("a"), consumer="front-end", x="1", y="2")
-        cinder.call(
-            "PUT", BLOCK_STORAGE, f"/qos-specs/{id}", body={"qos_specs": {"y": "3", "z": "", "consumer": "both"}}
-        )
+        put(cinder, f"/qos-specs/{id}", {"qos_specs": {"y": "3", "z": "", "consumer": "both"}})
         there = qos_cinder.read(cinder).specs[name("a")]
         assert (there.id, there.consumer, there.keys) == (id, "both", {"x": "1", "y": "3", "z": ""})
 
@@ -75,25 +77,25 @@ class CinderContract:
         self, cinder: Cinder, name: Callable[[str], str]
     ) -> None:
         id = self.spec(cinder, name("a"), consumer="front-end", x="1", made=None)
-        cinder.call("PUT", BLOCK_STORAGE, f"/qos-specs/{id}", body={"qos_specs": {"x": None, "y": None}})
+        put(cinder, f"/qos-specs/{id}", {"qos_specs": {"x": None, "y": None}})
         assert self.keys(cinder, name("a")) == {"x": None}
 
     def test_keys_are_removed_up_to_one_that_is_not_there(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         id = self.spec(cinder, name("a"), consumer="front-end", x="1", y="2", z="3")
         path = f"/qos-specs/{id}/delete_keys"
-        cinder.call("PUT", BLOCK_STORAGE, path, body={"keys": ["z"]})
-        self.refused(404, lambda: cinder.call("PUT", BLOCK_STORAGE, path, body={"keys": ["x", "other", "y"]}))
+        put(cinder, path, {"keys": ["z"]})
+        self.refused(404, lambda: put(cinder, path, {"keys": ["x", "other", "y"]}))
         assert self.keys(cinder, name("a")) == {"y": "2"}
 
     def test_a_key_that_was_removed_can_come_back(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         id = self.spec(cinder, name("a"), consumer="front-end", x="1")
-        cinder.call("PUT", BLOCK_STORAGE, f"/qos-specs/{id}/delete_keys", body={"keys": ["x"]})
-        cinder.call("PUT", BLOCK_STORAGE, f"/qos-specs/{id}", body={"qos_specs": {"x": "2"}})
+        put(cinder, f"/qos-specs/{id}/delete_keys", {"keys": ["x"]})
+        put(cinder, f"/qos-specs/{id}", {"qos_specs": {"x": "2"}})
         assert self.keys(cinder, name("a")) == {"x": "2"}
 
     def test_name_is_a_key_like_others_when_it_is_put(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         id = self.spec(cinder, name("a"), consumer="front-end")
-        cinder.call("PUT", BLOCK_STORAGE, f"/qos-specs/{id}", body={"qos_specs": {"name": "other"}})
+        put(cinder, f"/qos-specs/{id}", {"qos_specs": {"name": "other"}})
         assert self.keys(cinder, name("a")) == {"name": "other"}
 
     def test_a_spec_is_for_the_storage_unless_it_says_otherwise(
@@ -103,14 +105,12 @@ class CinderContract:
         assert qos_cinder.read(cinder).specs[name("a")].consumer == "back-end"
         self.refused(400, lambda: self.spec(cinder, name("b"), consumer="frontend"))
         body = {"qos_specs": {"consumer": "frontend"}}
-        self.refused(400, lambda: cinder.call("PUT", BLOCK_STORAGE, f"/qos-specs/{id}", body=body))
+        self.refused(400, lambda: put(cinder, f"/qos-specs/{id}", body))
 
     def test_odd_keys_can_be_made_but_not_put(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         id = self.spec(cinder, name("a"), **{"ключ": "1", "-_:. /9Z": "2"})
-        self.refused(
-            400, lambda: cinder.call("PUT", BLOCK_STORAGE, f"/qos-specs/{id}", body={"qos_specs": {"ключ": "2"}})
-        )
-        cinder.call("PUT", BLOCK_STORAGE, f"/qos-specs/{id}", body={"qos_specs": {"-_:. /9Z": "3"}})
+        self.refused(400, lambda: put(cinder, f"/qos-specs/{id}", {"qos_specs": {"ключ": "2"}}))
+        put(cinder, f"/qos-specs/{id}", {"qos_specs": {"-_:. /9Z": "3"}})
         assert self.keys(cinder, name("a")) == {"ключ": "1", "-_:. /9Z": "3"}
 
     def test_names_are_taken_once(self, cinder: Cinder, name: Callable[[str], str]) -> None:
@@ -136,8 +136,8 @@ class CinderContract:
     ) -> None:
         spec, type = self.spec(cinder, name("a")), self.type(cinder, name("t"))
         self.tie(cinder, spec, type)
-        self.refused(400, lambda: cinder.call("DELETE", BLOCK_STORAGE, f"/qos-specs/{spec}", {"force": "false"}))
-        cinder.call("DELETE", BLOCK_STORAGE, f"/qos-specs/{spec}", {"force": "true"})
+        self.refused(400, lambda: delete(cinder, f"/qos-specs/{spec}", {"force": "false"}))
+        delete(cinder, f"/qos-specs/{spec}", {"force": "true"})
         live = qos_cinder.read(cinder)
         assert name("a") not in live.specs
         assert live.types[name("t")].qos_spec is None
@@ -145,8 +145,8 @@ class CinderContract:
     def test_a_deleted_type_releases_its_spec(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         spec, type = self.spec(cinder, name("a")), self.type(cinder, name("t"))
         self.tie(cinder, spec, type)
-        cinder.call("DELETE", BLOCK_STORAGE, f"/types/{type}")
-        cinder.call("DELETE", BLOCK_STORAGE, f"/qos-specs/{spec}")
+        delete(cinder, f"/types/{type}")
+        delete(cinder, f"/qos-specs/{spec}")
         assert name("a") not in qos_cinder.read(cinder).specs
 
     def test_a_type_that_a_volume_has_keeps_its_extra_specs_and_is_not_deleted(
@@ -155,11 +155,9 @@ class CinderContract:
         type = self.type(cinder, name("t"), extra_specs={"volume_backend_name": "rbd"})
         volume(name("t"))
         body = {"extra_specs": {"a": "b"}}
-        self.refused(400, lambda: cinder.call("POST", BLOCK_STORAGE, f"/types/{type}/extra_specs", body=body))
-        self.refused(
-            400, lambda: cinder.call("DELETE", BLOCK_STORAGE, f"/types/{type}/extra_specs/volume_backend_name")
-        )
-        self.refused(400, lambda: cinder.call("DELETE", BLOCK_STORAGE, f"/types/{type}"))
+        self.refused(400, lambda: post(cinder, f"/types/{type}/extra_specs", body))
+        self.refused(400, lambda: delete(cinder, f"/types/{type}/extra_specs/volume_backend_name"))
+        self.refused(400, lambda: delete(cinder, f"/types/{type}"))
 
     def test_metadata_of_a_volume_is_written_beside_what_is_there(
         self, cinder: Cinder, name: Callable[[str], str], volume: Callable[[str], str]
@@ -191,7 +189,7 @@ class CinderContract:
     def test_the_default_type_is_named_and_not_deleted(self, cinder: Cinder) -> None:
         live = qos_cinder.read(cinder)
         assert live.default is not None
-        self.refused(400, lambda: cinder.call("DELETE", BLOCK_STORAGE, f"/types/{live.types[str(live.default)].id}"))
+        self.refused(400, lambda: delete(cinder, f"/types/{live.types[str(live.default)].id}"))
 
     def test_a_type_is_changed_in_part(self, cinder: Cinder, name: Callable[[str], str]) -> None:
         type = self.type(
@@ -200,12 +198,12 @@ class CinderContract:
             **{"description": "slow", "os-volume-type-access:is_public": False},
             extra_specs={"x": None},
         )
-        cinder.call("PUT", BLOCK_STORAGE, f"/types/{type}", body={"volume_type": {"description": ""}})
-        cinder.call("POST", BLOCK_STORAGE, f"/types/{type}/extra_specs", body={"extra_specs": {"y:z": None}})
+        put(cinder, f"/types/{type}", {"volume_type": {"description": ""}})
+        post(cinder, f"/types/{type}/extra_specs", {"extra_specs": {"y:z": None}})
         there = qos_cinder.read(cinder).types[name("t")]
         assert (there.description, there.public, there.extra_specs) == ("", False, {"x": None, "y:z": None})
-        cinder.call("PUT", BLOCK_STORAGE, f"/types/{type}", body={"volume_type": {"is_public": True}})
-        cinder.call("DELETE", BLOCK_STORAGE, f"/types/{type}/extra_specs/y:z")
+        put(cinder, f"/types/{type}", {"volume_type": {"is_public": True}})
+        delete(cinder, f"/types/{type}/extra_specs/y:z")
         there = qos_cinder.read(cinder).types[name("t")]
         assert (there.public, there.extra_specs) == (True, {"x": None})
 

@@ -1,4 +1,4 @@
-"""Somebody who may not: root may read and write whatever the mode says; and the mode that a new file has."""
+"""The user nobody, as root may read and write whatever a file's mode says; and the umask of a test."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class OpenStack:
     def get(
         self, service: str, path: str, params: Mapping[str, str] | None = None, *, microversion: str | None = None
     ) -> Any:
-        """Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected`` (also ``Refused``)."""
+        """As ``call``."""
         return self.call("GET", service, path, params, microversion=microversion)
 
     def pages(
@@ -153,7 +153,10 @@ class OpenStack:
         body: object = None,
         microversion: str | None = None,
     ) -> Any:
-        """As ``get``; None where the answer is empty."""
+        """The parsed answer, None where it is empty.
+
+        Raises ``Unreachable``, ``DeadlineExceeded``, ``Rejected`` (also ``Refused``).
+        """
         for attempt in range(1, self._attempts + 1):
             pause = _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1)  # noqa: S311  # need not be unpredictable
             try:

@@ -12,7 +12,7 @@ from plimsoll_agent.monitor.next_command import CATALOGUE_UNIT, ENFORCE_UNIT, FE
 _UNITS = (ENFORCE_UNIT, CATALOGUE_UNIT, PROBE_UNIT)
 _SYSTEMD = "/run/systemd/system"
 """Only where systemd runs (sd_booted(3)). In a container the package's units are files that nothing runs."""
-_UNIT_DIRECTORIES = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+_UNIT_DIRECTORIES = ("/etc/systemd/system", _SYSTEMD, "/usr/lib/systemd/system", "/lib/systemd/system")
 
 
 def node_setup(

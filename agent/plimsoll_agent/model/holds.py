@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from plimsoll_agent.model.disk import DiskName
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Reason, because
 from plimsoll_agent.util.decoding import Moment
 from plimsoll_agent.util.frozen import frozen
-
-LONGEST = timedelta(days=366)
-"""A longer exception belongs in a rule."""
 
 
 @frozen(kw_only=True)

@@ -7,11 +7,12 @@ from datetime import datetime, timedelta
 
 from plimsoll_agent.model.direction import Direction, direction
 from plimsoll_agent.model.disk import Disk, guest_of
-from plimsoll_agent.model.holds import LONGEST, Hold
+from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
 from plimsoll_agent.model.memory import Remembered
 from plimsoll_agent.model.reason import Code, Reason, Unknown, because
+from plimsoll_agent.util.durations import LONGEST_EXCEPTION
 from plimsoll_agent.util.frozen import frozen, replace
 
 LEFT_FOR_GOOD = timedelta(minutes=10)
@@ -122,7 +123,7 @@ def _hold(mark: Mark, disk: Disk, now: datetime) -> tuple[Hold | None, Reason | 
         by=claim.by,
         why=claim.why,
     )
-    if claim.until - now <= LONGEST and _borne_out(mark, claim, disk.actual):
+    if claim.until - now <= LONGEST_EXCEPTION and _borne_out(mark, claim, disk.actual):
         return hold, None
     until = hold.until.isoformat(timespec="minutes")
     detail = f"{disk.guest.name} {disk.target}, until {until} by {hold.by}: {hold.why}"

@@ -193,7 +193,7 @@ def given_duration(option: str, text: str, instead: str = "") -> timedelta:
     Raises ``UsageError``.
     """
     span = any_duration(option, text)
-    if span > timedelta(days=366):
+    if span > durations.LONGEST_EXCEPTION:
         raise UsageError(f"{option}: {text} is more than a year{instead}")
     return span
 

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(\d{1,6}[dhms])+", re.ASCII)
+LONGEST_EXCEPTION = timedelta(days=366)
+"""Of what an operator decides: a longer one belongs in a rule."""
 _LONGEST = timedelta(days=36525)  # a century: added to or subtracted from now, the result is still a date
 
 

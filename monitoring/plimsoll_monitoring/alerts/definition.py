@@ -57,12 +57,11 @@ def by_measure(
 
     ``also`` is what must hold beside it; ``count_by`` are the labels by which nodes are counted.
     """
-    for severity in ("warning", "critical"):
-        if text := site.range_of(measure, severity):
-            expr = out_of_range(site, measure, figure, also, text)
-            if count_by:
-                expr = f"count by {count_by} (\n{indent(expr, '  ')}\n)"
-            yield Alert(severity=severity, expr=expr, measure=measure, **fields)
+    for severity in site.levels(measure):
+        expr = out_of_range(site, measure, figure, also, site.range_of(measure, severity))
+        if count_by:
+            expr = f"count by {count_by} (\n{indent(expr, '  ')}\n)"
+        yield Alert(severity=severity, expr=expr, measure=measure, **fields)
 
 
 def out_of_range(site: Site, measure: str, figure: str, also: str = "", text: str = "") -> str:

@@ -19,7 +19,6 @@ def of_passes(site: Site) -> Iterator[Alert]:
     """Does plimsoll run there, and with what it needs?"""
     node = site.node_words
     age = f"max by {site.node()} (time() - {site(metrics.PASS_LAST_TIMESTAMP_SECONDS)})"
-    ahead = f"\nor\n{age} < -{CLOCKS_DIFFER}"  # of one alert, since what is muted by it is muted in the future too
     for alert in by_measure(
         site,
         "pass_age",
@@ -40,8 +39,9 @@ The last pass over {node} has a time in the future: the clock there is wrong, or
 run is unknown. Run `timedatectl` there, then `plimsoll status`; the next pass ends this.
 {{{{- end }}}}""",
     ):
+        # In the first of them, since what is muted for an overdue pass is muted for one in the future too.
+        ahead = f"\nor\n{age} < -{CLOCKS_DIFFER}" if alert.severity == site.levels("pass_age")[0] else ""
         yield replace(alert, expr=f"{alert.expr}{ahead}")
-        ahead = ""
     yield Alert(
         name="PlimsollTextfileStale",
         severity="warning",

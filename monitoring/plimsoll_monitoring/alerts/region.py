@@ -70,7 +70,7 @@ def of_nodes(site: Site) -> Iterator[Alert]:
 
 
 def _catalogue(site: Site) -> Iterator[Alert]:
-    levels = [level for level in ("warning", "critical") if site.range_of("catalogue_age", level)]
+    levels = site.levels("catalogue_age")
     oldest = "; the oldest, on {{ (first .).Labels.%s }}, is from {{ . | first | value | humanizeDuration }} ago"
 
     def stale(its: Site, level: str) -> str:

@@ -110,6 +110,10 @@ class Site:
         text: str = getattr(self.thresholds.get(measure, SHIPPED[measure]), level)
         return "" if text == NEVER else text
 
+    def levels(self, measure: str) -> list[str]:
+        """Those with a range, warning first."""
+        return [level for level in ("warning", "critical") if self.range_of(measure, level)]
+
     @property
     def overdue(self) -> str:
         """``unless`` for nodes whose passes are overdue: what their last pass found is old.

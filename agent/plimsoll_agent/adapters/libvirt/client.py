@@ -46,10 +46,11 @@ _AGENT_COMMAND_TIMEOUT = 112
 _AGENT_COMMAND_FAILED = 113
 _LONGEST_COMPLAINT = 1000  # characters: an agent may send megabytes
 
-# In milliseconds. Other clients' calls to QEMU take a few.
+# In milliseconds. Other clients' calls to QEMU take a few. Counters are not worth a wait; a guest without its limits,
+# or whose migration is not seen, is worse.
 _PATIENCE = 500
+_LONG_PATIENCE = 2000
 _MOST_ANSWERED = 1000
-_HANGS = 2000  # milliseconds of one call
 _NEXT = "check that libvirtd or virtqemud runs, and uri in [libvirt] (plimsoll settings libvirt)"
 _RUNNING = libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
 
@@ -221,8 +222,8 @@ class Libvirt:
         self._writes(disk, full_set)
 
         def put(domain: Any) -> None:
-            # Queued behind that call, it would take effect when nobody waits for it any more.
-            if _hangs(domain, _HANGS):
+            # libvirt would queue it behind that call, and set the limits after the deadline of this one.
+            if _hangs(domain, _LONG_PATIENCE):
                 raise NotSent("the guest is busy: QEMU has not answered an earlier call")
             domain.setBlockIoTune(disk.target, full_set, live)
 
@@ -460,7 +461,7 @@ def _operation(domain: Any) -> object:
         # jobInfo waits, up to 30 s, for a call that QEMU does not answer. While one is under way without a migration
         # the state is OCCUPIED (qemuDomainGetControlInfo); OK says nothing, and between the phases of a migration
         # there are short calls, for which jobInfo is to wait.
-        if _hangs(domain, _HANGS) or domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
+        if _hangs(domain, _LONG_PATIENCE) or domain.jobInfo()[0] == libvirt.VIR_DOMAIN_JOB_NONE:
             return None
         return domain.jobStats().get("operation")
     except libvirt.libvirtError as error:

@@ -254,7 +254,7 @@ MET = Attachments(
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
-    """Limits that came back as others would be somebody's hand, in each pass anew; the fuzzing writes others."""
+    """Limits that came back as others would count as an external change in each pass; the fuzzing writes others."""
     others = {"g/☃": Attachment(mark="c3", since=NOON + timedelta(microseconds=1), found=Limits())}
     met = Attachments({**MET.volumes, **others}, {**MET.guests, **others})
     save(tmp_path / "attachments.json", met)

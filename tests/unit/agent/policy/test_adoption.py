@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll_agent.model.disk import Disk
-from plimsoll_agent.model.holds import LONGEST, Hold
+from plimsoll_agent.model.holds import Hold
 from plimsoll_agent.model.later import Later
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.marks import Mark, MarkedHold, Marks
@@ -26,6 +26,7 @@ from plimsoll_agent.policy.adoption import (
     with_marks,
     without_guests,
 )
+from plimsoll_agent.util.durations import LONGEST_EXCEPTION
 from plimsoll_agent.util.frozen import replace
 from tests.unit.values import NOON, VOLUME, a_disk, a_guest
 
@@ -189,7 +190,10 @@ def test_a_hold_that_does_not_follow_is_reported() -> None:
 
 
 def test_a_hold_longer_than_any_that_can_be_added_does_not_follow() -> None:
-    for until, follows in ((NOON + LONGEST, True), (NOON + LONGEST + timedelta(seconds=1), False)):
+    for until, follows in (
+        (NOON + LONGEST_EXCEPTION, True),
+        (NOON + LONGEST_EXCEPTION + timedelta(seconds=1), False),
+    ):
         taken = adopted([marked(replace(MARK, hold=replace(HELD, until=until)))], {}, {}, NOON)
         assert (bool(taken.holds), bool(taken.came), bool(taken.notes)) == (follows, follows, not follows)
 
