@@ -410,12 +410,16 @@ def test_a_rollback_restores_the_number_of_disks_of_all_nodes_that_was_typed(ans
     assert not sums(ansible, "rollback", "Roll back", hosts, *words, "-e", "plimsoll_rollback_disks=40")[0]
 
 
-def test_a_rollback_of_limits_needs_a_time_with_its_hour(ansible: Ansible, inventory: str) -> None:
+@pytest.mark.parametrize(("day", "rest"), [("yesterday", "22:00"), ("2026-11-20T14:02", "CET")])
+def test_a_rollback_of_limits_needs_a_time_with_its_hour(
+    ansible: Ansible, inventory: str, day: str, rest: str
+) -> None:
     """Of ``yesterday 22:00`` Ansible leaves the day, and all limits since midnight would go back."""
-    words = ("-e", "plimsoll_rollback_to=0.1.0", "-e", "plimsoll_rollback_limits_since=yesterday 22:00")
+    words = ("-e", "plimsoll_rollback_to=0.1.0", "-e", f"plimsoll_rollback_limits_since={day} {rest}")
     ended = ansible("ansible-playbook", "-i", inventory, str(PLAYBOOKS / "rollback.yml"), *words)
     assert ended.returncode != 0
-    assert "plimsoll_rollback_limits_since is yesterday: give the time" in " ".join(ended.stdout.split())
+    actual = f"plimsoll_rollback_limits_since is {day}, without {rest}: give the time"
+    assert actual in " ".join(ended.stdout.split())
 
 
 def test_a_check_of_a_rollback_goes_on_without_the_image_that_it_would_run(ansible: Ansible) -> None:

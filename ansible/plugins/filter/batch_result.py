@@ -138,14 +138,17 @@ def revision_of(known):
 
 
 def approved(needed, words):
-    """Those of these revisions that are in the text C(words), whole or by their first 16 digits or more."""
-    given = [word for word in words.lower().split() if len(word) >= SHOWN]
+    """Those of these revisions that are in the text C(words), whole or by their first 16 digits or more.
+
+    With commas between: a value of C(-e) ends at its first blank.
+    """
+    given = [word for word in words.lower().replace(",", " ").split() if len(word) >= SHOWN]
     return [revision for revision in needed if any(revision.startswith(word) for word in given)]
 
 
 def shown(needed):
     """What is enough to type of these revisions."""
-    return " ".join(revision[:SHOWN] for revision in needed)
+    return ",".join(revision[:SHOWN] for revision in needed)
 
 
 def alerts(answer):

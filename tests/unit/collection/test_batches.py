@@ -272,12 +272,12 @@ def test_only_revisions_of_nodes_that_enforce_need_an_approval() -> None:
 @pytest.mark.parametrize(
     ("words", "number"),
     [("", 0), ("7f3a91", 0), ("7f3a91c25d08e64", 0), ("7f3a91c25d08e64b", 1), ("x 7F3A91C25D08E64B00", 1),
-     ("7f3a91c25d08e64c", 0), ("7f3a91c25d08e64b" + "0" * 48, 1)],
+     ("7f3a91c25d08e64c", 0), ("7f3a91c25d08e64b" + "0" * 48, 1), ("5555,7f3a91c25d08e64b", 1)],
 )  # fmt: skip
 def test_sixteen_digits_of_a_revision_approve_it_and_fewer_do_not(words: str, number: int) -> None:
     revision = "7f3a91c25d08e64b" + "0" * 48
     assert results.approved([revision, "5" * 64], words) == [revision][:number]
-    assert results.shown([revision, "5" * 64]) == "7f3a91c25d08e64b " + "5" * 16
+    assert results.shown([revision, "5" * 64]) == "7f3a91c25d08e64b," + "5" * 16
 
 
 def test_a_plan_that_failed_and_an_answer_that_is_no_revision_are_nothing_to_approve_of() -> None:
