@@ -422,25 +422,51 @@ def test_a_rollback_of_limits_needs_a_time_with_its_hour(
     assert actual in " ".join(ended.stdout.split())
 
 
-def test_a_check_of_a_rollback_goes_on_without_the_image_that_it_would_run(ansible: Ansible) -> None:
+def rolled_back(ansible: Ansible, plimsoll: list[str], *words: str) -> subprocess.CompletedProcess[str]:
+    """The tasks of a rollback from its plan of the undo, with this command in place of the earlier version's."""
     (play,) = yaml.safe_load((PLAYBOOKS / "rollback.yml").read_text(encoding="utf-8"))
-    tasks = [task for each in play["tasks"] for task in each.get("block", [])]
+    tasks = [task for each in play["tasks"] for task in each.get("block", [each])]
     names = [task["name"] for task in tasks]
-    tasks = tasks[names.index("Plan the undo") : names.index("Pause the node, so that the next pass does not change"
-                                                             " them again")]  # fmt: skip
     variables = play["vars"] | {
         "ansible_python_interpreter": sys.executable,
         "plimsoll_rollback_to": "registry/plimsoll:0.1.0",
-        "plimsoll_rollback_limits_since": "14:00",
+        "plimsoll_rollback_limits_since": "14:02",
         "__rollback_node": {"stdout_lines": ["registry/plimsoll:0.2.0"]},
-        "__delivery_new": ["sh", "-c", "echo no such image >&2; exit 125"],
+        "__delivery_new": plimsoll,
+        "__delivery_running": ["true"],
+        "__delivery_words": "",
     }
-    alone = {"hosts": "all", "connection": "local", "gather_facts": False, "vars": variables, "tasks": tasks}
+    alone = {"hosts": "all", "connection": "local", "gather_facts": False, "vars": variables}
+    alone["tasks"] = tasks[names.index("Plan the undo") :]
     (ansible.home / "rollback.yml").write_text(yaml.safe_dump([alone]), encoding="utf-8")
-    ended = ansible("ansible-playbook", "-i", "n1,", "rollback.yml", "--check")
+    return ansible("ansible-playbook", "-i", "n1,", "rollback.yml", *words)
+
+
+def test_a_check_of_a_rollback_goes_on_without_the_image_that_it_would_run(ansible: Ansible) -> None:
+    missing = ["sh", "-c", "echo no such image >&2; exit 125"]
+    ended = rolled_back(ansible, missing, "--check")
     assert ended.returncode == 0, ended.stdout
     assert "- no such image" in ended.stdout
-    assert ansible("ansible-playbook", "-i", "n1,", "rollback.yml").returncode != 0
+    assert rolled_back(ansible, missing).returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("rest", "tries_again"),
+    [({"planned": 0, "deferred": 0, "left-alone": 2}, False), ({"planned": 0, "deferred": 1, "left-alone": 1}, True),
+     (None, True)],
+)  # fmt: skip
+def test_a_rollback_fails_only_where_another_undo_may_restore_more_and_names_one_that_keeps_the_pause(
+    each_ansible: Ansible, rest: dict[str, int] | None, tries_again: bool
+) -> None:
+    printed = "" if rest is None else json.dumps({"since": "2026-11-20T14:02:00+00:00", "counts": rest})
+    script = f'echo "$*" >> calls; case "$*" in *--dry-run*) echo \'{printed}\' ;; *--yes) exit 3 ;; esac'
+    ended = rolled_back(each_ansible, ["sh", "-c", script, "plimsoll"])
+    said = " ".join(ended.stdout.split())
+    assert (ended.returncode != 0) == tries_again, ended.stdout
+    assert ("Not all limits were restored, see above. To try again, and keep the pause:" in said) == tries_again
+    assert ("-e plimsoll_undo_paused=true" in said) == tries_again
+    reason = "not all limits were restored" if tries_again else "to the limits before 14:02"
+    assert (each_ansible.home / "calls").read_text().endswith(f"{reason}\n"), "the node is paused"
 
 
 # --- a host that fails
