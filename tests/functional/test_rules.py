@@ -207,14 +207,23 @@ def test_rules_that_only_measure_change_no_limit(
 def test_a_rollout_counts_with_new_rules_what_the_brake_would(
     plimsoll: Plimsoll, test_node: str, tmp_path: Path
 ) -> None:
-    """By the script of the role; libvirt's test driver reads attach-time limits of some disks."""
+    """By the script of the role; libvirt's test driver reads attach-time limits of some disks.
+
+    Where the node begins to enforce it counts each change.
+    """
     script = (Path(__file__).parents[2] / "ansible/roles/agent/files/count.sh").read_text(encoding="utf-8")
-    script = script.replace("plimsoll plan", f"{PLIMSOLL} --config-file {tmp_path / 'plimsoll.conf'} plan")
+    script = script.replace("plimsoll ", f"{PLIMSOLL} --config-file {tmp_path / 'plimsoll.conf'} ")
     rules = "rules:\n- {name: all, match: {pool: '*'}, override: true, limits: {total_iops_sec: 40}}\n"
-    node = os.environ | {"OS_LIBVIRT__URI": test_node}
-    ran = subprocess.run(["sh", "-c", script], input=rules, env=node, capture_output=True, text=True, check=True)
+
+    def count(before: str, then: str) -> str:
+        node = os.environ | {"OS_LIBVIRT__URI": test_node, "OS_DEFAULT__MODE": before}
+        words = ["sh", "-c", script, "count", then]
+        return subprocess.run(words, input=rules, env=node, capture_output=True, text=True, check=True).stdout
+
     (tmp_path / "rules.yaml").write_text(rules)
     planned = json.loads(plimsoll("plan", "--uri", test_node, "-f", "json").out)
-    large = planned["large"]
-    assert ran.stdout == f"{large['disks']}\n{large['of']}\n"
-    assert 0 < large["disks"] < large["of"] == len(planned["outcomes"])
+    large, changes = planned["large"], sum(each["change"] is not None for each in planned["outcomes"])
+    assert 0 < large["disks"] < changes <= large["of"] == len(planned["outcomes"])
+    for before, then in (("observe", "observe"), ("enforce", "enforce"), ("enforce", "observe")):
+        assert count(before, then) == f"{large['disks']}\n{large['of']}\n"
+    assert count("observe", "enforce") == f"{changes}\n{large['of']}\n", "none was made before"
