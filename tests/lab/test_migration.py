@@ -15,7 +15,7 @@ import pytest
 from lab.cloud import Cloud, Guest, Nova, OpenStack, libvirtd, novaconf
 from lab.cloud.secondnode import SecondNode
 from lab.congested import WITH_FLOOR, Congested
-from lab.daemon import daemon_on
+from lab.daemon import Daemon, daemon_on
 from lab.looking import actual, put
 from lab.node import Node, Ran
 from lab.waiting import until
@@ -143,11 +143,11 @@ def test_a_reduced_guest_is_as_the_node_has_it_to_which_it_moves(
         until_limited(there, guest.uuid, [700, 700])
         until_marked(there, guest.uuid)
     source.publish(0.9)
-    with daemon_on(source.node):
+    with daemon_on(source.node) as daemon:
         migrate(guest, target, cloud.libvirt_uri)
-        until_limited(hypervisor, guest.uuid, [900, 900])
+        until_limited(hypervisor, guest.uuid, [900, 900], daemon)
         source.publish(1)
-        until_limited(hypervisor, guest.uuid, [1000, 1000])
+        until_limited(hypervisor, guest.uuid, [1000, 1000], daemon)
     there.close()
 
 
@@ -243,8 +243,12 @@ def limits_of(hypervisor: Libvirt, uuid: str) -> list[int]:
     return [actual(hypervisor, uuid, target).total_iops_sec for target in ("vda", "vdb")]
 
 
-def until_limited(hypervisor: Libvirt, uuid: str, iops: list[int]) -> None:
-    until(lambda: limits_of(hypervisor, uuid) == iops, tell=lambda: limits_of(hypervisor, uuid))
+def until_limited(hypervisor: Libvirt, uuid: str, iops: list[int], daemon: Daemon | None = None) -> None:
+    def has() -> str:
+        why = f"{daemon.said}\n{daemon.node.run('plan', '-v').out}" if daemon else ""
+        return f"{limits_of(hypervisor, uuid)}\n{why}"
+
+    until(lambda: limits_of(hypervisor, uuid) == iops, tell=has)
 
 
 def ok(ran: Ran) -> None:

@@ -7,14 +7,17 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any
 
 from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
 from plimsoll_agent.util.frozen import frozen
 
-_LONGEST_ANSWER = 16 * 2**20
+LONGEST_OUTPUT = 16 * 2**20
+"""Bytes of each of the two streams; a guest agent has the same limit."""
+
+_TELL_EVERY = 1.0
 
 
 @frozen
@@ -49,9 +52,9 @@ def last_line(complaint: bytes | bytearray) -> str:
 
 
 def start(
-    argv: Sequence[str], environment: Mapping[str, str], *, has_input: bool, **options: Any
+    argv: Sequence[str], environment: Mapping[str, str], *, stdin: int | IO[bytes], **options: Any
 ) -> subprocess.Popen[bytes]:
-    """``kill`` ends it. ``options`` are those of ``Popen``.
+    """``kill`` ends it. ``stdin`` and ``options`` are those of ``Popen``.
 
     Raises ``Unreachable`` where it cannot be started.
     """
@@ -59,7 +62,7 @@ def start(
         # A new session, so that what it starts is killed with it.
         return subprocess.Popen(  # noqa: S603  # a list of words, no shell
             argv,
-            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -80,7 +83,7 @@ def run(
     account: ProgramUser | None = None,
     directory: str | None = None,
     content: bytes = b"",
-    longest: int = _LONGEST_ANSWER,
+    longest: int = LONGEST_OUTPUT,
 ) -> Ended:
     """Run it to its end, as ``account`` and in ``directory``, by default as this process. Errors name it ``who``.
 
@@ -89,39 +92,57 @@ def run(
     Raises ``Unreachable`` where it cannot be started, ``DeadlineExceeded``, ``Rejected`` for too long an output.
     """
     options = {"cwd": directory, **(account.as_options() if account else {})}
-    process = start(argv, environment, has_input=bool(content), **options)
+    process = start(argv, environment, stdin=subprocess.PIPE if content else subprocess.DEVNULL, **options)
     if process.stdin is not None:
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(content)
     try:
-        out, complaint = _said(who, process, time.monotonic() + seconds, longest)
+        out, complaint = outputs(process, time.monotonic() + seconds, longest=longest)
     except TimeoutError as error:
         raise DeadlineExceeded(f"no answer from {who} within {seconds:g} s") from error
+    except Rejected as error:
+        raise Rejected(f"{who}: {error}") from error
     finally:
         kill(process)
     return Ended(process.returncode, out, complaint)
 
 
-def _said(who: str, process: subprocess.Popen[bytes], end: float, longest: int) -> tuple[bytes, bytes]:
-    """What it prints until it ends. Raises ``TimeoutError``, ``Rejected`` for too long an output."""
+def outputs(
+    process: subprocess.Popen[bytes],
+    end: float,
+    *,
+    longest: int = LONGEST_OUTPUT,
+    tell: Callable[[], None] = lambda: None,
+) -> tuple[bytes, bytes]:
+    """Both of its outputs, once it has ended; ``tell`` is called each second until then.
+
+    Raises ``TimeoutError`` where it runs at ``end`` (of the monotonic clock), ``Rejected`` for too long an output.
+    """
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    outputs = {stream.fileno(): bytearray() for stream in streams}
+    contents = {stream.fileno(): bytearray() for stream in streams}
+    last_tell = time.monotonic()
     with selectors.DefaultSelector() as selector:
-        for number in outputs:
+        for number in contents:
             selector.register(number, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select(_left(end)):
+        while selector.get_map() or _runs(process):
+            # Without streams it only waits for the end of the process.
+            for key, _ in selector.select(min(_TELL_EVERY if selector.get_map() else 0.01, _left(end))):
                 more = os.read(key.fd, 65536)
-                outputs[key.fd] += more
+                contents[key.fd] += more
                 if not more:
                     selector.unregister(key.fd)
-                elif len(outputs[key.fd]) > longest:
-                    raise Rejected(f"{who}: its output is longer than {longest // 2**20} MiB")
-    # Not wait(): until it is reaped, no other process group can get its number.
-    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        time.sleep(min(0.01, _left(end)))
-    out, complaint = (bytes(words) for words in outputs.values())
+                elif len(contents[key.fd]) > longest:
+                    raise Rejected(f"its output is longer than {longest // 2**20} MiB")
+            if time.monotonic() - last_tell >= _TELL_EVERY:
+                last_tell = time.monotonic()
+                tell()
+    out, complaint = (bytes(words) for words in contents.values())
     return out, complaint
+
+
+def _runs(process: subprocess.Popen[bytes]) -> bool:
+    # Not poll() or wait(): until it is reaped, no other process group can get its number.
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _left(end: float) -> float:

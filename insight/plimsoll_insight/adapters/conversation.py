@@ -45,7 +45,7 @@ class Conversation:
             kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = program.start(self._argv, self._environment, has_input=True, bufsize=0)
+        process = program.start(self._argv, self._environment, stdin=subprocess.PIPE, bufsize=0)
         # Once: its number may be another's then. And at the end, when it may be waiting for monitors.
         self._process, self._kill = process, weakref.finalize(self, program.kill, process)
         return process
