@@ -1,9 +1,9 @@
-"""Which tests the change since BASE can reach: ``python -m tests.changed BASE`` prints unit and functional ones.
+"""Which tests the change since BASE can reach: ``python -m tests.changed BASE`` prints them.
 
 A test is reached by what it, or a conftest.py beside or above it, imports, directly or through others. Files that
 nothing imports (samples, roles, pages) reach the tests that name them or a folder that they are in; changed
-commands reach the functional tests that run ``plimsoll``. For the inner loop only: a test may depend on what no
-import tells.
+commands reach the functional tests that run ``plimsoll``. The lab's tests import much: of these, those that changed
+or have the path of what did. For the inner loop only: a test may depend on what no import tells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("plimsoll_agent", "plimsoll_probes", "plimsoll_monitoring", "plimsoll_insight", "lab", "tests")
 # Below these, the names of modules begin.
 SOURCES = ("agent/", "probes/", "monitoring/", "insight/", "")
-GROUPS = ("tests.unit.", "tests.functional.")
+LAB = "tests.lab."
+GROUPS = ("tests.unit.", "tests.functional.", LAB)
 COMMANDS = ("plimsoll_agent.cli.", "plimsoll_probes.cli.", "plimsoll_monitoring.cli.", "plimsoll_insight.cli.")
 # All tests name these, for what they import.
 OUR_FOLDERS = {"tests", "unit", "functional", "lab"}
@@ -29,9 +30,10 @@ RUNS_COMMANDS = re.compile(r"\bplimsoll: ")
 
 def reached(changed: Iterable[str], graph: grimp.ImportGraph, texts: Mapping[str, str]) -> set[str]:
     """Of the modules of tests whose ``texts`` are given, those that the changed files can reach."""
+    files = list(changed)
     names: set[str] = set()
     modules: set[str] = set()
-    for path in changed:
+    for path in files:
         module = _module(path, graph.modules)
         if module is None:
             names |= {PurePath(path).name.removesuffix(".py"), *PurePath(path).parent.parts} - OUR_FOLDERS
@@ -39,13 +41,17 @@ def reached(changed: Iterable[str], graph: grimp.ImportGraph, texts: Mapping[str
             modules |= {module, *graph.find_downstream_modules(module)}
     named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b") if names else None
     commands = any(module.startswith(COMMANDS) for module in modules)
-    return {
-        test
-        for test, text in texts.items()
-        if modules & {test, *_conftests(test)}
-        or (named and named.search(text))
-        or (commands and test.startswith("tests.functional.") and RUNS_COMMANDS.search(text))
-    }
+
+    def is_reached(test: str, text: str) -> bool:
+        if test.startswith(LAB):
+            return any(path in text or _module(path, graph.modules) == test for path in files)
+        return bool(
+            modules & {test, *_conftests(test)}
+            or (named and named.search(text))
+            or (commands and test.startswith("tests.functional.") and RUNS_COMMANDS.search(text))
+        )
+
+    return {test for test, text in texts.items() if is_reached(test, text)}
 
 
 def _conftests(test: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ TEXTS = {
     "tests.unit.collection.test_batches": "plugin('filter.batches')",
     "tests.functional.test_cli": "def test_it(plimsoll: Run) -> None",
     "tests.functional.test_units": "ROOT / 'systemd'",
+    "tests.lab.test_tutorial": "ROOT / 'docs/tutorial.rst'",
 }
 
 
@@ -47,8 +48,10 @@ def graph() -> grimp.ImportGraph:
         ("ansible/plugins/filter/batches.py", {"tests.unit.collection.test_batches"}),
         ("systemd/plimsoll-enforce.timer", {"tests.functional.test_units"}),
         ("agent/plimsoll_agent/adapters/libvirt/client.py", set()),
+        ("docs/tutorial.rst", {"tests.lab.test_tutorial"}),
+        ("tests/lab/test_tutorial.py", {"tests.lab.test_tutorial"}),
     ],
-    ids=["through-others", "directly", "itself", "conftest", "named", "folder", "lab"],
+    ids=["through-others", "directly", "itself", "conftest", "named", "folder", "lab", "lab-named", "lab-itself"],
 )
 def test_a_change_reaches_what_imports_or_names_it(graph: grimp.ImportGraph, changed: str, found: set[str]) -> None:
     assert reached([changed], graph, TEXTS) == found
