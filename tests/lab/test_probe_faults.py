@@ -80,7 +80,7 @@ class Probes:
         process = self.begin()
         end = time.monotonic() + 60
         while any(self._reads(guest) < count + 50 for guest, count in counts):
-            assert process.poll() is None, process.communicate()
+            assert process.poll() is None, "".join(process.communicate())
             assert time.monotonic() < end, "no probe begins to read"
             time.sleep(0.2)
         return process

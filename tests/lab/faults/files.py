@@ -52,9 +52,12 @@ def deleted(scene: Scene, victim: Guest) -> Iterator[None]:
     shutil.rmtree(scene.node.state.directory)
     scene.until(
         lambda: (
-            scene.known is not None and scene.known.last_full_pass is not None and scene.known.last_full_pass > gone
+            scene.known is not None
+            and scene.known.last_full_pass is not None
+            and scene.known.last_full_pass > gone
+            and scene.node.state.memory.exists()  # one that began before does not make it again
         ),
-        "a pass over the node",
+        "a pass over the node that makes its state again",
     )
     yield
     lock = scene.node.state.directory / "daemon.lock"
