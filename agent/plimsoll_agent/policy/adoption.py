@@ -82,8 +82,15 @@ def _is_newer(mark: Mark, entry: Remembered | None, disk: Disk) -> bool:
 
 
 def awaits_adoption(disk: Disk, entry: Remembered | None) -> bool:
-    """Whether a later pass must adopt its mark: the guest is still migrating, or unreachable."""
-    return disk.mark is not None and not isinstance(disk.actual, Limits) and _is_newer(disk.mark, entry, disk)
+    """Whether a later pass must adopt its mark: the guest is still migrating, or unreachable.
+
+    Of reduced limits only the mark tells what they are of, until a pass has seen both: in a new stay it counts even
+    where it is the mark of before.
+    """
+    if disk.mark is None or isinstance(disk.actual, Limits):
+        return False
+    is_new_stay = entry is not None and entry.attachment != disk.attachment
+    return (disk.mark.reduced and is_new_stay) or _is_newer(disk.mark, entry, disk)
 
 
 def _remembered(mark: Mark, entry: Remembered | None, disk: Disk, now: datetime) -> Remembered:

@@ -15,6 +15,7 @@ from plimsoll_agent.congestion.reduction import is_reduction
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.messages.record import actual_lines, entry_line
 from plimsoll_agent.model.direction import Direction
+from plimsoll_agent.model.hypervisor import Movement
 from plimsoll_agent.model.limits import Limits
 from plimsoll_agent.model.reason import Code, Unknown, because
 from plimsoll_agent.policy.decide import Situation
@@ -408,6 +409,15 @@ def test_the_first_pass_of_the_target_of_a_migration_restores(reduced: Node, tmp
     target.ceph.raised = ("SLOW_OPS",)
     (change,) = changes(target.run())
     assert (change.direction, target.disk(1).actual) == (Direction.RESTORE, GOLD)
+
+
+def test_a_guest_that_comes_back_with_the_same_mark_is_restored_though_a_pass_saw_it_arrive(reduced: Node) -> None:
+    (server,) = reduced.hypervisor.by_uuid.values()
+    server.run, server.movement = 2, Movement.ARRIVING
+    reduced.run()
+    server.movement, reduced.following = Movement.STAYS, at(1)
+    (change,) = changes(reduced.run())
+    assert (change.direction, reduced.disk(1).actual) == (Direction.RESTORE, GOLD)
 
 
 def test_a_group_is_reduced_as_one_or_not_at_all(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ DEFAULT, SPEC = Limits(total_iops_sec=250), Limits(total_iops_sec=3000)
 LOWER, HIGHER = Limits(total_iops_sec=100), Limits(total_iops_sec=9000)
 HELD = MarkedHold(limits=LOWER, since=NOON - HOUR, until=NOON + HOUR, by="ann", why="noisy")
 MARK = Mark(desired=DEFAULT, since=NOON - HOUR, applied=DEFAULT, enforced=True)
+REDUCED = replace(MARK, reduced=True)
 UNKNOWN = Unknown(because(Code.TIMED_OUT, detail="x"))
 
 
@@ -284,6 +285,15 @@ def test_limits_actual_that_this_node_put_in_an_earlier_stay_are_its_own_still()
         pytest.param(marked(MARK, UNKNOWN), OF_BEFORE, True, id="on the move, known from before"),
         pytest.param(marked(MARK, UNKNOWN), replace(OF_BEFORE, mark=MARK.digest), False, id="its mark is no news"),
         pytest.param(marked(MARK, UNKNOWN), replace(OF_BEFORE, attachment=a_disk().attachment), False, id="known"),
+        pytest.param(
+            marked(REDUCED, UNKNOWN), replace(OF_BEFORE, mark=REDUCED.digest), True, id="reduced, its mark as before"
+        ),
+        pytest.param(
+            marked(REDUCED, UNKNOWN),
+            replace(OF_BEFORE, mark=REDUCED.digest, attachment=a_disk().attachment),
+            False,
+            id="reduced, and known",
+        ),
         pytest.param(marked(MARK), None, False, id="adopted in this pass"),
         pytest.param(a_disk(actual=UNKNOWN), None, False, id="no mark"),
         pytest.param(a_disk(), None, False, id="no mark, and known what is in force"),
