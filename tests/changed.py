@@ -30,11 +30,11 @@ RUNS_COMMANDS = re.compile(r"\bplimsoll: ")
 
 def reached(changed: Iterable[str], graph: grimp.ImportGraph, texts: Mapping[str, str]) -> set[str]:
     """Of the modules of tests whose ``texts`` are given, those that the changed files can reach."""
-    files = list(changed)
+    known = graph.modules
+    own = {path: _module(path, known) for path in changed}
     names: set[str] = set()
     modules: set[str] = set()
-    for path in files:
-        module = _module(path, graph.modules)
+    for path, module in own.items():
         if module is None:
             names |= {PurePath(path).name.removesuffix(".py"), *PurePath(path).parent.parts} - OUR_FOLDERS
         else:
@@ -44,7 +44,7 @@ def reached(changed: Iterable[str], graph: grimp.ImportGraph, texts: Mapping[str
 
     def is_reached(test: str, text: str) -> bool:
         if test.startswith(LAB):
-            return any(path in text or _module(path, graph.modules) == test for path in files)
+            return test in own.values() or any(path in text for path in own)
         return bool(
             modules & {test, *_conftests(test)}
             or (named and named.search(text))

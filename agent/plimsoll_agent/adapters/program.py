@@ -14,7 +14,7 @@ from typing import IO, Any
 from plimsoll_agent.errors import DeadlineExceeded, Rejected, Unreachable
 from plimsoll_agent.util.frozen import frozen
 
-LONGEST_OUTPUT = 16 * 2**20
+_LONGEST_OUTPUT = 16 * 2**20
 """Bytes of each of the two streams; a guest agent has the same limit."""
 
 _TELL_EVERY = 1.0
@@ -83,7 +83,7 @@ def run(
     account: ProgramUser | None = None,
     directory: str | None = None,
     content: bytes = b"",
-    longest: int = LONGEST_OUTPUT,
+    longest: int = _LONGEST_OUTPUT,
 ) -> Ended:
     """Run it to its end, as ``account`` and in ``directory``, by default as this process. Errors name it ``who``.
 
@@ -111,7 +111,7 @@ def outputs(
     process: subprocess.Popen[bytes],
     end: float,
     *,
-    longest: int = LONGEST_OUTPUT,
+    longest: int = _LONGEST_OUTPUT,
     tell: Callable[[], None] = lambda: None,
 ) -> tuple[bytes, bytes]:
     """Both of its outputs, once it has ended; ``tell`` is called each second until then.
