@@ -408,13 +408,17 @@ def _part(build: Build, home: Path) -> None:
 
 
 def _compile(build: Build, home: Path) -> None:
-    """Byte code, without times: units cannot write it, and root's would remain after the package."""
+    """Byte code, without times: units cannot write it, and root's would remain after the package.
+
+    Without ``site``: which constants share a reference depends on what else the process has imported, as a builder's
+    ``sitecustomize`` or a ``.pth`` file.
+    """
     if not (home / "lib").exists():
         return
     environment = {"PYTHONHASHSEED": "0"}
     prefix = str(home).removesuffix(build.home)
     run(
-        [build.python, "-B", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", prefix,
+        [build.python, "-B", "-S", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", prefix,
          "-p", "/", str(home / "lib")],
         "compileall failed", environment,
     )  # fmt: skip

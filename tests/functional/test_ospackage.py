@@ -83,7 +83,7 @@ def rpm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _copied(packages.rpms(), tmp_path_factory.mktemp("rpm")) / RPM
 
 
-def test_a_deb_is_the_same_bytes_from_elsewhere_at_another_time_by_another_umask(
+def test_a_deb_is_the_same_bytes_from_elsewhere_at_another_time_by_another_umask_and_sitecustomize(
     deb: Path, house: Path, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "else where"
@@ -91,7 +91,12 @@ def test_a_deb_is_the_same_bytes_from_elsewhere_at_another_time_by_another_umask
         if name.startswith(("script/", "packaging/")):
             (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, elsewhere / name)
-    environment = {"SOURCE_DATE_EPOCH": str(packing.epoch(ROOT)), "TZ": "Pacific/Auckland", "LC_ALL": "C"}
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text('import sys\n\nKEPT = [sys.intern(sign) for sign in "[]"]\n')
+    environment = {
+        "SOURCE_DATE_EPOCH": str(packing.epoch(ROOT)), "TZ": "Pacific/Auckland", "LC_ALL": "C", "PYTHONPATH": str(site)
+    }  # fmt: skip
     later = ("/usr/bin/faketime", "2031-03-04 05:06:07", "/bin/sh", "-c", 'umask 077; exec "$0" "$@"')
     words = ("deb", "--extras", ",".join(packages.EXTRAS), "--output", str(tmp_path / "dist"), str(house))
     argv = [*later, str(elsewhere / "script/package"), *words]
