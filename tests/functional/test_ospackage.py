@@ -94,9 +94,8 @@ def test_a_deb_is_the_same_bytes_from_elsewhere_at_another_time_by_another_umask
     site = tmp_path / "site"
     site.mkdir()
     (site / "sitecustomize.py").write_text('import sys\n\nKEPT = [sys.intern(sign) for sign in "[]"]\n')
-    environment = {
-        "SOURCE_DATE_EPOCH": str(packing.epoch(ROOT)), "TZ": "Pacific/Auckland", "LC_ALL": "C", "PYTHONPATH": str(site)
-    }  # fmt: skip
+    environment = {"SOURCE_DATE_EPOCH": str(packing.epoch(ROOT)), "PYTHONPATH": str(site)}
+    environment |= {"TZ": "Pacific/Auckland", "LC_ALL": "C"}
     later = ("/usr/bin/faketime", "2031-03-04 05:06:07", "/bin/sh", "-c", 'umask 077; exec "$0" "$@"')
     words = ("deb", "--extras", ",".join(packages.EXTRAS), "--output", str(tmp_path / "dist"), str(house))
     argv = [*later, str(elsewhere / "script/package"), *words]
