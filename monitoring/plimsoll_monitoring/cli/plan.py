@@ -13,7 +13,7 @@ from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
 from plimsoll_monitoring.cli.base import RegionCommand
-from plimsoll_monitoring.cli.orders import DEFAULT_STAGES, percents
+from plimsoll_monitoring.cli.region_approvals import DEFAULT_STAGES, percents
 from plimsoll_monitoring.promql import SeriesSelection
 from plimsoll_monitoring.region import plan
 from plimsoll_monitoring.region.disks import aggregates

@@ -30,8 +30,8 @@ from plimsoll_insight.cli import (
 )
 from plimsoll_insight.load.region import LoadBy
 from plimsoll_insight.replay.summary import ReplayBy
-from plimsoll_monitoring.cli import orders, region
 from plimsoll_monitoring.cli import record as region_record
+from plimsoll_monitoring.cli import region, region_approvals, region_holds
 from plimsoll_monitoring.region.probes import ProbesBy
 from plimsoll_probes.cli import looking, timetable
 from tests.unit.widths import WIDTHS
@@ -105,8 +105,8 @@ LISTS: dict[str, Sequence[Column]] = {
     "catalogue show": catalogue._TYPE_COLUMNS,
     "catalogue show --volumes": catalogue._VOLUME_COLUMNS,
     "catalogue age": catalogue._AGE_COLUMNS,
-    "region approvals": orders._APPROVAL_COLUMNS,
-    "region hold list": orders._HOLD_COLUMNS,
+    "region approvals": region_approvals._APPROVAL_COLUMNS,
+    "region hold list": region_holds._HOLD_COLUMNS,
     "region record": region_record.COLUMNS,
     "region disks": region._disk_columns(several=True),
     **{f"region probes --by {by}": region._probe_columns(by, several=True) for by in ProbesBy},

@@ -12,7 +12,7 @@ from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
 from plimsoll_agent.catalogue.stages import Stages
 from plimsoll_agent.config import settings as config
 from plimsoll_agent.util.frozen import replace
-from plimsoll_monitoring.cli.orders import RegionApprove, RegionWithdraw
+from plimsoll_monitoring.cli.region_approvals import RegionApprove, RegionWithdraw
 from tests.unit.person import Person
 
 RULES, SPECS, BEFORE = "ab" * 32, "cd" * 32, "ef" * 32

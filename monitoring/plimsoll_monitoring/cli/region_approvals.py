@@ -1,43 +1,28 @@
-"""``plimsoll region approve``, ``withdraw``, ``pause``, ``resume`` and ``hold``: decisions for a whole region.
-
-They run on the machine that writes the region file, and need no key: what they write is published by the next
-``plimsoll catalogue refresh --region-file``.
-"""
+"""``plimsoll region approve``, ``approvals`` and ``withdraw``: approval for a whole region, at once or in stages."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.app.context import who
-from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, RegionHold, RegionPause, Withdrawal
-from plimsoll_agent.catalogue.orders_file import LastReading, RegionState
+from plimsoll_agent.catalogue.orders import Of, Orders, RegionApproval, Withdrawal
+from plimsoll_agent.catalogue.orders_file import LastReading
 from plimsoll_agent.catalogue.stages import ALL, ALWAYS, StageCheck, Stages
-from plimsoll_agent.errors import ConfigError, UsageError
-from plimsoll_agent.messages import serialize
+from plimsoll_agent.errors import UsageError
 from plimsoll_agent.messages.catalogue import SHOWN, stage_lines
-from plimsoll_agent.messages.limits import short_limits
-from plimsoll_agent.model.limits import Limits, Unit, of_unit
-from plimsoll_agent.terminal.base import LocalCommand, given_duration, given_reason, limits_from
+from plimsoll_agent.terminal.base import given_duration, given_reason
 from plimsoll_agent.terminal.columns import Column
 from plimsoll_agent.terminal.formats import Shown
 from plimsoll_agent.terminal.listing import Listing
-from plimsoll_agent.util import durations, files
+from plimsoll_agent.util import durations
 from plimsoll_agent.util.frozen import replace
 from plimsoll_agent.util.text import minute, printable
+from plimsoll_monitoring.cli.region_orders import DECISION_COLUMNS, NEXT, RegionOrder, decision_cells
 
-_DECIDED = (
-    Column("since", drop=1),
-    Column("until"),
-    Column("left", drop=2),
-    Column("by", most=16),
-    Column("reason", wraps=True),
-)
 _APPROVAL_COLUMNS = (
     Column("of"),
     Column("digest"),
@@ -45,9 +30,8 @@ _APPROVAL_COLUMNS = (
     Column("remove", wraps=True),
     Column("disks", right=True),
     Column("percent", right=True),
-    *_DECIDED,
+    *DECISION_COLUMNS,
 )
-_HOLD_COLUMNS = (Column("disk"), Column("limits", wraps=True), *_DECIDED)
 _DIGEST = re.compile(r"[0-9a-f]{16,64}", re.ASCII)
 _WHOLE = 64
 _PERCENT = re.compile(r"([0-9]{1,3}(?:[.][0-9]{1,2})?)%?", re.ASCII)
@@ -55,62 +39,11 @@ _MOST_STAGES = 20
 DEFAULT_STAGES = "1%,10%,100%"
 _WITHDRAWN_FOR = timedelta(days=30)
 """So long nodes that are down now learn that an approval was withdrawn."""
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_MOST, _MOST_APPROVALS = 1000, 50
-"""Most holds, and most approvals: each node gets all of them, and the size of its catalogue is bounded."""
-_NEXT = "Published by the next plimsoll catalogue refresh --region-file; takes effect on each node with that file."
+_MOST_APPROVALS = 50
+"""Each node gets all of them, and the size of its catalogue is bounded."""
 
 
-class _RegionOrder(LocalCommand):
-    """A command about the region file that this machine writes."""
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--region-file",
-            metavar="OUT",
-            type=Path,
-            help="the region file, instead of [region] file in the settings",
-        )
-        return parser
-
-    def state(self, parsed_args: argparse.Namespace) -> RegionState:
-        """Raises ``ConfigError``."""
-        file: Path | None = parsed_args.region_file or self.settings(parsed_args).region.file
-        if file is None:
-            raise ConfigError(
-                "[region] file: not set: this machine writes no region file. Run this where plimsoll catalogue"
-                " refresh --region-file runs, and set [region] file there or give --region-file"
-            )
-        if not files.is_directory(file.parent):
-            raise ConfigError(f"{file.parent}: is not a directory (of the region file)")
-        return RegionState(file.absolute())
-
-    @contextmanager
-    def changing(self, state: RegionState, now: datetime) -> Iterator[Orders]:
-        """The present orders, locked against other commands. Raises ``CatalogueError``."""
-        with state.locked():
-            yield self.present(state, now)
-
-    @staticmethod
-    def present(state: RegionState, now: datetime) -> Orders:
-        """The active orders; if their file is lost, those that were published last. Raises ``CatalogueError``."""
-        orders = state.orders()
-        if orders is None:
-            last = state.last()
-            orders = last.orders if last is not None else Orders()
-            # The approvals for a return to the specs of before are made of the withdrawals at each publication.
-            returns = {each.since for each in orders.withdrawals}
-            approvals = (one for one in orders.approvals if one.since not in returns)
-            orders = replace(orders, approvals=tuple(approvals))
-        return orders.standing(now)
-
-    def say(self, *lines: str) -> None:
-        for line in lines:
-            self.app.stdout.write(f"{self.app.for_journal(line)}\n")
-
-
-class RegionApprove(_RegionOrder):
+class RegionApprove(RegionOrder):
     """Approve a braked change for the whole region.
 
     An approval is for a time.
@@ -200,7 +133,7 @@ class RegionApprove(_RegionOrder):
                     f" {', '.join(f'{share:g} %' for share in stages.percent)} of the nodes, each for"
                     f" {durations.words(stages.wait)} at least."
                 )
-                self.say(_NEXT)
+                self.say(NEXT)
                 return 0
             if len(orders.approvals) + len(approvals) > _MOST_APPROVALS:
                 raise UsageError(
@@ -214,11 +147,11 @@ class RegionApprove(_RegionOrder):
             state.save_orders(replace(orders, approvals=every, staged=others, withdrawals=returns))
         for one in approvals:
             self.say(f"Approved until {minute(one.until)}: {_approval_words(one, last)}.")
-        self.say(_NEXT)
+        self.say(NEXT)
         return 0
 
 
-class RegionApprovals(_RegionOrder, Listing):
+class RegionApprovals(RegionOrder, Listing):
     """List the present approvals of the region.
 
     Exit status:
@@ -248,7 +181,7 @@ class RegionApprovals(_RegionOrder, Listing):
                 _stage(one),
                 _names(one, types),
                 *(number or None for number in (one.disks, one.percent)),
-                *_decided(one, now),
+                *decision_cells(one, now),
             )
             for one in sorted(approvals, key=lambda one: (one.until, one.of, one.digest))
         ]
@@ -265,7 +198,7 @@ class RegionApprovals(_RegionOrder, Listing):
             )
 
 
-class RegionWithdraw(_RegionOrder):
+class RegionWithdraw(RegionOrder):
     """End approvals of the region early.
 
     An approval with stages is taken back: the QoS specs and types of before are published again, or nodes take back
@@ -324,7 +257,7 @@ class RegionWithdraw(_RegionOrder):
         for one in dict.fromkeys(matches):
             rest = "; nodes that had it restore the limits of before" if one.stages is not None else ""
             self.say(f"Withdrawn: {_approval_words(one, last)}{rest}.")
-        self.say(_NEXT)
+        self.say(NEXT)
         return 0
 
 
@@ -459,17 +392,6 @@ def _stage(one: RegionApproval) -> Shown:
     return Shown(data, f"{stages.reached + 1} of {len(stages.percent)} ({stages.share:g} %)")
 
 
-def _decided(one: RegionApproval | RegionHold, now: datetime) -> tuple[object, ...]:
-    """The columns ``_DECIDED`` of a decision."""
-    return (
-        Shown(one.since.isoformat(timespec="seconds"), minute(one.since)),
-        Shown(one.until.isoformat(timespec="seconds"), minute(one.until)),
-        Shown(int((one.until - now).total_seconds()), durations.words(one.until - now)),
-        one.by,
-        one.why,
-    )
-
-
 def _is_meant(one: RegionApproval, word: str) -> bool:
     if one.of is Of.BOUNDS:
         return word == Of.BOUNDS
@@ -536,213 +458,3 @@ def _approval_words(one: RegionApproval, last: LastReading | None) -> str:
     types = last.types if last is not None else {}
     names = ", ".join(sorted(printable(types.get(id, id)) for id in one.remove))
     return f"{text}, removals of {names}" if names else text
-
-
-class RegionPauseAll(_RegionOrder):
-    """Stop writing limits on all nodes of the region.
-
-    It lasts for a time, or until plimsoll region resume.
-
-    It takes effect on a node with the next region file that it fetches; passes still read and report. To pause one
-    node at once: plimsoll pause.
-
-    Exit status:
-        0   paused
-        1   not paused
-        64  already paused, or usage
-
-    Examples:
-        plimsoll region pause --for 2h --reason "Ceph is being upgraded"
-        plimsoll region pause --reason CHG-412
-        plimsoll region pause --reason CHG-412 --region-file /srv/www/region.json
-    """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--for", dest="span", metavar="DURATION", help="how long; default: until plimsoll region resume"
-        )
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown by every pass on every node")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        why, now = given_reason(parsed_args.reason), datetime.now(UTC)
-        until = None if parsed_args.span is None else now + given_duration("--for", parsed_args.span)
-        state = self.state(parsed_args)
-        with self.changing(state, now) as orders:
-            if orders.pause is not None:
-                raise UsageError(
-                    f"the region is paused already, by {printable(orders.pause.by)}: {printable(orders.pause.why)};"
-                    " to change that: plimsoll region resume, then plimsoll region pause"
-                )
-            state.save_orders(replace(orders, pause=RegionPause(since=now, until=until, by=who(), why=why)))
-        self.say(f"Paused {'until plimsoll region resume' if until is None else f'until {minute(until)}'}.", _NEXT)
-        return 0
-
-
-class RegionResume(_RegionOrder):
-    """Write limits on the nodes of the region again.
-
-    It ends plimsoll region pause.
-
-    Exit status:
-        0   resumed
-        1   still paused
-        64  not paused, or usage
-
-    Examples:
-        plimsoll region resume
-        plimsoll region resume --region-file /srv/www/region.json
-        plimsoll region resume -q
-    """
-
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        state, now = self.state(parsed_args), datetime.now(UTC)
-        with self.changing(state, now) as orders:
-            if orders.pause is None:
-                raise UsageError("the region is not paused")
-            state.save_orders(replace(orders, pause=None))
-        self.say("Resumed.", _NEXT)
-        return 0
-
-
-class RegionHoldAdd(_RegionOrder):
-    """Hold disks at limits, wherever their guests run.
-
-    They are held at their present limits, or at --limits.
-
-    DISK is a volume ID, GUEST/VOLUME for that volume in one guest, or GUEST/POOL/IMAGE for a guest's own disk; GUEST
-    is the guest's UUID. A hold on the node itself (plimsoll disk hold) comes first. No limit is raised or removed
-    while the Ceph cluster is unhealthy. A second hold on the same DISK replaces the first.
-
-    Exit status:
-        0   held
-        1   not held
-        64  usage
-
-    Examples:
-        plimsoll region hold add 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --for 2h --reason backup
-        plimsoll region hold add 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --for 2h --limits total_iops_sec=200 --reason db
-        plimsoll region hold add 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --for 7d --limits unlimited --reason move
-    """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("disks", metavar="DISK", nargs="+", help="VOLUME, GUEST/VOLUME or GUEST/POOL/IMAGE")
-        parser.add_argument("--for", dest="span", metavar="DURATION", required=True, help="how long: 2h, 90m, 1d12h")
-        parser.add_argument(
-            "--limits",
-            metavar="NAME=VALUE[,NAME=VALUE...]",
-            help="the full set (total_iops_sec=2k,total_bytes_sec=100MiB; the rest is unlimited during the hold), or"
-            " unlimited; default: the disks' present limits",
-        )
-        parser.add_argument("--reason", metavar="TEXT", required=True, help="why; shown with the disk")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        why, span, limits = (
-            given_reason(parsed_args.reason),
-            given_duration("--for", parsed_args.span),
-            limits_from(parsed_args.limits),
-        )
-        disks = [_disk(word) for word in dict.fromkeys(parsed_args.disks)]
-        state, now = self.state(parsed_args), datetime.now(UTC)
-        new = [RegionHold(disk=disk, limits=limits, since=now, until=now + span, by=who(), why=why) for disk in disks]
-        with self.changing(state, now) as orders:
-            others = [hold for hold in orders.holds if hold.disk not in disks]
-            if len(others) + len(new) > _MOST:
-                raise UsageError(f"a region can have {_MOST} holds at most; use a rule for permanent limits")
-            state.save_orders(replace(orders, holds=(*others, *new)))
-        if limits is not None and not limits.unlimited:
-            units: tuple[tuple[Unit, str], ...] = (("iops", "requests"), ("bytes", "bytes"))
-            for unit, name in units:
-                if of_unit(limits, unit).unlimited:
-                    self.app.stderr.write(
-                        f"warning: --limits is the full set, without a limit of {name}: the disks have none during"
-                        f" the hold; to keep one, add total_{unit}_sec to it\n"
-                    )
-        for hold in new:
-            self.say(f"{hold.disk}  held until {minute(hold.until)}: {_held_at(limits)}")
-        self.say(_NEXT)
-        return 0
-
-
-class RegionHoldRemove(_RegionOrder):
-    """End holds of the region early.
-
-    Exit status:
-        0   ended
-        1   not ended
-        64  no such hold, or usage
-
-    Examples:
-        plimsoll region hold remove 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a
-        plimsoll region hold remove 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a -q
-        plimsoll region hold remove 6695eb01-5d3c-4c1b-9d0c-1f0f6f0f3b6a --region-file /srv/www/region.json
-    """
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("disks", metavar="DISK", nargs="+", help="as listed by plimsoll region hold list")
-        return parser
-
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        state, now = self.state(parsed_args), datetime.now(UTC)
-        disks = [_disk(word) for word in dict.fromkeys(parsed_args.disks)]
-        with self.changing(state, now) as orders:
-            for disk in disks:
-                if disk not in (hold.disk for hold in orders.holds):
-                    raise UsageError(f"no hold of the region on {disk}; see: plimsoll region hold list")
-            state.save_orders(replace(orders, holds=tuple(hold for hold in orders.holds if hold.disk not in disks)))
-        for disk in disks:
-            self.say(f"{disk}  no longer held")
-        self.say(_NEXT)
-        return 0
-
-
-class RegionHoldList(_RegionOrder, Listing):
-    """List the holds of the region.
-
-    Exit status:
-        0   done
-        1   they are unknown
-
-    Examples:
-        plimsoll region hold list
-        plimsoll region hold list -f json
-        plimsoll region hold list --region-file /srv/www/region.json
-    """
-
-    empty = "No holds in the region; those of a node: plimsoll disk hold list"
-
-    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
-        now = datetime.now(UTC)
-        holds = sorted(self.present(self.state(parsed_args), now).holds, key=lambda hold: (hold.until, hold.disk))
-        return _HOLD_COLUMNS, [
-            (
-                hold.disk,
-                Shown(serialize.limits_data(hold.limits), _held_at(hold.limits)),
-                *_decided(hold, now),
-            )
-            for hold in holds
-        ]
-
-
-def _disk(word: str) -> str:
-    """The identity of a disk. Raises ``UsageError``."""
-    first, *rest = word.split("/")
-    guest = first.lower()
-    if not _UUID.fullmatch(guest) or not word.isprintable() or any(not part for part in rest):
-        raise UsageError(
-            f"{printable(word)}: not a disk; give a volume ID, GUEST/VOLUME or GUEST/POOL/IMAGE,"
-            " with the guest's UUID as GUEST"
-        )
-    if len(rest) == 1 and not _UUID.fullmatch(rest[0].lower()):
-        raise UsageError(
-            f"{printable(word)}: {printable(rest[0])} is not a volume ID; a guest's own disk is GUEST/POOL/IMAGE"
-        )
-    return "/".join([guest, *([rest[0].lower()] if len(rest) == 1 else rest)])
-
-
-def _held_at(limits: Limits | None) -> str:
-    return "present limits" if limits is None else short_limits(limits)
