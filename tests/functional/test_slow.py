@@ -158,7 +158,6 @@ def test_an_osd_that_stands_out_is_named(plimsoll: Callable[..., Ran], tmp_path:
         ((), "give logs, or --live, and not both"),
         (("nowhere",), "nowhere: no such file"),
         ((TREE.replace("osd-tree", "no"), "--tree", "x"), "--tree: x: no such file"),
-        ((TREE,), "whose is it? its name must have osd.N"),
         ((LOGS[0], "--timezone", "Mars/Olympus"), "--timezone Mars/Olympus: no such zone"),
         ((LOGS[0], "--interval", "500ms"), "--interval: must be from 1 seconds to a day"),
         ((LOGS[0], "--pools", "x"), "--pools: x: no such file"),
@@ -174,6 +173,11 @@ def test_a_wrong_word_is_one_line_and_status_64(
 
 
 def test_a_file_that_is_no_tree_and_a_cluster_that_is_not_there(plimsoll: Callable[..., Ran], tmp_path: Path) -> None:
+    ran = plimsoll("slow", TREE)
+    assert (ran.status, "JSON without requests of an OSD" in ran.err) == (1, True)
+    (tmp_path / "dump.json").write_text('{"ops": [], "num_ops": 0}')
+    ran = plimsoll("slow", str(tmp_path / "dump.json"))
+    assert (ran.status, "whose is it? its name must have osd.N" in ran.err) == (64, True)
     ran = plimsoll("slow", LOGS[0], "--tree", LOGS[0])
     assert ran.status == 1
     assert "not the output of ceph osd tree" in ran.err

@@ -36,6 +36,8 @@ _ANSWERED = re.compile(r"sub_op_(?:commit|applied)_rec(?: from (\d+))?")
 _LONGEST = 1e9
 _THRESHOLD = 10.0
 """Seconds: osd_op_history_slow_op_threshold by default."""
+_UNSET = "0.000000"
+"""The time of ``throttled`` where no messenger has set it."""
 OWN_DISK = "waiting for its own disk"
 _BEGINS = re.compile(r"[{\[]")
 _MOST_TRIES = 1000
@@ -90,10 +92,11 @@ def parse(text: bytes, osd: int | None, where: str, clock: LogClock) -> list[Dum
             unread.append(document)
         else:
             dumps += _dumps(document, osd if label is None else label, where, clock)
-    if not dumps and osd is None:
-        raise Nobodys
     if not dumps:
-        raise UnreadableLog(f"{where}: not the output of ceph daemon osd.N dump_historic_slow_ops")
+        raise UnreadableLog(
+            f"{where}: JSON without requests of an OSD (ceph daemon osd.N dump_historic_slow_ops), checks"
+            " (ceph health detail) or a log's lines as message or log"
+        )
     return [*dumps, Dump(events=unread)] if unread else dumps
 
 
@@ -131,15 +134,7 @@ def _dumps(document: Any, osd: int | None, where: str, clock: LogClock) -> Itera
             if isinstance(each, dict):
                 yield from _dumps(each, _osd_of(each, osd), where, clock)
         return
-    checks = document.get(
-        "checks", document["health"].get("checks") if isinstance(document.get("health"), dict) else None
-    )
-    if isinstance(checks, dict):
-        yield Dump(events=tuple(_checks(checks, clock)))
-    elif (sums := document.get("summary")) is not None and isinstance(sums, list) and "overall_status" in document:
-        # Until Jewel.
-        messages = [each.get("summary") for each in sums if isinstance(each, dict)]
-        messages += [each for each in document.get("detail") or () if isinstance(each, str)]
+    if (messages := _messages(document) or _messages(document.get("health"))) is not None:
         yield Dump(events=tuple(_health_event(each, clock) for each in messages))
     elif any(name in document for name in _OPERATIONS):
         if osd is None:
@@ -168,18 +163,30 @@ def _osd_of(fields: Mapping[str, Any], osd: int | None) -> int | None:
     return osd
 
 
-def _checks(checks: Mapping[str, Any], clock: LogClock) -> Iterator[Event | UnreadWords]:
-    """As ``ceph health detail`` has them as text."""
-    for check in checks.values():
-        if not isinstance(check, dict):
-            continue
-        parts = [check.get("summary"), *(check.get("detail") or ())]
-        for message in (each.get("message") for each in parts if isinstance(each, dict)):
-            yield _health_event(message, clock)
+def _messages(health: object) -> list[str] | None:
+    """Of ``ceph health`` or that part of ``ceph status``, as ``ceph health detail`` has them as text: the summaries
+    of all checks in a line, too. None of what is neither.
+    """
+    if not isinstance(health, dict):
+        return None
+    checks, sums, details = health.get("checks"), health.get("summary"), health.get("detail")
+    if isinstance(checks, dict):
+        each = [check for check in checks.values() if isinstance(check, dict)]
+        summaries = _words([check.get("summary") for check in each], "message")
+        rest = [words for check in each for words in _words(check.get("detail") or (), "message")]
+    elif isinstance(sums, list) and "overall_status" in health:  # until Jewel
+        summaries, rest = _words(sums, "summary"), [words for words in details or () if isinstance(words, str)]
+    else:
+        return None
+    return [f"HEALTH_WARN {'; '.join(summaries)}", *summaries, *rest]
 
 
-def _health_event(message: object, clock: LogClock) -> Event | UnreadWords:
-    words = str(message)[:10_000]
+def _words(parts: Sequence[object], name: str) -> list[str]:
+    return [str(part.get(name)) for part in parts if isinstance(part, dict)]
+
+
+def _health_event(message: str, clock: LogClock) -> Event | UnreadWords:
+    words = message[:10_000]
     return event(words.encode("utf-8", "replace"), None, clock) or UnreadWords(words)
 
 
@@ -219,7 +226,7 @@ def _request(entry: Mapping[str, Any], osd: int, clock: LogClock) -> SlowRequest
     steps = of_type.get("events", ()) if isinstance(of_type, dict) else next(
         (each for each in reversed(of_type) if isinstance(each, list)), ()
     )  # fmt: skip
-    events = [(clock.time(each["time"].encode()), str(each["event"])) for each in steps]
+    events = [(clock.time(each["time"].encode()), str(each["event"])) for each in steps if each["time"] != _UNSET]
     begin, duration = clock.time(entry["initiated_at"].encode()), float(entry.get("duration", entry.get("age")))
     if not 0 <= duration < _LONGEST:
         raise ValueError("no duration")

@@ -163,6 +163,39 @@ def test_the_age_is_that_of_whom_it_waited_for_too() -> None:
     assert some.osds[2].worst_age == pytest.approx(14.98, abs=0.01)
 
 
+def test_a_step_without_a_time_is_none_of_a_request() -> None:
+    text = dump((0, "throttled"), (0, "queued_for_pg"), (14, "reached_pg")).decode()
+    text = text.replace('"throttled", "time": "2026-11-21T09:35:15.000000+0000"', '"throttled", "time": "0.000000"')
+    [one] = requests(text.encode(), 1, "dump", LogClock())
+    assert (one.state, "0.000000" in text) == ("queued_for_pg", True)
+
+
+JEWEL = {"summary": [{"severity": "HEALTH_WARN", "summary": "9 requests are blocked > 32 sec"}],
+         "detail": ["9 ops are blocked > 65.536 sec on osd.4"], "overall_status": "HEALTH_WARN"}  # fmt: skip
+LUMINOUS = {"checks": {
+    "REQUEST_SLOW": {"summary": {"message": "5 slow requests are blocked > 32 sec. Implicated osds 4"}},
+    "REQUEST_STUCK": {"summary": {"message": "4 stuck requests are blocked > 4096 sec. Implicated osds 4"}},
+}}  # fmt: skip
+
+
+@pytest.mark.parametrize("health", [JEWEL, {"health": {"health_services": []}} | JEWEL, LUMINOUS])
+@pytest.mark.parametrize("command", ["health", "status"])
+def test_the_checks_of_a_cluster_are_those_of_its_text(health: dict[str, object], command: str) -> None:
+    text = json.dumps(health if command == "health" else {"fsid": "029b", "health": health}).encode()
+    clock = LogClock()
+    clock.until = 1.7e9
+    counts = Counts()
+    for event in (each for part in parse(text, None, "here", clock) for each in part.events):
+        assert not isinstance(event, UnreadWords)
+        counts.add(event)
+    assert (counts.by_monitor.number, counts.by_monitor.osds, counts.osds[4].least) == (9, {4}, 9)
+
+
+def test_json_of_something_else_is_no_osd_s_without_a_name() -> None:
+    with pytest.raises(UnreadableLog, match=r"^here: JSON without requests of an OSD"):
+        parse(b'{"nodes": [{"id": -1}], "stray": []}', None, "here", LogClock())
+
+
 @pytest.mark.parametrize("duration", ["NaN", "Infinity", "1" + "0" * 400, "-1"])
 def test_a_duration_that_nothing_has_is_one_line(duration: str) -> None:
     with pytest.raises(UnreadableLog, match="not the output"):
