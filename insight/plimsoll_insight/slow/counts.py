@@ -320,6 +320,7 @@ class Counts:
         oldest = self._oldest_of.setdefault(osd, {})
         is_known = id in oldest
         count = self.osd(osd)
+        count.at_once = max(count.at_once, event.number)
         if before is not None and self._is_paused(osd, event.time - before.time) and not is_known:
             self._begun[osd] = (event, before, self._highest.get(osd, 0))
             if event.time - before.time > _PAUSE:

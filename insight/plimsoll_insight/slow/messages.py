@@ -43,7 +43,7 @@ def closing_lines(counts: Counts, tree: Tree | None, verdict: Verdict, *, is_com
 
 def _requests(counts: Counts) -> str:
     """With the bounds of their number."""
-    least = sum(each.least for each in counts.osds.values() if each.total or each.at_once)
+    least = sum(max(each.at_once, counts.by_state.number(osd) - each.twice) for osd, each in counts.osds.items())
     twice, again = (sum(getattr(each, name) for each in counts.osds.values()) for name in ("twice", "again"))
     if any(each.most is None for each in counts.osds.values()) and least > counts.requests:
         return f"At least {plural(least, 'slow request')}"
@@ -63,7 +63,11 @@ def _most_of(counts: Counts, tree: Tree | None) -> Iterator[str]:
     osds = f" of {len(tree.osds)} OSDs" if tree and worst in tree.bucket_of else ""
     if 2 * have[worst] > all_:
         least = "at least " if counts.osds[worst].most is None else ""
-        what = f"all {more}{all_}" if have[worst] == all_ else f"{least}{have[worst]} of {more}{all_}"
+        # A request that waited for several OSDs is one.
+        one_by_one = sum(max(each.at_once, counts.by_state.number(osd)) for osd, each in counts.osds.items())
+        what = f"{least}{have[worst]} of {more}{one_by_one}"
+        if have[worst] == one_by_one:
+            what = f"all {more}{one_by_one}"
         yield f"{osd_name(worst)}{osds} has {what} slow requests, whatever they wait for."
         return
     for bucket, inside in reversed((tree.buckets() if tree else {}).items()):

@@ -22,6 +22,7 @@ from plimsoll_insight.slow.events import (
 )
 from plimsoll_insight.slow.firsts import Once, Tellers
 from plimsoll_insight.slow.log_reading import LogReading
+from plimsoll_insight.slow.messages import closing_lines
 from plimsoll_insight.slow.osd_count import OsdCount
 from plimsoll_insight.slow.over_time import over_time
 from plimsoll_insight.slow.reading import read
@@ -84,6 +85,27 @@ def jewel(osd: int, request: int, state: str, age: float = 30.1) -> str:
     )
 
 
+def test_an_osd_has_at_least_what_its_own_log_says_at_once(tmp_path: Path) -> None:
+    sums = " 0 log_channel(cluster) log [WRN] : 3 slow requests (by type [ 'delayed' : 3 ])"
+    words = (sums, "-1 osd.7 23 get_health_metrics reporting 9 slow ops, oldest is osd_op(client.4.0:5 1.3 e20)")
+    (tmp_path / "osd.7.log").write_text("".join(f"2026-11-21T09:35:15.0+0000 7f444444 {each}\n" for each in words))
+    read_ = read([tmp_path / "osd.7.log"], lambda _: None, LogReading.nothing())
+    count = together(read_.cluster, read_.own).osds[7]
+    assert (count.primary, count.least, count.most) == (3, 9, None)
+
+
+def test_a_request_that_an_osd_counts_and_tells_of_is_one(tmp_path: Path) -> None:
+    """Of the 44 of osd.1 both wait for osd.2 and osd.3."""
+    lines = [jewel(1, request, "waiting for subops from 2,3") for request in (7, 8)]
+    before = lines[0].partition("slow request ")[0]
+    lines.insert(0, f"{before}44 slow requests, 2 included below; oldest blocked for > 49.9 secs\n")
+    (tmp_path / "ceph.log").write_text("".join(lines))
+    counts = read([tmp_path / "ceph.log"], lambda _: None, LogReading.nothing()).cluster
+    words = list(closing_lines(counts, None, None, is_complete=True))
+    assert words[0].startswith("At least 44 slow requests from ")
+    assert words[1] == "osd.1 has all at least 44 slow requests, whatever they wait for."
+
+
 def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Path) -> None:
     """443 requests slow as primary and 509 as replica on one OSD, tens on its neighbours, 1479 on the host."""
     wanted = {382: (443, 509), 383: (60, 50), 384: (80, 90), 385: (120, 127)}
@@ -112,10 +134,10 @@ def test_a_jewel_log_has_the_table_of_the_host_that_was_found_by_it(tmp_path: Pa
 
 
 def test_what_is_not_understood_is_counted_and_shown_harmless(tmp_path: Path) -> None:
-    (tmp_path / "ceph.log").write_text("a slow request \x1b[31m\nmore slow ops\n" * 10)
+    (tmp_path / "ceph.log").write_text("a slow request \x1b]31m\nmore slow ops\n" * 10)
     read_ = read([tmp_path / "ceph.log"], lambda _: None, LogReading.nothing())
     assert read_.missed == 20
-    assert read_.examples[0] == "a slow request ?[31m"
+    assert read_.examples[0] == "a slow request ?]31m"
     assert len(read_.examples) == 5
 
 
