@@ -9,7 +9,7 @@ from typing import BinaryIO
 from plimsoll_insight.files.packed import COMPRESSED, opened
 from plimsoll_insight.slow.events import LogClock, speaks_of_slow
 from plimsoll_insight.slow.log_reading import LogReading
-from plimsoll_insight.slow.wrapped import form_of, plain, unwrap
+from plimsoll_insight.slow.wrapped import form_of, plain, uncoloured, unwrap
 
 SMALL_BLOCK = 256 << 10
 """Of several files at once."""
@@ -31,7 +31,7 @@ def first_time(path: Path, clock: LogClock) -> float | None:
 
 def time_of(line: bytes, clock: LogClock, until: float) -> float | None:
     """Of a line of a file that was written ``until`` then; None where it has none."""
-    entry = unwrap(line)
+    entry = unwrap(uncoloured(line))
     before = clock.is_used, clock.is_guessed, clock.until
     clock.is_guessed, clock.until = False, until
     try:
@@ -59,7 +59,7 @@ def blocks_of(
 ) -> Iterator[bytes]:
     """Whole lines; of other forms, its entries as lines."""
     each = _whole(stream, reading, progress, size)
-    whole = (block.replace(b"\r\n", b"\n") if b"\r" in block else block for block in each)
+    whole = (uncoloured(block.replace(b"\r\n", b"\n") if b"\r" in block else block) for block in each)
     if form != "lines":
         parts: list[bytes] = []
         for line in plain((line for block in whole for line in block.splitlines(keepends=True)), form):

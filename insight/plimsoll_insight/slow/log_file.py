@@ -17,7 +17,7 @@ from plimsoll_insight.slow.blocks import BEGIN, blocks_of, last_time, place_of, 
 from plimsoll_insight.slow.events import LogClock, lines, places_in
 from plimsoll_insight.slow.log_reading import LogReading
 from plimsoll_insight.slow.owner import LineOwner, LogEvent
-from plimsoll_insight.slow.wrapped import OF_MDS, form_of, osd_of_file
+from plimsoll_insight.slow.wrapped import OF_MDS, form_of, name_of, osd_of_file, uncoloured
 
 if TYPE_CHECKING:
     from plimsoll_insight.slow.columns import RequestColumns
@@ -66,9 +66,10 @@ def pieces_of(
     """Its lines of interest; ``begin`` is the time of the first line."""
     before, so_far = reading.bytes, _Progress()
     mtime = path.stat().st_mtime
-    owner = LineOwner(osd_of_file(path.name), mtime, is_of_mds=bool(OF_MDS.search(path.name.encode())))
+    whose = name_of(path)
+    owner = LineOwner(osd_of_file(whose), mtime, is_of_mds=bool(OF_MDS.search(whose.encode())))
     with opened(path) as stream:
-        begins = stream.read(BEGIN)
+        begins = uncoloured(stream.read(BEGIN))
     form = form_of(begins)
     place = 0
     if reading.since is not None and begin is not None and form == "lines":

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from plimsoll_agent.util.frozen import frozen
@@ -33,9 +34,13 @@ _UNDATED = re.compile(
 _IDENT = re.compile(rb"(\S{1,255}?)(\[\d{1,9}\])?: (?:debug |cluster |audit )?(?: *-?\d{1,5}> )?$")
 _GREP = re.compile(rb"^(\S{1,255}?)[:-](?:\d{1,9}[:-])?(?:debug |cluster |audit )?$")
 """``FILE:`` or ``FILE:LINE:`` of grep, ``FILE-`` of its context."""
+_COLOUR = re.compile(rb"\x1b\[[\d;]{0,20}[A-Za-z]")
+_EPOCH = re.compile(rb"(?:^|(?<=[\s:]))(\d{10}\.\d{1,9})(?= (?:osd|mon|mgr|mds|client)\.\S{1,200} \()")
+"""In the cluster's log: seconds since the epoch, as Ceph wrote them before its pull request 51892, of Reef."""
 _CLOG = re.compile(rb"(?:^|\s)osd\.(\d{1,5}) \S{1,200} \d{1,19} : $")
 """``NAME ADDRESS NUMBER : `` before what a daemon says in the cluster's log, as syslog has it (clog_to_syslog)."""
 _NUMBER = r"(0|[1-9]\d{0,4})(?!\d)"
+_POD_DIRECTORY = re.compile(r"ceph-(?:osd-\d{1,5}|mds-\S{1,200})-[0-9a-z]{5,10}-[0-9a-z]{5}(?:_|$)")
 _POD = re.compile(rb"\bceph-osd-" + _NUMBER.encode() + rb"-")
 OF_MDS = re.compile(rb"\bceph-mds|\bmds[.@-]|-mds[.@-]")
 _POD_OF_MDS = re.compile(rb"-mds-\S{1,200}-[0-9a-z]{5}(?![\w.:-])")
@@ -66,7 +71,7 @@ _BY_NAME = (
     "_SYSTEMD_UNIT", "UNIT", "CONTAINER_NAME", "container_name", "SYSLOG_IDENTIFIER", "ident", "unit", "pod",
 )  # fmt: skip
 _TIMES = ("__REALTIME_TIMESTAMP", "_SOURCE_REALTIME_TIMESTAMP", "time", "@timestamp", "timestamp", "ts")
-_MESSAGES = ("MESSAGE", "log", "message", "msg", "line")
+_MESSAGES = ("MESSAGE", "log", "message", "msg", "line", "body", "short_message", "_msg")
 
 
 @frozen
@@ -99,8 +104,16 @@ _OWN_TIME = re.compile(rb"slow request|stuck request|slow op| blocked > |receive
 _THREAD = re.compile(_STAMP.replace(rb"(?:\.", rb"(?:[.,]") + rb" ([0-9a-f]{5,16}) ")
 
 
+def uncoloured(text: bytes) -> bytes:
+    """Without what a terminal takes for colours, as ``grep --color=always`` and logs of containers have them."""
+    return _COLOUR.sub(b"", text) if b"\x1b" in text else text
+
+
 def unwrap(line: bytes) -> WrappedEntry:
     """A line of any form."""
+    if epoch := _EPOCH.search(line[:600]):
+        time = datetime.fromtimestamp(float(epoch[1]), UTC).isoformat(timespec="microseconds").encode()
+        line = line[: epoch.start()] + time + line[epoch.end() :]
     begin = line[:600]
     stamp = _DATED.search(begin)
     is_dated = stamp is not None
@@ -134,6 +147,12 @@ def unwrap(line: bytes) -> WrappedEntry:
 def _osd_of(name: bytes) -> int | None:
     numbers = _OSD_IN.findall(name)
     return int(numbers[-1]) if numbers else None
+
+
+def name_of(path: Path) -> str:
+    """What tells whose a file is: its name and, last, that of the pod whose directory it is in."""
+    pods = [part for part in path.absolute().parts[:-1] if _POD_DIRECTORY.search(part)]
+    return " ".join([path.name, *pods[-1:]])
 
 
 def osd_of_file(name: str) -> int | None:

@@ -139,6 +139,12 @@ FORMS: dict[str, str] = {
         ),
         dated=False,
     ),
+    "collectors of logs": text_of(
+        lambda second, line: json.dumps(
+            {"@timestamp": moment(second).isoformat(), ("body", "_msg")[second]: line, "unit": "ceph-osd@7.service"}
+        ),
+        dated=False,
+    ),
     "short-monotonic": text_of(
         lambda second, line: f"[{123 + second}.123456] stor-07 ceph-osd[4242]: {line}"
     ),
@@ -154,6 +160,7 @@ FORMS: dict[str, str] = {
     "cephadm, docker": text_of(
         lambda second, line: f"Mar 27 18:29:{18 + second} stor-07 bash[131]: debug {line}"
     ),
+    "grep's colours": text_of(lambda _, line: "\x1b[35m7:\x1b[m" + line.replace("slow", "\x1b[31m\x1b[Kslow\x1b[m")),
     "windows' line ends": text_of(lambda _, line: f"{line}\r"),
 }  # fmt: skip
 
@@ -213,6 +220,31 @@ def test_whose_log_it_is_by_its_name_and_never_by_a_date(tmp_path: Path, name: s
     read_, counts = found(tmp_path, write(tmp_path, name, f"{own(0, channel(3))}\n"))
     assert {each: count.primary for each, count in counts.osds.items()} == {osd: 3}
     assert bool(read_.unattributed) == (osd == UNKNOWN_OSD)
+
+
+@pytest.mark.parametrize("folder", [
+    "rook-ceph_rook-ceph-osd-7-6f9c8d7b5-abcde_8a1c/osd", "pods/rook-ceph-osd-7-6f9c8d7b5-abcde/osd/osd/logs",
+])  # fmt: skip
+def test_whose_log_it_is_by_the_folder_of_its_pod_and_never_of_a_host(tmp_path: Path, folder: str) -> None:
+    for each, osd in ((folder, 7), ("report-ceph-osd-3-2024-03-27-abcde/logs", UNKNOWN_OSD)):
+        (tmp_path / each).mkdir(parents=True)
+        _, counts = found(tmp_path, write(tmp_path, f"{each}/0.log", f"{own(0, channel(3))}\n"))
+        assert {number: count.primary for number, count in counts.osds.items()} == {osd: 3}
+
+
+def test_a_folder_of_a_metadata_server_s_pod_has_no_requests_to_osds(tmp_path: Path) -> None:
+    (tmp_path / "rook-ceph-mds-fs-a-6f9c8d7b5-abcde").mkdir()
+    text = f"{own(0, f'log_channel(cluster) log [WRN] : {BATCH}')}\n"
+    read_, counts = found(tmp_path, write(tmp_path, "rook-ceph-mds-fs-a-6f9c8d7b5-abcde/0.log", text))
+    assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
+
+
+@pytest.mark.parametrize("prefix", ["", "2024-03-27T18:29:19.928 INFO:run.stor-07.stdout:"])
+def test_the_cluster_s_log_may_have_seconds_since_the_epoch(tmp_path: Path, prefix: str) -> None:
+    line = f"{prefix}{T0.timestamp():.7f} osd.7 (osd.7) 4 : cluster [WRN] {sums(5)}\n"
+    read_, counts = found(tmp_path, write(tmp_path, "ceph.log", line))
+    assert (read_.missed, {osd: each.primary for osd, each in counts.osds.items()}) == (0, {7: 5})
+    assert counts.first == pytest.approx(T0.timestamp(), abs=0.001)
 
 
 def test_lines_that_say_whose_they_are_have_the_last_word(tmp_path: Path) -> None:
