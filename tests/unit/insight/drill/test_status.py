@@ -68,16 +68,21 @@ def test_slow_requests_without_a_number_are_unknown() -> None:
     ({"REQUEST_STUCK": "4 stuck requests are blocked > 4096 sec. Implicated osds 3,9"}, 4),
     ({"REQUEST_SLOW": "14 slow requests are blocked > 32 sec", "REQUEST_STUCK": "4 stuck requests are blocked"}, 18),
     ({"SLOW_OPS": "0 slow ops, oldest one blocked for 6 sec, osd.1 has slow ops"}, 1),
+    ({"SLOW_OPS": "1 slow ops, oldest one blocked for 1810044 sec, mon.e has slow ops"}, 0),
+    ({"SLOW_OPS": "7 slow ops, oldest one blocked for 39 sec, daemons [mon.a-1,mon.b] have slow ops."}, 0),
+    ({"SLOW_OPS": "7 slow ops, oldest one blocked for 39 sec, daemons [mon,a,mon,b] have slow ops."}, 0),
+    ({"SLOW_OPS": "7 slow ops, oldest one blocked for 39 sec, daemons [mon.a,mon.b]... have slow ops."}, 7),
+    ({"SLOW_OPS": "7 slow ops, oldest one blocked for 39 sec, daemons [mon.a,osd.1] have slow ops."}, 7),
     ({"REQUEST_STUCK": "some stuck requests"}, None),
 ])  # fmt: skip
-def test_slow_requests_of_each_release_and_a_first_report_of_0_are_some(
+def test_slow_requests_of_each_release_and_a_first_report_of_0_are_some_but_none_is_a_monitor_s(
     checks: dict[str, str], slow: int | None
 ) -> None:
     told = {name: {"summary": {"message": message}} for name, message in checks.items()}
     well = {"num_osds": 3, "num_up_osds": 3, "num_in_osds": 3}
     clean = {"pgs_by_state": [{"state_name": "active+clean", "count": 64}]}
     found = status(json.dumps({"health": {"checks": told}, "osdmap": well, "pgmap": clean}))
-    assert (found.slow, found.is_well) == (slow, False)
+    assert (found.slow, found.is_well) == (slow, slow == 0)
 
 
 @pytest.mark.parametrize("answer", ["", "[]", "{}", '{"health": {"checks": {}}, "osdmap": {}, "pgmap": {}}'])
