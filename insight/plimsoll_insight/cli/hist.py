@@ -423,6 +423,16 @@ def _of_servers(study: Study) -> Iterable[str]:
         )
 
 
+def _of_fast(study: Study) -> Iterable[str]:
+    """Of logs that end where those of some releases of fio are cut."""
+    names = [part.name for part in study.parts if part.extent.may_be_cut]
+    if names:
+        yield (
+            f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: no request took 0.79 ms or"
+            " longer; if it is of fio 3.6 to 3.16, these are left out: take fio's JSON."
+        )
+
+
 def _losses(extents: Sequence[LogExtent], study: Study) -> Iterable[str]:
     interval = max((extent.interval_ms for extent in extents if sum(extent.rows) > 1), default=0)
     if interval:
@@ -431,6 +441,7 @@ def _losses(extents: Sequence[LogExtent], study: Study) -> Iterable[str]:
             f" {rounded(interval / 1000)} s at the end of each log are not in these figures (fio's JSON has them)."
         )
     yield from _of_servers(study)
+    yield from _of_fast(study)
     incomplete = sum(extent.unread.incomplete for extent in extents)
     if incomplete:
         yield f"{plural(incomplete, 'log')} ended in the middle of a line, which is left out."

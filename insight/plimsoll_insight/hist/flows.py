@@ -36,6 +36,10 @@ _WITHIN = 10
 _LEAST_UPTIME_MS = 60_000
 _JSON_MOST = 8 << 20
 _INFLATE = "fio compressed it (log_store_compressed): fio --inflate-log={} > NAME_clat_hist.1.log"
+_LOST_NS = 786_432
+"""What takes so long, or longer, fio 3.6 to 3.16 leave out of their logs: they copy half of the buckets, and have for
+the others what is in memory (its commits 6cc0e5aa and 1fb9250b).
+"""
 _LEAST_ROWS = 4
 """Of a direction: fewer do not prove that a server subtracted them."""
 _JSON_PARTS = 100_000
@@ -78,8 +82,15 @@ class LogExtent:
     """Of ``fio --client``, whose server subtracts from each row what it sent as the one before: undone here."""
     may_be_subtracted: bool = False
     """The same, and the counts do not tell whether it did."""
+    longest_ns: float = float("inf")
+    """The lower edge of the last column with a count, where fio counted in nanoseconds."""
     simultaneous: int = 0
     """So many jobs of fio's JSON are taken to have begun together, as it does not tell when."""
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Its last count is just below what fio 3.6 to 3.16 leave out."""
+        return _LOST_NS / 2 <= self.longest_ns < _LOST_NS
 
     @property
     def is_of_epoch(self) -> bool:
@@ -116,6 +127,7 @@ def survey(source: LogSource) -> LogExtent:
     rows = [0] * len(DIRECTIONS)
     lasts = [0] * len(DIRECTIONS)
     is_ordered = True
+    empty, longest_ns = 0, 0.0
     damages: list[str] = []
     proof = _Proof() if is_of_client(source.path) else None
     with opened(source.path, damages.append) as stream:
@@ -124,6 +136,8 @@ def survey(source: LogSource) -> LogExtent:
             if proof is not None:
                 proof.add(records)
             scales.add(records.scale)
+            empty += int(np.count_nonzero(np.bincount(records.row, minlength=len(records.time_ms)) == 0))
+            longest_ns = max(longest_ns, _longest_ns(records))
             directions.update(np.flatnonzero(np.bincount(records.direction[records.row])).tolist())
             for direction in range(len(DIRECTIONS)):
                 if len(times := records.time_ms[records.direction == direction]):
@@ -137,11 +151,22 @@ def survey(source: LogSource) -> LogExtent:
     if first is None or last is None or not directions:
         why = "no row of a histogram log in it; fio writes them with write_hist_log"
         if first is not None:
-            why = "its rows count no request, as those of fio with clat_percentiles=0; run fio without that"
+            why = "its rows count no request, as those of fio with clat_percentiles=0 or of 3.6 to 3.16; use its JSON"
         raise NoHistograms(f"{_name(source)}: {damages[0] if damages else why}")
+    if empty and longest_ns < _LOST_NS:
+        raise NoHistograms(
+            f"{_name(source)}: {empty} of its {sum(rows)} rows count no request, and fio writes one when a request"
+            " ends: fio 3.6 to 3.16 leave out what takes 0.79 ms or longer; take fio's JSON"
+        )
     return LogExtent(first, last, _interval(steps, first), frozenset(scales), tuple(rows), reader.unread,
                   frozenset(directions), is_ordered, "".join(damages),
-                  proof is not None and proof.is_proven, proof is not None and proof.is_open)  # fmt: skip
+                  proof is not None and proof.is_proven, proof is not None and proof.is_open, longest_ns)  # fmt: skip
+
+
+def _longest_ns(records: Records) -> float:
+    if records.scale.unit > 1:
+        return float("inf")
+    return float(records.scale.edges()[records.column.max()]) if len(records.column) else 0.0
 
 
 class _Proof:

@@ -246,6 +246,39 @@ def test_rows_without_any_count_tell_nothing(tmp_path: Path) -> None:
         survey(LogSource(path=path, guest="g", group=""))
 
 
+def rows_of(*columns: int | None, number: int = 1856) -> str:
+    """One request a second, each in its column."""
+    counts = (", ".join("01"[each == column] for each in range(number)) for column in columns)
+    return "".join(f"{1000 * second}, 0, 4096, {row}\n" for second, row in enumerate(counts, 1))
+
+
+@pytest.mark.parametrize(("columns", "number", "may_be_cut"), [
+    ((900, 927), 1856, True), ((900, 928), 1856, False), ((500, 700), 1856, False), ((56, 57), 116, True),
+    ((56, 58), 116, False), ((900, 927), 1216, False), ((None, 928), 1856, False), ((None, 900), 1216, False),
+])  # fmt: skip
+def test_a_log_may_lack_what_some_fio_leave_out_where_it_ends_just_below_that(
+    tmp_path: Path, columns: tuple[int | None, ...], number: int, may_be_cut: bool
+) -> None:
+    path = tmp_path / "a_clat_hist.1.log"
+    path.write_text(rows_of(*columns, number=number))
+    assert survey(LogSource(path=path, guest="g", group="")).may_be_cut is may_be_cut
+
+
+def test_a_row_without_a_request_is_of_a_fio_that_left_it_out_and_no_idle_interval(tmp_path: Path) -> None:
+    """fio writes a row when a request completes: of 3.6 to 3.16 it may have taken 0.79 ms or longer."""
+    path = tmp_path / "a_clat_hist.1.log"
+    path.write_text(rows_of(900, None, 900, None))
+    with pytest.raises(NoHistograms, match=r"2 of its 4 rows count no request, .*: fio 3\.6 to 3\.16 leave out"):
+        survey(LogSource(path=path, guest="g", group=""))
+
+
+@pytest.mark.parametrize(("count", "lines"), [(2**40, 0), (2**40 + 1, 1), (139_637_976_727_552, 1)])
+def test_a_count_that_no_fio_reaches_is_no_row(tmp_path: Path, count: int, lines: int) -> None:
+    path = tmp_path / "a_clat_hist.1.log"
+    path.write_text(rows_of(1000, 1000, 1000).replace("2000, 0, 4096, 0", f"2000, 0, 4096, {count}"))
+    assert survey(LogSource(path=path, guest="g", group="")).unread.lines == lines
+
+
 def test_an_offset_moves_the_times_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "late_clat_hist.1.log").write_text(LOG)
     [source] = sources([tmp_path], FileChoice({}, {"late": 7000}))

@@ -266,16 +266,16 @@ def test_parts_of_a_long_clock_are_as_the_whole(tmp_path: Path, monkeypatch: pyt
 @st.composite
 def logs(draw: st.DrawFn) -> str:
     """Coarse rows of three directions: gaps, stalls longer than the last bucket, times out of order."""
-    rows, has_any = [], False
+    rows, has_slow = [], False
     for direction in draw(st.sets(st.integers(0, 2), min_size=1)):
         now = draw(st.sampled_from([0, 1000, 90_000, 1_700_000_000_000]))
         for _ in range(draw(st.integers(1, 12))):
             now += draw(st.sampled_from([0, 1000, 1000, 1000, 1700, 20_000, 70_000, -5000]))
             counts = draw(st.dictionaries(st.sampled_from([0, 20, 27, 28]), st.integers(1, 9)))
-            has_any |= bool(counts)
+            has_slow |= max(counts, default=0) >= 20
             columns = ", ".join(str(counts.get(each, 0)) for each in range(29))
             rows.append((max(now, 0), f"{max(now, 0)}, {direction}, 4096, {columns}\n"))
-    assume(has_any)  # else it cannot tell
+    assume(has_slow)  # else a row without a count is of a fio that left out what was slow
     mixed = draw(st.booleans())
     return "".join(text for _, text in (sorted(rows) if mixed else rows))
 
