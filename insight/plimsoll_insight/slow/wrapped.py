@@ -253,7 +253,17 @@ def _of_json(line: bytes) -> Mapping[str, Any] | None:
         fields = json.loads(line.rstrip(b","))
     except (ValueError, RecursionError):
         return None
-    return fields if isinstance(fields, dict) and any(name in fields for name in _MESSAGES) else None
+    if not isinstance(fields, dict):
+        return None
+    return fields if any(not isinstance(fields.get(name, {}), dict) for name in _MESSAGES) else None
+
+
+def _file_of(fields: Mapping[str, Any]) -> str:
+    """Its name, without folders: these may be named by a host."""
+    log = fields.get("log")
+    file = log.get("file") if isinstance(log, dict) else fields.get("file")
+    path = file.get("path") if isinstance(file, dict) else file
+    return path.rpartition("/")[2] if isinstance(path, str) else ""
 
 
 def _pretty(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -293,7 +303,9 @@ def _fields(lines: Iterable[bytes], form: str) -> Iterator[bytes]:
 
 
 def _entry(fields: Mapping[str, Any]) -> Iterator[bytes]:
-    message = next((fields[name] for name in _MESSAGES if fields.get(name)), None)
+    # Of Filebeat's, ``log`` is the file that the entry is of.
+    messages = (fields.get(name) for name in _MESSAGES)
+    message = next((each for each in messages if each and not isinstance(each, dict)), None)
     if isinstance(message, list):  # as journald writes what is no UTF-8
         try:
             message = bytes(message).decode("utf-8", "replace")
@@ -310,9 +322,12 @@ def _entry(fields: Mapping[str, Any]) -> Iterator[bytes]:
         yield b"%s %s (%s) 0 : %s [WRN] %s\n" % (time, name, name, str(fields["CEPH_CHANNEL"])[:20].encode(), text)
         return
     names = [str(fields[name]) for name in _BY_NAME if isinstance(fields.get(name), str)]
+    if file := _file_of(fields):
+        names.append(file)
     kubernetes = fields.get("kubernetes")
     if isinstance(kubernetes, dict):
-        names.insert(0, str(kubernetes.get("pod_name", "")))
+        pod = kubernetes.get("pod")
+        names.insert(0, str(kubernetes.get("pod_name", pod.get("name", "") if isinstance(pod, dict) else "")))
     who = next((name for name in names if _osd_of(name.encode()) is not None), names[0] if names else "-")
     pid = str(fields.get("_PID", fields.get("SYSLOG_PID", "")))
     head = re.sub(r"\s", "_", who[:200]) + (f"[{pid}]" if pid.isdigit() else "")

@@ -145,6 +145,20 @@ FORMS: dict[str, str] = {
         ),
         dated=False,
     ),
+    "filebeat": text_of(
+        lambda second, line: json.dumps(
+            {"@timestamp": moment(second).isoformat(), "message": line,
+             "log": {"offset": second, "file": {"path": "/var/log/ceph/osd-3/ceph-osd.7.log"}}}
+        ),
+        dated=False,
+    ),
+    "filebeat, in Kubernetes": text_of(
+        lambda second, line: json.dumps(
+            {"@timestamp": moment(second).isoformat(), "message": line, "log": {"offset": second},
+             "kubernetes": {"container": {"name": "osd"}, "pod": {"name": "rook-ceph-osd-7-6f9c-abcde"}}}
+        ),
+        dated=False,
+    ),
     "short-monotonic": text_of(
         lambda second, line: f"[{123 + second}.123456] stor-07 ceph-osd[4242]: {line}"
     ),
