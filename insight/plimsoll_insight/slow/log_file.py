@@ -29,7 +29,7 @@ _MANY = 500
 _MARGIN = 60.0
 """Seconds: lines are almost in the order of time."""
 _LINES = (
-    rb"(?m) : (?:cluster )?(?:\[(?:INF|WRN|ERR|DBG|SEC)\]|\d ) ?|"
+    rb"(?m) : (?:(?:cluster )?\[(?:INF|WRN|ERR|DBG|SEC)\]|cluster \d ) ?|"
     rb"^\S*(?: [\d:.]+)? (?:mon|osd|mgr)\.\S+ \[(?:INF|WRN|ERR|DBG)\]|"
     rb"\bosd\.\d{1,6} (?:\d+ |pg_epoch)|"
     rb"(?:^|[0-9a-f]{5,16} +-?\d{1,2} )(?:bluestore\(|bluefs |filestore\(|bdev\()|"
@@ -39,7 +39,8 @@ _LINES = (
 _OF_CEPH = re.compile(_LINES + rb"log_channel\(cluster\)|\bceph-osd\b|\bHEALTH_(?:OK|WARN|ERR)\b")
 """In logs of Ceph."""
 _TELLING = re.compile(
-    _LINES + rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (?:\d+\.[0-9a-f]+(?:s\d+)? (?:deep-)?scrub|slow request|"
+    _LINES + rb"log_channel\(cluster\) log (?:\[\w+\]|\d) : (?:\d+\.[0-9a-f]+(?:s\d+)? (?:deep-)?scrub|"
+    rb"slow request (?:.{0,80}: )?osd_|"
     rb"[Mm]ap e\d+ wrongly|Health |overall HEALTH_|Cluster is now|mon\.\S+ is new leader|osdmap e\d|osd\.\d)|"
     rb"\bceph-osd\[\d{1,9}\]: |(?:^|\b(?:health:?|overall) )HEALTH_(?:OK|WARN|ERR)\b"
 )

@@ -535,6 +535,14 @@ def test_the_own_log_of_a_metadata_server_has_no_requests_to_osds(tmp_path: Path
         assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
 
 
+@pytest.mark.parametrize("prefix", ["", "> "])
+def test_the_journal_of_a_metadata_server_is_no_all_clear_of_osds(tmp_path: Path, prefix: str) -> None:
+    head = f"{prefix}Mar 27 18:29:18 stor-07 ceph-mds[3133]: log_channel(cluster) log [WRN] : "
+    text = "".join(f"{head}{each}\n" for each in (BATCH, f"{OF_A_CLIENT} currently acquired locks"))
+    read_, counts = found(tmp_path, write(tmp_path, "saved", text))
+    assert (dict(counts.osds), answer_of(read_, counts)) == ({}, SlowAnswer.CANNOT_TELL)
+
+
 def test_windows_line_ends_hide_no_boot(tmp_path: Path) -> None:
     text = f"{MON[:-6]}[INF] osd.12 [v2:10.0.0.1:6800/1,v1:10.0.0.1:6801/1] boot\r\n"
     for name in ("ceph.log", "ceph.log.gz"):
