@@ -423,16 +423,20 @@ def _json(source: LogSource) -> _JsonJobs:
             raise ValueError("too many parts")
         return _flows_of(_document(text.decode("utf-8", "replace")), source.offset_ms)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, PlimsollError) as error:
-        why = (
-            "its directions are together (unified_rw_reporting); run fio without it"
-            if isinstance(error, _Together)
-            else "no latencies of fio in it; they are there with --output-format=json+"
-        )
+        why = "no latencies of fio in it; they are there with --output-format=json+"
+        if isinstance(error, _Together):
+            why = "its directions are together (unified_rw_reporting); run fio without it"
+        if isinstance(error, _Several):
+            why = "several runs of fio in it, one after the other; give each in a file of its own"
         raise NoHistograms(f"{_name(source)}: {why}") from error
 
 
 class _Together(ValueError):
     """No direction has requests of its own."""
+
+
+class _Several(ValueError):
+    """Runs of which only the last one would count."""
 
 
 def _document(text: str) -> Mapping[str, Any]:
@@ -449,10 +453,21 @@ def _document(text: str) -> Mapping[str, Any]:
             place = begin.end()
             continue
         if isinstance(document, dict) and ("jobs" in document or "client_stats" in document):
+            if last is not None and _is_another_run(last, document):
+                raise _Several("runs")
             last = document
     if last is None:
         raise ValueError("no document")
     return last
+
+
+def _is_another_run(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Than that before: of other jobs, or begun after it. ``elapsed`` are the seconds of a run, and one more."""
+    jobs = _jobs(now)
+    begin = int(now.get("timestamp_ms") or 0) - 1000 * max((int(job.get("elapsed") or 0) for job in jobs), default=0)
+    is_dated = "timestamp_ms" in now and all("elapsed" in job for job in jobs)
+    names = [{str(job.get("jobname")) for job in _jobs(each)} for each in (before, now)]
+    return not names[0] <= names[1] or (is_dated and begin > int(before.get("timestamp_ms") or begin))
 
 
 def _jobs(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

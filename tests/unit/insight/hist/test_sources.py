@@ -368,6 +368,25 @@ def test_of_status_intervals_the_last_document_counts_and_of_a_client_not_the_su
     assert requests(tmp_path / "out") == 24_000
 
 
+@pytest.mark.parametrize(("name", "at", "elapsed", "is_one"), [
+    ("g", 64, 64, True), ("g", 64, 4, False), ("other", 64, 64, False), ("g", 64, None, True),
+])  # fmt: skip
+def test_runs_in_one_file_are_refused_and_a_later_document_of_a_run_is_not(
+    tmp_path: Path, name: str, at: int, elapsed: int | None, is_one: bool
+) -> None:
+    job = json.loads((REPORTS / "35-lat-only.json").read_text())["jobs"][0] | {"jobname": "g"}
+    first = {"timestamp_ms": 1_700_000_004_000, "jobs": [{**job, "elapsed": 5}]}
+    job = {**job, "jobname": name, "elapsed": elapsed}
+    jobs = [{key: value for key, value in job.items() if value is not None}]
+    last = {"timestamp_ms": 1_700_000_000_000 + 1000 * at, "jobs": jobs}
+    (tmp_path / "out").write_text(f"{json.dumps(first)}\n{json.dumps(last)}\n")
+    if is_one:
+        assert requests(tmp_path / "out") == 12_000
+        return
+    with pytest.raises(NoHistograms, match="several runs of fio in it"):
+        requests(tmp_path / "out")
+
+
 def test_what_fio_compressed_says_how_to_read_it() -> None:
     with pytest.raises(UnreadableLog, match="fio --inflate-log="):
         survey(LogSource(path=REPORTS / "36-stored_clat_hist.1.log.fz", guest="g", group=""))
