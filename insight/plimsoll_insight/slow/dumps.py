@@ -165,13 +165,15 @@ def _osd_of(fields: Mapping[str, Any], osd: int | None) -> int | None:
 
 def _messages(health: object) -> list[str] | None:
     """Of ``ceph health`` or that part of ``ceph status``, as ``ceph health detail`` has them as text: the summaries
-    of all checks in a line, too. None of what is neither.
+    of all checks in a line, too. The dashboard has checks as a list. None of what is neither.
     """
     if not isinstance(health, dict):
         return None
     checks, sums, details = health.get("checks"), health.get("summary"), health.get("detail")
     if isinstance(checks, dict):
-        each = [check for check in checks.values() if isinstance(check, dict)]
+        checks = [*checks.values()]
+    if isinstance(checks, list):
+        each = [check for check in checks if isinstance(check, dict)]
         summaries = _words([check.get("summary") for check in each], "message")
         rest = [words for check in each for words in _words(check.get("detail") or (), "message")]
     elif isinstance(sums, list) and "overall_status" in health:  # until Jewel

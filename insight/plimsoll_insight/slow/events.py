@@ -11,7 +11,7 @@ oldest is OP``, the monitor ``N slow ops, oldest one blocked for S sec, daemons 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
 from operator import itemgetter
@@ -221,6 +221,10 @@ _HEALTH = re.compile(
 _HAVE = re.compile(
     rb"\bosds?[ .]([\d,]{1,2000}) ha(?:s|ve) (?:blocked|stuck) requests > ([\d.]{1,15}(?:e\+\d\d)?) sec"
 )
+_WHOSE = re.compile(
+    rb"[\s>]*(?:daemons \[[^]\n]{0,2000}\]|[a-z]{3}\.[\w.-]{1,100}) ha(?:s|ve) slow ops\.?(?: \(SLOW_OPS\))?\s*$"
+)
+"""A detail of early Mimic; also the end of a sum that a mail has cut."""
 _COUNTED = re.compile(rb"\b\d{1,9} osds have slow requests")
 _DAEMON = re.compile(rb"\b(osd|mon|mds|mgr)[.,]([\w-]+)(?=[^\w\n-])")
 """``osd.1``; in a list of early Nautilus ``osd,1``. At the end of a line that was cut it may be ``osd.17``."""
@@ -385,6 +389,9 @@ def _event(time: float, osd: OSD | None, words: bytes, clock: LogClock) -> Event
         return MonitorReport(
             time=time, osds=tuple(_osd(each) for each in have[1].split(b",") if each), age=float(have[2])
         )
+    if _WHOSE.match(words):
+        osds = _osds(_DAEMON.findall(words))
+        return MonitorReport(time=time, osds=osds, age=0.0, others=True) if osds else _KNOWN
     stall = _OBSERVED.search(words)
     if stall:
         return DiskStalls(time, (_osd(stall[1]),))
@@ -439,7 +446,7 @@ def _by_monitor(time: float, health: re.Match[bytes]) -> MonitorReport | None:
     names = health[3] or health[4]
     rest = health[5] or b""
     daemons = [(b"osd", each) for each in names.split(b",") if each] if names else _DAEMON.findall(rest)
-    osds = tuple(dict.fromkeys(_osd(name) for kind, name in daemons if kind == b"osd"))
+    osds = _osds(daemons)
     oldest = float(health[2])
     is_cut = b"[" in rest and (b"]" not in rest or b"]..." in rest)
     age = oldest if len(daemons) == 1 and not is_cut else 0.0
@@ -508,6 +515,10 @@ def _oldest(time: float, line: bytes, osd: OSD | None) -> Event | None:
         return None
     one = operation(match[3] or b"", match[4] or b"")
     return Oldest(time=time, osd=whose, number=int(match[2]), operation=one)
+
+
+def _osds(daemons: Iterable[tuple[bytes, bytes]]) -> tuple[OSD, ...]:
+    return tuple(dict.fromkeys(_osd(name) for kind, name in daemons if kind == b"osd"))
 
 
 def _osd(number: bytes) -> OSD:

@@ -178,7 +178,10 @@ LUMINOUS = {"checks": {
 }}  # fmt: skip
 
 
-@pytest.mark.parametrize("health", [JEWEL, {"health": {"health_services": []}} | JEWEL, LUMINOUS])
+DASHBOARD = {"checks": [{"type": name, **check} for name, check in LUMINOUS["checks"].items()]}
+
+
+@pytest.mark.parametrize("health", [JEWEL, {"health": {"health_services": []}} | JEWEL, LUMINOUS, DASHBOARD])
 @pytest.mark.parametrize("command", ["health", "status"])
 def test_the_checks_of_a_cluster_are_those_of_its_text(health: dict[str, object], command: str) -> None:
     text = json.dumps(health if command == "health" else {"fsid": "029b", "health": health}).encode()

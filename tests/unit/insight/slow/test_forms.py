@@ -449,6 +449,16 @@ REQUEST_STUCK 5 stuck requests are blocked > 4096 sec. Implicated osds 3,9
     assert {osd: each.worst_age for osd, each in counts.osds.items()} == {3: 4194.3, 8: 65.536, 9: 65.536}
 
 
+@pytest.mark.parametrize(("detail", "osds"), [
+    ("    osd.3 has slow ops", {3}), ("    daemons [osd.3,mon.a,osd.4] have slow ops.", {3, 4}),
+    ("> daemons [osd.3,osd.4] have slow ops. (SLOW_OPS)", {3, 4}), ("    mon.a has slow ops", set()),
+])  # fmt: skip
+def test_a_detail_names_the_daemons_of_a_sum(tmp_path: Path, detail: str, osds: set[int]) -> None:
+    text = f"HEALTH_WARN 9 slow ops, oldest one blocked for 33 sec\n{detail}\n"
+    read_, counts = found(tmp_path, write(tmp_path, "health", text))
+    assert (read_.missed, counts.by_monitor.number, counts.by_monitor.osds, set(counts.osds)) == (0, 9, osds, osds)
+
+
 def test_health_detail_of_jewel_has_the_number_of_each_osd(tmp_path: Path) -> None:
     text = """HEALTH_WARN 30 requests are blocked > 32 sec; 2 osds have slow requests
 10 ops are blocked > 32.768 sec on osd.4
