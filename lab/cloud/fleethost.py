@@ -79,8 +79,9 @@ Type=oneshot
 RemainAfterExit=yes
 ExecStart=/sbin/ip address add {address}/24 dev host0
 ExecStart=/sbin/ip link set host0 up
-# systemd-nspawn covers it with one that units with a /proc of their own (ProtectProc=) do not see.
-ExecStart=umount /proc/sys/kernel/random/boot_id
+# systemd-nspawn covers it with one that units with a /proc of their own (ProtectProc=) do not see. Lazily: while
+# another unit of the boot reads it, it is busy.
+ExecStart=umount --lazy /proc/sys/kernel/random/boot_id
 """
 # Each session of ssh would start a user's systemd through PAM.
 _SSHD = """\
