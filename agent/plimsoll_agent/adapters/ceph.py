@@ -18,6 +18,9 @@ from plimsoll_agent.util.frozen import frozen
 
 _PYTHON = re.compile(rb"#! ?(/\S*/python3[.\d]*)(?: -[a-zA-Z]+)?\n.*\bceph_argparse\b", re.DOTALL)
 """Ceph's own program: this module of Ceph reads its words."""
+_SUMMED = ("SLOW_OPS", "PENDING_CREATING_PGS")
+"""The mgr adds up what daemons tell: the count of these is 1, and the sum is in their text only."""
+_SUM = re.compile(r"(\d{1,9}) ", re.ASCII)
 _BEGIN = 1 << 14
 _ASKING_MONITORS = Path(__file__).with_name("asking_monitors.py")
 
@@ -109,11 +112,16 @@ def _words(checks: dict[str, Any]) -> Iterator[str]:
 
 
 def _counts(checks: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """The count of each check; Ceph has it since Octopus."""
+    """The number of each check that has one. Ceph has counts since Octopus; 0 stands for a check without a number."""
     for name, check in checks.items():
         summary = check.get("summary") if isinstance(check, dict) else None
-        count = summary.get("count") if isinstance(summary, dict) else None
-        if _is_number(count):
+        if not isinstance(summary, dict):
+            continue
+        count = summary.get("count")
+        if name in _SUMMED:
+            match = _SUM.match(str(summary.get("message")))
+            count = int(match[1]) if match else None
+        if _is_number(count) and count:
             yield name, count
 
 

@@ -77,6 +77,29 @@ def test_a_count_that_is_no_number_is_unknown(count: object) -> None:
     assert parse(json.dumps(status).encode()) == ClusterHealth(fsid=FSID, raised=("OSD_DOWN",), words=("x",))
 
 
+@pytest.mark.parametrize(
+    ("message", "number"),
+    [
+        ("25 slow ops, oldest one blocked for 36 sec, daemons [osd.0,osd.3] have slow ops.", 25),
+        ("1 slow ops, oldest one blocked for 67565 sec, mon.a has slow ops", 1),
+        ("0 slow ops, oldest one blocked for 41 sec, osd.13 has slow ops", None),
+        ("slow ops", None),
+        (None, None),
+    ],
+)
+def test_the_number_of_slow_requests_is_that_of_the_text_and_not_the_count_which_is_1(
+    message: str | None, number: int | None
+) -> None:
+    checks = {"SLOW_OPS": {"summary": {"message": message, "count": 1}}}
+    counts = parse(json.dumps({"fsid": FSID, "health": {"checks": checks}}).encode()).counts
+    assert counts.get("SLOW_OPS") == number
+
+
+def test_a_check_that_ceph_counts_nothing_of_has_no_number() -> None:
+    checks = {"OSDMAP_FLAGS": {"summary": {"message": "noout flag(s) set", "count": 0}}}
+    assert parse(json.dumps({"fsid": FSID, "health": {"checks": checks}}).encode()).counts == {}
+
+
 def test_checks_that_are_new_are_named() -> None:
     status = {"fsid": FSID, "health": {"status": "HEALTH_WARN", "checks": {"NEW_IN_2030": "whatever"}}}
     assert parse(json.dumps(status).encode()) == ClusterHealth(fsid=FSID, raised=("NEW_IN_2030",))
@@ -119,7 +142,8 @@ def test_an_answer_that_cannot_be_read_is_not_told_in_full() -> None:
 @examples
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=50), st.booleans())
 def test_any_check_with_any_summary_is_read_as_it_stands(text: str, ascii: bool) -> None:
-    checks = {"SLOW_OPS": {"summary": {"message": text, "count": 3}}}
+    checks = {"PG_AVAILABILITY": {"summary": {"message": text, "count": 3}}}
     status = {"fsid": FSID, "health": {"status": text, "checks": checks}, "more": text}
     answer = json.dumps(status, ensure_ascii=ascii).encode()
-    assert parse(answer) == ClusterHealth(fsid=FSID, raised=("SLOW_OPS",), words=(text,), counts={"SLOW_OPS": 3})
+    expected = ClusterHealth(fsid=FSID, raised=("PG_AVAILABILITY",), words=(text,), counts={"PG_AVAILABILITY": 3})
+    assert parse(answer) == expected
