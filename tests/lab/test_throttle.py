@@ -261,7 +261,8 @@ def by_second(samples: Sequence[Sequence[tuple[int, int]]]) -> Iterator[list[int
 @pytest.mark.timeout(60 + 3 * SECONDS * CASES // AT_ONCE)
 def test_requests_of_each_second_are_those_of_qemu_within_three_per_cent_or_two(folder: Path) -> None:
     """Of each disk and direction. Whose turn it is in a group, and whether a read or a write takes what a total has
-    left, is decided by microseconds: a second of 500 may differ by a few more.
+    left, is decided by microseconds: a second of 500 may differ by a few more, and where a write of limits lets the
+    queue of a disk of a group through at once, by its depth.
     """
     wrong: list[str] = []
     seconds = requests = exact = apart = 0
@@ -275,13 +276,15 @@ def test_requests_of_each_second_are_those_of_qemu_within_three_per_cent_or_two(
             end = run.first + len(run.case.loads)
             seen = by_second([counts[run.first : end] for _, counts in samples])
             expected = by_second(computed(run, [at for at, _ in samples]))
+            shared_drain = run.case.again is not None and len(run.case.loads) > 1
+            turn = max(load.depth for load in run.case.loads) if shared_drain else 0
             for second, (real, model) in enumerate(zip(seen, expected, strict=True)):
                 requests += sum(real)
                 for one, other in zip(real, model, strict=True):
                     seconds += 1
                     exact += one == other
                     apart += abs(one - other) > max(2, 0.03 * one)
-                    if abs(one - other) > max(6, 0.03 * one):
+                    if abs(one - other) > max(6, 0.03 * one, turn):
                         wrong.append(f"{run.case.words}: second {second}: QEMU {real}, computed {model}")
         print(f"QEMU {qemu.version}: {requests} requests in {seconds} seconds of a disk and direction:")
         print(f"{exact} as computed, {apart} differ by more than two")
