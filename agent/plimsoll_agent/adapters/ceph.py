@@ -6,14 +6,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from plimsoll_agent.adapters import program
 from plimsoll_agent.errors import Rejected
 from plimsoll_agent.model.clusters import Cluster
-from plimsoll_agent.reconcile.health_gate import ClusterHealth
+from plimsoll_agent.reconcile.health_gate import FLAGS, ClusterHealth
 from plimsoll_agent.util.frozen import frozen
 
 _PYTHON = re.compile(rb"#! ?(/\S*/python3[.\d]*)(?: -[a-zA-Z]+)?\n.*\bceph_argparse\b", re.DOTALL)
@@ -21,6 +21,7 @@ _PYTHON = re.compile(rb"#! ?(/\S*/python3[.\d]*)(?: -[a-zA-Z]+)?\n.*\bceph_argpa
 _SUMMED = ("SLOW_OPS", "PENDING_CREATING_PGS")
 """The mgr adds up what daemons tell: the count of these is 1, and the sum is in their text only."""
 _SUM = re.compile(r"(\d{1,9}) ", re.ASCII)
+_PAUSE = re.compile(r"\bpause(?:rd|wr)\b")
 _BEGIN = 1 << 14
 _ASKING_MONITORS = Path(__file__).with_name("asking_monitors.py")
 
@@ -103,26 +104,25 @@ class Ceph:
         return result.out
 
 
-def _words(checks: dict[str, Any]) -> Iterator[str]:
-    for _, check in sorted(checks.items()):
-        summary = check.get("summary") if isinstance(check, dict) else None
-        message = summary.get("message") if isinstance(summary, dict) else None
-        if isinstance(message, str):
-            yield message[:200]
+def _texts(checks: dict[str, Any]) -> dict[str, str]:
+    summaries = {name: _summary(check).get("message") for name, check in sorted(checks.items())}
+    return {name: text[:200] for name, text in summaries.items() if isinstance(text, str)}
 
 
-def _counts(checks: dict[str, Any]) -> Iterator[tuple[str, int]]:
+def _counts(checks: dict[str, Any], texts: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     """The number of each check that has one. Ceph has counts since Octopus; 0 stands for a check without a number."""
     for name, check in checks.items():
-        summary = check.get("summary") if isinstance(check, dict) else None
-        if not isinstance(summary, dict):
-            continue
-        count = summary.get("count")
+        count = _summary(check).get("count")
         if name in _SUMMED:
-            match = _SUM.match(str(summary.get("message")))
+            match = _SUM.match(texts.get(name, ""))
             count = int(match[1]) if match else None
         if _is_number(count) and count:
             yield name, count
+
+
+def _summary(check: object) -> dict[str, Any]:
+    summary = check.get("summary") if isinstance(check, dict) else None
+    return summary if isinstance(summary, dict) else {}
 
 
 def _osds(status: dict[str, Any]) -> int | None:
@@ -145,12 +145,14 @@ def parse(answer: bytes) -> ClusterHealth:
         checks = status["health"]["checks"]
         if not isinstance(checks, dict) or not isinstance(status["fsid"], str):
             raise ValueError("checks or fsid has another type")
+        texts = _texts(checks)
         return ClusterHealth(
             fsid=status["fsid"],
             raised=tuple(sorted(checks)),
-            words=tuple(_words(checks)),
-            counts=dict(_counts(checks)),
+            words=tuple(texts.values()),
+            counts=dict(_counts(checks, texts)),
             osds=_osds(status),
+            paused=tuple(_PAUSE.findall(texts.get(FLAGS, ""))),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         # Not repr(): a UnicodeDecodeError's contains the whole answer.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 _ENTRY = re.compile(r"([A-Z][A-Z0-9_*?]+)(?: ?> ?([0-9]{1,9})(?:(\.[0-9]{1,3})? ?(%))?)?", re.ASCII)
+FLAGS = "OSDMAP_FLAGS"
+"""The check of any flag: ``noout`` stops no request, and no other check tells of a pause."""
 _OF_OSDS = "OSD_DOWN"
 """The check that may have a percentage. It counts OSDs that are in and down (OSDMap::check_health in Ceph)."""
 
@@ -35,6 +37,8 @@ class ClusterHealth:
     """By check the number of OSDs, requests or placement groups, where Ceph has one."""
     osds: int | None = None
     """The number of OSDs, up or down; None is unknown."""
+    paused: tuple[str, ...] = ()
+    """``pauserd``, ``pausewr``: the flags with which clients send no reads or writes, as after ``ceph osd pause``."""
 
 
 @frozen
@@ -145,9 +149,11 @@ class Gate:
         return health
 
     def blocks(self, health: ClusterHealth) -> tuple[str, ...]:
-        """The raised checks that block, with their number where it decides."""
-        reasons = ((one.blocks(check, health) for one in self.blocking) for check in health.raised)
-        return tuple(why for whys in reasons if (why := next(filter(None, whys), None)) is not None)
+        """The raised checks that block, with their number where it decides; a pause of requests always does."""
+        pauses = (f"{FLAGS} ({', '.join(health.paused)})",) if health.paused else ()
+        others = [check for check in health.raised if not (health.paused and check == FLAGS)]
+        reasons = ((one.blocks(check, health) for one in self.blocking) for check in others)
+        return pauses + tuple(why for whys in reasons if (why := next(filter(None, whys), None)) is not None)
 
     def _blocked(self, cluster: Cluster) -> Reason | None:
         try:

@@ -96,8 +96,21 @@ def test_the_number_of_slow_requests_is_that_of_the_text_and_not_the_count_which
 
 
 def test_a_check_that_ceph_counts_nothing_of_has_no_number() -> None:
-    checks = {"OSDMAP_FLAGS": {"summary": {"message": "noout flag(s) set", "count": 0}}}
+    checks = {"OSD_NO_SORTBITWISE": {"summary": {"message": "'sortbitwise' flag is not set", "count": 0}}}
     assert parse(json.dumps({"fsid": FSID, "health": {"checks": checks}}).encode()).counts == {}
+
+
+@pytest.mark.parametrize(
+    ("flags", "paused"),
+    [
+        ("pauserd,pausewr", ("pauserd", "pausewr")),
+        ("pausewr,noout,norebalance", ("pausewr",)),
+        ("pauserec,noup,nodown,noout", ()),
+    ],
+)
+def test_a_flag_that_pauses_requests_is_told_from_the_others(flags: str, paused: tuple[str, ...]) -> None:
+    checks = {"OSDMAP_FLAGS": {"summary": {"message": f"{flags} flag(s) set", "count": len(flags)}}}
+    assert parse(json.dumps({"fsid": FSID, "health": {"checks": checks}}).encode()).paused == paused
 
 
 def test_checks_that_are_new_are_named() -> None:

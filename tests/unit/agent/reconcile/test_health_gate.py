@@ -178,6 +178,17 @@ def test_an_unforeseen_error_is_not_taken_for_health() -> None:
         kept(Ceph(first=ZeroDivisionError()), RAISE)
 
 
+@EASING
+@pytest.mark.parametrize("blocking", [BLOCKING_CHECKS, (BlockingCheck("OSDMAP_FLAGS"),)])
+def test_a_pause_of_requests_defers_whatever_checks_block(
+    change: Change, blocking: tuple[BlockingCheck, ...]
+) -> None:
+    health = ClusterHealth(fsid=FSID, raised=("OSDMAP_FLAGS",), paused=("pauserd", "pausewr"))
+    reasons = Gate(NODE, Ceph(first=health), blocking).keeps([change])
+    expected = because(Code.CLUSTER_UNHEALTHY, cluster=FSID, checks="OSDMAP_FLAGS (pauserd, pausewr)")
+    assert reasons == {change.disk.key: expected}
+
+
 # --- which checks
 
 
