@@ -117,7 +117,7 @@ _SENTENCES: Mapping[Code, str | Callable[[Mapping[str, Any]], str]] = {
     Code.CLUSTER_UNKNOWN: lambda facts: (
         f"no ceph.conf with mon_host {facts['monitors']}; add its path to [ceph] conf_files"
         if facts["monitors"]
-        else "the disk names no monitors, and [ceph] conf_files has several clusters or none"
+        else "the disk names no monitors; [ceph] conf_files must have the ceph.conf that it names, or only one file"
     ),
     Code.NO_DEFAULT: "not set",
     Code.THROTTLE_FILTERS: lambda facts: f"limited by libvirt's throttle filters: {filter_words(facts['groups'])}",

@@ -44,10 +44,12 @@ class Clusters:
     def of(self, disk: Disk) -> Cluster | None:
         """The disk's cluster; None if no file names its monitors, or several do.
 
-        A disk without monitors is on QEMU's default cluster: the only one, if there is just one.
+        A disk without monitors is on the cluster of the ceph.conf that it names, else on QEMU's default cluster: the
+        only one, if there is just one.
         """
         if not disk.monitors:
-            return self.known[0] if len(self.known) == 1 else None
+            candidates = [each for each in self.known if disk.conf in (None, str(each.conf))]
+            return candidates[0] if len(candidates) == 1 else None
         for addresses in (disk.monitors, tuple(_on_cephs_ports(disk.monitors))):
             matches = [cluster for cluster in self.known if not cluster.monitors.isdisjoint(addresses)]
             if matches:

@@ -110,6 +110,8 @@ class Disk:
     snapshot: str | None = None
     """The image's snapshot that it is; None for the image itself."""
     monitors: tuple[str, ...] = ()
+    conf: str | None = None
+    """The ceph.conf that QEMU reads for it; None for the default one, or none."""
     bus: str | None = None
     encrypted: bool = False
     alias: str | None = None

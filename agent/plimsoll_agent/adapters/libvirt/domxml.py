@@ -201,6 +201,7 @@ def _disk(
         # Not from the image's name: after a volume migration the image keeps another volume's id.
         volume_id=serial.lower() if _UUID.fullmatch(serial) else None,
         monitors=tuple(sorted(_monitor(host) for host in source.iterfind("host[@name]"))),
+        conf=_attribute(_only(source, "config"), "file"),
         encrypted=element.find("encryption") is not None or source.find("encryption") is not None,
         alias=_attribute(_only(element, "alias"), "name"),
         root=root,

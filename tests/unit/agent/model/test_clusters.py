@@ -48,6 +48,13 @@ def test_without_a_cluster_a_disk_is_on_none() -> None:
     assert found(Clusters()) is None
 
 
+def test_a_disk_without_monitors_is_on_the_cluster_of_its_own_file_and_else_on_none() -> None:
+    own, other = a_disk(monitors=(), conf=str(CONF)), a_disk(monitors=(), conf="/etc/ceph/archive.conf")
+    first, second = of(conf("10.0.0.1")), Cluster(Path("/etc/ceph/archive.conf"), OTHER, frozenset())
+    assert (Clusters((first,)).of(own), Clusters((first,)).of(other)) == (first, None)
+    assert (Clusters((first, second)).of(own), Clusters((first, second)).of(other)) == (first, second)
+
+
 # --- files
 
 

@@ -462,6 +462,11 @@ def test_the_log_of_a_console_is_read_once_from_what_nova_writes() -> None:
     assert guest.consoles == (f"/var/tmp/oslab/var/nova/instances/{GUEST}/console.log",)
 
 
+def test_a_disk_has_the_ceph_conf_that_qemu_reads_for_it() -> None:
+    named, default = disks_of(rbd(source="<config file='/etc/ceph/archive.conf'/>"), rbd().replace("'vda'", "'vdb'"))
+    assert (named.conf, default.conf) == ("/etc/ceph/archive.conf", None)
+
+
 def test_a_snapshot_is_another_disk_than_its_image() -> None:
     image, snapshot = disks_of(rbd(), rbd(source="<snapshot name='s'/>").replace("'vda'", "'vdb'"))
     assert (image.path, snapshot.path) == (snapshot.path, "volumes/img")
