@@ -214,24 +214,31 @@ def test_killed_at_any_moment_the_next_run_completes_it_and_what_is_remembered_i
 
 
 @pytest.mark.hurt
+@pytest.mark.parametrize(
+    ("flag", "blocking", "reason"),
+    [
+        ("noscrub", {"OS_CEPH__BLOCKING_CHECKS": "OSDMAP_FLAGS"}, "OSDMAP_FLAGS"),
+        ("pause", {}, "OSDMAP_FLAGS (pauserd, pausewr)"),  # whatever checks block
+    ],
+)
 def test_a_removal_is_deferred_while_the_cluster_is_unhealthy_unless_an_operator_says_otherwise(
-    node: Node, guests: Guests, hypervisor: Libvirt, cloud: Cloud
+    flag: str, blocking: dict[str, str], reason: str, node: Node, guests: Guests, hypervisor: Libvirt, cloud: Cloud
 ) -> None:
     (guest,) = guests(disks=[volume(2**30)])
     moment = limit(node, NEW, guest)
-    node.environment["OS_CEPH__BLOCKING_CHECKS"] = "OSDMAP_FLAGS"
-    cloud.ceph.run("osd", "set", "noscrub")  # a health check that is really raised, and hurts nobody
+    node.environment |= blocking
+    cloud.ceph.run("osd", "set", flag)
     try:
         wait_for_check(cloud, raised=True)
         waits = node.run("undo", "--since", moment, "--yes", *only(guest))
         assert waits.status == 1, waits.out + waits.err
-        assert "is healthy: OSDMAP_FLAGS" in waits.out
+        assert f"is healthy: {reason}\n" in waits.out
         assert all_actual(hypervisor, guest) == [NEW]
         assert node.run("undo", "--since", moment, "--yes", "--ignore-health", *only(guest)).status == 0
         assert all_actual(hypervisor, guest) == [Limits()]
         moment = limit(node, NEW, guest)
     finally:
-        cloud.ceph.run("osd", "unset", "noscrub")
+        cloud.ceph.run("osd", "unset", flag)
     wait_for_check(cloud, raised=False)
     assert node.run("undo", "--since", moment, "--yes", *only(guest)).status == 0
     assert all_actual(hypervisor, guest) == [Limits()]
