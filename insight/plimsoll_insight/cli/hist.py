@@ -418,8 +418,8 @@ def _of_servers(study: Study) -> Iterable[str]:
     doubtful = [part.name for part in study.parts if part.extent.may_be_subtracted]
     if doubtful:
         yield (
-            f"{doubtful[0]}{f' and {len(doubtful) - 1} more' if len(doubtful) > 1 else ''}: of fio --client, whose"
-            " server may have put requests into several rows; the counts do not tell. fio's JSON has them right."
+            f"{_first_of(doubtful)}: of fio --client, whose server may have put requests into several rows; the"
+            " counts do not tell. fio's JSON has them right."
         )
 
 
@@ -428,9 +428,13 @@ def _of_fast(study: Study) -> Iterable[str]:
     names = [part.name for part in study.parts if part.extent.may_be_cut]
     if names:
         yield (
-            f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: no request took 0.79 ms or"
-            " longer; if it is of fio 3.6 to 3.16, these are left out: take fio's JSON."
+            f"{_first_of(names)}: no request took 0.79 ms or longer; if it is of fio 3.6 to 3.16, these are left"
+            " out: take fio's JSON."
         )
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
 
 
 def _losses(extents: Sequence[LogExtent], study: Study) -> Iterable[str]:

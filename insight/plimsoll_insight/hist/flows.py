@@ -136,7 +136,7 @@ def survey(source: LogSource) -> LogExtent:
             if proof is not None:
                 proof.add(records)
             scales.add(records.scale)
-            empty += int(np.count_nonzero(np.bincount(records.row, minlength=len(records.time_ms)) == 0))
+            empty += len(records.time_ms) - int(np.count_nonzero(np.bincount(records.row)))
             longest_ns = max(longest_ns, _longest_ns(records))
             directions.update(np.flatnonzero(np.bincount(records.direction[records.row])).tolist())
             for direction in range(len(DIRECTIONS)):
