@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll_agent.catalogue.model import Catalogue
@@ -396,7 +396,12 @@ COUNTS = {
 }
 
 
+ASIDE = Whole((Some((One(UNLIMITED, cinder="missing", acknowledged=True),)),))
+"""An operator knows that its desired limits are unknown; that it has lost its limits is wrong all the same."""
+
+
 @given(nodes)
+@example(ASIDE)
 @examples_of(200)
 def test_whoever_is_asked_about_a_node_tells_the_same(whole: Whole) -> None:
     with tempfile.TemporaryDirectory() as directory:
