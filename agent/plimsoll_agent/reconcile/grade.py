@@ -35,8 +35,8 @@ def exit_status(report: PassReport) -> int:
     """Of ``enforce``: 1 on the last good rules, where all disks failed, or where nothing was written after the first;
     4 where the brake deferred changes, also of a good pass in mode observe; else 3 unless it is good. Of ``plan``:
     1 on the last good rules, after a failure or without a valid catalogue; 4 where the brake would defer changes; 2
-    for other changes; 3 where only the desired limits of a disk are unknown, also of one that an operator acknowledged
-    if it has lost its limits.
+    for other changes; 3 where only the desired limits of a disk are unknown, also of an acknowledged
+    one, if it has lost its limits.
     """
     brake, plan = report.braked is not None, report.mode is Mode.PLAN
     any_settled = brake or report.count(Kind.CHANGED, Kind.IN_SYNC, Kind.PLANNED, Kind.DEFERRED)
