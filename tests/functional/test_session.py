@@ -217,11 +217,21 @@ def test_memory_is_no_disk() -> None:
     assert (caught.why, caught.facts["device"]) == (Why.NO_DISK, "tmpfs")
 
 
-@pytest.mark.parametrize("directory", ["/proc/sys", "/nowhere/at/all", "/etc/passwd"])
-def test_where_nothing_can_be_written_the_guests_own_reason_is_told(directory: str) -> None:
+@pytest.mark.parametrize(
+    ("directory", "reason"),
+    [("/proc/sys", ""), ("/nowhere/at/all", "No such file or directory"), ("/etc/passwd", "Not a directory")],
+)
+def test_where_nothing_can_be_written_the_guests_own_reason_is_told(directory: str, reason: str) -> None:
     caught = trouble(lambda: session(Path(directory)).fill(SIZE))
     assert caught.why is Why.NOT_WRITABLE
+    assert str(caught.facts["detail"]).endswith(reason)
     assert caught.facts["detail"]
+
+
+def test_the_fill_tells_which_fio_the_guest_has(tmp_path: Path) -> None:
+    version = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    script = ["sh", "-c", SCRIPT, "plimsoll-probe", "fill", str(tmp_path), "x", str(SIZE), "60"]
+    assert f"fio={version}" in HereShell().run(script, seconds=70).out.decode().splitlines()
 
 
 # --- what fio does not do

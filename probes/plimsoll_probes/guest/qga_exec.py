@@ -168,10 +168,23 @@ def _start(arguments: Mapping[str, object]) -> Conversation[int]:
         except AgentRefused:  # nothing was started
             yield from _not_frozen()
         return _pid((yield Ask(request, _ANSWER_SECONDS)))  # the freeze may have ended since
-    except PlimsollError as error:
-        if isinstance(error, AgentRefused) and "No such file or directory" in str(error):  # GLib's words
+    except AgentRefused as error:
+        if "No such file or directory" in str(error):  # GLib's words
             raise Trouble(Why.NOT_SUPPORTED, detail="the guest has no timeout(1)") from error
+        raise (yield from _ban(error)) from error
+    except PlimsollError as error:
         raise _trouble(error) from error
+
+
+def _ban(error: AgentRefused) -> Conversation[Trouble]:
+    """Why the agent starts no program; ``enabled``: it may and cannot, as under SELinux."""
+    try:
+        commands = _commands(_object((yield from _query("guest-info")), "guest-info"))
+    except PlimsollError as other:
+        return _trouble(error if isinstance(other, AgentRefused) else other)
+    if not commands.get("guest-exec"):
+        return _trouble(error)
+    return Trouble(Why.EXEC_FORBIDDEN, detail=_short(error), enabled=True)
 
 
 def _pid(answer: AgentAnswer) -> int:

@@ -32,6 +32,8 @@ _CPUS = re.compile(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?){0,255}", re.ASCII)
 _NUMBER = re.compile(r"\d{1,18}", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9!_.+-]{1,64}")
 _SERIAL = re.compile(r"[!-~ ]{0,128}")
+# These have microseconds in place of nanoseconds, and up to 2.2.11 no JSON+ at all.
+_TOO_OLD = re.compile(r"fio-[012]\.")
 # timeout(1)'s exit statuses after it ended a program, or was killed with it.
 _TIMED_OUT = (124, 137)
 _WITHOUT_FIO = ("look", "piece")
@@ -114,6 +116,9 @@ class Session:
         answers, ran = self._ask("fill", str(file_size), str(seconds), seconds=seconds + KILL, tell=tell)
         if _is_stopped(answers, ran):
             raise Trouble(Why.FILL_UNFINISHED, seconds=seconds)
+        for version in answers.get("fio", ()):
+            if _TOO_OLD.match(version):
+                raise Trouble(Why.NOT_SUPPORTED, detail=one_line(version))
         _fio_ended_well(answers, ran)
 
     def run(self, job: Job, premises: Premises, tell: Callable[[], None] = lambda: None) -> tuple[Measured, bool]:
@@ -219,6 +224,8 @@ class Session:
             raise
         if ran.signal not in (None, SIGKILL):
             raise nonsense(f"the script was ended by signal {ran.signal}")
+        if ran.status and ran.status not in _TIMED_OUT and ran.err.startswith(b"timeout: "):  # such as no -k in it
+            raise Trouble(Why.NOT_SUPPORTED, detail=one_line(_text(ran.err).splitlines()[0]))
         if verb in _WITHOUT_FIO and _ended_by_timeout(ran):  # what it has said so far is not the whole
             raise slow
         return ran

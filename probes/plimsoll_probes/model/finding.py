@@ -66,7 +66,7 @@ class Why(StrEnum):
     # failed: there is no result
     AGENT_ABSENT = "agent-absent"
     AGENT_TIMED_OUT = "agent-timed-out"  # detail
-    EXEC_FORBIDDEN = "exec-forbidden"  # detail
+    EXEC_FORBIDDEN = "exec-forbidden"  # detail, enabled (it may, and something else in the guest forbids it)
     NOT_SUPPORTED = "not-supported"  # detail
     NO_FIO = "no-fio"
     NO_ENGINE = "no-engine"

@@ -31,7 +31,7 @@ _LAST_BUCKET = edges(LAST)[0] / 10**9
 
 _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
     Why.WITHIN: lambda facts: _limit(facts) + "; the guest's other requests took the rest" * ("own" in facts),
-    Why.UNLIMITED: "the disk has no limit, so there is no promise to check",
+    Why.UNLIMITED: "no limit of the disk applies to this job, so there is no promise to check",
     Why.CLUSTER_SHORT: lambda facts: f"{_part(facts)} of {_limit(facts)}",
     Why.NOT_SET: lambda facts: (
         f"{_part(facts)} of the promised {_limit(facts)}, but QEMU has {_set(facts['actual'])}: see plimsoll plan"
@@ -66,9 +66,15 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
     Why.AGENT_ABSENT: "the guest has no agent channel: set hw_qemu_guest_agent=yes on its image and rebuild it",
     Why.AGENT_TIMED_OUT: "the guest's agent does not answer ({detail}): still booting, stopped or hung;"
     " check qemu-guest-agent in the guest",
-    Why.EXEC_FORBIDDEN: "guest-exec is disabled in the guest's agent ({detail}): allow guest-exec and"
-    " guest-exec-status (/etc/sysconfig/qemu-ga, or --allow-rpcs)",
-    Why.NOT_SUPPORTED: "the guest lacks what a probe needs ({detail}): a probe needs Linux with sh, timeout and gzip",
+    Why.EXEC_FORBIDDEN: lambda facts: (
+        f"the guest's agent cannot start programs, though guest-exec is enabled ({_plain(facts['detail'])}):"
+        " check SELinux and free memory in the guest"
+        if facts.get("enabled")
+        else f"guest-exec is disabled in the guest's agent ({_plain(facts['detail'])}): allow guest-exec and"
+        " guest-exec-status (/etc/sysconfig/qemu-ga, or --allow-rpcs)"
+    ),
+    Why.NOT_SUPPORTED: "the guest lacks what a probe needs ({detail}): a probe needs Linux with sh, gzip, timeout"
+    " with -k, and fio 3.0 or newer",
     Why.NO_FIO: "fio is missing: install fio in the guest",
     Why.NO_ENGINE: "its fio has none of the engines libaio, io_uring, posixaio and psync: install another fio",
     Why.NO_SPACE: lambda facts: (
@@ -77,7 +83,7 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
         " or lower file_size or keep_free in [probe]"
     ),
     Why.NOT_WRITABLE: "cannot write in {directory} ({detail}): choose another directory in [probe] or in the rule",
-    Why.NO_DISK: "{directory} is on {device}, not on an RBD disk of the guest: choose another directory",
+    Why.NO_DISK: "{directory} is on {device}, not on one RBD disk of the guest: choose another directory",
     Why.FILL_UNFINISHED: lambda facts: (
         f"the file was not written within {seconds_words(facts['seconds'])}: lower file_size in [probe],"
         " or check the cluster"
@@ -92,7 +98,7 @@ _SENTENCES: Mapping[Why, str | Callable[[_Facts], str]] = {
         f"the guest reports {_count(facts['said'])} requests, the host counted {_count(facts['counted'])}:"
         " check what runs as its agent and as fio"
     ),
-    Why.REBOOTED: "the guest was rebooted during the run; wait for the next probe",
+    Why.REBOOTED: "the guest or its agent was restarted during the run; wait for the next probe",
     Why.NOT_FOUND: "the guest was stopped or removed during the run; nothing to do if that was intended",
     Why.UNREACHABLE: "libvirt does not answer ({detail}): check libvirtd on this node",
     Why.NOT_REACHED: "not started: an earlier job ended the probe ({after}); see that job",

@@ -234,9 +234,13 @@ look() {
     }
 }
 
-cd -P "$directory" 2>/dev/null && exec 9<. || give_up not-writable "no such directory"
+cd -P "$directory" 2>/dev/null && exec 9<. || {
+    # dash does not say why.
+    words=$(ls -d "$directory/." 2>&1) && words="it cannot be entered"
+    give_up not-writable "$words"
+}
 # A link could lead elsewhere in the next step.
-words=$(readlink /proc/self/cwd)
+words=$(readlink /proc/self/cwd) || give_up not-writable "there is no /proc of Linux"
 [ "$words" = "$directory" ] || give_up not-writable "it is a link, or below one, and leads to $words: give that directory"
 look_at_mount
 home=$mount
@@ -267,6 +271,10 @@ fill) # BYTES SECONDS
     guarded_fio "$5" --name=fill --filename=data --rw=write --bs=1M --size="$4" --direct=1 --end_fsync=1 \
         --ioengine=psync --thread
     after
+    # One that was killed reports nothing.
+    [ "$stopped" = yes ] || while read -r words; do
+        case $words in fio-*) echo "fio=$words" ;; esac
+    done <out.json
     ;;
 run) # SECONDS DISK, and the job file on standard input
     enter_ours "$own" || give_up gone

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plimsoll_agent.errors import AgentAway, AgentTimedOut
+from plimsoll_agent.errors import AgentAway, AgentRefused, AgentTimedOut
 from plimsoll_probes.guest.agent_shell import GuestShell
 from plimsoll_probes.guest.qga_exec import KILL_AFTER, LONGEST_REQUEST, SLACK, AgentAnswer, Ask, execute
 from plimsoll_probes.guest.shell import Ran
@@ -208,6 +208,23 @@ def test_a_guest_that_is_slow_after_a_reboot_is_asked_again(dialect: Dialect) ->
             return super().answer(command, arguments, seconds)
 
     assert trouble(Slow(dialect)).why is Why.REBOOTED
+
+
+@pytest.mark.parametrize("disabled", [False, True])
+def test_an_agent_that_may_start_programs_and_cannot_is_not_said_to_be_forbidden(
+    dialect: Dialect, disabled: bool
+) -> None:
+    """As under SELinux; or where it was forbidden since it was asked."""
+
+    class Denies(FakeAgent):
+        def answer(self, command: str, arguments: dict[str, object], seconds: int) -> str:
+            if command != "guest-exec":
+                return super().answer(command, arguments, seconds)
+            self.disabled |= {command} if disabled else set()
+            raise AgentRefused("Failed to execute child process “timeout” (Permission denied)")
+
+    why = trouble(Denies(dialect))
+    assert (why.why, why.facts.get("enabled", False)) == (Why.EXEC_FORBIDDEN, not disabled)
 
 
 def test_a_start_that_was_not_answered_is_not_tried_again() -> None:

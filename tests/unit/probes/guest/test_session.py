@@ -231,6 +231,26 @@ def test_a_fill_that_fails_is_told_with_fios_words() -> None:
     assert (caught.why, caught.facts) == (Why.FIO_FAILED, {"detail": "fio: No space left on device"})
 
 
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("fio-2.2.10", True), ("fio-2.16", True), ("fio-3.0", False), ("fio-3.41-dirty", False)]
+)
+def test_a_fio_without_nanoseconds_is_told_before_any_run(version: str, is_old: bool) -> None:
+    shell = FakeShell({"fill": said({"stopped": "no", "exit": "0", "fio": version})})
+    if not is_old:
+        session(shell).fill(2**30)
+        return
+    caught = trouble(lambda: session(shell).fill(2**30))
+    assert (caught.why, caught.facts) == (Why.NOT_SUPPORTED, {"detail": version})
+
+
+@pytest.mark.parametrize(
+    "words", [b"timeout: unrecognized option: k\nBusyBox v1.31.1 () multi-call binary.\n", b"timeout: invalid\n"]
+)
+def test_a_timeout_that_cannot_kill_is_what_the_guest_lacks(words: bytes) -> None:
+    caught = trouble(lambda: session(FakeShell({"look": said(b"", status=1, err=words)})).look(2**30))
+    assert (caught.why, caught.facts) == (Why.NOT_SUPPORTED, {"detail": words.decode().splitlines()[0]})
+
+
 # --- running
 
 

@@ -59,9 +59,11 @@ FACTS: Mapping[Why, Mapping[str, object]] = {
 def reasons() -> list[str]:
     facts = {why: FACTS.get(why, {}) | {"limit": 250} for why in Why}
     below_the_wait = FACTS[Why.OBJECTIVE_MISSED] | {"wait": 0.064}
-    return [f"objective-missed: {messages.why_words(Why.OBJECTIVE_MISSED, below_the_wait)}"] + [
-        f"{why}: {messages.why_words(why, facts[why])}" for why in Why
-    ]
+    started_nothing = DETAIL | {"enabled": True}
+    return [
+        f"objective-missed: {messages.why_words(Why.OBJECTIVE_MISSED, below_the_wait)}",
+        f"exec-forbidden: {messages.why_words(Why.EXEC_FORBIDDEN, started_nothing)}",
+    ] + [f"{why}: {messages.why_words(why, facts[why])}" for why in Why]
 
 
 def verdicts() -> list[str]:
