@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll_agent.util.frozen import replace
 from plimsoll_probes.adapters.local_shell import HereShell
 from plimsoll_probes.guest.session import SCRIPT, Premises, Session
 from plimsoll_probes.guest.shell import Ran
@@ -232,6 +233,36 @@ def test_the_fill_tells_which_fio_the_guest_has(tmp_path: Path) -> None:
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     script = ["sh", "-c", SCRIPT, "plimsoll-probe", "fill", str(tmp_path), "x", str(SIZE), "60"]
     assert f"fio={version}" in HereShell().run(script, seconds=70).out.decode().splitlines()
+
+
+@as_root
+@pytest.mark.skipif(
+    not shutil.which("mkfs.btrfs") or "btrfs" not in Path("/proc/filesystems").read_text(encoding="ascii"),
+    reason="no btrfs",
+)
+def test_a_write_on_btrfs_is_timed_until_it_ended(tmp_path: Path) -> None:
+    """Linux 6.18 blocks an asynchronous write that has checksums, and fio's clock of completion starts after it."""
+    image, place = tmp_path / "image", tmp_path / "mounted"
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(2**28)
+    subprocess.run(["mkfs.btrfs", "-q", image], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", image, place], check=True)
+    try:
+        step = session(place)
+        premises = step.look(SIZE)
+        step.fill(SIZE)
+        flags = subprocess.run(["lsattr", own(place) / "data"], capture_output=True, text=True, check=True)
+        assert "C" in flags.stdout.split()[0], "without checksums"
+        measured, _ = step.run(replace(job(), io_depth=1, processes=1), premises)
+        assert step.clean()
+    finally:
+        subprocess.run(["umount", place], check=True)
+    assert measured.engine == "psync"
+    assert measured.write is not None
+    median = measured.write.latency.quantile(0.5)
+    assert median is not None
+    assert median.value > 5_000, "nanoseconds"
 
 
 # --- what fio does not do

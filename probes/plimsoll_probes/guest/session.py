@@ -127,7 +127,7 @@ class Session:
         ``UNFINISHED`` has as facts what the guest's kernel counted on the disk: requests that ended and those that
         did not, and whether the file systems were frozen.
         """
-        engine = best_engine(premises.engines)
+        engine = best_engine(premises.engines, job.io_depth)
         text = job_file(job, "data", premises.cpus, engine)
         seconds = job.seconds + self.grace
         answers, ran = self._ask(

@@ -93,12 +93,17 @@ def test_a_device_or_what_fio_would_read_as_more_than_a_name_is_no_file(filename
     ],
 )
 def test_the_best_engine_that_the_guest_has_is_taken(has: tuple[str, ...], best: str) -> None:
-    assert best_engine(has) == best
+    assert best_engine(has, 2) == best
+
+
+@pytest.mark.parametrize(("has", "best"), [(("libaio", "psync"), "psync"), (("libaio", "io_uring"), "libaio")])
+def test_one_request_at_a_time_is_timed_from_its_submission(has: tuple[str, ...], best: str) -> None:
+    assert best_engine(has, 1) == best
 
 
 def test_a_fio_without_a_known_engine_is_told() -> None:
     with pytest.raises(Trouble) as caught:
-        best_engine(["mmap"])
+        best_engine(["mmap"], 2)
     assert caught.value.why is Why.NO_ENGINE
 
 
