@@ -213,6 +213,54 @@ def test_the_disk_below_a_directory_is_found_or_none_is(tmp_path: Path, shell: s
     assert "psync" in premises.engines
 
 
+@as_root
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("parts", "disk"),
+    [
+        (("DISK/part2", "DISK/part3"), True),
+        (("pool",), True),
+        (("DISK/part2", "other"), False),
+        (("DISK/part2", "gone"), False),
+    ],
+    ids=["extended over two partitions", "thin", "striped", "unknown in part"],
+)
+def test_a_volume_on_parts_of_one_disk_is_on_that_disk(
+    tmp_path: Path, shell: str, parts: tuple[str, ...], disk: bool
+) -> None:
+    name = PREMISES.device
+    for device in ("dm-0", f"{name}/part2", f"{name}/part3", "pool", "meta", "other"):
+        (tmp_path / "sys" / device / "slaves").mkdir(parents=True)
+    for number in (2, 3):
+        (tmp_path / "sys" / name / f"part{number}" / "partition").write_text(str(number))
+    below = {"dm-0": [part.replace("DISK", name) for part in parts], "pool": ["meta", f"{name}/part3"]}
+    below["meta"] = [f"{name}/part2"]
+    for device, names in below.items():
+        for number, part in enumerate(names):
+            (tmp_path / "sys" / device / "slaves" / f"part{number}").symlink_to(f"../../{part}")
+    place = tmp_path / "place"
+    place.mkdir()
+    device = place.stat().st_dev
+    begin = (
+        f"mount --make-rprivate / && mount -t tmpfs none /sys/dev/block && cp -a {tmp_path}/sys/. /sys/dev/block &&"
+    )
+    link = f"ln -s dm-0 /sys/dev/block/{os.major(device)}:{os.minor(device)} && exec"
+    words = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        f'{begin} {link} "$@"',
+        "sh",
+        *SHELLS[shell],
+        "-c",
+        SCRIPT,
+        "plimsoll-probe",
+    ]
+    out = HereShell().run([*words, "look", str(place), "a"], seconds=60).out.decode().splitlines()
+    assert f"device={name if disk else ''}" in out
+
+
 def test_memory_is_no_disk() -> None:
     caught = trouble(lambda: session(Path("/dev/shm")).look(SIZE))
     assert (caught.why, caught.facts["device"]) == (Why.NO_DISK, "tmpfs")

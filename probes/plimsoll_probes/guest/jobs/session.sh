@@ -173,6 +173,20 @@ after() {
     [ "$status" = 0 ] || [ "$stopped" = yes ] || dd bs=1000 count=1 <err >&2 2>/dev/null
 }
 
+# The names of the whole disks below the current directory of /sys, through device mapper and RAID. Changes it.
+disks_below() {
+    [ ! -f partition ] || cd -P ..
+    set -- slaves/*
+    if [ -e "$1" ]; then
+        for slave; do
+            (cd -P "$slave" && disks_below) || echo unknown
+        done
+    else
+        device=$(readlink /proc/self/cwd)
+        echo "${device##*/}"
+    fi
+}
+
 # The whole disk's name in /sys/block; nothing where there is none or several. Changes the current directory.
 whole_disk() {
     device=/sys/dev/block/$numbers
@@ -181,14 +195,10 @@ whole_disk() {
     /dev/*) source=$(readlink -f "$source") && device=/sys/class/block/${source##*/} ;;
     esac
     cd -P "$device" 2>/dev/null || return
-    [ ! -f partition ] || cd -P ..
-    # Follow device mapper and RAID while there is exactly one disk below.
-    while set -- slaves/* && [ -e "$1" ]; do
-        [ $# = 1 ] && cd -P "$1" || return
-        [ ! -f partition ] || cd -P ..
-    done
-    device=$(readlink /proc/self/cwd)
-    echo "${device##*/}"
+    # A volume may lie on several partitions of one disk, as after an extension, and a thin pool on two parts of one.
+    # Their names are words.
+    set -- $(disks_below | sort -u)
+    [ $# != 1 ] || [ "$1" = unknown ] || echo "$1"
 }
 
 # The serial number of the whole disk; virtio shows 20 characters of it.
