@@ -216,6 +216,34 @@ def test_the_disk_below_a_directory_is_found_or_none_is(tmp_path: Path, shell: s
 @as_root
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
+    ("listed", "libaio", "known"),
+    [
+        ("echo psync; echo libaio; echo posixaio", "libaio not found", "psync libaio posixaio "),
+        ("echo psync", "libaio has no options", "libaio psync "),
+        ("echo psync", "libaio not found", "psync "),
+        ("echo psync; trap '' PIPE; while :; do echo nfs; done", "libaio has no options", "libaio psync nfs nfs "),
+    ],
+    ids=["built in", "a package that is not listed", "missing", "one without end"],
+)
+def test_an_engine_that_is_a_package_of_its_own_is_known(
+    tmp_path: Path, shell: str, listed: str, libaio: str, known: str
+) -> None:
+    fake = tmp_path / "fio"
+    fake.write_text(f'#!/bin/sh\n[ "$1" = --enghelp ] || exec echo IO engine {libaio}\n{listed}\n')
+    fake.chmod(0o755)
+    place = tmp_path / "place"
+    place.mkdir()
+    begin = f"mount --make-rprivate / && mount -t tmpfs none /usr/local/sbin && cp {fake} /usr/local/sbin &&"
+    words = ["unshare", "-m", "sh", "-c", f'{begin} exec "$@"', "sh", *SHELLS[shell], "-c", SCRIPT, "plimsoll-probe"]
+    out = HereShell().run([*words, "look", str(place), "a"], seconds=60).out.decode().splitlines()
+    (engines,) = [line for line in out if line.startswith("engines=")]
+    assert engines.startswith(f"engines={known}")
+    assert len(engines) < 1000
+
+
+@as_root
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
     ("parts", "disk"),
     [
         (("DISK/part2", "DISK/part3"), True),

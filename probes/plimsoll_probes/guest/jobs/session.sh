@@ -224,9 +224,16 @@ look() {
     # built with, not what the kernel allows.
     forbidden=
     [ ! -r "$sysctl/io_uring_disabled" ] || read -r forbidden <"$sysctl/io_uring_disabled"
-    echo "engines=$(fio --enghelp 2>/dev/null | while read -r engine more; do
+    # Where engines are packages of their own, some versions list none of these, and some one of them without end
+    # (https://github.com/axboe/fio/issues/1655). The agent may have left SIGPIPE ignored.
+    engines=$(timeout -k 2 5 fio --enghelp 2>/dev/null | head -n 100 | while read -r engine more; do
         [ -n "$more" ] || [ "$engine.$forbidden" = io_uring.2 ] || printf '%s ' "$engine"
-    done)"
+    done)
+    case " $engines" in
+    *' libaio '*) ;;
+    *) case $(fio --enghelp=libaio 2>/dev/null) in '' | *'not found'*) ;; *) engines="libaio $engines" ;; esac ;;
+    esac
+    echo "engines=$engines"
     read -r words </sys/devices/system/cpu/online && echo "online=$words"
     while read -r key words; do
         [ "$key" != Cpus_allowed_list: ] || echo "allowed=$words"
