@@ -212,6 +212,8 @@ class MdsSettle(_ChangesFileSystem):
             self.say(f"Ranks spread what is in {', '.join(spread)} from now on; plimsoll mds watch shows the moves.")
         else:
             self.say("All ranks have it so.")
+            if any(setting.name in PINS for setting, _ in desired):
+                self.say("For about two minutes clients still ask the ranks of before, which forward: then watch.")
         return 0
 
 
