@@ -14,7 +14,8 @@ _ITEMS = {f"disk_{parameter.name}": parameter.name for parameter in PARAMETERS i
 
 
 def quota(extra_specs: Mapping[str, str]) -> Limits | Unknown | None:
-    """The limits that a flavor gives to each local disk of its guests, None when it has no such key.
+    """The limits that a flavor gives to each local disk of its guests, None when it has no such key, or none with
+    a value: libvirt treats an empty one as absent.
 
     ``Unknown`` where libvirt or QEMU would refuse the limits.
     """
@@ -24,10 +25,9 @@ def quota(extra_specs: Mapping[str, str]) -> Limits | Unknown | None:
         scope = key.split(":")
         if len(scope) > 1 and scope[0] == "quota" and scope[1] in _ITEMS:
             items[scope[1]] = value
-    if not items:
-        return None
     try:
-        numbers = {_ITEMS[item]: libvirts_number(f"quota:{item}", text) or 0 for item, text in items.items()}
-        return with_credits(extra_specs, Limits.from_mapping(numbers))
+        read = ((_ITEMS[item], libvirts_number(f"quota:{item}", text)) for item, text in items.items())
+        numbers = {name: number for name, number in read if number is not None}
+        return with_credits(extra_specs, Limits.from_mapping(numbers)) if numbers else None
     except ValueError as error:
         return Unknown(because(Code.QUOTA_UNREADABLE, detail=str(error)))

@@ -39,6 +39,11 @@ def test_a_quota_of_zero_is_an_answer_and_not_silence() -> None:
     assert quota({"quota:disk_total_iops_sec": "0"}) == Limits()
 
 
+def test_a_quota_without_a_value_is_no_quota_as_in_libvirt() -> None:
+    assert quota({"quota:disk_total_iops_sec": ""}) is None
+    assert quota({"quota:disk_total_iops_sec": "", "quota:disk_read_bytes_sec": "5"}) == Limits(read_bytes_sec=5)
+
+
 def test_bursts_and_their_lengths_are_taken_though_nova_has_none() -> None:
     specs = {
         "quota:disk_total_iops_sec": "250",
