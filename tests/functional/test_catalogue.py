@@ -198,7 +198,7 @@ def test_calls_for_many_unknown_volumes_are_bounded_and_the_rest_waits(node: Nod
     assert node.refresh().out.startswith("32 calls: 31 of 31 new volumes found;")
 
 
-def test_a_cinder_before_ussuri_tells_names_and_the_lists_tell_the_ids(node: Node) -> None:
+def test_a_cinder_before_wallaby_tells_names_and_the_lists_tell_the_ids(node: Node) -> None:
     def old(handler: cloudserver.Handler) -> None:
         if "OpenStack-API-Version" in handler.headers:
             handler.say_json(406, {"computeFault": {"message": "Version 3.63 is not supported by the API."}})

@@ -122,10 +122,14 @@ def test_a_spec_that_was_made_between_the_two_lists_is_found() -> None:
     assert api.asked == ["/qos-specs", "/types", "/qos-specs"]
 
 
-@pytest.mark.parametrize("known", [None, KNOWN])
-def test_no_types_at_all_is_no_answer_of_a_cinder(known: Lists | None) -> None:
-    with pytest.raises(Rejected, match="lists no volume type"):
-        lists(api_with([[SPEC]], []), known)
+def test_no_types_at_all_are_no_answer_where_there_were_some() -> None:
+    with pytest.raises(Rejected, match="Cinder lists no volume type, and the catalogue has 1;"):
+        lists(api_with([[SPEC]], []), KNOWN)
+
+
+@pytest.mark.parametrize("known", [None, Lists({}, {})])
+def test_a_cinder_before_train_may_have_no_types(known: Lists | None) -> None:
+    assert lists(api_with([[SPEC]], []), known) == Lists(KNOWN.specs, {})
 
 
 def test_a_policy_that_begins_to_hide_specs_does_not_replace_what_was_known() -> None:
