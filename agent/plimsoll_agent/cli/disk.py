@@ -164,12 +164,9 @@ class DiskList(_DiskCommand, Listing):
             return "No RBD disk of the guests that answer."
         if not self._running:
             return "No guest runs here; plimsoll lists the disks of running guests."
-        guests = (
-            "1 guest runs here, none of its"
-            if self._running == 1
-            else f"{self._running} guests run here, none of their"
-        )
-        return f"{guests} disks is on RBD: plimsoll has nothing to limit."
+        # A disk that the kernel maps (/dev/rbd0) may be on RBD too.
+        guests, their = ("1 guest runs", "its") if self._running == 1 else (f"{self._running} guests run", "their")
+        return f"{guests} here, QEMU itself opens none of {their} disks on RBD: plimsoll has nothing to limit."
 
 
 _AROUND = 4

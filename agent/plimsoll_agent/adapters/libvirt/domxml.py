@@ -17,6 +17,8 @@ from plimsoll_agent.util.frozen import replace
 
 # 1.0 until Nova 22; a guest keeps the version of its last cold start.
 NOVAS = ("{http://openstack.org/xmlns/libvirt/nova/1.1}", "{http://openstack.org/xmlns/libvirt/nova/1.0}")
+# The name of the project of a guest from before Nova 16, which did not keep it.
+_NO_NAME = "N/A"
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 # libvirt writes numbers with %llu; int() would also read "1_000", "+5", " 5 " and the digits of every script.
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,19}", re.ASCII)
@@ -156,7 +158,7 @@ def _nova_guest(uuid: str, name: str, run: str | None, nova: ET.Element, ns: str
         run=run,
         display_name=_text(_only(nova, f"./{ns}name")),
         project=_attribute(project, "uuid"),
-        project_name=_text(project),
+        project_name=None if (name_of_project := _text(project)) == _NO_NAME else name_of_project,
         user=_attribute(_only(nova, f"./{ns}owner/{ns}user"), "uuid"),
         flavor=_attribute(_only(nova, f"./{ns}flavor"), "name"),
         extra_specs=_extra_specs(_only(nova, f"./{ns}flavor/{ns}extraSpecs"), ns),

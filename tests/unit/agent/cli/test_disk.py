@@ -334,7 +334,8 @@ def test_a_node_without_rbd_disks_says_so_instead_of_an_empty_table() -> None:
     passed = replace(a_pass_over(1), outcomes=())
     for running, sentence in (
         (0, "No guest runs here; plimsoll lists the disks of running guests.\n"),
-        (1, "1 guest runs here, none of its disks is on RBD: plimsoll has nothing to limit.\n"),
+        (1, "1 guest runs here, QEMU itself opens none of its disks on RBD: plimsoll has nothing to limit.\n"),
+        (2, "2 guests run here, QEMU itself opens none of their disks on RBD: plimsoll has nothing to limit.\n"),
     ):
         person.types(DiskList, look=lambda *_, **__: passed, _running=running)
         assert person.out == sentence

@@ -36,6 +36,12 @@ def test_a_nova_guest_is_read_with_its_owner_flavor_and_image() -> None:
     assert guest.image == "d5e1dd43-2635-4b87-96ab-b93690841e61"
 
 
+def test_a_project_whose_name_nova_did_not_keep_has_none() -> None:
+    """Nova then writes N/A for every project; as a name it would stand for all of them."""
+    guest, _ = parse(sample(BASELINE).replace(">admin</nova:project>", ">N/A</nova:project>"))
+    assert (guest.project, guest.project_name) == ("76f321b2fd294e5fa90eb0525110f9e2", None)
+
+
 def test_a_nova_guests_own_disk_and_its_volume_are_read() -> None:
     _, (own, volume) = parse(sample(BASELINE))
     assert (own.target, own.bus, own.pool, own.image) == ("vda", "virtio", "osp-vms", f"{GUEST}_disk")
